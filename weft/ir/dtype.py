@@ -1,0 +1,127 @@
+"""Element types, and the one rule that says what two of them become together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Kind = Literal["bool", "int", "uint", "float", "bfloat"]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type; ``lanes`` above 1 makes it a vector of that element."""
+
+    kind: Kind
+    bits: int
+    lanes: int = 1
+
+    @property
+    def name(self) -> str:
+        if self.kind == "bool":
+            scalar = "bool"
+        elif self.kind == "bfloat":
+            scalar = "bfloat16"
+        else:
+            scalar = f"{self.kind}{self.bits}"
+        return scalar if self.lanes == 1 else f"{scalar}x{self.lanes}"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes one scalar element takes in memory (a bool takes a whole byte)."""
+        return max(self.bits, 8) // 8
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in ("float", "bfloat")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind not in ("bool", "uint")
+
+    @property
+    def is_narrow_float(self) -> bool:
+        """float16 and bfloat16: stored narrow, computed in float32."""
+        return self.is_float and self.bits < 32
+
+    @property
+    def scalar(self) -> DType:
+        return self if self.lanes == 1 else replace(self, lanes=1)
+
+    def with_lanes(self, lanes: int) -> DType:
+        return self if self.lanes == lanes else replace(self, lanes=lanes)
+
+    @property
+    def min_value(self) -> int:
+        """The least value of an integer or bool type."""
+        return -(1 << (self.bits - 1)) if self.kind == "int" else 0
+
+    @property
+    def max_value(self) -> int:
+        """The greatest value of an integer or bool type."""
+        return (1 << (self.bits - (self.kind == "int"))) - 1
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+bool_ = DType("bool", 1)
+int8, int16, int32, int64 = (DType("int", bits) for bits in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (DType("uint", bits) for bits in (8, 16, 32, 64))
+float16, float32, float64 = (DType("float", bits) for bits in (16, 32, 64))
+bfloat16 = DType("bfloat", 16)
+
+#: The type of loop variables, sizes and subscripts.
+index = int64
+
+SCALAR_TYPES: dict[str, DType] = {
+    t.name: t
+    for t in (
+        bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
+    )
+}  # fmt: skip
+
+
+def parse_dtype(name: str) -> DType | None:
+    """The type called ``name`` (``float32``, ``int8x16``), or None."""
+    scalar, _, lanes = name.partition("x")
+    found = SCALAR_TYPES.get(scalar)
+    if found is None or not lanes:
+        return found if not lanes and "x" not in name else None
+    return found.with_lanes(int(lanes)) if lanes.isdigit() and int(lanes) > 1 else None
+
+
+def promote(a: DType, b: DType) -> DType:
+    """Float beats int, wider wins, mixed sign becomes signed, bool yields to all.
+
+    float16 with bfloat16 has no common 16-bit type and becomes float32.
+    """
+    if a == b:
+        return a
+    if a.lanes != b.lanes:
+        lanes = max(a.lanes, b.lanes)
+        return promote(a.with_lanes(lanes), b.with_lanes(lanes))
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    if a.is_bool or b.is_bool:
+        return b if a.is_bool else a
+    if a.bits != b.bits:
+        wide = a if a.bits > b.bits else b
+        return wide if wide.is_float or a.kind == b.kind else DType("int", wide.bits, wide.lanes)
+    return DType("float", 32, a.lanes) if a.is_float else DType("int", a.bits, a.lanes)
+
+
+def can_hold(target: DType, source: DType) -> bool:
+    """Whether ``source`` values go into ``target`` without narrowing."""
+    return promote(target, source) == target

@@ -1,0 +1,98 @@
+"""Every error a user of Weft can meet, and how its message is laid out.
+
+A message says where, what, why, and what would work::
+
+    error: unknown range of index variable `j`
+      mm.weft:3       C(i,j) = A(i)
+                        ^
+      why:   no access with a known size mentions `j`
+      help:  add `where j in 0:N`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.ir.span import Span
+
+
+class Error(Exception):
+    """The base of all errors Weft raises on purpose.
+
+    ``what`` is one line; ``why`` and ``help`` are sentences; ``notes`` are further
+    ``label: text`` lines (``legal: s.parallel("i")``) shown in the order given.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        span: Span | None = None,
+        why: str | None = None,
+        help: str | None = None,
+        notes: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.what = what
+        self.span = span
+        self.why = why
+        self.help = help
+        self.notes = tuple(notes)
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """The full message."""
+        lines = [f"error: {self.what}"]
+        if self.span is not None:
+            lines += render_span(self.span)
+        labelled = [("why", self.why), ("help", self.help), *self.notes]
+        lines += [f"  {label + ':':<7}{text}" for label, text in labelled if text]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class LanguageError(Error):
+    """The source text is not a program: syntax, names, types, ranges."""
+
+
+class ShapeError(Error):
+    """Sizes, ranks, strides or indices do not fit: at definition or at the call."""
+
+
+class ArgumentError(Error):
+    """An argument of a call is of the wrong type, device, layout or count."""
+
+
+class ScheduleError(Error):
+    """A schedule rewrite would change the result."""
+
+
+class UnsupportedError(Error):
+    """Legal, but not available; lists everything that is missing at once."""
+
+
+class TargetError(Error):
+    """The machine or its toolchain cannot do what was asked."""
+
+
+class ProgramError(Error):
+    """A loop program did something it must not: the interpreter's and the verifier's findings."""
+
+
+class InternalError(Error):
+    """A fault of Weft itself; ``reproduction`` names the file that shows it again."""
+
+    reproduction: str | None = None
+
+
+def render_span(span: Span) -> list[str]:
+    """The source line with a caret under the stretch that ``span`` names."""
+    text = span.source.line(span.line)
+    if not text.strip():
+        return [f"  {span}"]
+    stripped = text.lstrip()
+    lead = f"  {str(span):<14}  "
+    width = max(1, min(span.end, len(text) + 1) - span.column)
+    offset = max(0, span.column - 1 - (len(text) - len(stripped)))
+    return [lead + stripped.rstrip().replace("\t", " "), " " * (len(lead) + offset) + "^" * width]

@@ -1,0 +1,430 @@
+"""Expressions of the loop program: the whole grammar on two screens.
+
+Nodes are immutable and compare by value; ``span`` never takes part in a comparison.
+Constructors check operand types, so an ill-typed tree cannot be built; the operators
+(``a + b``, ``x < 3``) insert the casts of `promote` and accept Python numbers.
+
+``Select``, ``&&`` and ``||`` evaluate only the operands they need, so a load behind a
+bounds test is safe. Integer arithmetic wraps; dividing an integer by zero gives 0; a
+float cast to an integer saturates (NaN gives 0). ``min`` and ``max`` propagate NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from weft.ir import dtype as dt
+from weft.ir.dtype import DType, promote
+from weft.ir.errors import InternalError
+from weft.ir.span import Span
+
+if TYPE_CHECKING:
+    from weft.ir.buffer import Buffer
+
+Number: TypeAlias = "int | float | bool"
+Operand: TypeAlias = "Expr | int | float | bool"
+
+UnaryOp = Literal["-", "!", "~"]
+#: "/" is for floats; "//" and "%" round to minus infinity; "tdiv" and "tmod" truncate as in C.
+BinaryOp = Literal["+", "-", "*", "/", "//", "%", "tdiv", "tmod", "min", "max", "&&", "||", "&", "|", "^", "<<", ">>"]
+CompareOp = Literal["==", "!=", "<", "<=", ">", ">="]
+ReduceOp = Literal["+", "*", "min", "max"]
+
+
+def _span() -> Any:
+    return field(default=None, compare=False, repr=False, kw_only=True)
+
+
+def _require(condition: bool, node: str, rule: str, *operands: object) -> None:
+    if not condition:
+        seen = ", ".join(str(getattr(o, "dtype", o)) for o in operands)
+        raise InternalError(f"cannot build {node}", why=f"{rule}; got {seen}")
+
+
+class Expr:
+    """Base of all expressions; ``dtype`` is the type of the value."""
+
+    __slots__ = ()
+    span: Span | None
+
+    @property
+    def dtype(self) -> DType:
+        raise InternalError(f"{type(self).__name__} has no type")
+
+    def __add__(self, other: Operand) -> Expr:
+        return arithmetic("+", self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return arithmetic("+", other, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return arithmetic("-", self, other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return arithmetic("-", other, self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return arithmetic("*", self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return arithmetic("*", other, self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return divide(self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return divide(other, self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return arithmetic("//", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Expr:
+        return arithmetic("//", other, self)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return arithmetic("%", self, other)
+
+    def __rmod__(self, other: Operand) -> Expr:
+        return arithmetic("%", other, self)
+
+    def __neg__(self) -> Expr:
+        return Unary("-", self)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return compare("<", self, other)
+
+    def __le__(self, other: Operand) -> Expr:
+        return compare("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Expr:
+        return compare(">", self, other)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return compare(">=", self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Weft expression has no truth value while the program is being written; use weft.select")
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expr):
+    """A number: int for integer types, bool for bool, float for floats."""
+
+    value: int | float | bool
+    type: DType
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        kinds = {"bool": bool, "int": int, "uint": int, "float": float, "bfloat": float}
+        _require(type(self.value) is kinds[self.type.kind], "a constant", f"{self.value!r} is not a {self.type}")
+        if self.type.is_integer:
+            fits = self.type.min_value <= self.value <= self.type.max_value
+            _require(fits, "a constant", f"{self.value} does not fit {self.type}")
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+    def __eq__(self, other: object) -> bool:
+        # repr keeps -0.0 apart from 0.0 and makes NaN equal to itself: equal programs print equally.
+        return isinstance(other, Const) and self.type == other.type and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash((repr(self.value), self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """A named scalar: a loop variable, a size, a scalar parameter, a ``Let``."""
+
+    name: str
+    type: DType = dt.index
+    span: Span | None = _span()
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Expr):
+    """``buffer[indices]``; an index is an int64 expression (or a vector of them)."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        check_indices("a load", self.buffer, self.indices)
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype.with_lanes(max((i.dtype.lanes for i in self.indices), default=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    op: UnaryOp
+    operand: Expr
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        t = self.operand.dtype
+        allowed = {"-": t.is_float or t.is_integer, "!": t.is_bool, "~": t.is_integer}.get(self.op, False)
+        _require(allowed, f"unary {self.op}", "the operand has the wrong type", self.operand)
+
+    @property
+    def dtype(self) -> DType:
+        return self.operand.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    op: BinaryOp
+    left: Expr
+    right: Expr
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        t = self.left.dtype
+        _require(t == self.right.dtype, f"`{self.op}`", "operand types differ", self.left, self.right)
+        _require(_binary_takes(self.op, t), f"`{self.op}`", "operands of a type it takes", self.left, self.right)
+
+    @property
+    def dtype(self) -> DType:
+        return self.left.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Expr):
+    op: CompareOp
+    left: Expr
+    right: Expr
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        _require(self.op in get_args(CompareOp), "a comparison", f"unknown operator {self.op}")
+        _require(self.left.dtype == self.right.dtype, f"`{self.op}`", "operand types differ", self.left, self.right)
+
+    @property
+    def dtype(self) -> DType:
+        return dt.bool_.with_lanes(self.left.dtype.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Expr):
+    """``condition ? then : otherwise``; only the chosen side is evaluated."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        _require(self.condition.dtype.is_bool, "a select", "the condition must be bool", self.condition)
+        same = self.then.dtype == self.otherwise.dtype
+        _require(same, "a select", "the two sides differ in type", self.then, self.otherwise)
+
+    @property
+    def dtype(self) -> DType:
+        return self.then.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """The value converted to ``type``: wraps between integers, saturates from float to integer."""
+
+    type: DType
+    operand: Expr
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        _require(self.type.lanes == self.operand.dtype.lanes, "a cast", "lanes differ", self.type, self.operand)
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """An intrinsic of `weft.ir.intrinsics`, such as ``exp(x)``, applied to its arguments."""
+
+    name: str
+    args: tuple[Expr, ...]
+    type: DType
+    span: Span | None = _span()
+
+    @property
+    def dtype(self) -> DType:
+        return self.type
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An index variable and the half-open range it runs over."""
+
+    var: Var
+    lo: Expr
+    hi: Expr
+
+    def __post_init__(self) -> None:
+        for e in (self.var, self.lo, self.hi):
+            _require(e.dtype == dt.index, "an axis", "an axis runs over int64", e)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Expr):
+    """The combination by ``op`` of ``value`` over all points of ``axes``, outermost axis first."""
+
+    op: ReduceOp
+    axes: tuple[Axis, ...]
+    value: Expr
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        _require(self.op in get_args(ReduceOp), "a reduction", f"unknown operator {self.op}")
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp(Expr):
+    """The vector ``base, base + stride, ...`` of ``lanes`` integers."""
+
+    base: Expr
+    stride: Expr
+    lanes: int
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        t = self.base.dtype
+        _require(t.is_integer and t.lanes == 1 and t == self.stride.dtype, "a ramp", "scalar integers", self.base)
+        _require(self.lanes > 1, "a ramp", "at least 2 lanes", self.lanes)
+
+    @property
+    def dtype(self) -> DType:
+        return self.base.dtype.with_lanes(self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast(Expr):
+    """The vector that repeats a scalar ``lanes`` times."""
+
+    value: Expr
+    lanes: int
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        _require(self.value.dtype.lanes == 1 and self.lanes > 1, "a broadcast", "a scalar and 2 lanes", self.value)
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype.with_lanes(self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle(Expr):
+    """Lanes picked by constant position from the concatenation of ``vectors``; one position gives a scalar."""
+
+    vectors: tuple[Expr, ...]
+    positions: tuple[int, ...]
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        _require(bool(self.vectors) and bool(self.positions), "a shuffle", "vectors and positions")
+        elements = {v.dtype.scalar for v in self.vectors}
+        total = sum(v.dtype.lanes for v in self.vectors)
+        _require(len(elements) == 1, "a shuffle", "one element type", *self.vectors)
+        _require(all(0 <= p < total for p in self.positions), "a shuffle", f"positions below {total}", self.positions)
+
+    @property
+    def dtype(self) -> DType:
+        return self.vectors[0].dtype.with_lanes(len(self.positions))
+
+
+def _binary_takes(op: str, t: DType) -> bool:
+    if op in ("+", "-", "*", "min", "max"):
+        return t.is_float or t.is_integer or (t.is_bool and op in ("min", "max"))
+    if op == "/":
+        return t.is_float
+    if op in ("&&", "||"):
+        return t.is_bool
+    if op in ("&", "|", "^"):
+        return t.is_integer or t.is_bool
+    return op in ("//", "%", "tdiv", "tmod", "<<", ">>") and t.is_integer
+
+
+def check_indices(what: str, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
+    rank = len(buffer.shape)
+    _require(len(indices) == rank, f"{what} of {buffer.name}", f"it has {rank} dimensions", len(indices))
+    for i in indices:
+        _require(i.dtype.scalar == dt.index, f"{what} of {buffer.name}", "indices are int64", i)
+
+
+def const(value: Number, dtype: DType) -> Const:
+    """``value`` as a constant of ``dtype``; integers wrap to the type's range."""
+    if dtype.is_float:
+        return Const(float(value), dtype)
+    if dtype.is_bool:
+        return Const(bool(value), dtype)
+    low, span = dtype.min_value, 1 << dtype.bits
+    return Const((int(value) - low) % span + low, dtype)
+
+
+def idx(value: int) -> Const:
+    """An int64 constant."""
+    return Const(value, dt.index)
+
+
+def as_expr(value: Operand, like: DType | None = None) -> Expr:
+    """``value`` as an expression; a Python number takes the type ``like`` where it fits that kind."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool):
+        return Const(value, dt.bool_)
+    if isinstance(value, int):
+        return const(value, like if like is not None and not like.is_bool else dt.int32)
+    return const(float(value), like if like is not None and like.is_float else dt.float32)
+
+
+def cast(dtype: DType, value: Expr) -> Expr:
+    """``value`` converted, with nothing inserted where it has the type already; constants fold."""
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Const) and (dtype.is_float or not value.dtype.is_float):
+        return const(value.value, dtype)
+    return Cast(dtype, value, span=value.span)
+
+
+def unify(a: Operand, b: Operand) -> tuple[Expr, Expr]:
+    """Both operands cast to the type they promote to."""
+    if isinstance(a, Expr):
+        b = as_expr(b, a.dtype)
+    elif isinstance(b, Expr):
+        a = as_expr(a, b.dtype)
+    a, b = as_expr(a), as_expr(b)
+    common = promote(a.dtype, b.dtype)
+    return cast(common, a), cast(common, b)
+
+
+def arithmetic(op: BinaryOp, a: Operand, b: Operand) -> Expr:
+    """``a op b`` after promotion; bools count as int32 in arithmetic."""
+    left, right = unify(a, b)
+    if left.dtype.is_bool and op not in ("&&", "||", "&", "|", "^"):
+        left, right = cast(dt.int32, left), cast(dt.int32, right)
+    return Binary(op, left, right)
+
+
+def divide(a: Operand, b: Operand) -> Expr:
+    """True division for floats; C's truncating division for integers."""
+    left, right = unify(a, b)
+    return arithmetic("/" if left.dtype.is_float else "tdiv", left, right)
+
+
+def compare(op: CompareOp, a: Operand, b: Operand) -> Expr:
+    left, right = unify(a, b)
+    return Compare(op, left, right)

@@ -1,0 +1,1 @@
+"""Tensor programs: an operator defined once, and everything derived from the definition."""

@@ -1,0 +1,90 @@
+"""Tensor programs: what the whiteboard language and the Python builders both mean.
+
+A program is a list of statements over buffers; all expressions are those of `weft.ir`.
+Sizes stay symbolic (int64 variables) until `specialize` gives them values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Axis, Expr, Var
+from weft.ir.span import Source, Span
+from weft.ir.stmt import Param
+from weft.ir.visit import free_vars
+
+AssignOp = Literal["=", "+", "*", "min", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """``target(indices) op= value`` at every point of ``axes``, in lexicographic order.
+
+    ``axes`` holds the axes of the left side in order, then the reduction axes in order of
+    appearance; ranges are resolved. ``initialize`` (the ``!`` of ``+=!``) sets every element
+    the statement updates to the identity of ``op`` first.
+    """
+
+    target: Buffer
+    indices: tuple[Expr, ...]
+    op: AssignOp
+    initialize: bool
+    value: Expr
+    axes: tuple[Axis, ...]
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    @property
+    def spatial_axes(self) -> tuple[Axis, ...]:
+        """Axes of the left side."""
+        left = self._left_names()
+        return tuple(a for a in self.axes if a.var.name in left)
+
+    @property
+    def reduce_axes(self) -> tuple[Axis, ...]:
+        """Axes that appear only on the right."""
+        left = self._left_names()
+        return tuple(a for a in self.axes if a.var.name not in left)
+
+    def _left_names(self) -> set[str]:
+        return {name for i in self.indices for name in free_vars(i)}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A condition on sizes that must hold for the program to stay in bounds; checked when sizes are known."""
+
+    condition: Expr
+    message: str
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorProgram:
+    """An operator: parameters in the order a call gives them, statements in the order they run.
+
+    ``sizes`` are the symbolic dimensions, solved from argument shapes. ``constants`` are the
+    integer scalar parameters that shapes, ranges or subscripts depend on: specialized like
+    sizes. Other scalars stay run-time parameters. ``carried`` names outputs whose value
+    before the call matters (read or accumulated into before anything initializes them).
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    outputs: tuple[Buffer, ...]
+    temporaries: tuple[Buffer, ...]
+    statements: tuple[Statement, ...]
+    sizes: tuple[Var, ...] = ()
+    constants: tuple[Var, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    carried: tuple[str, ...] = ()
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        return tuple(p for p in self.params if isinstance(p, Buffer))
+
+    @property
+    def scalars(self) -> tuple[Var, ...]:
+        return tuple(p for p in self.params if isinstance(p, Var))
