@@ -92,7 +92,7 @@ def render_span(span: Span) -> list[str]:
     if not text.strip():
         return [f"  {span}"]
     stripped = text.lstrip()
-    lead = f"  {str(span):<14}  "
+    lead = f"  {span!s:<14}  "
     width = max(1, min(span.end, len(text) + 1) - span.column)
     offset = max(0, span.column - 1 - (len(text) - len(stripped)))
     return [lead + stripped.rstrip().replace("\t", " "), " " * (len(lead) + offset) + "^" * width]
