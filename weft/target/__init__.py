@@ -1,0 +1,1 @@
+"""Machines: a description of each, and a generator that turns loop programs into its code."""

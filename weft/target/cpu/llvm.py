@@ -1,0 +1,107 @@
+"""LLVM text to object code and assembly: the only module that imports llvmlite, on first use.
+
+LLVM's assertions are on in the published wheels, so text that is not well formed ends the
+process; what comes here is made by our own emitter from verified programs.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+from weft.ir.errors import InternalError, TargetError
+from weft.target.cpu.host import Machine
+
+_lock = threading.RLock()
+
+#: /proc/cpuinfo's names where they differ from LLVM's.
+_CPUINFO_NAMES = {"bmi": "bmi1", "lzcnt": "abm", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
+
+
+def compile_llvm(text: str, machine: Machine, *, optimize: bool = True) -> bytes:
+    """The object code of a module given as LLVM text."""
+    with _lock:
+        return bytes(_target_machine(machine).emit_object(_prepare(text, machine, optimize)))
+
+
+def assemble_llvm(text: str, machine: Machine, *, optimize: bool = True) -> str:
+    """The assembly text of a module given as LLVM text."""
+    with _lock:
+        return str(_target_machine(machine).emit_assembly(_prepare(text, machine, optimize)))
+
+
+def optimized_llvm(text: str, machine: Machine) -> str:
+    """The module after our few passes, as LLVM text."""
+    with _lock:
+        return str(_prepare(text, machine, True))
+
+
+def llvm_version() -> str:
+    """The version of the code generator, for cache keys, without loading LLVM."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("llvmlite")
+    except PackageNotFoundError:
+        return "none"
+
+
+def host_features() -> frozenset[str]:
+    """The host's features as LLVM sees them, under /proc/cpuinfo's names."""
+    names = [name for name, on in _binding().get_host_cpu_features().items() if on]
+    return frozenset(_CPUINFO_NAMES.get(n, n) for n in names)
+
+
+@functools.cache
+def _binding() -> Any:
+    try:
+        import llvmlite.binding as binding
+    except ImportError as error:
+        raise TargetError(
+            "the CPU target needs llvmlite, which cannot be imported",
+            why=str(error),
+            help="pip install llvmlite",
+        ) from None
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding
+
+
+@functools.cache
+def _target_machine(machine: Machine) -> Any:
+    binding = _binding()
+    try:
+        target = binding.Target.from_triple(machine.triple)
+    except RuntimeError as error:
+        raise TargetError(f"LLVM cannot generate code for `{machine.triple}`", why=str(error)) from None
+    features = ",".join(machine.features)
+    return target.create_target_machine(
+        cpu=machine.cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=False
+    )
+
+
+def _prepare(text: str, machine: Machine, optimize: bool) -> Any:
+    binding = _binding()
+    try:
+        module = binding.parse_assembly(text)
+    except RuntimeError as error:
+        raise InternalError("the generated LLVM text is not well formed", why=str(error).strip()) from None
+    module.triple = machine.triple
+    module.data_layout = str(_target_machine(machine).target_data)
+    if optimize:
+        _run_passes(module, machine)
+    return module
+
+
+def _run_passes(module: Any, machine: Machine) -> None:
+    """Variables to SSA, clean-up, and common subexpressions; our loops are in final form already."""
+    binding = _binding()
+    with binding.create_pipeline_tuning_options(speed_level=2) as options:
+        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+        builder = binding.create_pass_builder(_target_machine(machine), options)
+        passes = binding.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.run(module, builder)
