@@ -1,0 +1,437 @@
+"""LLVM IR as text, one line per instruction: types, constants, blocks, functions, a module.
+
+Text handed to LLVM's parser is ten times cheaper to make than objects of a binding, and it is
+what ``show("llvm")`` prints::
+
+    module = Module()
+    b = module.function("twice", "float", [("float", "x")])
+    b.ret(b.fadd(b.argument("x"), b.argument("x")))
+    module.text()
+
+Every value carries its LLVM type, so the same calls build scalar and vector code; pointers are opaque.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from weft.target.cpu.llvm_types import bits_of, element_of, lanes_of, vector
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An operand: how it is written, and its LLVM type."""
+
+    text: str
+    type: str
+
+    @property
+    def typed(self) -> str:
+        return f"{self.type} {self.text}"
+
+    @property
+    def lanes(self) -> int:
+        return lanes_of(self.type)
+
+    @property
+    def element(self) -> str:
+        return element_of(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What the machine does in one instruction; without it LLVM would call a C library that is not there."""
+
+    fma: bool = True
+    rounding: bool = True
+    vector_bits: int = 512
+
+
+#: Any x86-64 has these, and no more.
+BASELINE = Features(fma=False, rounding=False, vector_bits=128)
+
+
+def constant(type: str, number: float | int | bool) -> Value:
+    """``number`` as a constant of ``type``, splatted over a vector; floats are rounded to the type, then exact.
+
+    An integer given for a float32 or float64 type counts as its value, not as its bits.
+    """
+    element, lanes = element_of(type), lanes_of(type)
+    text = _scalar_text(element, number)
+    return Value(text if lanes == 1 else f"splat ({element} {text})", type)
+
+
+def _scalar_text(element: str, number: float | int | bool) -> str:
+    if element == "i1":
+        return "true" if number else "false"
+    if element.startswith("i"):
+        return str(int(number))
+    if element == "half":
+        return f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
+    if element == "bfloat":
+        return f"0xR{_bfloat_bits(float(number)):04X}"
+    if element == "float":
+        number = _round_to_float(float(number))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+
+
+def _bfloat_bits(number: float) -> int:
+    """Round to nearest even; a NaN stays one."""
+    if number != number:
+        return 0x7FC0
+    bits = int(struct.unpack("<I", struct.pack("<f", _round_to_float(number)))[0])
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def _round_to_float(number: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+@dataclass(slots=True)
+class Module:
+    """Functions under construction, and what they import."""
+
+    features: Features = field(default_factory=Features)
+    header: list[str] = field(default_factory=list)
+    footer: list[str] = field(default_factory=list)
+    functions: dict[str, Builder] = field(default_factory=dict)
+    declarations: dict[str, str] = field(default_factory=dict)
+
+    def function(
+        self, name: str, returns: str, params: Sequence[tuple[str, str]], *, linkage: str = "", attributes: str = ""
+    ) -> Builder:
+        """Start a function; a parameter is (type with its attributes, name without %)."""
+        self.functions[name] = Builder(self, name, returns, tuple(params), linkage, attributes)
+        return self.functions[name]
+
+    def declare(self, name: str, returns: str, arguments: Iterable[str]) -> None:
+        self.declarations.setdefault(name, f"declare {returns} @{name}({', '.join(arguments)})")
+
+    def text(self) -> str:
+        bodies = [f.text() for f in self.functions.values()]
+        declares = [line for name, line in self.declarations.items() if name not in self.functions]
+        return "\n".join([*self.header, *bodies, *declares, *self.footer, ""])
+
+
+class Builder:
+    """Appends instructions to the current block of one function."""
+
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        returns: str,
+        params: tuple[tuple[str, str], ...],
+        linkage: str,
+        attributes: str,
+    ) -> None:
+        self.module = module
+        self.features = module.features
+        self.name, self.returns, self.params = name, returns, params
+        self.linkage, self.attributes = linkage, attributes
+        self.label = "entry"
+        self.terminated = False
+        self._lines: list[str] = []
+        self._allocas: list[str] = []
+        self._count = 0
+        self._labels: dict[str, int] = {}
+        self._phis: dict[str, tuple[int, list[tuple[Value, str]]]] = {}
+
+    # -- the function ---------------------------------------------------------------------------
+
+    def argument(self, name: str) -> Value:
+        for type, param in self.params:
+            if param == name:
+                return Value(f"%{name}", type.split()[0] if not type.startswith("<") else type[: type.index(">") + 1])
+        raise KeyError(name)
+
+    def text(self) -> str:
+        params = ", ".join(f"{type} %{name}" for type, name in self.params)
+        linkage = f"{self.linkage} " if self.linkage else ""
+        attributes = f" {self.attributes}" if self.attributes else ""
+        head = f"define {linkage}{self.returns} @{self.name}({params}){attributes} {{"
+        return "\n".join([head, "entry:", *self._allocas, *self._lines, "}"])
+
+    # -- blocks ---------------------------------------------------------------------------------
+
+    def new_label(self, hint: str = "b") -> str:
+        count = self._labels.get(hint, 0)
+        self._labels[hint] = count + 1
+        return f"{hint}.{count}"
+
+    def block(self, label: str) -> None:
+        """Start block ``label``, falling through into it when the current one has no end yet."""
+        if not self.terminated:
+            self.branch(label)
+        self._lines.append(f"{label}:")
+        self.label = label
+        self.terminated = False
+
+    def branch(self, label: str, metadata: str = "") -> None:
+        self._end(f"br label %{label}{metadata}")
+
+    def cond_branch(self, condition: Value, then: str, otherwise: str, metadata: str = "") -> None:
+        self._end(f"br i1 {condition.text}, label %{then}, label %{otherwise}{metadata}")
+
+    def ret(self, value: Value | None = None) -> None:
+        self._end("ret void" if value is None else f"ret {value.typed}")
+
+    def unreachable(self) -> None:
+        self._end("unreachable")
+
+    def phi(self, type: str, incoming: Sequence[tuple[Value, str]]) -> Value:
+        """A phi at the start of the current block; edges known later come by ``add_incoming``."""
+        value = self.fresh(type)
+        self._phis[value.text] = (len(self._lines), list(incoming))
+        self._lines.append("")
+        self._write_phi(value)
+        return value
+
+    def add_incoming(self, phi: Value, value: Value, label: str) -> None:
+        self._phis[phi.text][1].append((value, label))
+        self._write_phi(phi)
+
+    def _write_phi(self, phi: Value) -> None:
+        line, incoming = self._phis[phi.text]
+        edges = ", ".join(f"[ {value.text}, %{label} ]" for value, label in incoming)
+        self._lines[line] = f"  {phi.text} = phi {phi.type} {edges}"
+
+    def _end(self, line: str) -> None:
+        self._lines.append("  " + line)
+        self.terminated = True
+
+    # -- instructions ---------------------------------------------------------------------------
+
+    def fresh(self, type: str) -> Value:
+        self._count += 1
+        return Value(f"%v{self._count}", type)
+
+    def emit(self, type: str, instruction: str) -> Value:
+        """Append an instruction whose result has ``type``."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self._lines.append(f"  {name} = {instruction}")
+        return Value(name, type)
+
+    def emit_void(self, instruction: str) -> None:
+        self._lines.append("  " + instruction)
+
+    def comment(self, text: str) -> None:
+        self._lines.append(f"  ; {text}")
+
+    def binary(self, op: str, a: Value, b: Value) -> Value:
+        return self.emit(a.type, f"{op} {a.type} {a.text}, {b.text}")
+
+    def fadd(self, a: Value, b: Value) -> Value:
+        return self.binary("fadd", a, b)
+
+    def fsub(self, a: Value, b: Value) -> Value:
+        return self.binary("fsub", a, b)
+
+    def fmul(self, a: Value, b: Value) -> Value:
+        return self.binary("fmul", a, b)
+
+    def fdiv(self, a: Value, b: Value) -> Value:
+        return self.binary("fdiv", a, b)
+
+    def fneg(self, a: Value) -> Value:
+        return self.emit(a.type, f"fneg {a.typed}")
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a*b + c: rounded once where the machine has it, twice elsewhere (see math.rounding for an exact one)."""
+        if self.features.fma:
+            return self.intrinsic("fma", a, b, c)
+        return self.fadd(self.fmul(a, b), c)
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self.binary("add", a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        return self.binary("sub", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        return self.binary("mul", a, b)
+
+    def sdiv(self, a: Value, b: Value) -> Value:
+        return self.binary("sdiv", a, b)
+
+    def udiv(self, a: Value, b: Value) -> Value:
+        return self.binary("udiv", a, b)
+
+    def srem(self, a: Value, b: Value) -> Value:
+        return self.binary("srem", a, b)
+
+    def urem(self, a: Value, b: Value) -> Value:
+        return self.binary("urem", a, b)
+
+    def and_(self, a: Value, b: Value) -> Value:
+        return self.binary("and", a, b)
+
+    def or_(self, a: Value, b: Value) -> Value:
+        return self.binary("or", a, b)
+
+    def xor(self, a: Value, b: Value) -> Value:
+        return self.binary("xor", a, b)
+
+    def not_(self, a: Value) -> Value:
+        return self.xor(a, constant(a.type, 1 if a.element == "i1" else -1))
+
+    def shl(self, a: Value, b: Value) -> Value:
+        return self.binary("shl", a, b)
+
+    def lshr(self, a: Value, b: Value) -> Value:
+        return self.binary("lshr", a, b)
+
+    def ashr(self, a: Value, b: Value) -> Value:
+        return self.binary("ashr", a, b)
+
+    def icmp(self, predicate: str, a: Value, b: Value) -> Value:
+        return self.emit(vector("i1", a.lanes), f"icmp {predicate} {a.type} {a.text}, {b.text}")
+
+    def fcmp(self, predicate: str, a: Value, b: Value) -> Value:
+        return self.emit(vector("i1", a.lanes), f"fcmp {predicate} {a.type} {a.text}, {b.text}")
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.emit(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
+
+    # -- conversions (``type`` is the result's element type; lanes follow the operand) -------------
+
+    def convert(self, op: str, a: Value, type: str) -> Value:
+        target = vector(element_of(type), a.lanes)
+        return a if target == a.type else self.emit(target, f"{op} {a.typed} to {target}")
+
+    def bitcast(self, a: Value, type: str) -> Value:
+        """The same bits as ``type``; a bare element type keeps the lanes."""
+        target = vector(type, a.lanes) if lanes_of(type) == 1 else type
+        return a if target == a.type else self.emit(target, f"bitcast {a.typed} to {target}")
+
+    def sext(self, a: Value, type: str) -> Value:
+        return self.convert("sext", a, type)
+
+    def zext(self, a: Value, type: str) -> Value:
+        return self.convert("zext", a, type)
+
+    def trunc(self, a: Value, type: str) -> Value:
+        return self.convert("trunc", a, type)
+
+    def fpext(self, a: Value, type: str) -> Value:
+        return self.convert("fpext", a, type)
+
+    def fptrunc(self, a: Value, type: str) -> Value:
+        return self.convert("fptrunc", a, type)
+
+    def sitofp(self, a: Value, type: str) -> Value:
+        return self.convert("sitofp", a, type)
+
+    def uitofp(self, a: Value, type: str) -> Value:
+        return self.convert("uitofp", a, type)
+
+    def fptosi(self, a: Value, type: str) -> Value:
+        """Poison outside the integer's range: only where the range is known."""
+        return self.convert("fptosi", a, type)
+
+    def fptoui(self, a: Value, type: str) -> Value:
+        return self.convert("fptoui", a, type)
+
+    def fptosi_sat(self, a: Value, type: str) -> Value:
+        """Saturates, NaN to 0."""
+        return self._saturate("fptosi", a, type)
+
+    def fptoui_sat(self, a: Value, type: str) -> Value:
+        return self._saturate("fptoui", a, type)
+
+    def _saturate(self, op: str, a: Value, type: str) -> Value:
+        target = vector(element_of(type), a.lanes)
+        return self.call(f"llvm.{op}.sat.{mangled(target)}.{mangled(a.type)}", target, [a])
+
+    def ptrtoint(self, a: Value, type: str = "i64") -> Value:
+        return self.convert("ptrtoint", a, type)
+
+    def inttoptr(self, a: Value) -> Value:
+        return self.convert("inttoptr", a, "ptr")
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def load(self, type: str, pointer: Value, align: int | None = None, metadata: str = "") -> Value:
+        """``align`` in bytes; an element's own size when not given (a larger wrong one faults)."""
+        return self.emit(type, f"load {type}, ptr {pointer.text}, align {align or element_align(type)}{metadata}")
+
+    def store(self, value: Value, pointer: Value, align: int | None = None, metadata: str = "") -> None:
+        align = align or element_align(value.type)
+        self.emit_void(f"store {value.typed}, ptr {pointer.text}, align {align}{metadata}")
+
+    def gep(self, element: str, pointer: Value, index: Value, *, inbounds: bool = True) -> Value:
+        """Address of ``pointer[index]`` in units of ``element``; a vector index gives a vector of pointers."""
+        word = "getelementptr inbounds" if inbounds else "getelementptr"
+        return self.emit(vector("ptr", index.lanes), f"{word} {element}, ptr {pointer.text}, {index.typed}")
+
+    def alloca(self, type: str, count: int = 1, align: int | None = None) -> Value:
+        """Stack space for ``count`` of ``type``, taken once, at the function's entry."""
+        slot = self.fresh("ptr")
+        size = f", i64 {count}" if count != 1 else ""
+        self._allocas.append(f"  {slot.text} = alloca {type}{size}, align {align or element_align(type)}")
+        return slot
+
+    # -- vectors --------------------------------------------------------------------------------
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        if lanes == 1:
+            return value
+        type = vector(value.type, lanes)
+        if not value.text.startswith("%"):
+            return Value(f"splat ({value.typed})", type)
+        first = self.emit(type, f"insertelement {type} poison, {value.typed}, i64 0")
+        return self.emit(type, f"shufflevector {first.typed}, {type} poison, <{lanes} x i32> zeroinitializer")
+
+    def extract(self, value: Value, lane: int | Value) -> Value:
+        return self.emit(value.element, f"extractelement {value.typed}, {_lane(lane)}")
+
+    def insert(self, value: Value, item: Value, lane: int | Value) -> Value:
+        return self.emit(value.type, f"insertelement {value.typed}, {item.typed}, {_lane(lane)}")
+
+    def shuffle(self, a: Value, b: Value | None, lanes: Sequence[int]) -> Value:
+        """Lanes picked from ``a`` then ``b``; -1 is any value."""
+        mask = ", ".join(f"i32 {n}" if n >= 0 else "i32 poison" for n in lanes)
+        other = b.typed if b is not None else f"{a.type} poison"
+        type = f"<{len(lanes)} x {a.element}>"
+        return self.emit(type, f"shufflevector {a.typed}, {other}, <{len(lanes)} x i32> <{mask}>")
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def call(self, name: str, returns: str, arguments: Sequence[Value]) -> Value:
+        """Call ``name``, declaring it when the module does not define it. For ``void``, the value is not to be used."""
+        self.module.declare(name, returns, (a.type for a in arguments))
+        text = f"call {returns} @{name}({', '.join(a.typed for a in arguments)})"
+        if returns == "void":
+            self.emit_void(text)
+            return Value("void", "void")
+        return self.emit(returns, text)
+
+    def call_pointer(self, function: Value, returns: str, arguments: Sequence[Value]) -> Value:
+        return self.emit(returns, f"call {returns} {function.text}({', '.join(a.typed for a in arguments)})")
+
+    def intrinsic(self, name: str, *arguments: Value) -> Value:
+        """``llvm.name.type(arguments)``, overloaded on the first argument and of its type."""
+        first = arguments[0].type
+        return self.call(f"llvm.{name}.{mangled(first)}", first, arguments)
+
+
+def _lane(lane: int | Value) -> str:
+    return f"i64 {lane}" if isinstance(lane, int) else lane.typed
+
+
+def mangled(type: str) -> str:
+    """How intrinsic names spell a type: ``v4f32``, ``i64``, ``p0``."""
+    element, lanes = element_of(type), lanes_of(type)
+    names = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}
+    return (f"v{lanes}" if lanes > 1 else "") + names.get(element, element)
+
+
+def element_align(type: str) -> int:
+    """Bytes an element of ``type`` is surely aligned to."""
+    return max(bits_of(element_of(type)), 8) // 8
