@@ -80,6 +80,22 @@ class ProgramError(Error):
     """A loop program did something it must not: the interpreter's and the verifier's findings."""
 
 
+class OutOfBounds(ProgramError):
+    """An index outside its dimension, found while interpreting."""
+
+
+class UninitializedRead(ProgramError):
+    """A read of memory that nothing has written, found while interpreting."""
+
+
+class DataRace(ProgramError):
+    """Two concurrent iterations touch one element, one of them writing, with nothing to order them."""
+
+
+class DivergentBarrier(ProgramError):
+    """A barrier that some threads wait at and others never reach."""
+
+
 class InternalError(Error):
     """A fault of Weft itself; ``reproduction`` names the file that shows it again."""
 
