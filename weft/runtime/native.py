@@ -1,0 +1,107 @@
+"""The runtime's own machine code: written as LLVM text, compiled once, kept in the artifact store."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+
+from weft.ir.errors import TargetError
+from weft.runtime.loader import LoadedObject, load_object
+from weft.runtime.store import Artifact, default_store
+from weft.target.cpu.host import NAMED, Machine
+
+_ALLOCATE = """
+declare ptr @aligned_alloc(i64, i64)
+
+define ptr @weft_alloc(i64 %bytes) {
+  %small = icmp ult i64 %bytes, 64
+  %wanted = select i1 %small, i64 64, i64 %bytes
+  %raised = add i64 %wanted, 63
+  %rounded = and i64 %raised, -64
+  %memory = call ptr @aligned_alloc(i64 64, i64 %rounded)
+  ret ptr %memory
+}
+"""
+
+
+def load_native(text: str, symbols: Mapping[str, int], machine: Machine | None = None) -> LoadedObject:
+    """``text`` compiled for any processor of this kind (or found in the store) and loaded."""
+    machine = machine or _baseline()
+    key = f"native {machine.key} {hashlib.blake2b(text.encode()).hexdigest()}"
+    store = default_store()
+    found = store.get(key)
+    if found is not None and "object" in found.blobs:
+        try:
+            return load_object(found.blobs["object"], symbols)
+        except TargetError:
+            store.remove(key)
+    from weft.target.cpu.llvm import compile_llvm
+
+    code = compile_llvm(text, machine)
+    store.put(key, Artifact({"kind": "native"}, {"object": code}))
+    return load_object(code, symbols)
+
+
+def _baseline() -> Machine:
+    is_arm = platform.machine().lower() in ("aarch64", "arm64")
+    return NAMED["aarch64" if is_arm else "x86-64-sse2"]
+
+
+def libc_symbols(names: Iterable[str]) -> dict[str, int]:
+    """Addresses of functions of the C library (or of anything else loaded globally)."""
+    library = ctypes.CDLL(None)
+    found = {}
+    for name in names:
+        try:
+            found[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+        except AttributeError:
+            raise TargetError(f"the C library of this system has no `{name}`") from None
+    return found
+
+
+@functools.cache
+def _allocator() -> int:
+    loaded = load_native(_ALLOCATE, libc_symbols(["aligned_alloc"]))
+    _immortal.append(loaded)
+    return loaded.address("weft_alloc")
+
+
+def _parallel_for() -> int:
+    from weft.runtime.threads import parallel_for_address
+
+    return parallel_for_address()
+
+
+#: Code that threads may be running until the process ends.
+_immortal: list[LoadedObject] = []
+
+_MAKERS = {
+    "weft_parallel_for": _parallel_for,
+    "weft_alloc": _allocator,
+    "weft_free": lambda: libc_symbols(["free"])["free"],
+    "memset": lambda: libc_symbols(["memset"])["memset"],
+    "memcpy": lambda: libc_symbols(["memcpy"])["memcpy"],
+    "memmove": lambda: libc_symbols(["memmove"])["memmove"],
+}
+
+
+class RuntimeSymbols(Mapping[str, int]):
+    """What kernels may call, by name; each is made when first asked for."""
+
+    def __getitem__(self, name: str) -> int:
+        return _MAKERS[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MAKERS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MAKERS)
+
+    def __len__(self) -> int:
+        return len(_MAKERS)
+
+
+RUNTIME_SYMBOLS = RuntimeSymbols()
