@@ -77,7 +77,8 @@ class TensorProgram:
     statements: tuple[Statement, ...]
     sizes: tuple[Var, ...] = ()
     constants: tuple[Var, ...] = ()
-    requirements: tuple[Requirement, ...] = ()
+    #: follow from how ranges were found, and so take no part in comparisons: text with ranges spelled out is equal
+    requirements: tuple[Requirement, ...] = field(default=(), compare=False)
     carried: tuple[str, ...] = ()
     source: Source | None = field(default=None, compare=False, repr=False)
 

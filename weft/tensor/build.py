@@ -1,0 +1,497 @@
+"""`ProgramBuilder`: the one way tensor programs are made, by the language and by the Python functions alike.
+
+>>> b = ProgramBuilder("mm")
+>>> M, K, N = (b.size(s) for s in "MKN")
+>>> A, B = b.input("A", float32, (M, K)), b.input("B", float32, (K, N))
+>>> m, n, k = Var("m"), Var("n"), Var("k")
+>>> b.declare_output("C")
+>>> b.statement("C", (m, n), "+", True, b.access("A", (m, k)) * b.access("B", (k, n)))
+>>> program = b.finish()
+
+A front end brings names and spans; the builder decides index variables (int64 variables that are
+neither sizes nor scalars), their ranges, types and shapes, and refuses what has no meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.errors import LanguageError, ShapeError
+from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Expr, Load, Select, Var, cast, const
+from weft.ir.span import Source, Span
+from weft.ir.stmt import Param
+from weft.ir.visit import Node, free_vars, fresh_name, loads, replace_buffers, rewrite
+from weft.tensor.check_types import check_target_dtype
+from weft.tensor.infer_interface import infer_carried, infer_constants
+from weft.tensor.infer_ranges import (
+    Access,
+    RangeClause,
+    Ranges,
+    accesses_of,
+    dependency_order,
+    infer_ranges,
+    shape_of_target,
+)
+from weft.tensor.polynomial import Polynomial, canonical, maximum
+from weft.tensor.program import AssignOp, Requirement, Statement, TensorProgram
+from weft.tensor.prove_bounds import check_bounds
+from weft.tensor.text import describe_access
+
+__all__ = ["ProgramBuilder", "RangeClause"]
+
+BuildOp = Literal["=", "+", "*", "min", "max", "argmin", "argmax"]
+
+
+@dataclass(slots=True)
+class _Tensor:
+    """What is known of a written tensor: ``shape`` may grow until it is declared or read."""
+
+    name: str
+    dtype: DType | None
+    shape: tuple[Expr, ...] | None
+    span: Span | None
+    is_output: bool
+    declared_shape: bool = False
+    read: bool = False
+    written: bool = False
+
+    def buffer(self) -> Buffer | None:
+        if self.dtype is None or self.shape is None:
+            return None
+        return Buffer(self.name, self.dtype, self.shape, span=self.span)
+
+
+class ProgramBuilder:
+    """Collects parameters and statements; `finish` gives the program or raises."""
+
+    def __init__(self, name: str, source: Source | None = None) -> None:
+        self.name = name
+        self.source = source
+        self._params: list[Param] = []
+        self._sizes: dict[str, Var] = {}
+        self._scalars: dict[str, Var] = {}
+        self._inputs: dict[str, Buffer] = {}
+        self._written: dict[str, _Tensor] = {}
+        self._versions: dict[Buffer, str] = {}
+        self._statements: list[Statement] = []
+        self._requirements: list[Requirement] = []
+
+    # Declarations
+
+    def size(self, name: str, span: Span | None = None) -> Var:
+        """The symbolic size ``name``; asking again gives the same one."""
+        if name not in self._sizes:
+            self._check_new(name, span)
+            self._sizes[name] = Var(name, dt.index, span=span)
+        return self._sizes[name]
+
+    def input(self, name: str, dtype: DType, shape: Sequence[Expr], span: Span | None = None) -> Buffer:
+        self._check_new(name, span)
+        buffer = Buffer(name, dtype, tuple(self._canonical(s) for s in shape), span=span)
+        self._inputs[name] = buffer
+        self._params.append(buffer)
+        return buffer
+
+    def scalar(self, name: str, dtype: DType, span: Span | None = None) -> Var:
+        """A scalar parameter, passed by value."""
+        self._check_new(name, span)
+        self._scalars[name] = Var(name, dtype, span=span)
+        self._params.append(self._scalars[name])
+        return self._scalars[name]
+
+    def declare_output(
+        self, name: str, dtype: DType | None = None, shape: Sequence[Expr] | None = None, span: Span | None = None
+    ) -> None:
+        """An output; what is not given is inferred from the statement that first writes it."""
+        self._declare(name, dtype, shape, span, is_output=True)
+
+    def declare_temporary(
+        self, name: str, dtype: DType | None = None, shape: Sequence[Expr] | None = None, span: Span | None = None
+    ) -> None:
+        """A temporary of stated type or shape; one without need not be declared."""
+        self._declare(name, dtype, shape, span, is_output=False)
+
+    def _declare(
+        self, name: str, dtype: DType | None, shape: Sequence[Expr] | None, span: Span | None, is_output: bool
+    ) -> None:
+        self._check_new(name, span)
+        sizes = None if shape is None else tuple(self._canonical(s) for s in shape)
+        self._written[name] = _Tensor(name, dtype, sizes, span, is_output, declared_shape=sizes is not None)
+
+    def _check_new(self, name: str, span: Span | None) -> None:
+        if self.kind(name) is not None:
+            raise LanguageError(
+                f"`{name}` is declared twice",
+                span=span,
+                why=f"it is already {self.kind(name)} of `{self.name}`",
+                help="give one of the two another name",
+            )
+
+    # Questions
+
+    def kind(self, name: str) -> str | None:
+        """``a size``, ``a scalar``, ``an input``, ``an output`` or ``a temporary``; None for a new name."""
+        if name in self._written:
+            return "an output" if self._written[name].is_output else "a temporary"
+        tables = (("a size", self._sizes), ("a scalar", self._scalars), ("an input", self._inputs))
+        return next((kind for kind, table in tables if name in table), None)
+
+    def buffer(self, name: str) -> Buffer | None:
+        """The tensor as known so far; None where it is unknown or an output of yet unknown type or shape."""
+        if name in self._inputs:
+            return self._inputs[name]
+        return self._written[name].buffer() if name in self._written else None
+
+    def scalar_var(self, name: str) -> Var | None:
+        return self._scalars.get(name)
+
+    def access(self, name: str, indices: Sequence[Expr], span: Span | None = None) -> Load:
+        """``name(indices)`` as a value, checked: the tensor exists, the rank fits, subscripts are integers."""
+        buffer = self.buffer(name)
+        if buffer is None:
+            raise self._unreadable(name, span)
+        self._check_rank(buffer.name, buffer.rank, len(indices), span)
+        load = Load(buffer, tuple(self._subscript(i, name, span) for i in indices), span=span)
+        self._versions[buffer] = name
+        return load
+
+    def _unreadable(self, name: str, span: Span | None) -> LanguageError:
+        if self.kind(name) in ("an output", "a temporary"):
+            return LanguageError(
+                f"`{name}` is read before it is written",
+                span=span,
+                why="its type and sizes are not known yet",
+                help=f"write it first, or declare it with its type: `-> (float(N) {name})`",
+            )
+        return LanguageError(f"unknown tensor `{name}`", span=span, why="no parameter or statement defines it")
+
+    def _check_rank(self, name: str, rank: int, given: int, span: Span | None) -> None:
+        if rank != given:
+            raise ShapeError(
+                f"`{name}` has {rank} dimension{'s' * (rank != 1)}, but {given} "
+                f"{'index is' if given == 1 else 'indices are'} given",
+                span=span,
+                help=f"write `{describe_access(name, [Var(v) for v in 'ijklmnpqrs'[:rank]])}`",
+            )
+
+    def _subscript(self, index: Expr, name: str, span: Span | None) -> Expr:
+        if index.dtype.is_float or index.dtype.is_bool:
+            raise LanguageError(
+                f"a subscript of `{name}` is {index.dtype}",
+                span=index.span or span,
+                why="subscripts are integers",
+                help="convert it: `int32(...)`",
+            )
+        return cast(dt.index, index)
+
+    # Statements
+
+    def statement(
+        self,
+        target: str,
+        indices: Sequence[Expr],
+        op: BuildOp,
+        initialize: bool,
+        value: Expr,
+        *,
+        where: Sequence[RangeClause] = (),
+        exists: Sequence[Expr] = (),
+        span: Span | None = None,
+        dtype: DType | None = None,
+    ) -> None:
+        """``target(indices) op= value``; ``dtype`` is that of a target nothing else gives a type."""
+        self._check_target(target, len(indices), span)
+        where = [self._range_clause(c) for c in where]
+        subscripts = tuple(self._subscript(i, target, span) for i in indices)
+        if op == "argmin" or op == "argmax":
+            self._arg_statement(target, subscripts, op, initialize, value, where, exists, span, dtype)
+            return
+        variables = self._index_variables([*subscripts, value])
+        reductions = {n: v for n, v in variables.items() if n not in self._index_variables(subscripts)}
+        self._check_variables(op, variables, reductions, where, exists, target, span)
+        ranges = self._infer(target, subscripts, variables, value, where, exists, span)
+        tensor = self._written.setdefault(target, _Tensor(target, dtype, None, span, is_output=False))
+        self._fix_dtype(tensor, op, value, dtype, span)
+        self._fix_shape(tensor, subscripts, ranges, span)
+        self._note_reads([*subscripts, value], target)
+        axes = self._axes(variables, set(reductions), ranges, span)
+        buffer = tensor.buffer()
+        assert buffer is not None
+        self._versions[buffer] = target
+        tensor.written = True
+        stored = cast(buffer.dtype, value)
+        self._statements.append(Statement(buffer, subscripts, op, initialize, stored, axes, span=span))
+        self._requirements += ranges.requirements
+
+    def _check_target(self, target: str, rank: int, span: Span | None) -> None:
+        kind = self.kind(target)
+        if kind in ("an input", "a scalar", "a size"):
+            raise LanguageError(
+                f"cannot write `{target}`",
+                span=span,
+                why=f"it is {kind}; what a call is given is never changed",
+                help=f"write to another tensor, such as `{target}_new`",
+            )
+        if target in self._written and self._written[target].shape is not None:
+            self._check_rank(target, len(self._written[target].shape or ()), rank, span)
+
+    def _range_clause(self, clause: RangeClause) -> RangeClause:
+        for bound in (clause.lo, clause.hi):
+            if not bound.dtype.is_integer:
+                raise LanguageError(
+                    f"a bound of `{clause.var.name}` is {bound.dtype}",
+                    span=bound.span or clause.span,
+                    why="ranges have integer bounds",
+                )
+            if loads(bound):
+                raise LanguageError(
+                    f"a bound of `{clause.var.name}` reads a tensor",
+                    span=bound.span or clause.span,
+                    why="ranges depend on sizes, integer parameters and other index variables only",
+                    help="use a wider range and a condition in the expression",
+                )
+        lo, hi = (self._canonical(cast(dt.index, b)) for b in (clause.lo, clause.hi))
+        return replace(clause, lo=lo, hi=hi)
+
+    def _index_variables(self, nodes: Iterable[Node]) -> dict[str, Var]:
+        found: dict[str, Var] = {}
+        for node in nodes:
+            for name, var in free_vars(node).items():
+                if name not in self._sizes and name not in self._scalars:
+                    found.setdefault(name, var)
+        return found
+
+    def _check_variables(
+        self,
+        op: str,
+        variables: dict[str, Var],
+        reductions: dict[str, Var],
+        where: Sequence[RangeClause],
+        exists: Sequence[Expr],
+        target: str,
+        span: Span | None,
+    ) -> None:
+        if op == "=" and reductions:
+            name, var = next(iter(reductions.items()))
+            raise LanguageError(
+                f"`=` with reduction variable `{name}`",
+                span=var.span or span,
+                why=f"`{name}` is not on the left, so every value of it would overwrite `{target}` again",
+                help="say how to combine the values: `+=!` sums from zero, `+=` adds to what is there",
+            )
+        self._check_where(variables, where, span)
+        for name, var in self._index_variables(exists).items():
+            if name not in variables:
+                raise LanguageError(
+                    f"unknown variable `{name}` in an exists clause",
+                    span=var.span or span,
+                    why="the statement does not use it",
+                )
+
+    def _check_where(self, variables: dict[str, Var], where: Sequence[RangeClause], span: Span | None) -> None:
+        seen: set[str] = set()
+        for clause in where:
+            name = clause.var.name
+            if name in seen or name not in variables:
+                twice = name in seen
+                raise LanguageError(
+                    f"two ranges for `{name}`" if twice else f"`{name}` has a range but is not used",
+                    span=clause.span or clause.var.span or span,
+                    why="a variable has one range" if twice else "no subscript or value of the statement mentions it",
+                    help=f"remove {'one of the clauses' if twice else 'the clause or use the variable'}",
+                )
+            seen.add(name)
+            for other, var in self._index_variables([clause.lo, clause.hi]).items():
+                if other not in variables or other == name:
+                    raise LanguageError(
+                        f"unknown name `{other}` in the range of `{name}`",
+                        span=var.span or clause.span or span,
+                        why="a bound is made of sizes, integer parameters and the statement's other index variables",
+                    )
+
+    def _infer(
+        self,
+        target: str,
+        subscripts: Sequence[Expr],
+        variables: dict[str, Var],
+        value: Expr,
+        where: Sequence[RangeClause],
+        exists: Sequence[Expr],
+        span: Span | None,
+    ) -> Ranges:
+        accesses = [a for e in (*subscripts, value, *exists) for a in accesses_of(e)]
+        tensor = self._written.get(target)
+        grows = tensor is not None and not tensor.declared_shape
+        own = [a for a in accesses if a.buffer.name == target] if grows else []
+        others = [a for a in accesses if not (grows and a.buffer.name == target)]
+        last = list(own)
+        if tensor is not None and (buffer := tensor.buffer() or _shaped(tensor)) is not None:
+            last.append(Access(buffer, tuple(subscripts), span))
+        return infer_ranges(list(variables.values()), others, where, last)
+
+    def _fix_dtype(self, tensor: _Tensor, op: str, value: Expr, given: DType | None, span: Span | None) -> None:
+        if tensor.dtype is None:
+            # A count of bools is a number.
+            inferred = dt.int32 if value.dtype.is_bool and op in ("+", "*") else value.dtype
+            tensor.dtype = given or inferred
+        check_target_dtype(tensor.name, tensor.dtype, op, value, span)
+
+    def _fix_shape(self, tensor: _Tensor, subscripts: Sequence[Expr], ranges: Ranges, span: Span | None) -> None:
+        if tensor.declared_shape or (tensor.read and tensor.shape is not None):
+            return
+        shape: list[Expr] = []
+        for k, size in enumerate(shape_of_target(subscripts, ranges)):
+            old = tensor.shape[k] if tensor.shape is not None else None
+            if size is None and old is None:
+                raise _undeclared_size(tensor.name, subscripts, k, span)
+            if size is None or old is None:
+                shape.append(old if size is None and old is not None else size.expr() if size is not None else old)  # type: ignore[arg-type]
+            else:
+                shape.append(maximum(Polynomial.of(old), size, ranges.at_most).expr())
+        tensor.shape = tuple(shape)
+
+    def _note_reads(self, nodes: Iterable[Node], target: str) -> None:
+        for name in {load.buffer.name for node in nodes for load in loads(node)}:
+            if name in self._written and name != target:
+                self._written[name].read = True
+
+    def _axes(
+        self, variables: dict[str, Var], reductions: set[str], ranges: Ranges, span: Span | None
+    ) -> tuple[Axis, ...]:
+        """Left axes in order, then reductions; a range that depends on another variable comes after it."""
+        wanted = {n: ranges.known[n] for n in sorted(variables, key=lambda n: n in reductions)}
+        order = dependency_order(wanted)
+        for name in order:
+            r = wanted[name]
+            depends = self._index_variables([r.lo.expr(), r.hi.expr()])
+            bad = next((n for n in depends if n in reductions and name not in reductions), None)
+            if bad is not None:
+                raise LanguageError(
+                    f"the range of `{name}` depends on reduction variable `{bad}`",
+                    span=span,
+                    why=f"`{name}` is on the left, so its range must be known before `{bad}` runs",
+                    help=f"give `{bad}` a range in terms of `{name}` instead",
+                )
+        return tuple(Axis(Var(n), wanted[n].lo.expr(), wanted[n].hi.expr()) for n in order)
+
+    def _arg_statement(
+        self,
+        target: str,
+        subscripts: tuple[Expr, ...],
+        op: Literal["argmin", "argmax"],
+        initialize: bool,
+        value: Expr,
+        where: Sequence[RangeClause],
+        exists: Sequence[Expr],
+        span: Span | None,
+        dtype: DType | None,
+    ) -> None:
+        """The extreme first, then the first place that has it; NaN counts as the extreme, as in numpy."""
+        variable = self._arg_variable(op, subscripts, value, initialize, span)
+        combine: AssignOp = "min" if op == "argmin" else "max"
+        tensor = self._written.get(target)
+        result = (tensor.dtype if tensor is not None else None) or dtype or dt.int32
+        best = fresh_name(f"{target}_best", {*self._written, *self._inputs, *self._scalars, *self._sizes})
+        if tensor is not None and tensor.declared_shape:
+            self.declare_temporary(best, None, tensor.shape, span)
+        self.statement(best, subscripts, combine, True, value, where=where, exists=exists, span=span)
+        extreme = self.access(best, subscripts, span)
+        found: Expr = Compare("==", value, cast(value.dtype, extreme))
+        if value.dtype.is_float:
+            found = Binary("||", found, Call("isnan", (value,), dt.bool_))
+        place = Select(found, cast(result, Cast(dt.int32, variable)), const(result.max_value, result))
+        self.statement(target, subscripts, "min", True, place, where=where, exists=exists, span=span, dtype=result)
+
+    def _arg_variable(
+        self, op: str, subscripts: Sequence[Expr], value: Expr, initialize: bool, span: Span | None
+    ) -> Var:
+        left = self._index_variables(subscripts)
+        reductions = [v for n, v in self._index_variables([value]).items() if n not in left]
+        if len(reductions) != 1 or not initialize:
+            why = f"it gives the value of the one reduction variable; there are {len(reductions)}"
+            raise LanguageError(
+                f"`{op}=` needs {'exactly one reduction variable' if len(reductions) != 1 else 'a `!`'}",
+                span=span,
+                why=why if len(reductions) != 1 else "an index found earlier cannot be compared with a new one",
+                help=f"write `I(m) {op}=! D(m,n)`",
+            )
+        return reductions[0]
+
+    # The end
+
+    def finish(self) -> TensorProgram:
+        """The program, with every access proved in bounds, refused, or left to a requirement or a test at the call."""
+        self._check_outputs()
+        final = {b: f for b, name in self._versions.items() if (f := self.buffer(name)) is not None and f != b}
+        statements = tuple(_with_buffers(s, final) for s in self._statements)
+        requirements = list(dict.fromkeys(self._requirements))
+        for s in statements:
+            requirements += [r for r in check_bounds(s, requirements) if r not in requirements]
+        tensors = [t for t in self._written.values() if t.written]
+        buffers = {t.name: b for t in tensors if (b := t.buffer()) is not None}
+        outputs = tuple(buffers[t.name] for t in tensors if t.is_output)
+        return TensorProgram(
+            name=self.name,
+            params=tuple(self._params),
+            outputs=outputs,
+            temporaries=tuple(buffers[t.name] for t in tensors if not t.is_output),
+            statements=statements,
+            sizes=tuple(self._sizes.values()),
+            constants=infer_constants(self._scalars, statements, buffers.values(), requirements),
+            requirements=tuple(requirements),
+            carried=infer_carried(outputs, statements),
+            source=self.source,
+        )
+
+    def _check_outputs(self) -> None:
+        for t in self._written.values():
+            if not t.written:
+                raise LanguageError(
+                    f"output `{t.name}` is never written" if t.is_output else f"`{t.name}` is never written",
+                    span=t.span,
+                    why="no statement has it on the left",
+                    help=f"add a statement such as `{t.name}(i) = ...`, or remove it",
+                )
+
+    def _canonical(self, e: Expr) -> Expr:
+        """The normal form of a size or bound; C's division rounds down where only sizes are divided."""
+
+        def round_down(n: Node) -> Node | None:
+            if isinstance(n, Binary) and n.op in ("tdiv", "tmod") and self._is_size(n.left) and self._is_size(n.right):
+                return Binary("//" if n.op == "tdiv" else "%", n.left, n.right, span=n.span)
+            return None
+
+        return canonical(rewrite(cast(dt.index, e), round_down))
+
+    def _is_size(self, e: Expr) -> bool:
+        p = Polynomial.of(e)
+        sizes = all(isinstance(a, Var) and a.name in self._sizes for a in p.atoms())
+        return sizes and all(c > 0 for c in p.terms.values())
+
+
+def _with_buffers(s: Statement, final: dict[Buffer, Buffer]) -> Statement:
+    return replace(
+        s,
+        target=final.get(s.target, s.target),
+        indices=tuple(replace_buffers(i, final) for i in s.indices),
+        value=replace_buffers(s.value, final),
+    )
+
+
+def _shaped(tensor: _Tensor) -> Buffer | None:
+    """A stand-in where only the shape is known: range inference asks for no type."""
+    return None if tensor.shape is None else Buffer(tensor.name, dt.float32, tensor.shape)
+
+
+def _undeclared_size(name: str, subscripts: Sequence[Expr], k: int, span: Span | None) -> LanguageError:
+    return LanguageError(
+        f"the size of dimension {k} of `{name}` is unknown",
+        span=span,
+        why=f"`{describe_access(name, subscripts)}` writes where the data says",
+        help=f"declare it: `-> (float({', '.join('MNKPQRST'[j % 8] for j in range(len(subscripts)))}) {name})`",
+    )

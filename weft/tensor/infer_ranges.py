@@ -1,0 +1,282 @@
+"""Ranges of index variables, solved from the tensors they subscript.
+
+In rounds: every subscript with exactly one variable of unknown range, in which it is affine, gives
+that variable the largest range from 0 that keeps the subscript inside over the variables already
+known; several of one round intersect. ``B(2*i)`` gives ``i < (size+1)/2``; ``B(i+k) * K(k)`` gives
+``k`` in the first round and ``i < B.0-K.0+1`` in the second. A ``where`` range is taken as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.errors import LanguageError
+from weft.ir.expr import Binary, Cast, Compare, Expr, Load, Var, idx
+from weft.ir.span import Span
+from weft.ir.visit import Node, children, free_vars
+from weft.tensor.boundary import Outside
+from weft.tensor.polynomial import Polynomial, constant, floor_div, maximum, minimum
+from weft.tensor.program import Requirement
+from weft.tensor.text import describe, describe_access
+
+
+@dataclass(frozen=True, slots=True)
+class RangeClause:
+    """``var in lo:hi`` of a where clause."""
+
+    var: Var
+    lo: Expr
+    hi: Expr
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A subscripted tensor, read or written, that says something about the ranges of its variables."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Half-open and normalized; bounds may mention variables whose own bounds do not lead back."""
+
+    lo: Polynomial
+    hi: Polynomial
+
+
+@dataclass
+class Ranges:
+    """The ranges known so far in a statement, and what was assumed in finding them."""
+
+    known: dict[str, Range] = field(default_factory=dict)
+    requirements: list[Requirement] = field(default_factory=list)
+    #: integer parameters taken to be at least 1 because a variable is multiplied by them
+    positive: set[Expr] = field(default_factory=set)
+
+    def is_nonnegative(self, p: Polynomial) -> bool:
+        """A sufficient test: no negative term, and no atom that could be negative."""
+        if any(c < 0 for c in p.terms.values()):
+            return False
+        return all(self._atom_nonnegative(a) for m in p.terms for a in m)
+
+    def _atom_nonnegative(self, a: Expr) -> bool:
+        match a:
+            case Var(name=name, type=dt.index):
+                r = self.known.get(name)
+                return r is None or self.is_nonnegative(r.lo)
+            case Binary(op="//", left=left, right=right) | Binary(op="max", left=left, right=right):
+                sides = [self.is_nonnegative(Polynomial.of(s)) for s in (left, right)]
+                return any(sides) if a.op == "max" else all(sides)
+            case Binary(op="min", left=left, right=right):
+                return all(self.is_nonnegative(Polynomial.of(s)) for s in (left, right))
+        return a in self.positive
+
+    def at_most(self, a: Polynomial, b: Polynomial) -> bool:
+        return self.is_nonnegative(b - a)
+
+    def extreme(self, p: Polynomial, greatest: bool) -> Polynomial | None:
+        """The least or greatest value of ``p`` over all variables of known range, or None where that is not plain."""
+        for name in reversed(dependency_order(self.known)):
+            var = Var(name)
+            if not any(mentions(a, name) for m in p.terms for a in m):
+                continue
+            slope = p.coefficient(var)
+            if slope is None or any(mentions(a, name) for m in p.without(var).terms for a in m):
+                return None
+            r = self.known[name]
+            if self.is_nonnegative(slope):
+                p = p.replace(var, r.hi - 1 if greatest else r.lo)
+            elif self.is_nonnegative(-slope):
+                p = p.replace(var, r.lo if greatest else r.hi - 1)
+            else:
+                return None
+        return p
+
+
+def mentions(e: Expr, name: str) -> bool:
+    return name in free_vars(e)
+
+
+def dependency_order(known: Mapping[str, Range]) -> list[str]:
+    """Names such that bounds mention only earlier ones."""
+    order: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in order or name not in known:
+            return
+        for bound in (known[name].lo, known[name].hi):
+            for a in bound.atoms():
+                for other in free_vars(a):
+                    if other != name:
+                        visit(other)
+        if name not in order:
+            order.append(name)
+
+    for name in known:
+        visit(name)
+    return order
+
+
+def accesses_of(node: Node) -> Iterator[Access]:
+    """Every load in program order, except those whose outside is defined (their own subscripts still count)."""
+    parts = children(node)
+    if isinstance(node, Outside):
+        parts = iter((*node.load.indices, *((node.fill,) if node.fill is not None else ())))
+    elif isinstance(node, Load):
+        yield Access(node.buffer, node.indices, node.span)
+    for part in parts:
+        yield from accesses_of(part)
+
+
+def infer_ranges(
+    variables: Sequence[Var], accesses: Sequence[Access], where: Sequence[RangeClause], last_resort: Sequence[Access]
+) -> Ranges:
+    """The range of every variable, or a LanguageError that says what each unknown one needs.
+
+    ``last_resort`` (the written tensor) is asked only where nothing else determines a variable.
+    """
+    ranges = Ranges({c.var.name: Range(Polynomial.of(c.lo), Polynomial.of(c.hi)) for c in where})
+    unknown = {v.name: v for v in variables if v.name not in ranges.known}
+    while unknown:
+        found = _solve_round(unknown, accesses, ranges) or _solve_round(unknown, last_resort, ranges)
+        if not found:
+            raise _unresolved(unknown, [*accesses, *last_resort])
+        for name, hi in found.items():
+            ranges.known[name] = Range(constant(0), hi)
+            del unknown[name]
+    return ranges
+
+
+def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> dict[str, Polynomial]:
+    found: dict[str, Polynomial] = {}
+    for access in accesses:
+        for index, size in zip(access.indices, access.buffer.shape):
+            names = [n for n in free_vars(index) if n in unknown]
+            if len(names) != 1:
+                continue
+            hi = _solve(unknown[names[0]], Polynomial.of(index), Polynomial.of(size), access, unknown, ranges)
+            if hi is not None:
+                var = names[0]
+                found[var] = minimum(found[var], hi, ranges.at_most) if var in found else hi
+    return found
+
+
+def _solve(
+    var: Var, index: Polynomial, size: Polynomial, access: Access, unknown: Mapping[str, Var], ranges: Ranges
+) -> Polynomial | None:
+    """The end of the largest range of ``var`` from 0 for which ``0 <= index < size``."""
+    slope = index.coefficient(var)
+    rest = index.without(var)
+    if slope is None or any(mentions(a, var.name) for p in (slope, rest) for a in p.atoms()):
+        return _solve_quotient(var, index, size, access, unknown, ranges)
+    _assume_positive(slope, access, ranges)
+    upward = ranges.is_nonnegative(slope)
+    if not upward and not ranges.is_nonnegative(-slope):
+        return None
+    offset = ranges.extreme(rest, greatest=upward)
+    if offset is None or any(n in unknown for a in offset.atoms() for n in free_vars(a)):
+        return None
+    # Points that fit: 0 <= i*slope <= room - 1.
+    room = size - offset if upward else offset + 1
+    step = slope if upward else -slope
+    if step.as_int != 1 and not ranges.is_nonnegative(room):
+        _require_room(var, room, access, ranges)
+    return floor_div(room + step - 1, step)
+
+
+def _solve_quotient(
+    var: Var, index: Polynomial, size: Polynomial, access: Access, unknown: Mapping[str, Var], ranges: Ranges
+) -> Polynomial | None:
+    """``rest + n // d < size`` is ``n < (size - rest) * d``."""
+    inside = [a for a in index.atoms() if mentions(a, var.name)]
+    match inside:
+        case [Binary(op="//" | "tdiv", left=left, right=right) as quotient]:
+            by = Polynomial.of(right).as_int
+            slope = index.coefficient(quotient)
+            if by is None or by <= 0 or slope is None or slope.as_int != 1:
+                return None
+            rest = ranges.extreme(index.without(quotient), greatest=True)
+            if rest is None or any(n in unknown for a in rest.atoms() for n in free_vars(a)):
+                return None
+            return _solve(var, Polynomial.of(left), (size - rest) * by, access, unknown, ranges)
+    return None
+
+
+def _assume_positive(slope: Polynomial, access: Access, ranges: Ranges) -> None:
+    """An integer parameter that multiplies an index variable (a stride, a dilation) must be at least 1."""
+    for a in slope.atoms():
+        if isinstance(a, Cast) and isinstance(a.operand, Var) and a not in ranges.positive:
+            ranges.positive.add(a)
+            message = f"`{a.operand.name}` must be at least 1: it multiplies an index in `{_text(access)}`"
+            ranges.requirements.append(Requirement(Compare(">=", a, idx(1)), message, span=access.span))
+
+
+def _require_room(var: Var, room: Polynomial, access: Access, ranges: Ranges) -> None:
+    """A rounded-up division hides a negative extent, so it is stated."""
+    message = f"`{_text(access)}` leaves no room for `{var.name}`: {describe(room.expr())} must not be negative"
+    ranges.requirements.append(Requirement(Compare(">=", room.expr(), idx(0)), message, span=access.span))
+
+
+def shape_of_target(indices: Sequence[Expr], ranges: Ranges) -> list[Polynomial | None]:
+    """One more than the greatest value of each index; None where that is not known (a scatter)."""
+    return [_extent(Polynomial.of(i), ranges) for i in indices]
+
+
+def _extent(index: Polynomial, ranges: Ranges) -> Polynomial | None:
+    last = ranges.extreme(index, greatest=True)
+    if last is None or any(isinstance(n, Load) for a in last.atoms() for n in _walk(a)):
+        return None
+    size = last + 1
+    return size if _never_negative(index, ranges) else maximum(size, constant(0), ranges.at_most)
+
+
+def _never_negative(index: Polynomial, ranges: Ranges) -> bool:
+    """Whether the greatest index is -1 at least, given that no extent is negative (an empty range ends at ``lo-1``)."""
+    for name in reversed(dependency_order(ranges.known)):
+        slope, r = index.coefficient(Var(name)), ranges.known[name]
+        if slope is None:
+            return False
+        index = index.replace(Var(name), r.lo - 1 if ranges.is_nonnegative(slope) else r.lo)
+    return ranges.is_nonnegative(index + 1)
+
+
+def _walk(e: Node) -> Iterator[Node]:
+    yield e
+    for c in children(e):
+        yield from _walk(c)
+
+
+def _text(access: Access) -> str:
+    return describe_access(access.buffer.name, access.indices)
+
+
+def _unresolved(unknown: Mapping[str, Var], accesses: Sequence[Access]) -> LanguageError:
+    """Each variable, the accesses that mention it, and what to add."""
+    first = next(iter(unknown.values()))
+    plural = "s" if len(unknown) > 1 else ""
+    names = ", ".join(f"`{n}`" for n in unknown)
+    reasons = [_reason(name, unknown, accesses) for name in unknown]
+    clauses = ", ".join(f"{n} in 0:..." for n in unknown)
+    return LanguageError(
+        f"unknown range of index variable{plural} {names}",
+        span=first.span,
+        why="; ".join(reasons),
+        help=f"add `where {clauses}` with the range you mean",
+    )
+
+
+def _reason(name: str, unknown: Mapping[str, Var], accesses: Sequence[Access]) -> str:
+    seen = [a for a in accesses if any(mentions(i, name) for i in a.indices)]
+    if not seen:
+        return f"no access to a tensor of known size mentions `{name}`"
+    texts = list(dict.fromkeys(f"`{_text(a)}`" for a in seen))
+    others = [n for n in unknown if n != name and any(mentions(i, n) for a in seen for i in a.indices)]
+    if others:
+        return f"`{name}` is tied to {', '.join(f'`{o}`' for o in others)} in {', '.join(texts)}"
+    return f"`{name}` cannot be solved from {', '.join(texts)}: the subscript is not affine in it"
