@@ -38,7 +38,7 @@ class LoadedKernel:
         slots = pack_slots(self.params, values, ctypes.addressof(record))
         status = self._entry(ctypes.addressof(slots))
         if status:
-            raise status_error(status, record, self.messages)
+            raise status_error(status, list(record), self.messages)
 
 
 def load_kernel(

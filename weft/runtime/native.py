@@ -6,7 +6,7 @@ import ctypes
 import functools
 import hashlib
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from weft.ir.errors import TargetError
 from weft.runtime.loader import LoadedObject, load_object
@@ -78,7 +78,7 @@ def _parallel_for() -> int:
 #: Code that threads may be running until the process ends.
 _immortal: list[LoadedObject] = []
 
-_MAKERS = {
+_MAKERS: dict[str, Callable[[], int]] = {
     "weft_parallel_for": _parallel_for,
     "weft_alloc": _allocator,
     "weft_free": lambda: libc_symbols(["free"])["free"],

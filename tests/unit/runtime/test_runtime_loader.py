@@ -6,6 +6,7 @@ import ctypes
 import gc
 import math
 import random
+from pathlib import Path
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_llvm_links_the_same(data, symbols):
 
 def test_code_is_not_writable(data, symbols):
     loaded = loader.load_object(data, symbols)
-    at, text = loaded.address("bump"), open("/proc/self/maps").read()
+    at, text = loaded.address("bump"), Path("/proc/self/maps").read_text()
     for line in text.splitlines():
         span, permissions = line.split()[:2]
         lo, hi = (int(x, 16) for x in span.split("-"))

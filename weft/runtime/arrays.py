@@ -1,0 +1,371 @@
+"""What callers pass as arrays and numbers, described and checked.
+
+numpy arrays, torch tensors, and anything that speaks DLPack, the array interface or the
+buffer protocol reduce to one `ArgumentInfo`. Inputs of any element strides are taken as
+they are; data that no kernel can address (misaligned, strides that are no whole number of
+elements) is copied. torch is never imported, only recognized.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.ir.dtype import DType, parse_dtype
+from weft.ir.errors import ArgumentError, Error, InternalError, TargetError, UnsupportedError
+from weft.ir.numpy_dtypes import from_numpy, to_numpy
+from weft.ir.span import Span
+
+Framework = Literal["numpy", "torch"]
+_CPU_DEVICES = (1, 3, 11, 13)  # DLPack: plain memory, and memory pinned or managed for a GPU
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentInfo:
+    """An array as kernels see it; ``strides`` count elements, ``pointer`` is element [0, ..., 0].
+
+    ``owner`` keeps the memory alive. ``note`` says where a copy had to be made.
+    """
+
+    framework: Framework
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    pointer: int
+    writable: bool
+    owner: Any
+    device: str = "cpu"
+    note: str | None = None
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """First byte and one past the last byte any element occupies; equal when there are none."""
+        if 0 in self.shape:
+            return self.pointer, self.pointer
+        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides)]
+        low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+        size = self.dtype.itemsize
+        return self.pointer + low * size, self.pointer + (high + 1) * size
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which argument an error is about."""
+
+    name: str
+    span: Span | None
+
+    def error(self, what: str, *, why: str | None = None, help: str | None = None) -> ArgumentError:
+        return ArgumentError(f"argument `{self.name}` {what}", span=self.span, why=why, help=help)
+
+
+def describe(
+    value: Any, *, name: str = "array", dtype: str | DType | None = None, span: Span | None = None
+) -> ArgumentInfo:
+    """``value`` as an input; raises the error that says what is wrong with it and what would work."""
+    place = _Place(name, span)
+    info = _describe_any(value, place, is_output=False)
+    _check_dtype(info, dtype, place)
+    return info
+
+
+def describe_output(
+    value: Any, *, name: str = "out", dtype: str | DType | None = None, span: Span | None = None
+) -> ArgumentInfo:
+    """``value`` as something to write into: writable, used as it is, no two elements in one place."""
+    place = _Place(name, span)
+    info = _describe_any(value, place, is_output=True)
+    _check_dtype(info, dtype, place)
+    if not info.writable:
+        raise place.error(
+            "is read-only and cannot be an output", why="its memory may not be written", help="pass a writable copy"
+        )
+    if overlaps_itself(info):
+        raise place.error(
+            "has several elements in one place and cannot be an output",
+            why=f"shape {info.shape} with strides {info.strides} visits some addresses more than once",
+            help="pass a plain array, for example numpy.empty(shape, dtype)",
+        )
+    return info
+
+
+def _check_dtype(info: ArgumentInfo, dtype: str | DType | None, place: _Place) -> None:
+    wanted = parse_dtype(dtype) if isinstance(dtype, str) else dtype
+    if wanted is None:
+        if dtype is not None:
+            raise InternalError(f"no element type is called {dtype}")
+        return
+    if info.dtype != wanted:
+        convert = f".to(torch.{wanted})" if info.framework == "torch" else f".astype({_numpy_spelling(wanted)})"
+        raise place.error(
+            f"must be {wanted}, not {info.dtype}",
+            why=f"it was called with {_article(info)} of {info.dtype}",
+            help=f"convert it: {place.name}{convert}",
+        )
+
+
+def _numpy_spelling(dtype: DType) -> str:
+    return "ml_dtypes.bfloat16" if dtype.kind == "bfloat" else f"numpy.{dtype}"
+
+
+def _article(info: ArgumentInfo) -> str:
+    return "a torch tensor" if info.framework == "torch" else "an array"
+
+
+def _describe_any(value: Any, place: _Place, *, is_output: bool) -> ArgumentInfo:
+    if isinstance(value, np.ndarray):
+        return _describe_numpy(value, place, is_output)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+        return _describe_torch(torch, value, place, is_output)
+    return _describe_numpy(_view_other(value, place, is_output), place, is_output)
+
+
+def _describe_numpy(array: npt.NDArray[Any], place: _Place, is_output: bool) -> ArgumentInfo:
+    if isinstance(array, np.ma.MaskedArray):
+        raise place.error("is a masked array", why="its mask would be ignored", help="pass x.filled(value)")
+    dtype = from_numpy(array.dtype)
+    if dtype is None:
+        raise _unsupported_numpy(array.dtype, place)
+    whole = all(n <= 1 or s % dtype.itemsize == 0 for n, s in zip(array.shape, array.strides))
+    note = None
+    if array.size and not (whole and array.flags.aligned):
+        if is_output:
+            raise place.error(
+                "is not aligned to its elements and cannot be an output",
+                why=f"elements of {dtype} take {dtype.itemsize} bytes; its address or byte strides "
+                f"{array.strides} are not multiples of that",
+                help="pass a plain array, for example numpy.empty(shape, dtype)",
+            )
+        array, note = np.array(array, order="C", copy=True), f"`{place.name}` is misaligned and was copied"
+    strides = tuple(s // dtype.itemsize for s in array.strides)
+    pointer = array.__array_interface__["data"][0] if dtype.kind != "bfloat" else array.ctypes.data
+    return ArgumentInfo("numpy", dtype, array.shape, strides, pointer, bool(array.flags.writeable), array, "cpu", note)
+
+
+def _unsupported_numpy(dtype: np.dtype[Any], place: _Place) -> Error:
+    if not dtype.isnative:
+        return place.error(
+            f"is byte-swapped ({dtype.str})",
+            why="kernels read numbers in the byte order of the machine",
+            help=f"convert it: {place.name}.astype({place.name}.dtype.newbyteorder('='))",
+        )
+    if dtype.kind in "cfV" and dtype.names is None:
+        return UnsupportedError(
+            f"argument `{place.name}` is {dtype}, which Weft does not compute with",
+            span=place.span,
+            help="use float16, bfloat16, float32, float64, bool or an integer type",
+        )
+    return place.error(
+        f"holds {dtype}, not numbers",
+        why="arrays of objects, texts, dates and records have no element type here",
+        help="convert it to a numeric type with astype",
+    )
+
+
+def _describe_torch(torch: Any, tensor: Any, place: _Place, is_output: bool) -> ArgumentInfo:
+    if tensor.device.type != "cpu":
+        raise place.error(
+            f"is on device `{tensor.device}`",
+            why="this kernel runs on the CPU" if tensor.device.type != "meta" else "a meta tensor has no data",
+            help=f"move it: {place.name}.cpu()" if tensor.device.type != "meta" else None,
+        )
+    if tensor.layout != torch.strided:
+        raise place.error(
+            f"has the layout {tensor.layout}", why="kernels read dense tensors", help=f"{place.name}.to_dense()"
+        )
+    dtype = parse_dtype(str(tensor.dtype).removeprefix("torch."))
+    if dtype is None:
+        raise UnsupportedError(
+            f"argument `{place.name}` is {tensor.dtype}, which Weft does not compute with",
+            span=place.span,
+            help="use float16, bfloat16, float32, float64, bool or an integer type",
+        )
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise place.error(
+            "requires a gradient",
+            why="the result would not be connected to it",
+            help=f"pass {place.name}.detach(), or call under torch.no_grad()",
+        )
+    return _torch_memory(tensor, dtype, place, is_output)
+
+
+def _torch_memory(tensor: Any, dtype: DType, place: _Place, is_output: bool) -> ArgumentInfo:
+    note = None
+    try:
+        if tensor.is_neg():
+            if is_output:
+                raise place.error("is a negated view and cannot be an output", help="pass a plain tensor")
+            tensor, note = tensor.resolve_neg(), f"`{place.name}` is a negated view and was copied"
+        pointer = tensor.data_ptr()
+        if pointer % dtype.itemsize and tensor.numel():
+            if is_output:
+                raise place.error("is not aligned to its elements and cannot be an output")
+            tensor, note = tensor.clone(), f"`{place.name}` is misaligned and was copied"
+            pointer = tensor.data_ptr()
+        shape, strides = tuple(tensor.shape), tuple(tensor.stride())
+    except RuntimeError as error:
+        raise place.error("gives no access to its data", why=str(error).splitlines()[0]) from None
+    if not pointer and 0 not in shape:
+        raise place.error("has no data", why=f"it is a {type(tensor).__name__} without memory behind it")
+    return ArgumentInfo("torch", dtype, shape, strides, pointer, True, tensor, "cpu", note)
+
+
+def _view_other(value: Any, place: _Place, is_output: bool) -> npt.NDArray[Any]:
+    """Anything that exports its memory, as a numpy view of that memory."""
+    kind = type(value).__name__
+    try:
+        if hasattr(value, "__array_interface__") and not (is_output and isinstance(value, np.generic)):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+            return _view_dlpack(value, place)
+        if not isinstance(value, (str, np.generic)):
+            return np.asarray(memoryview(value))
+    except Error:
+        raise
+    except Exception as error:  # the exporter is foreign code: whatever it raises becomes our error
+        if not isinstance(error, TypeError) or hasattr(value, "__dlpack__"):
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise place.error(f"is a {kind} that does not share its memory", why=first) from None
+    raise place.error(
+        f"is {'an' if kind[:1] in 'aeiou' else 'a'} {kind}, not an array",
+        why="arrays come from numpy, torch, or anything with DLPack or the buffer protocol",
+        help=None if is_output else f"convert it: numpy.asarray({place.name}, dtype=...)",
+    )
+
+
+def _view_dlpack(value: Any, place: _Place) -> npt.NDArray[Any]:
+    kind, number = value.__dlpack_device__()
+    if int(kind) not in _CPU_DEVICES:
+        raise place.error(
+            f"is on another device (DLPack device {int(kind)}:{number})",
+            why="this kernel runs on the CPU",
+            help="copy it to the CPU first",
+        )
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError):
+        if hasattr(value, "__array__"):  # bfloat16 has no DLPack import in numpy
+            return np.asarray(value)
+        raise
+
+
+def scalar_value(
+    value: Any, dtype: str | DType, *, name: str = "scalar", span: Span | None = None
+) -> int | float | bool:
+    """A number for a scalar parameter: Python or numpy numbers, arrays and tensors of no dimension."""
+    wanted = parse_dtype(dtype) if isinstance(dtype, str) else dtype
+    if wanted is None:
+        raise InternalError(f"no element type is called {dtype}")
+    place = _Place(name, span)
+    number = value if isinstance(value, (bool, int, float)) else _unwrap_number(value, place)
+    if isinstance(number, bool):
+        return number if wanted.is_bool else float(number) if wanted.is_float else int(number)
+    if wanted.is_float:
+        try:
+            return float(number)
+        except OverflowError:
+            raise place.error(f"is too large for {wanted}", why="it is an integer beyond every float") from None
+    if wanted.is_bool or not isinstance(number, int):
+        raise place.error(
+            f"must be {wanted}, not {number!r}", why=f"it was called with a {type(value).__name__}",
+            help="pass True or False" if wanted.is_bool else "pass a whole number",
+        )  # fmt: skip
+    if not wanted.min_value <= number <= wanted.max_value:
+        raise place.error(
+            f"does not fit {wanted}",
+            why=f"{number} is not between {wanted.min_value} and {wanted.max_value}",
+        )
+    return int(number)
+
+
+def _unwrap_number(value: Any, place: _Place) -> int | float | bool:
+    kind = type(value).__name__
+    torch = sys.modules.get("torch")
+    is_tensor = torch is not None and isinstance(value, torch.Tensor)
+    if isinstance(value, (np.generic, np.ndarray)) or is_tensor:
+        shape = tuple(value.shape)
+        if shape:
+            raise place.error(f"must be a number, not an array of shape {shape}", help="pass one element, x.item()")
+        try:
+            number = value.item()
+        except (RuntimeError, ValueError, NotImplementedError) as error:
+            raise place.error("gives no access to its value", why=str(error).splitlines()[0]) from None
+        if isinstance(number, (bool, int, float)):
+            return number
+        kind = type(number).__name__ if not isinstance(value, np.generic) else kind
+        if hasattr(number, "__float__") and not isinstance(number, complex):
+            return float(number)  # bfloat16 scalars of ml_dtypes
+    elif hasattr(value, "__index__"):
+        return int(value.__index__())
+    raise place.error(
+        f"must be a number, not {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}",
+        why="scalars are Python or numpy numbers, or arrays of no dimension",
+    )
+
+
+def overlaps_itself(info: ArgumentInfo) -> bool:
+    """Whether two elements share an address, as far as sorting the strides can tell (unsure counts as yes)."""
+    if 0 in info.shape:
+        return False
+    reach = 0
+    for stride, size in sorted((abs(s), n) for n, s in zip(info.shape, info.strides) if n > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def overlaps(a: ArgumentInfo, b: ArgumentInfo) -> bool:
+    """Whether an element of ``a`` shares memory with one of ``b``; interleaved views do not, unsure counts as yes."""
+    (a_low, a_high), (b_low, b_high) = a.extent, b.extent
+    if a_low == a_high or b_low == b_high or a_high <= b_low or b_high <= a_low:
+        return False
+    try:
+        return bool(np.shares_memory(_as_numpy(a), _as_numpy(b), max_work=1 << 14))  # type: ignore[arg-type]
+    except RuntimeError:  # numpy's "too hard"
+        return True
+
+
+class _Memory:
+    """Memory that numpy may look at, given by address."""
+
+    def __init__(self, info: ArgumentInfo) -> None:
+        size = info.dtype.itemsize
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": f"|V{size}",
+            "shape": info.shape,
+            "strides": tuple(s * size for s in info.strides),
+            "data": (info.pointer, True),
+        }
+
+
+def _as_numpy(info: ArgumentInfo) -> npt.NDArray[Any]:
+    return np.asarray(_Memory(info))
+
+
+def allocate(framework: Framework, dtype: DType, shape: Sequence[int]) -> Any:
+    """An uninitialized dense array of the caller's framework."""
+    try:
+        if framework == "torch":
+            torch = sys.modules["torch"]
+            return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name))
+        return np.empty(tuple(shape), to_numpy(dtype))
+    except (MemoryError, ValueError, RuntimeError) as error:
+        raise TargetError(
+            f"cannot allocate a {dtype} array of shape {tuple(shape)}", why=str(error).splitlines()[0]
+        ) from None
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy type of the element type called ``name``."""
+    dtype = parse_dtype(name)
+    if dtype is None:
+        raise InternalError(f"no element type is called {name}")
+    return to_numpy(dtype)
