@@ -73,53 +73,13 @@ from weft.ir.stmt import (
 
 #: Words of the notation; a variable or buffer of such a name is printed in backticks.
 KEYWORDS = frozenset(
-    [
-        "kernel",
-        "out",
-        "in",
-        "for",
-        "parallel",
-        "vector",
-        "unroll",
-        "block",
-        "thread",
-        "while",
-        "if",
-        "else",
-        "seq",
-        "let",
-        "alloc",
-        "atomic",
-        "barrier",
-        "return",
-        "break",
-        "continue",
-        "call",
-        "assert",
-        "init",
-        "reads",
-        "writes",
-        "spatial",
-        "reduce",
-        "strides",
-        "global",
-        "shared",
-        "register",
-        "constant",
-        "local",
-        "warp",
-        "grid",
-        "min",
-        "max",
-        "tdiv",
-        "tmod",
-        "ramp",
-        "broadcast",
-        "shuffle",
-        "cas",
-        "exchange",
-    ]
-)
+    (
+        "kernel", "out", "in", "for", "parallel", "vector", "unroll", "block", "thread", "while", "if", "else", "seq",
+        "let", "alloc", "atomic", "barrier", "return", "break", "continue", "call", "assert", "init", "reads", "writes",
+        "spatial", "reduce", "strides", "global", "shared", "register", "constant", "local", "warp", "grid", "min",
+        "max", "tdiv", "tmod", "ramp", "broadcast", "shuffle", "cas", "exchange",
+    )
+)  # fmt: skip
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LITERAL_NAME = re.compile(r"(inf|nan|true|false)(_(bf16|[iuf]\d+))?(_?x\d+)?\Z")
 

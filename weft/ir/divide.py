@@ -1,0 +1,117 @@
+"""Floor division and remainder of sums by a constant, with the ranges of what is summed.
+
+(8*i + j) // 4 is 2*i + j//4 whatever j is, and 2*i where 0 <= j < 4.
+"""
+
+from __future__ import annotations
+
+import math
+
+from weft.ir import dtype as dt
+from weft.ir.affine import Linear, linear_form
+from weft.ir.dtype import DType
+from weft.ir.expr import Binary, BinaryOp, Const, Expr, const
+from weft.ir.interval import Ranges
+from weft.ir.span import Span
+
+
+def divide_linear(op: BinaryOp, n: Linear, by: int, t: DType, ranges: Ranges, span: Span | None) -> Linear | None:
+    """``n // by`` or ``n % by`` for ``by`` > 0 as a sum, or None where ``n`` might wrap around its type."""
+    quotient, rest = _split(n, by)
+    if not (_fits(n, t, ranges) and _fits(rest, t, ranges)):
+        return None
+    whole = op == "//"
+    known = rest.bounds(ranges)
+    if known.lo is not None and known.hi is not None and known.lo // by == known.hi // by:
+        steps = known.lo // by
+        if whole:
+            quotient.constant += steps
+            return quotient
+        rest.constant -= steps * by
+        return rest
+    common = math.gcd(by, *rest.terms.values())
+    if common > 1:
+        left_over = rest.constant % common
+        smaller = Linear({a: c // common for a, c in rest.terms.items()}, rest.constant // common)
+        inner = divide_linear(op, smaller, by // common, t, ranges, span)
+        if inner is None:
+            return None
+        return quotient.add(inner) if whole else Linear({}, left_over).add(inner, common)
+    flatter = _flatten_quotient(rest, by) if whole else _flatten_remainder(rest, by)
+    if flatter is not None and flatter[1] <= t.max_value:
+        inner = divide_linear(op, *flatter, t, ranges, span)
+        if inner is not None:
+            return quotient.add(inner) if whole else inner
+    left = rest.expr(t, span)
+    atom: Expr = Binary(op, left, const(by, t), span=span)
+    return quotient.add(Linear({atom: 1})) if whole else Linear({atom: 1})
+
+
+def _split(n: Linear, by: int) -> tuple[Linear, Linear]:
+    """``n`` as ``by * quotient + rest``."""
+    quotient, rest = Linear({}, n.constant // by), Linear({}, n.constant % by)
+    for atom, factor in n.terms.items():
+        if factor % by == 0:
+            quotient.terms[atom] = factor // by
+        else:
+            rest.terms[atom] = factor
+    return quotient, rest
+
+
+def _fits(n: Linear, t: DType, ranges: Ranges) -> bool:
+    return t == dt.index or n.bounds(ranges).within(t.min_value, t.max_value)
+
+
+def _by_constant(atom: Expr, op: str) -> tuple[Expr, int] | None:
+    """The two sides of ``x op c`` where c is a positive constant."""
+    if isinstance(atom, Binary) and atom.op == op and isinstance(atom.right, Const) and atom.right.value > 0:
+        return atom.left, int(atom.right.value)
+    return None
+
+
+def _flatten_quotient(rest: Linear, by: int) -> tuple[Linear, int] | None:
+    """(x // d + k) // c is (x + k*d) // (d*c)."""
+    if len(rest.terms) != 1:
+        return None
+    ((atom, factor),) = rest.terms.items()
+    inner = _by_constant(atom, "//") if factor == 1 else None
+    if inner is None:
+        return None
+    x, d = inner
+    return linear_form(x).add(Linear({}, rest.constant * d)), d * by
+
+
+def _flatten_remainder(rest: Linear, by: int) -> tuple[Linear, int] | None:
+    """k * (x % d) is k * x modulo c where c divides d."""
+    flat, changed = Linear({}, rest.constant), False
+    for atom, factor in rest.terms.items():
+        inner = _by_constant(atom, "%")
+        if inner is not None and inner[1] % by == 0:
+            flat.add(linear_form(inner[0]), factor)
+            changed = True
+        else:
+            flat.add(Linear({atom: factor}))
+    return (flat, by) if changed else None
+
+
+def merge_quotients(n: Linear) -> Linear:
+    """k*c * (x // c) + k * (x % c) is k * x."""
+    for atom, factor in list(n.terms.items()):
+        remainder = _by_constant(atom, "%")
+        if remainder is None or atom not in n.terms:
+            continue
+        x, c = remainder
+        quotient = _split_quotient(x, c, n, factor)
+        if quotient is not None:
+            return merge_quotients(quotient)
+    return n
+
+
+def _split_quotient(x: Expr, c: int, n: Linear, factor: int) -> Linear | None:
+    t = x.dtype
+    whole = Binary("//", x, const(c, t))
+    if n.terms.get(whole) != factor * c:
+        return None
+    rest = Linear(dict(n.terms), n.constant)
+    del rest.terms[whole], rest.terms[Binary("%", x, const(c, t))]
+    return rest.add(linear_form(x), factor)

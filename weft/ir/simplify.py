@@ -1,0 +1,253 @@
+"""Simplification of programs: smaller, with the same meaning, and stable under a second run.
+
+>>> print_expr(simplify((i * 4 + j) // 4, {"j": Interval(0, 3)}))
+'i'
+
+Ranges of loop variables, block iterators, ``let`` variables and sizes are picked up on the way
+down, and so is what an enclosing condition says. Loops that run once or never, branches that
+are decided, and empty statements go; ``block`` and ``thread`` loops stay while they run at all,
+since barriers refer to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from weft.ir.affine import linear_form
+from weft.ir.errors import ProgramError
+from weft.ir.expr import Const, Expr, Unary, Var
+from weft.ir.interval import Interval, half_open
+from weft.ir.simplify_expr import ExprSimplifier
+from weft.ir.stmt import (
+    Alloc,
+    Assert,
+    Assign,
+    Atomic,
+    Block,
+    Break,
+    Continue,
+    For,
+    If,
+    Iter,
+    Kernel,
+    Let,
+    Region,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+    While,
+)
+from weft.ir.visit import Node, rebuild, substitute
+
+N = TypeVar("N", bound=Node)
+_NOTHING = Seq(())
+
+
+def simplify(node: N, ranges: Mapping[str, Interval] | None = None) -> N:
+    """``node`` simplified, where the variables named in ``ranges`` lie in those intervals."""
+    simplifier = Simplifier(ranges)
+    try:
+        if isinstance(node, Expr):
+            return cast(N, simplifier.expr(node))
+        return cast(N, simplifier.node(node))
+    except RecursionError:
+        raise ProgramError("the program is nested too deeply to simplify", span=getattr(node, "span", None)) from None
+
+
+class Simplifier(ExprSimplifier):
+    """Rules over statements."""
+
+    def node(self, node: Any) -> Any:
+        if isinstance(node, Kernel):
+            return self.kernel(node)
+        if isinstance(node, Stmt):
+            self.mutable = set(assigned_names(node))
+            return self.stmt(node)
+        return rebuild(node, self.child)
+
+    def stmt(self, s: Stmt) -> Stmt:
+        rule = _RULES.get(type(s))
+        return rule(self, s) if rule is not None else rebuild(s, self.child)
+
+    def child(self, n: Any) -> Any:
+        return self.stmt(n) if isinstance(n, Stmt) else super().child(n)
+
+    def kernel(self, k: Kernel) -> Kernel:
+        self.mutable = set(assigned_names(k.body))
+        sizes = {e.name for b in k.buffers for e in b.shape if isinstance(e, Var)}
+        facts = {name: Interval(0, None) for name in sizes if name not in self.ranges}
+        with self.knowing(facts):
+            body = self.stmt(k.body)
+        return k if body is k.body else replace(k, body=body)
+
+    def loop(self, s: For) -> Stmt:
+        lo, hi = self.expr(s.lo), self.expr(s.hi)
+        trips = linear_form(hi).add(linear_form(lo), -1).bounds(self.ranges)
+        if trips.hi is not None and trips.hi <= 0:
+            return _NOTHING
+        if trips.point == 1 and _can_unwrap(s):
+            return self.stmt(substitute(s.body, {s.var: lo}))
+        with self.knowing({s.var.name: half_open(self.bounds(lo), self.bounds(hi))}):
+            body = self.stmt(s.body)
+        if is_empty(body):
+            return _NOTHING
+        if lo is s.lo and hi is s.hi and body is s.body:
+            return s
+        return For(s.var, lo, hi, s.kind, body, span=s.span)
+
+    def while_(self, s: While) -> Stmt:
+        condition = self.expr(s.condition)
+        if isinstance(condition, Const) and not condition.value:
+            return _NOTHING
+        with self.knowing(self.facts(condition, True)):
+            body = self.stmt(s.body)
+        return s if condition is s.condition and body is s.body else While(condition, body, span=s.span)
+
+    def if_(self, s: If) -> Stmt:
+        condition = self.expr(s.condition)
+        if isinstance(condition, Const):
+            chosen = s.then if condition.value else s.otherwise
+            return _NOTHING if chosen is None else self.stmt(chosen)
+        with self.knowing(self.facts(condition, True)):
+            then = self.stmt(s.then)
+        otherwise = None
+        if s.otherwise is not None:
+            with self.knowing(self.facts(condition, False)):
+                otherwise = self.stmt(s.otherwise)
+        if otherwise is not None and is_empty(otherwise):
+            otherwise = None
+        if is_empty(then):
+            if otherwise is None:
+                return _NOTHING
+            condition, then, otherwise = self.expr(Unary("!", condition, span=condition.span)), otherwise, None
+        if condition is s.condition and then is s.then and otherwise is s.otherwise:
+            return s
+        return If(condition, then, otherwise, span=s.span)
+
+    def seq(self, s: Seq) -> Stmt:
+        body: list[Stmt] = []
+        for part in s.body:
+            simple = self.stmt(part)
+            body += simple.body if isinstance(simple, Seq) else (simple,)
+            if body and isinstance(body[-1], (Return, Break, Continue)):
+                break
+        if len(body) == 1:
+            return body[0]
+        if len(body) == len(s.body) and all(a is b for a, b in zip(body, s.body)):
+            return s
+        return Seq(tuple(body), span=s.span)
+
+    def let(self, s: Let) -> Stmt:
+        value = self.expr(s.value)
+        known = s.var.type.is_integer and s.var.type.lanes == 1 and s.var.name not in self.mutable
+        with self.knowing({s.var.name: self.bounds(value)} if known else {}):
+            body = self.stmt(s.body)
+        if is_empty(body):
+            return _NOTHING
+        return s if value is s.value and body is s.body else Let(s.var, value, body, span=s.span)
+
+    def assign(self, s: Assign) -> Stmt:
+        value = self.expr(s.value)
+        return s if value is s.value else Assign(s.var, value, span=s.span)
+
+    def store(self, s: Store) -> Stmt:
+        indices, value = self.exprs(s.indices), self.expr(s.value)
+        if indices is s.indices and value is s.value:
+            return s
+        return Store(s.buffer, indices, value, span=s.span)
+
+    def atomic(self, s: Atomic) -> Stmt:
+        expected = None if s.expected is None else self.expr(s.expected)
+        return replace(s, indices=self.exprs(s.indices), value=self.expr(s.value), expected=expected)
+
+    def alloc(self, s: Alloc) -> Stmt:
+        body = self.stmt(s.body)
+        if is_empty(body):
+            return _NOTHING
+        return s if body is s.body else Alloc(s.buffer, body, span=s.span)
+
+    def assert_(self, s: Assert) -> Stmt:
+        condition = self.expr(s.condition)
+        if isinstance(condition, Const) and condition.value:
+            return _NOTHING
+        values = self.exprs(s.values)
+        if condition is s.condition and values is s.values:
+            return s
+        return Assert(condition, s.message, values, span=s.span)
+
+    def block(self, s: Block) -> Stmt:
+        iters = tuple(map(self.iter, s.iters))
+        facts = {i.var.name: half_open(self.bounds(i.lo), self.bounds(i.hi)) for i in iters}
+        with self.knowing(facts):
+            reads, writes = (tuple(map(self.region, regions)) for regions in (s.reads, s.writes))
+            init = None if s.init is None else self.stmt(s.init)
+            body = self.stmt(s.body)
+        new = Block(s.name, iters, reads, writes, init, body, span=s.span)
+        return s if new == s else new
+
+    def iter(self, i: Iter) -> Iter:
+        return Iter(i.var, self.expr(i.lo), self.expr(i.hi), i.kind, self.expr(i.binding))
+
+    def region(self, r: Region) -> Region:
+        return Region(r.buffer, self.exprs(r.starts), self.exprs(r.extents))
+
+
+_RULES: dict[type, Callable[[Any, Any], Stmt]] = {
+    For: Simplifier.loop,
+    While: Simplifier.while_,
+    If: Simplifier.if_,
+    Seq: Simplifier.seq,
+    Let: Simplifier.let,
+    Assign: Simplifier.assign,
+    Store: Simplifier.store,
+    Atomic: Simplifier.atomic,
+    Alloc: Simplifier.alloc,
+    Assert: Simplifier.assert_,
+    Block: Simplifier.block,
+}
+
+
+def is_empty(s: Stmt) -> bool:
+    """Whether ``s`` is the statement that does nothing."""
+    return isinstance(s, Seq) and not s.body
+
+
+def inner_statements(s: Stmt) -> Iterator[Stmt]:
+    """The statements directly inside ``s``."""
+    if isinstance(s, Seq):
+        yield from s.body
+        return
+    for name in ("init", "body", "then", "otherwise"):
+        inner = getattr(s, name, None)
+        if inner is not None:
+            yield inner
+
+
+def assigned_names(s: Stmt) -> Iterator[str]:
+    """Variables that some statement in ``s`` gives a new value."""
+    if isinstance(s, Assign):
+        yield s.var.name
+    elif isinstance(s, Atomic) and s.result is not None:
+        yield s.result.name
+    for inner in inner_statements(s):
+        yield from assigned_names(inner)
+
+
+def _can_unwrap(s: For) -> bool:
+    """Whether a loop of one trip may be replaced by its body."""
+    if s.kind in ("block", "thread"):
+        return False
+    leaves = (Break, Continue) if s.kind in ("serial", "unroll") else (Break, Continue, Return)
+    return not _has_exit(s.body, leaves)
+
+
+def _has_exit(s: Stmt, leaves: tuple[type[Stmt], ...]) -> bool:
+    if isinstance(s, leaves):
+        return True
+    if isinstance(s, (For, While)):
+        # A break or continue in there belongs to the inner loop; a return does not.
+        leaves = tuple(kind for kind in leaves if kind is Return)
+    return bool(leaves) and any(_has_exit(inner, leaves) for inner in inner_statements(s))

@@ -1,0 +1,457 @@
+"""The expression rules of `simplify`.
+
+Integer sums are collected into `Linear` forms and written back in one canonical order, so equal
+index arithmetic becomes equal text; division and remainder by constants are split with
+the ranges of the variables. int64 (index) arithmetic is taken not to overflow; for other integer types a rule
+that needs it first shows that nothing wraps. Floats change only where every bit stays the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from weft.ir import dtype as dt
+from weft.ir.affine import Linear, linear_form, sort_key
+from weft.ir.buffer import Buffer
+from weft.ir.divide import divide_linear, merge_quotients
+from weft.ir.dtype import DType
+from weft.ir.expr import (
+    Axis,
+    Binary,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    Compare,
+    CompareOp,
+    Const,
+    Expr,
+    Load,
+    Ramp,
+    Reduce,
+    Select,
+    Unary,
+    Var,
+    const,
+)
+from weft.ir.fold import fold_binary, fold_cast, fold_compare, fold_unary, number
+from weft.ir.interval import Interval, Ranges, bounds, half_open
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.visit import rebuild
+
+NEGATED: dict[str, CompareOp] = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_FLIPPED: dict[str, CompareOp] = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+#: Calls whose result is the same on every target, so constants may fold.
+_EXACT_CALLS = ("sqrt", "floor", "ceil", "trunc", "rint", "abs", "isnan", "isinf", "isfinite")
+
+
+class ExprSimplifier:
+    """Rules over expressions, with what is known of each variable at this place."""
+
+    def __init__(self, ranges: Ranges | None) -> None:
+        self.ranges: dict[str, Interval] = dict(ranges or {})
+        self.mutable: set[str] = set()
+
+    @contextmanager
+    def knowing(self, facts: Ranges) -> Iterator[None]:
+        """``facts`` hold inside the ``with``."""
+        saved = self.ranges
+        if facts:
+            self.ranges = {**saved, **facts}
+        try:
+            yield
+        finally:
+            self.ranges = saved
+
+    def bounds(self, e: Expr) -> Interval:
+        return bounds(e, self.ranges)
+
+    def expr(self, e: Expr) -> Expr:
+        rule = _RULES.get(type(e))
+        return rule(self, e) if rule is not None else rebuild(e, self.child)
+
+    def child(self, n: Any) -> Any:
+        return n if isinstance(n, Buffer) else self.expr(n) if isinstance(n, Expr) else rebuild(n, self.child)
+
+    def exprs(self, old: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Each simplified; the same tuple where nothing changed."""
+        new = tuple(map(self.expr, old))
+        return old if all(a is b for a, b in zip(old, new)) else new
+
+    def var(self, e: Var) -> Expr:
+        known = self.ranges.get(e.name)
+        if known is not None and known.lo is not None and known.lo == known.hi and e.type.is_integer:
+            return const(known.lo, e.type)
+        return e
+
+    def load(self, e: Load) -> Expr:
+        indices = self.exprs(e.indices)
+        return e if indices is e.indices else Load(e.buffer, indices, span=e.span)
+
+    # Integer sums
+
+    def linear(self, e: Expr) -> Linear:
+        """The simplified sum that scalar integer ``e`` is."""
+        if isinstance(e, Const):
+            return Linear({}, int(e.value))
+        if isinstance(e, Binary):
+            if e.op == "+" or e.op == "-":
+                return self.linear(e.left).add(self.linear(e.right), 1 if e.op == "+" else -1)
+            if e.op == "*":
+                return _product(self.linear(e.left), self.linear(e.right), e)
+        elif isinstance(e, Unary) and e.op == "-":
+            return Linear().add(self.linear(e.operand), -1)
+        simple = self.expr(e)
+        return Linear({simple: 1}) if isinstance(simple, Var) else linear_form(simple)
+
+    def sum(self, e: Unary | Binary) -> Expr:
+        t = e.dtype
+        result = merge_quotients(self.linear(e)).wrapped(t).expr(t, e.span)
+        return e if result == e else result
+
+    def divide(self, e: Binary) -> Expr:
+        """``//``, ``%``, ``tdiv`` and ``tmod`` of scalar integers."""
+        t, op = e.dtype, e.op
+        left, right = self.expr(e.left), self.expr(e.right)
+        if isinstance(left, Const) and isinstance(right, Const):
+            return _folded(fold_binary(op, left, right), e)
+        low, high = self.bounds(left), self.bounds(right)
+        if op in ("tdiv", "tmod"):
+            if low.lo is None or high.lo is None or low.lo < 0 or high.lo < 0:
+                return self.truncate(e, left, right)
+            op = "//" if op == "tdiv" else "%"
+        if isinstance(right, Const) and right.value in (0, 1):
+            return left if right.value == 1 and op == "//" else const(0, t)
+        if low.lo is not None and low.hi is not None and high.lo is not None and 0 <= low.lo <= low.hi < high.lo:
+            return left if op == "%" else const(0, t)
+        if left == right and high.lo is not None and high.lo > 0:
+            return const(int(op == "//"), t)
+        if isinstance(right, Const) and right.value > 1:
+            split = divide_linear(op, linear_form(left), int(right.value), t, self.ranges, e.span)
+            if split is not None:
+                return _kept(e, merge_quotients(split).wrapped(t).expr(t, e.span))
+        return _kept_binary(e, op, left, right)
+
+    def truncate(self, e: Binary, left: Expr, right: Expr) -> Expr:
+        if isinstance(right, Const) and right.value in (0, 1):
+            return left if right.value == 1 and e.op == "tdiv" else const(0, e.dtype)
+        return _kept_binary(e, e.op, left, right)
+
+    def least_or_greatest(self, e: Binary) -> Expr:
+        left, right = self.expr(e.left), self.expr(e.right)
+        if isinstance(left, Const) and isinstance(right, Const):
+            return _folded(fold_binary(e.op, left, right), e)
+        if left == right:
+            return left
+        t = e.dtype
+        if not t.is_integer or t.lanes > 1:
+            return _kept_binary(e, e.op, left, right)
+        gap = self.difference(left, right, t)
+        if gap.lo is not None and gap.lo >= 0:
+            return left if e.op == "max" else right
+        if gap.hi is not None and gap.hi <= 0:
+            return right if e.op == "max" else left
+        if isinstance(left, Const):
+            left, right = right, left
+        if isinstance(right, Const) and isinstance(left, Binary) and left.op == e.op:
+            inner = left.right
+            if isinstance(inner, Const):
+                left, right = left.left, _folded(fold_binary(e.op, inner, right), right)
+        return _kept_binary(e, e.op, left, right)
+
+    def difference(self, left: Expr, right: Expr, t: DType) -> Interval:
+        """Bounds of ``left - right``, where both are simplified."""
+        if t == dt.index:
+            return linear_form(left).add(linear_form(right), -1).bounds(self.ranges)
+        return self.bounds(left).minus(self.bounds(right))
+
+    # Comparisons and logic
+
+    def compare(self, e: Compare) -> Expr:
+        left, right = self.expr(e.left), self.expr(e.right)
+        if isinstance(left, Const) and isinstance(right, Const):
+            return _folded(fold_compare(e.op, left, right), e)
+        t = left.dtype
+        if t.is_integer and t.lanes == 1:
+            verdict = _decide(e.op, self.difference(left, right, t))
+            if verdict is not None:
+                return Const(verdict, dt.bool_)
+            if t == dt.index:
+                return _kept(e, _balance(e, linear_form(left).add(linear_form(right), -1)))
+        return e if left is e.left and right is e.right else Compare(e.op, left, right, span=e.span)
+
+    def negate(self, e: Unary) -> Expr:
+        operand = self.expr(e.operand)
+        if isinstance(operand, Const):
+            return _folded(fold_unary("!", operand), e)
+        if isinstance(operand, Unary) and operand.op == "!":
+            return operand.operand
+        if isinstance(operand, Compare) and (not operand.left.dtype.is_float or operand.op in ("==", "!=")):
+            return Compare(NEGATED[operand.op], operand.left, operand.right, span=e.span)
+        return e if operand is e.operand else Unary("!", operand, span=e.span)
+
+    def both_or_either(self, e: Binary) -> Expr:
+        """``&&`` and ``||``: the right side is reached only where the left one leaves the question open."""
+        conjunction = e.op == "&&"
+        left = self.expr(e.left)
+        with self.knowing(self.facts(left, conjunction)):
+            right = self.expr(e.right)
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, Const):
+                return other if one.value == conjunction else one
+        return left if left == right else _kept_binary(e, e.op, left, right)
+
+    def select(self, e: Select) -> Expr:
+        condition = self.expr(e.condition)
+        if isinstance(condition, Const):
+            return self.expr(e.then if condition.value else e.otherwise)
+        with self.knowing(self.facts(condition, True)):
+            then = self.expr(e.then)
+        with self.knowing(self.facts(condition, False)):
+            otherwise = self.expr(e.otherwise)
+        if then == otherwise:
+            return then
+        if condition is e.condition and then is e.then and otherwise is e.otherwise:
+            return e
+        return Select(condition, then, otherwise, span=e.span)
+
+    def facts(self, condition: Expr, truth: bool) -> dict[str, Interval]:
+        """What ``condition`` being ``truth`` says about variables that do not change."""
+        if isinstance(condition, Unary) and condition.op == "!":
+            return self.facts(condition.operand, not truth)
+        if isinstance(condition, Binary) and condition.op == ("&&" if truth else "||"):
+            left = self.facts(condition.left, truth)
+            with self.knowing(left):
+                return {**left, **self.facts(condition.right, truth)}
+        if not isinstance(condition, Compare) or condition.left.dtype != dt.index:
+            return {}
+        op = condition.op if truth else NEGATED[condition.op]
+        gap = linear_form(condition.left).add(linear_form(condition.right), -1)
+        return self.solve(gap, op)
+
+    def solve(self, gap: Linear, op: str) -> dict[str, Interval]:
+        """Ranges of the variables in ``gap op 0``, one at a time, given those of the others."""
+        found: dict[str, Interval] = {}
+        allowed = _ALLOWED.get(op)
+        if allowed is None or len(gap.terms) > 4:
+            return found
+        for atom, factor in gap.terms.items():
+            if isinstance(atom, Var) and atom.name not in self.mutable:
+                others = Linear({a: c for a, c in gap.terms.items() if a is not atom}, gap.constant)
+                product = allowed.minus(others.bounds(self.ranges))
+                known = self.ranges.get(atom.name, Interval(None, None))
+                found[atom.name] = known.intersect(_quotient(product, factor))
+        return found
+
+    # Everything else
+
+    def unary(self, e: Unary) -> Expr:
+        if e.op == "!":
+            return self.negate(e)
+        if e.op == "-" and e.dtype.is_integer and e.dtype.lanes == 1:
+            return self.sum(e)
+        operand = self.expr(e.operand)
+        if isinstance(operand, Const):
+            return _folded(fold_unary(e.op, operand), e)
+        if isinstance(operand, Unary) and operand.op == e.op:
+            return operand.operand
+        return e if operand is e.operand else Unary(e.op, operand, span=e.span)
+
+    def binary(self, e: Binary) -> Expr:
+        op, t = e.op, e.left.dtype
+        if op in ("&&", "||"):
+            return self.both_or_either(e)
+        if op in ("min", "max"):
+            return self.least_or_greatest(e)
+        if t.is_integer and t.lanes == 1:
+            if op in ("+", "-", "*"):
+                return self.sum(e)
+            if op in ("//", "%", "tdiv", "tmod"):
+                return self.divide(e)
+        left, right = self.expr(e.left), self.expr(e.right)
+        if isinstance(left, Const) and isinstance(right, Const):
+            return _folded(fold_binary(op, left, right), _kept_binary(e, op, left, right))
+        same = _identity(op, left, right)
+        return same if same is not None else _kept_binary(e, op, left, right)
+
+    def cast(self, e: Cast) -> Expr:
+        operand = self.expr(e.operand)
+        if operand.dtype == e.type:
+            return operand
+        if isinstance(operand, Const):
+            folded = fold_cast(e.type, operand)
+            if folded is not None:
+                return folded
+        if isinstance(operand, Cast) and self.is_transparent(e.type, operand):
+            return self.cast(Cast(e.type, operand.operand, span=e.span))
+        return e if operand is e.operand else Cast(e.type, operand, span=e.span)
+
+    def is_transparent(self, outer: DType, inner: Cast) -> bool:
+        """Whether the cast ``inner`` inside a cast to ``outer`` changes nothing."""
+        source, middle = inner.operand.dtype, inner.type
+        if source.is_float:
+            widens = middle.is_float and middle.bits > source.bits
+            return widens or (middle.is_float and source == middle)
+        if middle.is_bool:
+            return source.is_bool
+        if middle.is_integer:
+            if outer.is_integer and not source.is_bool and outer.bits <= middle.bits:
+                return True
+            known = self.bounds(inner.operand)
+            return known.within(middle.min_value, middle.max_value)
+        digits = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}[middle.scalar.name]
+        return outer.is_float and self.bounds(inner.operand).within(-(1 << digits), 1 << digits)
+
+    def call(self, e: Call) -> Expr:
+        args = self.exprs(e.args)
+        if e.name in _EXACT_CALLS and isinstance(args[0], Const) and args[0].type in (dt.float32, dt.float64):
+            kind = np.float32 if args[0].type == dt.float32 else np.float64
+            with np.errstate(all="ignore"):
+                value = INTRINSICS[e.name].evaluate(kind(args[0].value))
+            return const(float(value), e.type)
+        return e if args is e.args else Call(e.name, args, e.type, span=e.span)
+
+    def reduce(self, e: Reduce) -> Expr:
+        facts: dict[str, Interval] = {}
+        axes = []
+        for a in e.axes:
+            with self.knowing(facts):
+                lo, hi = self.expr(a.lo), self.expr(a.hi)
+                facts[a.var.name] = half_open(self.bounds(lo), self.bounds(hi))
+            axes.append(a if lo is a.lo and hi is a.hi else Axis(a.var, lo, hi))
+        with self.knowing(facts):
+            value = self.expr(e.value)
+        if value is e.value and all(a is b for a, b in zip(axes, e.axes)):
+            return e
+        return Reduce(e.op, tuple(axes), value, span=e.span)
+
+    def ramp(self, e: Ramp) -> Expr:
+        base, stride = self.expr(e.base), self.expr(e.stride)
+        if isinstance(stride, Const) and stride.value == 0:
+            return Broadcast(base, e.lanes, span=e.span)
+        return e if base is e.base and stride is e.stride else Ramp(base, stride, e.lanes, span=e.span)
+
+
+_RULES: dict[type, Callable[[Any, Any], Expr]] = {
+    Const: lambda s, e: e,
+    Var: ExprSimplifier.var,
+    Load: ExprSimplifier.load,
+    Unary: ExprSimplifier.unary,
+    Binary: ExprSimplifier.binary,
+    Compare: ExprSimplifier.compare,
+    Select: ExprSimplifier.select,
+    Cast: ExprSimplifier.cast,
+    Call: ExprSimplifier.call,
+    Reduce: ExprSimplifier.reduce,
+    Ramp: ExprSimplifier.ramp,
+}
+
+_ALLOWED: dict[str, Interval] = {
+    "==": Interval(0, 0), "<": Interval(None, -1), "<=": Interval(None, 0), ">": Interval(1, None),
+    ">=": Interval(0, None),
+}  # fmt: skip
+
+
+def _folded(constant: Const | None, unfolded: Expr) -> Expr:
+    return unfolded if constant is None else constant
+
+
+def _kept(old: Expr, new: Expr) -> Expr:
+    return old if new == old else new
+
+
+def _kept_binary(e: Binary, op: BinaryOp, left: Expr, right: Expr) -> Expr:
+    return e if left is e.left and right is e.right and op == e.op else Binary(op, left, right, span=e.span)
+
+
+def _product(left: Linear, right: Linear, e: Binary) -> Linear:
+    """The product of two sums; of two that vary, an atom with its factors in order."""
+    if not right.terms:
+        return Linear().add(left, right.constant)
+    if not left.terms:
+        return Linear().add(right, left.constant)
+    t, times = e.dtype, 1
+    factors: list[Expr] = []
+    for side in (left, right):
+        if len(side.terms) == 1 and not side.constant:
+            ((atom, factor),) = side.terms.items()
+            times *= factor
+            factors += _factors(atom)
+        else:
+            factors.append(merge_quotients(side).wrapped(t).expr(t, e.span))
+    factors.sort(key=sort_key)
+    product = factors[0]
+    for f in factors[1:]:
+        product = Binary("*", product, f, span=e.span)
+    return Linear({product: times})
+
+
+def _factors(e: Expr) -> list[Expr]:
+    return [*_factors(e.left), *_factors(e.right)] if isinstance(e, Binary) and e.op == "*" else [e]
+
+
+def _decide(op: str, gap: Interval) -> bool | None:
+    """Whether ``gap op 0`` always or never holds."""
+    lo, hi = gap
+    above, below = lo is not None and lo > 0, hi is not None and hi < 0
+    at_least, at_most = lo is not None and lo >= 0, hi is not None and hi <= 0
+    if op in ("==", "!="):
+        if lo == hi == 0:
+            return op == "=="
+        return op == "!=" if above or below else None
+    if op in (">", "<="):
+        return op == ">" if above else op == "<=" if at_most else None
+    return op == ">=" if at_least else op == "<" if below else None
+
+
+def _balance(e: Compare, gap: Linear) -> Expr:
+    """``gap op 0`` with common factors divided out, what is added on the left, what is subtracted on the right."""
+    op = e.op
+    factor = math.gcd(*gap.terms.values())
+    if factor > 1:
+        if op in ("==", "!=") and gap.constant % factor:
+            return Const(op == "!=", dt.bool_)
+        # For integers m*g + k < 0 is m + floor(k/g) < 0, and m*g + k <= 0 is m + ceil(k/g) <= 0.
+        rounded = -(-gap.constant // factor) if op in ("<=", ">") else gap.constant // factor
+        gap = Linear({a: c // factor for a, c in gap.terms.items()}, rounded)
+    if all(c < 0 for c in gap.terms.values()):
+        gap, op = Linear().add(gap, -1), _FLIPPED[op]
+    left = Linear({a: c for a, c in gap.terms.items() if c > 0})
+    right = Linear({a: -c for a, c in gap.terms.items() if c < 0}, -gap.constant)
+    return Compare(op, left.expr(dt.index, e.span), right.expr(dt.index, e.span), span=e.span)
+
+
+def _quotient(product: Interval, factor: int) -> Interval:
+    """The integers that times ``factor`` lie in ``product``."""
+    lo, hi = product if factor > 0 else (product.hi, product.lo)
+    if factor < 0:
+        lo, hi = None if lo is None else -lo, None if hi is None else -hi
+    size = abs(factor)
+    return Interval(None if lo is None else -(-lo // size), None if hi is None else hi // size)
+
+
+def _identity(op: str, left: Expr, right: Expr) -> Expr | None:
+    """``left op right`` where one side is neutral or decides alone; exact for every value, -0.0 and NaN included."""
+    for one, other, is_right in ((right, left, True), (left, right, False)):
+        if not isinstance(one, Const):
+            continue
+        value, t = number(one), one.type
+        if value is None:
+            return None
+        if t.is_float:
+            neutral = (op == "*" and value == 1.0) or (is_right and op == "/" and value == 1.0)
+            zero = value == 0 and math.copysign(1, value)
+            if neutral or (op == "+" and zero == -1) or (is_right and op == "-" and zero == 1):
+                return other
+        elif value == 0 and (op in ("|", "^") or (is_right and op in ("<<", ">>", "+", "-"))):
+            return other
+        elif value == 0 and op == "&":
+            return one
+        elif t.is_bool and value == 1 and op in ("&", "|"):
+            return other if op == "&" else one
+    return None
