@@ -1,0 +1,94 @@
+"""What each operator of an expression means on numpy arrays: the evaluator's arithmetic.
+
+Written from the rules of `weft.ir.expr` and separately from the interpreter's scalar
+arithmetic, so that each can be checked against the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.ir.dtype import DType
+from weft.ir.errors import InternalError
+
+Array = npt.NDArray[Any]
+
+
+def _where_divisible(divide: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
+    """``divide`` with 0 where the divisor is 0; dividing the least integer by -1 wraps."""
+    a, b = np.broadcast_arrays(a, b)
+    safe = np.where((b == 0) | ((b == -1) if b.dtype.kind == "i" else False), b.dtype.type(1), b)
+    result = np.asarray(divide(a, safe))
+    if b.dtype.kind == "i":
+        # x / -1 is -x and x % -1 is 0: both follow from x / 1 and x % 1 by the sign of the divisor.
+        result = np.where(b == -1, -result, result)
+    return np.where(b == 0, b.dtype.type(0), result)
+
+
+def _truncating_quotient(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "u":
+        return a // b
+    quotient = a // b
+    return quotient + ((a - quotient * b != 0) & (quotient < 0)).astype(a.dtype)
+
+
+def _shift(a: Array, b: Array, *, left: bool) -> Array:
+    bits = a.dtype.itemsize * 8
+    outside = (b < 0) | (b >= bits) if b.dtype.kind == "i" else b >= bits
+    amount = np.where(outside, b.dtype.type(0), b)
+    if left:
+        return np.where(outside, a.dtype.type(0), np.left_shift(a, amount))
+    sign = np.right_shift(a, a.dtype.type(bits - 1)) if a.dtype.kind == "i" else np.zeros_like(a)
+    return np.where(outside, sign, np.right_shift(a, amount))
+
+
+def _extreme(integer_or_float: Any) -> Callable[[Array, Array], Array]:
+    return lambda a, b: np.asarray(integer_or_float(a, b))
+
+
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "+": lambda a, b: np.asarray(np.add(a, b)),
+    "-": lambda a, b: np.asarray(np.subtract(a, b)),
+    "*": lambda a, b: np.asarray(np.multiply(a, b)),
+    "/": lambda a, b: np.asarray(np.divide(a, b)),
+    "//": lambda a, b: _where_divisible(np.floor_divide, a, b),
+    "%": lambda a, b: _where_divisible(np.remainder, a, b),
+    "tdiv": lambda a, b: _where_divisible(_truncating_quotient, a, b),
+    "tmod": lambda a, b: _where_divisible(np.fmod, a, b),
+    "min": _extreme(np.minimum),
+    "max": _extreme(np.maximum),
+    "&": lambda a, b: np.asarray(np.bitwise_and(a, b)),
+    "|": lambda a, b: np.asarray(np.bitwise_or(a, b)),
+    "^": lambda a, b: np.asarray(np.bitwise_xor(a, b)),
+    "<<": lambda a, b: _shift(a, b, left=True),
+    ">>": lambda a, b: _shift(a, b, left=False),
+}
+
+COMPARE: dict[str, Callable[[Array, Array], Array]] = {
+    "==": lambda a, b: np.asarray(a == b),
+    "!=": lambda a, b: np.asarray(a != b),
+    "<": lambda a, b: np.asarray(a < b),
+    "<=": lambda a, b: np.asarray(a <= b),
+    ">": lambda a, b: np.asarray(a > b),
+    ">=": lambda a, b: np.asarray(a >= b),
+}
+
+UNARY: dict[str, Callable[[Array], Array]] = {
+    "-": lambda a: np.asarray(np.negative(a)),
+    "!": lambda a: np.asarray(np.logical_not(a)),
+    "~": lambda a: np.asarray(np.invert(a)),
+}
+
+
+def accumulator(op: str, dtype: DType) -> np.ufunc:
+    """The ufunc that an accumulation by ``op`` repeats; bools combine by or (+, max) and and (*, min)."""
+    numeric = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum}
+    logical = {"+": np.logical_or, "max": np.logical_or, "*": np.logical_and, "min": np.logical_and}
+    found = (logical if dtype.is_bool else numeric).get(op)
+    if found is None:
+        raise InternalError(f"`{op}` does not accumulate")
+    return found

@@ -1,0 +1,179 @@
+"""Which tensors must be filled before a program runs, and with what.
+
+Elements a program never writes are zero, and a tensor whose first statement accumulates
+starts at the identity; a fill costs a pass over memory, so tensors whose first statements
+provably write every element get none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.ir.affine import affine_form
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.expr import Axis, Const, Expr, Var, const, idx
+from weft.ir.simplify import simplify
+from weft.ir.visit import free_vars, substitute
+from weft.tensor.access import first_writers, is_scatter, reads_target, statement_reads
+from weft.tensor.program import AssignOp, Statement, TensorProgram
+
+#: For each dimension the half-open range of subscripts that is written.
+Box = tuple[tuple[Expr, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """``value`` into all of ``buffer`` before statement number ``position``."""
+
+    buffer: Buffer
+    value: Const
+    position: int
+
+
+def identity(op: AssignOp, dtype: DType) -> Const:
+    """The value that ``op`` leaves others unchanged with; an empty reduction gives it."""
+    if op in ("=", "+"):
+        return const(0, dtype)
+    if op == "*":
+        return const(1, dtype)
+    if dtype.is_float:
+        return Const(float("inf") if op == "min" else float("-inf"), dtype)
+    return const(dtype.max_value if op == "min" else dtype.min_value, dtype)
+
+
+def infer_fills(program: TensorProgram) -> tuple[Fill, ...]:
+    """The fills of a normalized program, in the order of the statements they precede."""
+    first = first_writers(program)
+    fills = []
+    for buffer in (*program.outputs, *program.temporaries):
+        if buffer.name in program.carried:
+            continue
+        writer = first.get(buffer.name)
+        value = _fill_value(program, buffer, writer)
+        if value is not None:
+            fills.append(Fill(buffer, value, _first_use(program, buffer, writer or 0)))
+    return tuple(sorted(fills, key=lambda f: f.position))
+
+
+def initialization(statement: Statement) -> Statement:
+    """What sets the identity before ``op=!``: every element of a scatter's target, else those updated."""
+    start = identity(statement.op, statement.target.dtype)
+    target = statement.target
+    if is_scatter(statement):
+        axes = tuple(Axis(Var(f"i{d}"), idx(0), size) for d, size in enumerate(target.shape))
+        return Statement(target, tuple(a.var for a in axes), "=", False, start, axes, span=statement.span)
+    needed = {a.var.name for a in statement.spatial_axes}
+    for axis in reversed(statement.axes):
+        if axis.var.name in needed:
+            needed |= {*free_vars(axis.lo), *free_vars(axis.hi)}
+    axes = tuple(a for a in statement.axes if a.var.name in needed)
+    return Statement(target, statement.indices, "=", False, start, axes, span=statement.span)
+
+
+def initial_value(program: TensorProgram, name: str) -> Const | None:
+    """What a carried output starts from where the caller gives none; None where the caller must give it."""
+    for statement in program.statements:
+        read = any(load.buffer.name == name for load in statement_reads(statement))
+        if read or (statement.target.name == name and statement.op == "="):
+            return None
+        if statement.target.name == name:
+            return identity(statement.op, statement.target.dtype)
+    return None
+
+
+def _fill_value(program: TensorProgram, buffer: Buffer, writer: int | None) -> Const | None:
+    if writer is None:
+        return const(0, buffer.dtype)
+    statement = program.statements[writer]
+    if statement.op != "=" and not statement.initialize:
+        return identity(statement.op, buffer.dtype)
+    if statement.initialize and is_scatter(statement):
+        return None
+    boxes = [box for s in _leading_setters(program, buffer, writer) if (box := written_box(s)) is not None]
+    return None if covers(boxes, buffer.shape) else const(0, buffer.dtype)
+
+
+def _first_use(program: TensorProgram, buffer: Buffer, writer: int) -> int:
+    reads = (
+        position
+        for position, s in enumerate(program.statements[:writer])
+        if any(load.buffer.name == buffer.name for load in statement_reads(s))
+    )
+    return min(reads, default=writer)
+
+
+def _leading_setters(program: TensorProgram, buffer: Buffer, writer: int) -> list[Statement]:
+    """Statements that set elements of ``buffer`` before anything depends on them."""
+    found = []
+    for statement in program.statements[writer:]:
+        if any(load.buffer.name == buffer.name for load in statement_reads(statement)):
+            break
+        if statement.target.name != buffer.name:
+            continue
+        if is_scatter(statement) or not (statement.op == "=" or statement.initialize):
+            break
+        found.append(statement)
+    return found
+
+
+def written_box(statement: Statement) -> Box | None:
+    """The box of elements a statement sets, where it is one: subscripts ``axis + offset`` or constants."""
+    if reads_target(statement):
+        return None
+    ranges = {a.var.name: (a.lo, a.hi) for a in statement.axes}
+    fixed = {n for n, (lo, hi) in ranges.items() if not ranges.keys() & {*free_vars(lo), *free_vars(hi)}}
+    box, used = [], set[str]()
+    for index in statement.indices:
+        mentioned = [n for n in free_vars(index) if n in ranges]
+        if not mentioned:
+            box.append((index, simplify(index + idx(1))))
+            continue
+        form = affine_form(index)
+        name = mentioned[0]
+        single = form is not None and len(mentioned) == 1 and form.coefficients[name] == 1
+        if not single or name in used or name not in fixed:
+            return None
+        used.add(name)
+        offset = simplify(substitute(index, {Var(name): idx(0)}))
+        lo, hi = ranges[name]
+        box.append((simplify(lo + offset), simplify(hi + offset)))
+    return tuple(box)
+
+
+def covers(boxes: Sequence[Box], shape: Sequence[Expr]) -> bool:
+    """Whether boxes laid end to end along one dimension provably fill ``shape``."""
+    if any(_is_full(box, shape, skip=None) for box in boxes):
+        return True
+    return any(
+        _chain_covers([box[d] for box in boxes if _is_full(box, shape, skip=d)], size) for d, size in enumerate(shape)
+    )
+
+
+def _is_full(box: Box, shape: Sequence[Expr], skip: int | None) -> bool:
+    sides = [(lo, hi, size) for d, ((lo, hi), size) in enumerate(zip(box, shape)) if d != skip]
+    return all(_same(lo, idx(0)) and _same(hi, size) for lo, hi, size in sides)
+
+
+def _chain_covers(sides: list[tuple[Expr, Expr]], size: Expr) -> bool:
+    reached: Expr = idx(0)
+    waiting = list(sides)
+    while not _same(reached, size):
+        following = next((side for side in waiting if _at_most(side[0], reached)), None)
+        if following is None:
+            return False
+        waiting.remove(following)
+        if not _at_most(following[1], reached):
+            reached = following[1]
+    return True
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    difference = simplify(a - b)
+    return isinstance(difference, Const) and difference.value == 0
+
+
+def _at_most(a: Expr, b: Expr) -> bool:
+    difference = simplify(b - a)
+    return isinstance(difference, Const) and difference.value >= 0

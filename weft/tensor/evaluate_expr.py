@@ -1,0 +1,172 @@
+"""Expressions over a box of points, as numpy arrays that broadcast along the axes they do not use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType, float64
+from weft.ir.errors import InternalError, ShapeError
+from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.numpy_dtypes import convert, to_numpy
+from weft.ir.span import Span
+from weft.tensor.array_arithmetic import BINARY, COMPARE, UNARY, Array
+from weft.tensor.text import describe_access
+
+
+@dataclass(frozen=True)
+class Point:
+    """Every point of a box at once: a value for each axis variable, and which of the points count.
+
+    ``mask`` None means all; points outside it are computed with some value and then ignored,
+    which is how ranges that are no boxes and operands that are not chosen are evaluated.
+    """
+
+    variables: dict[str, Array]
+    memory: dict[str, Array]
+    shape: tuple[int, ...]
+    wide: bool
+    mask: Array | None = None
+
+    @staticmethod
+    def over(
+        axes: Sequence[Axis], box: Mapping[str, range], memory: dict[str, Array], wide: bool, masked: bool = True
+    ) -> Point:
+        shape = tuple(len(box[a.var.name]) for a in axes)
+        variables = {}
+        for position, axis in enumerate(axes):
+            values = box[axis.var.name]
+            along = [1] * len(axes)
+            along[position] = len(values)
+            variables[axis.var.name] = np.arange(values.start, values.stop, dtype=np.int64).reshape(along)
+        point = Point(variables, memory, shape, wide)
+        return point.within(axes, box) if masked and point.size else point
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def within(self, axes: Sequence[Axis], box: Mapping[str, range]) -> Point:
+        """Only the points where each axis is in its range; a range that is its box needs no test."""
+        point = self
+        for axis in axes:
+            lo, hi = evaluate_expr(axis.lo, self), evaluate_expr(axis.hi, self)
+            values = box[axis.var.name]
+            if int(lo.max()) > values.start or int(hi.min()) < values.stop:
+                value = self.variables[axis.var.name]
+                point = point.where((lo <= value) & (value < hi))
+        return point
+
+    def where(self, condition: Array) -> Point:
+        return replace(self, mask=condition if self.mask is None else self.mask & condition)
+
+    def select(self, values: Array) -> Array:
+        """The values at the points that count, in order."""
+        full = np.broadcast_to(values, self.shape)
+        return full.reshape(-1) if self.mask is None else full[np.broadcast_to(self.mask, self.shape)]
+
+    def subscripts(self, buffer: Buffer, indices: tuple[Expr, ...], span: Span | None) -> tuple[Array, ...]:
+        """Subscripts of ``buffer``, in range at every point that counts and clamped elsewhere."""
+        shape = self.memory[buffer.name].shape
+        found = []
+        for dimension, index_expr in enumerate(indices):
+            value = evaluate_expr(index_expr, self)
+            size = shape[dimension]
+            outside = (value < 0) | (value >= size)
+            if outside.any():
+                self._check(buffer, indices, dimension, value, outside, span)
+                value = np.clip(value, 0, max(size - 1, 0))
+            found.append(value)
+        return tuple(found)
+
+    def _check(
+        self,
+        buffer: Buffer,
+        indices: tuple[Expr, ...],
+        dimension: int,
+        value: Array,
+        outside: Array,
+        span: Span | None,
+    ) -> None:
+        bad = outside if self.mask is None else outside & self.mask
+        if not bad.any():
+            return
+        bad = np.broadcast_to(bad, self.shape)
+        where = np.unravel_index(int(np.argmax(bad)), self.shape) if self.shape else ()
+        at = {n: int(np.broadcast_to(v, self.shape)[where]) for n, v in self.variables.items()}
+        number = int(np.broadcast_to(value, self.shape)[where])
+        size = self.memory[buffer.name].shape[dimension]
+        place = ", ".join(f"{n}={v}" for n, v in at.items())
+        raise ShapeError(
+            f"{buffer.name} index out of range",
+            span=span,
+            why=f"{describe_access(buffer.name, indices)} has subscript {number} in dimension {dimension} "
+            f"of size {size}" + (f" at ({place})" if place else ""),
+        )
+
+
+def evaluate_expr(e: Expr, point: Point) -> Array:
+    """The value of ``e`` at every point, in the numpy type of ``e`` (float64 for floats where ``point.wide``)."""
+    match e:
+        case Const(value=value, type=dtype):
+            return _number(value, dtype, point.wide)
+        case Var(name=name):
+            return point.variables[name] if name in point.variables else point.memory[name]
+        case Load(buffer=buffer, indices=indices):
+            return _load(buffer, point, point.subscripts(buffer, indices, e.span))
+        case Cast(type=dtype, operand=operand):
+            return convert(evaluate_expr(operand, point), _stored(dtype, point.wide))
+        case Unary(op=op, operand=operand):
+            return _computed(e.dtype, point.wide, UNARY[op], evaluate_expr(operand, point))
+        case Compare(op=op, left=left, right=right):
+            return COMPARE[op](evaluate_expr(left, point), evaluate_expr(right, point))
+        case Binary(op="&&" | "||" as op, left=left, right=right):
+            return _logical(op, left, right, point)
+        case Binary(op=op, left=left, right=right):
+            a, b = evaluate_expr(left, point), evaluate_expr(right, point)
+            return _computed(e.dtype, point.wide, BINARY[op], a, b)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            chosen = evaluate_expr(condition, point)
+            yes, no = evaluate_expr(then, point.where(chosen)), evaluate_expr(otherwise, point.where(~chosen))
+            return np.where(chosen, yes, no)
+        case Call(name=name, args=args):
+            values = [evaluate_expr(a, point) for a in args]
+            return _computed(e.dtype, point.wide, INTRINSICS[name].evaluate, *values)
+    raise InternalError(f"a tensor program holds no {type(e).__name__}")
+
+
+def _stored(dtype: DType, wide: bool) -> DType:
+    return float64 if wide and dtype.is_float else dtype
+
+
+def _number(value: float, dtype: DType, wide: bool) -> Array:
+    exact = np.asarray(value, np.float64) if dtype.is_float else np.asarray(value, to_numpy(dtype))
+    return convert(convert(exact, dtype), _stored(dtype, wide))
+
+
+def _load(buffer: Buffer, point: Point, subscripts: tuple[Array, ...]) -> Array:
+    array = point.memory[buffer.name]
+    if array.size == 0:
+        # Nothing can be read: `subscripts` has found that no point that counts does.
+        return np.zeros((1,) * len(point.shape), array.dtype)
+    return np.asarray(array[subscripts])
+
+
+def _logical(op: str, left: Expr, right: Expr, point: Point) -> Array:
+    first = evaluate_expr(left, point)
+    if op == "&&":
+        return np.asarray(first & evaluate_expr(right, point.where(first)))
+    return np.asarray(first | evaluate_expr(right, point.where(~first)))
+
+
+def _computed(dtype: DType, wide: bool, fn: Any, *values: Array) -> Array:
+    """``fn`` of the values; narrow floats are computed in float32 and the result is rounded."""
+    values = tuple(v if v.dtype.itemsize > 2 or v.dtype.kind in "biu" else v.astype(np.float32) for v in values)
+    result = np.asarray(fn(*values))
+    return convert(result, dtype) if dtype.is_narrow_float and not wide else result

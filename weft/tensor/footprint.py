@@ -1,0 +1,161 @@
+"""How many different elements of a tensor a specialized program touches.
+
+Nearly every access covers a box: a set of subscripts per dimension, found from its affine
+form. Boxes that differ in one dimension merge; what is left is marked element by element
+where that is affordable, and bounded by the sum of the parts where it is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.ir.affine import Affine, affine_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Axis, Const, Expr
+from weft.ir.visit import free_vars, loads
+from weft.tensor.access import statement_reads
+from weft.tensor.array_arithmetic import Array
+from weft.tensor.evaluate import infer_box
+from weft.tensor.evaluate_expr import Point, evaluate_expr
+from weft.tensor.program import Statement, TensorProgram
+
+#: Marking takes a byte per element and a subscript per point; beyond this many, a bound is given instead.
+MARK_LIMIT = 1 << 24
+
+#: For each dimension, which subscripts are used.
+Box = tuple[Array, ...]
+
+
+def count_touched(program: TensorProgram, buffer: Buffer, *, writes: bool) -> int:
+    """Elements of ``buffer`` that the program writes, or reads, each counted once."""
+    shape = tuple(_size(s) for s in buffer.shape)
+    if math.prod(shape) == 0:
+        return 0
+    boxes: list[Box] = []
+    marks: Array | None = None
+    bound = 0
+    for statement, indices in _accesses(program, buffer, writes):
+        box = _box(statement, indices, shape)
+        marked = _mark(statement, indices, shape) if box is None else None
+        if box is not None:
+            boxes.append(box)
+        elif marked is not None:
+            marks = marked if marks is None else marks | marked
+        else:
+            bound += _used_points(statement, indices)
+    return min(math.prod(shape), _count(_merge(boxes), marks, shape) + bound)
+
+
+def _accesses(program: TensorProgram, buffer: Buffer, writes: bool) -> list[tuple[Statement, tuple[Expr, ...]]]:
+    found = []
+    for statement in program.statements:
+        if writes and statement.target.name == buffer.name:
+            found.append((statement, statement.indices))
+        if not writes:
+            reads = [r.indices for r in statement_reads(statement) if r.buffer.name == buffer.name]
+            if statement.target.name == buffer.name and statement.op != "=" and not statement.initialize:
+                reads.append(statement.indices)
+            found += [(statement, indices) for indices in dict.fromkeys(reads)]
+    return found
+
+
+def _size(e: Expr) -> int:
+    assert isinstance(e, Const), "a specialized program has constant sizes"
+    return int(e.value)
+
+
+def _box(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) -> Box | None:
+    """The subscripts per dimension, where each is affine in constant ranges that no other dimension uses."""
+    ranges = {a.var.name: range(_size(a.lo), _size(a.hi)) for a in statement.axes if _is_plain(a)}
+    used: set[str] = set()
+    sides = []
+    for subscript, size in zip(indices, shape):
+        form = affine_form(subscript)
+        if form is None or not form.coefficients.keys() <= ranges.keys() or used & form.coefficients.keys():
+            return None
+        used |= form.coefficients.keys()
+        side = _image(form, ranges, size)
+        if side is None:
+            return None
+        sides.append(side)
+    return tuple(sides)
+
+
+def _is_plain(axis: Axis) -> bool:
+    return isinstance(axis.lo, Const) and isinstance(axis.hi, Const)
+
+
+def _image(form: Affine, ranges: dict[str, range], size: int) -> Array | None:
+    """Which of the subscripts below ``size`` the form takes."""
+    values = np.asarray([form.constant])
+    for name, coefficient in form.coefficients.items():
+        steps = np.arange(ranges[name].start, ranges[name].stop) * coefficient
+        if values.size * steps.size > MARK_LIMIT:
+            return None
+        values = np.unique(np.add.outer(values, steps))
+    side = np.zeros(size, bool)
+    side[values[(values >= 0) & (values < size)]] = True
+    return side
+
+
+def _mark(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) -> Array | None:
+    """Which elements are touched, one by one; None where data decide or there are too many."""
+    if any(loads(i) for i in indices):
+        return None
+    axes = _axes_of(statement, indices)
+    box = infer_box(axes, {})
+    points = math.prod(len(r) for r in box.values())
+    if points > MARK_LIMIT or math.prod(shape) > MARK_LIMIT:
+        return None
+    marks = np.zeros(shape, bool)
+    if points == 0:
+        return marks
+    point = Point.over(axes, box, {}, wide=False)
+    subscripts = [point.select(evaluate_expr(i, point)) for i in indices]
+    inside = np.ones(subscripts[0].shape if subscripts else (1,), bool)
+    for values, size in zip(subscripts, shape):
+        inside &= (values >= 0) & (values < size)
+    marks[tuple(values[inside] for values in subscripts)] = True
+    return marks
+
+
+def _axes_of(statement: Statement, indices: Sequence[Expr]) -> list[Axis]:
+    """The axes the subscripts use, and those that their ranges depend on."""
+    needed = {name for i in indices for name in free_vars(i)}
+    for axis in reversed(statement.axes):
+        if axis.var.name in needed:
+            needed |= {*free_vars(axis.lo), *free_vars(axis.hi)}
+    return [a for a in statement.axes if a.var.name in needed]
+
+
+def _used_points(statement: Statement, indices: Sequence[Expr]) -> int:
+    return math.prod(len(r) for r in infer_box(_axes_of(statement, indices), {}).values())
+
+
+def _merge(boxes: list[Box]) -> list[Box]:
+    """Boxes that differ in one dimension joined, until none do."""
+    merged: list[Box] = []
+    for box in boxes:
+        current = box
+        while (partner := next((m for m in merged if _differing(m, current) <= 1), None)) is not None:
+            merged = [m for m in merged if m is not partner]
+            current = tuple(a | b for a, b in zip(partner, current))
+        merged.append(current)
+    return merged
+
+
+def _differing(a: Box, b: Box) -> int:
+    return sum(not np.array_equal(x, y) for x, y in zip(a, b))
+
+
+def _count(boxes: list[Box], marks: Array | None, shape: tuple[int, ...]) -> int:
+    if marks is None and len(boxes) > 1 and math.prod(shape) <= MARK_LIMIT:
+        marks = np.zeros(shape, bool)
+    if marks is None:
+        return sum(math.prod(int(side.sum()) for side in box) for box in boxes)
+    for box in boxes:
+        marks[np.ix_(*(side.nonzero()[0] for side in box))] = True
+    return int(marks.sum())

@@ -1,0 +1,126 @@
+"""Call-time tests for the accesses that could not be proved in bounds: lookups, mostly.
+
+A test loops over just the variables its subscript uses. It runs before anything is written
+where the subscript depends on inputs alone, before its statement where it depends on earlier
+results, and inside its statement where it depends on what that statement computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Unary, Var, idx
+from weft.ir.span import Span
+from weft.ir.stmt import Assert, For, Stmt
+from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.prove_bounds import UnprovedAccess, unproved_accesses
+from weft.tensor.text import describe, describe_access
+
+#: How many values the error record of a kernel holds.
+RECORD_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """``condition`` must hold at every point of ``axes``; ``position`` None is before the first statement."""
+
+    axes: tuple[Axis, ...]
+    condition: Expr
+    message: str = field(compare=False)
+    values: tuple[Expr, ...] = field(compare=False)
+    position: int | None
+    inside: bool
+    span: Span | None = field(compare=False)
+
+    def test(self) -> Assert:
+        return Assert(self.condition, self.message, self.values, span=self.span)
+
+
+def guard_accesses(program: TensorProgram) -> tuple[Guard, ...]:
+    """The tests a normalized program needs, those of inner subscripts before those that use them."""
+    inputs = {b.name for b in program.inputs}
+    found: dict[Guard, None] = {}
+    for position, statement in enumerate(program.statements):
+        accesses = sorted(unproved_accesses(statement), key=lambda a: len(loads(a.index)))
+        for access in accesses:
+            found.setdefault(_guard(access, statement, position, inputs))
+    return tuple(found)
+
+
+def _guard(access: UnprovedAccess, statement: Statement, position: int, inputs: set[str]) -> Guard:
+    condition = Binary("&&", Compare(">=", access.index, idx(0)), Compare("<", access.index, access.size))
+    for guard in reversed(access.guards):
+        condition = Binary("||", Unary("!", guard), condition)
+    sources = {load.buffer.name for e in (access.index, *access.guards) for load in loads(e)}
+    early = sources <= inputs
+    message, values = _message(access, statement)
+    return Guard(
+        _needed_axes(condition, statement),
+        condition,
+        message,
+        values,
+        None if early else position,
+        statement.target.name in sources,
+        access.span or statement.span,
+    )
+
+
+def _needed_axes(condition: Expr, statement: Statement) -> tuple[Axis, ...]:
+    """The axes the condition mentions, with those their ranges depend on and those that depend on them."""
+    needed = set(free_vars(condition))
+    for axis in (*reversed(statement.axes), *statement.axes, *reversed(statement.axes)):
+        names = {*free_vars(axis.lo), *free_vars(axis.hi)}
+        axes = {a.var.name for a in statement.axes}
+        if axis.var.name in needed:
+            needed |= names
+        elif names & needed & axes:
+            needed.add(axis.var.name)
+    return tuple(a for a in statement.axes if a.var.name in needed)
+
+
+def _message(access: UnprovedAccess, statement: Statement) -> tuple[str, tuple[Expr, ...]]:
+    """What to say, and the values that fill its places."""
+    size, dimension, name = access.size, access.dimension, access.buffer.name
+    source = access.index.operand if isinstance(access.index, Cast) else access.index
+    if isinstance(source, Load) and len(source.indices) <= RECORD_SIZE - 2:
+        places = ", ".join(f"{{{n}}}" for n in range(len(source.indices)))
+        values, subject = source.indices, f"{source.buffer.name}[{places}]" if places else source.buffer.name
+    else:
+        axes = [a for a in statement.axes if a.var.name in free_vars(access.index)][: RECORD_SIZE - 2]
+        where = ", ".join(f"{a.var.name} = {{{n}}}" for n, a in enumerate(axes))
+        values = tuple(a.var for a in axes)
+        subject = f"at {where} the index" if where else "the index"
+    extent = f"{{{len(values) + 1}}}"
+    filling = (*values, access.index, size)
+    if isinstance(size, Const):
+        extent, filling = str(size.value), (*values, access.index)
+    text = (
+        f"{name} index out of range in `{describe_update(statement)}`: {subject} = {{{len(values)}}}, but {name} has "
+    )
+    return text + _describe_extent(extent, dimension, access.buffer.rank), filling
+
+
+def describe_update(statement: Statement) -> str:
+    """The statement as one would write it, without its ranges."""
+    assign = f"{statement.op}=" if statement.op != "=" else "="
+    mark = "!" if statement.initialize else ""
+    return f"{describe_access(statement.target.name, statement.indices)} {assign}{mark} {describe(statement.value)}"
+
+
+def _describe_extent(extent: str, dimension: int, rank: int) -> str:
+    if rank == 1:
+        return f"{extent} element{'s' * (extent != '1')}"
+    if rank == 2:
+        return f"{extent} {('row', 'column')[dimension]}{'s' * (extent != '1')}"
+    return f"size {extent} in dimension {dimension}"
+
+
+def emit_guard(guard: Guard, taken: set[str]) -> Stmt:
+    """The test in loops over its axes, under names not in ``taken``."""
+    loop_vars = {a.var: Var(fresh_name(a.var.name, taken), span=a.var.span) for a in guard.axes}
+    body: Stmt = substitute(guard.test(), loop_vars)
+    for axis in reversed(guard.axes):
+        lo, hi = substitute(axis.lo, loop_vars), substitute(axis.hi, loop_vars)
+        body = For(loop_vars[axis.var], lo, hi, "serial", body, span=guard.span)
+    return body

@@ -1,0 +1,119 @@
+"""Brings a tensor program into the form that the evaluator, lowering and cost share.
+
+Boundaries become index arithmetic, axes come after those their range depends on, sums and
+products of float16 and bfloat16 run in float32, and an ``op=!`` that meets each element once
+is a plain ``=``. What the program computes is unchanged; normalizing twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import float32
+from weft.ir.expr import Axis, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, cast, const, idx
+from weft.ir.visit import free_vars, fresh_name
+from weft.tensor.access import is_injective, is_scatter, reads_target
+from weft.tensor.boundary import expand_outside
+from weft.tensor.program import Statement, TensorProgram
+
+
+def normalize(program: TensorProgram) -> TensorProgram:
+    taken = {p.name for p in (*program.params, *program.outputs, *program.temporaries, *program.sizes)}
+    taken |= {a.var.name for s in program.statements for a in s.axes}
+    written: set[str] = set(program.carried)
+    temporaries = list(program.temporaries)
+    statements: list[Statement] = []
+    for original in program.statements:
+        statement = set_once(order_axes(expand_boundaries(original)))
+        if needs_wide_accumulator(statement):
+            wide = Buffer(fresh_name(f"{statement.target.name}_wide", taken), float32, statement.target.shape)
+            temporaries.append(wide)
+            starts = statement.target.name not in written
+            statements += accumulate_wide(statement, wide, taken, starts=starts)
+        else:
+            statements.append(statement)
+        written.add(statement.target.name)
+    if tuple(statements) == program.statements:
+        return program
+    return replace(program, statements=tuple(statements), temporaries=tuple(temporaries))
+
+
+def expand_boundaries(statement: Statement) -> Statement:
+    """Reads outside a tensor spelled as tests and clamped subscripts."""
+    indices = tuple(expand_outside(i) for i in statement.indices)
+    return replace(statement, indices=indices, value=expand_outside(statement.value))
+
+
+def order_axes(statement: Statement) -> Statement:
+    """Axes whose range depends on another axis moved behind it; otherwise in the order given."""
+    waiting, ordered = list(statement.axes), list[Axis]()
+    while waiting:
+        names = {a.var.name for a in waiting}
+        ready = next((a for a in waiting if not names & _range_names(a)), waiting[0])
+        waiting.remove(ready)
+        ordered.append(ready)
+    return statement if tuple(ordered) == statement.axes else replace(statement, axes=tuple(ordered))
+
+
+def _range_names(axis: Axis) -> set[str]:
+    return {*free_vars(axis.lo), *free_vars(axis.hi)}
+
+
+def set_once(statement: Statement) -> Statement:
+    """``op=!`` over no reduction axes, each element once: the identity is combined with one value, which stays."""
+    once = statement.initialize and not statement.reduce_axes and is_injective(statement)
+    if not once or reads_target(statement):
+        return statement
+    return replace(statement, op="=", initialize=False)
+
+
+def needs_wide_accumulator(statement: Statement) -> bool:
+    """Whether several narrow floats are added or multiplied up; min and max round nothing and need no help."""
+    several = bool(statement.reduce_axes) or not is_injective(statement)
+    narrow = statement.target.dtype.is_narrow_float and statement.op in ("+", "*")
+    return narrow and several and not reads_target(statement)
+
+
+def accumulate_wide(statement: Statement, wide: Buffer, taken: set[str], *, starts: bool) -> list[Statement]:
+    """The statement through ``wide``: what the target held, the accumulation, and the one rounding.
+
+    ``starts`` says that nothing was in the target before, so the accumulator is all there is to it.
+    """
+    target = statement.target
+    whole = is_scatter(statement) or (starts and not statement.initialize)
+    indices, axes = _whole(target, taken) if whole else (statement.indices, statement.spatial_axes)
+    into: list[Statement] = []
+    if not starts and not statement.initialize:
+        held = cast(float32, Load(target, indices, span=statement.span))
+        into = [Statement(wide, indices, "=", False, held, axes, span=statement.span)]
+    update = replace(statement, target=wide, value=widen(statement.value))
+    rounded = cast(target.dtype, Load(wide, indices, span=statement.span))
+    return [*into, update, Statement(target, indices, "=", False, rounded, axes, span=statement.span)]
+
+
+def _whole(target: Buffer, taken: set[str]) -> tuple[tuple[Expr, ...], tuple[Axis, ...]]:
+    """Subscripts and axes that visit every element of ``target``."""
+    names = set(taken)
+    variables = [Var(fresh_name(f"d{position}", names)) for position in range(target.rank)]
+    return tuple(variables), tuple(Axis(v, idx(0), size) for v, size in zip(variables, target.shape))
+
+
+def widen(value: Expr) -> Expr:
+    """``value`` computed in float32 throughout: narrow operands are cast, so products are not rounded."""
+    if not value.dtype.is_narrow_float:
+        return cast(float32, value)
+    match value:
+        case Const(value=number):
+            return const(number, float32)
+        case Unary(op=op, operand=operand):
+            return Unary(op, widen(operand), span=value.span)
+        case Binary(op=op, left=left, right=right):
+            return Binary(op, widen(left), widen(right), span=value.span)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            return Select(condition, widen(then), widen(otherwise), span=value.span)
+        case Call(name=name, args=args):
+            return Call(name, tuple(map(widen, args)), float32, span=value.span)
+        case Cast(operand=operand) if not operand.dtype.is_float:
+            return cast(float32, operand)
+    return cast(float32, value)
