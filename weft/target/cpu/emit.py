@@ -1,0 +1,88 @@
+"""A kernel in final loop form to the text of an LLVM module.
+
+The function takes one pointer, to 8-byte slots: the parameters in order (a buffer's address,
+a scalar's bits), then the address of an error record of eight int64. It returns 0, the number
+of the assert that failed (from 1), or -1 where memory ran out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.expr import Var
+from weft.ir.span import Span
+from weft.ir.stmt import Assert, Assign, Atomic, Kernel
+from weft.ir.visit import walk
+from weft.target.cpu.builder import Builder, Features, Module, Value, constant
+from weft.target.cpu.emit_context import (
+    I64,
+    Function,
+    Memory,
+    Program,
+    compute_type,
+    function_attributes,
+    plain_name,
+    status,
+)
+from weft.target.cpu.emit_convert import round_to
+from weft.target.cpu.emit_stmt import emit_stmt
+from weft.target.cpu.host import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class AssertSite:
+    """An `Assert` of the kernel; the status of a call is its position from 1."""
+
+    message: str
+    span: Span | None
+
+
+def assert_sites(kernel: Kernel) -> tuple[AssertSite, ...]:
+    """The asserts in program order; copies of one (a loop's body and its tail) count once."""
+    found = (AssertSite(n.message, n.span) for n in walk(kernel) if isinstance(n, Assert))
+    return tuple(dict.fromkeys(found))
+
+
+def entry_name(kernel: Kernel) -> str:
+    return plain_name(kernel.name)
+
+
+def emit_module(kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...]) -> str:
+    """The LLVM text of ``kernel``, all of whose loops have their final form."""
+    features = Features(fma=machine.has_fma, rounding=machine.has_rounding, vector_bits=machine.vector_bits)
+    module = Module(features, header=[f'target triple = "{machine.triple}"'], footer=["!0 = !{}"])
+    numbers = {(s.message, s.span): n for n, s in enumerate(sites, 1)}
+    program = Program(module, machine, entry_name(kernel), numbers, _mutable_names(kernel))
+    b = module.function(program.name, "i32", [("ptr", "args")], attributes=function_attributes(machine))
+    f = Function(program, b, b.load("ptr", _slot(b, len(kernel.params)), align=8))
+    for n, param in enumerate(kernel.params):
+        if isinstance(param, Buffer):
+            pointer = b.load("ptr", _slot(b, n), align=8)
+            f.buffers[param.name] = Memory(pointer, invariant=param.name not in kernel.outputs)
+        else:
+            f.names[param.name] = _load_scalar(f, _slot(b, n), param)
+    emit_stmt(f, kernel.body)
+    if not b.terminated:
+        b.ret(status(0))
+    return module.text()
+
+
+def _slot(b: Builder, n: int) -> Value:
+    return b.gep(I64, b.argument("args"), Value(str(n), I64))
+
+
+def _load_scalar(f: Function, slot: Value, param: Var) -> Value:
+    dtype: DType = param.dtype
+    if dtype.is_float:
+        return round_to(f, f.b.load(compute_type(dtype), slot, align=8), dtype)
+    bits = f.b.load(I64, slot, align=8)
+    if dtype.is_bool:
+        return f.b.icmp("ne", bits, constant(I64, 0))
+    return f.b.trunc(bits, f"i{dtype.bits}")
+
+
+def _mutable_names(kernel: Kernel) -> frozenset[str]:
+    assigned = {n.var.name for n in walk(kernel) if isinstance(n, Assign)}
+    return frozenset(assigned | {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result})

@@ -1,0 +1,180 @@
+"""Conversions: between memory and computing types, and the casts of the language.
+
+Narrow floats are computed in float32. bfloat16 is the upper half of a float32; float16 is
+converted by instruction where the machine has one, else by integer arithmetic, because LLVM
+would call a function of the C library.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from weft.ir.dtype import DType
+from weft.target.cpu.builder import Value, constant
+from weft.target.cpu.emit_context import Function, compute_type
+from weft.target.cpu.llvm_types import vector
+
+
+def emit_constant(value: int | float | bool, dtype: DType) -> Value:
+    if dtype.is_narrow_float:
+        value = round_number(float(value), dtype)
+    if dtype.kind == "uint" and int(value) >= 1 << (dtype.bits - 1):
+        value = int(value) - (1 << dtype.bits)
+    return constant(compute_type(dtype), value)
+
+
+def round_number(value: float, dtype: DType) -> float:
+    """``value`` rounded to float16 or bfloat16, once."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return value
+    if dtype.kind == "float":
+        try:
+            return float(struct.unpack("<e", struct.pack("<e", value))[0])
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    return _round_to_bfloat(value)
+
+
+def _round_to_bfloat(value: float) -> float:
+    # A double's 52 fraction bits go to 7: do it on the exact ratio to round once, subnormals included.
+    if value == 0:
+        return value
+    exponent = max(math.frexp(value)[1], -125) - 8
+    rounded = math.ldexp(round(math.ldexp(value, -exponent)), exponent)
+    return math.copysign(math.inf, value) if abs(rounded) >= 2.0**128 else math.copysign(rounded, value)
+
+
+def widen_from_memory(f: Function, bits: Value, dtype: DType) -> Value:
+    """A loaded element (storage type) as a value (computing type)."""
+    if dtype.is_bool:
+        return f.b.icmp("ne", bits, constant(bits.type, 0))
+    if not dtype.is_narrow_float:
+        return bits
+    if dtype.kind == "bfloat":
+        high = f.b.shl(f.b.zext(bits, "i32"), constant(vector("i32", bits.lanes), 16))
+        return f.b.bitcast(high, "float")
+    if f.machine.has_float16:
+        return f.b.fpext(f.b.bitcast(bits, "half"), "float")
+    return _half_bits_to_float(f, bits)
+
+
+def narrow_to_memory(f: Function, value: Value, dtype: DType) -> Value:
+    """A value (computing type, representable in ``dtype``) as it is stored."""
+    if dtype.is_bool:
+        return f.b.zext(value, "i8")
+    if not dtype.is_narrow_float:
+        return value
+    if dtype.kind == "bfloat":
+        bits = f.b.bitcast(value, "i32")
+        return f.b.trunc(f.b.lshr(bits, constant(bits.type, 16)), "i16")
+    return _round_to_bits(f, value, dtype)
+
+
+def _round_to_bits(f: Function, value: Value, dtype: DType) -> Value:
+    """The bits of the float16 or bfloat16 nearest to a float."""
+    if dtype.kind == "bfloat":
+        return _float_to_bfloat_bits(f, value)
+    if f.machine.has_float16:
+        return f.b.bitcast(f.b.fptrunc(value, "half"), "i16")
+    return _float_to_half_bits(f, value)
+
+
+def round_to(f: Function, value: Value, dtype: DType) -> Value:
+    """A float rounded to what ``dtype`` can represent; nothing to do for float32 and float64."""
+    if not dtype.is_narrow_float:
+        return value
+    return widen_from_memory(f, _round_to_bits(f, value, dtype), dtype)
+
+
+def emit_cast(f: Function, value: Value, source: DType, target: DType) -> Value:
+    """``value`` of type ``source`` converted to ``target``."""
+    if source.scalar == target.scalar:
+        return value
+    if target.is_bool:
+        zero = constant(value.type, 0)
+        return f.b.fcmp("une", value, zero) if source.is_float else f.b.icmp("ne", value, zero)
+    if source.is_float and target.is_float:
+        return _float_to_float(f, value, source, target)
+    if source.is_float:
+        element = f"i{target.bits}"
+        return f.b.fptosi_sat(value, element) if target.is_signed else f.b.fptoui_sat(value, element)
+    if target.is_float:
+        element = "double" if target.bits == 64 else "float"
+        wide = f.b.sitofp(value, element) if source.is_signed else f.b.uitofp(value, element)
+        return round_to(f, wide, target)
+    return _integer_to_integer(f, value, source, target)
+
+
+def _integer_to_integer(f: Function, value: Value, source: DType, target: DType) -> Value:
+    element = f"i{target.bits}"
+    if target.bits <= source.bits:
+        return f.b.trunc(value, element)
+    return f.b.sext(value, element) if source.is_signed else f.b.zext(value, element)
+
+
+def _float_to_float(f: Function, value: Value, source: DType, target: DType) -> Value:
+    if target.bits == 64:
+        return f.b.fpext(value, "double")
+    if source.bits < 64:
+        return round_to(f, value, target)
+    if target.bits == 32:
+        return f.b.fptrunc(value, "float")
+    return round_to(f, _double_to_float_odd(f, value), target)
+
+
+def _double_to_float_odd(f: Function, value: Value) -> Value:
+    """float64 to float32 rounded to odd, so that rounding the result once more is rounding once."""
+    b = f.b
+    near = b.fptrunc(value, "float")
+    back = b.fpext(near, "double")
+    bits = b.bitcast(near, "i32")
+    too_big = b.fcmp("ogt", b.intrinsic("fabs", back), b.intrinsic("fabs", value))
+    toward_zero = b.sub(bits, b.zext(too_big, "i32"))
+    odd = b.or_(toward_zero, constant(bits.type, 1))
+    return b.bitcast(b.select(b.fcmp("one", back, value), odd, bits), "float")
+
+
+def _float_to_bfloat_bits(f: Function, value: Value) -> Value:
+    """Round to nearest even on the bits; a NaN keeps its sign and becomes quiet."""
+    b = f.b
+    bits = b.bitcast(value, "i32")
+    i32 = bits.type
+    lowest = b.and_(b.lshr(bits, constant(i32, 16)), constant(i32, 1))
+    rounded = b.add(bits, b.add(lowest, constant(i32, 0x7FFF)))
+    quiet = b.or_(bits, constant(i32, 0x400000))
+    return b.trunc(b.lshr(b.select(b.fcmp("uno", value, value), quiet, rounded), constant(i32, 16)), "i16")
+
+
+def _half_bits_to_float(f: Function, bits: Value) -> Value:
+    """Exponent and fraction moved in place and scaled by 2**112, which also normalizes subnormals."""
+    b = f.b
+    wide = b.zext(bits, "i32")
+    i32 = wide.type
+    sign = b.shl(b.and_(wide, constant(i32, 0x8000)), constant(i32, 16))
+    magnitude = b.shl(b.and_(wide, constant(i32, 0x7FFF)), constant(i32, 13))
+    scaled = b.fmul(b.bitcast(magnitude, "float"), constant(vector("float", bits.lanes), 2.0**112))
+    special = b.icmp("uge", magnitude, constant(i32, 0x7C00 << 13))
+    finite = b.bitcast(scaled, "i32")
+    number = b.select(special, b.or_(magnitude, constant(i32, 0x7F800000)), finite)
+    return b.bitcast(b.or_(number, sign), "float")
+
+
+def _float_to_half_bits(f: Function, value: Value) -> Value:
+    """Round to nearest even: normal results on the bits, subnormal ones by adding 0.5 and keeping the fraction."""
+    b = f.b
+    bits = b.bitcast(value, "i32")
+    i32 = bits.type
+    magnitude = b.and_(bits, constant(i32, 0x7FFFFFFF))
+    sign = b.and_(b.lshr(bits, constant(i32, 16)), constant(i32, 0x8000))
+    lowest = b.and_(b.lshr(magnitude, constant(i32, 13)), constant(i32, 1))
+    rebias = constant(i32, 0xFFF - (112 << 23))
+    normal = b.lshr(b.add(magnitude, b.add(lowest, rebias)), constant(i32, 13))
+    half = constant(vector("float", value.lanes), 0.5)
+    tiny = b.sub(b.bitcast(b.fadd(b.bitcast(magnitude, "float"), half), "i32"), constant(i32, 0x3F000000))
+    small = b.icmp("ult", magnitude, constant(i32, 0x38800000))
+    huge = b.icmp("uge", magnitude, constant(i32, 0x47800000))
+    is_nan = b.icmp("ugt", magnitude, constant(i32, 0x7F800000))
+    finite = b.select(small, tiny, normal)
+    special = b.select(is_nan, constant(i32, 0x7E00), constant(i32, 0x7C00))
+    return b.trunc(b.or_(b.select(huge, special, finite), sign), "i16")

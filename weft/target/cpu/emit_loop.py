@@ -1,0 +1,124 @@
+"""Loops: serial ones, unrolled ones, vector ones as lanes, parallel ones outlined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.ir.expr import Const
+from weft.ir.stmt import For, Stmt
+from weft.passes.check_vector import check_vector, infer_varying
+from weft.target.cpu.builder import Value, constant
+from weft.target.cpu.emit_context import (
+    I64,
+    ONE,
+    Function,
+    LoopLabels,
+    fit,
+    fit_all,
+    literal_of,
+    plain_name,
+)
+from weft.target.cpu.emit_expr import emit_expr
+from weft.target.cpu.emit_parallel import emit_parallel
+from weft.target.cpu.llvm_types import vector
+
+EmitStmt = Callable[[Function, Stmt], None]
+#: Longer loops stay loops, whatever they ask for.
+MAX_UNROLL, MAX_LANES = 1024, 256
+
+
+def emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
+    extent = _constant_extent(loop)
+    if loop.kind in ("parallel", "block") and f.lane is None and not f.in_parallel:
+        emit_parallel(f, loop, lambda g, part, lo, hi: emit_counted(g, part, lo, hi, lambda i: emit_stmt(g, part.body)))
+    elif loop.kind == "unroll" and extent is not None and extent <= MAX_UNROLL:
+        _emit_unrolled(f, loop, extent, emit_stmt)
+    elif loop.kind == "vector" and extent is not None and _becomes_lanes(f, loop, extent):
+        _emit_lanes(f, loop, extent, emit_stmt)
+    else:
+        _emit_serial(f, loop, emit_stmt)
+
+
+def _constant_extent(loop: For) -> int | None:
+    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+        return max(0, int(loop.hi.value) - int(loop.lo.value))
+    return None
+
+
+def _becomes_lanes(f: Function, loop: For, extent: int) -> bool:
+    starts_at_zero = isinstance(loop.lo, Const) and loop.lo.value == 0
+    return f.lane is None and starts_at_zero and 1 < extent <= MAX_LANES and check_vector(loop) is None
+
+
+def _emit_lanes(f: Function, loop: For, lanes: int, emit_stmt: EmitStmt) -> None:
+    before = f.varying
+    f.lane, f.lanes, f.varying = loop.var.name, lanes, infer_varying(loop)
+    # The lane variable shows as a vector to whoever asks for its type; its value is a constant.
+    with f.bound(loop.var.name, Value("poison", vector(I64, lanes))):
+        emit_stmt(f, loop.body)
+    f.lane, f.lanes, f.varying = None, 1, before
+
+
+def _emit_unrolled(f: Function, loop: For, extent: int, emit_stmt: EmitStmt) -> None:
+    assert isinstance(loop.lo, Const)
+    done = f.b.new_label("unrolled")
+    for n in range(extent):
+        after = f.b.new_label("step")
+        f.loops.append(LoopLabels(after, done, len(f.heap)))
+        with f.bound(loop.var.name, Value(str(int(loop.lo.value) + n), I64)):
+            emit_stmt(f, loop.body)
+        f.loops.pop()
+        f.b.block(after)
+    f.b.block(done)
+
+
+def _emit_serial(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
+    lo, hi = emit_expr(f, loop.lo), emit_expr(f, loop.hi)
+    if lo.lanes > 1 or hi.lanes > 1:
+        _emit_ragged(f, loop, lo, hi, emit_stmt)
+    else:
+        emit_counted(f, loop, lo, hi, lambda i: emit_stmt(f, loop.body))
+
+
+def emit_counted(f: Function, loop: For, lo: Value, hi: Value, emit_body: Callable[[Value], None]) -> None:
+    """``emit_body`` for every value of the loop's variable in ``lo:hi``, in order."""
+    body, latch, done = (f.b.new_label(hint) for hint in (plain_name(loop.var.name), "next", "done"))
+    first, last = literal_of(lo), literal_of(hi)
+    if first is not None and last is not None:
+        if first >= last:
+            return
+        f.b.branch(body)
+    else:
+        f.b.cond_branch(f.b.icmp("slt", lo, hi), body, done)
+    before = f.b.label
+    f.b.block(body)
+    i = f.b.phi(I64, [(lo, before)])
+    f.loops.append(LoopLabels(latch, done, len(f.heap), loop.kind in ("parallel", "block", "thread")))
+    with f.bound(loop.var.name, i):
+        emit_body(i)
+    f.loops.pop()
+    f.b.block(latch)
+    following = f.b.binary("add nsw", i, ONE)
+    f.b.add_incoming(i, following, f.b.label)
+    f.b.cond_branch(f.b.icmp("slt", following, hi), body, done)
+    f.b.block(done)
+
+
+def _emit_ragged(f: Function, loop: For, lo: Value, hi: Value, emit_stmt: EmitStmt) -> None:
+    """A loop whose bounds differ between lanes: from the least to the greatest, lanes masked outside their own."""
+    lo, hi = fit_all(f, fit(f, lo, f.lanes), hi)
+    i64 = lo.type
+    first, last = lo, hi
+    if f.mask is not None:
+        first = f.b.select(f.mask, lo, constant(i64, 2**63 - 1))
+        last = f.b.select(f.mask, hi, constant(i64, -(2**63)))
+    start = f.b.call(f"llvm.vector.reduce.smin.v{f.lanes}i64", I64, [first])
+    stop = f.b.call(f"llvm.vector.reduce.smax.v{f.lanes}i64", I64, [last])
+
+    def emit_body(i: Value) -> None:
+        here = f.b.splat(i, f.lanes)
+        inside = f.b.and_(f.b.icmp("sle", lo, here), f.b.icmp("slt", here, hi))
+        with f.masked(inside, is_live=False):
+            emit_stmt(f, loop.body)
+
+    emit_counted(f, loop, start, stop, emit_body)

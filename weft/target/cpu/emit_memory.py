@@ -1,0 +1,237 @@
+"""Addresses, loads and stores.
+
+The element an access touches is ``pointer + sum(index * stride)``. Where that sum is linear in
+the lane number, ``base + step * lane``, the access is one scalar (step 0), one vector (step 1
+or -1) or a gather with known step; anything else is a gather from computed offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Broadcast, Const, Expr, Load, Ramp, Unary, Var
+from weft.target.cpu.builder import Value, constant, element_align, mangled
+from weft.target.cpu.emit_context import (
+    I64,
+    ZERO,
+    Function,
+    Memory,
+    add,
+    all_lanes,
+    any_lane,
+    fit,
+    lane_numbers,
+    literal_of,
+    multiply,
+    storage_type,
+)
+from weft.target.cpu.emit_convert import narrow_to_memory, widen_from_memory
+from weft.target.cpu.llvm_types import vector
+
+EmitExpr = Callable[[Function, Expr], Value]
+INVARIANT = ", !invariant.load !0"
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """``base + step * lane`` for ``lanes`` lanes, ``base`` a scalar i64."""
+
+    base: Value
+    step: int
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an access goes: a scalar pointer and a step between lanes, or a pointer per lane (step None)."""
+
+    pointer: Value
+    step: int | None
+    lanes: int
+
+
+def emit_load(f: Function, load: Load, emit: EmitExpr) -> Value:
+    memory = f.memory(load.buffer)
+    address = emit_address(f, load.buffer, load.indices, emit)
+    metadata = INVARIANT if memory.invariant else ""
+    bits = _load_bits(f, storage_type(load.buffer.dtype), address, metadata)
+    return widen_from_memory(f, bits, load.buffer.dtype)
+
+
+def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Value, emit: EmitExpr) -> None:
+    address = emit_address(f, buffer, indices, emit)
+    _store_bits(f, narrow_to_memory(f, value, buffer.dtype), address)
+
+
+def emit_address(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Address:
+    memory = f.memory(buffer)
+    element = storage_type(buffer.dtype)
+    offset = _emit_offset(f, buffer, indices, emit)
+    if memory.lanes > 1:
+        offset = _spread_over_lanes(f, offset, memory)
+    if isinstance(offset, Linear):
+        return Address(_gep(f, element, memory.pointer, offset.base), offset.step, offset.lanes)
+    return Address(_gep(f, element, memory.pointer, offset), None, offset.lanes)
+
+
+def _gep(f: Function, element: str, pointer: Value, offset: Value) -> Value:
+    # Not "inbounds": a lane that is masked off, or a guarded access, may name an address outside.
+    return pointer if offset.text == "0" else f.b.gep(element, pointer, offset, inbounds=False)
+
+
+def _spread_over_lanes(f: Function, offset: Linear | Value, memory: Memory) -> Linear | Value:
+    """The offset in a private buffer, which holds ``memory.lanes`` copies of each element side by side."""
+    if isinstance(offset, Linear) and offset.step == 0:
+        return Linear(multiply(f, offset.base, Value(str(memory.lanes), I64)), 1, memory.lanes)
+    offsets = _as_vector(f, offset, memory.lanes)
+    scaled = f.b.mul(offsets, constant(offsets.type, memory.lanes))
+    return f.b.add(scaled, lane_numbers(memory.lanes))
+
+
+def _emit_offset(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Linear | Value:
+    total: Linear | Value = Linear(ZERO, 0)
+    for index, stride in zip(indices, buffer.element_strides()):
+        scale = emit(f, stride)
+        total = _sum(f, total, _scale(f, emit_linear(f, index, emit), scale))
+    return total
+
+
+def emit_linear(f: Function, e: Expr, emit: EmitExpr) -> Linear | Value:
+    """``e`` as a linear form of the lane number, or as a vector of any values."""
+    match e:
+        case Var(name=name) if name == f.lane:
+            return Linear(ZERO, 1, f.lanes)
+        case Ramp(base=base, stride=Const(value=step), lanes=lanes):
+            return Linear(emit(f, base), int(step), lanes)
+        case Broadcast(value=value, lanes=lanes):
+            return Linear(emit(f, value), 0, lanes)
+        case Binary(op="+", left=left, right=right) if has_lanes(f, e):
+            return _sum(f, emit_linear(f, left, emit), emit_linear(f, right, emit))
+        case Binary(op="-", left=left, right=right) if has_lanes(f, e):
+            negated = _scale(f, emit_linear(f, right, emit), Value("-1", I64))
+            return _sum(f, emit_linear(f, left, emit), negated)
+        case Binary(op="*", left=left, right=Const(value=factor)) if has_lanes(f, e):
+            return _scale(f, emit_linear(f, left, emit), Value(str(int(factor)), I64))
+        case Binary(op="*", left=Const(value=factor), right=right) if has_lanes(f, e):
+            return _scale(f, emit_linear(f, right, emit), Value(str(int(factor)), I64))
+        case Unary(op="-", operand=operand) if has_lanes(f, e):
+            return _scale(f, emit_linear(f, operand, emit), Value("-1", I64))
+    plain = emit(f, e)
+    return Linear(plain, 0) if plain.lanes == 1 else plain
+
+
+def has_lanes(f: Function, e: Expr) -> bool:
+    """Whether ``e`` may differ between lanes."""
+    if f.lane is None:
+        return e.dtype.lanes > 1
+    match e:
+        case Const():
+            return False
+        case Var(name=name):
+            found = f.names.get(name)
+            return name == f.lane or (found is not None and found.type.startswith("<"))
+        case Load(buffer=buffer, indices=indices):
+            return f.memory(buffer).lanes > 1 or any(has_lanes(f, i) for i in indices)
+        case Binary(left=left, right=right):
+            return has_lanes(f, left) or has_lanes(f, right)
+        case Unary(operand=operand):
+            return has_lanes(f, operand)
+    return True
+
+
+def _as_vector(f: Function, offset: Linear | Value, lanes: int) -> Value:
+    if isinstance(offset, Value):
+        return fit(f, offset, lanes)
+    base = f.b.splat(offset.base, lanes)
+    if offset.step == 0:
+        return base
+    steps = f.b.mul(lane_numbers(lanes), constant(base.type, offset.step))
+    return f.b.add(base, steps)
+
+
+def _sum(f: Function, a: Linear | Value, b: Linear | Value) -> Linear | Value:
+    if isinstance(a, Linear) and isinstance(b, Linear):
+        return Linear(add(f, a.base, b.base), a.step + b.step, max(a.lanes, b.lanes))
+    lanes = max(a.lanes, b.lanes)
+    return f.b.add(_as_vector(f, a, lanes), _as_vector(f, b, lanes))
+
+
+def _scale(f: Function, a: Linear | Value, factor: Value) -> Linear | Value:
+    number = literal_of(factor)
+    if isinstance(a, Linear) and (a.step == 0 or number is not None):
+        return Linear(multiply(f, a.base, factor), a.step * (number or 0), a.lanes)
+    vector_a = _as_vector(f, a, a.lanes)
+    return f.b.mul(vector_a, f.b.splat(factor, vector_a.lanes))
+
+
+def _mask_for(f: Function, lanes: int) -> Value | None:
+    return f.mask if f.mask is not None and f.mask.lanes == lanes else None
+
+
+def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Value:
+    if address.step == 0:
+        value = _load_scalar(f, element, address.pointer, metadata)
+        return fit(f, value, address.lanes) if f.lane is None else value
+    mask = _mask_for(f, address.lanes)
+    type = vector(element, address.lanes)
+    if address.step == 1:
+        if mask is None:
+            return f.b.load(type, address.pointer, metadata=metadata)
+        return _masked_load(f, type, address.pointer, mask)
+    if address.step == -1 and mask is None:
+        return _load_reversed(f, type, element, address)
+    pointers = _lane_pointers(f, element, address)
+    arguments = [pointers, _align(element), mask or all_lanes(address.lanes), constant(type, 0)]
+    return f.b.call(f"llvm.masked.gather.{mangled(type)}.{mangled(pointers.type)}", type, arguments)
+
+
+def _load_reversed(f: Function, type: str, element: str, address: Address) -> Value:
+    lowest = f.b.gep(element, address.pointer, Value(str(1 - address.lanes), I64), inbounds=False)
+    return f.b.shuffle(f.b.load(type, lowest), None, range(address.lanes - 1, -1, -1))
+
+
+def _load_scalar(f: Function, element: str, pointer: Value, metadata: str) -> Value:
+    """One element for all lanes. Where perhaps no lane is active it must not be touched at all."""
+    if f.mask is None or f.mask_is_live:
+        return f.b.load(element, pointer, metadata=metadata)
+    one = f"<1 x {element}>"
+    mask = f.b.emit("<1 x i1>", f"insertelement <1 x i1> poison, {any_lane(f, f.mask).typed}, i64 0")
+    return f.b.extract(_masked_load(f, one, pointer, mask), 0)
+
+
+def _masked_load(f: Function, type: str, pointer: Value, mask: Value) -> Value:
+    element = type[type.index("x") + 2 : -1]
+    arguments = [pointer, _align(element), mask, Value("zeroinitializer", type)]
+    name = type[1 : type.index(" ")]
+    return f.b.call(f"llvm.masked.load.v{name}{mangled(element)}.p0", type, arguments)
+
+
+def _lane_pointers(f: Function, element: str, address: Address) -> Value:
+    if address.step is None:
+        return address.pointer
+    offsets = f.b.mul(lane_numbers(address.lanes), constant(vector(I64, address.lanes), address.step))
+    return f.b.gep(element, address.pointer, offsets, inbounds=False)
+
+
+def _align(element: str) -> Value:
+    return Value(str(element_align(element)), "i32")
+
+
+def _store_bits(f: Function, value: Value, address: Address) -> None:
+    if address.step == 0 and address.lanes == 1:
+        f.b.store(value, address.pointer)
+        return
+    lanes = address.lanes
+    mask = _mask_for(f, lanes)
+    value = fit(f, value, lanes)
+    if address.step == 1 and mask is None:
+        f.b.store(value, address.pointer)
+    elif address.step == 1:
+        arguments = [value, address.pointer, _align(value.element), mask or all_lanes(lanes)]
+        f.b.call(f"llvm.masked.store.{mangled(value.type)}.p0", "void", arguments)
+    else:
+        pointers = _lane_pointers(f, value.element, address)
+        arguments = [value, pointers, _align(value.element), mask or all_lanes(lanes)]
+        f.b.call(f"llvm.masked.scatter.{mangled(value.type)}.{mangled(pointers.type)}", "void", arguments)

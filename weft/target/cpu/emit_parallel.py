@@ -1,0 +1,82 @@
+"""Parallel loops: the body becomes a function of a range, run in chunks by the runtime.
+
+What the body uses from outside travels in a context of 8-byte slots on the caller's stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Load, Var
+from weft.ir.stmt import Alloc, Atomic, For, Store
+from weft.ir.visit import walk
+from weft.target.cpu.builder import Value
+from weft.target.cpu.emit_context import I64, PARALLEL_FOR, Function, Memory, add, function_attributes, status
+from weft.target.cpu.emit_expr import emit_expr
+
+EmitBody = Callable[[Function, For, Value, Value], None]
+
+
+def emit_parallel(f: Function, loop: For, emit_range: EmitBody) -> None:
+    """Hand ``lo:hi`` to the runtime; ``emit_range`` emits the loop over a part of it into the new function."""
+    lo, hi = emit_expr(f, loop.lo), emit_expr(f, loop.hi)
+    count = f.b.intrinsic("smax", f.b.sub(hi, lo), Value("0", I64))
+    captured = {"lo": lo, "record": f.error_record}
+    names, buffers = _used(loop)
+    captured |= {f"name.{n}": f.read(n) for n in names if n in f.names}
+    captured |= {f"buffer.{n}": f.buffers[n].pointer for n in buffers if n in f.buffers}
+    function = _emit_function(f, loop, captured, emit_range)
+    context = f.b.alloca(f"[{len(captured)} x i64]", align=8)
+    for n, value in enumerate(captured.values()):
+        f.b.store(value, f.b.gep(I64, context, Value(str(n), I64)), align=8)
+    result = f.b.call(PARALLEL_FOR, "i32", [function, context, count])
+    _emit_check(f, result)
+
+
+def _emit_check(f: Function, result: Value) -> None:
+    failed, fine = f.b.new_label("failed"), f.b.new_label("joined")
+    f.b.cond_branch(f.b.icmp("ne", result, status(0)), failed, fine)
+    f.b.block(failed)
+    f.leave(result)
+    f.b.block(fine)
+
+
+def _emit_function(f: Function, loop: For, captured: dict[str, Value], emit_range: EmitBody) -> Value:
+    program = f.program
+    name = f"{program.name}.parallel{program.outlined}"
+    program.outlined += 1
+    params = [("ptr", "context"), (I64, "begin"), (I64, "end")]
+    b = program.module.function(
+        name, "i32", params, linkage="internal", attributes=function_attributes(program.machine)
+    )
+    values = {}
+    for n, (key, value) in enumerate(captured.items()):
+        slot = b.gep(I64, b.argument("context"), Value(str(n), I64))
+        values[key] = b.load(value.type, slot, align=8)
+    g = Function(program, b, values["record"], in_parallel=True)
+    for key, value in values.items():
+        kind, _, plain = key.partition(".")
+        if kind == "name":
+            g.names[plain] = value
+        elif kind == "buffer":
+            g.buffers[plain] = Memory(value, invariant=f.buffers[plain].invariant)
+    emit_range(g, loop, add(g, values["lo"], b.argument("begin")), add(g, values["lo"], b.argument("end")))
+    if not b.terminated:
+        b.ret(status(0))
+    return Value(f"@{name}", "ptr")
+
+
+def _used(loop: For) -> tuple[list[str], list[str]]:
+    """Names of variables and buffers in the body, also those that only strides mention."""
+    buffers: dict[str, Buffer] = {}
+    names: dict[str, None] = {}
+    for n in walk(loop):
+        if isinstance(n, Var):
+            names[n.name] = None
+        elif isinstance(n, (Load, Store, Atomic, Alloc)):
+            buffers[n.buffer.name] = n.buffer
+    for buffer in buffers.values():
+        for e in (*buffer.shape, *(buffer.strides or ())):
+            names |= {n.name: None for n in walk(e) if isinstance(n, Var)}
+    return list(names), list(buffers)
