@@ -18,6 +18,7 @@ from weft.ir.dtype import DType
 from weft.ir.errors import ProgramError
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.numpy_dtypes import convert, to_numpy
+from weft.ir.span import Span
 
 Value: TypeAlias = Any
 Function1: TypeAlias = Callable[[Any], Any]
@@ -159,11 +160,11 @@ def _saturating(target: DType) -> Function1:
     return saturate
 
 
-def call_op(name: str, argument: DType, result: DType) -> Callable[..., Any]:
+def call_op(name: str, argument: DType, result: DType, span: Span | None = None) -> Callable[..., Any]:
     """The intrinsic ``name`` on values of type ``argument``."""
     entry = INTRINSICS.get(name)
     if entry is None:
-        raise ProgramError(f"unknown function `{name}`", help="known are " + ", ".join(sorted(INTRINSICS)))
+        raise ProgramError(f"unknown function `{name}`", span=span, help="known are " + ", ".join(sorted(INTRINSICS)))
     evaluate = entry.evaluate
     if argument.is_float:
         back: Function1 = bool if result.is_bool else _rounding(result.scalar)
