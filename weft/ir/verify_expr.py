@@ -1,0 +1,152 @@
+"""What `verify` checks of expressions: names and declarations, intrinsics, lanes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from weft.ir.dtype import DType
+from weft.ir.expr import (
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Load,
+    Ramp,
+    Reduce,
+    Select,
+    Shuffle,
+    Unary,
+    Var,
+)
+from weft.ir.intrinsics import INTRINSICS, Intrinsic
+from weft.ir.span import Span
+from weft.ir.stmt import Assert, Atomic, Stmt, Store
+from weft.ir.visit import children
+
+if TYPE_CHECKING:
+    from weft.ir.verify import Verifier
+
+Report: TypeAlias = "Callable[[str, Span | None], None]"
+
+_KNOWN = (Binary, Broadcast, Call, Cast, Compare, Const, Load, Ramp, Reduce, Select, Shuffle, Unary, Var)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One violation: what, in which statement, and where that came from."""
+
+    text: str
+    statement: str
+    span: Span | None
+
+    def render(self) -> str:
+        place = "" if self.span is None else f" ({self.span})"
+        return f"{self.text}, in: {self.statement}{place}"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A variable in scope, what made it, and the number of concurrent loops around that place."""
+
+    var: Var
+    role: str
+    fences: int
+
+
+def check_expr(checker: Verifier, e: Expr) -> None:
+    """Every problem in ``e`` and below."""
+    match e:
+        case Var():
+            checker.check_var(e)
+        case Reduce():
+            _check_reduce(checker, e)
+            return
+        case Load():
+            checker.check_declared(e.buffer, e.span)
+            check_lanes(checker.report, e)
+        case Call():
+            _check_call(checker.report, e)
+        case Select():
+            if e.condition.dtype.lanes not in (1, e.dtype.lanes):
+                lanes = e.condition.dtype.lanes
+                checker.problem(f"a select has {lanes} conditions for {e.dtype.lanes} values", e.span)
+        case _:
+            if not isinstance(e, _KNOWN):
+                checker.problem(f"{type(e).__name__} is not an expression of loop programs", e.span)
+    for child in children(e):
+        if isinstance(child, Expr):
+            check_expr(checker, child)
+
+
+def _check_reduce(checker: Verifier, e: Reduce) -> None:
+    if e.dtype.is_bool and e.op in ("+", "*"):
+        checker.problem(f"a reduction by `{e.op}` of bools; min and max take them", e.span)
+    _check_axes(checker, e, 0)
+
+
+def _check_axes(checker: Verifier, e: Reduce, at: int) -> None:
+    """Axis ``at`` and those inside it, whose ranges may use the variables of the ones before."""
+    if at == len(e.axes):
+        check_expr(checker, e.value)
+        return
+    axis = e.axes[at]
+    check_expr(checker, axis.lo)
+    check_expr(checker, axis.hi)
+    with checker.binding((axis.var,), "axis"):
+        _check_axes(checker, e, at + 1)
+
+
+def _check_call(report: Report, e: Call) -> None:
+    known = INTRINSICS.get(e.name)
+    if known is None:
+        report(f"`{e.name}` is not an intrinsic", e.span)
+    elif len(e.args) != known.arity:
+        report(f"`{e.name}` takes {known.arity} arguments, got {len(e.args)}", e.span)
+    elif any(a.dtype != e.args[0].dtype for a in e.args):
+        report(f"the arguments of `{e.name}` differ in type: {', '.join(str(a.dtype) for a in e.args)}", e.span)
+    elif not _takes(known, e.args[0].dtype):
+        report(f"`{e.name}` does not take {e.args[0].dtype}", e.span)
+    elif known.result(e.args[0].dtype) != e.type:
+        report(f"`{e.name}` gives {known.result(e.args[0].dtype)}, declared as {e.type}", e.span)
+
+
+def _takes(known: Intrinsic, t: DType) -> bool:
+    if known.rule == "integer":
+        return t.is_integer
+    return t.is_float or (known.rule == "same" and t.is_integer)
+
+
+def check_lanes(report: Report, access: Load | Store | Atomic) -> None:
+    """Vector indices of one length, and as many values as places."""
+    found = {i.dtype.lanes for i in access.indices} - {1}
+    name = access.buffer.name
+    if len(found) > 1:
+        report(f"the indices of `{name}` have different numbers of lanes: {sorted(found)}", access.span)
+        return
+    lanes = max(found, default=1)
+    if isinstance(access, Atomic) and lanes > 1:
+        report(f"an atomic on a vector of elements of `{name}`", access.span)
+    if isinstance(access, Store) and access.value.dtype.lanes != lanes:
+        report(f"{access.value.dtype.lanes} values are stored to {lanes} elements of `{name}`", access.span)
+
+
+def check_atomic(report: Report, s: Atomic) -> None:
+    t = s.buffer.dtype
+    if s.op in ("&", "|", "^") and not (t.is_integer or t.is_bool):
+        report(f"atomic `{s.op}` on {t}; it takes integers", s.span)
+    if s.op == "+" and t.is_bool:
+        report("atomic `+` on bool", s.span)
+
+
+def check_assert(report: Report, s: Stmt) -> None:
+    """Every ``{0}`` in a message has a value to stand for."""
+    if isinstance(s, Assert):
+        missing = sorted({int(n) for n in re.findall(r"\{(\d+)\}", s.message)} - set(range(len(s.values))))
+        if missing:
+            report(f"the message of an assert mentions {{{missing[0]}}} but has {len(s.values)} values", s.span)
