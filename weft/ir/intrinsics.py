@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -63,8 +64,11 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _round_away(x: Any) -> Any:
-    """C's ``round``: halves go away from zero."""
-    return np.copysign(np.floor(np.abs(x) + np.asarray(0.5, np.asarray(x).dtype)), x)
+    """C's ``round``: halves go away from zero. (Adding 0.5 first would round the sum itself.)"""
+    x = np.asarray(x)
+    whole = np.trunc(x)
+    step = np.where(np.abs(x - whole) >= 0.5, np.copysign(np.ones_like(x), x), np.zeros_like(x))
+    return np.copysign(whole + step, x)
 
 
 def _gamma(x: float) -> float:
@@ -82,10 +86,42 @@ def _fdim(a: Any, b: Any) -> Any:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
-    if np.asarray(a).dtype == np.float64:
-        return np.asarray(a) * b + c
-    wide = np.asarray(a, np.float64) * np.asarray(b, np.float64) + np.asarray(c, np.float64)
-    return wide.astype(np.asarray(a).dtype)
+    """``a * b + c`` rounded once."""
+    a, b, c = np.asarray(a), np.asarray(b), np.asarray(c)
+    if a.dtype == np.float64:
+        return _fma64(a, b, c)
+    product, addend = a.astype(np.float64) * b, c.astype(np.float64)
+    total = np.asarray(product + addend)
+    part = total - product
+    error = (product - (total - part)) + (addend - part)
+    # The product is exact; rounding an inexact sum to odd makes the final rounding the only one.
+    even = (total.view(np.int64) & 1) == 0
+    inexact = even & (error != 0) & np.isfinite(total) & np.isfinite(error)
+    return np.where(inexact, np.nextafter(total, np.copysign(np.inf, error)), total).astype(a.dtype)
+
+
+def _fma_exact(a: float, b: float, c: float) -> float:
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return a * b + c
+    if not math.isfinite(c):
+        return c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return a * b + c
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
+_fma64 = np.vectorize(_fma_exact, otypes=[np.float64])
+
+
+def _popcount(x: Any) -> Any:
+    """Set bits of the two's complement form (numpy's own counts those of the absolute value)."""
+    x = np.asarray(x)
+    octets = np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint8)
+    return np.unpackbits(octets, axis=-1).sum(axis=-1).astype(x.dtype)
 
 
 def _table() -> dict[str, Intrinsic]:
@@ -111,7 +147,7 @@ def _table() -> dict[str, Intrinsic]:
         *binary(pow=np.power, atan2=np.arctan2, fmod=np.fmod, hypot=np.hypot),
         *binary(flops=1, fmin=np.fmin, fmax=np.fmax, copysign=np.copysign, fdim=_fdim),
         Intrinsic("fma", 3, "float", _fma, 2),
-        *unary("integer", flops=1, popcount=lambda x: np.bitwise_count(x).astype(np.asarray(x).dtype)),
+        *unary("integer", flops=1, popcount=_popcount),
     ]  # fmt: skip
     return {e.name: e for e in entries}
 
