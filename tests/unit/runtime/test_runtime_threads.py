@@ -1,0 +1,240 @@
+"""Parallel loops cover their range once, whoever calls, and survive forks and changes of the thread count."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+from weft.ir.errors import ArgumentError
+from weft.runtime import threads
+from weft.runtime.native import load_native
+
+LOOPS = """
+declare i32 @weft_parallel_for(ptr, ptr, i64)
+
+define i32 @count(ptr %data, i64 %begin, i64 %end) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %body, label %done
+body:
+  %at = getelementptr i32, ptr %data, i64 %i
+  %old = atomicrmw add ptr %at, i32 1 seq_cst
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret i32 0
+}
+define i32 @fail(ptr %data, i64 %begin, i64 %end) {
+  %has = icmp sle i64 %begin, 77
+  %upto = icmp sgt i64 %end, 77
+  %hit = and i1 %has, %upto
+  %status = select i1 %hit, i32 5, i32 0
+  ret i32 %status
+}
+define i32 @nest(ptr %data, i64 %begin, i64 %end) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %body, label %done
+body:
+  %offset = mul i64 %i, 100
+  %at = getelementptr i32, ptr %data, i64 %offset
+  %s = call i32 @weft_parallel_for(ptr @count, ptr %at, i64 100)
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret i32 0
+}
+define i32 @run(ptr %fn, ptr %data, i64 %n) {
+  %s = call i32 @weft_parallel_for(ptr %fn, ptr %data, i64 %n)
+  ret i32 %s
+}
+"""
+_loaded = []
+
+
+def loops():
+    if not _loaded:
+        _loaded.append(load_native(LOOPS, {"weft_parallel_for": threads.parallel_for_address()}))
+    code = _loaded[0]
+    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.address("run"))
+
+    def call(name: str, data: np.ndarray, n: int) -> int:
+        return run(code.address(name), data.ctypes.data, n)
+
+    return call
+
+
+@pytest.fixture(autouse=True)
+def _restore():
+    yield
+    with threads._lock:
+        threads._state.chosen = None
+        threads._publish() if threads._state.code else None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 64, 1000, 12345])
+def test_every_index_once(count, n):
+    call = loops()
+    threads.set_num_threads(count)
+    data = np.zeros(n + 1, np.int32)
+    assert call("count", data, n) == 0
+    assert (data[:n] == 1).all()
+    assert data[n] == 0
+
+
+def test_negative_range_is_empty():
+    assert loops()("count", np.zeros(1, np.int32), -3) == 0
+
+
+def test_status_comes_back():
+    threads.set_num_threads(4)
+    assert loops()("fail", np.zeros(1, np.int32), 1000) == 5
+    assert loops()("fail", np.zeros(1, np.int32), 70) == 0
+
+
+def test_many_short_jobs():
+    """Gate and tickets: no job may be lost, repeated, or seen by a worker of the job before."""
+    call = loops()
+    threads.set_num_threads(3)
+    data = np.zeros(8, np.int32)
+    for _ in range(20000):
+        call("count", data, 8)
+    assert (data == 20000).all()
+
+
+def test_nested_loops_run_inside():
+    threads.set_num_threads(4)
+    data = np.zeros(100 * 50, np.int32)
+    assert loops()("nest", data, 50) == 0
+    assert (data == 1).all()
+
+
+def test_several_callers_and_changing_counts():
+    call = loops()
+    arrays = [np.zeros(500, np.int32) for _ in range(4)]
+
+    def caller(data):
+        for _ in range(300):
+            assert call("count", data, 500) == 0
+
+    callers = [threading.Thread(target=caller, args=(a,)) for a in arrays]
+    for c in callers:
+        c.start()
+    for i in range(200):
+        threads.set_num_threads(1 + i % 5)
+    for c in callers:
+        c.join()
+    assert all((a == 300).all() for a in arrays)
+
+
+def run_script(body: str, **env: str) -> str:
+    """A fresh process with `loops` at hand."""
+    here = os.path.dirname(__file__)
+    script = f"import sys; sys.path.insert(0, {here!r})\n" + textwrap.dedent(body)
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env={**os.environ, **env}
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+FORK = """
+import os, numpy as np
+{first}
+from test_runtime_threads import loops, threads
+call = loops()
+threads.set_num_threads(3)
+data = np.zeros(1000, np.int32)
+for _ in range(50): call("count", data, 1000)
+print(threads.thread_runtime())
+pid = os.fork()
+if pid == 0:
+    for _ in range(50): call("count", data, 1000)
+    print(threads.thread_runtime(), flush=True)
+    os._exit(0 if (data == 100).all() else 1)
+assert os.waitpid(pid, 0)[1] == 0
+for _ in range(50): call("count", data, 1000)
+assert (data == 100).all()
+"""
+
+
+def test_fork_with_our_pool():
+    assert run_script(FORK.format(first="")).split() == ["pool", "pool"]
+
+
+def test_fork_with_openmp():
+    pytest.importorskip("torch")
+    before, after = run_script(FORK.format(first="import torch")).split()
+    assert "omp" in before
+    assert after == "pool"
+
+
+def test_moves_to_openmp_when_it_appears_and_follows_its_count():
+    pytest.importorskip("torch")
+    out = run_script(
+        """
+        import numpy as np
+        from test_runtime_threads import LOOPS, loops, threads
+        call = loops()
+        data = np.zeros(100, np.int32)
+        call("count", data, 100)
+        print(threads.thread_runtime())
+        import torch
+        torch.set_num_threads(1)
+        threads.parallel_for_address()
+        print(threads.thread_runtime())
+        before = len(__import__("os").listdir("/proc/self/task"))
+        call("count", data, 100)
+        assert len(__import__("os").listdir("/proc/self/task")) == before, "one thread was asked for"
+        threads.set_num_threads(3)
+        call("count", data, 100)
+        assert len(__import__("os").listdir("/proc/self/task")) >= before + 1
+        assert (data == 3).all()
+        """,
+        OMP_NUM_THREADS="2",
+    )
+    first, second = out.split()
+    assert first == "pool"
+    assert "omp" in second
+
+
+def test_default_count_from_the_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
+    assert threads.get_num_threads() == 5
+    monkeypatch.setenv("WEFT_NUM_THREADS", "3")
+    assert threads.get_num_threads() == 3
+    monkeypatch.setenv("WEFT_NUM_THREADS", "many")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert threads.get_num_threads() == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.5, "4", True])
+def test_wrong_counts(bad):
+    with pytest.raises(ArgumentError, match="threads"):
+        threads.set_num_threads(bad)
+
+
+def test_sleeping_workers_wake():
+    import time
+
+    call = loops()
+    threads.set_num_threads(4)
+    data = np.zeros(64, np.int32)
+    for i in range(20):
+        call("count", data, 64)
+        time.sleep(0.003)
+        assert (data == i + 1).all()

@@ -1,0 +1,160 @@
+"""The one ``parallel_for`` of all kernels, and how many threads it uses.
+
+Where an OpenMP runtime is already in the process (PyTorch brings one), loops run on its
+threads, so two libraries do not fight over the cores. Otherwise they run on a small pool of
+our own, see `pool`. Nothing is created before the first kernel with a parallel loop is loaded.
+
+The number of threads: `set_num_threads`, else ``WEFT_NUM_THREADS``, else ``OMP_NUM_THREADS``,
+else the cores this process may use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import re
+import threading
+from dataclasses import dataclass
+
+from weft.ir.errors import ArgumentError
+from weft.runtime.loader import LoadedObject
+from weft.runtime.native import libc_symbols, load_native
+from weft.runtime.pool import POOL_IMPORTS, pool_text
+
+MAX_THREADS = 1024
+
+#: Without futexes there is no pool: loops run on the calling thread.
+_SERIAL = """
+define i32 @weft_parallel_for(ptr %fn, ptr %ctx, i64 %n) {
+  %empty = icmp sle i64 %n, 0
+  br i1 %empty, label %nothing, label %some
+nothing:
+  ret i32 0
+some:
+  %status = call i32 %fn(ptr %ctx, i64 0, i64 %n)
+  ret i32 %status
+}
+"""
+
+
+@dataclass(slots=True)
+class _State:
+    code: LoadedObject | None = None
+    has_pool: bool = False
+    chosen: int | None = None
+    openmp: str | None = None
+    may_bind: bool = True
+
+
+_state = _State()
+_lock = threading.RLock()
+
+
+def set_num_threads(n: int) -> None:
+    """How many threads parallel loops use from now on; 1 runs them on the calling thread."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ArgumentError(f"cannot use {n!r} threads", why="the number of threads is a whole number from 1 on")
+    with _lock:
+        _state.chosen = min(n, MAX_THREADS)
+        _publish()
+
+
+def get_num_threads() -> int:
+    """How many threads parallel loops use at most."""
+    return _state.chosen or _default_threads()
+
+
+def thread_runtime() -> str:
+    """Whose threads run parallel loops: the path of an OpenMP library, ``pool``, ``none`` yet, or ``serial``."""
+    if _state.code is None:
+        return "none"
+    return _state.openmp or ("pool" if _state.has_pool else "serial")
+
+
+def parallel_for_address() -> int:
+    """The address of ``i32 weft_parallel_for(ptr fn, ptr ctx, i64 n)``."""
+    with _lock:
+        if _state.code is None:
+            _load()
+        _bind_openmp()
+        assert _state.code is not None
+        return _state.code.address("weft_parallel_for")
+
+
+def _default_threads() -> int:
+    for name in ("WEFT_NUM_THREADS", "OMP_NUM_THREADS"):
+        first = os.environ.get(name, "").split(",")[0].strip()
+        if first.isdecimal() and int(first) > 0:
+            return min(int(first), MAX_THREADS)
+    try:
+        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    except (AttributeError, OSError):
+        return os.cpu_count() or 1
+
+
+def _load() -> None:
+    processor = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64"}.get(platform.machine().lower())
+    _state.has_pool = processor is not None and platform.system() == "Linux"
+    if _state.has_pool and processor is not None:
+        _state.code = load_native(pool_text(processor), libc_symbols(POOL_IMPORTS))
+        os.register_at_fork(after_in_child=_after_fork)
+    else:
+        _state.code = load_native(_SERIAL, {})
+    _publish()
+
+
+def _publish() -> None:
+    """Tells the machine code how many threads to use."""
+    if _state.has_pool:
+        _word("threads").value = get_num_threads()
+        _word("follow").value = _state.chosen is None and "WEFT_NUM_THREADS" not in os.environ
+
+
+def _word(name: str) -> ctypes.c_int32:
+    assert _state.code is not None
+    return ctypes.c_int32.from_address(_state.code.address(name))
+
+
+def _bind_openmp() -> None:
+    """Moves to the process's OpenMP runtime, if one has been loaded by now."""
+    if not _state.has_pool or _state.openmp is not None or not _state.may_bind:
+        return
+    path = find_openmp()
+    if path is None:
+        return
+    try:
+        library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+        entries = {
+            "gomp_parallel": library.GOMP_parallel,
+            "omp_in_parallel": library.omp_in_parallel,
+            "omp_get_max_threads": library.omp_get_max_threads,
+        }
+    except (OSError, AttributeError):
+        return
+    assert _state.code is not None
+    for name, function in entries.items():
+        address = ctypes.cast(function, ctypes.c_void_p).value
+        ctypes.c_void_p.from_address(_state.code.address(name)).value = address
+    _word("runtime").value = 1
+    _state.openmp = path
+
+
+def find_openmp() -> str | None:
+    """The path of an OpenMP runtime that is loaded in this process; LLVM's and Intel's have libgomp's entries too."""
+    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            if "omp" in line:
+                found = re.search(r"(/\S*/lib(?:gomp|omp|iomp)\d*[^/]*\.so[^/\n]*)$", line.rstrip("\n"))
+                if found:
+                    return found.group(1)
+    return None
+
+
+def _after_fork() -> None:
+    """A child starts with a pool of no workers; OpenMP's own team does not survive a fork, so it is left alone."""
+    if _state.code is not None and _state.has_pool:
+        _state.may_bind = _state.openmp is None and find_openmp() is None
+        _state.openmp = None
+        ctypes.CFUNCTYPE(None)(_state.code.address("weft_reset_pool"))()
