@@ -31,9 +31,9 @@ def _where_divisible(divide: Callable[[Array, Array], Array], a: Array, b: Array
 
 def _truncating_quotient(a: Array, b: Array) -> Array:
     if a.dtype.kind == "u":
-        return a // b
+        return np.asarray(a // b)
     quotient = a // b
-    return quotient + ((a - quotient * b != 0) & (quotient < 0)).astype(a.dtype)
+    return np.asarray(quotient + ((a - quotient * b != 0) & (quotient < 0)).astype(a.dtype))
 
 
 def _shift(a: Array, b: Array, *, left: bool) -> Array:

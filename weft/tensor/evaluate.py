@@ -174,7 +174,7 @@ class Evaluation:
         partial = np.asarray(ufunc.reduce(full, axis=folded, keepdims=True, dtype=target.dtype))
         touched = point.mask
         if touched is not None:
-            touched = np.broadcast_to(touched, point.shape).any(axis=folded, keepdims=True)
+            touched = np.asarray(np.broadcast_to(touched, point.shape).any(axis=folded, keepdims=True))
         places = tuple(_pick(i, partial.shape, touched) for i in indices)
         values = _pick(partial, partial.shape, touched)
         target[places] = ufunc(target[places], values if places else values.reshape(()))
