@@ -1,0 +1,223 @@
+"""What the parser makes of a text: definitions, statements, clauses, expressions, each with its span.
+
+Nothing here knows what a name means; `weft.lang.elaborate` decides that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from weft.ir.span import Span
+
+AssignText = Literal["=", "+", "*", "min", "max", "argmin", "argmax"]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    text: str
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    value: int
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    value: float
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf:
+    """``tensor.dimension``, as in ``A.0``."""
+
+    tensor: Name
+    dimension: int
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """``name(args)``: a tensor access, a builtin, a cast or a call of a definition."""
+
+    name: Name
+    args: tuple[Expr, ...]
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: str
+    operand: Expr
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: str
+    left: Expr
+    right: Expr
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary:
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
+Expr: TypeAlias = "Name | Integer | Real | SizeOf | Apply | Unary | Binary | Ternary"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """``float``, or ``float(M,K)``; ``sizes`` is None where no parentheses were written."""
+
+    scalar: Name
+    sizes: tuple[Expr, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    type: Type | None
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """``var in lo:hi``"""
+
+    var: Name
+    lo: Expr
+    hi: Expr
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """``name = value`` in a where clause."""
+
+    name: Name
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """An access that only helps range inference."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """``tensor outside value``: what a read beyond the edge gives."""
+
+    tensor: Name
+    value: Expr
+
+
+Clause: TypeAlias = "Range | Let | Exists | Outside"
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """``target(indices) op= value where clauses``; ``indices`` is None where no parentheses were written."""
+
+    target: Name
+    indices: tuple[Expr, ...] | None
+    op: AssignText
+    initialize: bool
+    value: Expr
+    clauses: tuple[Clause, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignTuple:
+    """``(a, b) = f(x, y)``"""
+
+    targets: tuple[Name, ...]
+    value: Expr
+    clauses: tuple[Clause, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """``float(M,N) T``: a temporary with a stated type and shape."""
+
+    type: Type
+    name: Name
+
+
+Statement: TypeAlias = "Assign | AssignTuple | Declare"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: Name
+    params: tuple[Param, ...]
+    outputs: tuple[Param, ...]
+    statements: tuple[Statement, ...]
+    #: Where the closing brace is: what is missing is reported there.
+    end: Span = field(compare=False)
+
+
+def names_in(expr: Expr) -> list[Name]:
+    """Every name an expression mentions, in order, applied ones included."""
+    found: list[Name] = []
+    pending: list[Expr] = [expr]
+    while pending:
+        node = pending.pop()
+        match node:
+            case Name():
+                found.append(node)
+            case SizeOf():
+                found.append(node.tensor)
+            case Apply():
+                found.append(node.name)
+        pending.extend(reversed(operands(node)))
+    return found
+
+
+def operands(node: Expr) -> tuple[Expr, ...]:
+    match node:
+        case Apply(args=args):
+            return args
+        case Unary(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Ternary(condition=condition, then=then, otherwise=otherwise):
+            return (condition, then, otherwise)
+    return ()
+
+
+def with_operands(node: Expr, parts: Sequence[Expr], depth: int) -> Expr:
+    """``node`` over other operands; ``depth`` is its new depth."""
+    match node:
+        case Apply():
+            return dataclasses.replace(node, args=tuple(parts), depth=depth)
+        case Unary():
+            return dataclasses.replace(node, operand=parts[0], depth=depth)
+        case Binary():
+            return dataclasses.replace(node, left=parts[0], right=parts[1], depth=depth)
+        case Ternary():
+            return dataclasses.replace(node, condition=parts[0], then=parts[1], otherwise=parts[2], depth=depth)
+    return node

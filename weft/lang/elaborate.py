@@ -1,0 +1,188 @@
+"""Definitions to tensor programs: statement by statement, through `ProgramBuilder`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.ir import dtype as dt
+from weft.ir.dtype import DType
+from weft.ir.errors import Error, LanguageError
+from weft.ir.span import Source
+from weft.lang import ast
+from weft.lang.calls import open_call
+from weft.lang.declare import declare_outputs, declare_params, declare_temporary
+from weft.lang.expressions import ExpressionReader
+from weft.lang.inline_lets import inline_lets
+from weft.lang.scope import Scope, did_you_mean
+from weft.tensor.build import ProgramBuilder, RangeClause
+from weft.tensor.program import TensorProgram
+
+#: Calls of calls multiply; a program of more statements than this is a slip.
+MAX_STATEMENTS = 10_000
+
+
+@dataclass
+class Elaborator:
+    """Reads one definition. With ``errors`` given, it notes an error there and goes on with the next statement."""
+
+    definitions: Mapping[str, ast.Definition]
+    source: Source
+    float_type: DType = dt.float32
+    errors: list[Error] | None = None
+    _count: int = 0
+    _broken: set[str] = field(default_factory=set)
+
+    def program(self, definition: ast.Definition) -> TensorProgram:
+        builder = ProgramBuilder(definition.name.text, self.source)
+        scope = Scope(builder, self.definitions, self.float_type, (definition.name.text,))
+        declare_params(scope, definition)
+        declare_outputs(scope, definition)
+        for statement in definition.statements:
+            self._guarded(scope, statement)
+        return builder.finish()
+
+    def _guarded(self, scope: Scope, statement: ast.Statement) -> None:
+        if self.errors is None:
+            self.statement(scope, statement)
+            return
+        if self._broken & mentioned(statement):
+            self._broken |= written(statement)
+            return
+        try:
+            self.statement(scope, statement)
+        except Error as e:
+            self.errors.append(e)
+            self._broken |= written(statement)
+
+    def statement(self, scope: Scope, statement: ast.Statement) -> None:
+        self._count += 1
+        if self._count > MAX_STATEMENTS:
+            raise LanguageError(f"calls of definitions give more than {MAX_STATEMENTS} statements")
+        match statement:
+            case ast.Declare():
+                declare_temporary(scope, statement)
+            case ast.AssignTuple(targets=targets, value=value):
+                self._call(scope, statement, targets, value)
+            case ast.Assign(target=target, value=value) if self._is_call(scope, value):
+                self._call(scope, statement, (target,), value)
+            case ast.Assign():
+                self._assign(scope, inline_lets(statement))
+
+    def _is_call(self, scope: Scope, value: ast.Expr) -> bool:
+        if not isinstance(value, ast.Apply) or value.name.text in scope.tensors:
+            return False
+        return value.name.text in self.definitions
+
+    def _call(
+        self, scope: Scope, statement: ast.Assign | ast.AssignTuple, targets: tuple[ast.Name, ...], value: ast.Expr
+    ) -> None:
+        if not isinstance(value, ast.Apply) or not self._is_call(scope, value):
+            raise LanguageError(
+                "several results, but no definition is called",
+                span=value.span,
+                why="only a call gives several tensors at once",
+                help=_suggest_definition(value, self.definitions),
+            )
+        if isinstance(statement, ast.Assign) and (statement.indices is not None or statement.op != "="):
+            raise LanguageError(
+                f"the result of `{value.name.text}` is a whole tensor",
+                span=statement.target.span,
+                why="a call gives new tensors and cannot write single elements or accumulate",
+                help=f"write `{statement.target.text} = {value.name.text}(...)`",
+            )
+        if statement.clauses:
+            raise LanguageError("a call takes no `where`", span=statement.span, why="the callee has its own ranges")
+        inner, callee = open_call(scope, value, targets)
+        for s in callee.statements:
+            self.statement(inner, s)
+
+    def _assign(self, scope: Scope, statement: ast.Assign) -> None:
+        target = statement.target
+        self._check_target(scope, statement)
+        reader = ExpressionReader(scope, outside_clauses(scope, statement))
+        indices = tuple(map(reader.index, statement.indices or ()))
+        made = scope.tensors.get(target.text) or scope.fresh_tensor(target.text)
+        stated = scope.target_type(target.text)
+        value = reader.fitted(statement.value, stated) if stated else reader.value(statement.value)
+        ranges = [c for c in statement.clauses if isinstance(c, ast.Range)]
+        scope.builder.statement(
+            made,
+            indices,
+            statement.op,
+            statement.initialize,
+            value,
+            where=[self._range(scope, reader, c) for c in ranges],
+            exists=[reader.value(c.value) for c in statement.clauses if isinstance(c, ast.Exists)],
+            span=statement.span,
+            dtype=scope.declared.get(target.text),
+        )
+        scope.tensors[target.text] = made
+
+    def _check_target(self, scope: Scope, statement: ast.Assign) -> None:
+        name = statement.target
+        if scope.is_called and (name.text in scope.sizes or name.text in scope.scalars):
+            raise LanguageError(f"cannot write `{name.text}`", span=name.span, why="it is a parameter, not a tensor")
+        for clause in statement.clauses:
+            if isinstance(clause, ast.Let) and scope.knows(clause.name.text):
+                raise LanguageError(f"`{clause.name.text}` already has a meaning", span=clause.name.span)
+
+    def _range(self, scope: Scope, reader: ExpressionReader, clause: ast.Range) -> RangeClause:
+        name = clause.var
+        if scope.knows(name.text):
+            raise LanguageError(
+                f"`{name.text}` is not an index variable",
+                span=name.span,
+                why="it names a tensor, a size or a parameter",
+                help="give the index variable another name",
+            )
+        return RangeClause(scope.index_variable(name), reader.index(clause.lo), reader.index(clause.hi), clause.span)
+
+
+def outside_clauses(scope: Scope, statement: ast.Assign) -> dict[str, ast.Expr]:
+    """What each tensor of an ``outside`` clause gives beyond its edge."""
+    found: dict[str, ast.Expr] = {}
+    read = {n.text for n in ast.names_in(statement.value)}
+    for clause in statement.clauses:
+        if not isinstance(clause, ast.Outside):
+            continue
+        name = clause.tensor
+        if name.text not in scope.tensors or name.text not in read:
+            known = [t for t in scope.tensors if t in read]
+            raise LanguageError(
+                f"`{name.text}` has an `outside` but is not read",
+                span=name.span,
+                why="the clause says what reads of a tensor beyond its edge give, in this statement",
+                help=did_you_mean(name.text, known),
+            )
+        if name.text in found:
+            raise LanguageError(f"two `outside` clauses for `{name.text}`", span=name.span)
+        found[name.text] = clause.value
+    return found
+
+
+def mentioned(statement: ast.Statement) -> set[str]:
+    if isinstance(statement, ast.Declare):
+        return {statement.name.text}
+    names = {n.text for n in ast.names_in(statement.value)} | written(statement)
+    if isinstance(statement, ast.Assign):
+        names |= {n.text for i in statement.indices or () for n in ast.names_in(i)}
+    return names
+
+
+def written(statement: ast.Statement) -> set[str]:
+    match statement:
+        case ast.Assign(target=target):
+            return {target.text}
+        case ast.AssignTuple(targets=targets):
+            return {t.text for t in targets}
+        case ast.Declare(name=name):
+            return {name.text}
+
+
+def _suggest_definition(value: ast.Expr, definitions: Mapping[str, ast.Definition]) -> str:
+    if isinstance(value, ast.Apply):
+        close = did_you_mean(value.name.text, definitions)
+        if close:
+            return close
+    return "write one statement for each tensor"

@@ -1,0 +1,79 @@
+"""Says in words what a syntax error is: what was found, what could have stood there, and the usual slip."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from weft.ir.errors import LanguageError
+from weft.ir.span import Span
+
+_WORDS = {
+    "NAME": "a name",
+    "INT": "an integer",
+    "DEF": "`def`",
+    "WHERE": "`where`",
+    "IN": "`in`",
+    "OUTSIDE": "`outside`",
+    "EXISTS": "`exists`",
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "COMMA": "`,`",
+    "COLON": "`:`",
+    "EQUAL": "`=`",
+    "ASSIGN": "an assignment such as `+=!`",
+    "__ANON_0": "`->`",
+}
+_OPERATORS = {"ADD", "MINUS", "MULTIPLY", "COMPARE", "QMARK", "__ANON_1", "__ANON_2"}
+_STARTS_OPERAND = {"NAME", "INT", "FLOAT", "MINUS", "NOT", "LPAR"}
+#: What a text has at an error, and what its author most likely meant.
+_SLIPS: tuple[tuple[str, str], ...] = (
+    (r"-=", "there is no `-=`: write `+=` and negate the right side"),
+    (r"/=", "there is no `/=`: write `*=` and divide on the right side"),
+    (r"\*\*", "there is no `**`: write `pow(x, y)`"),
+    (r"\[", "subscripts are written with parentheses: `A(i,j)`"),
+    (r"&(?!&)", "write `&&` for a logical and"),
+    (r"\|(?!\|)", "write `||` for a logical or"),
+    (r"=(?!=)", "write `==` to compare"),
+    (r"->", "a definition reads `def f(float(N) A) -> (B) { ... }`"),
+    (r"<-|:=", "write `=` to assign"),
+    (r"[\"']", "there are no strings in the language"),
+    (r"/\*|//", "a comment starts with `#`"),
+    (r"%=|&=|\|=|\^=|<<=|>>=", "the assignments are = += *= min= max= and, with an initial value, +=! *=! min=! max=!"),
+    (r"(for|if|else|return|while)\b", "there are no control statements: an index variable on the left is a loop"),
+)
+
+
+def syntax_error(span: Span, found: str, expected: Iterable[str], rest: str) -> LanguageError:
+    """The error for ``found`` at ``span``, where only ``expected`` may stand; ``rest`` is the text from there."""
+    words = describe_expected(set(expected))
+    what = "unexpected end of the text" if not found else f"unexpected {describe_found(found)}"
+    slip = next((help for pattern, help in _SLIPS if re.match(pattern, rest)), None)
+    return LanguageError(what, span=span, why=f"expected {words} here" if words else None, help=slip)
+
+
+def describe_found(text: str) -> str:
+    if text.isprintable() and text.isascii():
+        return f"`{text if len(text) <= 40 else text[:37] + '...'}`"
+    code = f"character U+{ord(text[0]):04X}"
+    return f"{code} `{text[0]}`" if text[0].isprintable() else code
+
+
+def describe_expected(terminals: set[str]) -> str:
+    """The terminals in words; the many that may start or continue an expression count as one."""
+    words = []
+    rest = set(terminals)
+    if {"INT", "FLOAT", "NOT"} <= rest:
+        words.append("an expression")
+        rest -= _STARTS_OPERAND
+    elif rest >= _OPERATORS:
+        words.append("an operator")
+        rest -= _OPERATORS
+        if "TUPLE" in rest and "NAME" in rest:
+            words.append("the next statement")
+            rest -= {"NAME"}
+    rest -= {"TUPLE", "SEMICOLON", "DOT", "FLOAT", "$END"} | _OPERATORS
+    words += sorted((_WORDS.get(t, f"`{t.lower()}`") for t in rest), key=lambda w: (w == "`}`", w))
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
