@@ -22,7 +22,7 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import LanguageError, ShapeError
-from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Expr, Load, Select, Var, cast, const
+from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Expr, Load, Select, Var, cast, const, idx
 from weft.ir.span import Source, Span
 from weft.ir.stmt import Param
 from weft.ir.visit import Node, free_vars, fresh_name, loads, replace_buffers, rewrite
@@ -59,6 +59,8 @@ class _Tensor:
     declared_shape: bool = False
     read: bool = False
     written: bool = False
+    #: the shape is a stand-in, for a statement that reads what it writes first
+    provisional: bool = False
 
     def buffer(self) -> Buffer | None:
         if self.dtype is None or self.shape is None:
@@ -132,6 +134,30 @@ class ProgramBuilder:
                 help="give one of the two another name",
             )
 
+    def refine(self, name: str, dtype: DType | None, shape: Sequence[Expr] | None, span: Span | None = None) -> None:
+        """States the type and shape of a tensor that nothing wrote yet; what was stated before must agree."""
+        tensor = self._written.setdefault(name, _Tensor(name, None, None, span, is_output=False))
+        tensor.dtype = tensor.dtype or dtype
+        if shape is None:
+            return
+        sizes = tuple(self._canonical(s) for s in shape)
+        for place, (old, new) in enumerate(zip(tensor.shape or (), sizes)):
+            if old != new:
+                self.require(Compare("==", old, new), f"dimension {place} of `{name}` must have its stated size", span)
+        if tensor.shape is None:
+            tensor.shape, tensor.declared_shape = sizes, True
+
+    def expect(self, name: str, dtype: DType, rank: int, span: Span | None = None) -> None:
+        """Makes a tensor readable by the very statement that writes it first: a scan that starts by itself."""
+        self.refine(name, dtype, None, span)
+        tensor = self._written[name]
+        if tensor.shape is None:
+            tensor.shape, tensor.provisional = (idx(0),) * rank, True
+
+    def require(self, condition: Expr, message: str, span: Span | None = None) -> None:
+        """A condition on sizes that every call must meet."""
+        self._requirements.append(Requirement(condition, message, span=span))
+
     # Questions
 
     def kind(self, name: str) -> str | None:
@@ -146,6 +172,9 @@ class ProgramBuilder:
         if name in self._inputs:
             return self._inputs[name]
         return self._written[name].buffer() if name in self._written else None
+
+    def is_written(self, name: str) -> bool:
+        return name in self._written and self._written[name].written
 
     def scalar_var(self, name: str) -> Var | None:
         return self._scalars.get(name)
@@ -330,7 +359,9 @@ class ProgramBuilder:
         own = [a for a in accesses if a.buffer.name == target] if grows else []
         others = [a for a in accesses if not (grows and a.buffer.name == target)]
         last = list(own)
-        if tensor is not None and (buffer := tensor.buffer() or _shaped(tensor)) is not None:
+        if tensor is not None and tensor.provisional:
+            last = []
+        elif tensor is not None and (buffer := tensor.buffer() or _shaped(tensor)) is not None:
             last.append(Access(buffer, tuple(subscripts), span))
         return infer_ranges(list(variables.values()), others, where, last)
 
@@ -344,6 +375,8 @@ class ProgramBuilder:
     def _fix_shape(self, tensor: _Tensor, subscripts: Sequence[Expr], ranges: Ranges, span: Span | None) -> None:
         if tensor.declared_shape or (tensor.read and tensor.shape is not None):
             return
+        if tensor.provisional:
+            tensor.shape, tensor.provisional = None, False
         shape: list[Expr] = []
         for k, size in enumerate(shape_of_target(subscripts, ranges)):
             old = tensor.shape[k] if tensor.shape is not None else None

@@ -1,0 +1,113 @@
+"""A concrete iteration at which a subscript leaves its range, where one can be found cheaply.
+
+Small iteration spaces are searched whole, larger ones at the ends of every range: an affine
+subscript is worst there. What depends on data is not a witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Select, Unary, Var, const
+from weft.ir.fold import fold_binary, fold_cast, fold_compare, fold_unary
+from weft.ir.visit import free_vars
+
+MOST_POINTS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    point: Mapping[str, int]
+    value: int
+
+
+class _NotConstant(Exception):
+    """The expression depends on something that has no value at compile time."""
+
+
+def find_witness(index: Expr, lo: Expr, hi: Expr, axes: Sequence[Axis], guards: Sequence[Expr]) -> Witness | None:
+    """A point of ``axes`` where ``guards`` hold and ``index`` is outside ``lo:hi``; None where none is found."""
+    relevant = _relevant(axes, [index, lo, hi, *guards])
+    try:
+        for point in _points(relevant):
+            if all(evaluate_index(g, point) for g in guards):
+                value = evaluate_index(index, point)
+                if not evaluate_index(lo, point) <= value < evaluate_index(hi, point):
+                    return Witness(point, value)
+    except _NotConstant:
+        pass
+    return None
+
+
+def _relevant(axes: Sequence[Axis], exprs: Sequence[Expr]) -> list[Axis]:
+    """The axes the expressions depend on, with those their ranges depend on; the rest only need to be non-empty."""
+    names = {n for e in exprs for n in free_vars(e)}
+    kept: list[Axis] = []
+    for a in reversed(axes):
+        bounds = {n for e in (a.lo, a.hi) for n in free_vars(e)}
+        if a.var.name in names or bounds:
+            kept.append(a)
+            names |= bounds
+    return kept[::-1]
+
+
+def _points(axes: Sequence[Axis]) -> Iterator[dict[str, int]]:
+    total = 1
+    for a in axes:
+        lo, hi = _constant(a.lo), _constant(a.hi)
+        total *= max(0, hi - lo) if lo is not None and hi is not None else MOST_POINTS
+    yield from _corners(axes, {}) if total > MOST_POINTS else _all_points(axes, {})
+
+
+def _constant(e: Expr) -> int | None:
+    return int(e.value) if isinstance(e, Const) else None
+
+
+def _all_points(axes: Sequence[Axis], point: dict[str, int]) -> Iterator[dict[str, int]]:
+    if not axes:
+        yield dict(point)
+        return
+    a = axes[0]
+    for value in range(evaluate_index(a.lo, point), evaluate_index(a.hi, point)):
+        yield from _all_points(axes[1:], {**point, a.var.name: value})
+
+
+def _corners(axes: Sequence[Axis], point: dict[str, int]) -> Iterator[dict[str, int]]:
+    if not axes:
+        yield dict(point)
+        return
+    a = axes[0]
+    lo, hi = evaluate_index(a.lo, point), evaluate_index(a.hi, point)
+    for value in dict.fromkeys((lo, hi - 1)) if lo < hi else ():
+        yield from _corners(axes[1:], {**point, a.var.name: value})
+
+
+def evaluate_index(e: Expr, point: Mapping[str, int]) -> int:
+    """The value of an integer or bool expression over ``point``; loads and floats have none."""
+    return int(_evaluate(e, point).value)
+
+
+def _evaluate(e: Expr, point: Mapping[str, int]) -> Const:
+    found: Const | None = None
+    match e:
+        case Const():
+            found = e
+        case Var(name=name, type=t) if name in point:
+            found = const(point[name], t)
+        case Unary(op=op, operand=operand):
+            found = fold_unary(op, _evaluate(operand, point))
+        case Cast(type=t, operand=operand):
+            found = fold_cast(t, _evaluate(operand, point))
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            found = _evaluate(then if _evaluate(condition, point).value else otherwise, point)
+        case Binary(op="&&" | "||" as op, left=left, right=right):
+            first = _evaluate(left, point)
+            found = first if first.value == (op == "||") else _evaluate(right, point)
+        case Binary(op=op, left=left, right=right):
+            found = fold_binary(op, _evaluate(left, point), _evaluate(right, point))
+        case Compare(op=op, left=left, right=right):
+            found = fold_compare(op, _evaluate(left, point), _evaluate(right, point))
+    if found is None:
+        raise _NotConstant
+    return found
