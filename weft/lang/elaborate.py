@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import Error, LanguageError
 from weft.ir.span import Source
@@ -103,6 +104,7 @@ class Elaborator:
         reader = ExpressionReader(scope, outside_clauses(scope, statement))
         indices = tuple(map(reader.index, statement.indices or ()))
         made = scope.tensors.get(target.text) or scope.fresh_tensor(target.text)
+        self._expect_own_reads(scope, statement, made, reader)
         stated = scope.target_type(target.text)
         value = reader.fitted(statement.value, stated) if stated else reader.value(statement.value)
         ranges = [c for c in statement.clauses if isinstance(c, ast.Range)]
@@ -118,6 +120,19 @@ class Elaborator:
             dtype=scope.declared.get(target.text),
         )
         scope.tensors[target.text] = made
+
+    def _expect_own_reads(self, scope: Scope, statement: ast.Assign, made: str, reader: ExpressionReader) -> None:
+        """A scan may be the first to write its tensor: the type is then that of everything else it is made of."""
+        own = statement.target.text
+        if scope.builder.buffer(made) is not None or own not in {n.text for n in ast.names_in(statement.value)}:
+            return
+        scope.tensors[own] = made
+        stated = scope.declared.get(own)
+        if stated is None:
+            # Any other type absorbs bool, so the first reading finds it.
+            trial = ExpressionReader(scope, reader.outside, own=Buffer(made, dt.bool_, ()))
+            stated = trial.value(statement.value).dtype
+        scope.builder.expect(made, stated, len(statement.indices or ()), statement.target.span)
 
     def _check_target(self, scope: Scope, statement: ast.Assign) -> None:
         name = statement.target

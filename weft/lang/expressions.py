@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, promote
 from weft.ir.errors import LanguageError
 from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
@@ -42,6 +43,8 @@ class ExpressionReader:
 
     scope: Scope
     outside: Mapping[str, ast.Expr] = field(default_factory=dict)
+    #: stands for the tensor being written while its type is found
+    own: Buffer | None = None
     _kinds: dict[int, Kind] = field(default_factory=dict)
 
     # -- kinds
@@ -178,6 +181,8 @@ class ExpressionReader:
         if node.text in scope.scalars:
             return scope.scalars[node.text]
         if node.text in scope.tensors:
+            if self.own is not None and self.own.name == scope.tensors[node.text]:
+                return Load(self.own, ())
             buffer = scope.tensor(node)
             if buffer.rank:
                 names = ",".join("ijkl"[d] if d < 4 else f"i{d}" for d in range(buffer.rank))
@@ -258,6 +263,8 @@ class ExpressionReader:
 
     def _access(self, node: ast.Apply) -> Expr:
         indices = [self.index(a) for a in node.args]
+        if self.own is not None and self.own.name == self.scope.tensors[node.name.text]:
+            return Load(self.own, ())
         load = self.scope.builder.access(self.scope.tensors[node.name.text], indices, node.span)
         beyond = self.outside.get(node.name.text)
         return load if beyond is None else self._bounded(load, beyond)
