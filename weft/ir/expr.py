@@ -39,7 +39,7 @@ def _span() -> Any:
 def _require(condition: bool, node: str, rule: str, *operands: object) -> None:
     if not condition:
         seen = ", ".join(str(getattr(o, "dtype", o)) for o in operands)
-        raise InternalError(f"cannot build {node}", why=f"{rule}; got {seen}")
+        raise InternalError(f"cannot build {node}", why=f"{rule}; got {seen}" if operands else rule)
 
 
 class Expr:

@@ -60,7 +60,7 @@ def verify(kernel: Kernel) -> None:
     if not problems:
         return
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    notes = [(f"{i}.", p.render()) for i, p in enumerate(problems, 1)]
+    notes = [(str(i), p.render()) for i, p in enumerate(problems, 1)]
     first = next((p.span for p in problems if p.span is not None), kernel.span)
     raise ProgramError(f"kernel `{kernel.name}` is not a valid program: {count}", span=first, notes=notes)
 
@@ -151,8 +151,9 @@ class Verifier:
                 self.vars[p.name] = Declared(p, "parameter", 0)
                 if p.type.lanes > 1:
                     self.problem(f"parameter `{p.name}` is a vector; scalars and buffers can be passed")
+            else:
+                self.buffers[p.name] = p
         for b in kernel.buffers:
-            self.buffers[b.name] = b
             self.check_buffer(b)
             if b.scope not in ("global", "constant"):
                 self.problem(f"parameter `{b.name}` is in {b.scope} scope; parameters are global or constant")

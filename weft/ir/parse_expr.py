@@ -1,0 +1,246 @@
+"""Expressions of the text form: from lark's trees to nodes, with names looked up and spans attached."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType, parse_dtype
+from weft.ir.errors import InternalError, LanguageError
+from weft.ir.expr import (
+    Axis,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Load,
+    Ramp,
+    Reduce,
+    Select,
+    Shuffle,
+    Unary,
+    Var,
+)
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.span import Source, Span
+
+Built = TypeVar("Built")
+_NUMBER = re.compile(r"(?P<digits>[^_x]+?)(_(?P<type>bf16|[iuf]\d+))?(_?x(?P<lanes>\d+))?\Z")
+_KINDS = {"i": "int", "u": "uint", "f": "float"}
+
+
+class ExprReader:
+    """Reads expressions, with the variables and buffers in scope."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.vars: dict[str, Var] = {}
+        self.buffers: dict[str, Buffer] = {}
+
+    # Places, names, types
+
+    def span(self, tree: Any) -> Span:
+        """Where ``tree`` (or a token) stands; of several lines, the first."""
+        meta = getattr(tree, "meta", tree)
+        line, column = getattr(meta, "line", 1), getattr(meta, "column", 1)
+        if getattr(meta, "end_line", line) == line:
+            return Span(self.source, line, column, getattr(meta, "end_column", column + 1))
+        return Span(self.source, line, column, len(self.source.line(line)) + 1)
+
+    def fail(self, tree: Any, what: str, why: str | None = None, help: str | None = None) -> NoReturn:
+        raise LanguageError(what, span=self.span(tree), why=why, help=help)
+
+    def build(self, tree: Any, make: Callable[..., Built], *args: Any) -> Built:
+        """``make(*args)`` with a span; what the constructor refuses is an error at ``tree``."""
+        place = {"span": self.span(tree)} if "span" in getattr(make, "__dataclass_fields__", ()) else {}
+        try:
+            return make(*args, **place)
+        except InternalError as e:
+            raise LanguageError(e.what, span=self.span(tree), why=e.why) from None
+
+    def name(self, tree: Any) -> str:
+        text = str(tree.children[0])
+        return self.string(f'"{text[1:-1]}"', tree) if text.startswith("`") else text
+
+    def string(self, text: str, tree: Any) -> str:
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            self.fail(tree, "this is not a string", why="escapes are those of JSON")
+
+    def dtype(self, token: Any) -> DType:
+        found = parse_dtype(str(token))
+        if found is None:
+            self.fail(token, f"`{token}` is not a type", why="a vector has at least 2 lanes")
+        return found
+
+    def find_var(self, tree: Any) -> Var:
+        name = self.name(tree)
+        known = self.vars.get(name)
+        if known is None:
+            buffer = name in self.buffers
+            why = "it is a buffer, used without indices" if buffer else "no loop, let or parameter around it makes it"
+            self.fail(tree, f"unknown variable `{name}`", why=why)
+        return Var(name, known.type, span=self.span(tree))
+
+    def find_buffer(self, tree: Any) -> Buffer:
+        name = self.name(tree)
+        known = self.buffers.get(name)
+        if known is None:
+            self.fail(tree, f"unknown buffer `{name}`", why="no parameter or alloc around it declares it")
+        return known
+
+    # Expressions
+
+    def exprs(self, tree: Any) -> tuple[Expr, ...]:
+        return tuple(self.expr(t) for t in present(tree))
+
+    def expr(self, tree: Any) -> Expr:
+        return _EXPRESSIONS[tree.data](self, tree)
+
+    def number(self, tree: Any, sign: str = "") -> Expr:
+        text = str(tree.children[0])
+        match = _NUMBER.match(text)
+        if match is None:
+            self.fail(tree, f"`{text}` is not a number")
+        digits = match["digits"]
+        lanes = int(match["lanes"] or 1)
+        is_decimal = any(c in digits for c in ".eEn")
+        t = self.suffix(match["type"], tree) or (dt.float32 if is_decimal else dt.int64)
+        if lanes > 1:
+            t = t.with_lanes(lanes)
+        if is_decimal and not t.is_float:
+            self.fail(tree, f"`{text}` is not a number", why=f"{digits} is not a {t}")
+        try:
+            value = float(sign + digits) if t.is_float else int(sign + digits)
+        except ValueError:
+            self.fail(tree, "this number is too long")
+        return self.constant(tree, value, t)
+
+    def constant(self, tree: Any, value: int | float | bool, t: DType) -> Expr:
+        return self.build(tree, Const, value, t)
+
+    def suffix(self, text: str | None, tree: Any) -> DType | None:
+        if text is None:
+            return None
+        if text == "bf16":
+            return dt.bfloat16
+        found = parse_dtype(_KINDS[text[0]] + text[1:])
+        if found is None:
+            self.fail(
+                tree, f"`{text}` is not a type", why="types of numbers are i8 to i64, u8 to u64, f16, bf16 to f64"
+            )
+        return found
+
+    def word(self, tree: Any, sign: str = "") -> Expr:
+        text = str(tree.children[0])
+        if text[0] in "in":
+            return self.number(tree, sign)
+        value, _, lanes = text.partition("_x")
+        if value not in ("true", "false") or lanes == "1":
+            self.fail(tree, f"`{text}` is not a value", why="a vector of bools is written `true_x4`")
+        return self.constant(tree, value == "true", dt.bool_.with_lanes(int(lanes or 1)))
+
+    def unary(self, tree: Any) -> Expr:
+        op, operand = str(tree.children[0]), tree.children[1]
+        if op == "-" and operand.data in ("number", "word") and not str(operand.children[0]).startswith(("t", "f")):
+            negative = self.number(operand, "-")
+            return self.constant(tree, negative.value, negative.type) if isinstance(negative, Const) else negative
+        if op == "+":
+            self.fail(tree, "`+` stands between two operands")
+        return self.build(tree, Unary, op, self.expr(operand))
+
+    def binary(self, tree: Any) -> Expr:
+        left, op, right = tree.children
+        make = Compare if tree.data == "compare" else Binary
+        return self.build(tree, make, str(op), self.expr(left), self.expr(right))
+
+    def function(self, tree: Any) -> Expr:
+        op, left, right = tree.children
+        return self.build(tree, Binary, str(op), self.expr(left), self.expr(right))
+
+    def select(self, tree: Any) -> Expr:
+        return self.build(tree, Select, *(self.expr(t) for t in tree.children))
+
+    def load(self, tree: Any) -> Expr:
+        name, indices = tree.children
+        return self.build(tree, Load, self.find_buffer(name), self.exprs(indices))
+
+    def cast(self, tree: Any) -> Expr:
+        return self.build(tree, Cast, self.dtype(tree.children[0]), self.expr(tree.children[1]))
+
+    def call(self, tree: Any) -> Call:
+        token, declared, arguments = tree.children
+        name, args = self.name(token), self.exprs(arguments)
+        known = INTRINSICS.get(name)
+        if declared is not None:
+            return Call(name, args, self.dtype(declared), span=self.span(tree))
+        if known is None or not args:
+            self.fail(tree, f"unknown function `{name}`", help=f"give its type, as in `{name}.float32(...)`")
+        return Call(name, args, known.result(args[0].dtype), span=self.span(tree))
+
+    def lanes(self, token: Any) -> int:
+        if not str(token).isdigit():
+            self.fail(token, f"`{token}` is not a number of lanes")
+        return int(token)
+
+    def ramp(self, tree: Any) -> Expr:
+        base, stride, lanes = tree.children
+        return self.build(tree, Ramp, self.expr(base), self.expr(stride), self.lanes(lanes))
+
+    def broadcast(self, tree: Any) -> Expr:
+        value, lanes = tree.children
+        return self.build(tree, Broadcast, self.expr(value), self.lanes(lanes))
+
+    def shuffle(self, tree: Any) -> Expr:
+        vectors, positions = tree.children
+        picked = tuple(self.lanes(t) for t in positions.children)
+        return self.build(tree, Shuffle, self.exprs(vectors), picked)
+
+    def reduce(self, tree: Any) -> Expr:
+        op, axes, value = tree.children
+        saved = dict(self.vars)
+        found = tuple(self.axis(t) for t in present(axes))
+        result = self.build(tree, Reduce, str(op), found, self.expr(value))
+        self.vars = saved
+        return result
+
+    def axis(self, tree: Any) -> Axis:
+        """An axis, in scope from here on: later axes may depend on it."""
+        name, lo, hi = tree.children
+        var = Var(self.name(name), dt.index, span=self.span(name))
+        found = self.build(tree, Axis, var, self.expr(lo), self.expr(hi))
+        self.vars[var.name] = var
+        return found
+
+
+def present(tree: Any) -> list[Any]:
+    """The children of a list that may be empty (which lark marks by None)."""
+    return [t for t in tree.children if t is not None]
+
+
+_EXPRESSIONS: dict[str, Callable[[ExprReader, Any], Expr]] = {
+    "number": ExprReader.number,
+    "word": ExprReader.word,
+    "var": lambda reader, tree: reader.find_var(tree.children[0]),
+    "load": ExprReader.load,
+    "unary": ExprReader.unary,
+    "binary": ExprReader.binary,
+    "compare": ExprReader.binary,
+    "function": ExprReader.function,
+    "select": ExprReader.select,
+    "cast": ExprReader.cast,
+    "call": ExprReader.call,
+    "ramp": ExprReader.ramp,
+    "broadcast": ExprReader.broadcast,
+    "shuffle": ExprReader.shuffle,
+    "reduce": ExprReader.reduce,
+    "paren": lambda reader, tree: reader.expr(tree.children[0]),
+}
