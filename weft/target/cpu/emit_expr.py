@@ -29,6 +29,7 @@ from weft.target.cpu.emit_context import Function, fit, fit_all, lane_numbers
 from weft.target.cpu.emit_convert import emit_cast, emit_constant, round_to
 from weft.target.cpu.emit_memory import emit_load
 from weft.target.cpu.llvm_types import vector
+from weft.target.cpu.math import MATH
 
 
 def emit_expr(f: Function, e: Expr) -> Value:
@@ -81,8 +82,6 @@ def _emit_cast(f: Function, e: Cast) -> Value:
 
 
 def _emit_call(f: Function, e: Call) -> Value:
-    from weft.target.cpu.math import MATH
-
     arguments = fit_all(f, *(emit_expr(f, a) for a in e.args))
     dtype = e.args[0].dtype.scalar
     result = MATH[e.name](f.b, arguments, float32 if dtype.is_narrow_float else dtype)

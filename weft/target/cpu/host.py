@@ -26,7 +26,7 @@ class Machine:
     has_fma: bool = False
     has_rounding: bool = False  # floor, ceil, trunc, rint as instructions (SSE4.1, NEON)
     has_float16: bool = False  # conversions between float16 and float32 (F16C, AArch64)
-    has_masks: bool = False  # masked loads and stores, gathers
+    has_masks: bool = False  # loads and stores of some lanes of any type as one instruction (AVX-512)
 
     @property
     def is_x86(self) -> bool:
@@ -55,13 +55,13 @@ def _triple(arch: str) -> str:
     return f"{arch}-unknown-linux-gnu"
 
 
-_V3 = {"has_fma": True, "has_rounding": True, "has_float16": True, "has_masks": True}
+_V3 = {"has_fma": True, "has_rounding": True, "has_float16": True}
 
 #: Machines by name, most capable x86-64 first. ``-prefer-256-bit``: we choose the vector width, not LLVM.
 NAMED: dict[str, Machine] = {
     m.name: m
     for m in (
-        replace(_x86("x86-64-avx512", "x86-64-v4", 512, **_V3), features=("-prefer-256-bit",)),
+        replace(_x86("x86-64-avx512", "x86-64-v4", 512, has_masks=True, **_V3), features=("-prefer-256-bit",)),
         _x86("x86-64-avx2", "x86-64-v3", 256, **_V3),
         _x86("x86-64-sse4", "x86-64-v2", 128, has_rounding=True),
         _x86("x86-64-sse2", "x86-64", 128),

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.ir.stmt import Kernel
+from weft.ir.simplify import simplify
+from weft.ir.stmt import For, Kernel
+from weft.ir.visit import walk
+from weft.passes.lower_blocks import lower_blocks
+from weft.passes.lower_reduce import lower_reduce
+from weft.passes.promote_registers import promote_registers
+from weft.passes.strip_vector_loops import strip_vector_loops
+from weft.passes.vectorize_innermost import vectorize_innermost
+from weft.target.cpu.check_supported import check_supported
+from weft.target.cpu.choose_lanes import choose_lanes
 from weft.target.cpu.emit import AssertSite, assert_sites, emit_module, entry_name
 from weft.target.cpu.host import Machine, host_machine
 from weft.target.cpu.llvm import assemble_llvm, compile_llvm
@@ -27,14 +37,38 @@ class Compiled:
         return tuple(s.message for s in self.sites)
 
 
-def lowering_passes(machine: Machine) -> dict[str, Pass]:
-    """Every step from a loop program to its final form on ``machine``, by name, in order."""
-    return {}
+def lowering_passes(machine: Machine, *, scheduled: bool) -> dict[str, Pass]:
+    """Every step from a loop program to its final form on ``machine``, by name, in order.
+
+    A ``scheduled`` program has its vector loops where it wants them; another gets default ones.
+    """
+
+    def vectorize(kernel: Kernel) -> Kernel:
+        return kernel if scheduled else vectorize_innermost(kernel, machine.lanes(32))
+
+    def strip(kernel: Kernel) -> Kernel:
+        lanes = functools.partial(choose_lanes, machine=machine, scheduled=scheduled)
+        return strip_vector_loops(kernel, lanes, has_masks=machine.has_masks)
+
+    return {
+        "check_supported": check_supported,
+        "lower_blocks": lower_blocks,
+        "lower_reduce": lower_reduce,
+        "simplify": simplify,
+        "vectorize_innermost": vectorize,
+        "promote_registers": promote_registers,
+        "strip_vector_loops": strip,
+    }
+
+
+def is_scheduled(kernel: Kernel) -> bool:
+    """Whether somebody said how loops run."""
+    return any(isinstance(n, For) and n.kind != "serial" for n in walk(kernel))
 
 
 def lower_kernel(kernel: Kernel, machine: Machine | None = None) -> Kernel:
     """``kernel`` with all its loops in the form the emitter writes down."""
-    for apply in lowering_passes(machine or host_machine()).values():
+    for apply in lowering_passes(machine or host_machine(), scheduled=is_scheduled(kernel)).values():
         kernel = apply(kernel)
     return kernel
 

@@ -1,0 +1,31 @@
+"""What loop variables can be, for passes that walk a program downwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.ir.affine import linear_form
+from weft.ir.expr import Binary
+from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.stmt import For, Stmt
+
+Ranges = Mapping[str, Interval]
+
+
+def loop_range(loop: For, ranges: Ranges) -> Interval:
+    """The values of the variable inside the loop."""
+    return half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
+
+
+def extent_range(loop: For, ranges: Ranges) -> Interval:
+    """How often the loop may run; terms that both bounds have cancel."""
+    return linear_form(Binary("-", loop.hi, loop.lo)).bounds(ranges)
+
+
+def runs_at_least_once(loop: For, ranges: Ranges) -> bool:
+    least = extent_range(loop, ranges).lo
+    return least is not None and least >= 1
+
+
+def is_serial_loop(s: Stmt) -> bool:
+    return isinstance(s, For) and s.kind in ("serial", "unroll")

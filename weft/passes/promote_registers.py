@@ -1,0 +1,158 @@
+"""Accumulators in registers: an element that a loop keeps updating is loaded once and stored once.
+
+``for k: C[m,n] = C[m,n] + ...`` becomes ``let c = C[m,n]: for k: c = c + ...; C[m,n] = c``,
+through all nested loops in which the element stays the same. Legal where the loop touches the
+buffer nowhere else; distinct buffers never overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Compare, Load, Var
+from weft.ir.stmt import (
+    Alloc,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Continue,
+    For,
+    If,
+    Kernel,
+    Let,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+)
+from weft.ir.visit import Node, bound_names, fresh_name, rebuild, rewrite, used_names, walk
+from weft.passes.loop_ranges import Ranges, is_serial_loop, loop_range, runs_at_least_once
+
+
+def promote_registers(kernel: Kernel) -> Kernel:
+    """Updates of one element through a loop kept in a variable."""
+    return replace(kernel, body=_promote(kernel.body, {}, used_names(kernel)))
+
+
+def _promote(s: Stmt, ranges: Ranges, taken: set[str]) -> Stmt:
+    inner = ranges if not isinstance(s, For) else {**ranges, s.var.name: loop_range(s, ranges)}
+    s = rebuild(s, lambda n: _promote(n, inner, taken) if isinstance(n, Stmt) else n)
+    if isinstance(s, Seq):
+        return _start_from_stored(s)
+    return _promote_loop(s, inner, ranges, taken) if isinstance(s, For) and is_serial_loop(s) else s
+
+
+def _promote_loop(loop: For, inner: Ranges, ranges: Ranges, taken: set[str]) -> Stmt:
+    """The loop with every element that it keeps updating in a variable around it."""
+    kept: list[tuple[Var, Store]] = []
+    element = _find_element(loop, inner)
+    while element is not None:
+        var = Var(fresh_name(f"{element.buffer.name}_sum", taken), element.buffer.dtype, span=element.span)
+        kept.append((var, element))
+        loop = _use_variable(loop, element.buffer, var)
+        element = _find_element(loop, inner)
+    result: Stmt = loop
+    for var, store in kept:
+        load = Load(store.buffer, store.indices, span=store.span)
+        result = Let(var, load, Seq((result, replace(store, value=var))), span=store.span)
+    return result if not kept or runs_at_least_once(loop, ranges) else If(Compare("<", loop.lo, loop.hi), result)
+
+
+def _find_element(loop: For, ranges: Ranges) -> Store | None:
+    """A store of the loop whose element can be kept in a variable."""
+    nodes = list(walk(loop.body))
+    if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
+        return None
+    bound = {loop.var.name, *(name for n in nodes for name in bound_names(n))}
+    written = {n.buffer.name for n in nodes if isinstance(n, (Store, Atomic))}
+    stores = {n.buffer.name: n for n in nodes if isinstance(n, Store)}
+    for store in stores.values():
+        accesses = [n for n in nodes if isinstance(n, (Load, Store, Atomic)) and n.buffer.name == store.buffer.name]
+        same = all(not isinstance(n, Atomic) and n.indices == store.indices for n in accesses)
+        is_read = any(isinstance(n, Load) for n in accesses)
+        if not (same and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
+            continue
+        if _is_fixed(store, bound, written) and _always_reached(loop.body, store.buffer, ranges):
+            return store
+    return None
+
+
+def _in_concurrent_loop(nodes: list[Node], buffer: Buffer) -> bool:
+    concurrent = [n for n in nodes if isinstance(n, For) and not is_serial_loop(n)]
+    inside = (n for loop in concurrent for n in walk(loop) if isinstance(n, (Load, Store)))
+    return any(n.buffer.name == buffer.name for n in inside)
+
+
+def _is_fixed(store: Store, bound: set[str], written: set[str]) -> bool:
+    """Whether the element is the same in all iterations."""
+    for index in store.indices:
+        for n in walk(index):
+            if isinstance(n, Var) and n.name in bound:
+                return False
+            if isinstance(n, Load) and n.buffer.name in written | bound:
+                return False
+    return True
+
+
+def _always_reached(s: Stmt, buffer: Buffer, ranges: Ranges) -> bool:
+    """Whether every iteration surely touches the buffer: then touching it once more is safe too."""
+    match s:
+        case Store():
+            return s.buffer.name == buffer.name
+        case Let() | Alloc():
+            return _always_reached(s.body, buffer, ranges)
+        case Seq():
+            return any(_always_reached(c, buffer, ranges) for c in s.body)
+        case For():
+            inner = {**ranges, s.var.name: loop_range(s, ranges)}
+            return is_serial_loop(s) and runs_at_least_once(s, ranges) and _always_reached(s.body, buffer, inner)
+    return False
+
+
+def _use_variable(loop: For, buffer: Buffer, var: Var) -> For:
+    def in_register(n: Any) -> Any:
+        if isinstance(n, Load) and n.buffer.name == buffer.name:
+            return var
+        if isinstance(n, Store) and n.buffer.name == buffer.name:
+            return Assign(var, n.value, span=n.span)
+        return None
+
+    return rewrite(loop, in_register)
+
+
+def _start_from_stored(s: Seq) -> Seq:
+    """``C[i] = x; let c = C[i]: ...; C[i] = c`` starts ``c`` at ``x`` and stores once."""
+    body: list[Stmt] = []
+    for child in s.body:
+        before = body[-1] if body else None
+        if isinstance(before, Store) and isinstance(child, Let) and _reloads(before, child):
+            body[-1] = replace(child, value=before.value)
+        else:
+            body.append(child)
+    return s if len(body) == len(s.body) else Seq(tuple(body), span=s.span)
+
+
+def _reloads(store: Store, let: Let) -> bool:
+    """Whether ``let`` starts from the element just stored, and stores it again in the end."""
+    loaded = let.value
+    same = isinstance(loaded, Load) and loaded.buffer == store.buffer and loaded.indices == store.indices
+    last = let.body.body[-1] if isinstance(let.body, Seq) and let.body.body else None
+    return (
+        same
+        and isinstance(last, Store)
+        and (last.buffer, last.indices) == (store.buffer, store.indices)
+        and not _touches(let.body, store.buffer, except_last=last)
+    )
+
+
+def _touches(s: Stmt, buffer: Buffer, *, except_last: Stmt) -> bool:
+    """Whether anything but ``except_last`` uses the buffer, or may leave before it."""
+    for n in walk(s):
+        if n is except_last:
+            continue
+        if isinstance(n, (Load, Store, Atomic)) and n.buffer.name == buffer.name:
+            return True
+    return False

@@ -1,0 +1,132 @@
+"""Default vectorization of a program that nobody scheduled.
+
+Of each loop nest the loop is taken whose iterations are independent and cheapest as lanes:
+stores and loads next to each other in memory, or the same for all lanes. It need not be the
+innermost one: a reduction inside stays serial, in order, its accumulators vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Var
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.stmt import For, If, Kernel, Seq, Stmt, Store
+from weft.ir.visit import children
+from weft.passes.check_independent import check_independent
+from weft.passes.check_vector import check_vector, infer_varying, is_varying
+
+#: Iterations assumed for a loop whose extent is not known.
+TYPICAL_EXTENT = 64
+#: Cost of one element of a gather or scatter, and of one integer division, in simple instructions.
+GATHER, SCATTER, DIVISION = 1.5, 3.0, 10.0
+
+
+def vectorize_innermost(kernel: Kernel, lanes: int) -> Kernel:
+    """One loop of each nest made a vector loop where that pays; ``lanes``: of the machine, for 32-bit elements."""
+    return replace(kernel, body=_vectorize(kernel.body, lanes)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """The vector loop under consideration: its variable, everything that varies with it, its lanes."""
+
+    var: str
+    varying: frozenset[str]
+    lanes: int
+
+
+def _vectorize(s: Stmt, lanes: int) -> tuple[Stmt, float]:
+    """The best form of ``s`` and its estimated cost."""
+    if isinstance(s, Seq):
+        parts = [_vectorize(c, lanes) for c in s.body]
+        return replace(s, body=tuple(p for p, _ in parts)), sum(cost for _, cost in parts)
+    if not isinstance(s, For):
+        return _vectorize_inside(s, lanes)
+    body, inside = _vectorize(s.body, lanes)
+    best, cost = replace(s, body=body), _extent(s) * inside
+    if s.kind == "serial" and _extent(s) > 1:
+        as_lanes = _cost_as_lanes(s, lanes)
+        if as_lanes is not None and as_lanes < cost:
+            return replace(s, kind="vector"), as_lanes
+    return best, cost
+
+
+def _vectorize_inside(s: Stmt, lanes: int) -> tuple[Stmt, float]:
+    bodies = {name: getattr(s, name) for name in ("body", "then", "otherwise") if hasattr(s, name)}
+    done = {name: _vectorize(b, lanes) for name, b in bodies.items() if isinstance(b, Stmt)}
+    own = sum(_cost(c, None) for c in children(s) if isinstance(c, Expr))
+    if not done:
+        return s, _cost(s, None)
+    rebuilt = replace(cast(Any, s), **{name: b for name, (b, _) in done.items()})
+    return rebuilt, own + sum(cost for _, cost in done.values())
+
+
+def _cost_as_lanes(loop: For, lanes: int) -> float | None:
+    """The cost with the iterations of ``loop`` as lanes, or None where they cannot be."""
+    if check_independent(loop) is not None or check_vector(loop) is not None:
+        return None
+    lane = _Lane(loop.var.name, infer_varying(loop), lanes)
+    return max(1.0, _extent(loop) / lanes) * _cost(loop.body, lane)
+
+
+def _extent(loop: For) -> float:
+    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+        return max(0.0, float(loop.hi.value) - float(loop.lo.value))
+    return TYPICAL_EXTENT
+
+
+def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
+    """Simple instructions for one run of ``node``, for all lanes at once where there are any."""
+    below = sum(_cost(c, lane) for c in children(node) if isinstance(c, (Stmt, Expr)))
+    match node:
+        case For():
+            ragged = lane is not None and (is_varying(node.lo, lane.varying) or is_varying(node.hi, lane.varying))
+            return _extent(node) * below * (1.5 if ragged else 1) + 1
+        case Load():
+            index_cost = 0.25 * sum(_cost(i, lane) for i in node.indices)
+            return _access(node.buffer, node.indices, lane, GATHER) + index_cost
+        case Store():
+            return _access(node.buffer, node.indices, lane, SCATTER) + _cost(node.value, lane)
+        case Call():
+            return below + INTRINSICS[node.name].flops
+        case Binary() if node.op in ("//", "%", "tdiv", "tmod"):
+            divides = not (isinstance(node.right, Const) and _is_power_of_two(int(node.right.value)))
+            return below + (DIVISION * (lane.lanes if lane and _varies(node, lane) else 1) if divides else 1)
+        case Binary() | Cast() | Select() | If():
+            return below + 1
+    return below
+
+
+def _is_power_of_two(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
+
+
+def _varies(e: Expr, lane: _Lane) -> bool:
+    return is_varying(e, lane.varying)
+
+
+def _access(buffer: Buffer, indices: tuple[Expr, ...], lane: _Lane | None, scattered: float) -> float:
+    if lane is None:
+        return 1.0
+    step = infer_step(buffer, indices, lane.var, lane.varying)
+    return 1.0 if step in (0, 1) else 2.0 if step == -1 else scattered * lane.lanes
+
+
+def infer_step(buffer: Buffer, indices: tuple[Expr, ...], var: str, varying: frozenset[str]) -> int | None:
+    """Elements between the accesses of neighbouring iterations, or None where that is not one number."""
+    if buffer.name in varying:
+        return 1 if not any(is_varying(i, varying) for i in indices) else None
+    total = 0
+    for index, stride in zip(indices, buffer.element_strides()):
+        if not is_varying(index, varying):
+            continue
+        terms = linear_form(index).terms
+        others = [e for e in terms if not (isinstance(e, Var) and e.name == var) and is_varying(e, varying)]
+        if others or not isinstance(stride, Const):
+            return None
+        total += int(stride.value) * sum(c for e, c in terms.items() if isinstance(e, Var) and e.name == var)
+    return total

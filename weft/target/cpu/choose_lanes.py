@@ -1,0 +1,57 @@
+"""How many lanes a vector loop gets: whole registers of its widest data, several where that hides latency."""
+
+from __future__ import annotations
+
+from weft.ir.expr import Call, Cast, Const, Load
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.stmt import For, Let, Store
+from weft.ir.visit import walk
+from weft.target.cpu.host import Machine
+
+#: Registers' worth of lanes per step: chains of dependent operations overlap when there are several.
+PLAIN, CALLS, REDUCTION, MOST = 2, 2, 4, 8
+#: Intrinsics of a few instructions each.
+SIMPLE_CALLS = frozenset(name for name, intrinsic in INTRINSICS.items() if intrinsic.flops <= 2)
+
+
+def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
+    """A power of two, no more than the loop needs; 1 to run the loop as it is.
+
+    In a ``scheduled`` program a loop's constant extent was chosen on purpose and is kept.
+    """
+    lanes = machine.lanes(data_bits(loop)) * (MOST if scheduled else _registers(loop))
+    extent = _constant_extent(loop)
+    if extent is None:
+        return lanes
+    if extent < 2:
+        return 1
+    enough = 1 << (extent - 1).bit_length()
+    if not machine.has_masks and enough > extent:
+        enough //= 2
+    return max(1, min(lanes, enough))
+
+
+def data_bits(loop: For) -> int:
+    """Bits of the widest element the loop's body computes with; subscripts do not count."""
+    widest = 8
+    for n in walk(loop.body):
+        if isinstance(n, (Load, Store)):
+            dtype = n.buffer.dtype
+            widest = max(widest, 32 if dtype.is_narrow_float else dtype.bits)
+        elif isinstance(n, Let) or (isinstance(n, (Call, Cast)) and n.dtype.is_float):
+            dtype = n.var.dtype if isinstance(n, Let) else n.dtype
+            widest = max(widest, 32 if dtype.is_narrow_float else dtype.bits)
+    return widest
+
+
+def _registers(loop: For) -> int:
+    nodes = list(walk(loop.body))
+    if any(isinstance(n, Call) and n.name not in SIMPLE_CALLS for n in nodes):
+        return CALLS
+    return REDUCTION if any(isinstance(n, For) for n in nodes) else PLAIN
+
+
+def _constant_extent(loop: For) -> int | None:
+    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+        return max(0, int(loop.hi.value) - int(loop.lo.value))
+    return None
