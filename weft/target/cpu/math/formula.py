@@ -1,0 +1,277 @@
+"""Formulas that emit code: a `Term` is a value being computed, and its operators append instructions.
+
+``(x * x + 1.0)`` with a Term of type ``<16 x float>`` emits a vector multiply and add; numbers become
+constants of the other operand's type. The functions of this package are written over Terms once, for
+scalars and any vector width.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from weft.target.cpu.builder import Builder, Value, constant
+from weft.target.cpu.llvm_types import element_of, lanes_of, vector
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An IEEE format's numbers."""
+
+    type: str
+    integer: str
+    bits: int
+    mantissa: int  # stored fraction bits
+    bias: int
+
+    @property
+    def magic(self) -> float:
+        """Added to a small number, it leaves the nearest integer in the low bits."""
+        return 1.5 * 2.0**self.mantissa
+
+    @property
+    def least_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
+
+
+F32 = Format("float", "i32", 32, 23, 127)
+F64 = Format("double", "i64", 64, 52, 1023)
+
+
+class Term:
+    """A value in a formula. Comparisons give i1 Terms; ``==`` is identity, use ``equals``."""
+
+    __slots__ = ("b", "v")
+
+    def __init__(self, builder: Builder, value: Value) -> None:
+        self.b, self.v = builder, value
+
+    @property
+    def format(self) -> Format:
+        return F32 if self.v.element == "float" else F64
+
+    @property
+    def is_float(self) -> bool:
+        return self.v.element in ("float", "double")
+
+    @property
+    def is_single(self) -> bool:
+        return self.v.element == "float"
+
+    def like(self, number: float | int | Term) -> Term:
+        """A number as a constant of this Term's type."""
+        return number if isinstance(number, Term) else Term(self.b, constant(self.v.type, number))
+
+    def _apply(self, float_op: str, int_op: str, a: Term, b: Term) -> Term:
+        return Term(self.b, self.b.binary(float_op if self.is_float else int_op, a.v, b.v))
+
+    def __add__(self, other: Number) -> Term:
+        return self._apply("fadd", "add", self, self.like(other))
+
+    def __radd__(self, other: Number) -> Term:
+        return self._apply("fadd", "add", self.like(other), self)
+
+    def __sub__(self, other: Number) -> Term:
+        return self._apply("fsub", "sub", self, self.like(other))
+
+    def __rsub__(self, other: Number) -> Term:
+        return self._apply("fsub", "sub", self.like(other), self)
+
+    def __mul__(self, other: Number) -> Term:
+        return self._apply("fmul", "mul", self, self.like(other))
+
+    def __rmul__(self, other: Number) -> Term:
+        return self._apply("fmul", "mul", self.like(other), self)
+
+    def __truediv__(self, other: Number) -> Term:
+        return Term(self.b, self.b.fdiv(self.v, self.like(other).v))
+
+    def __rtruediv__(self, other: Number) -> Term:
+        return Term(self.b, self.b.fdiv(self.like(other).v, self.v))
+
+    def __neg__(self) -> Term:
+        return Term(self.b, self.b.fneg(self.v)) if self.is_float else 0 - self
+
+    def __and__(self, other: Number) -> Term:
+        return Term(self.b, self.b.and_(self.v, self.like(other).v))
+
+    def __or__(self, other: Number) -> Term:
+        return Term(self.b, self.b.or_(self.v, self.like(other).v))
+
+    def __xor__(self, other: Number) -> Term:
+        return Term(self.b, self.b.xor(self.v, self.like(other).v))
+
+    def __invert__(self) -> Term:
+        return Term(self.b, self.b.not_(self.v))
+
+    def __lshift__(self, other: Number) -> Term:
+        return Term(self.b, self.b.shl(self.v, self.like(other).v))
+
+    def __rshift__(self, other: Number) -> Term:
+        """Arithmetic: the sign is kept."""
+        return Term(self.b, self.b.ashr(self.v, self.like(other).v))
+
+    def _compare(self, float_op: str, int_op: str, other: Number) -> Term:
+        right = self.like(other).v
+        emit = self.b.fcmp(float_op, self.v, right) if self.is_float else self.b.icmp(int_op, self.v, right)
+        return Term(self.b, emit)
+
+    def __lt__(self, other: Number) -> Term:
+        return self._compare("olt", "slt", other)
+
+    def __le__(self, other: Number) -> Term:
+        return self._compare("ole", "sle", other)
+
+    def __gt__(self, other: Number) -> Term:
+        return self._compare("ogt", "sgt", other)
+
+    def __ge__(self, other: Number) -> Term:
+        return self._compare("oge", "sge", other)
+
+    def equals(self, other: Number) -> Term:
+        return self._compare("oeq", "eq", other)
+
+    def differs(self, other: Number) -> Term:
+        return self._compare("une", "ne", other)
+
+    def is_nan(self) -> Term:
+        return self._compare("uno", "ne", self)
+
+    def abs(self) -> Term:
+        return Term(self.b, self.b.intrinsic("fabs", self.v))
+
+    def sqrt(self) -> Term:
+        return Term(self.b, self.b.intrinsic("sqrt", self.v))
+
+    def with_sign_of(self, other: Term) -> Term:
+        return Term(self.b, self.b.intrinsic("copysign", self.v, other.v))
+
+    def flipped_by(self, sign: Term) -> Term:
+        """The sign bit xor'ed with an integer that has no other bits."""
+        return (self.bits() ^ sign).as_float()
+
+    def bits(self) -> Term:
+        return Term(self.b, self.b.bitcast(self.v, self.format.integer))
+
+    def as_float(self) -> Term:
+        return Term(self.b, self.b.bitcast(self.v, "float" if self.v.element == "i32" else "double"))
+
+    def widen(self) -> Term:
+        return Term(self.b, self.b.fpext(self.v, "double"))
+
+    def narrow(self) -> Term:
+        return Term(self.b, self.b.fptrunc(self.v, "float"))
+
+
+Number = float | int | Term
+
+
+def fma(a: Term, b: Number, c: Number) -> Term:
+    """a*b + c, in one rounding where the machine can."""
+    return Term(a.b, a.b.fma(a.v, a.like(b).v, a.like(c).v))
+
+
+def where(condition: Term, a: Number, b: Number) -> Term:
+    """At least one of ``a`` and ``b`` is a Term."""
+    one = a if isinstance(a, Term) else b
+    assert isinstance(one, Term)
+    return Term(one.b, one.b.select(condition.v, one.like(a).v, one.like(b).v))
+
+
+def at_most(x: Term, limit: float) -> Term:
+    """A NaN stays."""
+    return where(x > limit, limit, x)
+
+
+def at_least(x: Term, limit: float) -> Term:
+    return where(x < limit, limit, x)
+
+
+def horner(x: Term, coefficients: Sequence[float]) -> Term:
+    """The polynomial with ``coefficients`` from the constant term up."""
+    total: Number = coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        total = fma(x, total, c) if isinstance(total, Term) else fma(x, x.like(total), c)
+    return x.like(total)
+
+
+def pick(x: Term, single: Sequence[float], double: Sequence[float]) -> Sequence[float]:
+    """The coefficients for this precision."""
+    return single if x.is_single else double
+
+
+def nearest(x: Term) -> tuple[Term, Term]:
+    """The nearest integer as a float, and an integer whose low bits hold it; |x| must be small."""
+    shifted = x + x.format.magic
+    return shifted - x.format.magic, shifted.bits()
+
+
+def power_of_two(low_bits: Term) -> Term:
+    """2^n from an integer whose low bits hold n, which must be a normal exponent."""
+    single = low_bits.v.element == "i32"
+    fmt = F32 if single else F64
+    return ((low_bits + fmt.bias) << fmt.mantissa).as_float()
+
+
+def integer_to_float(n: Term) -> Term:
+    """A small integer as the float of its width; any vector unit can add."""
+    fmt = F32 if n.v.element == "i32" else F64
+    return (n + float_bits(fmt, fmt.magic)).as_float() - fmt.magic
+
+
+def float_bits(fmt: Format, number: float) -> int:
+    codes = ("<f", "<i") if fmt is F32 else ("<d", "<q")
+    return int(struct.unpack(codes[1], struct.pack(codes[0], number))[0])
+
+
+def sign_mask(fmt: Format) -> int:
+    return -(1 << (fmt.bits - 1))
+
+
+def split_constant(fmt: Format, value: float, tail: float, bits: int) -> tuple[float, float]:
+    """``value + tail`` as a part with ``bits`` significant bits and the rest, rounded to the format."""
+    scale = 2.0 ** (bits - math.frexp(value)[1])
+    high = math.floor(value * scale) / scale
+    return high, (value - high) + tail
+
+
+def through_double(function: Callable[..., Term]) -> Callable[..., Term]:
+    """Compute float32 in float64 and round once."""
+
+    def wrapped(*args: Term) -> Term:
+        if not args[0].is_single:
+            return function(*args)
+        return function(*(a.widen() for a in args)).narrow()
+
+    wrapped.__name__ = function.__name__
+    wrapped.__doc__ = function.__doc__
+    return wrapped
+
+
+def any_lane(mask: Term) -> Value:
+    """Whether any lane of an i1 Term is true, as a scalar i1."""
+    lanes = lanes_of(mask.v.type)
+    if lanes == 1:
+        return mask.v
+    packed = mask.b.emit(f"i{lanes}", f"bitcast {mask.v.typed} to i{lanes}")
+    return mask.b.icmp("ne", packed, constant(packed.type, 0))
+
+
+def when_any(mask: Term, ordinary: Sequence[Term], rare: Callable[[], Sequence[Term]]) -> list[Term]:
+    """``ordinary`` unless some lane has ``mask``: then what ``rare`` computes, for all lanes, behind a branch."""
+    b = mask.b
+    slow, join = b.new_label("rare"), b.new_label("usual")
+    before = b.label
+    b.cond_branch(any_lane(mask), slow, join)
+    b.block(slow)
+    replaced = rare()
+    after = b.label
+    b.block(join)
+    pairs = zip(ordinary, replaced)
+    return [Term(b, b.phi(o.v.type, [(o.v, before), (r.v, after)])) for o, r in pairs]
+
+
+def lanewise_type(x: Term, element: str) -> str:
+    return vector(element_of(element), x.v.lanes)

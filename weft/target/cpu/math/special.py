@@ -1,0 +1,152 @@
+"""Error functions and the gamma function."""
+
+from __future__ import annotations
+
+import math
+
+from weft.target.cpu.math import coefficients as c
+from weft.target.cpu.math.exp_log import exp_scaled, expm1_small, log, log_pair
+from weft.target.cpu.math.formula import Term, at_least, at_most, fma, horner, pick, through_double, where
+from weft.target.cpu.math.pairs import Pair, quick_two_sum, two_product, two_sum
+from weft.target.cpu.math.rounding import floor, trunc
+
+
+def erf(x: Term) -> Term:
+    return _erf_single(x) if x.is_single else _erf_double(x)
+
+
+def _erf_single(x: Term) -> Term:
+    """1 - e^(-a q(a)): one polynomial and no cancellation anywhere."""
+    a = at_most(x.abs(), 4.0)
+    first = c.ERF_EXPONENT_F32[0]
+    q = horner(a, c.ERF_EXPONENT_F32[1:])
+    exponent = fma(a * a, -q, a * -first)
+    return (-expm1_small(exponent)).with_sign_of(x)
+
+
+def _erf_double(x: Term) -> Term:
+    a = x.abs()
+    far = 1.0 - _erfc_far(at_most(at_least(a, 0.6), 27.5))
+    return where(a < 1.0, _erf_near(x), far.with_sign_of(x))
+
+
+def _erf_near(x: Term) -> Term:
+    """|x| <= 1; NaN and larger give something finite or NaN."""
+    return fma(x, horner(x * x, pick(x, c.ERF_SLOPE_F32, c.ERF_SLOPE_F64)), x)
+
+
+def _erfc_far(a: Term) -> Term:
+    """erfc for a >= 0.6: e^(-a^2) times a function of (a - k)/(a + k) that hardly bends."""
+    k = 2.0 if a.is_single else 2.5
+    w = (a - k) / (a + k)
+    shape = horner(w, pick(a, c.ERFCX_F32, c.ERFCX_F64)) / fma(a, 2.0, 1.0)
+    square = two_product(a, a)
+    return exp_scaled(-square.high, -square.low) * shape
+
+
+def erfc(x: Term) -> Term:
+    a = x.abs()
+    far = _erfc_far(at_most(at_least(a, 0.6), 10.2 if x.is_single else 27.3))
+    return where(a < 0.6, 1.0 - _erf_near(x), where(x < 0.0, 2.0 - far, far))
+
+
+@through_double
+def tgamma(x: Term) -> Term:
+    """A polynomial on [1, 2] times or over the factors between; Stirling from 12; reflection below 0.
+
+    Poles at the negative whole numbers give NaN, zero gives infinity of its sign.
+    """
+    mirrored = x < 0.5
+    z = where(mirrored, 1.0 - x, x)
+    near = _gamma_near(at_most(z, 13.0))
+    large = at_least(at_most(z, 350.0), 10.0)
+    half, half_again = _gamma_far(large)
+    z_small = z < 12.0
+    s = sin_pi(x)
+    direct = where(z_small, near, half * half_again)
+    opposite = where(z_small, math.pi / (s * near), math.pi / s / half / half_again)
+    result = where(mirrored, opposite, direct)
+    result = where(x.equals(0.0), x.like(math.inf).with_sign_of(x), result)
+    result = where((x < 0.0) & floor(x).equals(x), math.nan, result)
+    return where(x.is_nan() | x.equals(math.inf), x, result)
+
+
+def _gamma_near(z: Term) -> Term:
+    """0.5 <= z <= 13."""
+    below = z < 1.0
+    factor = where(below, z, 1.0)
+    z = where(below, z + 1.0, z)
+    product = z.like(1.0)
+    for _ in range(11):
+        more = z > 2.0
+        z = where(more, z - 1.0, z)
+        product = where(more, product * z, product)
+    return product * horner(z - 1.5, c.GAMMA_CORE) / factor
+
+
+def _stirling_pair(z: Term) -> Pair:
+    """log of gamma(z) for z >= 8, in twice the precision but for the series."""
+    logarithm = log_pair(z)
+    shifted = z - 0.5
+    product = two_product(logarithm.high, shifted)
+    inverse = 1.0 / z
+    series = inverse * horner(inverse * inverse, c.STIRLING)
+    low = product.low + logarithm.low * shifted
+    total = two_sum(product.high, -z)
+    half_log = quick_two_sum(total.high, z.like(0.9189385332046728))
+    low = low + total.low + half_log.low + (series - 3.878294158067242e-17)
+    return quick_two_sum(half_log.high, low)
+
+
+def _gamma_far(z: Term) -> tuple[Term, Term]:
+    """Two numbers whose product is gamma(z); the product may overflow, they do not."""
+    total = _stirling_pair(z)
+    whole = exp_scaled(0.5 * at_most(total.high, 1400.0), 0.5 * total.low)
+    return whole, whole
+
+
+def sin_pi(x: Term) -> Term:
+    """sin(pi x), exactly 0 at whole numbers."""
+    a = x.abs()
+    whole = trunc(a)
+    rest = a - whole
+    folded = where(rest > 0.5, 1.0 - rest, rest)
+    r = folded * math.pi
+    u = r * r
+    value = fma(u * r, horner(u, c.SIN_HALF_F64), r)
+    half = whole * 0.5
+    odd = trunc(half).differs(half)
+    value = where(odd, -value, value)
+    return where(x < 0.0, -value, value)
+
+
+@through_double
+def lgamma(x: Term) -> Term:
+    """log |gamma(x)|: the zeros at 1 and 2 divided out of a polynomial; Stirling from 8; reflection below 0."""
+    mirrored = x < 0.0
+    a = x.abs()
+    near = _lgamma_near(at_most(a, 9.0))
+    total = _stirling_pair(at_least(at_most(a, 1e300), 8.0))
+    plain = where(a < 8.0, near, total.high + total.low)
+    # Stirling's product overflows last for huge arguments; a (log a - 1) is the same there.
+    plain = where(a > 1e17, a * (log(a) - 1.0), plain)
+    s = sin_pi(a).abs()
+    reflected = log(math.pi / (a * s)) - plain
+    result = where(mirrored, reflected, plain)
+    pole = (x <= 0.0) & floor(x).equals(x)
+    result = where(pole | a.equals(math.inf), math.inf, result)
+    return where(x.is_nan(), x, result)
+
+
+def _lgamma_near(a: Term) -> Term:
+    """0 < a <= 9: down to (1.5, 2.5] by a product of factors, or up by one."""
+    low = a < 0.75
+    z = where(low, a + 1.0, a)
+    product = where(low, 1.0 / a, 1.0)
+    for _ in range(7):
+        more = z > 2.5
+        z = where(more, z - 1.0, z)
+        product = where(more, product * z, product)
+    t = z - 2.0
+    core = t * (1.0 + t) * horner(t, c.LGAMMA_CORE)
+    return core + where(product.equals(1.0), 0.0, log(product))
