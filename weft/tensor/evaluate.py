@@ -151,7 +151,7 @@ class Evaluation:
         places = tuple(point.select(i) for i in indices)
         values = point.select(value)
         if self.statement.op == "=":
-            target[places] = values
+            target[places] = values if places else values[-1]
         elif places:
             accumulator(self.statement.op, self.statement.target.dtype).at(target, places, values)
         else:

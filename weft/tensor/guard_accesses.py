@@ -42,7 +42,7 @@ def guard_accesses(program: TensorProgram) -> tuple[Guard, ...]:
     inputs = {b.name for b in program.inputs}
     found: dict[Guard, None] = {}
     for position, statement in enumerate(program.statements):
-        accesses = sorted(unproved_accesses(statement), key=lambda a: len(loads(a.index)))
+        accesses = sorted(unproved_accesses(statement, program.requirements), key=lambda a: len(loads(a.index)))
         for access in accesses:
             found.setdefault(_guard(access, statement, position, inputs))
     return tuple(found)

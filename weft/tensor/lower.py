@@ -152,8 +152,8 @@ def _emit_block(
     iters = tuple(
         Iter(
             iter_vars[a.var],
-            substitute(a.lo, iter_vars),
-            substitute(a.hi, iter_vars),
+            substitute(a.lo, loop_vars),
+            substitute(a.hi, loop_vars),
             "reduce" if a.var.name in ordered else "spatial",
             loop_vars[a.var],
         )
