@@ -116,7 +116,7 @@ def _check_array(param: Buffer, value: Any, is_output: bool) -> None:
         raise ShapeError(f"argument `{param.name}` must have {param.rank} dimensions, got {value.ndim}")
     if is_output and not value.flags.writeable:
         raise ArgumentError(f"output `{param.name}` is read-only")
-    if is_output and any(n > 1 and s == 0 for n, s in zip(value.shape, value.strides)):
+    if is_output and value.size and any(n > 1 and s == 0 for n, s in zip(value.shape, value.strides)):
         raise ArgumentError(f"output `{param.name}` has a zero stride", why="several of its elements are one in memory")
 
 

@@ -49,9 +49,11 @@ def children(node: Node) -> Iterator[Node]:
 
 def walk(node: Node) -> Iterator[Node]:
     """``node`` and everything below it, parents before children, in program order."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    pending = [node]
+    while pending:
+        found = pending.pop()
+        yield found
+        pending.extend(reversed(list(children(found))))
 
 
 def rebuild(node: N, fn: Callable[[Any], Any]) -> N:
