@@ -113,7 +113,7 @@ def tanh(x: Term) -> Term:
     e = expm1_small(2.0 * at_most(x.abs(), 10.0 if x.is_single else 20.0))
     d = e + 2.0
     q = e / d
-    lost = e - (d - 2.0)
+    lost = where(d < 2.0**x.format.mantissa, e - (d - 2.0), 0.0)
     return fma(q * lost, fma(q, 0.5, -0.5), q).with_sign_of(x)  # 1/d is (1 - q)/2
 
 

@@ -56,7 +56,7 @@ def _pow_double(a: Term, y: Term) -> Term:
     product = two_product(y, logarithm.high)
     tail = fma(y, logarithm.low, product.low)
     t = _edge_product(a, y, product.high, 1e6)
-    inside = t.abs() < 800.0
+    inside = (t.abs() < 800.0) & a.differs(1.0)
     return exp_scaled(at_least(at_most(t, 710.0), -746.0), where(inside, tail, 0.0))
 
 
@@ -73,17 +73,17 @@ def cbrt(x: Term) -> Term:
     """A third of the exponent and mantissa bits as an estimate, two cubic steps, one exact correction."""
     fmt = x.format
     a = x.abs()
-    tiny = a < fmt.least_normal
-    scale = 2.0 ** (3 * (fmt.mantissa // 3 + 2))
-    a = where(tiny, a * scale, a)
+    tiny = a < 1e-20
+    third = 2.0 ** (fmt.mantissa // 3 + 2)
+    a = where(tiny, a * third**3, a * 0.125)  # no subnormals, and room above
     y = _third_of_exponent(a)
     for _ in range(2 if x.is_single else 3):
         cube = y * y * y
-        y = y - y * ((cube - a) / (2.0 * cube + a)) * 1.0
+        y = y - y * ((cube - a) / (2.0 * cube + a))
     square = two_product(y, y)
     residual = fma_exact(square.high, y, -a) + square.low * y
     y = y - residual / (3.0 * square.high)
-    y = where(tiny, y * 2.0 ** -(fmt.mantissa // 3 + 2), y)
+    y = y * where(tiny, y.like(1.0 / third), 2.0)
     ordinary = (a > 0.0) & (a < math.inf)
     return where(ordinary, y.with_sign_of(x), x)
 
@@ -139,21 +139,19 @@ def _hypot_double(x: Term, y: Term) -> Term:
 def fmod(x: Term, y: Term) -> Term:
     """Exact. Long division in steps of 50 quotient bits; all but the last are rare."""
     b = x.b
-    divisor = y.abs()
-    start, loop, done = b.label, b.new_label("fmod"), b.new_label("fmod.done")
-    a = x.abs()
-    valid = (a < math.inf) & (divisor > 0.0)
+    divisor, a = y.abs(), x.abs()
+    valid = (a < math.inf) & (divisor > 0.0) & (divisor < math.inf)
     divisor = where(valid, divisor, 1.0)
     first = where(valid, a, 0.0)
-    start = b.label
+    start, loop, done = b.label, b.new_label("fmod"), b.new_label("fmod.done")
     b.block(loop)
     rest = Term(b, b.phi(first.v.type, [(first.v, start)]))
     left = _fmod_step(rest, divisor)
     b.add_incoming(rest.v, left.v, b.label)
     b.cond_branch(any_lane(left >= divisor), loop, done)
     b.block(done)
-    result = where(valid & ~y.is_nan(), left, math.nan)
-    return result.with_sign_of(x)
+    result = where(valid, left.with_sign_of(x), math.nan)
+    return where((a < math.inf) & y.abs().equals(math.inf), x, result)
 
 
 def _fmod_step(rest: Term, divisor: Term) -> Term:

@@ -38,11 +38,13 @@ def reduce_angle(x: Term, *, steps_per_half_turn: int = 1, quarter_turn_added: b
     """x (not negative) less a multiple of pi / steps_per_half_turn; optionally of x + pi/2 instead."""
     ordinary = _subtract_parts(x, steps_per_half_turn, quarter_turn_added)
     limit = 2.0**17 if x.is_single else 2.0**20
+    large = x > limit
 
     def rare() -> list[Term]:
-        return _reduce_each_lane(x, steps_per_half_turn, quarter_turn_added)
+        rest, steps = _reduce_each_lane(where(large, x, limit), steps_per_half_turn, quarter_turn_added)
+        return [where(large, rest, ordinary.rest), where(large, steps, ordinary.steps)]
 
-    rest, steps = when_any(x > limit, [ordinary.rest, ordinary.steps], rare)
+    rest, steps = when_any(large, [ordinary.rest, ordinary.steps], rare)
     return Angle(rest, steps)
 
 
@@ -92,7 +94,7 @@ def _results(x: Term, wide: Term, rest: Value, steps: Value) -> list[Term]:
 
 
 def define_reduction(module: Module) -> None:
-    """``double weft.reduce_turns(x, offset, shift, out steps)`` for x >= 2^-12, written once per module.
+    """``double weft.reduce_turns(x, offset, shift, out steps)`` for x >= 1, written once per module.
 
     With T = x/(2 pi) mod 1 as a 128-bit fraction plus offset * 2^-64: steps = round(T * 2^shift), and the
     result is (T - steps / 2^shift) * 2 pi.

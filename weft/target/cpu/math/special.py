@@ -16,12 +16,12 @@ def erf(x: Term) -> Term:
 
 
 def _erf_single(x: Term) -> Term:
-    """1 - e^(-a q(a)): one polynomial and no cancellation anywhere."""
+    """Far out 1 - e^(-a q(a)), without cancellation."""
     a = at_most(x.abs(), 4.0)
     first = c.ERF_EXPONENT_F32[0]
     q = horner(a, c.ERF_EXPONENT_F32[1:])
     exponent = fma(a * a, -q, a * -first)
-    return (-expm1_small(exponent)).with_sign_of(x)
+    return where(a < 1.0, _erf_near(x), (-expm1_small(exponent)).with_sign_of(x))
 
 
 def _erf_double(x: Term) -> Term:
@@ -124,14 +124,13 @@ def sin_pi(x: Term) -> Term:
 def lgamma(x: Term) -> Term:
     """log |gamma(x)|: the zeros at 1 and 2 divided out of a polynomial; Stirling from 8; reflection below 0."""
     mirrored = x < 0.0
-    a = x.abs()
+    a = where(mirrored, 1.0 - x, x)
     near = _lgamma_near(at_most(a, 9.0))
     total = _stirling_pair(at_least(at_most(a, 1e300), 8.0))
     plain = where(a < 8.0, near, total.high + total.low)
     # Stirling's product overflows last for huge arguments; a (log a - 1) is the same there.
     plain = where(a > 1e17, a * (log(a) - 1.0), plain)
-    s = sin_pi(a).abs()
-    reflected = log(math.pi / (a * s)) - plain
+    reflected = (math.log(math.pi) - log(sin_pi(x).abs())) - plain
     result = where(mirrored, reflected, plain)
     pole = (x <= 0.0) & floor(x).equals(x)
     result = where(pole | a.equals(math.inf), math.inf, result)
@@ -142,11 +141,12 @@ def _lgamma_near(a: Term) -> Term:
     """0 < a <= 9: down to (1.5, 2.5] by a product of factors, or up by one."""
     low = a < 0.75
     z = where(low, a + 1.0, a)
-    product = where(low, 1.0 / a, 1.0)
+    product = a.like(1.0)
     for _ in range(7):
         more = z > 2.5
         z = where(more, z - 1.0, z)
         product = where(more, product * z, product)
     t = z - 2.0
     core = t * (1.0 + t) * horner(t, c.LGAMMA_CORE)
-    return core + where(product.equals(1.0), 0.0, log(product))
+    factor = log(where(low, a, product))
+    return where(low, core - factor, core + factor)
