@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import gcd
+from typing import TypeAlias
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Axis, Binary, Cast, Expr, Select, Var
 from weft.ir.interval import Interval
-from weft.tensor.conditions import Alternatives, alternatives
+from weft.tensor.conditions import alternatives
 from weft.tensor.infer_ranges import Range, Ranges
 from weft.tensor.polynomial import Monomial, Polynomial, atom, constant
 
-#: Beyond this many inequalities a proof is given up: sizes of real programs need a few dozen.
-MOST_CONSTRAINTS = 300
-MOST_SPLITS = 5
+#: Beyond this many inequalities a proof is given up: real programs need a dozen or two.
+MOST_CONSTRAINTS = 96
+MOST_SPLITS = 4
 
 
 @dataclass
@@ -128,15 +129,17 @@ def _facts_of(m: Monomial, facts: Facts) -> list[Polynomial]:
     if len(m) == 1:
         return _facts_of_atom(m[0], facts)
     found: list[Polynomial] = []
-    product = Polynomial({m: 1})
     ranges = facts.ranges
-    if ranges.is_nonnegative(product):
-        found.append(product)
+    if ranges.is_nonnegative(Polynomial({m: 1})):
+        found.append(Polynomial({m: 1}))
     for k, a in enumerate(m):
         rest = Polynomial({m[:k] + m[k + 1 :]: 1})
-        if not ranges.is_nonnegative(rest):
-            continue
-        found += [rest * p for p in _facts_of_atom(a, facts) if len(p.terms) <= 4]
+        # A product with an index variable is bounded by its range times the rest; further products say little.
+        if isinstance(a, Var) and a.name in ranges.known and ranges.is_nonnegative(rest):
+            r = ranges.known[a.name]
+            found += [rest * (atom(a) - r.lo), rest * (r.hi - 1 - atom(a))]
+        elif a in ranges.positive and ranges.is_nonnegative(rest):
+            found.append(rest * (atom(a) - 1))
     return found
 
 
@@ -162,7 +165,7 @@ def _facts_of_cast(a: Cast, operand: Expr, facts: Facts) -> list[Polynomial]:
     """What the narrower type allows: a uint8 index is 0 to 255."""
     x, t = atom(a), operand.dtype
     found = [x - 1] if a in facts.ranges.positive else []
-    if t.is_float or (t.bits == 64 and t.kind != "bool"):
+    if isinstance(operand, Var) or t.is_float or t.bits == 64:
         return found
     return [*found, x - t.min_value, constant(t.max_value) - x]
 
@@ -199,14 +202,21 @@ def _tighten(c: Polynomial) -> Polynomial:
     return Polynomial({m: k for m, k in terms.items() if k})
 
 
+#: An inequality ``>= 0`` over numbered products; column -1 is the constant.
+Row: TypeAlias = "dict[int, int]"
+
+
 def _has_no_solution(constraints: list[Polynomial]) -> bool:
     """Fourier-Motzkin elimination; False also where it grows too large."""
-    current = list(constraints)
+    columns: dict[Monomial, int] = {(): -1}
+    for c in constraints:
+        for m in c.terms:
+            columns.setdefault(m, len(columns) - 1)
+    current = [{columns[m]: k for m, k in c.terms.items()} for c in constraints]
     while True:
-        monomials = {m for c in current for m in c.terms if m}
-        if not monomials:
+        target = _cheapest_column(current)
+        if target is None:
             return False
-        target = min(monomials, key=lambda m: _growth(m, current))
         following = _eliminate(target, current)
         if following is None:
             return True
@@ -215,25 +225,38 @@ def _has_no_solution(constraints: list[Polynomial]) -> bool:
         current = following
 
 
-def _growth(m: Monomial, constraints: list[Polynomial]) -> int:
-    up = sum(1 for c in constraints if c.terms.get(m, 0) > 0)
-    down = sum(1 for c in constraints if c.terms.get(m, 0) < 0)
-    return up * down - up - down
+def _cheapest_column(rows: list[Row]) -> int | None:
+    """The column whose elimination leaves fewest rows."""
+    up: dict[int, int] = {}
+    down: dict[int, int] = {}
+    for row in rows:
+        for column, k in row.items():
+            if column >= 0:
+                side = up if k > 0 else down
+                side[column] = side.get(column, 0) + 1
+    growth = {c: up.get(c, 0) * down.get(c, 0) - up.get(c, 0) - down.get(c, 0) for c in {*up, *down}}
+    return min(growth, key=lambda c: (growth[c], c)) if growth else None
 
 
-def _eliminate(m: Monomial, constraints: list[Polynomial]) -> list[Polynomial] | None:
-    """The constraints without ``m``; None where two of them contradict."""
-    kept: dict[Polynomial, None] = {c: None for c in constraints if m not in c.terms}
-    up = [c for c in constraints if c.terms.get(m, 0) > 0]
-    down = [c for c in constraints if c.terms.get(m, 0) < 0]
+def _eliminate(column: int, rows: list[Row]) -> list[Row] | None:
+    """The rows without ``column``; None where two of them contradict."""
+    kept = {tuple(sorted(r.items())): r for r in rows if column not in r}
+    up = [r for r in rows if r.get(column, 0) > 0]
+    down = [r for r in rows if r.get(column, 0) < 0]
     for p in up:
         for q in down:
-            combined = _tighten(p * -q.terms[m] + q * p.terms[m])
-            if combined.as_int is None:
-                kept[combined] = None
-            elif combined.constant < 0:
+            combined = _combine(p, -q[column], q, p[column])
+            if any(c >= 0 for c in combined):
+                kept[tuple(sorted(combined.items()))] = combined
+            elif combined.get(-1, 0) < 0:
                 return None
-    return list(kept)
+    return list(kept.values())
 
 
-__all__ = ["Alternatives", "Facts"]
+def _combine(p: Row, a: int, q: Row, b: int) -> Row:
+    """``a*p + b*q`` over what its coefficients share; the constant rounds down, since the products are integers."""
+    total = {c: k * a for c, k in p.items()}
+    for c, k in q.items():
+        total[c] = total.get(c, 0) + k * b
+    common = gcd(*(k for c, k in total.items() if c >= 0)) or 1
+    return {c: k // common for c, k in total.items() if k // common}
