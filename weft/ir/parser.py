@@ -221,7 +221,7 @@ class KernelReader(ExprReader):
         return self.build(tree, Assign, self.find_var(name), self.expr(value))
 
     def atomic(self, tree: Any) -> Stmt:
-        result, name, indices, op, value, expected = tree.children
+        result, name, indices, op, value, *expected = tree.children
         return self.build(
             tree,
             Atomic,
@@ -229,7 +229,7 @@ class KernelReader(ExprReader):
             self.find_buffer(name),
             self.exprs(indices),
             self.expr(value),
-            None if expected is None else self.expr(expected),
+            self.expr(expected[0]) if expected else None,
             None if result is None else self.find_var(result),
         )
 
