@@ -1,0 +1,72 @@
+"""Weft: tensor math in, fast and explained machine code out.
+
+>>> import weft
+>>> mm = weft.define("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
+>>> C = mm(A, B)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.errors import (
+    ArgumentError,
+    Error,
+    InternalError,
+    LanguageError,
+    ProgramError,
+    ScheduleError,
+    ShapeError,
+    TargetError,
+    UnsupportedError,
+)
+from weft.operators.define import define, operator
+from weft.operators.operator import Operator
+from weft.runtime.arrays import numpy_dtype
+from weft.version import __version__
+
+if TYPE_CHECKING:
+    from weft.runtime.threads import get_num_threads as get_num_threads
+    from weft.runtime.threads import set_num_threads as set_num_threads
+    from weft.tensor.python_api import *  # noqa: F403
+
+#: Names found on first use: importing weft loads neither the builders nor the library.
+_LATER = {"get_num_threads": "weft.runtime.threads", "set_num_threads": "weft.runtime.threads"}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ops":
+        return importlib.import_module("weft.ops")
+    if name.startswith("__"):
+        raise AttributeError(name)
+    module = importlib.import_module(_LATER.get(name, "weft.tensor.python_api"))
+    if name not in _LATER and name not in module.__all__:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    value = globals()[name] = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    api = importlib.import_module("weft.tensor.python_api")
+    return sorted({*globals(), *_LATER, *api.__all__, "ops"} - {"annotations", "importlib", "TYPE_CHECKING", "Any"})
+
+
+__all__ = [
+    "ArgumentError",
+    "Error",
+    "InternalError",
+    "LanguageError",
+    "Operator",
+    "ProgramError",
+    "ScheduleError",
+    "ShapeError",
+    "TargetError",
+    "UnsupportedError",
+    "__version__",
+    "define",
+    "get_num_threads",
+    "numpy_dtype",
+    "operator",
+    "set_num_threads",
+]

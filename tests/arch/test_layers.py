@@ -19,7 +19,7 @@ LAYERS = [
     ["ops", "target"],
     ["runtime"],
     ["auto", "from_cuda"],
-    ["operator"],
+    ["operators"],
     ["tune"],
     ["graph"],
     ["dist", "analyze", "report"],

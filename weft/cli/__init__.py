@@ -1,0 +1,1 @@
+"""The command line: ``weft run``, ``weft show``, ``weft check``, ``weft demo``."""

@@ -1,0 +1,112 @@
+"""Files, sizes and arrays named on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.ir.errors import ArgumentError, LanguageError
+from weft.operators.define import define
+from weft.operators.interface import Interface, Parameter
+from weft.operators.operator import Operator
+from weft.runtime.arrays import numpy_dtype
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="a program in the whiteboard language")
+    parser.add_argument("--def", dest="entry", metavar="NAME", help="which definition (default: the last)")
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=VALUE", help="a .npy file, or a number for a scalar"
+    )
+    parser.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="a size, for inputs that are made at random"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+
+
+def read_source(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(f"cannot read {path}", why=error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise LanguageError(f"{path} is not text", why="it is not valid UTF-8", help="pass a .weft file") from None
+
+
+def read_operator(options: argparse.Namespace) -> Operator:
+    return define(read_source(options.file), name=options.file.name, entry=options.entry)
+
+
+def read_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    for name, equals, value in split:
+        if not (name and equals and value):
+            raise ArgumentError(f"cannot read {flag} {name}{equals}{value}", help=f"write {flag} NAME=VALUE")
+    return {name: value for name, _, value in split}
+
+
+def make_arguments(interface: Interface, options: argparse.Namespace) -> list[Any]:
+    """The arguments given, and random ones of the given sizes for the rest."""
+    given = read_pairs(options.arg, "--arg")
+    sizes = {name: _parse_size(name, value) for name, value in read_pairs(options.size, "--size").items()}
+    names = [p.name for p in interface.params]
+    for name in given:
+        if name not in names:
+            raise ArgumentError(f"{interface.name} has no parameter `{name}`", why=f"it is {interface}")
+    loaded = {p.name: _read_value(p, given[p.name]) for p in interface.params if p.name in given}
+    for p in interface.params:
+        for dim, size in zip(p.dims, getattr(loaded.get(p.name), "shape", ())):
+            if isinstance(dim, str):
+                sizes.setdefault(dim, size)
+    _require_sizes(interface, loaded, sizes)
+    rng = np.random.default_rng(options.seed)
+    return [loaded[p.name] if p.name in loaded else _random_value(p, sizes, rng) for p in interface.params]
+
+
+def _parse_size(name: str, value: str) -> int:
+    if not value.isdigit():
+        raise ArgumentError(f"--size {name}={value} is not a whole number", help=f"write --size {name}=64")
+    return int(value)
+
+
+def _read_value(param: Parameter, text: str) -> Any:
+    if param.role != "tensor":
+        try:
+            return int(text) if param.dtype.startswith(("int", "uint")) else float(text)
+        except ValueError:
+            raise ArgumentError(f"--arg {param.name}={text} is not a number", why=f"it is {param}") from None
+    try:
+        return np.load(text, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(
+            f"cannot read {text} for `{param.name}`", why=str(error), help="save it with np.save"
+        ) from None
+
+
+def _require_sizes(interface: Interface, loaded: dict[str, Any], sizes: dict[str, int]) -> None:
+    open_params = [p for p in interface.params if p.name not in loaded]
+    missing = {d: None for p in open_params for d in p.dims if isinstance(d, str) and d not in sizes}
+    if missing:
+        flags = " ".join(f"--size {name}=64" for name in missing)
+        raise ArgumentError(
+            f"sizes {', '.join(missing)} of {interface.name} are not known",
+            why=f"it is {interface}",
+            help=f"add {flags}, or arrays with --arg NAME=file.npy",
+        )
+
+
+def _random_value(param: Parameter, sizes: dict[str, int], rng: np.random.Generator) -> Any:
+    if param.role != "tensor":
+        return 1 if param.dtype.startswith(("int", "uint")) else float(rng.uniform(0.5, 1.5))
+    shape = tuple(sizes[d] if isinstance(d, str) else d for d in param.dims)
+    dtype = numpy_dtype(param.dtype)
+    if param.dtype == "bool" or param.dtype.startswith(("int", "uint")):
+        return rng.integers(0, 2, shape).astype(dtype)  # small, so that lookups stay in range
+    return rng.standard_normal(shape).astype(dtype)

@@ -1,0 +1,63 @@
+"""Compile a program and run it on arrays from files or on random ones.
+
+weft run mm.weft --arg A=a.npy --arg B=b.npy --save C=c.npy
+weft run mm.weft --size M=64 --size N=64 --size K=32
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_pairs
+from weft.ir.errors import ArgumentError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_inputs(parser)
+    parser.add_argument(
+        "--save", action="append", default=[], metavar="NAME=FILE", help="write an output to a .npy file"
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    op = read_operator(options)
+    saved = read_pairs(options.save, "--save")
+    names = [o.name for o in op.interface.outputs]
+    for name in saved:
+        if name not in names:
+            raise ArgumentError(f"{op.interface.name} has no output `{name}`", why=f"it is {op.interface}")
+    arguments = make_arguments(op.interface, options)
+    start = time.perf_counter()
+    result = op(*arguments)
+    first = time.perf_counter() - start
+    start = time.perf_counter()
+    op(*arguments)
+    again = time.perf_counter() - start
+    for name, value in zip(names, result if isinstance(result, tuple) else (result,)):
+        print(describe_result(name, value))
+        if name in saved:
+            save(Path(saved[name]), value)
+    print(f"first call {first * 1e3:.1f} ms (with compilation), next {again * 1e3:.3f} ms")
+    return 0
+
+
+def save(path: Path, value: np.ndarray[Any, Any]) -> None:
+    try:
+        np.save(path, value)
+    except OSError as error:
+        raise ArgumentError(f"cannot write {path}", why=error.strerror or str(error)) from None
+
+
+def describe_result(name: str, value: np.ndarray[Any, Any]) -> str:
+    head = f"{name}: {value.dtype}{list(value.shape)}"
+    if value.size == 0:
+        return f"{head} (empty)"
+    with np.printoptions(threshold=6, edgeitems=3, precision=5):
+        values = str(value.reshape(-1))
+    return f"{head} {values}"

@@ -1,0 +1,26 @@
+"""Print a program at one stage of its compilation.
+
+weft show mm.weft --stage tensor
+weft show mm.weft --stage asm --size M=64 --size N=64 --size K=32
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator
+from weft.operators.stages import STAGES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_inputs(parser)
+    parser.add_argument("--stage", choices=STAGES, default="loops", help="which stage (default loops)")
+
+
+def main(options: argparse.Namespace) -> int:
+    op = read_operator(options)
+    symbolic = not options.arg and not options.size and options.stage in ("tensor", "loops")
+    arguments = [] if symbolic else make_arguments(op.interface, options)
+    print(op.show(options.stage, *arguments))
+    return 0

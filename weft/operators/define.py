@@ -1,0 +1,51 @@
+"""The front door: text or Python expressions in, operators out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from weft.ir.errors import ArgumentError
+from weft.ir.span import Source
+from weft.operators.definition import Definition, ProgramDefinition
+from weft.operators.operator import Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Checks = Literal["on", "off"]
+
+
+def define(text: str, *, entry: str | None = None, name: str = "<define>", checks: Checks = "on") -> Operator:
+    """The operator that ``text``, in the whiteboard language, defines.
+
+    ``entry`` picks one of several definitions (the last otherwise; ``op.defs`` has all). ``name``
+    is how error messages call the text. ``checks="off"`` skips the run-time test of lookup indices.
+
+    >>> relu = weft.define("def relu(float(N) X) -> (Y) { Y(i) = max(X(i), 0) }")
+    >>> relu(np.float32([-1, 2]))
+    array([0., 2.], dtype=float32)
+    """
+    if not isinstance(text, str):
+        raise ArgumentError(
+            f"define takes the text of a program, not a {type(text).__name__}",
+            help='weft.define("def f(float(N) X) -> (Y) { Y(i) = X(i) }")',
+        )
+    definition = Definition(Source(name, text), entry)
+    op = Operator(definition, checks=_checks(checks))
+    _ = definition.interface  # mistakes in the text are told here, not at the first call
+    return op
+
+
+def operator(
+    inputs: Sequence[Any], outputs: Sequence[Any], *, name: str | None = None, checks: Checks = "on"
+) -> Operator:
+    """The operator that computes ``outputs`` (made with `compute`) from ``inputs`` (placeholders and scalars)."""
+    from weft.tensor.python_api import build_program
+
+    return Operator(ProgramDefinition(build_program(inputs, outputs, name=name)), checks=_checks(checks))
+
+
+def _checks(checks: Checks) -> bool:
+    if checks not in ("on", "off"):
+        raise ArgumentError(f"checks={checks!r} is not known", help='use checks="on" or checks="off"')
+    return checks == "on"

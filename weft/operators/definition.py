@@ -1,0 +1,81 @@
+"""Where an operator comes from: text, or a program made in Python; read only when it must be.
+
+A text that was accepted once leaves a note of its interface in the artifact store, so the
+next process can check calls and find machine code without loading the parser.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from weft.ir.errors import LanguageError
+from weft.ir.span import Source
+from weft.operators.interface import Interface
+from weft.runtime.store import Artifact, default_store
+from weft.version import cache_key
+
+if TYPE_CHECKING:
+    from weft.tensor.program import TensorProgram
+
+
+class Definition:
+    """A text in the whiteboard language, and which of its definitions is meant."""
+
+    def __init__(self, source: Source, entry: str | None, float_type: str = "float32") -> None:
+        self.source = source
+        self.entry = entry
+        self.float_type = float_type
+
+    @cached_property
+    def key(self) -> str:
+        return cache_key("definition", self.source.name, self.source.text, self.entry or "", self.float_type)
+
+    @cached_property
+    def programs(self) -> dict[str, TensorProgram]:
+        from weft.ir.dtype import SCALAR_TYPES
+        from weft.lang.parse import parse_programs
+
+        return parse_programs(self.source.text, self.source.name, float_type=SCALAR_TYPES[self.float_type])
+
+    @cached_property
+    def program(self) -> TensorProgram:
+        if self.entry is None:
+            return next(reversed(self.programs.values()))
+        if self.entry not in self.programs:
+            raise LanguageError(
+                f"{self.source.name} does not define `{self.entry}`",
+                why=f"it defines {', '.join(self.programs)}",
+            )
+        return self.programs[self.entry]
+
+    @cached_property
+    def interface(self) -> Interface:
+        store = default_store()
+        known = store.get(self.key)
+        if known is not None:
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                return Interface.from_json(known.metadata, self.source)
+        from weft.operators.describe import interface_of
+
+        interface = interface_of(self.program)
+        store.put(self.key, Artifact(interface.to_json()))
+        return interface
+
+    def sibling(self, entry: str) -> Definition:
+        """Another definition of the same text."""
+        other = Definition(self.source, entry, self.float_type)
+        other.programs = self.programs
+        return other
+
+
+class ProgramDefinition(Definition):
+    """A program made with the Python builders; its printed form stands for the text."""
+
+    def __init__(self, program: TensorProgram) -> None:
+        from weft.tensor.printer import print_program
+
+        super().__init__(Source(f"<operator {program.name}>", print_program(program)), None)
+        self.program = program
+        self.programs = {program.name: program}

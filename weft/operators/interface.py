@@ -1,0 +1,80 @@
+"""What a caller sees of an operator: enough to check a call without reading the program.
+
+An interface is plain data that goes to JSON and back, so that a warm start from the
+artifact store needs no parser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from weft.ir.span import Source, Span
+
+Role = Literal["tensor", "scalar", "constant"]
+#: Where something stands in the source: line, column, end of a `Span`.
+Place: TypeAlias = "tuple[int, int, int]"
+
+
+def place_of(span: Span | None) -> Place | None:
+    return None if span is None else (span.line, span.column, span.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a call; ``dims`` holds size names and numbers, ``place`` is where it is declared."""
+
+    name: str
+    role: Role
+    dtype: str
+    dims: tuple[str | int, ...] = ()
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        dims = f"({','.join(map(str, self.dims))})" if self.role == "tensor" else ""
+        return f"{self.dtype}{dims} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output; ``needed`` where a call must pass it in, because its old value is read."""
+
+    name: str
+    dtype: str
+    needed: bool = False
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    name: str
+    params: tuple[Parameter, ...]
+    outputs: tuple[Output, ...]
+    source: Source | None = None
+
+    def __str__(self) -> str:
+        params = ", ".join(map(str, self.params))
+        return f"{self.name}({params}) -> ({', '.join(o.name for o in self.outputs)})"
+
+    def span(self, place: Place | None) -> Span | None:
+        if self.source is None or place is None:
+            return None
+        return Span(self.source, *place)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "params": [asdict(p) for p in self.params],
+            "outputs": [asdict(o) for o in self.outputs],
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any], source: Source | None) -> Interface:
+        params = tuple(Parameter(**_tupled(p)) for p in data["params"])
+        outputs = tuple(Output(**_tupled(o)) for o in data["outputs"])
+        return Interface(data["name"], params, outputs, source)
+
+
+def _tupled(record: dict[str, Any]) -> dict[str, Any]:
+    """JSON has lists where the dataclasses have tuples."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}

@@ -1,0 +1,141 @@
+"""Operators: callables that compile themselves for the arrays they are given."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.errors import ArgumentError, Error
+from weft.operators.definition import Definition
+from weft.operators.interface import Interface
+from weft.operators.reproduce import internal_error
+from weft.operators.signature import Arguments, Signature, bind_arguments, check_call
+from weft.operators.specialization import OutputLayout, Specialization, find_specialization
+from weft.runtime.arrays import ArgumentInfo, allocate, describe, overlaps
+from weft.target.cpu.host import host_machine
+
+if TYPE_CHECKING:
+    from weft.tensor.program import TensorProgram
+
+
+class Operator:
+    """A tensor program one can call.
+
+    >>> mm = weft.define("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
+    >>> C = mm(A, B)                      # compiled for these types, shapes and strides on first use
+    >>> mm(A, B, out=C)                   # into a given array
+    >>> print(mm.show("loops", A, B))     # any stage of the compilation
+    """
+
+    def __init__(self, definition: Definition, *, checks: bool = True) -> None:
+        self._definition = definition
+        self._checks = checks
+        self._known: dict[str, Specialization] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def interface(self) -> Interface:
+        return self._definition.interface
+
+    @property
+    def program(self) -> TensorProgram:
+        """The tensor program, sizes symbolic."""
+        return self._definition.program
+
+    @property
+    def name(self) -> str:
+        return self.interface.name
+
+    @property
+    def source(self) -> str:
+        """The text of the definition."""
+        return self._definition.source.text
+
+    @property
+    def defs(self) -> dict[str, Operator]:
+        """Every definition of the same text, as an operator."""
+        programs = self._definition.programs
+        return {name: Operator(self._definition.sibling(name), checks=self._checks) for name in programs}
+
+    def __repr__(self) -> str:
+        return f"<weft operator {self.interface}>"
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        bound = bind_arguments(self.interface, args, named)
+        call = check_call(self.interface, bound, out)
+        return self._run(self._specialize(call.signature), call, out)
+
+    def show(self, stage: str, *args: Any, **named: Any) -> str:
+        """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic."""
+        from weft.operators.stages import build
+
+        signature = None
+        if args or named or not self.interface.params:
+            signature = check_call(self.interface, bind_arguments(self.interface, args, named), None).signature
+        try:
+            return build(self.program, signature, host_machine(), self._checks).show(stage)
+        except Error:
+            raise
+        except Exception as error:
+            raise internal_error(error, self._definition, signature) from error
+
+    def _specialize(self, signature: Signature) -> Specialization:
+        found = self._known.get(signature.key)
+        if found is not None:
+            return found
+        with self._lock:
+            try:
+                made = find_specialization(self._definition, signature, self._checks)
+            except Error:
+                raise
+            except Exception as error:
+                raise internal_error(error, self._definition, signature) from error
+            return self._known.setdefault(signature.key, made)
+
+    def _run(self, special: Specialization, call: Arguments, out: Any) -> Any:
+        arrays = [v for v in call.values if isinstance(v, ArgumentInfo)]
+        outputs = call.outputs
+        if outputs is None:
+            self._check_needed()
+            framework = arrays[0].framework if arrays else "numpy"
+            outputs = tuple(describe(_fresh(framework, o)) for o in special.outputs)
+        else:
+            check_overlap(self.interface, call.values, outputs)
+        constants = {name for name, _ in special.signature.constants}
+        values = [v for p, v in zip(self.interface.params, call.values) if p.name not in constants]
+        special.kernel.run([v.pointer if isinstance(v, ArgumentInfo) else v for v in (*values, *outputs)])
+        results = tuple(o.owner for o in outputs) if out is None else out
+        return results[0] if out is None and len(results) == 1 else results
+
+    def _check_needed(self) -> None:
+        for output in self.interface.outputs:
+            if output.needed:
+                raise ArgumentError(
+                    f"{self.name} needs `{output.name}` passed in",
+                    span=self.interface.span(output.place),
+                    why=f"`{output.name}` is read before it is written",
+                    help=f"call {self.name}(..., out={output.name})",
+                )
+
+
+def _fresh(framework: Any, layout: OutputLayout) -> Any:
+    array = allocate(framework, layout.dtype, layout.shape)
+    if layout.fill is not None:
+        array[...] = layout.fill
+    return array
+
+
+def check_overlap(interface: Interface, values: Sequence[Any], outputs: Sequence[ArgumentInfo]) -> None:
+    """No output may share memory with another argument: the order of reads and writes would matter."""
+    named = [(p.name, v) for p, v in zip(interface.params, values) if isinstance(v, ArgumentInfo)]
+    for output, info in zip(interface.outputs, outputs):
+        for name, other in named:
+            if overlaps(info, other):
+                raise ArgumentError(
+                    f"output `{output.name}` overlaps `{name}` in memory",
+                    span=interface.span(output.place),
+                    why="elements would be overwritten while they are still to be read",
+                    help=f"pass a copy of `{name}`, or another array as out=",
+                )
+        named.append((output.name, info))

@@ -1,0 +1,72 @@
+"""A fault of Weft's own, written down as one file that shows it again."""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.ir.errors import InternalError
+from weft.version import __version__, cache_key
+
+if TYPE_CHECKING:
+    from weft.operators.definition import Definition
+    from weft.operators.signature import Layout, Signature
+
+
+def internal_error(error: Exception, definition: Definition, signature: Signature | None) -> InternalError:
+    """``error`` as an InternalError that names a script reproducing it."""
+    path = write_reproduction(error, definition, signature)
+    report = InternalError(
+        f"Weft failed on a program it should handle ({type(error).__name__})",
+        why=str(error).splitlines()[0] if str(error) else None,
+        help=f"please report it with {path}, which reproduces it" if path else "please report it",
+    )
+    report.reproduction = path
+    return report
+
+
+def write_reproduction(error: Exception, definition: Definition, signature: Signature | None) -> str | None:
+    """Writes the script to the temporary directory; None where that is not possible."""
+    text = reproduction_script(error, definition, signature)
+    try:
+        path = Path(tempfile.gettempdir()) / f"weft-reproduction-{cache_key(text)[:12]}.py"
+        path.write_text(text, encoding="utf-8")
+    except OSError:
+        return None
+    return str(path)
+
+
+def reproduction_script(error: Exception, definition: Definition, signature: Signature | None) -> str:
+    trace = "".join(traceback.format_exception(error)).rstrip().replace("\n", "\n# ")
+    lines = [
+        f"# Weft {__version__} failed on this program:",
+        f"# {trace}",
+        "import numpy as np",
+        "",
+        "import weft",
+        "",
+        f"op = weft.define({definition.source.text!r}, entry={definition.entry!r})",
+        "",
+        "",
+        "def make(dtype, shape, strides):  # an array of this layout; its values do not matter",
+        "    reach = 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides)) if 0 not in shape else 0",
+        "    memory = np.ones(reach, weft.numpy_dtype(dtype))",
+        "    start = sum((n - 1) * -s for n, s in zip(shape, strides) if s < 0) if 0 not in shape else 0",
+        "    strides = [s * memory.itemsize for s in strides]",
+        "    return np.lib.stride_tricks.as_strided(memory[start:], shape, strides)",
+        "",
+        "",
+    ]
+    if signature is None:
+        return "\n".join([*lines, 'print(op.show("loops"))', ""])
+    named = [f"{name}={_make(layout)}" for name, layout in signature.tensors]
+    named += [f"{name}={value}" for name, value in signature.constants]
+    if signature.outputs:
+        named.append(f"out=({', '.join(_make(layout) for _, layout in signature.outputs)},)")
+    return "\n".join([*lines, f"op({', '.join(named)})  # add scalar arguments, if any", ""])
+
+
+def _make(layout: Layout) -> str:
+    return f"make({layout.dtype!r}, {layout.shape}, {layout.strides})"
