@@ -1,4 +1,4 @@
-"""Runs a compiled kernel through LLVM's own linker, so that code generation is tested without the runtime."""
+"""Runs compiled kernels with a hostile `parallel_for`, and compares them with the interpreter."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 
 from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.expr import Const
+from weft.ir.interpret import interpret
+from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
-from weft.target.cpu.host import Machine, host_machine
-from weft.target.cpu.lower import Compiled, compile_kernel
+from weft.runtime.loader import load_object
+from weft.target.cpu.host import Machine
+from weft.target.cpu.lower import compile_kernel
 
 _PARALLEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _CHUNK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -42,28 +48,20 @@ def _free(pointer: int) -> None:
     _libc.free(ctypes.c_void_p(pointer))
 
 
-def _register_symbols(binding: Any) -> None:
-    for name, fn in (("weft_parallel_for", _parallel_for), ("weft_alloc", _alloc), ("weft_free", _free)):
-        binding.add_symbol(name, ctypes.cast(fn, ctypes.c_void_p).value)
+_SYMBOLS = {
+    name: int(ctypes.cast(fn, ctypes.c_void_p).value or 0)
+    for name, fn in (("weft_parallel_for", _parallel_for), ("weft_alloc", _alloc), ("weft_free", _free))
+}
 
 
 class Runner:
-    """A compiled kernel that can be called with arrays and numbers; keeps its engine alive."""
+    """A compiled kernel that can be called with arrays and numbers."""
 
-    def __init__(self, kernel: Kernel, machine: Machine | None = None, compiled: Compiled | None = None) -> None:
-        import llvmlite.binding as binding
-
+    def __init__(self, kernel: Kernel, machine: Machine | None = None) -> None:
         self.kernel = kernel
-        self.compiled = compiled or compile_kernel(kernel, machine)
-        binding.initialize_all_targets()
-        binding.initialize_all_asmprinters()
-        _register_symbols(binding)
-        target = binding.Target.from_triple(host_machine().triple).create_target_machine(jit=True)
-        self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target)
-        self._engine.add_object_file(binding.ObjectFileRef.from_data(self.compiled.object))
-        self._engine.finalize_object()
-        address = self._engine.get_function_address(self.compiled.entry)
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(address)
+        self.compiled = compile_kernel(kernel, machine)
+        self._code = load_object(self.compiled.object, _SYMBOLS)
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._code.address(self.compiled.entry))
         self.record = np.zeros(8, np.int64)
 
     def __call__(self, *args: Any) -> int:
@@ -82,5 +80,57 @@ def _scalar_bits(dtype: Any, value: Any) -> int:
     return int(value) % (1 << 64)
 
 
-def run(kernel: Kernel, args: Sequence[Any], machine: Machine | None = None) -> int:
-    return Runner(kernel, machine)(*args)
+def make_arguments(kernel: Kernel, seed: int = 0) -> list[Any]:
+    """Random arrays (specials among the floats) and numbers for the parameters; outputs are filled too."""
+    rng = np.random.default_rng(seed)
+    return [_random(rng, p.dtype, _shape(p)) if isinstance(p, Buffer) else _number(rng, p.dtype) for p in kernel.params]
+
+
+def _shape(buffer: Buffer) -> tuple[int, ...]:
+    return tuple(int(e.value) for e in buffer.shape if isinstance(e, Const))
+
+
+def _random(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Any:
+    if dtype.is_bool:
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.is_integer:
+        small = rng.integers(max(dtype.min_value, -9), 10, shape)
+        wild = rng.integers(dtype.min_value, dtype.max_value, shape, dtype=to_numpy(dtype), endpoint=True)
+        return np.where(rng.random(shape) < 0.7, small, wild).astype(to_numpy(dtype))
+    values = rng.standard_normal(shape) * rng.choice([1.0, 1e-3, 1e3], shape)
+    special = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 7e4], shape)
+    with np.errstate(over="ignore"):
+        return np.where(rng.random(shape) < 0.1, special, values).astype(to_numpy(dtype))
+
+
+def _number(rng: np.random.Generator, dtype: DType) -> Any:
+    if dtype.is_float:
+        return float(np.float32(rng.standard_normal()))
+    return bool(rng.integers(0, 2)) if dtype.is_bool else int(rng.integers(0, 9))
+
+
+def assert_same_bits(name: str, got: Any, want: Any) -> None:
+    """Equal element by element; any NaN equals any other, and the zeros equal each other."""
+    both_nan = (got != got) & (want != want) if got.dtype.kind in "fV" else np.zeros(got.shape, bool)
+    wrong = ~((got == want) | both_nan)
+    if wrong.any():
+        where = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise AssertionError(f"{name}{list(where)} is {got[where]!r}, should be {want[where]!r}; {wrong.sum()} differ")
+
+
+def check_against_interpreter(
+    kernel: Kernel | str, machines: Sequence[Machine | None] = (None,), args: Sequence[Any] | None = None
+) -> Runner:
+    """Compiled code on each machine gives what the interpreter gives, bit for bit."""
+    kernel = parse_kernel(kernel) if isinstance(kernel, str) else kernel
+    args = make_arguments(kernel) if args is None else args
+    want = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    interpret(kernel, want)
+    for machine in machines:
+        runner = Runner(kernel, machine)
+        got = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+        assert runner(*got) == 0
+        for param, g, w in zip(kernel.params, got, want):
+            if isinstance(param, Buffer):
+                assert_same_bits(param.name, g, w)
+    return runner

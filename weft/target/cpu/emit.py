@@ -85,4 +85,4 @@ def _load_scalar(f: Function, slot: Value, param: Var) -> Value:
 
 def _mutable_names(kernel: Kernel) -> frozenset[str]:
     assigned = {n.var.name for n in walk(kernel) if isinstance(n, Assign)}
-    return frozenset(assigned | {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result})
+    return frozenset(assigned | {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None})

@@ -100,10 +100,30 @@ def emit_cast(f: Function, value: Value, source: DType, target: DType) -> Value:
         element = f"i{target.bits}"
         return f.b.fptosi_sat(value, element) if target.is_signed else f.b.fptoui_sat(value, element)
     if target.is_float:
-        element = "double" if target.bits == 64 else "float"
-        wide = f.b.sitofp(value, element) if source.is_signed else f.b.uitofp(value, element)
-        return round_to(f, wide, target)
+        return _integer_to_float(f, value, source, target)
     return _integer_to_integer(f, value, source, target)
+
+
+def _integer_to_float(f: Function, value: Value, source: DType, target: DType) -> Value:
+    convert = f.b.sitofp if source.is_signed else f.b.uitofp
+    if target.kind != "bfloat" or source.bits < 32:
+        return round_to(f, convert(value, "double" if target.bits == 64 else "float"), target)
+    wide = convert(value, "double")
+    if source.bits == 64:
+        wide = _wide_integer_to_double(f, value, source, wide)
+    return round_to(f, _double_to_float_odd(f, wide), target)
+
+
+def _wide_integer_to_double(f: Function, value: Value, source: DType, direct: Value) -> Value:
+    """A 64-bit integer beyond 2**53 with its low bits as one sticky bit, so that rounding again rounds once."""
+    b = f.b
+    low = b.and_(value, constant(value.type, 0xFFFF))
+    sticky = b.zext(b.icmp("ne", low, constant(value.type, 0)), "i64")
+    high = b.binary("ashr" if source.is_signed else "lshr", value, constant(value.type, 16))
+    top = (b.sitofp if source.is_signed else b.uitofp)(b.or_(high, sticky), "double")
+    scaled = b.fmul(top, constant(top.type, 65536.0))
+    exact = b.fcmp("olt", b.intrinsic("fabs", direct), constant(top.type, 2.0**53))
+    return b.select(exact, direct, scaled)
 
 
 def _integer_to_integer(f: Function, value: Value, source: DType, target: DType) -> Value:

@@ -232,9 +232,9 @@ def _first_lane(f: Function, value: Value, fails: Value) -> Value:
     """``value`` in the first lane that fails."""
     if value.lanes == 1:
         return value
-    bits = f.b.bitcast(fails, f"i{fails.lanes}") if fails.lanes > 1 else fails
     if fails.lanes == 1:
         return f.b.extract(value, 0)
+    bits = f.b.emit(f"i{fails.lanes}", f"bitcast {fails.typed} to i{fails.lanes}")
     position = f.b.call(f"llvm.cttz.{bits.type}", bits.type, [bits, constant("i1", True)])
     index = f.b.zext(position, I64) if fails.lanes < 64 else f.b.trunc(position, I64)
     return f.b.extract(value, index)
