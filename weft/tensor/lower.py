@@ -21,7 +21,7 @@ from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.tensor.access import independent_axes, is_injective, is_scatter, pinned_axes, reads_target
 from weft.tensor.coverage import Fill, identity, infer_fills, initialization
 from weft.tensor.guard_accesses import Guard, emit_guard, guard_accesses
-from weft.tensor.normalize import normalize
+from weft.tensor.normalize import spell_out, widen_accumulators
 from weft.tensor.program import AssignOp, Statement, TensorProgram
 from weft.tensor.specialize import axis_ranges
 
@@ -31,8 +31,10 @@ def lower(program: TensorProgram, *, checks: bool = True) -> Kernel:
 
     ``checks=False`` leaves out the call-time tests of accesses that could not be proved in bounds.
     """
-    program = normalize(program)
-    guards = guard_accesses(program) if checks else ()
+    plain = spell_out(program)
+    # Checks are found before accumulators are widened, so that their messages speak of the user's tensors.
+    guards = guard_accesses(plain) if checks else ()
+    program, starts = widen_accumulators(plain)
     taken = {p.name for p in (*program.params, *program.sizes, *program.outputs, *program.temporaries)}
     naming = Naming(frozenset(taken), set())
     fills = infer_fills(program)
@@ -40,7 +42,7 @@ def lower(program: TensorProgram, *, checks: bool = True) -> Kernel:
     body += [emit_guard(g, naming.loop_names()) for g in guards if g.position is None]
     for position, statement in enumerate(program.statements):
         body += [_emit_fill(f, naming) for f in fills if f.position == position]
-        here = [g for g in guards if g.position == position]
+        here = [g for g in guards if g.position is not None and starts[g.position] == position]
         body += [emit_guard(g, naming.loop_names()) for g in here if not g.inside]
         body += _emit_statement(statement, naming, [g for g in here if g.inside])
     if not program.statements:

@@ -19,24 +19,36 @@ from weft.tensor.program import Statement, TensorProgram
 
 
 def normalize(program: TensorProgram) -> TensorProgram:
+    return widen_accumulators(spell_out(program))[0]
+
+
+def spell_out(program: TensorProgram) -> TensorProgram:
+    """All of normalizing that keeps each statement one statement on its own target."""
+    statements = tuple(set_once(order_axes(expand_boundaries(s))) for s in program.statements)
+    return program if statements == program.statements else replace(program, statements=statements)
+
+
+def widen_accumulators(program: TensorProgram) -> tuple[TensorProgram, tuple[int, ...]]:
+    """Narrow sums and products through float32 temporaries; also where each statement's replacement begins."""
     taken = {p.name for p in (*program.params, *program.outputs, *program.temporaries, *program.sizes)}
     taken |= {a.var.name for s in program.statements for a in s.axes}
     written: set[str] = set(program.carried)
     temporaries = list(program.temporaries)
     statements: list[Statement] = []
-    for original in program.statements:
-        statement = set_once(order_axes(expand_boundaries(original)))
+    starts: list[int] = []
+    for statement in program.statements:
+        starts.append(len(statements))
+        name = statement.target.name
         if needs_wide_accumulator(statement):
-            wide = Buffer(fresh_name(f"{statement.target.name}_wide", taken), float32, statement.target.shape)
+            wide = Buffer(fresh_name(f"{name}_wide", taken), float32, statement.target.shape)
             temporaries.append(wide)
-            starts = statement.target.name not in written
-            statements += accumulate_wide(statement, wide, taken, starts=starts)
+            statements += accumulate_wide(statement, wide, taken, starts=name not in written)
         else:
             statements.append(statement)
-        written.add(statement.target.name)
-    if tuple(statements) == program.statements:
-        return program
-    return replace(program, statements=tuple(statements), temporaries=tuple(temporaries))
+        written.add(name)
+    if len(statements) == len(program.statements):
+        return program, tuple(starts)
+    return replace(program, statements=tuple(statements), temporaries=tuple(temporaries)), tuple(starts)
 
 
 def expand_boundaries(statement: Statement) -> Statement:
