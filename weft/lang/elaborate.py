@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import DType
 from weft.ir.errors import Error, LanguageError
 from weft.ir.span import Source
 from weft.lang import ast
+from weft.lang.builtins import find_builtin
 from weft.lang.calls import open_call
 from weft.lang.declare import declare_outputs, declare_params, declare_temporary
 from weft.lang.expressions import ExpressionReader
@@ -29,14 +29,13 @@ class Elaborator:
 
     definitions: Mapping[str, ast.Definition]
     source: Source
-    float_type: DType = dt.float32
     errors: list[Error] | None = None
     _count: int = 0
     _broken: set[str] = field(default_factory=set)
 
     def program(self, definition: ast.Definition) -> TensorProgram:
         builder = ProgramBuilder(definition.name.text, self.source)
-        scope = Scope(builder, self.definitions, self.float_type, (definition.name.text,))
+        scope = Scope(builder, self.definitions, (definition.name.text,))
         declare_params(scope, definition)
         declare_outputs(scope, definition)
         for statement in definition.statements:
@@ -65,15 +64,18 @@ class Elaborator:
                 declare_temporary(scope, statement)
             case ast.AssignTuple(targets=targets, value=value):
                 self._call(scope, statement, targets, value)
-            case ast.Assign(target=target, value=value) if self._is_call(scope, value):
+            case ast.Assign(target=target, value=value) if self._is_call(scope, value, statement.indices is None):
                 self._call(scope, statement, (target,), value)
             case ast.Assign():
                 self._assign(scope, inline_lets(statement))
 
-    def _is_call(self, scope: Scope, value: ast.Expr) -> bool:
+    def _is_call(self, scope: Scope, value: ast.Expr, whole: bool = True) -> bool:
+        """Whether a definition is called; one named like a builtin only where a whole tensor is assigned."""
         if not isinstance(value, ast.Apply) or value.name.text in scope.tensors:
             return False
-        return value.name.text in self.definitions
+        name = value.name.text
+        is_builtin = find_builtin(name) is not None and (not whole or name in scope.callers)
+        return name in self.definitions and not is_builtin
 
     def _call(
         self, scope: Scope, statement: ast.Assign | ast.AssignTuple, targets: tuple[ast.Name, ...], value: ast.Expr

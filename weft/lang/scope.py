@@ -14,7 +14,7 @@ from weft.ir.expr import Expr, Var
 from weft.lang import ast
 from weft.tensor.build import ProgramBuilder
 
-_ALIASES = {"int": dt.int32, "uint": dt.uint32, "half": dt.float16, "double": dt.float64}
+_ALIASES = {"float": dt.float32, "int": dt.int32, "uint": dt.uint32, "half": dt.float16, "double": dt.float64}
 
 
 @dataclass
@@ -28,7 +28,6 @@ class Scope:
 
     builder: ProgramBuilder
     definitions: Mapping[str, ast.Definition]
-    float_type: DType
     callers: tuple[str, ...]
     tensors: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, Expr] = field(default_factory=dict)
@@ -56,9 +55,7 @@ class Scope:
         return None if buffer is None else buffer.dtype
 
     def element_type(self, name: str) -> DType | None:
-        """The type a name stands for; ``float`` is the one that libraries leave open."""
-        if name == "float":
-            return self.float_type
+        """The type a name stands for."""
         return _ALIASES.get(name) or SCALAR_TYPES.get(name)
 
     def parse_type(self, name: ast.Name) -> DType:

@@ -35,6 +35,7 @@ from weft.tensor.infer_ranges import (
     accesses_of,
     dependency_order,
     infer_ranges,
+    plain_accesses_of,
     shape_of_target,
 )
 from weft.tensor.polynomial import Polynomial, canonical, maximum
@@ -358,9 +359,9 @@ class ProgramBuilder:
         grows = tensor is not None and not tensor.declared_shape
         own = [a for a in accesses if a.buffer.name == target] if grows else []
         others = [a for a in accesses if not (grows and a.buffer.name == target)]
-        last = list(own)
+        last = [*own, *(a for e in (*subscripts, value) for a in plain_accesses_of(e))]
         if tensor is not None and tensor.provisional:
-            last = []
+            last = last[len(own) :]
         elif tensor is not None and (buffer := tensor.buffer() or _shaped(tensor)) is not None:
             last.append(Access(buffer, tuple(subscripts), span))
         return infer_ranges(list(variables.values()), others, where, last)

@@ -16,7 +16,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import LanguageError
 from weft.ir.expr import Binary, Cast, Compare, Expr, Load, Var, idx
 from weft.ir.span import Span
-from weft.ir.visit import Node, children, free_vars
+from weft.ir.visit import Node, children, free_vars, walk
 from weft.tensor.boundary import Outside
 from weft.tensor.polynomial import Polynomial, constant, floor_div, maximum, minimum
 from weft.tensor.program import Requirement
@@ -134,6 +134,17 @@ def accesses_of(node: Node) -> Iterator[Access]:
         yield from accesses_of(part)
 
 
+def plain_accesses_of(node: Node) -> Iterator[Access]:
+    """The loads whose outside is defined, with only those subscripts that are a variable alone.
+
+    ``A(n, i-1)`` with zeros outside leaves ``i`` open, but ``n`` is most likely meant to run over ``A``.
+    """
+    for n in walk(node):
+        if isinstance(n, Outside):
+            indices = tuple(i if isinstance(i, Var) else idx(0) for i in n.load.indices)
+            yield Access(n.load.buffer, indices, n.load.span)
+
+
 def infer_ranges(
     variables: Sequence[Var], accesses: Sequence[Access], where: Sequence[RangeClause], last_resort: Sequence[Access]
 ) -> Ranges:
@@ -176,6 +187,9 @@ def _solve(
     if slope is None or any(mentions(a, var.name) for p in (slope, rest) for a in p.atoms()):
         return _solve_quotient(var, index, size, access, unknown, ranges)
     _assume_positive(slope, access, ranges)
+    for name in ranges.known:
+        if (other := rest.coefficient(Var(name))) is not None:
+            _assume_positive(other, access, ranges)
     upward = ranges.is_nonnegative(slope)
     if not upward and not ranges.is_nonnegative(-slope):
         return None
