@@ -1,0 +1,367 @@
+"""The fast call: from Python to the kernel in a fraction of a microsecond.
+
+A `CallTable` holds the specializations of one operator. Its ``call`` is a built-in function
+made from our own machine code (`fastcall_text`) that compares the arguments with each
+specialization and runs the one that fits. Anything else gives `MISS`: the caller then goes
+its ordinary way, which also raises the errors::
+
+    result = table.call(out, *args)          # out: None, an array, or a tuple of arrays
+    if result is MISS:
+        result = slow(args, out)             # compiles, checks, explains; then table.add(...)
+
+Where the machine code cannot be used (another interpreter, an unknown object layout),
+``call`` always gives MISS.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from weft.ir.dtype import DType
+from weft.ir.errors import Error, InternalError
+from weft.ir.numpy_dtypes import to_numpy
+from weft.runtime import fastcall_text as text
+from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel, status_error
+from weft.runtime.loader import LoadedObject
+from weft.runtime.native import load_native
+
+
+class _Miss:
+    def __repr__(self) -> str:
+        return "MISS"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+#: What `CallTable.call` gives where no specialization fits.
+MISS = _Miss()
+
+_DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_PLANS_AT_MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLayout:
+    """An array argument: exactly this type, shape and strides (in elements)."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def is_dense(self) -> bool:
+        step = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if size != 1 and stride != step and 0 not in self.shape:
+                return False
+            step *= size
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A number passed to the kernel."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantValue:
+    """An integer the code was specialized for: exactly this value."""
+
+    value: int
+
+
+ArgumentRule: TypeAlias = "TensorLayout | ScalarType | ConstantValue"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Specialization:
+    """A compiled kernel and the arguments it is for.
+
+    ``argument_slots`` and ``output_slots`` say which parameter of the kernel each argument
+    and output is (None: none). ``release_gil`` lets other Python threads run meanwhile; it
+    costs some 50 ns. ``allocates``: outputs may be made here where a call gives none.
+    """
+
+    kernel: LoadedKernel
+    arguments: tuple[ArgumentRule, ...]
+    argument_slots: tuple[int | None, ...]
+    outputs: tuple[TensorLayout, ...]
+    output_slots: tuple[int, ...]
+    release_gil: bool = True
+    allocates: bool = True
+
+    def __post_init__(self) -> None:
+        used = sorted(s for s in (*self.argument_slots, *self.output_slots) if s is not None)
+        if used != list(range(len(self.kernel.params))):
+            raise InternalError("a specialization must fill every kernel parameter once", why=f"it fills {used}")
+
+
+class CallTable:
+    """The specializations of one operator, most recently used first.
+
+    Everything added stays in memory as long as the table, so a call that runs without the
+    GIL never loses its code.
+    """
+
+    def __init__(self, nargs: int, nouts: int) -> None:
+        self.nargs, self.nouts = nargs, nouts
+        self._plans: dict[int, tuple[Any, bool]] = {}
+        self._keep: list[object] = []
+        fits = nargs <= text.MAX_ARGUMENTS and 1 <= nouts <= text.MAX_OUTPUTS
+        self._native = _native() if fits else None
+        self.call: Callable[..., Any] = _always_miss
+        if self._native is not None:
+            self._header = _words([nargs, nouts, 0, 0])
+            self.call = self._native.bind(ctypes.addressof(self._header), self)
+
+    def add(self, specialization: Specialization) -> None:
+        """Calls that fit ``specialization`` are fast from now on; adding it again costs next to nothing."""
+        if self._native is None:
+            return
+        with_torch = self._native.bind_torch()
+        known = self._plans.get(id(specialization))
+        if known is not None and known[1] == with_torch:
+            return
+        if known is None and len(self._plans) >= _PLANS_AT_MOST:
+            return
+        plan = self._make_plan(specialization, with_torch)
+        self._plans[id(specialization)] = plan, with_torch
+        self._keep += [specialization, plan]
+        addresses = _words([ctypes.addressof(p) for p, _ in reversed(self._plans.values())])
+        self._keep.append(addresses)
+        self._header[text.TABLE.index("plans")] = ctypes.addressof(addresses)
+        self._header[text.TABLE.index("count")] = len(addresses)
+
+    def _make_plan(self, spec: Specialization, with_torch: bool) -> Any:
+        handler = functools.partial(_raise_status, spec.kernel.messages)
+        arguments = [
+            field
+            for rule, slot in zip(spec.arguments, spec.argument_slots)
+            for field in self._record(rule, -1 if slot is None else slot)
+        ]
+        outputs = [
+            field
+            for layout, slot in zip(spec.outputs, spec.output_slots)
+            for field in self._record(layout, slot, allocate=True, with_torch=with_torch)
+        ]
+        blocks = _words(arguments), _words(outputs)
+        self._keep += [handler, *blocks]
+        can_allocate = spec.allocates and all(o.is_dense for o in spec.outputs)
+        args, outs = map(ctypes.addressof, blocks)
+        nslots = len(spec.kernel.params)
+        return _words([spec.kernel.address, nslots, spec.release_gil, can_allocate, id(handler), args, outs])
+
+    def _record(self, rule: ArgumentRule, slot: int, *, allocate: bool = False, with_torch: bool = False) -> list[int]:
+        fields = dict.fromkeys(text.RECORD, 0) | {"slot": slot}
+        if isinstance(rule, ConstantValue):
+            fields |= {"kind": text.INTEGER, "least": rule.value, "most": rule.value}
+        elif isinstance(rule, ScalarType):
+            fields |= _scalar_fields(rule.dtype)
+        else:
+            fields |= self._tensor_fields(rule)
+            if allocate:
+                fields |= self._allocation_fields(rule, with_torch)
+        return list(fields.values())
+
+    def _tensor_fields(self, layout: TensorLayout) -> dict[str, int]:
+        numpy_type, size = to_numpy(layout.dtype), layout.dtype.itemsize
+        twins = {"l": "q", "q": "l", "L": "Q", "Q": "L"}  # two names of the 64-bit integers
+        other = np.dtype(twins.get(numpy_type.char, numpy_type.char)) if layout.dtype.is_integer else numpy_type
+        reach = [(n - 1) * s * size for n, s in zip(layout.shape, layout.strides)]
+        is_empty = 0 in layout.shape
+        counts = [-(n > 1 and not is_empty) for n in layout.shape]
+        arrays = {
+            "dims": _words(layout.shape),
+            "strides": _words([s * size for s in layout.strides]),
+            "elements": _words(layout.strides),
+            "keep": _words(counts),
+        }
+        self._keep += [numpy_type, *arrays.values()]
+        return {
+            "kind": text.TENSOR,
+            "ndim": len(layout.shape),
+            "type": numpy_type.num,
+            "other_type": other.num if other.itemsize == size else numpy_type.num,
+            "dlpack": _DLPACK_KINDS[layout.dtype.kind] | size * 8 << 8 | 1 << 16,
+            "mask": size - 1,
+            "low": 0 if is_empty else sum(r for r in reach if r < 0),
+            "high": 0 if is_empty else sum(r for r in reach if r > 0) + size,
+        } | {name: ctypes.addressof(a) for name, a in arrays.items()}
+
+    def _allocation_fields(self, layout: TensorLayout, with_torch: bool) -> dict[str, int]:
+        fields = {"descr": id(to_numpy(layout.dtype))}
+        if with_torch:
+            torch = sys.modules["torch"]
+            one = () if 0 not in layout.shape else layout.shape
+            prototype = torch.empty(one, dtype=getattr(torch, layout.dtype.name), device="cpu").expand(layout.shape)
+            self._keep.append(prototype)
+            fields["prototype"] = id(prototype)
+        return fields
+
+
+def _scalar_fields(dtype: DType) -> dict[str, int]:
+    if dtype.is_bool:
+        return {"kind": text.BOOL}
+    if dtype.is_float:
+        return {"kind": text.FLOAT64 if dtype.bits == 64 else text.FLOAT32}
+    # What int64 cannot hold goes the slow way.
+    return {"kind": text.INTEGER, "least": dtype.min_value, "most": min(dtype.max_value, (1 << 63) - 1)}
+
+
+def _words(values: Sequence[int]) -> Any:
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+def _always_miss(*_: Any) -> _Miss:
+    return MISS
+
+
+def _raise_status(messages: Sequence[str], status: int, address: int) -> None:
+    record = (ctypes.c_int64 * RECORD_LENGTH).from_address(address)
+    raise status_error(status, list(record), messages)
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Native:
+    """The machine code, loaded once a process and never released."""
+
+    _METH_FASTCALL = 0x80
+
+    def __init__(self, code: LoadedObject) -> None:
+        self._code = code
+        self._has_torch = False
+        doc = b"call(out, *arguments): runs the specialization that fits, or gives MISS"
+        self._method = _MethodDef(b"call", code.address("weft_call"), self._METH_FASTCALL, doc)
+        api = ctypes.pythonapi
+        self._new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+            ("PyCapsule_New", api)
+        )
+        self._new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
+            ("PyCFunction_NewEx", api)
+        )
+
+    def bind(self, table: int, owner: object) -> Callable[..., Any]:
+        """A built-in function over the table at ``table``; it keeps ``owner`` alive."""
+        capsule = self._new_capsule(table, None, None)
+        function: Callable[..., Any] = self._new_function(ctypes.addressof(self._method), capsule, owner)
+        return function
+
+    def bind_torch(self) -> bool:
+        """Whether torch tensors are understood: torch is imported and exports its function table."""
+        torch = sys.modules.get("torch")
+        if self._has_torch or torch is None:
+            return self._has_torch
+        export = _torch_exporter(torch)
+        if export is None:
+            return False
+        objects = {
+            "torch_empty_like": torch.empty_like,
+            "torch_is_grad_enabled": torch.is_grad_enabled,
+            "torch_is_neg": torch.Tensor.is_neg,
+            "torch_parameter": torch.nn.Parameter,
+            "torch_tensor": torch.Tensor,
+        }
+        self._objects = objects
+        for name, value in {"torch_export": export, **{n: id(o) for n, o in objects.items()}}.items():
+            ctypes.c_int64.from_address(self._code.address(name)).value = value
+        self._has_torch = True
+        return True
+
+
+def _torch_exporter(torch: Any) -> int | None:
+    """``dltensor_from_py_object_no_sync`` of torch's exchange table, where its version is one we know."""
+    capsule = getattr(getattr(torch, "Tensor", None), "__dlpack_c_exchange_api__", None)
+    if capsule is None or not hasattr(torch, "nn"):
+        return None
+    try:
+        table = _capsule_pointer(capsule, b"dlpack_exchange_api")
+    except (ValueError, TypeError, ctypes.ArgumentError):
+        return None
+    major = ctypes.c_uint32.from_address(table).value
+    return ctypes.c_int64.from_address(table + 5 * 8).value or None if major == 1 else None
+
+
+def _capsule_pointer(capsule: Any, name: bytes | None) -> int:
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    return int(prototype(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, name))
+
+
+@functools.cache
+def _native() -> _Native | None:
+    """The machine code, or None where this interpreter or numpy is not laid out as it expects."""
+    try:
+        if not _is_known_interpreter() or not _is_known_numpy():
+            return None
+        return _Native(load_native(text.fastcall_text(), _symbols()))
+    except (Error, AttributeError, OSError, ValueError, TypeError):
+        return None
+
+
+def _is_known_interpreter() -> bool:
+    return sys.implementation.name == "cpython" and "t" not in sys.abiflags and struct.calcsize("P") == 8
+
+
+def _is_known_numpy() -> bool:
+    """Reads a few arrays the way the machine code will and compares with what numpy says."""
+    samples = (np.zeros((3, 4), np.float32)[::-1, ::2], np.zeros(5, np.int64), np.zeros((), np.bool_))
+    samples[1].flags.writeable = False
+    for array in samples:
+        base = id(array)
+        kind, data, _, dims, strides, _, descr = struct.unpack("<7Q", ctypes.string_at(base + 8, 56))
+        (rank,) = struct.unpack("<i", ctypes.string_at(base + 24, 4))
+        (flags,) = struct.unpack("<i", ctypes.string_at(base + 64, 4))
+        if (kind, data, rank, descr) != (id(np.ndarray), array.ctypes.data, array.ndim, id(array.dtype)):
+            return False
+        order, number = struct.unpack("<cxi", ctypes.string_at(descr + 26, 6))
+        read = [tuple((ctypes.c_int64 * rank).from_address(at)) if rank else () for at in (dims, strides)]
+        known = (order.decode(), number, array.shape, array.strides, array.flags.writeable)
+        if (array.dtype.byteorder, array.dtype.num, *read, bool(flags & 1024)) != known or not flags & 256:
+            return False
+    return True
+
+
+def _symbols() -> dict[str, int]:
+    symbols = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        for name in text.PYTHON_NAMES
+        if not name.endswith("_Type")
+    }
+    multiarray: Any = sys.modules.get("numpy._core.multiarray") or sys.modules["numpy.core.multiarray"]
+    table = _capsule_pointer(multiarray._ARRAY_API, None)
+    if ctypes.c_uint64.from_address(table + 2 * 8).value != id(np.ndarray):
+        raise InternalError("numpy's function table is not the known one")
+    objects = {
+        "PyFloat_Type": float, "PyLong_Type": int, "PyTuple_Type": tuple, "ndarray_type": np.ndarray,
+        "numpy_float32": np.float32, "numpy_float64": np.float64, "numpy_int32": np.int32, "numpy_int64": np.int64,
+        "object_none": None, "object_true": True, "object_false": False, "object_miss": MISS,
+        "name_requires_grad": _REQUIRES_GRAD,
+    }  # fmt: skip
+    symbols["PyArray_NewFromDescr"] = ctypes.c_uint64.from_address(table + 94 * 8).value
+    return symbols | {name: id(value) for name, value in objects.items()}
+
+
+_REQUIRES_GRAD = sys.intern("requires_grad")
+
+
+def fast_calls_available() -> bool:
+    """Whether calls can take the fast path in this interpreter."""
+    return _native() is not None
