@@ -22,7 +22,7 @@ def open_call(caller: Scope, call: ast.Apply, targets: Sequence[ast.Name]) -> tu
     """The scope in which the callee's statements mean what the call asks for."""
     callee = caller.definitions[call.name.text]
     _check_call(caller, callee, call, targets)
-    scope = Scope(caller.builder, caller.definitions, (*caller.callers, callee.name.text))
+    scope = Scope(caller.builder, caller.definitions, (*caller.callers, callee.name.text), caller.float_type)
     pairs = [(require_type(p), p, a) for p, a in zip(callee.params, call.args)]
     for kind, param, arg in pairs:
         if kind.sizes is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
 from weft.ir.errors import Error, LanguageError
 from weft.ir.span import Source
 from weft.lang import ast
@@ -29,13 +30,14 @@ class Elaborator:
 
     definitions: Mapping[str, ast.Definition]
     source: Source
+    float_type: DType = dt.float32
     errors: list[Error] | None = None
     _count: int = 0
     _broken: set[str] = field(default_factory=set)
 
     def program(self, definition: ast.Definition) -> TensorProgram:
         builder = ProgramBuilder(definition.name.text, self.source)
-        scope = Scope(builder, self.definitions, (definition.name.text,))
+        scope = Scope(builder, self.definitions, (definition.name.text,), self.float_type)
         declare_params(scope, definition)
         declare_outputs(scope, definition)
         for statement in definition.statements:

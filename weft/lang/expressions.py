@@ -148,14 +148,14 @@ class ExpressionReader:
     # -- values
 
     def value(self, node: ast.Expr, literal: DType | None = None) -> Expr:
-        """``node`` where a value is needed; float literals get the type ``literal``, or float32."""
+        """``node`` where a value is needed; float literals get the type ``literal``, or ``float``."""
         if self.kind(node) == "index":
             return Cast(dt.int32, self.index(node), span=node.span)
         match node:
             case ast.Integer(value=value):
                 return _integer(value, node)
             case ast.Real(value=value):
-                return Const(value, literal or dt.float32, span=node.span)
+                return Const(value, literal or self.scope.float_type, span=node.span)
             case ast.Name():
                 return self._value_name(node)
             case ast.Unary():

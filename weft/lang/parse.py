@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weft.ir import dtype as dt
+from weft.ir.dtype import DType
 from weft.ir.errors import LanguageError
 from weft.ir.span import Source
 from weft.lang import ast
@@ -10,11 +12,11 @@ from weft.lang.syntax import parse_text
 from weft.tensor.program import TensorProgram
 
 
-def parse_programs(text: str, name: str = "<define>") -> dict[str, TensorProgram]:
-    """The programs of a text by name, in order."""
+def parse_programs(text: str, name: str = "<define>", float_type: DType = dt.float32) -> dict[str, TensorProgram]:
+    """The programs of a text by name, in order; ``float_type`` is what ``float`` stands for."""
     source = Source(name, text)
     definitions = name_definitions(parse_text(source))
-    return {d.name.text: Elaborator(definitions, source).program(d) for d in definitions.values()}
+    return {d.name.text: Elaborator(definitions, source, float_type).program(d) for d in definitions.values()}
 
 
 def name_definitions(parsed: list[ast.Definition]) -> dict[str, ast.Definition]:

@@ -14,7 +14,7 @@ from weft.ir.expr import Expr, Var
 from weft.lang import ast
 from weft.tensor.build import ProgramBuilder
 
-_ALIASES = {"float": dt.float32, "int": dt.int32, "uint": dt.uint32, "half": dt.float16, "double": dt.float64}
+_ALIASES = {"int": dt.int32, "uint": dt.uint32, "half": dt.float16, "double": dt.float64}
 
 
 @dataclass
@@ -23,12 +23,13 @@ class Scope:
 
     ``tensors`` gives the builder's name of a tensor, ``sizes`` what a size is, ``scalars`` the value of a
     scalar parameter, ``declared`` the stated types of outputs and temporaries. ``callers`` are the
-    definitions being read, outermost first.
+    definitions being read, outermost first; ``float_type`` is what ``float`` means.
     """
 
     builder: ProgramBuilder
     definitions: Mapping[str, ast.Definition]
     callers: tuple[str, ...]
+    float_type: DType = dt.float32
     tensors: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, Expr] = field(default_factory=dict)
     scalars: dict[str, Expr] = field(default_factory=dict)
@@ -56,6 +57,8 @@ class Scope:
 
     def element_type(self, name: str) -> DType | None:
         """The type a name stands for."""
+        if name == "float":
+            return self.float_type
         return _ALIASES.get(name) or SCALAR_TYPES.get(name)
 
     def parse_type(self, name: ast.Name) -> DType:
