@@ -17,7 +17,7 @@ from typing import Any
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import LanguageError
-from weft.ir.expr import Var, idx
+from weft.ir.expr import Var
 from weft.ir.parse_expr import ExprReader, present
 from weft.ir.span import Source, Span
 from weft.ir.stmt import (
@@ -262,7 +262,7 @@ class KernelReader(ExprReader):
     def region(self, tree: Any) -> Region:
         name, *sides = tree.children
         pairs = [s.children for s in sides if s is not None]
-        extents = tuple(idx(1) if n is None else self.expr(n) for _, n in pairs)
+        extents = tuple(self.constant(start, 1, dt.index) if n is None else self.expr(n) for start, n in pairs)
         return Region(self.find_buffer(name), tuple(self.expr(start) for start, _ in pairs), extents)
 
 

@@ -88,12 +88,14 @@ class Simplifier(ExprSimplifier):
         trips = linear_form(hi).add(linear_form(lo), -1).bounds(self.ranges)
         if trips.hi is not None and trips.hi <= 0:
             return _NOTHING
-        if trips.point == 1 and _can_unwrap(s):
+        if trips.point == 1 and _can_unwrap(s.kind, s.body):
             return self.stmt(substitute(s.body, {s.var: lo}))
         with self.knowing({s.var.name: half_open(self.bounds(lo), self.bounds(hi))}):
             body = self.stmt(s.body)
         if is_empty(body):
             return _NOTHING
+        if trips.point == 1 and _can_unwrap(s.kind, body):  # a break that stood in the way may be gone
+            return self.stmt(substitute(body, {s.var: lo}))
         if lo is s.lo and hi is s.hi and body is s.body:
             return s
         return For(s.var, lo, hi, s.kind, body, span=s.span)
@@ -236,12 +238,12 @@ def assigned_names(s: Stmt) -> Iterator[str]:
         yield from assigned_names(inner)
 
 
-def _can_unwrap(s: For) -> bool:
+def _can_unwrap(kind: str, body: Stmt) -> bool:
     """Whether a loop of one trip may be replaced by its body."""
-    if s.kind in ("block", "thread"):
+    if kind in ("block", "thread"):
         return False
-    leaves = (Break, Continue) if s.kind in ("serial", "unroll") else (Break, Continue, Return)
-    return not _has_exit(s.body, leaves)
+    leaves = (Break, Continue) if kind in ("serial", "unroll") else (Break, Continue, Return)
+    return not _has_exit(body, leaves)
 
 
 def _has_exit(s: Stmt, leaves: tuple[type[Stmt], ...]) -> bool:
