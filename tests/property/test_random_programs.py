@@ -1,0 +1,74 @@
+"""Interpreter, reference evaluator and compiled code agree on random tensor programs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from random_programs import RandomProgram, programs
+
+import weft
+from weft.ir.interpret import interpret
+from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.verify import verify
+from weft.operators.signature import check_call
+from weft.operators.stages import build
+from weft.target.cpu.host import host_machine
+from weft.tensor.coverage import identity
+from weft.tensor.evaluate import evaluate
+
+EXAMPLES = int(os.environ.get("WEFT_RANDOM_PROGRAMS", "500"))
+
+
+def widened(array: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(array)
+    return array.astype(np.float64) if array.dtype.kind not in "biu" else array
+
+
+def assert_close(name: str, text: str, actual: Any, expected: Any) -> None:
+    """Equal for integers; for floats within a few roundings of the type (sums are taken in another order)."""
+    assert actual.shape == expected.shape, f"{name}: {actual.shape} != {expected.shape}\n{text}"
+    assert actual.dtype == expected.dtype, f"{name}: {actual.dtype} != {expected.dtype}\n{text}"
+    tolerance = {2: 2e-2, 4: 2e-5, 8: 1e-12}[actual.dtype.itemsize] if actual.dtype.kind not in "biu" else 0
+    np.testing.assert_allclose(
+        widened(actual), widened(expected), rtol=tolerance, atol=tolerance * 8, err_msg=f"{name}\n{text}"
+    )
+
+
+def interpreted(op: weft.Operator, arguments: list[Any]) -> list[Any]:
+    signature = check_call(op.interface, arguments, None).signature
+    made = build(op.program, signature, host_machine(), True)
+    kernel = made.kernel()
+    verify(kernel)
+    outputs = []
+    for o in made.program.outputs:
+        array = np.zeros(tuple(int(s.value) for s in o.shape), to_numpy(o.dtype))  # type: ignore[attr-defined]
+        if o.name in made.program.carried:
+            first = next(s for s in made.program.statements if s.target.name == o.name)
+            array[...] = identity(first.op, o.dtype).value
+        outputs.append(array)
+    fresh = [o.name for o in made.program.outputs if o.name not in made.program.carried]
+    interpret(kernel, [*arguments, *outputs], uninitialized=fresh)
+    return outputs
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(programs())
+def test_three_meanings_agree(random: RandomProgram) -> None:
+    op = weft.define(random.text)
+    arguments = list(random.arguments.values())
+    with np.errstate(all="ignore"):
+        compiled = op(*arguments)
+        compiled = compiled if isinstance(compiled, tuple) else (compiled,)
+        reference = evaluate(op.program, arguments)
+        stepped = interpreted(op, arguments)
+    for output, fast, slow, wide in zip(op.interface.outputs, compiled, stepped, reference):
+        assert_close(f"{output.name}: compiled against interpreter", random.text, fast, slow)
+        assert_close(f"{output.name}: interpreter against evaluator", random.text, slow, wide)
+
+
+if __name__ == "__main__":
+    pytest.main([__file__])
