@@ -137,7 +137,7 @@ def _hypot_double(x: Term, y: Term) -> Term:
 
 @through_double
 def fmod(x: Term, y: Term) -> Term:
-    """Exact. Long division in steps of 50 quotient bits; all but the last are rare."""
+    """Exact. Long division in steps of 52 quotient bits; all but the last are rare."""
     b = x.b
     divisor, a = y.abs(), x.abs()
     valid = (a < math.inf) & (divisor > 0.0) & (divisor < math.inf)
@@ -155,15 +155,27 @@ def fmod(x: Term, y: Term) -> Term:
 
 
 def _fmod_step(rest: Term, divisor: Term) -> Term:
-    """Take away the largest multiple of divisor * 2^k that has at most 50 quotient bits."""
-    ratio_bits = _exponent(rest) - _exponent(divisor) - 50
+    """Take away the largest multiple of divisor * 2^k that has at most 52 quotient bits."""
+    normal = divisor >= F64.least_normal
+    scaled_exponent = _exponent(where(normal, divisor, divisor * 2.0**54)) - where(normal, divisor.bits().like(0), 54)
+    ratio_bits = _exponent(rest) - scaled_exponent - 52
     k = where(ratio_bits > 0, ratio_bits, 0)
     half = k >> 1
     scaled = divisor * _exponent_to_float(half) * _exponent_to_float(k - half)
     quotient = trunc(rest / scaled)
-    left = fma_exact(-quotient, scaled, rest)
+    left = _subtract_product(rest, quotient, scaled)
     left = where(left < 0.0, left + scaled, left)
     return where(left >= scaled, left - scaled, left)
+
+
+def _subtract_product(rest: Term, quotient: Term, scaled: Term) -> Term:
+    """rest - quotient * scaled, which is exact; without FMA, splitting huge numbers needs room above."""
+    if rest.b.features.fma:
+        return fma(-quotient, scaled, rest)
+    huge = rest > 2.0**900
+    down = where(huge, rest.like(2.0**-60), 1.0)
+    left = fma_exact(-quotient, scaled * down, rest * down)
+    return left * where(huge, rest.like(2.0**60), 1.0)
 
 
 def _exponent(x: Term) -> Term:

@@ -56,23 +56,23 @@ def tgamma(x: Term) -> Term:
 
     Poles at the negative whole numbers give NaN, zero gives infinity of its sign.
     """
-    mirrored = x < 0.5
-    z = where(mirrored, 1.0 - x, x)
+    mirrored = x < 0.0
+    z = x.abs()
     near = _gamma_near(at_most(z, 13.0))
     large = at_least(at_most(z, 350.0), 10.0)
     half, half_again = _gamma_far(large)
     z_small = z < 12.0
-    s = sin_pi(x)
+    s = sin_pi(z)
     direct = where(z_small, near, half * half_again)
-    opposite = where(z_small, math.pi / (s * near), math.pi / s / half / half_again)
+    opposite = where(z_small, math.pi / (s * near), math.pi / s / half / half_again) / -z
     result = where(mirrored, opposite, direct)
-    result = where(x.equals(0.0), x.like(math.inf).with_sign_of(x), result)
+    result = where(z < 1e-17, 1.0 / x, result)
     result = where((x < 0.0) & floor(x).equals(x), math.nan, result)
     return where(x.is_nan() | x.equals(math.inf), x, result)
 
 
 def _gamma_near(z: Term) -> Term:
-    """0.5 <= z <= 13."""
+    """0 < z <= 13."""
     below = z < 1.0
     factor = where(below, z, 1.0)
     z = where(below, z + 1.0, z)
@@ -105,9 +105,8 @@ def _gamma_far(z: Term) -> tuple[Term, Term]:
     return whole, whole
 
 
-def sin_pi(x: Term) -> Term:
-    """sin(pi x), exactly 0 at whole numbers."""
-    a = x.abs()
+def sin_pi(a: Term) -> Term:
+    """sin(pi a) for a >= 0, exactly 0 at whole numbers."""
     whole = trunc(a)
     rest = a - whole
     folded = where(rest > 0.5, 1.0 - rest, rest)
@@ -115,23 +114,21 @@ def sin_pi(x: Term) -> Term:
     u = r * r
     value = fma(u * r, horner(u, c.SIN_HALF_F64), r)
     half = whole * 0.5
-    odd = trunc(half).differs(half)
-    value = where(odd, -value, value)
-    return where(x < 0.0, -value, value)
+    return where(trunc(half).differs(half), -value, value)
 
 
 @through_double
 def lgamma(x: Term) -> Term:
     """log |gamma(x)|: the zeros at 1 and 2 divided out of a polynomial; Stirling from 8; reflection below 0."""
     mirrored = x < 0.0
-    a = where(mirrored, 1.0 - x, x)
+    a = x.abs()
     near = _lgamma_near(at_most(a, 9.0))
     total = _stirling_pair(at_least(at_most(a, 1e300), 8.0))
     plain = where(a < 8.0, near, total.high + total.low)
     # Stirling's product overflows last for huge arguments; a (log a - 1) is the same there.
     plain = where(a > 1e17, a * (log(a) - 1.0), plain)
-    reflected = (math.log(math.pi) - log(sin_pi(x).abs())) - plain
-    result = where(mirrored, reflected, plain)
+    reflected = log(math.pi / (a * sin_pi(a).abs())) - plain
+    result = where(mirrored & (a > 1e-17), reflected, plain)
     pole = (x <= 0.0) & floor(x).equals(x)
     result = where(pole | a.equals(math.inf), math.inf, result)
     return where(x.is_nan(), x, result)
@@ -147,6 +144,6 @@ def _lgamma_near(a: Term) -> Term:
         z = where(more, z - 1.0, z)
         product = where(more, product * z, product)
     t = z - 2.0
-    core = t * (1.0 + t) * horner(t, c.LGAMMA_CORE)
+    core = t * (z - 1.0) * horner(t, c.LGAMMA_CORE)
     factor = log(where(low, a, product))
     return where(low, core - factor, core + factor)
