@@ -103,8 +103,12 @@ def _bind_args(kernel: Kernel, args: Sequence[Any]) -> dict[str, Any]:
 
 
 def _check_number(param: Var, value: Any) -> None:
-    if not isinstance(value, (int, float, np.number, np.bool_)):
+    if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
         raise ArgumentError(f"argument `{param.name}` must be a number, got {type(value).__name__}")
+    if param.dtype.is_integer and not isinstance(value, (int, np.integer, np.bool_)):
+        raise ArgumentError(f"argument `{param.name}` must be an integer, got {value}")
+    if param.dtype.is_integer and not param.dtype.min_value <= int(value) <= param.dtype.max_value:
+        raise ArgumentError(f"argument `{param.name}` must fit {param.dtype}, got {value}")
 
 
 def _check_array(param: Buffer, value: Any, is_output: bool) -> None:

@@ -29,6 +29,7 @@ from weft.ir.stmt import (
     Assert,
     Assign,
     Atomic,
+    Barrier,
     Block,
     Break,
     Continue,
@@ -325,6 +326,11 @@ def test_deep_nests_do_not_run_out_of_stack():
     assert x[0] == 1
     with pytest.raises(ProgramError, match="out of bounds"):
         run(loop(i, 1, "serial", body, store(X, (8,), 1)), X=x)
+    waiting = Barrier()
+    for level in range(600):
+        waiting = loop(Var(f"v{level}"), 1, "serial", If(idx(level) >= 0, waiting))
+    run(loop(i, 4, "thread", store(X, (i,), i), waiting, store(X, (i + 4,), load(X, idx(3) - i))), X=x)
+    assert x.tolist() == [0, 1, 2, 3, 3, 2, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -372,5 +378,34 @@ def test_arguments_are_checked():
         with pytest.raises((ArgumentError, ShapeError)) as caught:
             interpret(k_, args)
         assert caught.value.what == what
-    with pytest.raises(ArgumentError, match="must be a number"):
-        interpret(Kernel("k", (Var("N"),), (), Seq(())), ["5"])
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("5", "argument `N` must be a number, got str"),
+        (2.5, "argument `N` must be an integer, got 2.5"),
+        (float("nan"), "argument `N` must be an integer, got nan"),
+        (1 << 40, "argument `N` must fit int32, got 1099511627776"),
+    ],
+)
+def test_numbers_are_checked(value, what):
+    with pytest.raises(ArgumentError) as caught:
+        interpret(Kernel("k", (Var("N", dt.int32),), (), Seq(())), [value])
+    assert caught.value.what == what
+
+
+@pytest.mark.parametrize("dtype", dt.SCALAR_TYPES.values(), ids=str)
+def test_scalar_parameters_of_every_type(dtype):
+    p, d = Var("P", dtype), buffer("D", dt.float64, 1)
+    result = np.zeros(1)
+    one = np.float32(1) if dtype.is_float else True
+    interpret(Kernel("k", (p, d), ("D",), store(d, (0,), Cast(dt.float64, p))), [one, result])
+    assert result[0] == 1
+
+
+def test_a_narrow_scalar_parameter_is_rounded():
+    p, d = Var("P", dt.bfloat16), buffer("D", dt.float32, 1)
+    result = np.zeros(1, np.float32)
+    interpret(Kernel("k", (p, d), ("D",), store(d, (0,), Cast(dt.float32, p))), [1.001, result])
+    assert result[0] == 1

@@ -124,7 +124,9 @@ def test_two_iterations_write_one_element():
 
 def test_a_race_names_both_lines_and_all_loops():
     body = loop(i, 2, "serial", loop(t, 4, "thread", loop(
-        k, 2, "serial", store(X, (t,), k, span=line(7)), store(X, (4,), load(X, t + 1, span=line(9)) * 0, span=line(11)),
+        k, 2, "serial",
+        store(X, (t,), k, span=line(7)),
+        store(X, (4,), load(X, t + 1, span=line(9)) * 0, span=line(11)),
     )))  # fmt: skip
     assert finding(DataRace, body) == (
         "error: data race on `X[1]`\n" + where(7) +
