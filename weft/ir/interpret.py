@@ -62,7 +62,7 @@ def interpret(kernel: Kernel, args: Sequence[Any], *, check: bool = True, uninit
 
 def _run(kernel: Kernel, args: Mapping[str, Any], check: bool, uninitialized: frozenset[str]) -> None:
     track = check and has_parallel_loop(kernel.body)
-    layout = Layout(check, frozenset(kernel.outputs))
+    layout = Layout(check)
     var_slots = {v.name: layout.slot(scalar_value(v.dtype, args[v.name])) for v in kernel.scalars}
     names = frozenset(b.name for b in kernel.buffers)
     scope = Scope(layout, vars=var_slots, span=kernel.span)

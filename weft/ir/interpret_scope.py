@@ -18,7 +18,6 @@ class Layout:
     """The slots of a program's variables, buffers and access sites; ``initial`` is what a run starts from."""
 
     check: bool
-    outputs: frozenset[str]
     initial: Env = field(default_factory=lambda: [None])
     groups: int = 0
 
