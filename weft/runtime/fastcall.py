@@ -19,6 +19,7 @@ import ctypes
 import functools
 import struct
 import sys
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -121,9 +122,11 @@ class CallTable:
         fits = nargs <= text.MAX_ARGUMENTS and 1 <= nouts <= text.MAX_OUTPUTS
         self._native = _native() if fits else None
         self.call: Callable[..., Any] = _always_miss
+        self.capsule: object = None
         if self._native is not None:
             self._header = _words([nargs, nouts, 0, 0])
-            self.call = self._native.bind(ctypes.addressof(self._header), self)
+            self.capsule = self._native.new_capsule(ctypes.addressof(self._header))
+            self.call = self._native.new_function(self.capsule, self)
 
     def add(self, specialization: Specialization) -> None:
         """Calls that fit ``specialization`` are fast from now on; adding it again costs next to nothing."""
@@ -244,26 +247,33 @@ class _MethodDef(ctypes.Structure):
 class _Native:
     """The machine code, loaded once a process and never released."""
 
-    _METH_FASTCALL = 0x80
+    _METH_KEYWORDS, _METH_FASTCALL = 0x02, 0x80
 
     def __init__(self, code: LoadedObject) -> None:
         self._code = code
         self._has_torch = False
+        self._objects: dict[str, object] = {}
         doc = b"call(out, *arguments): runs the specialization that fits, or gives MISS"
-        self._method = _MethodDef(b"call", code.address("weft_call"), self._METH_FASTCALL, doc)
-        api = ctypes.pythonapi
-        self._new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-            ("PyCapsule_New", api)
-        )
-        self._new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
-            ("PyCFunction_NewEx", api)
-        )
+        self._function = _MethodDef(b"call", code.address("weft_call"), self._METH_FASTCALL, doc)
+        flags = self._METH_FASTCALL | self._METH_KEYWORDS
+        doc = b"__call__($self, /, *arguments, out=None)\n--\n\nRuns the operator."
+        self._method = _MethodDef(b"__call__", code.address("weft_method"), flags, doc)
 
-    def bind(self, table: int, owner: object) -> Callable[..., Any]:
-        """A built-in function over the table at ``table``; it keeps ``owner`` alive."""
-        capsule = self._new_capsule(table, None, None)
-        function: Callable[..., Any] = self._new_function(ctypes.addressof(self._method), capsule, owner)
+    def new_capsule(self, table: int) -> object:
+        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        capsule: object = prototype(("PyCapsule_New", ctypes.pythonapi))(table, None, None)
+        return capsule
+
+    def new_function(self, capsule: object, owner: object) -> Callable[..., Any]:
+        """A built-in function over the table in ``capsule``; it keeps ``owner`` alive."""
+        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+        new = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+        function: Callable[..., Any] = new(ctypes.addressof(self._function), capsule, owner)
         return function
+
+    def new_method(self, cls: type) -> Any:
+        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+        return prototype(("PyDescr_NewMethod", ctypes.pythonapi))(cls, ctypes.addressof(self._method))
 
     def bind_torch(self) -> bool:
         """Whether torch tensors are understood: torch is imported and exports its function table."""
@@ -353,13 +363,34 @@ def _symbols() -> dict[str, int]:
         "PyFloat_Type": float, "PyLong_Type": int, "PyTuple_Type": tuple, "ndarray_type": np.ndarray,
         "numpy_float32": np.float32, "numpy_float64": np.float64, "numpy_int32": np.int32, "numpy_int64": np.int64,
         "object_none": None, "object_true": True, "object_false": False, "object_miss": MISS,
-        "name_requires_grad": _REQUIRES_GRAD,
+        **_NAMES,
     }  # fmt: skip
     symbols["PyArray_NewFromDescr"] = ctypes.c_uint64.from_address(table + 94 * 8).value
     return symbols | {name: id(value) for name, value in objects.items()}
 
 
-_REQUIRES_GRAD = sys.intern("requires_grad")
+#: Attribute and argument names the machine code compares and looks up by identity.
+_NAMES = {
+    "name_requires_grad": sys.intern("requires_grad"),
+    "name_out": sys.intern("out"),
+    "name_table": sys.intern("_fast_table"),
+    "name_slow": sys.intern("_call_slowly"),
+}
+
+
+def make_calls_fast(cls: type) -> bool:
+    """Gives ``cls`` a ``__call__`` of machine code: no Python runs between the caller and the kernel.
+
+    Instances have ``_fast_table``, the ``capsule`` of a `CallTable` they keep (or None), and
+    ``_call_slowly(*args, **named)``, which takes every call that does not fit. Does nothing and
+    gives False where fast calls are not available.
+    """
+    native = _native()
+    if native is None:
+        return False
+    if not isinstance(vars(cls).get("__call__"), types.MethodDescriptorType):
+        cls.__call__ = native.new_method(cls)  # type: ignore[method-assign]
+    return True
 
 
 def fast_calls_available() -> bool:

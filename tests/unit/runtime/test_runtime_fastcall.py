@@ -13,7 +13,15 @@ import pytest
 from weft.ir import dtype as dt
 from weft.ir.errors import ShapeError, TargetError
 from weft.runtime import fastcall
-from weft.runtime.fastcall import MISS, CallTable, ConstantValue, ScalarType, Specialization, TensorLayout
+from weft.runtime.fastcall import (
+    MISS,
+    CallTable,
+    ConstantValue,
+    ScalarType,
+    Specialization,
+    TensorLayout,
+    make_calls_fast,
+)
 from weft.runtime.kernel import LoadedKernel, load_kernel
 from weft.target.cpu.host import host_machine
 from weft.target.cpu.llvm import compile_llvm
@@ -350,3 +358,52 @@ def test_out_of_memory_status():
     loaded = load_kernel(compile_llvm(code, host_machine()), "f", ())
     with pytest.raises(TargetError, match="out of memory"):
         loaded.run(())
+
+
+def test_classes_with_fast_calls(saxpy, arrays):
+    class Operator:
+        def __init__(self, table):
+            self._fast_table = table
+
+        def __call__(self, *args, **named):
+            raise AssertionError("replaced")
+
+        def _call_slowly(self, *args, **named):
+            if "fail" in named:
+                raise KeyError("slow")
+            return ("slow", args, named)
+
+    assert make_calls_fast(Operator)
+    method = Operator.__call__
+    assert make_calls_fast(Operator)
+    assert Operator.__call__ is method
+    op, empty = Operator(saxpy.capsule), Operator(None)
+    a, b, c = arrays
+    want = a * np.float32(2) + b
+    assert op(a, b, 2.0, out=c) is c
+    np.testing.assert_array_equal(c, want)
+    np.testing.assert_array_equal(op(a, b, 2.0), want)
+    np.testing.assert_array_equal(op(a, b, 2.0, out=None), want)
+    np.testing.assert_array_equal(op.__call__(a, b, 2.0), want)
+    assert op(1, 2, 3) == ("slow", (1, 2, 3), {})
+    assert op(1, x=3) == ("slow", (1,), {"x": 3})
+    assert op() == ("slow", (), {})
+    assert empty(1, out=2) == ("slow", (1,), {"out": 2})
+    got = op(a, b, 2.0, out=c, checks="off")
+    assert got[0] == "slow"
+    assert list(got[2]) == ["out", "checks"]
+    with pytest.raises(KeyError, match="slow"):
+        op(fail=True)
+    a[0] = 13
+    with pytest.raises(ShapeError, match="index 7"):
+        op(a, b, 2.0)
+    del op._fast_table
+    assert op(1) == ("slow", (1,), {})
+    with pytest.raises(TypeError):
+        Operator.__call__(3, a)
+
+
+def copy_kernel() -> LoadedKernel:
+    """Like `kernel`, with b read forwards."""
+    forwards = SAXPY.replace("%back = sub i64 0, %i", "%back = add i64 0, %i")
+    return load_kernel(compile_llvm(forwards, host_machine()), "saxpy", (None, None, dt.float32, None), [MESSAGE])

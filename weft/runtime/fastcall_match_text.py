@@ -1,0 +1,461 @@
+"""Part of `fastcall_text`: looking at arguments, comparing them with a plan, keeping outputs apart from inputs."""
+
+from __future__ import annotations
+
+VIEWS = """
+; Fills %view; false where the object is an array that needs the slow path.
+define internal i1 @view_of(ptr %obj, ptr %view) {
+  %type.at = getelementptr i8, ptr %obj, i64 8
+  %type = load ptr, ptr %type.at
+  %is.numpy = icmp eq ptr %type, @ndarray_type
+  br i1 %is.numpy, label %numpy, label %not.numpy
+numpy:
+  %n = call i1 @view_numpy(ptr %obj, ptr %view)
+  ret i1 %n
+not.numpy:
+  %tensor = load ptr, ptr @torch_tensor
+  %is.tensor = icmp eq ptr %type, %tensor
+  br i1 %is.tensor, label %torch, label %maybe.parameter
+maybe.parameter:
+  %parameter = load ptr, ptr @torch_parameter
+  %is.parameter = icmp eq ptr %type, %parameter
+  br i1 %is.parameter, label %torch, label %other
+torch:
+  %t = call i1 @view_torch(ptr %obj, ptr %view)
+  ret i1 %t
+other:
+  store i64 0, ptr %view
+  ret i1 true
+}
+
+define internal i1 @view_numpy(ptr %obj, ptr %view) {
+  store i64 1, ptr %view
+  %data.at = getelementptr i8, ptr %obj, i64 16
+  %data = load i64, ptr %data.at
+  %v.data = getelementptr i8, ptr %view, i64 $view_data
+  store i64 %data, ptr %v.data
+  %nd.at = getelementptr i8, ptr %obj, i64 24
+  %nd = load i32, ptr %nd.at
+  %nd.wide = sext i32 %nd to i64
+  %v.ndim = getelementptr i8, ptr %view, i64 $view_ndim
+  store i64 %nd.wide, ptr %v.ndim
+  %dims.at = getelementptr i8, ptr %obj, i64 32
+  %dims = load ptr, ptr %dims.at
+  %v.dims = getelementptr i8, ptr %view, i64 $view_dims
+  store ptr %dims, ptr %v.dims
+  %strides.at = getelementptr i8, ptr %obj, i64 40
+  %strides = load ptr, ptr %strides.at
+  %v.strides = getelementptr i8, ptr %view, i64 $view_strides
+  store ptr %strides, ptr %v.strides
+  %descr.at = getelementptr i8, ptr %obj, i64 56
+  %descr = load ptr, ptr %descr.at
+  %num.at = getelementptr i8, ptr %descr, i64 28
+  %num = load i32, ptr %num.at
+  %num.wide = sext i32 %num to i64
+  %v.type = getelementptr i8, ptr %view, i64 $view_type
+  store i64 %num.wide, ptr %v.type
+  %flags.at = getelementptr i8, ptr %obj, i64 64
+  %flags = load i32, ptr %flags.at
+  %writable = and i32 %flags, 1024
+  %writable.wide = zext i32 %writable to i64
+  %v.writable = getelementptr i8, ptr %view, i64 $view_writable
+  store i64 %writable.wide, ptr %v.writable
+  %aligned.bit = and i32 %flags, 256
+  %aligned = icmp ne i32 %aligned.bit, 0
+  %order.at = getelementptr i8, ptr %descr, i64 26
+  %order = load i8, ptr %order.at
+  %native = icmp eq i8 %order, 61
+  %whatever = icmp eq i8 %order, 124
+  %readable = or i1 %native, %whatever
+  %good = and i1 %aligned, %readable
+  ret i1 %good
+}
+
+; A tensor that would track gradients, is a negated view, or is elsewhere goes the slow way.
+define internal i1 @view_torch(ptr %obj, ptr %view) {
+  %dl = alloca [6 x i64], align 8
+  %export = load ptr, ptr @torch_export
+  %failed = call i32 %export(ptr %obj, ptr %dl)
+  %ok = icmp eq i32 %failed, 0
+  br i1 %ok, label %exported, label %error
+error:
+  call void @PyErr_Clear()
+  ret i1 false
+exported:
+  %device.at = getelementptr i8, ptr %dl, i64 8
+  %device = load i32, ptr %device.at
+  %on.cpu = icmp eq i32 %device, 1
+  br i1 %on.cpu, label %cpu, label %no
+no:
+  ret i1 false
+cpu:
+  %plain = call i1 @is_plain(ptr %obj)
+  br i1 %plain, label %fill, label %no
+fill:
+  store i64 2, ptr %view
+  %base = load i64, ptr %dl
+  %offset.at = getelementptr i8, ptr %dl, i64 40
+  %offset = load i64, ptr %offset.at
+  %data = add i64 %base, %offset
+  %v.data = getelementptr i8, ptr %view, i64 $view_data
+  store i64 %data, ptr %v.data
+  %nd.at = getelementptr i8, ptr %dl, i64 16
+  %nd = load i32, ptr %nd.at
+  %nd.wide = sext i32 %nd to i64
+  %v.ndim = getelementptr i8, ptr %view, i64 $view_ndim
+  store i64 %nd.wide, ptr %v.ndim
+  %type.at = getelementptr i8, ptr %dl, i64 20
+  %type = load i32, ptr %type.at
+  %type.wide = zext i32 %type to i64
+  %v.type = getelementptr i8, ptr %view, i64 $view_type
+  store i64 %type.wide, ptr %v.type
+  %dims.at = getelementptr i8, ptr %dl, i64 24
+  %dims = load ptr, ptr %dims.at
+  %v.dims = getelementptr i8, ptr %view, i64 $view_dims
+  store ptr %dims, ptr %v.dims
+  %strides.at = getelementptr i8, ptr %dl, i64 32
+  %strides = load ptr, ptr %strides.at
+  %v.strides = getelementptr i8, ptr %view, i64 $view_strides
+  store ptr %strides, ptr %v.strides
+  %v.writable = getelementptr i8, ptr %view, i64 $view_writable
+  store i64 1, ptr %v.writable
+  %has.strides = icmp ne ptr %strides, null
+  %scalar = icmp eq i32 %nd, 0
+  %good = or i1 %has.strides, %scalar
+  ret i1 %good
+}
+
+define internal i1 @is_plain(ptr %obj) {
+  %arg = alloca ptr, align 8
+  store ptr %obj, ptr %arg
+  %neg.fn = load ptr, ptr @torch_is_neg
+  %neg = call ptr @PyObject_Vectorcall(ptr %neg.fn, ptr %arg, i64 1, ptr null)
+  %not.neg = call i1 @is_false(ptr %neg)
+  br i1 %not.neg, label %grad, label %no
+grad:
+  %requires = call ptr @PyObject_GetAttr(ptr %obj, ptr @name_requires_grad)
+  %free = call i1 @is_false(ptr %requires)
+  br i1 %free, label %yes, label %mode
+mode:
+  %mode.fn = load ptr, ptr @torch_is_grad_enabled
+  %enabled = call ptr @PyObject_Vectorcall(ptr %mode.fn, ptr null, i64 0, ptr null)
+  %off = call i1 @is_false(ptr %enabled)
+  br i1 %off, label %yes, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Takes the reference; an error counts as not false.
+define internal i1 @is_false(ptr %obj) {
+  %missing = icmp eq ptr %obj, null
+  br i1 %missing, label %error, label %test
+error:
+  call void @PyErr_Clear()
+  ret i1 false
+test:
+  %false = icmp eq ptr %obj, @object_false
+  call void @Py_DecRef(ptr %obj)
+  ret i1 %false
+}
+"""
+
+MATCHING = """
+define internal i1 @matches_tensor(ptr %rec, ptr %view, ptr %slots) {
+entry:
+  %framework = load i64, ptr %view
+  %is.array = icmp ne i64 %framework, 0
+  br i1 %is.array, label %ranks, label %no
+ranks:
+  %v.ndim.at = getelementptr i8, ptr %view, i64 $view_ndim
+  %v.ndim = load i64, ptr %v.ndim.at
+  %r.ndim.at = getelementptr i8, ptr %rec, i64 $rec_ndim
+  %ndim = load i64, ptr %r.ndim.at
+  %same.rank = icmp eq i64 %v.ndim, %ndim
+  br i1 %same.rank, label %types, label %no
+types:
+  %v.type.at = getelementptr i8, ptr %view, i64 $view_type
+  %v.type = load i64, ptr %v.type.at
+  %numpy = icmp eq i64 %framework, 1
+  %r.type.at = getelementptr i8, ptr %rec, i64 $rec_type
+  %r.type = load i64, ptr %r.type.at
+  %r.other.at = getelementptr i8, ptr %rec, i64 $rec_other_type
+  %r.other = load i64, ptr %r.other.at
+  %r.dlpack.at = getelementptr i8, ptr %rec, i64 $rec_dlpack
+  %r.dlpack = load i64, ptr %r.dlpack.at
+  %first = select i1 %numpy, i64 %r.type, i64 %r.dlpack
+  %second = select i1 %numpy, i64 %r.other, i64 %r.dlpack
+  %is.first = icmp eq i64 %v.type, %first
+  %is.second = icmp eq i64 %v.type, %second
+  %same.type = or i1 %is.first, %is.second
+  br i1 %same.type, label %memory, label %no
+memory:
+  %v.data.at = getelementptr i8, ptr %view, i64 $view_data
+  %data = load i64, ptr %v.data.at
+  %mask.at = getelementptr i8, ptr %rec, i64 $rec_mask
+  %mask = load i64, ptr %mask.at
+  %off = and i64 %data, %mask
+  %aligned = icmp eq i64 %off, 0
+  br i1 %aligned, label %shapes, label %no
+shapes:
+  %v.dims.at = getelementptr i8, ptr %view, i64 $view_dims
+  %v.dims = load ptr, ptr %v.dims.at
+  %v.strides.at = getelementptr i8, ptr %view, i64 $view_strides
+  %v.strides = load ptr, ptr %v.strides.at
+  %r.dims.at = getelementptr i8, ptr %rec, i64 $rec_dims
+  %r.dims = load ptr, ptr %r.dims.at
+  %r.bytes.at = getelementptr i8, ptr %rec, i64 $rec_strides
+  %r.bytes = load ptr, ptr %r.bytes.at
+  %r.elements.at = getelementptr i8, ptr %rec, i64 $rec_elements
+  %r.elements = load ptr, ptr %r.elements.at
+  %r.strides = select i1 %numpy, ptr %r.bytes, ptr %r.elements
+  %r.keep.at = getelementptr i8, ptr %rec, i64 $rec_keep
+  %r.keep = load ptr, ptr %r.keep.at
+  br label %axis
+axis:
+  %d = phi i64 [ 0, %shapes ], [ %d.next, %next ]
+  %more = icmp slt i64 %d, %ndim
+  br i1 %more, label %compare, label %yes
+compare:
+  %a.at = getelementptr i64, ptr %v.dims, i64 %d
+  %a = load i64, ptr %a.at
+  %b.at = getelementptr i64, ptr %r.dims, i64 %d
+  %b = load i64, ptr %b.at
+  %size.differs = xor i64 %a, %b
+  %s.at = getelementptr i64, ptr %v.strides, i64 %d
+  %s = load i64, ptr %s.at
+  %t.at = getelementptr i64, ptr %r.strides, i64 %d
+  %t = load i64, ptr %t.at
+  %k.at = getelementptr i64, ptr %r.keep, i64 %d
+  %k = load i64, ptr %k.at
+  %stride.differs = xor i64 %s, %t
+  %stride.counts = and i64 %stride.differs, %k
+  %differs = or i64 %size.differs, %stride.counts
+  %same = icmp eq i64 %differs, 0
+  br i1 %same, label %next, label %no
+next:
+  %d.next = add i64 %d, 1
+  br label %axis
+yes:
+  call void @set_slot(ptr %rec, ptr %slots, i64 %data)
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal void @set_slot(ptr %rec, ptr %slots, i64 %bits) {
+  %slot.at = getelementptr i8, ptr %rec, i64 $rec_slot
+  %slot = load i64, ptr %slot.at
+  %used = icmp sge i64 %slot, 0
+  br i1 %used, label %put, label %done
+put:
+  %at = getelementptr i64, ptr %slots, i64 %slot
+  store i64 %bits, ptr %at
+  br label %done
+done:
+  ret void
+}
+
+define internal i1 @matches_integer(ptr %rec, ptr %obj, ptr %slots) {
+  %overflow = alloca i32, align 4
+  %type.at = getelementptr i8, ptr %obj, i64 8
+  %type = load ptr, ptr %type.at
+  %a = icmp eq ptr %type, @PyLong_Type
+  %b = icmp eq ptr %type, @numpy_int64
+  %c = icmp eq ptr %type, @numpy_int32
+  %ab = or i1 %a, %b
+  %abc = or i1 %ab, %c
+  br i1 %abc, label %read, label %no
+read:
+  %value = call i64 @PyLong_AsLongLongAndOverflow(ptr %obj, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %fits = icmp eq i32 %over, 0
+  br i1 %fits, label %range, label %no
+range:
+  %least.at = getelementptr i8, ptr %rec, i64 $rec_least
+  %least = load i64, ptr %least.at
+  %most.at = getelementptr i8, ptr %rec, i64 $rec_most
+  %most = load i64, ptr %most.at
+  %low = icmp sge i64 %value, %least
+  %high = icmp sle i64 %value, %most
+  %inside = and i1 %low, %high
+  br i1 %inside, label %yes, label %no
+yes:
+  call void @set_slot(ptr %rec, ptr %slots, i64 %value)
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @matches_float(ptr %rec, ptr %obj, ptr %slots, i1 %narrow) {
+  %type.at = getelementptr i8, ptr %obj, i64 8
+  %type = load ptr, ptr %type.at
+  %a = icmp eq ptr %type, @PyFloat_Type
+  %b = icmp eq ptr %type, @PyLong_Type
+  %c = icmp eq ptr %type, @numpy_float64
+  %d = icmp eq ptr %type, @numpy_float32
+  %ab = or i1 %a, %b
+  %cd = or i1 %c, %d
+  %abcd = or i1 %ab, %cd
+  br i1 %abcd, label %read, label %no
+read:
+  %value = call double @PyFloat_AsDouble(ptr %obj)
+  %suspect = fcmp oeq double %value, -1.0
+  br i1 %suspect, label %check, label %store
+check:
+  %raised = call ptr @PyErr_Occurred()
+  %fine = icmp eq ptr %raised, null
+  br i1 %fine, label %store, label %error
+error:
+  call void @PyErr_Clear()
+  br label %no
+store:
+  %wide = bitcast double %value to i64
+  %single = fptrunc double %value to float
+  %single.bits = bitcast float %single to i32
+  %single.wide = zext i32 %single.bits to i64
+  %bits = select i1 %narrow, i64 %single.wide, i64 %wide
+  call void @set_slot(ptr %rec, ptr %slots, i64 %bits)
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @matches_bool(ptr %rec, ptr %obj, ptr %slots) {
+  %true = icmp eq ptr %obj, @object_true
+  %false = icmp eq ptr %obj, @object_false
+  %either = or i1 %true, %false
+  %bits = zext i1 %true to i64
+  call void @set_slot(ptr %rec, ptr %slots, i64 %bits)
+  ret i1 %either
+}
+
+define internal i1 @matches_one(ptr %rec, ptr %obj, ptr %view, ptr %slots) {
+  %kind = load i64, ptr %rec
+  switch i64 %kind, label %no [ i64 $tensor, label %tensor  i64 $integer, label %integer
+    i64 $float32, label %float32  i64 $float64, label %float64  i64 $bool, label %bool ]
+tensor:
+  %t = call i1 @matches_tensor(ptr %rec, ptr %view, ptr %slots)
+  ret i1 %t
+integer:
+  %i = call i1 @matches_integer(ptr %rec, ptr %obj, ptr %slots)
+  ret i1 %i
+float32:
+  %f = call i1 @matches_float(ptr %rec, ptr %obj, ptr %slots, i1 true)
+  ret i1 %f
+float64:
+  %g = call i1 @matches_float(ptr %rec, ptr %obj, ptr %slots, i1 false)
+  ret i1 %g
+bool:
+  %b = call i1 @matches_bool(ptr %rec, ptr %obj, ptr %slots)
+  ret i1 %b
+no:
+  ret i1 false
+}
+
+define internal i1 @matches_all(ptr %recs, ptr %objs, ptr %views, i64 %count, ptr %slots) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %good ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %test, label %yes
+test:
+  %rec.offset = mul i64 %i, $record_size
+  %rec = getelementptr i8, ptr %recs, i64 %rec.offset
+  %obj.at = getelementptr ptr, ptr %objs, i64 %i
+  %obj = load ptr, ptr %obj.at
+  %view.offset = mul i64 %i, $view_size
+  %view = getelementptr i8, ptr %views, i64 %view.offset
+  %ok = call i1 @matches_one(ptr %rec, ptr %obj, ptr %view, ptr %slots)
+  br i1 %ok, label %good, label %no
+good:
+  %next = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+"""
+
+ALIASING = """
+; Whether any of the arrays of %count records shares addresses with the one given.
+define internal i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %count) {
+entry:
+  %data.at = getelementptr i8, ptr %view, i64 $view_data
+  %data = load i64, ptr %data.at
+  %low.at = getelementptr i8, ptr %rec, i64 $rec_low
+  %low = load i64, ptr %low.at
+  %high.at = getelementptr i8, ptr %rec, i64 $rec_high
+  %high = load i64, ptr %high.at
+  %begin = add i64 %data, %low
+  %end = add i64 %data, %high
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %next ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %test, label %no
+test:
+  %o.offset = mul i64 %i, $record_size
+  %o.rec = getelementptr i8, ptr %recs, i64 %o.offset
+  %kind = load i64, ptr %o.rec
+  %is.tensor = icmp eq i64 %kind, $tensor
+  br i1 %is.tensor, label %compare, label %next
+compare:
+  %v.offset = mul i64 %i, $view_size
+  %o.view = getelementptr i8, ptr %views, i64 %v.offset
+  %o.data.at = getelementptr i8, ptr %o.view, i64 $view_data
+  %o.data = load i64, ptr %o.data.at
+  %o.low.at = getelementptr i8, ptr %o.rec, i64 $rec_low
+  %o.low = load i64, ptr %o.low.at
+  %o.high.at = getelementptr i8, ptr %o.rec, i64 $rec_high
+  %o.high = load i64, ptr %o.high.at
+  %o.begin = add i64 %o.data, %o.low
+  %o.end = add i64 %o.data, %o.high
+  %before = icmp ult i64 %begin, %o.end
+  %after = icmp ult i64 %o.begin, %end
+  %meet = and i1 %before, %after
+  br i1 %meet, label %yes, label %next
+next:
+  %i.next = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Given outputs: writable, and apart from the inputs and from each other.
+define internal i1 @outputs_are_apart(ptr %recs, ptr %views, i64 %nargs, ptr %outs, ptr %out.views, i64 %nouts) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %good ]
+  %more = icmp slt i64 %i, %nouts
+  br i1 %more, label %test, label %yes
+test:
+  %r.offset = mul i64 %i, $record_size
+  %rec = getelementptr i8, ptr %outs, i64 %r.offset
+  %v.offset = mul i64 %i, $view_size
+  %view = getelementptr i8, ptr %out.views, i64 %v.offset
+  %writable.at = getelementptr i8, ptr %view, i64 $view_writable
+  %writable = load i64, ptr %writable.at
+  %can = icmp ne i64 %writable, 0
+  br i1 %can, label %inputs, label %no
+inputs:
+  %meets = call i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %nargs)
+  br i1 %meets, label %no, label %others
+others:
+  %meets.out = call i1 @meets_any(ptr %rec, ptr %view, ptr %outs, ptr %out.views, i64 %i)
+  br i1 %meets.out, label %no, label %good
+good:
+  %next = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+"""

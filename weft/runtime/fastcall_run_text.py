@@ -1,0 +1,201 @@
+"""Part of `fastcall_text`: making outputs, running the kernel, giving back results and errors."""
+
+from __future__ import annotations
+
+RUNNING = """
+; A new array like %rec in numpy (1) or torch (2), its address put into the slots; null where that failed.
+define internal ptr @allocate(ptr %rec, i64 %framework, ptr %slots) {
+  %view = alloca [8 x i64], align 8
+  %arg = alloca ptr, align 8
+  %numpy = icmp eq i64 %framework, 1
+  br i1 %numpy, label %in.numpy, label %in.torch
+in.numpy:
+  %descr.at = getelementptr i8, ptr %rec, i64 $rec_descr
+  %descr = load ptr, ptr %descr.at
+  %ndim.at = getelementptr i8, ptr %rec, i64 $rec_ndim
+  %ndim = load i64, ptr %ndim.at
+  %nd = trunc i64 %ndim to i32
+  %dims.at = getelementptr i8, ptr %rec, i64 $rec_dims
+  %dims = load ptr, ptr %dims.at
+  call void @Py_IncRef(ptr %descr)
+  %array = call ptr @PyArray_NewFromDescr(
+    ptr @ndarray_type, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null, i32 0, ptr null)
+  br label %made
+in.torch:
+  %proto.at = getelementptr i8, ptr %rec, i64 $rec_prototype
+  %proto = load ptr, ptr %proto.at
+  store ptr %proto, ptr %arg
+  %no.proto = icmp eq ptr %proto, null
+  br i1 %no.proto, label %fail, label %make
+make:
+  %like = load ptr, ptr @torch_empty_like
+  %tensor = call ptr @PyObject_Vectorcall(ptr %like, ptr %arg, i64 1, ptr null)
+  br label %made
+made:
+  %object = phi ptr [ %array, %in.numpy ], [ %tensor, %make ]
+  %missing = icmp eq ptr %object, null
+  br i1 %missing, label %error, label %check
+error:
+  call void @PyErr_Clear()
+  br label %fail
+check:
+  %seen = call i1 @view_of(ptr %object, ptr %view)
+  br i1 %seen, label %compare, label %drop
+compare:
+  %fits = call i1 @matches_tensor(ptr %rec, ptr %view, ptr %slots)
+  br i1 %fits, label %good, label %drop
+drop:
+  call void @Py_DecRef(ptr %object)
+  br label %fail
+good:
+  ret ptr %object
+fail:
+  ret ptr null
+}
+
+; References of all objects that are there given back.
+define internal void @release_all(ptr %objs, i64 %count) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %step ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %drop, label %done
+drop:
+  %at = getelementptr ptr, ptr %objs, i64 %i
+  %obj = load ptr, ptr %at
+  %there = icmp ne ptr %obj, null
+  br i1 %there, label %dec, label %step
+dec:
+  call void @Py_DecRef(ptr %obj)
+  br label %step
+step:
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret void
+}
+
+define internal i1 @allocate_all(ptr %recs, ptr %objs, i64 %count, i64 %framework, ptr %slots) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %good ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %make, label %yes
+make:
+  %offset = mul i64 %i, $record_size
+  %rec = getelementptr i8, ptr %recs, i64 %offset
+  %obj = call ptr @allocate(ptr %rec, i64 %framework, ptr %slots)
+  %at = getelementptr ptr, ptr %objs, i64 %i
+  store ptr %obj, ptr %at
+  %made = icmp ne ptr %obj, null
+  br i1 %made, label %good, label %no
+good:
+  %next = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  call void @release_all(ptr %objs, i64 %i)
+  ret i1 false
+}
+
+define internal i32 @run_kernel(ptr %plan, ptr %slots) {
+  %fn = load ptr, ptr %plan
+  %release.at = getelementptr i8, ptr %plan, i64 $plan_release
+  %release = load i64, ptr %release.at
+  %let.go = icmp ne i64 %release, 0
+  br i1 %let.go, label %free, label %held
+free:
+  %thread = call ptr @PyEval_SaveThread()
+  %a = call i32 %fn(ptr %slots)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret i32 %a
+held:
+  %b = call i32 %fn(ptr %slots)
+  ret i32 %b
+}
+
+; Calls on_error(status, address of the record), which raises.
+define internal ptr @report(ptr %plan, i32 %status, ptr %record) {
+  %handler.at = getelementptr i8, ptr %plan, i64 $plan_on_error
+  %handler = load ptr, ptr %handler.at
+  %wide = sext i32 %status to i64
+  %number = call ptr @PyLong_FromLongLong(i64 %wide)
+  %address = ptrtoint ptr %record to i64
+  %where = call ptr @PyLong_FromLongLong(i64 %address)
+  %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %handler, ptr %number, ptr %where, ptr null)
+  call void @Py_DecRef(ptr %number)
+  call void @Py_DecRef(ptr %where)
+  ret ptr %result
+}
+
+; One object as it is, several as a tuple; takes the references.
+define internal ptr @bundle(ptr %objs, i64 %count) {
+entry:
+  %single = icmp eq i64 %count, 1
+  br i1 %single, label %one, label %many
+one:
+  %only = load ptr, ptr %objs
+  ret ptr %only
+many:
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %drop, label %loop
+drop:
+  call void @release_all(ptr %objs, i64 %count)
+  ret ptr null
+loop:
+  %i = phi i64 [ 0, %many ], [ %next, %put ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %put, label %done
+put:
+  %at = getelementptr ptr, ptr %objs, i64 %i
+  %obj = load ptr, ptr %at
+  %r = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %obj)
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret ptr %tuple
+}
+
+; Where %out is null, outputs are allocated; otherwise it is what the call gave and gets back.
+define internal ptr @run_plan(ptr %plan, ptr %slots, ptr %out, ptr %outs, i64 %nouts, i64 %framework) {
+  %made = alloca [$max_outputs x ptr], align 8
+  %record = alloca [8 x i64], align 8
+  %nslots.at = getelementptr i8, ptr %plan, i64 $plan_nslots
+  %nslots = load i64, ptr %nslots.at
+  %last = getelementptr i64, ptr %slots, i64 %nslots
+  call void @llvm.memset.p0.i64(ptr %record, i8 0, i64 64, i1 false)
+  store ptr %record, ptr %last
+  %given = icmp ne ptr %out, null
+  br i1 %given, label %run, label %make
+make:
+  %ok = call i1 @allocate_all(ptr %outs, ptr %made, i64 %nouts, i64 %framework, ptr %slots)
+  br i1 %ok, label %run, label %miss
+miss:
+  call void @Py_IncRef(ptr @object_miss)
+  ret ptr @object_miss
+run:
+  %status = call i32 @run_kernel(ptr %plan, ptr %slots)
+  %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %finish, label %failed
+failed:
+  br i1 %given, label %tell, label %drop
+drop:
+  call void @release_all(ptr %made, i64 %nouts)
+  br label %tell
+tell:
+  %error = call ptr @report(ptr %plan, i32 %status, ptr %record)
+  ret ptr %error
+finish:
+  br i1 %given, label %same, label %fresh
+same:
+  call void @Py_IncRef(ptr %out)
+  ret ptr %out
+fresh:
+  %result = call ptr @bundle(ptr %made, i64 %nouts)
+  ret ptr %result
+}
+"""
