@@ -1,0 +1,362 @@
+"""Tensor programs written in Python: the same programs the whiteboard language writes.
+
+>>> M, N, K = sizes("M N K")
+>>> A, B = placeholder("A", (M, K)), placeholder("B", (K, N))
+>>> k = reduce_axis(K, "k")
+>>> C = compute((M, N), lambda m, n: sum(A[m, k] * B[k, n], over=k), name="C")
+>>> program = build_program([A, B], [C], name="mm")
+
+Reductions may stand anywhere in an expression; `compute` gives a tensor that later computes may read.
+The functions of the intrinsics table (`exp`, `tanh`, ...) are here under their names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Literal
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.errors import ArgumentError, LanguageError, ShapeError
+from weft.ir.expr import Axis, Expr, Reduce, ReduceOp, Var, idx
+from weft.ir.expr import cast as cast_expr
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.span import Span
+from weft.ir.visit import free_vars
+from weft.tensor.boundary import Outside, OutsideMode
+from weft.tensor.build_python import ArgReduce, DefinedLoad, Definition, assemble
+from weft.tensor.caller import caller_span
+from weft.tensor.program import TensorProgram
+from weft.tensor.value import (
+    Operand,
+    ReduceAxis,
+    Value,
+    as_position,
+    call,
+    choose,
+    condition,
+    convert,
+    extreme,
+    index_value,
+    lift,
+    logical,
+    parse_type,
+    scalar_value,
+)
+
+_serial = count()
+
+
+def _unique(name: str) -> str:
+    """A name no other variable or tensor has; what follows ``@`` is dropped when the program is built."""
+    return f"{name}@{next(_serial)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor to subscript: an input, or what a compute defines."""
+
+    buffer: Buffer
+    definition: Definition | None = None
+    boundary: tuple[OutsideMode, Operand | None] | None = None
+    span: Span | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.buffer.name.partition("@")[0]
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    @property
+    def shape(self) -> tuple[Value, ...]:
+        return tuple(index_value(s) for s in self.buffer.shape)
+
+    @property
+    def ndim(self) -> int:
+        return self.buffer.rank
+
+    def outside(self, mode: str | float) -> Tensor:
+        """The tensor with its outside defined: ``"zero"``, ``"edge"``, ``"wrap"``, ``"reflect"`` or a value."""
+        if mode == "zero" or not isinstance(mode, str):
+            return Tensor(self.buffer, self.definition, ("value", 0 if isinstance(mode, str) else mode), self.span)
+        if mode not in ("edge", "wrap", "reflect"):
+            raise ArgumentError(
+                f"unknown boundary `{mode}`",
+                span=caller_span(),
+                help='use "zero", "edge", "wrap", "reflect" or a number',
+            )
+        return Tensor(self.buffer, self.definition, (mode, None), self.span)  # type: ignore[arg-type]
+
+    def __getitem__(self, indices: Operand | tuple[Operand, ...]) -> Value:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        span = caller_span()
+        if len(given) != self.ndim:
+            raise ShapeError(
+                f"`{self.name}` has {self.ndim} dimension{'s' * (self.ndim != 1)}, but {len(given)} "
+                f"{'index is' if len(given) == 1 else 'indices are'} given",
+                span=span,
+                help=f"write `{self.name}[{', '.join('ijklmnpq'[: self.ndim])}]`",
+            )
+        subscripts = tuple(as_position(i, f"a subscript of `{self.name}`") for i in given)
+        load = DefinedLoad(self.buffer, subscripts, span=span, definition=self.definition)
+        if self.boundary is None:
+            return Value(load)
+        mode, fill = self.boundary
+        filled = None if fill is None else convert(lift(fill), self.dtype)
+        return Value(Outside(load, mode, filled, span=span))
+
+    def __iter__(self) -> Any:
+        raise LanguageError(f"tensor `{self.name}` cannot be iterated over", span=caller_span())
+
+
+def size(name: str) -> Value:
+    """A symbolic size, known when the operator is called."""
+    if not name.isidentifier():
+        raise ArgumentError(f"`{name}` is not a name", span=caller_span())
+    return index_value(Var(name, span=caller_span()))
+
+
+def sizes(names: str) -> tuple[Value, ...]:
+    """Symbolic sizes by name: ``M, N = sizes("M N")``."""
+    return tuple(size(name) for name in names.replace(",", " ").split())
+
+
+def placeholder(name: str, shape: Sequence[Operand] | Operand, dtype: str | DType = "float32") -> Tensor:
+    """An input tensor; its shape is made of sizes and numbers."""
+    span = caller_span()
+    _check_name(name)
+    extents = _shape(shape, f"a size of `{name}`")
+    return Tensor(Buffer(_unique(name), parse_type(dtype), extents, span=span), span=span)
+
+
+def scalar(name: str, dtype: str | DType = "float32") -> Value:
+    """A scalar parameter; an integer one may appear in subscripts, sizes and ranges."""
+    _check_name(name)
+    return scalar_value(Var(name, parse_type(dtype), span=caller_span()))
+
+
+def reduce_axis(extent: Operand | tuple[Operand, Operand], name: str = "k") -> ReduceAxis:
+    """A variable to reduce over: ``0:extent``, or ``lo:hi`` of a pair."""
+    _check_name(name)
+    pair = extent if isinstance(extent, tuple) else (0, extent)
+    if len(pair) != 2:
+        raise ArgumentError(f"the range of `{name}` is an extent or a pair (lo, hi)", span=caller_span())
+    lo, hi = (as_position(e, f"a bound of `{name}`") for e in pair)
+    var = Var(_unique(name), span=caller_span())
+    made = index_value(var)
+    return ReduceAxis(made.expr, made.position, made.kind, name, lo, hi)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ArgumentError(f"`{name}` is not a name", span=caller_span(), help="use letters, digits and `_`")
+
+
+def _shape(shape: Sequence[Operand] | Operand, what: str) -> tuple[Expr, ...]:
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple(as_position(s, what) for s in given)
+
+
+def compute(
+    shape: Sequence[Operand] | Operand,
+    fn: Callable[..., Operand],
+    name: str = "T",
+    dtype: str | DType | None = None,
+) -> Tensor:
+    """The tensor whose element at ``i, j, ...`` is ``fn(i, j, ...)``."""
+    span = caller_span()
+    _check_name(name)
+    extents = _shape(shape, f"a size of `{name}`")
+    axes = tuple(Axis(Var(_unique(n)), idx(0), e) for n, e in zip(_parameter_names(fn, len(extents)), extents))
+    body = lift(fn(*(index_value(a.var) for a in axes)))
+    to = None if dtype is None else parse_type(dtype)
+    value = body.expr if to is None else convert(body, to)
+    _check_variables(value, axes, name, span)
+    counts_bools = isinstance(value, Reduce) and value.dtype.is_bool and value.op in ("+", "*")
+    buffer = Buffer(_unique(name), dt.int32 if counts_bools else value.dtype, extents, span=span)
+    return Tensor(buffer, Definition(buffer, axes, value, span), span=span)
+
+
+def _parameter_names(fn: Callable[..., Operand], rank: int) -> list[str]:
+    if not callable(fn):
+        raise ArgumentError("compute takes a function of the index variables", span=caller_span())
+    parameters = list(inspect.signature(fn).parameters.values())
+    if [p for p in parameters if p.kind is p.VAR_POSITIONAL]:
+        return [f"i{d}" for d in range(rank)]
+    if len(parameters) != rank:
+        raise ArgumentError(
+            f"the function takes {len(parameters)} index variables, but the shape has {rank} dimensions",
+            span=caller_span(),
+        )
+    return [p.name for p in parameters]
+
+
+def _check_variables(value: Expr, axes: Sequence[Axis], name: str, span: Span | None) -> None:
+    own = {a.var.name for a in axes}
+    for stray in free_vars(value):
+        if "@" in stray and stray not in own:
+            shown = stray.partition("@")[0]
+            raise LanguageError(
+                f"`{shown}` has no meaning here",
+                span=span,
+                why=f"it is neither an index of `{name}` nor reduced over in this expression",
+                help=f"if it is a reduction axis, say how to combine: weft.sum(..., over={shown})",
+            )
+
+
+def _reduce(op: ReduceOp, x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+    axes = tuple(_axis(a) for a in ((over,) if isinstance(over, Value) else tuple(over)))
+    value = lift(x).expr
+    if op in ("+", "*") and value.dtype.is_bool:
+        value = cast_expr(dt.int32, value)
+    if isinstance(value, Reduce) and value.op == op:
+        axes, value = axes + value.axes, value.value
+    return Value(Reduce(op, axes, value, span=caller_span()))
+
+
+def _axis(axis: object) -> Axis:
+    if not isinstance(axis, ReduceAxis) or not isinstance(axis.position, Var):
+        raise ArgumentError(
+            "`over` takes reduction axes",
+            span=caller_span(),
+            help='make one: k = weft.reduce_axis(K, "k")',
+        )
+    return Axis(axis.position, axis.lo, axis.hi)
+
+
+def sum(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+    return _reduce("+", x, over)
+
+
+def prod(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+    return _reduce("*", x, over)
+
+
+def min(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+    return _reduce("min", x, over)
+
+
+def max(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+    return _reduce("max", x, over)
+
+
+def any(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+    """Whether ``x`` holds (is not zero) somewhere."""
+    return _reduce("max", Value(condition(x, "any")), over)
+
+
+def all(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+    """Whether ``x`` holds (is not zero) everywhere."""
+    return _reduce("min", Value(condition(x, "all")), over)
+
+
+def argmin(x: Operand, over: ReduceAxis) -> Value:
+    """The value of ``over`` at the least ``x``, the first on ties; NaN counts as least."""
+    return _arg_reduce("argmin", x, over)
+
+
+def argmax(x: Operand, over: ReduceAxis) -> Value:
+    """The value of ``over`` at the greatest ``x``, the first on ties; NaN counts as greatest."""
+    return _arg_reduce("argmax", x, over)
+
+
+def _arg_reduce(op: Literal["argmin", "argmax"], x: Operand, over: ReduceAxis) -> Value:
+    extreme = Reduce("min" if op == "argmin" else "max", (_axis(over),), lift(x).expr)
+    return Value(ArgReduce(op, extreme, span=caller_span()))
+
+
+def select(test: Operand, a: Operand, b: Operand) -> Value:
+    """``a`` where ``test`` holds, else ``b``; only the chosen one is evaluated."""
+    return choose(test, a, b)
+
+
+def where(test: Operand, a: Operand, b: Operand) -> Value:
+    """numpy's name for `select`."""
+    return choose(test, a, b)
+
+
+def maximum(a: Operand, b: Operand) -> Value:
+    """The greater of two; NaN where either is."""
+    return extreme("max", a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Value:
+    """The lesser of two; NaN where either is."""
+    return extreme("min", a, b)
+
+
+def logical_and(a: Operand, b: Operand) -> Value:
+    return logical("&&", a, b)
+
+
+def logical_or(a: Operand, b: Operand) -> Value:
+    return logical("||", a, b)
+
+
+def logical_not(a: Operand) -> Value:
+    return ~Value(condition(a, "logical_not"))
+
+
+def cast(dtype: str | DType, x: Operand) -> Value:
+    """``x`` converted: wraps between integers, saturates from float to integer."""
+    return Value(convert(lift(x), parse_type(dtype)))
+
+
+def build_program(
+    inputs: Sequence[Tensor | Value], outputs: Sequence[Tensor], name: str | None = None
+) -> TensorProgram:
+    """The program that computes ``outputs`` from ``inputs`` (placeholders and scalars, in the order of a call)."""
+    params: list[Buffer | Var] = []
+    for x in inputs:
+        if isinstance(x, Tensor) and x.definition is None:
+            params.append(x.buffer)
+        elif isinstance(x, Value) and isinstance(x.expr, Var):
+            params.append(x.expr)
+        else:
+            raise ArgumentError("inputs are placeholders and scalars", span=caller_span())
+    definitions = [x.definition for x in outputs if isinstance(x, Tensor) and x.definition is not None]
+    if not outputs or len(definitions) != len(outputs):
+        raise ArgumentError("outputs are tensors made with weft.compute", span=caller_span())
+    tensors = _definitions_below(definitions)
+    return assemble(name or outputs[-1].name, params, definitions, tensors)
+
+
+def _definitions_below(outputs: Sequence[Definition]) -> list[Definition]:
+    """All definitions the outputs need, each after those it reads."""
+    order: dict[str, Definition] = {}
+
+    def visit(d: Definition) -> None:
+        if d.buffer.name in order:
+            return
+        for inner in d.reads():
+            visit(inner)
+        order[d.buffer.name] = d
+
+    for d in outputs:
+        visit(d)
+    return list(order.values())
+
+
+def _intrinsic(name: str) -> Callable[..., Value]:
+    def apply(*args: Operand) -> Value:
+        return call(name, *args)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"`{name}` of the intrinsics table."
+    return apply
+
+
+globals().update({name: _intrinsic(name) for name in INTRINSICS})
+
+__all__ = [
+    "ReduceAxis", "Tensor", "Value", "all", "any", "argmax", "argmin", "build_program", "cast", "compute",
+    "logical_and", "logical_not", "logical_or", "max", "maximum", "min", "minimum", "placeholder", "prod",
+    "reduce_axis", "scalar", "select", "size", "sizes", "sum", "where",
+    *INTRINSICS,
+]  # fmt: skip
