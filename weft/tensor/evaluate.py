@@ -51,10 +51,11 @@ def evaluate(
     before = {name: np.asarray(a) for name, a in (out or {}).items()}
     shapes = {b.name: given[b.name].shape for b in program.inputs} | {name: a.shape for name, a in before.items()}
     constants = {v.name: int(given[v.name]) for v in program.constants if v.name in given}
-    program = normalize(specialize(program, solve_sizes(program, shapes, constants)))
+    plain = specialize(program, solve_sizes(program, shapes, constants))
+    program = normalize(plain)
     memory = {p.name: _as_type(given[p.name], p.dtype, wide) for p in program.params}
     for buffer in (*program.outputs, *program.temporaries):
-        memory[buffer.name] = _before(program, buffer, before, wide)
+        memory[buffer.name] = _before(plain, buffer, before, wide)
     for fill in infer_fills(program):
         memory[fill.buffer.name][...] = fill.value.value
     with np.errstate(all="ignore"):

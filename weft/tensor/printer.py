@@ -2,7 +2,7 @@
 
 The text reads back to an equal program and is the same for equal programs, so it also names
 them: operators made in Python are cached under it. What the language has no words for
-(strides, requirements that inference found) stands in comments.
+(strides) stands in comments.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ def _param(p: Param) -> str:
 
 def _comments(program: TensorProgram) -> list[str]:
     text = _Text(frozenset(v.name for v in program.scalars))
-    found = [f"# requires {text.value(r.condition, 0)}: {r.message}" for r in program.requirements]
-    for b in (*program.inputs, *program.outputs, *program.temporaries):
-        if b.strides is not None:
-            found.append(f"# {b.name} has strides {', '.join(text.index(s, 0) for s in b.strides)}")
-    return found
+    buffers = (*program.inputs, *program.outputs, *program.temporaries)
+    return [
+        f"# {b.name} has strides {', '.join(text.index(s, 0) for s in b.strides)}"
+        for b in buffers
+        if b.strides is not None
+    ]
 
 
 def print_statement(statement: Statement, scalars: frozenset[str] = frozenset()) -> str:

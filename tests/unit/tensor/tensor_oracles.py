@@ -38,13 +38,14 @@ def run_loops(program: TensorProgram, args: list[Any], out: dict[str, Any], symb
     for b in special.outputs:
         array = np.empty([s.value for s in b.shape], to_numpy(b.dtype))
         if b.name in program.carried:
-            start = initial_value(program, b.name)
-            array[...] = out[b.name] if b.name in out else start.value
+            array[...] = out[b.name] if b.name in out else initial_value(program, b.name).value
         else:
             fresh.append(b.name)
         results.append(array)
     named = {b.name: r for b, r in zip(special.outputs, results)}
-    interpret(kernel, [named[p.name] if p.name in named else values[p.name] for p in kernel.params], uninitialized=fresh)
+    interpret(
+        kernel, [named[p.name] if p.name in named else values[p.name] for p in kernel.params], uninitialized=fresh
+    )
     return results
 
 
