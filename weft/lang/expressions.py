@@ -256,6 +256,8 @@ class ExpressionReader:
         to = self.scope.element_type(name)
         if to is not None:
             return self._cast(node, to)
+        if name == "outside":
+            return self._outside(node)
         builtin = find_builtin(name)
         if builtin is None or name in self.scope.sizes or name in self.scope.scalars:
             raise self._unknown(node)
@@ -276,6 +278,17 @@ class ExpressionReader:
         if isinstance(beyond, ast.Name) and beyond.text == "zero" and not self.scope.knows("zero"):
             return Outside(load, "value", const(0, load.dtype), span=load.span)
         return Outside(load, "value", self.fitted(beyond, load.dtype), span=load.span)
+
+    def _outside(self, node: ast.Apply) -> Expr:
+        """``outside(A(i-1), edge)``: a boundary for one access, where a clause would speak for all."""
+        load = self.value(node.args[0]) if node.args else None
+        if not isinstance(load, Load) or len(node.args) != 2:
+            raise LanguageError(
+                "`outside` takes a tensor access and what it gives beyond the edge",
+                span=node.span,
+                help="write `outside(A(i-1), zero)`, or edge, wrap, reflect, or a value",
+            )
+        return self._bounded(load, node.args[1])
 
     def fitted(self, node: ast.Expr, to: DType) -> Expr:
         """``node`` as a value for ``to``: literals take that type where they fit, and so do index expressions."""

@@ -178,15 +178,8 @@ class Reader:
 
     def real(self, children: Children) -> ast.Real:
         (token,) = children
-        value = float(str(token).rstrip("fF"))
-        if value == float("inf"):
-            raise LanguageError(
-                "number is too large",
-                span=self._span(token),
-                why="it is beyond the range of a double",
-                help="for infinity write `1.0 / 0.0`",
-            )
-        return ast.Real(value, self._span(token))
+        # Beyond the range of a double it is infinity, as in C.
+        return ast.Real(float(str(token).rstrip("fF")), self._span(token))
 
     def name(self, children: Children) -> ast.Name:
         return self._name(children[0])
