@@ -23,6 +23,7 @@ from weft.ir.interpret import interpret
 from weft.ir.stmt import Assign, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.verify import verify
 from weft.target.cpu.host import NAMED, host_machine
+from weft.target.cpu.lower import is_scheduled, lowering_passes
 
 TYPES = [dt.float32, dt.float64, dt.int32, dt.int64, dt.uint8, dt.int16, dt.float16, dt.bfloat16, dt.bool_]
 LEVELS = ["x86-64-avx512", "x86-64-avx2", "x86-64-sse4", "x86-64-sse2"]
@@ -198,3 +199,23 @@ def test_random_kernels(kernel: Kernel, seed: int, machine: Any) -> None:
     assert CompiledRunner(kernel, machine)(*got) == 0
     for param, g, w in zip(kernel.params, got, want):
         assert_same_bits(param.name, g, w)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(kernels(), st.sampled_from(MACHINES))
+def test_every_pass_keeps_the_meaning(kernel: Kernel, machine: Any) -> None:
+    args = make_arguments(kernel)
+    want = [a.copy() for a in args]
+    try:
+        interpret(kernel, want)
+    except ProgramError:
+        assume(False)
+    for name, apply in lowering_passes(machine, scheduled=is_scheduled(kernel)).items():
+        after = apply(kernel)
+        verify(after)
+        if after != kernel:
+            got = [a.copy() for a in args]
+            interpret(after, got)
+            for param, g, w in zip(kernel.params, got, want):
+                assert_same_bits(f"after {name}, {param.name}", g, w)
+        kernel = after

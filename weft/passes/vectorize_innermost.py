@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Var
+from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.stmt import For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children
 from weft.passes.check_independent import check_independent
 from weft.passes.check_vector import check_vector, infer_varying, is_varying
+from weft.passes.infer_step import infer_step
 
 #: Iterations assumed for a loop whose extent is not known.
 TYPICAL_EXTENT = 64
@@ -114,19 +114,3 @@ def _access(buffer: Buffer, indices: tuple[Expr, ...], lane: _Lane | None, scatt
         return 1.0
     step = infer_step(buffer, indices, lane.var, lane.varying)
     return 1.0 if step in (0, 1) else 2.0 if step == -1 else scattered * lane.lanes
-
-
-def infer_step(buffer: Buffer, indices: tuple[Expr, ...], var: str, varying: frozenset[str]) -> int | None:
-    """Elements between the accesses of neighbouring iterations, or None where that is not one number."""
-    if buffer.name in varying:
-        return 1 if not any(is_varying(i, varying) for i in indices) else None
-    total = 0
-    for index, stride in zip(indices, buffer.element_strides()):
-        if not is_varying(index, varying):
-            continue
-        terms = linear_form(index).terms
-        others = [e for e in terms if not (isinstance(e, Var) and e.name == var) and is_varying(e, varying)]
-        if others or not isinstance(stride, Const):
-            return None
-        total += int(stride.value) * sum(c for e, c in terms.items() if isinstance(e, Var) and e.name == var)
-    return total

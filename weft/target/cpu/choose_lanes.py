@@ -6,10 +6,14 @@ from weft.ir.expr import Call, Cast, Const, Load
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.stmt import For, Let, Store
 from weft.ir.visit import walk
+from weft.passes.check_vector import infer_varying
+from weft.passes.infer_step import infer_step
 from weft.target.cpu.host import Machine
 
 #: Registers' worth of lanes per step: chains of dependent operations overlap when there are several.
 PLAIN, CALLS, REDUCTION, MOST = 2, 2, 4, 8
+#: Lanes whose data lie apart, one cache line each: more of them than a cache set has ways evict each other.
+GATHER_LANES = 4
 #: Intrinsics of a few instructions each.
 SIMPLE_CALLS = frozenset(name for name, intrinsic in INTRINSICS.items() if intrinsic.flops <= 2)
 
@@ -20,6 +24,8 @@ def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
     In a ``scheduled`` program a loop's constant extent was chosen on purpose and is kept.
     """
     lanes = machine.lanes(data_bits(loop)) * (MOST if scheduled else _registers(loop))
+    if not scheduled and _gathers_in_loops(loop):
+        lanes = min(lanes, GATHER_LANES)
     extent = _constant_extent(loop)
     if extent is None:
         return lanes
@@ -49,6 +55,14 @@ def _registers(loop: For) -> int:
     if any(isinstance(n, Call) and n.name not in SIMPLE_CALLS for n in nodes):
         return CALLS
     return REDUCTION if any(isinstance(n, For) for n in nodes) else PLAIN
+
+
+def _gathers_in_loops(loop: For) -> bool:
+    """Whether loops inside walk along data of each lane that lie apart."""
+    varying = infer_varying(loop)
+    inside = (n for inner in walk(loop.body) if isinstance(inner, For) for n in walk(inner.body))
+    steps = (infer_step(n.buffer, n.indices, loop.var.name, varying) for n in inside if isinstance(n, Load))
+    return any(step not in (0, 1, -1) for step in steps)
 
 
 def _constant_extent(loop: For) -> int | None:
