@@ -60,6 +60,9 @@ class Writer:
         self.sizes[name] = self.draw(SIZES)
         return name
 
+    def extent(self, dim: str) -> int:
+        return int(dim) if dim.isdigit() else self.sizes[dim]
+
     def new_input(self, dtype: str, dims: tuple[str, ...]) -> Tensor:
         tensor = Tensor(f"A{len(self.inputs)}", dtype, dims)
         self.inputs.append(tensor)
@@ -188,7 +191,7 @@ class Writer:
             op = self.pick("min=!", "max=!")
         if len(kept) == len(names) - 1 and dtype != "bool" and self.draw(st.integers(0, 3)) == 0:
             gone = next(k for k in range(len(names)) if k not in kept)
-            if self.sizes[first.dims[gone]] > 0:
+            if self.extent(first.dims[gone]) > 0:
                 op, dtype = self.pick("argmin=!", "argmax=!"), "int32"
         left = f"({', '.join(names[k] for k in kept)})" if kept else ""
         guard = f"{dtype}({self.leaf(first, names)[0]})"
@@ -205,7 +208,7 @@ class Writer:
             return self.map(name)
         width = self.draw(st.integers(1, 3))
         kernel = self.new_input(self.pick("float32", image.dtype), (str(width),))
-        if self.sizes[image.dims[0]] < width:
+        if self.extent(image.dims[0]) < width:
             return self.map(name)
         self.emit(f"{name}(i) +=! {image.name}(i + k) * {kernel.name}(k)")
         self.finish(name, "unknown", None)
@@ -213,7 +216,7 @@ class Writer:
     def strided(self, name: str) -> None:
         t = self.some_input(1)
         step, shift = self.draw(st.integers(1, 3)), self.draw(st.integers(0, 2))
-        if self.sizes[t.dims[0]] < shift:
+        if self.extent(t.dims[0]) < shift:
             return self.map(name)
         self.emit(f"{name}(i) = {t.name}({step}*i + {shift})" if self.draw(st.booleans()) else
                   f"{name}({step}*i + {shift}) = {t.name}(i)")  # fmt: skip
@@ -221,9 +224,9 @@ class Writer:
 
     def lookup(self, name: str) -> None:
         table = self.some_input(2)
-        rows = self.sizes[table.dims[0]]
+        rows = self.extent(table.dims[0])
         length = self.size()
-        if rows == 0 and self.sizes[length] > 0:
+        if rows == 0 and self.extent(length) > 0:
             return self.map(name)
         index = self.new_input(self.pick("int32", "int64", "uint8"), (length,))
         self.indices[index.name] = rows
@@ -236,10 +239,10 @@ class Writer:
         if source.dtype == "bool":
             return self.map(name)
         rows = self.size()
-        if self.sizes[rows] == 0 and self.sizes[source.dims[0]] > 0:
+        if self.extent(rows) == 0 and self.extent(source.dims[0]) > 0:
             return self.map(name)
         index = self.new_input(self.pick("int32", "int64"), (source.dims[0],))
-        self.indices[index.name] = self.sizes[rows]
+        self.indices[index.name] = self.extent(rows)
         self.tensors.remove(index)
         shape = self.new_input("int32", (rows,))
         self.tensors.remove(shape)
@@ -254,14 +257,14 @@ class Writer:
             return self.map(name)
         n, m = t.dims
         along_first = self.draw(st.booleans())
-        if self.sizes[n if along_first else m] == 0:
+        if self.extent(n if along_first else m) == 0:
             return self.map(name)
         op = self.pick("{p} + {v}", "max({p}, {v})", "{p} - {v}")
         if along_first:
             self.emit(f"{name}(0, j) = {t.name}(0, j)")
             step = op.format(p=f"{name}(i-1, j)", v=f"{t.name}(i, j)")
             self.emit(f"{name}(i, j) = {step} where i in 1:{n}")
-            if self.sizes[m] == 0:
+            if self.extent(m) == 0:
                 self.finish(name, t.dtype, None)
                 return None
         else:
@@ -273,7 +276,7 @@ class Writer:
 
     def boundary(self, name: str) -> None:
         t = self.some_input(self.pick(1, 2))
-        if any(self.sizes[d] == 0 for d in t.dims):
+        if any(self.extent(d) == 0 for d in t.dims):
             return self.map(name)
         names = self.variables(t.dims)
         shifts = [self.pick("-2", "-1", "+0", "+1", "+3") for _ in names]
@@ -288,7 +291,7 @@ class Writer:
 
     def triangle(self, name: str) -> None:
         t = self.some_input(2)
-        if t.dtype == "bool" or self.sizes[t.dims[0]] > self.sizes[t.dims[1]]:
+        if t.dtype == "bool" or self.extent(t.dims[0]) > self.extent(t.dims[1]):
             return self.map(name)
         op = self.pick("+=!", "max=!")
         self.emit(f"{name}(i) {op} {t.name}(i, j) where j in 0:i+1")
@@ -332,7 +335,7 @@ def lay_out(draw: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def make_array(draw: Any, writer: Writer, tensor: Tensor) -> np.ndarray[Any, Any]:
-    shape = tuple(writer.sizes.get(d) if d in writer.sizes else int(d) for d in tensor.dims)
+    shape = tuple(map(writer.extent, tensor.dims))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     if tensor.name in writer.indices:
         return rng.integers(0, max(1, writer.indices[tensor.name]), shape).astype(tensor.dtype)

@@ -17,7 +17,7 @@ from weft.ir.verify import verify
 from weft.operators.signature import check_call
 from weft.operators.stages import build
 from weft.target.cpu.host import host_machine
-from weft.tensor.coverage import identity
+from weft.tensor.coverage import initial_value
 from weft.tensor.evaluate import evaluate
 
 EXAMPLES = int(os.environ.get("WEFT_RANDOM_PROGRAMS", "500"))
@@ -47,8 +47,7 @@ def interpreted(op: weft.Operator, arguments: list[Any]) -> list[Any]:
     for o in made.program.outputs:
         array = np.zeros(tuple(int(s.value) for s in o.shape), to_numpy(o.dtype))  # type: ignore[attr-defined]
         if o.name in made.program.carried:
-            first = next(s for s in made.program.statements if s.target.name == o.name)
-            array[...] = identity(first.op, o.dtype).value
+            array[...] = initial_value(made.program, o.name).value  # type: ignore[union-attr]
         outputs.append(array)
     fresh = [o.name for o in made.program.outputs if o.name not in made.program.carried]
     interpret(kernel, [*arguments, *outputs], uninitialized=fresh)

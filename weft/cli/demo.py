@@ -39,7 +39,7 @@ def _layer_norm(x: Array, gain: Array, shift: Array) -> Array:
 
 def _conv2d(image: Array, weights: Array) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(image, weights.shape[2:], axis=(2, 3))
-    return np.einsum("nchwyx,fcyx->nfhw", windows, weights)
+    return np.asarray(np.einsum("nchwyx,fcyx->nfhw", windows, weights))
 
 
 def _gelu(x: Array) -> Array:

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 when it succeeded, 1 for an error of the user's, 2 for wrong usage."""
     options = build_parser().parse_args(argv)
     try:
-        return COMMANDS[options.command].main(options)
+        return int(COMMANDS[options.command].main(options))
     except Error as error:
         print(error, file=sys.stderr)
         return 1

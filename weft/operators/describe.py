@@ -8,10 +8,14 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Const, Expr
 from weft.ir.printer import print_expr
 from weft.ir.stmt import Param
-from weft.ir.visit import loads
 from weft.operators.interface import Interface, Output, Parameter, place_of
-from weft.tensor.coverage import identity
+from weft.tensor.cost import infer_cost
+from weft.tensor.coverage import initial_value
 from weft.tensor.program import TensorProgram
+
+
+#: Work (operations and bytes) below which letting other threads run costs more than it gives: about 2 µs.
+_SHORT = 1 << 15
 
 
 def interface_of(program: TensorProgram) -> Interface:
@@ -32,18 +36,8 @@ def _parameter(program: TensorProgram, param: Param) -> Parameter:
 
 
 def _output(program: TensorProgram, output: Buffer) -> Output:
-    needed = output.name in program.carried and _is_read_first(program, output.name)
+    needed = output.name in program.carried and initial_value(program, output.name) is None
     return Output(output.name, output.dtype.name, needed, place_of(output.span))
-
-
-def _is_read_first(program: TensorProgram, name: str) -> bool:
-    """Whether a statement reads the output before, or while, the first one writes it."""
-    for statement in program.statements:
-        if any(load.buffer.name == name for e in (statement.value, *statement.indices) for load in loads(e)):
-            return True
-        if statement.target.name == name:
-            return False
-    return False
 
 
 def output_records(program: TensorProgram) -> list[dict[str, Any]]:
@@ -63,6 +57,14 @@ def _fill(program: TensorProgram, output: Buffer) -> int | bool | str | None:
     """The identity an accumulation into a fresh output starts from; a float as text, for infinities in JSON."""
     if output.name not in program.carried:
         return None
-    first = next(s for s in program.statements if s.target.name == output.name)
-    value = identity(first.op, output.dtype).value
-    return repr(value) if isinstance(value, float) else value
+    start = initial_value(program, output.name)
+    if start is None:
+        return None
+    return repr(start.value) if isinstance(start.value, float) else start.value
+
+
+def releases_gil(program: TensorProgram) -> bool:
+    """Whether a call of this specialized program is long enough to let other Python threads run."""
+    cost = infer_cost(program)
+    work = (cost.flops, cost.bytes_read, cost.bytes_written)
+    return not all(isinstance(w, int) for w in work) or sum(w for w in work if isinstance(w, int)) > _SHORT

@@ -6,6 +6,7 @@ artifact store needs no parser.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -69,7 +70,7 @@ class Interface:
         }
 
     @staticmethod
-    def from_json(data: dict[str, Any], source: Source | None) -> Interface:
+    def from_json(data: Mapping[str, Any], source: Source | None) -> Interface:
         params = tuple(Parameter(**_tupled(p)) for p in data["params"])
         outputs = tuple(Output(**_tupled(o)) for o in data["outputs"])
         return Interface(data["name"], params, outputs, source)

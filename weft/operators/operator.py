@@ -13,6 +13,7 @@ from weft.operators.reproduce import internal_error
 from weft.operators.signature import Arguments, Signature, bind_arguments, check_call
 from weft.operators.specialization import OutputLayout, Specialization, find_specialization
 from weft.runtime.arrays import ArgumentInfo, allocate, describe, overlaps
+from weft.runtime.fastcall import MISS, CallTable, make_calls_fast
 from weft.target.cpu.host import host_machine
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Operator:
         self._checks = checks
         self._known: dict[str, Specialization] = {}
         self._lock = threading.RLock()
+        self._table: CallTable | None = None
+        self._fast_table: object = None
 
     @property
     def interface(self) -> Interface:
@@ -62,9 +65,28 @@ class Operator:
         return f"<weft operator {self.interface}>"
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        return self._call_slowly(*args, out=out, **named)  # `make_calls_fast` puts machine code in front of this
+
+    def _call_slowly(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """A call no known specialization fits as it stands: check everything, compile if need be, run."""
         bound = bind_arguments(self.interface, args, named)
+        if named and self._table is not None:
+            result = self._table.call(out, *bound)
+            if result is not MISS:
+                return result
         call = check_call(self.interface, bound, out)
-        return self._run(self._specialize(call.signature), call, out)
+        special = self._specialize(call.signature)
+        result = self._run(special, call, out)
+        self._make_fast(special)
+        return result
+
+    def _make_fast(self, special: Specialization) -> None:
+        """Later calls like this one go straight to the kernel."""
+        if self._table is None:
+            make_calls_fast(Operator)
+            self._table = CallTable(len(self.interface.params), len(self.interface.outputs))
+            self._fast_table = self._table.capsule
+        self._table.add(special.fast)
 
     def show(self, stage: str, *args: Any, **named: Any) -> str:
         """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import TargetError
-from weft.ir.span import Source, Span
 from weft.operators.definition import Definition
-from weft.operators.interface import Place, place_of
-from weft.operators.signature import Signature
+from weft.operators.interface import Interface, place_of
+from weft.operators.signature import Layout, Signature, dense_strides
+from weft.runtime import fastcall
+from weft.runtime.fastcall import ArgumentRule, ConstantValue, ScalarType, TensorLayout
 from weft.runtime.kernel import LoadedKernel, load_kernel
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import Machine, host_machine
@@ -33,12 +34,12 @@ class OutputLayout:
 
 @dataclass(frozen=True, slots=True)
 class Specialization:
-    """A loaded kernel and what a call of it needs to know; ``places`` locates each of its asserts."""
+    """A loaded kernel and what a call of it needs to know; ``fast`` is the same for the fast call."""
 
     signature: Signature
     kernel: LoadedKernel
     outputs: tuple[OutputLayout, ...]
-    places: tuple[Span | None, ...]
+    fast: fastcall.Specialization
 
 
 def find_specialization(definition: Definition, signature: Signature, checks: bool) -> Specialization:
@@ -49,16 +50,16 @@ def find_specialization(definition: Definition, signature: Signature, checks: bo
     kept = store.get(key)
     if kept is not None:
         try:
-            return load_specialization(kept, signature, definition.source)
+            return load_specialization(kept, signature, definition.interface)
         except (TargetError, KeyError, TypeError, ValueError):
             store.remove(key)  # written by something else under our key: compile anew
     made = compile_artifact(definition.program, signature, machine, checks)
     store.put(key, made)
-    return load_specialization(made, signature, definition.source)
+    return load_specialization(made, signature, definition.interface)
 
 
 def compile_artifact(program: TensorProgram, signature: Signature, machine: Machine, checks: bool) -> Artifact:
-    from weft.operators.describe import output_records
+    from weft.operators.describe import output_records, releases_gil
     from weft.operators.stages import build
 
     made = build(program, signature, machine, checks)
@@ -67,18 +68,60 @@ def compile_artifact(program: TensorProgram, signature: Signature, machine: Mach
         "entry": compiled.entry,
         "scalars": [None if p in made.program.inputs else p.dtype.name for p in made.program.params],
         "messages": [site.message for site in compiled.sites],
+        "release_gil": releases_gil(made.program),
         "places": [place_of(site.span) for site in compiled.sites],
         "outputs": output_records(made.program),
     }
     return Artifact(metadata, {"object": compiled.object})
 
 
-def load_specialization(artifact: Artifact, signature: Signature, source: Source) -> Specialization:
+def load_specialization(artifact: Artifact, signature: Signature, interface: Interface) -> Specialization:
     facts = artifact.metadata
     outputs = tuple(_output_layout(record) for record in facts["outputs"])
     scalars = [None if name is None else _dtype(name) for name in facts["scalars"]] + [None] * len(outputs)
-    kernel = load_kernel(artifact.blobs["object"], facts["entry"], scalars, facts["messages"])
-    return Specialization(signature, kernel, outputs, tuple(_span(p, source) for p in facts["places"]))
+    spans = [interface.span(place) for place in facts["places"]]
+    kernel = load_kernel(artifact.blobs["object"], facts["entry"], scalars, facts["messages"], spans)
+    fast = _fast_specialization(kernel, interface, signature, outputs, facts["release_gil"])
+    return Specialization(signature, kernel, outputs, fast)
+
+
+def _fast_specialization(
+    kernel: LoadedKernel,
+    interface: Interface,
+    signature: Signature,
+    outputs: tuple[OutputLayout, ...],
+    release_gil: bool,
+) -> fastcall.Specialization:
+    layouts, constants = dict(signature.tensors), dict(signature.constants)
+    given = dict(signature.outputs)
+    rules: list[ArgumentRule] = []
+    slots: list[int | None] = []
+    taken = 0
+    for p in interface.params:
+        if p.name in constants:
+            rules.append(ConstantValue(constants[p.name]))
+            slots.append(None)
+            continue
+        rules.append(_tensor_rule(layouts[p.name]) if p.name in layouts else ScalarType(_dtype(p.dtype)))
+        slots.append(taken)
+        taken += 1
+    return fastcall.Specialization(
+        kernel,
+        tuple(rules),
+        tuple(slots),
+        tuple(_tensor_rule(given[o.name]) if o.name in given else _fresh_rule(o) for o in outputs),
+        tuple(range(taken, taken + len(outputs))),
+        release_gil=release_gil,
+        allocates=not given and all(o.fill is None for o in outputs) and not any(o.needed for o in interface.outputs),
+    )
+
+
+def _tensor_rule(layout: Layout) -> TensorLayout:
+    return TensorLayout(_dtype(layout.dtype), layout.shape, layout.strides)
+
+
+def _fresh_rule(output: OutputLayout) -> TensorLayout:
+    return TensorLayout(output.dtype, output.shape, dense_strides(output.shape))
 
 
 def _output_layout(record: dict[str, Any]) -> OutputLayout:
@@ -93,7 +136,3 @@ def _dtype(name: str) -> DType:
     if found is None:
         raise ValueError(name)
     return found
-
-
-def _span(place: Place | None, source: Source) -> Span | None:
-    return None if place is None else Span(source, *place)

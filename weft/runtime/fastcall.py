@@ -30,7 +30,7 @@ from weft.ir.dtype import DType
 from weft.ir.errors import Error, InternalError
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime import fastcall_text as text
-from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel, status_error
+from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import load_native
 
@@ -147,7 +147,7 @@ class CallTable:
         self._header[text.TABLE.index("count")] = len(addresses)
 
     def _make_plan(self, spec: Specialization, with_torch: bool) -> Any:
-        handler = functools.partial(_raise_status, spec.kernel.messages)
+        handler = functools.partial(_raise_status, spec.kernel)
         arguments = [
             field
             for rule, slot in zip(spec.arguments, spec.argument_slots)
@@ -230,9 +230,9 @@ def _always_miss(*_: Any) -> _Miss:
     return MISS
 
 
-def _raise_status(messages: Sequence[str], status: int, address: int) -> None:
+def _raise_status(kernel: LoadedKernel, status: int, address: int) -> None:
     record = (ctypes.c_int64 * RECORD_LENGTH).from_address(address)
-    raise status_error(status, list(record), messages)
+    raise kernel.error(status, list(record))
 
 
 class _MethodDef(ctypes.Structure):

@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.ir.dtype import DType
 from weft.ir.errors import Error, InternalError, ShapeError, TargetError
+from weft.ir.span import Span
 from weft.runtime.loader import LoadedObject, load_object
 from weft.runtime.native import RUNTIME_SYMBOLS
 
@@ -21,15 +22,24 @@ _Entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
 
 class LoadedKernel:
-    """Machine code of one kernel; ``params`` has a type for each scalar and None for each buffer."""
+    """Machine code of one kernel; ``params`` has a type for each scalar and None for each buffer.
+
+    ``messages`` and ``spans`` say what each assert means and where it stands.
+    """
 
     def __init__(
-        self, code: LoadedObject, entry: str, params: Sequence[DType | None], messages: Sequence[str] = ()
+        self,
+        code: LoadedObject,
+        entry: str,
+        params: Sequence[DType | None],
+        messages: Sequence[str] = (),
+        spans: Sequence[Span | None] = (),
     ) -> None:
         self.code = code
         self.address = code.address(entry)
         self.params = tuple(params)
         self.messages = tuple(messages)
+        self.spans = tuple(spans) or (None,) * len(self.messages)
         self._entry = _Entry(self.address)
 
     def run(self, values: Sequence[int | float]) -> None:
@@ -38,14 +48,22 @@ class LoadedKernel:
         slots = pack_slots(self.params, values, ctypes.addressof(record))
         status = self._entry(ctypes.addressof(slots))
         if status:
-            raise status_error(status, list(record), self.messages)
+            raise self.error(status, list(record))
+
+    def error(self, status: int, record: Sequence[int]) -> Error:
+        """The error that a non-zero status stands for."""
+        return status_error(status, record, self.messages, self.spans)
 
 
 def load_kernel(
-    object_bytes: bytes, entry: str, params: Sequence[DType | None], messages: Sequence[str] = ()
+    object_bytes: bytes,
+    entry: str,
+    params: Sequence[DType | None],
+    messages: Sequence[str] = (),
+    spans: Sequence[Span | None] = (),
 ) -> LoadedKernel:
     """Object code placed in memory, linked against the runtime."""
-    return LoadedKernel(load_object(object_bytes, RUNTIME_SYMBOLS), entry, params, messages)
+    return LoadedKernel(load_object(object_bytes, RUNTIME_SYMBOLS), entry, params, messages, spans)
 
 
 def pack_slots(params: Sequence[DType | None], values: Sequence[int | float], record: int) -> Any:
@@ -71,7 +89,9 @@ def scalar_bits(dtype: DType, value: int | float) -> int:
         return 0xFF800000 if value < 0 else 0x7F800000
 
 
-def status_error(status: int, record: Sequence[int], messages: Sequence[str]) -> Error:
+def status_error(
+    status: int, record: Sequence[int], messages: Sequence[str], spans: Sequence[Span | None] = ()
+) -> Error:
     """The error that a kernel's non-zero status stands for."""
     if status == -1:
         return TargetError(
@@ -81,4 +101,5 @@ def status_error(status: int, record: Sequence[int], messages: Sequence[str]) ->
         )
     if not 1 <= status <= len(messages):
         return InternalError(f"a kernel returned the unknown status {status}")
-    return ShapeError(messages[status - 1].format(*record))
+    span = spans[status - 1] if spans else None
+    return ShapeError(messages[status - 1].format(*record), span=span)
