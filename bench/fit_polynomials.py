@@ -140,7 +140,7 @@ FITS: list[tuple[str, Function, Any, Any, int, Function]] = [
     ("LOG_F64", log_remainder, 0, "0.0297", 6, lambda u: u),
     ("LOG_PAIR_F64", log_remainder_second, 0, "0.0297", 7, lambda u: u * u),
     ("LOG2_MEDIUM", lambda f: mp.log1p(f) / f / mp.log(2), ROOT - 1, 2 * ROOT - 1, 11, lambda f: f / mp.log1p(f)),
-    ("SIN_HALF_F32", odd_tail(mp.sin), 0, HALF, 3, odd_weight(mp.sin)),
+    ("SIN_HALF_F32", odd_tail(mp.sin), 0, HALF, 4, odd_weight(mp.sin)),
     ("SIN_HALF_F64", odd_tail(mp.sin), 0, HALF, 7, odd_weight(mp.sin)),
     ("SIN_F32", odd_tail(mp.sin), 0, QUARTER, 2, odd_weight(mp.sin)),
     ("SIN_F64", odd_tail(mp.sin), 0, QUARTER, 5, odd_weight(mp.sin)),

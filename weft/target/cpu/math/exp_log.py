@@ -105,7 +105,10 @@ def expm1(x: Term) -> Term:
 def sigmoid(x: Term) -> Term:
     """e^-|x| never overflows, and is what is left of the result far below zero."""
     e = exp_scaled(-at_most(x.abs(), -_exp_limits(x.format)[0]))
-    return where(x < 0.0, e, 1.0) / (e + 1.0)
+    d = e + 1.0
+    y = where(x < 0.0, e, 1.0) / d
+    lost = e - (d - 1.0)
+    return fma(y * lost, fma(e, 0.5, -1.0), y)  # 1 - e/2 is near enough to 1/d
 
 
 def tanh(x: Term) -> Term:

@@ -20,6 +20,7 @@ from weft.target.cpu.math.formula import (
     nearest,
     sign_mask,
     through_double,
+    when_any,
     where,
 )
 from weft.target.cpu.math.pairs import two_product
@@ -137,21 +138,35 @@ def _hypot_double(x: Term, y: Term) -> Term:
 
 @through_double
 def fmod(x: Term, y: Term) -> Term:
-    """Exact. Long division in steps of 52 quotient bits; all but the last are rare."""
-    b = x.b
+    """Exact. One step when the quotient is a whole number a float64 holds; long division otherwise."""
     divisor, a = y.abs(), x.abs()
     valid = (a < math.inf) & (divisor > 0.0) & (divisor < math.inf)
     divisor = where(valid, divisor, 1.0)
-    first = where(valid, a, 0.0)
-    start, loop, done = b.label, b.new_label("fmod"), b.new_label("fmod.done")
+    start = where(valid, a, 0.0)
+    quotient = trunc(start / divisor)
+    short = _settle(_subtract_product(start, quotient, divisor), divisor)
+    (left,) = when_any(quotient >= 2.0**52, [short], lambda: [_long_division(start, divisor)])
+    result = where(valid, left.with_sign_of(x), math.nan)
+    return where((a < math.inf) & y.abs().equals(math.inf), x, result)
+
+
+def _settle(left: Term, divisor: Term) -> Term:
+    """The rounded quotient may be one off."""
+    left = where(left < 0.0, left + divisor, left)
+    return where(left >= divisor, left - divisor, left)
+
+
+def _long_division(start: Term, divisor: Term) -> Term:
+    """52 quotient bits at a time, until every lane is below its divisor."""
+    b = start.b
+    before, loop, done = b.label, b.new_label("fmod"), b.new_label("fmod.done")
     b.block(loop)
-    rest = Term(b, b.phi(first.v.type, [(first.v, start)]))
+    rest = Term(b, b.phi(start.v.type, [(start.v, before)]))
     left = _fmod_step(rest, divisor)
     b.add_incoming(rest.v, left.v, b.label)
     b.cond_branch(any_lane(left >= divisor), loop, done)
     b.block(done)
-    result = where(valid, left.with_sign_of(x), math.nan)
-    return where((a < math.inf) & y.abs().equals(math.inf), x, result)
+    return left
 
 
 def _fmod_step(rest: Term, divisor: Term) -> Term:
@@ -163,9 +178,7 @@ def _fmod_step(rest: Term, divisor: Term) -> Term:
     half = k >> 1
     scaled = divisor * _exponent_to_float(half) * _exponent_to_float(k - half)
     quotient = trunc(rest / scaled)
-    left = _subtract_product(rest, quotient, scaled)
-    left = where(left < 0.0, left + scaled, left)
-    return where(left >= scaled, left - scaled, left)
+    return _settle(_subtract_product(rest, quotient, scaled), scaled)
 
 
 def _subtract_product(rest: Term, quotient: Term, scaled: Term) -> Term:
