@@ -178,7 +178,8 @@ class ExprSimplifier:
             return _folded(fold_compare(e.op, left, right), e)
         t = left.dtype
         if t.is_integer and t.lanes == 1:
-            verdict = _decide(e.op, self.difference(left, right, t))
+            gap = Interval(0, 0) if left == right else self.difference(left, right, t)
+            verdict = _decide(e.op, gap)
             if verdict is not None:
                 return Const(verdict, dt.bool_)
             if t == dt.index:
