@@ -36,8 +36,6 @@ _LATER = {"get_num_threads": "weft.runtime.threads", "set_num_threads": "weft.ru
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ops":
-        return importlib.import_module("weft.ops")
     if name.startswith("__"):
         raise AttributeError(name)
     module = importlib.import_module(_LATER.get(name, "weft.tensor.python_api"))
@@ -49,7 +47,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     api = importlib.import_module("weft.tensor.python_api")
-    return sorted({*globals(), *_LATER, *api.__all__, "ops"} - {"annotations", "importlib", "TYPE_CHECKING", "Any"})
+    return sorted({*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "TYPE_CHECKING", "Any"})
 
 
 __all__ = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import weft.ops
 from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
 from weft.operators.definition import Definition, ProgramDefinition
@@ -43,6 +44,9 @@ def operator(
     from weft.tensor.python_api import build_program
 
     return Operator(ProgramDefinition(build_program(inputs, outputs, name=name)), checks=_checks(checks))
+
+
+weft.ops.make_operator = lambda text, file: define(text, name=file)
 
 
 def _checks(checks: Checks) -> bool:

@@ -23,21 +23,19 @@ if TYPE_CHECKING:
 class Definition:
     """A text in the whiteboard language, and which of its definitions is meant."""
 
-    def __init__(self, source: Source, entry: str | None, float_type: str = "float32") -> None:
+    def __init__(self, source: Source, entry: str | None) -> None:
         self.source = source
         self.entry = entry
-        self.float_type = float_type
 
     @cached_property
     def key(self) -> str:
-        return cache_key("definition", self.source.name, self.source.text, self.entry or "", self.float_type)
+        return cache_key("definition", self.source.name, self.source.text, self.entry or "")
 
     @cached_property
     def programs(self) -> dict[str, TensorProgram]:
-        from weft.ir.dtype import SCALAR_TYPES
         from weft.lang.parse import parse_programs
 
-        return parse_programs(self.source.text, self.source.name, float_type=SCALAR_TYPES[self.float_type])
+        return parse_programs(self.source.text, self.source.name)
 
     @cached_property
     def program(self) -> TensorProgram:
@@ -65,7 +63,7 @@ class Definition:
 
     def sibling(self, entry: str) -> Definition:
         """Another definition of the same text."""
-        other = Definition(self.source, entry, self.float_type)
+        other = Definition(self.source, entry)
         other.programs = self.programs
         return other
 

@@ -13,7 +13,6 @@ from weft.tensor.cost import infer_cost
 from weft.tensor.coverage import initial_value
 from weft.tensor.program import TensorProgram
 
-
 #: Work (operations and bytes) below which letting other threads run costs more than it gives: about 2 µs.
 _SHORT = 1 << 15
 
