@@ -17,6 +17,7 @@ from typing import TypeAlias
 from weft.ir import dtype as dt
 from weft.ir.expr import Axis, Binary, Cast, Expr, Select, Var
 from weft.ir.interval import Interval
+from weft.ir.visit import free_vars
 from weft.tensor.conditions import alternatives
 from weft.tensor.infer_ranges import Range, Ranges
 from weft.tensor.polynomial import Monomial, Polynomial, atom, constant
@@ -49,7 +50,17 @@ class Facts:
 
     def refutes(self, given: Sequence[Polynomial]) -> bool:
         """Whether the facts contradict ``given`` (each ``>= 0``)."""
-        return _refute([*given, *self.inequalities], self, MOST_SPLITS)
+        return _refute([*given, *self.inequalities, *self._axes_have_points()], self, MOST_SPLITS)
+
+    def _axes_have_points(self) -> list[Polynomial]:
+        """Where something is evaluated no range is empty, not even those of variables it does not mention."""
+        found: list[Polynomial] = []
+        for name, r in self.ranges.known.items():
+            extent = r.hi - 1 - r.lo
+            if extent.as_int is None:
+                dependent = any(n in self.ranges.known for a in extent.atoms() for n in free_vars(a))
+                found += [atom(Var(name)) - r.lo, r.hi - 1 - atom(Var(name))] if dependent else [extent]
+        return found
 
     def intervals(self) -> dict[str, Interval]:
         """The ranges of variables with constant bounds."""

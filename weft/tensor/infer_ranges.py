@@ -8,7 +8,7 @@ known; several of one round intersect. ``B(2*i)`` gives ``i < (size+1)/2``; ``B(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.ir import dtype as dt
@@ -103,6 +103,10 @@ def mentions(e: Expr, name: str) -> bool:
     return name in free_vars(e)
 
 
+def mentions_any(e: Expr, names: Container[str]) -> bool:
+    return any(n in names for n in free_vars(e))
+
+
 def dependency_order(known: Mapping[str, Range]) -> list[str]:
     """Names such that bounds mention only earlier ones."""
     order: list[str] = []
@@ -183,22 +187,26 @@ def _solve(
 ) -> Polynomial | None:
     """The end of the largest range of ``var`` from 0 for which ``0 <= index < size``."""
     slope = index.coefficient(var)
-    rest = index.without(var)
-    if slope is None or any(mentions(a, var.name) for p in (slope, rest) for a in p.atoms()):
+    if slope is None or any(mentions(a, var.name) for p in (slope, index.without(var)) for a in p.atoms()):
         return _solve_quotient(var, index, size, access, unknown, ranges)
-    _assume_positive(slope, access, ranges)
-    for name in ranges.known:
-        if (other := rest.coefficient(Var(name))) is not None:
-            _assume_positive(other, access, ranges)
-    upward = ranges.is_nonnegative(slope)
-    if not upward and not ranges.is_nonnegative(-slope):
+    for other in index.atoms():
+        factor = index.coefficient(other) if isinstance(other, Var) else None
+        if factor is not None and (other == var or mentions_any(other, ranges.known)):
+            _assume_positive(factor, access, ranges)
+    greatest, least = (ranges.extreme(index, greatest=side) for side in (True, False))
+    slacks = [size - 1 - greatest if greatest is not None else None, least]
+    known = [e for s in slacks if s is not None and (e := _end(var, s, access, unknown, ranges)) is not None]
+    return None if not known else known[0] if len(known) == 1 else minimum(known[0], known[1], ranges.at_most)
+
+
+def _end(var: Var, slack: Polynomial, access: Access, unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:
+    """The first ``var`` with ``slack < 0``, where slack falls as ``var`` rises."""
+    slope = slack.coefficient(var)
+    if slope is None or not slope.terms or not ranges.is_nonnegative(-slope):
         return None
-    offset = ranges.extreme(rest, greatest=upward)
-    if offset is None or any(n in unknown for a in offset.atoms() for n in free_vars(a)):
+    room, step = slack.without(var) + 1, -slope
+    if any(mentions_any(a, unknown) for p in (room, step) for a in p.atoms()):
         return None
-    # Points that fit: 0 <= i*slope <= room - 1.
-    room = size - offset if upward else offset + 1
-    step = slope if upward else -slope
     if step.as_int != 1 and not ranges.is_nonnegative(room):
         _require_room(var, room, access, ranges)
     return floor_div(room + step - 1, step)
@@ -216,7 +224,7 @@ def _solve_quotient(
             if by is None or by <= 0 or slope is None or slope.as_int != 1:
                 return None
             rest = ranges.extreme(index.without(quotient), greatest=True)
-            if rest is None or any(n in unknown for a in rest.atoms() for n in free_vars(a)):
+            if rest is None or any(mentions_any(a, unknown) for a in rest.atoms()):
                 return None
             return _solve(var, Polynomial.of(left), (size - rest) * by, access, unknown, ranges)
     return None

@@ -116,12 +116,19 @@ def check_index(
     failed = [g for g in goals if not _holds(g, facts, cases)]
     if not failed:
         return Verdict("proved")
-    if len(intervals) == len(access.axes):
+    if _is_concrete(access, index, lo, hi):
         witness = find_witness(index, lo, hi, access.axes, access.guards)
         if witness is not None:
             return Verdict("refuted", {n: idx(v) for n, v in witness.point.items()}, idx(witness.value))
         return Verdict("unknown")
     return _judge_box(failed, facts, access)
+
+
+def _is_concrete(access: GuardedAccess, *exprs: Expr) -> bool:
+    """Whether nothing but the axes is left to know (data apart)."""
+    axes = {a.var.name for a in access.axes}
+    bounds = [b for a in access.axes for b in (a.lo, a.hi)]
+    return all(n in axes for e in (*exprs, *bounds, *access.guards) for n in free_vars(e))
 
 
 def _is_plain(index: Expr, lo: Expr, hi: Expr, intervals: Mapping[str, Interval]) -> bool:

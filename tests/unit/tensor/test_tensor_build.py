@@ -34,7 +34,9 @@ def test_matmul_is_the_program_one_would_write_by_hand():
     assert program.outputs[0].shape == (Var("M"), Var("N"))
     assert program.outputs[0].dtype == dt.float32
     assert [v.name for v in program.sizes] == ["M", "K", "N"]
-    assert program.requirements == () and program.carried == () and program.temporaries == ()
+    assert program.requirements == ()
+    assert program.carried == ()
+    assert program.temporaries == ()
 
 
 def test_a_written_name_that_is_not_declared_is_a_temporary():
@@ -173,9 +175,14 @@ def test_argmin_is_two_statements():
     b.statement("I", (m,), "argmin", True, b.access("D", (m, n)))
     program = b.finish()
     best, place = program.statements
-    assert best.target.name == "I_best" and best.op == "min" and best.initialize
-    assert place.target.dtype == dt.int32 and place.op == "min" and place.initialize
-    assert isinstance(place.value, Select) and isinstance(place.value.condition, Binary)
+    assert best.target.name == "I_best"
+    assert best.op == "min"
+    assert best.initialize
+    assert place.target.dtype == dt.int32
+    assert place.op == "min"
+    assert place.initialize
+    assert isinstance(place.value, Select)
+    assert isinstance(place.value.condition, Binary)
     assert place.value.otherwise == const(2**31 - 1, dt.int32)
 
 
