@@ -13,7 +13,7 @@ The functions of the intrinsics table (`exp`, `tanh`, ...) are here under their 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal
@@ -210,8 +210,8 @@ def _check_variables(value: Expr, axes: Sequence[Axis], name: str, span: Span | 
             )
 
 
-def _reduce(op: ReduceOp, x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
-    axes = tuple(_axis(a) for a in ((over,) if isinstance(over, Value) else tuple(over)))
+def _reduce(op: ReduceOp, x: Operand, over: ReduceAxis | Sequence[ReduceAxis]) -> Value:
+    axes = tuple(_axis(a) for a in (over if isinstance(over, (tuple, list)) else (over,)))
     value = lift(x).expr
     if op in ("+", "*") and value.dtype.is_bool:
         value = cast_expr(dt.int32, value)
@@ -230,28 +230,28 @@ def _axis(axis: object) -> Axis:
     return Axis(axis.position, axis.lo, axis.hi)
 
 
-def sum(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+def sum(x: Operand, over: ReduceAxis | Sequence[ReduceAxis]) -> Value:
     return _reduce("+", x, over)
 
 
-def prod(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+def prod(x: Operand, over: ReduceAxis | Sequence[ReduceAxis]) -> Value:
     return _reduce("*", x, over)
 
 
-def min(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+def min(x: Operand, over: ReduceAxis | Sequence[ReduceAxis]) -> Value:
     return _reduce("min", x, over)
 
 
-def max(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+def max(x: Operand, over: ReduceAxis | Sequence[ReduceAxis]) -> Value:
     return _reduce("max", x, over)
 
 
-def any(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+def any(x: Operand, over: ReduceAxis | Sequence[ReduceAxis]) -> Value:
     """Whether ``x`` holds (is not zero) somewhere."""
     return _reduce("max", Value(condition(x, "any")), over)
 
 
-def all(x: Operand, over: ReduceAxis | Iterable[ReduceAxis]) -> Value:
+def all(x: Operand, over: ReduceAxis | Sequence[ReduceAxis]) -> Value:
     """Whether ``x`` holds (is not zero) everywhere."""
     return _reduce("min", Value(condition(x, "all")), over)
 
