@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -23,12 +24,13 @@ from weft.tensor.program import Statement, TensorProgram
 
 #: How tightly each operator of the language binds.
 _LEVEL = {"||": 1, "&&": 2, "+": 4, "-": 4, "*": 5, "/": 5, "tdiv": 5, "tmod": 5, "//": 5}
-_COMPARE, _UNARY, _ATOM = 3, 6, 7
+_COMPARE, _UNARY = 3, 6
 _SYMBOL = {"tdiv": "/", "tmod": "%"}
 _FUNCTION = {
     "%": "floormod", "min": "min", "max": "max", "&": "bit_and", "|": "bit_or", "^": "bit_xor",
     "<<": "shift_left", ">>": "shift_right",
 }  # fmt: skip
+_Kind = Literal["literal", "index", "value"]
 
 
 def print_program(program: TensorProgram) -> str:
@@ -132,28 +134,30 @@ class _Text:
                 return _wrap(f"{self.value(condition, 1)} ? {sides}", 0, level)
         return e.name if isinstance(e, Var) else self.value(e, level)
 
-    def is_index(self, e: Expr) -> bool:
-        """Whether the language would take ``e`` for arithmetic on index variables and sizes."""
-        return e.dtype == dt.index and self._stays_index(e) and self._mentions_index(e)
+    def is_index(self, *parts: Expr) -> bool:
+        """Whether the language would take ``parts`` together for arithmetic on index variables and sizes."""
+        return self._join(*parts) == "index"
 
-    def _stays_index(self, e: Expr) -> bool:
+    def _join(self, *parts: Expr) -> _Kind:
+        kinds = {self._kind(e) for e in parts}
+        return "value" if "value" in kinds else "index" if "index" in kinds else "literal"
+
+    def _kind(self, e: Expr) -> _Kind:
+        """As the language decides it: literals and scalars go either way, functions of them alone are values."""
+        if e.dtype != dt.index:
+            return "value"
         match e:
-            case Const() | Var():
-                return True
-            case Cast(operand=Var()):
-                return True
-            case Unary(op="-") | Binary(op="+" | "-" | "*" | "tdiv" | "tmod" | "//" | "%" | "min" | "max"):
-                return all(self._stays_index(c) for c in children(e) if isinstance(c, Expr))
-            case Select(then=then, otherwise=otherwise):
-                return self._stays_index(then) and self._stays_index(otherwise)
-        return False
-
-    def _mentions_index(self, e: Node) -> bool:
-        if isinstance(e, Select):
-            return self._mentions_index(e.then) or self._mentions_index(e.otherwise)
-        if isinstance(e, Var):
-            return e.dtype == dt.index and e.name not in self.scalars
-        return any(self._mentions_index(c) for c in children(e))
+            case Const() | Cast(operand=Var()):
+                return "literal"
+            case Var(name=name):
+                return "literal" if name in self.scalars else "index"
+            case Unary(op="-", operand=operand):
+                return self._kind(operand)
+            case Binary(op=op, left=left, right=right) if op in _LEVEL:
+                return self._join(left, right)
+            case Binary(left=left, right=right) | Select(then=left, otherwise=right):
+                return "index" if self.is_index(left, right) else "value"
+        return "value"
 
     # -- values
 
@@ -195,17 +199,13 @@ class _Text:
 
     def _select(self, e: Select, level: int) -> str:
         sides = (e.then, e.otherwise)
-        if all(map(self.is_index, sides)):
-            then, otherwise = (f"{dt.index}({self.index(s, 0)})" for s in sides)
-        else:
-            then, otherwise = (self.operand(s, sides, 0) for s in sides)
+        then, otherwise = (self.operand(s, sides, 0) for s in sides)
         return _wrap(f"{self.value(e.condition, 1)} ? {then} : {otherwise}", 0, level)
 
     def _operator(self, e: Binary | Compare, level: int) -> str:
         pair = (e.left, e.right)
         if isinstance(e, Compare):
-            indexed = [s for s in pair if self.is_index(s)]
-            if indexed and all(self._stays_index(s) for s in pair):
+            if self.is_index(*pair):
                 return _wrap(f"{self.index(e.left, 4)} {e.op} {self.index(e.right, 4)}", _COMPARE, level)
             text = f"{self.operand(e.left, pair, 4)} {e.op} {self.operand(e.right, pair, 4)}"
             return _wrap(text, _COMPARE, level)
