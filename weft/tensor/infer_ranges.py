@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -18,7 +19,7 @@ from weft.ir.expr import Binary, Cast, Compare, Expr, Load, Var, idx
 from weft.ir.span import Span
 from weft.ir.visit import Node, children, free_vars, walk
 from weft.tensor.boundary import Outside
-from weft.tensor.polynomial import Polynomial, constant, floor_div, maximum, minimum
+from weft.tensor.polynomial import Polynomial, atom, constant, floor_div, maximum, minimum
 from weft.tensor.program import Requirement
 from weft.tensor.text import describe, describe_access
 
@@ -58,6 +59,7 @@ class Ranges:
     requirements: list[Requirement] = field(default_factory=list)
     #: integer parameters taken to be at least 1 because a variable is multiplied by them
     positive: set[Expr] = field(default_factory=set)
+    _ordered: list[str] = field(default_factory=list)
 
     def is_nonnegative(self, p: Polynomial) -> bool:
         """A sufficient test: no negative term, and no atom that could be negative."""
@@ -80,12 +82,17 @@ class Ranges:
     def at_most(self, a: Polynomial, b: Polynomial) -> bool:
         return self.is_nonnegative(b - a)
 
+    def _order(self) -> list[str]:
+        if len(self._ordered) != len(self.known):
+            self._ordered = dependency_order(self.known)
+        return self._ordered
+
     def extreme(self, p: Polynomial, greatest: bool) -> Polynomial | None:
         """The least or greatest value of ``p`` over all variables of known range, or None where that is not plain."""
-        for name in reversed(dependency_order(self.known)):
-            var = Var(name)
+        for name in reversed(self._order()):
             if not any(mentions(a, name) for m in p.terms for a in m):
                 continue
+            var = Var(name)
             slope = p.coefficient(var)
             if slope is None or any(mentions(a, name) for m in p.without(var).terms for a in m):
                 return None
@@ -99,12 +106,17 @@ class Ranges:
         return p
 
 
+@lru_cache(maxsize=4096)
+def _names_below(e: Expr) -> frozenset[str]:
+    return frozenset(free_vars(e))
+
+
 def mentions(e: Expr, name: str) -> bool:
-    return name in free_vars(e)
+    return e.name == name if isinstance(e, Var) else name in _names_below(e)
 
 
 def mentions_any(e: Expr, names: Container[str]) -> bool:
-    return any(n in names for n in free_vars(e))
+    return e.name in names if isinstance(e, Var) else any(n in names for n in _names_below(e))
 
 
 def dependency_order(known: Mapping[str, Range]) -> list[str]:
@@ -116,7 +128,7 @@ def dependency_order(known: Mapping[str, Range]) -> list[str]:
             return
         for bound in (known[name].lo, known[name].hi):
             for a in bound.atoms():
-                for other in free_vars(a):
+                for other in (a.name,) if isinstance(a, Var) else sorted(_names_below(a)):
                     if other != name:
                         visit(other)
         if name not in order:
@@ -186,6 +198,8 @@ def _solve(
     var: Var, index: Polynomial, size: Polynomial, access: Access, unknown: Mapping[str, Var], ranges: Ranges
 ) -> Polynomial | None:
     """The end of the largest range of ``var`` from 0 for which ``0 <= index < size``."""
+    if index == atom(var):
+        return size
     slope = index.coefficient(var)
     if slope is None or any(mentions(a, var.name) for p in (slope, index.without(var)) for a in p.atoms()):
         return _solve_quotient(var, index, size, access, unknown, ranges)

@@ -106,6 +106,8 @@ def check_index(
     access: GuardedAccess, index: Expr, lo: Expr, hi: Expr, known: Iterable[Polynomial], *, assume_no_wrap: bool = False
 ) -> Verdict:
     """Whether ``lo <= index < hi`` wherever ``access`` is evaluated."""
+    if any(index == a.var and a.lo == lo and a.hi == hi for a in access.axes):
+        return Verdict("proved")
     facts = Facts.of(access.axes, known)
     intervals = facts.intervals()
     if _is_plain(index, lo, hi, intervals) or _is_empty(access.axes):
