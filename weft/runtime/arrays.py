@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +24,7 @@ Framework = Literal["numpy", "torch"]
 _CPU_DEVICES = (1, 3, 11, 13)  # DLPack: plain memory, and memory pinned or managed for a GPU
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentInfo:
+class ArgumentInfo(NamedTuple):
     """An array as kernels see it; ``strides`` count elements, ``pointer`` is element [0, ..., 0].
 
     ``owner`` keeps the memory alive. ``note`` says where a copy had to be made.
@@ -53,8 +51,7 @@ class ArgumentInfo:
         return self.pointer + low * size, self.pointer + (high + 1) * size
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Which argument an error is about."""
 
     name: str

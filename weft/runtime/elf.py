@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from weft.ir.errors import TargetError
 
@@ -30,8 +30,7 @@ class Unlinkable(Exception):
     """A sound object file that this linker cannot place; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     name: str
     type: int
     flags: int
@@ -46,15 +45,13 @@ class Section:
         return bool(self.flags & _ALLOC) and not self.name.startswith(_SKIPPED)
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     name: str
     section: int
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(NamedTuple):
     section: int
     offset: int
     type: int
@@ -62,8 +59,7 @@ class Relocation:
     addend: int
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectFile:
+class ObjectFile(NamedTuple):
     """A parsed object, with every offset known to lie inside ``data``."""
 
     data: bytes
@@ -77,14 +73,13 @@ class ObjectFile:
         return tuple(s.name for s in self.symbols if s.section == _UNDEFINED and s.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """Where everything goes: ``code`` bytes that become read-only, then writable data up to ``size``."""
 
     starts: Mapping[int, int]
     code: int
     size: int
-    slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    slots: Mapping[tuple[str, str], int]
 
 
 def _bad(why: str) -> TargetError:

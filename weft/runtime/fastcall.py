@@ -21,8 +21,7 @@ import struct
 import sys
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -50,8 +49,7 @@ _DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 _PLANS_AT_MOST = 64
 
 
-@dataclass(frozen=True, slots=True)
-class TensorLayout:
+class TensorLayout(NamedTuple):
     """An array argument: exactly this type, shape and strides (in elements)."""
 
     dtype: DType
@@ -68,15 +66,13 @@ class TensorLayout:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarType:
+class ScalarType(NamedTuple):
     """A number passed to the kernel."""
 
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantValue:
+class ConstantValue(NamedTuple):
     """An integer the code was specialized for: exactly this value."""
 
     value: int
@@ -85,7 +81,6 @@ class ConstantValue:
 ArgumentRule: TypeAlias = "TensorLayout | ScalarType | ConstantValue"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Specialization:
     """A compiled kernel and the arguments it is for.
 
@@ -94,17 +89,23 @@ class Specialization:
     costs some 50 ns. ``allocates``: outputs may be made here where a call gives none.
     """
 
-    kernel: LoadedKernel
-    arguments: tuple[ArgumentRule, ...]
-    argument_slots: tuple[int | None, ...]
-    outputs: tuple[TensorLayout, ...]
-    output_slots: tuple[int, ...]
-    release_gil: bool = True
-    allocates: bool = True
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        arguments: Sequence[ArgumentRule],
+        argument_slots: Sequence[int | None],
+        outputs: Sequence[TensorLayout],
+        output_slots: Sequence[int],
+        *,
+        release_gil: bool = True,
+        allocates: bool = True,
+    ) -> None:
+        self.kernel = kernel
+        self.arguments, self.argument_slots = tuple(arguments), tuple(argument_slots)
+        self.outputs, self.output_slots = tuple(outputs), tuple(output_slots)
+        self.release_gil, self.allocates = release_gil, allocates
         used = sorted(s for s in (*self.argument_slots, *self.output_slots) if s is not None)
-        if used != list(range(len(self.kernel.params))):
+        if used != list(range(len(kernel.params))):
             raise InternalError("a specialization must fill every kernel parameter once", why=f"it fills {used}")
 
 

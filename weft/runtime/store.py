@@ -24,9 +24,9 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 _MAGIC = b"WEFTART1"
 _DIGEST = 32
@@ -36,12 +36,11 @@ _STALE_SECONDS = 3600
 _counter = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """Facts that go to JSON and back, and named bytes."""
 
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    metadata: Mapping[str, Any]
+    blobs: Mapping[str, bytes] = MappingProxyType({})
 
 
 class ArtifactStore:
@@ -151,7 +150,7 @@ class ArtifactStore:
 
 def encode_artifact(key: str, artifact: Artifact) -> bytes:
     """The file for ``artifact``: magic, digest, then key, metadata and blobs, each with its length."""
-    parts = [key.encode(), json.dumps(artifact.metadata, sort_keys=True).encode()]
+    parts = [key.encode(), json.dumps(dict(artifact.metadata), sort_keys=True).encode()]
     for name, blob in artifact.blobs.items():
         parts += [name.encode(), blob]
     body = b"".join(struct.pack("<Q", len(p)) + p for p in parts)

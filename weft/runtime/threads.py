@@ -16,7 +16,6 @@ import os
 import platform
 import re
 import threading
-from dataclasses import dataclass
 
 from weft.ir.errors import ArgumentError
 from weft.runtime.loader import LoadedObject
@@ -39,13 +38,12 @@ some:
 """
 
 
-@dataclass(slots=True)
 class _State:
     code: LoadedObject | None = None
-    has_pool: bool = False
+    has_pool = False
     chosen: int | None = None
     openmp: str | None = None
-    may_bind: bool = True
+    may_bind = True
 
 
 _state = _State()
