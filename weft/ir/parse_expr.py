@@ -134,9 +134,7 @@ class ExprReader:
             return dt.bfloat16
         found = parse_dtype(_KINDS[text[0]] + text[1:])
         if found is None:
-            self.fail(
-                tree, f"`{text}` is not a type", why="types of numbers are i8 to i64, u8 to u64, f16, bf16 to f64"
-            )
+            self.fail(tree, f"`{text}` is not a type", why="a number has a type such as i32, u8, bf16 or f64")
         return found
 
     def word(self, tree: Any, sign: str = "") -> Expr:

@@ -354,7 +354,7 @@ class Verifier:
 
     def check_var(self, v: Var) -> None:
         known = self.vars.get(v.name)
-        if v.name in self.hidden:
+        if known is None and v.name in self.hidden:
             self.problem(f"`{v.name}` is a variable outside the block; a block uses its iterators and scalars", v.span)
         elif known is None:
             self.problem(f"`{v.name}` is not in scope", v.span)
