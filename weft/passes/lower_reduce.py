@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.ir.dtype import bool_
-from weft.ir.expr import Binary, BinaryOp, Const, Expr, Reduce, Select, Unary, Var, const
+from weft.ir.dtype import DType, bool_, float32
+from weft.ir.expr import Binary, BinaryOp, Const, Expr, Reduce, Select, Unary, Var, cast, const
 from weft.ir.interpret_scalar import identity_value
 from weft.ir.stmt import Assign, Break, For, If, Kernel, Let, Seq, Stmt, While
 from weft.ir.visit import fresh_name, rebuild, used_names, walk
@@ -57,9 +57,9 @@ def _take_out(e: Expr, conditions: tuple[Expr, ...], found: list[_Found], name: 
     """``e`` with its reductions (outermost ones) replaced by variables."""
     match e:
         case Reduce():
-            var = Var(name(), e.dtype)
+            var = Var(name(), accumulator_type(e.dtype))
             found.append(_Found(var, e, conditions))
-            return var
+            return cast(e.dtype, var)
         case Select(condition=condition, then=then, otherwise=otherwise):
             test = _take_out(condition, conditions, found, name)
             left = _take_out(then, (*conditions, test), found, name)
@@ -72,16 +72,22 @@ def _take_out(e: Expr, conditions: tuple[Expr, ...], found: list[_Found], name: 
     return rebuild(e, lambda c: _take_out(c, conditions, found, name) if isinstance(c, Expr) else c)
 
 
+def accumulator_type(dtype: DType) -> DType:
+    """Narrow floats accumulate in float32 and are rounded once."""
+    return float32.with_lanes(dtype.lanes) if dtype.is_narrow_float else dtype
+
+
 def _emit(item: _Found, user: Stmt, name: Naming) -> Stmt:
     """``user`` inside a `Let` of the accumulator, after the loops that fill it."""
     reduce, var = item.reduce, item.var
     op: BinaryOp = reduce.op
     if reduce.dtype.is_bool:
         op = "||" if op in ("+", "max") else "&&"
-    loops: Stmt = _lower(Assign(var, Binary(op, var, reduce.value), span=reduce.span), name)
+    step = Binary(op, var, cast(var.dtype, reduce.value))
+    loops: Stmt = _lower(Assign(var, step, span=reduce.span), name)
     for axis in reversed(reduce.axes):
         loops = For(axis.var, axis.lo, axis.hi, "serial", loops, span=reduce.span)
     for condition in reversed(item.conditions):
         loops = If(condition, loops)
-    identity = const(identity_value(reduce.op, reduce.dtype.scalar), reduce.dtype)
+    identity = const(identity_value(reduce.op, reduce.dtype.scalar), var.dtype)
     return Let(var, identity, Seq((loops, user)), span=reduce.span)

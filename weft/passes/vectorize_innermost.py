@@ -2,7 +2,8 @@
 
 Of each loop nest the loop is taken whose iterations are independent and cheapest as lanes:
 stores and loads next to each other in memory, or the same for all lanes. It need not be the
-innermost one: a reduction inside stays serial, in order, its accumulators vectors.
+innermost one: a reduction inside stays serial, in order, its accumulators vectors. A reduction
+whose order does not matter (of integers, a minimum, a maximum) may itself be spread over lanes.
 """
 
 from __future__ import annotations
@@ -14,20 +15,37 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.stmt import For, If, Kernel, Seq, Stmt, Store
-from weft.ir.visit import children
+from weft.ir.visit import children, used_names
 from weft.passes.check_independent import check_independent
 from weft.passes.check_vector import check_vector, infer_varying, is_varying
 from weft.passes.infer_step import infer_step
+from weft.passes.reduce_in_lanes import find_reduction, reduce_in_lanes
+from weft.passes.strip_vector_loops import ChooseLanes, strip_loop
 
 #: Iterations assumed for a loop whose extent is not known.
 TYPICAL_EXTENT = 64
 #: Cost of one element of a gather or scatter, and of one integer division, in simple instructions.
 GATHER, SCATTER, DIVISION = 1.5, 3.0, 10.0
+#: Cost of combining the lanes of an accumulator.
+FOLD = 16.0
 
 
-def vectorize_innermost(kernel: Kernel, lanes: int) -> Kernel:
-    """One loop of each nest made a vector loop where that pays; ``lanes``: of the machine, for 32-bit elements."""
-    return replace(kernel, body=_vectorize(kernel.body, lanes)[0])
+@dataclass(frozen=True, slots=True)
+class Vectorizer:
+    """What decides: the machine's lanes for 32-bit elements, lanes for a loop, and what the numbers allow.
+
+    ``reassociate`` lets float sums and products run in another order; integers, minima and maxima always may.
+    """
+
+    lanes: int
+    choose_lanes: ChooseLanes
+    has_masks: bool
+    reassociate: bool = False
+
+
+def vectorize_innermost(kernel: Kernel, vectorizer: Vectorizer) -> Kernel:
+    """One loop of each nest as vectors where that pays."""
+    return replace(kernel, body=_vectorize(kernel.body, vectorizer, used_names(kernel))[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +57,44 @@ class _Lane:
     lanes: int
 
 
-def _vectorize(s: Stmt, lanes: int) -> tuple[Stmt, float]:
+def _vectorize(s: Stmt, by: Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
     """The best form of ``s`` and its estimated cost."""
-    if isinstance(s, Seq):
-        parts = [_vectorize(c, lanes) for c in s.body]
-        return replace(s, body=tuple(p for p, _ in parts)), sum(cost for _, cost in parts)
-    if not isinstance(s, For):
-        return _vectorize_inside(s, lanes)
-    body, inside = _vectorize(s.body, lanes)
-    best, cost = replace(s, body=body), _extent(s) * inside
-    if s.kind == "serial" and _extent(s) > 1:
-        as_lanes = _cost_as_lanes(s, lanes)
-        if as_lanes is not None and as_lanes < cost:
-            return replace(s, kind="vector"), as_lanes
-    return best, cost
-
-
-def _vectorize_inside(s: Stmt, lanes: int) -> tuple[Stmt, float]:
+    if isinstance(s, For):
+        return _vectorize_loop(s, by, taken)
     bodies = {name: getattr(s, name) for name in ("body", "then", "otherwise") if hasattr(s, name)}
-    done = {name: _vectorize(b, lanes) for name, b in bodies.items() if isinstance(b, Stmt)}
-    own = sum(_cost(c, None) for c in children(s) if isinstance(c, Expr))
+    if isinstance(s, Seq):
+        parts = [_vectorize(c, by, taken) for c in s.body]
+        return replace(s, body=tuple(p for p, _ in parts)), sum(cost for _, cost in parts)
+    done = {name: _vectorize(b, by, taken) for name, b in bodies.items() if isinstance(b, Stmt)}
     if not done:
         return s, _cost(s, None)
+    own = sum(_cost(c, None) for c in children(s) if isinstance(c, Expr))
     rebuilt = replace(cast(Any, s), **{name: b for name, (b, _) in done.items()})
     return rebuilt, own + sum(cost for _, cost in done.values())
+
+
+def _vectorize_loop(loop: For, by: Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
+    """The cheapest of: vectors inside, iterations as lanes, iterations combined in lanes."""
+    body, inside = _vectorize(loop.body, by, taken)
+    cost = _extent(loop) * inside
+    if loop.kind != "serial" or _extent(loop) <= 1:
+        return replace(loop, body=body), cost
+    as_lanes = _cost_as_lanes(loop, by.lanes)
+    reduction = find_reduction(loop, reassociate=by.reassociate)
+    combined = None if reduction is None else _cost_of_reduction(loop, reduction, by.lanes)
+    best = min(c for c in (cost, as_lanes, combined) if c is not None)
+    lanes = by.choose_lanes(loop)
+    if lanes > 1 and best == as_lanes:
+        return strip_loop(loop, lanes, taken, by.has_masks), best
+    if lanes > 1 and best == combined and reduction is not None:
+        return reduce_in_lanes(loop, reduction, lanes, taken, has_masks=by.has_masks), best
+    return replace(loop, body=body), cost
+
+
+def _cost_of_reduction(loop: For, reduction: Store, lanes: int) -> float:
+    """Whole vectors, then the lanes folded."""
+    lane = _Lane(loop.var.name, frozenset({loop.var.name}), lanes)
+    return _extent(loop) / lanes * (_cost(reduction.value, lane) + 1) + FOLD
 
 
 def _cost_as_lanes(loop: For, lanes: int) -> float | None:

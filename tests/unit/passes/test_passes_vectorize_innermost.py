@@ -7,12 +7,14 @@ import pytest
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For
 from weft.ir.visit import walk
-from weft.passes.vectorize_innermost import vectorize_innermost
+from weft.passes.vectorize_innermost import Vectorizer, vectorize_innermost
 
 
 def vector_loops(params: str, body: str) -> list[str]:
-    kernel = vectorize_innermost(parse_kernel(f"kernel f({params}) {{ {body} }}"), 16)
-    return [n.var.name for n in walk(kernel) if isinstance(n, For) and n.kind == "vector"]
+    vectorizer = Vectorizer(16, lambda loop: 16, has_masks=True)
+    kernel = vectorize_innermost(parse_kernel(f"kernel f({params}) {{ {body} }}"), vectorizer)
+    lanes = [n.var.name for n in walk(kernel) if isinstance(n, For) and n.kind == "vector"]
+    return list(dict.fromkeys(name.partition("_")[0] for name in lanes))
 
 
 MATRICES = "A: float32[64, 64], B: float32[64, 64], out C: float32[64, 64]"
@@ -52,3 +54,12 @@ def test_transposed_store_prefers_contiguous_stores() -> None:
 
 def test_single_iteration_stays() -> None:
     assert vector_loops(MATRICES, "for i in 0:1 { C[0, i] = A[0, i] }") == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "expected"),
+    [("float32", "max", ["k"]), ("int32", "+", ["k"]), ("float32", "+", []), ("float16", "min", ["k"])],
+)
+def test_a_reduction_is_spread_over_lanes_where_order_is_free(dtype: str, op: str, expected: list[str]) -> None:
+    update = f"C[0] = C[0] {op} A[k]" if op == "+" else f"C[0] = {op}(C[0], A[k])"
+    assert vector_loops(f"A: {dtype}[640], out C: {dtype}[1]", f"for k in 0:640 {{ {update} }}") == expected

@@ -13,7 +13,7 @@ from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.promote_registers import promote_registers
 from weft.passes.strip_vector_loops import strip_vector_loops
-from weft.passes.vectorize_innermost import vectorize_innermost
+from weft.passes.vectorize_innermost import Vectorizer, vectorize_innermost
 from weft.target.cpu.check_supported import check_supported
 from weft.target.cpu.choose_lanes import choose_lanes
 from weft.target.cpu.emit import AssertSite, assert_sites, emit_module, entry_name
@@ -37,17 +37,19 @@ class Compiled:
         return tuple(s.message for s in self.sites)
 
 
-def lowering_passes(machine: Machine, *, scheduled: bool) -> dict[str, Pass]:
+def lowering_passes(machine: Machine, *, scheduled: bool, reassociate: bool = False) -> dict[str, Pass]:
     """Every step from a loop program to its final form on ``machine``, by name, in order.
 
-    A ``scheduled`` program has its vector loops where it wants them; another gets default ones.
+    A ``scheduled`` program has its vector loops where it wants them; another gets default ones,
+    which add and multiply floats in another order only where ``reassociate`` allows it.
     """
 
+    lanes = functools.partial(choose_lanes, machine=machine, scheduled=scheduled)
+
     def vectorize(kernel: Kernel) -> Kernel:
-        return kernel if scheduled else vectorize_innermost(kernel, machine.lanes(32))
+        return vectorize_innermost(kernel, Vectorizer(machine.lanes(32), lanes, machine.has_masks, reassociate))
 
     def strip(kernel: Kernel) -> Kernel:
-        lanes = functools.partial(choose_lanes, machine=machine, scheduled=scheduled)
         return strip_vector_loops(kernel, lanes, has_masks=machine.has_masks)
 
     return {
@@ -55,9 +57,8 @@ def lowering_passes(machine: Machine, *, scheduled: bool) -> dict[str, Pass]:
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
         "simplify": simplify,
-        "vectorize_innermost": vectorize,
+        **({"strip_vector_loops": strip} if scheduled else {"vectorize_innermost": vectorize}),
         "promote_registers": promote_registers,
-        "strip_vector_loops": strip,
     }
 
 
@@ -66,27 +67,31 @@ def is_scheduled(kernel: Kernel) -> bool:
     return any(isinstance(n, For) and n.kind != "serial" for n in walk(kernel))
 
 
-def lower_kernel(kernel: Kernel, machine: Machine | None = None) -> Kernel:
+def lower_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> Kernel:
     """``kernel`` with all its loops in the form the emitter writes down."""
-    for apply in lowering_passes(machine or host_machine(), scheduled=is_scheduled(kernel)).values():
+    machine = machine or host_machine()
+    for apply in lowering_passes(machine, scheduled=is_scheduled(kernel), reassociate=reassociate).values():
         kernel = apply(kernel)
     return kernel
 
 
-def emit_kernel(kernel: Kernel, machine: Machine | None = None) -> str:
+def emit_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> str:
     """The LLVM text of ``kernel``."""
     machine = machine or host_machine()
-    return emit_module(lower_kernel(kernel, machine), machine, assert_sites(kernel))
+    return emit_module(lower_kernel(kernel, machine, reassociate=reassociate), machine, assert_sites(kernel))
 
 
-def compile_kernel(kernel: Kernel, machine: Machine | None = None) -> Compiled:
-    """Machine code for ``kernel`` on ``machine``, this host unless given."""
+def compile_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> Compiled:
+    """Machine code for ``kernel`` on ``machine``, this host unless given.
+
+    ``reassociate`` allows float sums and products in another order ("fast" numerics).
+    """
     machine = machine or host_machine()
-    text = emit_kernel(kernel, machine)
+    text = emit_kernel(kernel, machine, reassociate=reassociate)
     return Compiled(compile_llvm(text, machine), entry_name(kernel), assert_sites(kernel), text)
 
 
-def assembly(kernel: Kernel, machine: Machine | None = None) -> str:
+def assembly(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> str:
     """The assembly text of ``kernel``."""
     machine = machine or host_machine()
-    return assemble_llvm(emit_kernel(kernel, machine), machine)
+    return assemble_llvm(emit_kernel(kernel, machine, reassociate=reassociate), machine)
