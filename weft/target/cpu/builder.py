@@ -13,31 +13,13 @@ Every value carries its LLVM type, so the same calls build scalar and vector cod
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from weft.target.cpu.llvm_types import bits_of, element_of, lanes_of, vector
+from weft.target.cpu.llvm_types import element_align, element_of, lanes_of, mangled, vector
+from weft.target.cpu.llvm_values import Value, constant
 
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An operand: how it is written, and its LLVM type."""
-
-    text: str
-    type: str
-
-    @property
-    def typed(self) -> str:
-        return f"{self.type} {self.text}"
-
-    @property
-    def lanes(self) -> int:
-        return lanes_of(self.type)
-
-    @property
-    def element(self) -> str:
-        return element_of(self.type)
+__all__ = ["BASELINE", "Builder", "Features", "Module", "Value", "constant", "element_align", "mangled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,45 +33,6 @@ class Features:
 
 #: Any x86-64 has these, and no more.
 BASELINE = Features(fma=False, rounding=False, vector_bits=128)
-
-
-def constant(type: str, number: float | int | bool) -> Value:
-    """``number`` as a constant of ``type``, splatted over a vector; floats are rounded to the type, then exact.
-
-    An integer given for a float32 or float64 type counts as its value, not as its bits.
-    """
-    element, lanes = element_of(type), lanes_of(type)
-    text = _scalar_text(element, number)
-    return Value(text if lanes == 1 else f"splat ({element} {text})", type)
-
-
-def _scalar_text(element: str, number: float | int | bool) -> str:
-    if element == "i1":
-        return "true" if number else "false"
-    if element.startswith("i"):
-        return str(int(number))
-    if element == "half":
-        return f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
-    if element == "bfloat":
-        return f"0xR{_bfloat_bits(float(number)):04X}"
-    if element == "float":
-        number = _round_to_float(float(number))
-    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
-
-
-def _bfloat_bits(number: float) -> int:
-    """Round to nearest even; a NaN stays one."""
-    if number != number:
-        return 0x7FC0
-    bits = int(struct.unpack("<I", struct.pack("<f", _round_to_float(number)))[0])
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-def _round_to_float(number: float) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", number))[0])
-    except OverflowError:
-        return float("inf") if number > 0 else float("-inf")
 
 
 @dataclass(slots=True)
@@ -423,15 +366,3 @@ class Builder:
 
 def _lane(lane: int | Value) -> str:
     return f"i64 {lane}" if isinstance(lane, int) else lane.typed
-
-
-def mangled(type: str) -> str:
-    """How intrinsic names spell a type: ``v4f32``, ``i64``, ``p0``."""
-    element, lanes = element_of(type), lanes_of(type)
-    names = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}
-    return (f"v{lanes}" if lanes > 1 else "") + names.get(element, element)
-
-
-def element_align(type: str) -> int:
-    """Bytes an element of ``type`` is surely aligned to."""
-    return max(bits_of(element_of(type)), 8) // 8

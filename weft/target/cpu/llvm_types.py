@@ -45,3 +45,17 @@ def llvm_type(dtype: DType) -> str:
     else:
         element = {16: "half", 32: "float", 64: "double"}[dtype.bits]
     return vector(element, dtype.lanes)
+
+
+@cache
+def mangled(type: str) -> str:
+    """How intrinsic names spell a type: ``v4f32``, ``i64``, ``p0``."""
+    element, lanes = element_of(type), lanes_of(type)
+    names = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}
+    return (f"v{lanes}" if lanes > 1 else "") + names.get(element, element)
+
+
+@cache
+def element_align(type: str) -> int:
+    """Bytes an element of ``type`` is surely aligned to."""
+    return max(bits_of(element_of(type)), 8) // 8

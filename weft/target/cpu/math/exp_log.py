@@ -117,7 +117,8 @@ def tanh(x: Term) -> Term:
     d = e + 2.0
     q = e / d
     lost = where(d < 2.0**x.format.mantissa, e - (d - 2.0), 0.0)
-    return fma(q * lost, fma(q, 0.5, -0.5), q).with_sign_of(x)  # 1/d is (1 - q)/2
+    excess = fma(q, lost, fma(q, d, -e)) if x.b.features.fma else q * lost
+    return fma(excess, fma(q, 0.5, -0.5), q).with_sign_of(x)  # 1/d is (1 - q)/2
 
 
 def split_mantissa(x: Term) -> tuple[Term, Term]:

@@ -9,6 +9,7 @@ import math
 
 from weft.ir.dtype import DType
 from weft.target.cpu.builder import Builder, Value
+from weft.target.cpu.llvm_types import mangled
 from weft.target.cpu.math.formula import Term, where
 from weft.target.cpu.math.pairs import two_product, two_sum
 
@@ -126,14 +127,8 @@ def emit_abs(b: Builder, args: list[Value], dtype: DType) -> Value:
         return b.intrinsic("fabs", x)
     if not dtype.is_signed:
         return x
-    return b.call(f"llvm.abs.{_mangled(x.type)}", x.type, [x, Value("false", "i1")])
+    return b.call(f"llvm.abs.{mangled(x.type)}", x.type, [x, Value("false", "i1")])
 
 
 def emit_popcount(b: Builder, args: list[Value], dtype: DType) -> Value:
     return b.intrinsic("ctpop", args[0])
-
-
-def _mangled(type: str) -> str:
-    from weft.target.cpu.builder import mangled
-
-    return mangled(type)
