@@ -1,0 +1,26 @@
+"""Every example in the numbered lessons runs and prints what the lesson says."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+LESSONS = sorted((Path(__file__).resolve().parents[2] / "docs").glob("lesson-*.md"))
+
+
+def test_there_are_lessons() -> None:
+    assert LESSONS
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda p: p.stem)
+def test_lesson_runs_as_written(lesson: Path) -> None:
+    # Fences close an example as a blank line would; doctest only knows the latter.
+    text = lesson.read_text(encoding="utf-8").replace("\n```\n", "\n\n")
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    test = doctest.DocTestParser().get_doctest(text, {}, lesson.stem, str(lesson), 0)
+    runner = doctest.DocTestRunner(optionflags=flags)
+    report: list[str] = []
+    runner.run(test, out=report.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(report)
