@@ -102,13 +102,20 @@ class InternalError(Error):
     reproduction: str | None = None
 
 
+#: Longer source lines are shown in part, around the caret.
+_SHOWN = 160
+
+
 def render_span(span: Span) -> list[str]:
     """The source line with a caret under the stretch that ``span`` names."""
     text = span.source.line(span.line)
     if not text.strip():
         return [f"  {span}"]
-    stripped = text.lstrip()
+    start = len(text) - len(text.lstrip())
+    if len(text) - start > _SHOWN:
+        start = max(start, min(span.column - 1 - _SHOWN // 4, len(text) - _SHOWN))
+    shown = "".join(c if c.isprintable() else " " for c in text[start : start + _SHOWN].rstrip())
     lead = f"  {span!s:<14}  "
-    width = max(1, min(span.end, len(text) + 1) - span.column)
-    offset = max(0, span.column - 1 - (len(text) - len(stripped)))
-    return [lead + stripped.rstrip().replace("\t", " "), " " * (len(lead) + offset) + "^" * width]
+    offset = max(0, span.column - 1 - start)
+    width = max(1, min(span.end, len(text) + 1, start + _SHOWN + 1) - span.column)
+    return [lead + shown, " " * (len(lead) + offset) + "^" * width]

@@ -193,7 +193,9 @@ def takes_only_integers(name: str) -> bool:
 
 
 def rule_of(name: str) -> Rule:
-    return INTRINSICS[name].rule if name in INTRINSICS else "same" if name in OPERATORS or name == "bit_not" else "float"
+    return (
+        INTRINSICS[name].rule if name in INTRINSICS else "same" if name in OPERATORS or name == "bit_not" else "float"
+    )
 
 
 def apply_builtin(name: str, args: Sequence[Expr]) -> Expr:

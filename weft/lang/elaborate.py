@@ -20,8 +20,8 @@ from weft.lang.scope import Scope, did_you_mean
 from weft.tensor.build import ProgramBuilder, RangeClause
 from weft.tensor.program import TensorProgram
 
-#: Calls of calls multiply; a program of more statements than this is a slip.
-MAX_STATEMENTS = 10_000
+#: Calls of calls multiply; more statements than this from calls alone are a slip.
+MAX_CALLED = 1_000
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Elaborator:
     source: Source
     float_type: DType = dt.float32
     errors: list[Error] | None = None
-    _count: int = 0
+    _called: int = 0
     _broken: set[str] = field(default_factory=set)
 
     def program(self, definition: ast.Definition) -> TensorProgram:
@@ -58,9 +58,20 @@ class Elaborator:
             self._broken |= written(statement)
 
     def statement(self, scope: Scope, statement: ast.Statement) -> None:
-        self._count += 1
-        if self._count > MAX_STATEMENTS:
-            raise LanguageError(f"calls of definitions give more than {MAX_STATEMENTS} statements")
+        self._called += scope.is_called
+        try:
+            self._read(scope, statement)
+        except Error as e:
+            if e.span is not None:
+                raise
+            where = statement.name.span if isinstance(statement, ast.Declare) else statement.span
+            raise type(e)(e.what, span=where, why=e.why, help=e.help, notes=e.notes) from None
+
+    def _read(self, scope: Scope, statement: ast.Statement) -> None:
+        if self._called > MAX_CALLED:
+            raise LanguageError(
+                f"calls of definitions give more than {MAX_CALLED} statements", help="call fewer of them"
+            )
         match statement:
             case ast.Declare():
                 declare_temporary(scope, statement)

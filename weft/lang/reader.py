@@ -189,7 +189,7 @@ class Reader:
         return ast.SizeOf(tensor, dimension.value, join(tensor.span, dimension.span))
 
     def apply(self, children: Children) -> ast.Apply:
-        name = self._name(children[0])
-        args: tuple[ast.Expr, ...] = children[1]
-        span = join(name.span, args[-1].span) if args else name.span
+        first, args, closing = children
+        name = self._name(first)
+        span = join(name.span, self._span(closing))
         return ast.Apply(name, args, span, self._deeper(span, *args))

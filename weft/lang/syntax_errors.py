@@ -17,7 +17,7 @@ _WORDS = {
     "OUTSIDE": "`outside`",
     "EXISTS": "`exists`",
     "LPAR": "`(`",
-    "RPAR": "`)`",
+    "CLOSE": "`)`",
     "LBRACE": "`{`",
     "RBRACE": "`}`",
     "COMMA": "`,`",

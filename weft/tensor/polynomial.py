@@ -14,6 +14,7 @@ from math import gcd
 from typing import TypeAlias
 
 from weft.ir import dtype as dt
+from weft.ir.errors import LanguageError
 from weft.ir.expr import Binary, Cast, Const, Expr, Unary, Var, idx
 from weft.ir.visit import rebuild
 
@@ -101,13 +102,13 @@ class Polynomial:
         rest = sorted(((m, c) for m, c in self.terms.items() if m), key=lambda t: (t[1] < 0, monomial_key(t[0])))
         result: Expr | None = None
         if not rest or rest[0][1] < 0:
-            result = idx(self.constant)
+            result = _literal(self.constant)
         for m, c in rest:
             term = _product(m, abs(c))
             result = term if result is None else Binary("-" if c < 0 else "+", result, term)
         assert result is not None
         if rest and rest[0][1] > 0 and self.constant:
-            result = Binary("-" if self.constant < 0 else "+", result, idx(abs(self.constant)))
+            result = Binary("-" if self.constant < 0 else "+", result, _literal(abs(self.constant)))
         return result
 
 
@@ -227,7 +228,7 @@ def _sum(a: Polynomial, b: Polynomial, sign: int) -> Polynomial:
 
 
 def _product(monomial: Monomial, coefficient: int) -> Expr:
-    result: Expr | None = idx(coefficient) if coefficient != 1 else None
+    result: Expr | None = _literal(coefficient) if coefficient != 1 else None
     for a in monomial:
         result = a if result is None else Binary("*", result, a)
     assert result is not None
@@ -271,3 +272,13 @@ def _read_truncating(expr: Binary, n: Polynomial, d: Polynomial) -> Polynomial:
         quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
         return constant(quotient if expr.op == "tdiv" else a - quotient * b)
     return atom(Binary(expr.op, n.expr(), d.expr()))
+
+
+def _literal(value: int) -> Expr:
+    if not dt.index.min_value <= value <= dt.index.max_value:
+        raise LanguageError(
+            "a subscript, range or size does not fit 64 bits",
+            why="positions are counted in int64",
+            help="use smaller numbers",
+        )
+    return idx(value)

@@ -77,7 +77,7 @@ def test_index_out_of_range():
     assert str(caught.value) == (
         "error: A index out of range\n"
         "  <test>:1        def f(float(N) A, int(M) I) -> (O) { O(i) = A(I(i)) }\n"
-        "                                                              ^^^^^\n"
+        "                                                              ^^^^^^^\n"
         "  why:   A(I(i)) has subscript 3 in dimension 0 of size 3 at (i=1)"
     )
 

@@ -96,7 +96,7 @@ def test_kernel_larger_than_image():
     assert message(CONV, {"I": (2,), "K": (5,)}, {"S": 1}) == (
         "error: `I(S*w+kw)` leaves no room for `w`: W-KW+1 must not be negative\n"
         "  <test>:1        def conv(float(W) I, float(KW) K, int S) -> (O) { O(w) +=! I(S*w+kw)*K(kw) }\n"
-        "                                                                             ^^^^^^^^\n"
+        "                                                                             ^^^^^^^^^\n"
         "  why:   with W = 2, KW = 5"
     )
 
