@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
-from weft.ir.expr import Const, const
+from weft.ir.expr import Const, Expr, const
 
 
 def fold_unary(op: str, c: Const) -> Const | None:
@@ -55,6 +55,28 @@ def fold_cast(t: DType, c: Const) -> Const | None:
         return None  # float() would round once and the narrower type a second time
     rounded = round_float(float(value), t)
     return None if rounded is None else Const(rounded, t)
+
+
+def drop_neutral(op: str, left: Expr, right: Expr) -> Expr | None:
+    """``left op right`` where one side is neutral or decides alone; exact for every value, -0.0 and NaN included."""
+    for one, other, is_right in ((right, left, True), (left, right, False)):
+        if not isinstance(one, Const):
+            continue
+        value, t = number(one), one.type
+        if value is None:
+            return None
+        if t.is_float:
+            neutral = (op == "*" and value == 1.0) or (is_right and op == "/" and value == 1.0)
+            zero = value == 0 and math.copysign(1, value)
+            if neutral or (op == "+" and zero == -1) or (is_right and op == "-" and zero == 1):
+                return other
+        elif value == 0 and (op in ("|", "^") or (is_right and op in ("<<", ">>", "+", "-"))):
+            return other
+        elif value == 0 and op == "&":
+            return one
+        elif t.is_bool and value == 1 and op in ("&", "|"):
+            return other if op == "&" else one
+    return None
 
 
 def number(c: Const) -> int | float | None:

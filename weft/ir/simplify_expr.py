@@ -8,7 +8,6 @@ that needs it first shows that nothing wraps. Floats change only where every bit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,7 +27,6 @@ from weft.ir.expr import (
     Call,
     Cast,
     Compare,
-    CompareOp,
     Const,
     Expr,
     Load,
@@ -39,13 +37,12 @@ from weft.ir.expr import (
     Var,
     const,
 )
-from weft.ir.fold import fold_binary, fold_cast, fold_compare, fold_unary, number
+from weft.ir.fold import drop_neutral, fold_binary, fold_cast, fold_compare, fold_unary
+from weft.ir.inequality import ALLOWED, NEGATED, balance, decide, quotient
 from weft.ir.interval import Interval, Ranges, bounds, half_open
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.visit import rebuild
 
-NEGATED: dict[str, CompareOp] = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-_FLIPPED: dict[str, CompareOp] = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 #: Calls whose result is the same on every target, so constants may fold.
 _EXACT_CALLS = ("sqrt", "floor", "ceil", "trunc", "rint", "abs", "isnan", "isinf", "isfinite")
 
@@ -179,11 +176,11 @@ class ExprSimplifier:
         t = left.dtype
         if t.is_integer and t.lanes == 1:
             gap = Interval(0, 0) if left == right else self.difference(left, right, t)
-            verdict = _decide(e.op, gap)
+            verdict = decide(e.op, gap)
             if verdict is not None:
                 return Const(verdict, dt.bool_)
             if t == dt.index:
-                return _kept(e, _balance(e, linear_form(left).add(linear_form(right), -1)))
+                return _kept(e, balance(e, linear_form(left).add(linear_form(right), -1)))
         return e if left is e.left and right is e.right else Compare(e.op, left, right, span=e.span)
 
     def negate(self, e: Unary) -> Expr:
@@ -238,7 +235,7 @@ class ExprSimplifier:
     def solve(self, gap: Linear, op: str) -> dict[str, Interval]:
         """Ranges of the variables in ``gap op 0``, one at a time, given those of the others."""
         found: dict[str, Interval] = {}
-        allowed = _ALLOWED.get(op)
+        allowed = ALLOWED.get(op)
         if allowed is None or len(gap.terms) > 4:
             return found
         for atom, factor in gap.terms.items():
@@ -246,7 +243,7 @@ class ExprSimplifier:
                 others = Linear({a: c for a, c in gap.terms.items() if a is not atom}, gap.constant)
                 product = allowed.minus(others.bounds(self.ranges))
                 known = self.ranges.get(atom.name, Interval(None, None))
-                found[atom.name] = known.intersect(_quotient(product, factor))
+                found[atom.name] = known.intersect(quotient(product, factor))
         return found
 
     # Everything else
@@ -277,7 +274,7 @@ class ExprSimplifier:
         left, right = self.expr(e.left), self.expr(e.right)
         if isinstance(left, Const) and isinstance(right, Const):
             return _folded(fold_binary(op, left, right), _kept_binary(e, op, left, right))
-        same = _identity(op, left, right)
+        same = drop_neutral(op, left, right)
         return same if same is not None else _kept_binary(e, op, left, right)
 
     def cast(self, e: Cast) -> Expr:
@@ -352,11 +349,6 @@ _RULES: dict[type, Callable[[Any, Any], Expr]] = {
     Ramp: ExprSimplifier.ramp,
 }
 
-_ALLOWED: dict[str, Interval] = {
-    "==": Interval(0, 0), "<": Interval(None, -1), "<=": Interval(None, 0), ">": Interval(1, None),
-    ">=": Interval(0, None),
-}  # fmt: skip
-
 
 def _folded(constant: Const | None, unfolded: Expr) -> Expr:
     return unfolded if constant is None else constant
@@ -394,65 +386,3 @@ def _product(left: Linear, right: Linear, e: Binary) -> Linear:
 
 def _factors(e: Expr) -> list[Expr]:
     return [*_factors(e.left), *_factors(e.right)] if isinstance(e, Binary) and e.op == "*" else [e]
-
-
-def _decide(op: str, gap: Interval) -> bool | None:
-    """Whether ``gap op 0`` always or never holds."""
-    lo, hi = gap
-    above, below = lo is not None and lo > 0, hi is not None and hi < 0
-    at_least, at_most = lo is not None and lo >= 0, hi is not None and hi <= 0
-    if op in ("==", "!="):
-        if lo == hi == 0:
-            return op == "=="
-        return op == "!=" if above or below else None
-    if op in (">", "<="):
-        return op == ">" if above else op == "<=" if at_most else None
-    return op == ">=" if at_least else op == "<" if below else None
-
-
-def _balance(e: Compare, gap: Linear) -> Expr:
-    """``gap op 0`` with common factors divided out, what is added on the left, what is subtracted on the right."""
-    op = e.op
-    factor = math.gcd(*gap.terms.values())
-    if factor > 1:
-        if op in ("==", "!=") and gap.constant % factor:
-            return Const(op == "!=", dt.bool_)
-        # For integers m*g + k < 0 is m + floor(k/g) < 0, and m*g + k <= 0 is m + ceil(k/g) <= 0.
-        rounded = -(-gap.constant // factor) if op in ("<=", ">") else gap.constant // factor
-        gap = Linear({a: c // factor for a, c in gap.terms.items()}, rounded)
-    if all(c < 0 for c in gap.terms.values()):
-        gap, op = Linear().add(gap, -1), _FLIPPED[op]
-    left = Linear({a: c for a, c in gap.terms.items() if c > 0})
-    right = Linear({a: -c for a, c in gap.terms.items() if c < 0}, -gap.constant)
-    return Compare(op, left.expr(dt.index, e.span), right.expr(dt.index, e.span), span=e.span)
-
-
-def _quotient(product: Interval, factor: int) -> Interval:
-    """The integers that times ``factor`` lie in ``product``."""
-    lo, hi = product if factor > 0 else (product.hi, product.lo)
-    if factor < 0:
-        lo, hi = None if lo is None else -lo, None if hi is None else -hi
-    size = abs(factor)
-    return Interval(None if lo is None else -(-lo // size), None if hi is None else hi // size)
-
-
-def _identity(op: str, left: Expr, right: Expr) -> Expr | None:
-    """``left op right`` where one side is neutral or decides alone; exact for every value, -0.0 and NaN included."""
-    for one, other, is_right in ((right, left, True), (left, right, False)):
-        if not isinstance(one, Const):
-            continue
-        value, t = number(one), one.type
-        if value is None:
-            return None
-        if t.is_float:
-            neutral = (op == "*" and value == 1.0) or (is_right and op == "/" and value == 1.0)
-            zero = value == 0 and math.copysign(1, value)
-            if neutral or (op == "+" and zero == -1) or (is_right and op == "-" and zero == 1):
-                return other
-        elif value == 0 and (op in ("|", "^") or (is_right and op in ("<<", ">>", "+", "-"))):
-            return other
-        elif value == 0 and op == "&":
-            return one
-        elif t.is_bool and value == 1 and op in ("&", "|"):
-            return other if op == "&" else one
-    return None

@@ -1,0 +1,60 @@
+"""Comparisons of sums with zero: decided from ranges, brought into one form, solved for a variable."""
+
+from __future__ import annotations
+
+import math
+
+from weft.ir import dtype as dt
+from weft.ir.affine import Linear
+from weft.ir.expr import Compare, CompareOp, Const, Expr
+from weft.ir.interval import Interval
+
+NEGATED: dict[str, CompareOp] = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+FLIPPED: dict[str, CompareOp] = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+#: What ``gap`` can be where ``gap op 0`` holds.
+ALLOWED: dict[str, Interval] = {
+    "==": Interval(0, 0), "<": Interval(None, -1), "<=": Interval(None, 0), ">": Interval(1, None),
+    ">=": Interval(0, None),
+}  # fmt: skip
+
+
+def decide(op: str, gap: Interval) -> bool | None:
+    """Whether ``gap op 0`` always or never holds."""
+    lo, hi = gap
+    above, below = lo is not None and lo > 0, hi is not None and hi < 0
+    at_least, at_most = lo is not None and lo >= 0, hi is not None and hi <= 0
+    if op in ("==", "!="):
+        if lo == hi == 0:
+            return op == "=="
+        return op == "!=" if above or below else None
+    if op in (">", "<="):
+        return op == ">" if above else op == "<=" if at_most else None
+    return op == ">=" if at_least else op == "<" if below else None
+
+
+def balance(e: Compare, gap: Linear) -> Expr:
+    """``gap op 0`` with common factors divided out, what is added on the left, what is subtracted on the right."""
+    op = e.op
+    if abs(gap.constant) >= 1 << 62:
+        return e  # a constant moved to the other side might no longer fit
+    factor = math.gcd(*gap.terms.values())
+    if factor > 1:
+        if op in ("==", "!=") and gap.constant % factor:
+            return Const(op == "!=", dt.bool_)
+        # For integers m*g + k < 0 is m + floor(k/g) < 0, and m*g + k <= 0 is m + ceil(k/g) <= 0.
+        rounded = -(-gap.constant // factor) if op in ("<=", ">") else gap.constant // factor
+        gap = Linear({a: c // factor for a, c in gap.terms.items()}, rounded)
+    if all(c < 0 for c in gap.terms.values()):
+        gap, op = Linear().add(gap, -1), FLIPPED[op]
+    left = Linear({a: c for a, c in gap.terms.items() if c > 0})
+    right = Linear({a: -c for a, c in gap.terms.items() if c < 0}, -gap.constant)
+    return Compare(op, left.expr(dt.index, e.span), right.expr(dt.index, e.span), span=e.span)
+
+
+def quotient(product: Interval, factor: int) -> Interval:
+    """The integers that times ``factor`` lie in ``product``."""
+    lo, hi = product if factor > 0 else (product.hi, product.lo)
+    if factor < 0:
+        lo, hi = None if lo is None else -lo, None if hi is None else -hi
+    size = abs(factor)
+    return Interval(None if lo is None else -(-lo // size), None if hi is None else hi // size)
