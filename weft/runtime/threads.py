@@ -10,7 +10,6 @@ else the cores this process may use.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import platform
@@ -139,15 +138,23 @@ def _bind_openmp() -> None:
     _state.openmp = path
 
 
+_OPENMP_LIBRARY = re.compile(rb"/lib(gomp|omp|iomp)\d*[^/]*\.so[^/]*$")
+
+
 def find_openmp() -> str | None:
     """The path of an OpenMP runtime that is loaded in this process; LLVM's and Intel's have libgomp's entries too."""
-    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            if "omp" in line:
-                found = re.search(r"(/\S*/lib(?:gomp|omp|iomp)\d*[^/]*\.so[^/\n]*)$", line.rstrip("\n"))
-                if found:
-                    return found.group(1)
-    return None
+    found: list[bytes] = []
+    # The GIL is kept throughout: the loader's own lock is held while the callback runs.
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+    def visit(info: int, _size: int, _data: int | None) -> int:
+        name = ctypes.c_char_p.from_address(info + 8).value or b""
+        if b"omp" in name and _OPENMP_LIBRARY.search(name):
+            found.append(name)
+        return len(found)
+
+    ctypes.PyDLL(None).dl_iterate_phdr(prototype(visit), None)
+    return os.fsdecode(found[0]) if found else None
 
 
 def _after_fork() -> None:
