@@ -21,11 +21,24 @@ from typing import Literal
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.errors import LanguageError, ShapeError
-from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Expr, Load, Select, Var, cast, const, idx
+from weft.ir.errors import LanguageError
+from weft.ir.expr import Axis, Binary, Call, Compare, Expr, Load, Select, Var, cast, const, idx
 from weft.ir.span import Source, Span
 from weft.ir.stmt import Param
 from weft.ir.visit import Node, free_vars, fresh_name, loads, replace_buffers, rewrite
+from weft.tensor.check_statement import (
+    check_arg_reduction,
+    check_assignment,
+    check_axis_order,
+    check_bound,
+    check_exists,
+    check_rank,
+    check_subscript,
+    check_where,
+    check_writable,
+    undeclared_size,
+    unreadable,
+)
 from weft.tensor.check_types import check_target_dtype
 from weft.tensor.infer_interface import infer_carried, infer_constants
 from weft.tensor.infer_ranges import (
@@ -41,7 +54,6 @@ from weft.tensor.infer_ranges import (
 from weft.tensor.polynomial import Polynomial, canonical, maximum
 from weft.tensor.program import AssignOp, Requirement, Statement, TensorProgram
 from weft.tensor.prove_bounds import check_bounds
-from weft.tensor.text import describe_access
 
 __all__ = ["ProgramBuilder", "RangeClause"]
 
@@ -184,40 +196,11 @@ class ProgramBuilder:
         """``name(indices)`` as a value, checked: the tensor exists, the rank fits, subscripts are integers."""
         buffer = self.buffer(name)
         if buffer is None:
-            raise self._unreadable(name, span)
-        self._check_rank(buffer.name, buffer.rank, len(indices), span)
-        load = Load(buffer, tuple(self._subscript(i, name, span) for i in indices), span=span)
+            raise unreadable(name, self.kind(name), span)
+        check_rank(name, buffer.rank, len(indices), span)
+        load = Load(buffer, tuple(check_subscript(i, name, span) for i in indices), span=span)
         self._versions[buffer] = name
         return load
-
-    def _unreadable(self, name: str, span: Span | None) -> LanguageError:
-        if self.kind(name) in ("an output", "a temporary"):
-            return LanguageError(
-                f"`{name}` is read before it is written",
-                span=span,
-                why="its type and sizes are not known yet",
-                help=f"write it first, or declare it with its type: `-> (float(N) {name})`",
-            )
-        return LanguageError(f"unknown tensor `{name}`", span=span, why="no parameter or statement defines it")
-
-    def _check_rank(self, name: str, rank: int, given: int, span: Span | None) -> None:
-        if rank != given:
-            raise ShapeError(
-                f"`{name}` has {rank} dimension{'s' * (rank != 1)}, but {given} "
-                f"{'index is' if given == 1 else 'indices are'} given",
-                span=span,
-                help=f"write `{describe_access(name, [Var(v) for v in 'ijklmnpqrs'[:rank]])}`",
-            )
-
-    def _subscript(self, index: Expr, name: str, span: Span | None) -> Expr:
-        if index.dtype.is_float or index.dtype.is_bool:
-            raise LanguageError(
-                f"a subscript of `{name}` is {index.dtype}",
-                span=index.span or span,
-                why="subscripts are integers",
-                help="convert it: `int32(...)`",
-            )
-        return cast(dt.index, index)
 
     # Statements
 
@@ -237,19 +220,22 @@ class ProgramBuilder:
         """``target(indices) op= value``; ``dtype`` is that of a target nothing else gives a type."""
         self._check_target(target, len(indices), span)
         where = [self._range_clause(c) for c in where]
-        subscripts = tuple(self._subscript(i, target, span) for i in indices)
+        subscripts = tuple(check_subscript(i, target, span) for i in indices)
         if op == "argmin" or op == "argmax":
             self._arg_statement(target, subscripts, op, initialize, value, where, exists, span, dtype)
             return
         variables = self._index_variables([*subscripts, value])
         reductions = {n: v for n, v in variables.items() if n not in self._index_variables(subscripts)}
-        self._check_variables(op, variables, reductions, where, exists, target, span)
+        if op == "=":
+            check_assignment(target, reductions, span)
+        check_where(variables, where, {**self._sizes, **self._scalars}, span)
+        check_exists(variables, self._index_variables(exists), span)
         ranges = self._infer(target, subscripts, variables, value, where, exists, span)
         tensor = self._written.setdefault(target, _Tensor(target, dtype, None, span, is_output=False))
         self._fix_dtype(tensor, op, value, dtype, span)
         self._fix_shape(tensor, subscripts, ranges, span)
         self._note_reads([*subscripts, value], target)
-        axes = self._axes(variables, set(reductions), ranges, span)
+        axes = self._axes(variables, reductions, ranges, span)
         buffer = tensor.buffer()
         assert buffer is not None
         self._versions[buffer] = target
@@ -259,32 +245,13 @@ class ProgramBuilder:
         self._requirements += ranges.requirements
 
     def _check_target(self, target: str, rank: int, span: Span | None) -> None:
-        kind = self.kind(target)
-        if kind in ("an input", "a scalar", "a size"):
-            raise LanguageError(
-                f"cannot write `{target}`",
-                span=span,
-                why=f"it is {kind}; what a call is given is never changed",
-                help=f"write to another tensor, such as `{target}_new`",
-            )
+        check_writable(target, self.kind(target), span)
         if target in self._written and self._written[target].shape is not None:
-            self._check_rank(target, len(self._written[target].shape or ()), rank, span)
+            check_rank(target, len(self._written[target].shape or ()), rank, span)
 
     def _range_clause(self, clause: RangeClause) -> RangeClause:
         for bound in (clause.lo, clause.hi):
-            if not bound.dtype.is_integer:
-                raise LanguageError(
-                    f"a bound of `{clause.var.name}` is {bound.dtype}",
-                    span=bound.span or clause.span,
-                    why="ranges have integer bounds",
-                )
-            if loads(bound):
-                raise LanguageError(
-                    f"a bound of `{clause.var.name}` reads a tensor",
-                    span=bound.span or clause.span,
-                    why="ranges depend on sizes, integer parameters and other index variables only",
-                    help="use a wider range and a condition in the expression",
-                )
+            check_bound(bound, clause)
         lo, hi = (self._canonical(cast(dt.index, b)) for b in (clause.lo, clause.hi))
         return replace(clause, lo=lo, hi=hi)
 
@@ -295,54 +262,6 @@ class ProgramBuilder:
                 if name not in self._sizes and name not in self._scalars:
                     found.setdefault(name, var)
         return found
-
-    def _check_variables(
-        self,
-        op: str,
-        variables: dict[str, Var],
-        reductions: dict[str, Var],
-        where: Sequence[RangeClause],
-        exists: Sequence[Expr],
-        target: str,
-        span: Span | None,
-    ) -> None:
-        if op == "=" and reductions:
-            name, var = next(iter(reductions.items()))
-            raise LanguageError(
-                f"`=` with reduction variable `{name}`",
-                span=var.span or span,
-                why=f"`{name}` is not on the left, so every value of it would overwrite `{target}` again",
-                help="say how to combine the values: `+=!` sums from zero, `+=` adds to what is there",
-            )
-        self._check_where(variables, where, span)
-        for name, var in self._index_variables(exists).items():
-            if name not in variables:
-                raise LanguageError(
-                    f"unknown variable `{name}` in an exists clause",
-                    span=var.span or span,
-                    why="the statement does not use it",
-                )
-
-    def _check_where(self, variables: dict[str, Var], where: Sequence[RangeClause], span: Span | None) -> None:
-        seen: set[str] = set()
-        for clause in where:
-            name = clause.var.name
-            if name in seen or name not in variables:
-                twice = name in seen
-                raise LanguageError(
-                    f"two ranges for `{name}`" if twice else f"`{name}` has a range but is not used",
-                    span=clause.span or clause.var.span or span,
-                    why="a variable has one range" if twice else "no subscript or value of the statement mentions it",
-                    help=f"remove {'one of the clauses' if twice else 'the clause or use the variable'}",
-                )
-            seen.add(name)
-            for other, var in self._index_variables([clause.lo, clause.hi]).items():
-                if other not in variables or other == name:
-                    raise LanguageError(
-                        f"unknown name `{other}` in the range of `{name}`",
-                        span=var.span or clause.span or span,
-                        why="a bound is made of sizes, integer parameters and the statement's other index variables",
-                    )
 
     def _infer(
         self,
@@ -381,12 +300,14 @@ class ProgramBuilder:
         shape: list[Expr] = []
         for k, size in enumerate(shape_of_target(subscripts, ranges)):
             old = tensor.shape[k] if tensor.shape is not None else None
-            if size is None and old is None:
-                raise _undeclared_size(tensor.name, subscripts, k, span)
-            if size is None or old is None:
-                shape.append(old if size is None and old is not None else size.expr() if size is not None else old)  # type: ignore[arg-type]
-            else:
+            if size is not None and old is not None:
                 shape.append(maximum(Polynomial.of(old), size, ranges.at_most).expr())
+            elif size is not None:
+                shape.append(size.expr())
+            elif old is not None:
+                shape.append(old)
+            else:
+                raise undeclared_size(tensor.name, subscripts, k, span)
         tensor.shape = tuple(shape)
 
     def _note_reads(self, nodes: Iterable[Node], target: str) -> None:
@@ -395,22 +316,12 @@ class ProgramBuilder:
                 self._written[name].read = True
 
     def _axes(
-        self, variables: dict[str, Var], reductions: set[str], ranges: Ranges, span: Span | None
+        self, variables: dict[str, Var], reductions: dict[str, Var], ranges: Ranges, span: Span | None
     ) -> tuple[Axis, ...]:
         """Left axes in order, then reductions; a range that depends on another variable comes after it."""
         wanted = {n: ranges.known[n] for n in sorted(variables, key=lambda n: n in reductions)}
         order = dependency_order(wanted)
-        for name in order:
-            r = wanted[name]
-            depends = self._index_variables([r.lo.expr(), r.hi.expr()])
-            bad = next((n for n in depends if n in reductions and name not in reductions), None)
-            if bad is not None:
-                raise LanguageError(
-                    f"the range of `{name}` depends on reduction variable `{bad}`",
-                    span=span,
-                    why=f"`{name}` is on the left, so its range must be known before `{bad}` runs",
-                    help=f"give `{bad}` a range in terms of `{name}` instead",
-                )
+        check_axis_order(order, reductions, ranges, span)
         return tuple(Axis(Var(n), wanted[n].lo.expr(), wanted[n].hi.expr()) for n in order)
 
     def _arg_statement(
@@ -426,10 +337,12 @@ class ProgramBuilder:
         dtype: DType | None,
     ) -> None:
         """The extreme first, then the first place that has it; NaN counts as the extreme, as in numpy."""
-        variable = self._arg_variable(op, subscripts, value, initialize, span)
+        left = self._index_variables(subscripts)
+        reductions = [v for n, v in self._index_variables([value]).items() if n not in left]
         combine: AssignOp = "min" if op == "argmin" else "max"
         tensor = self._written.get(target)
         result = (tensor.dtype if tensor is not None else None) or dtype or dt.int32
+        check_arg_reduction(op, reductions, initialize, result, span)
         best = fresh_name(f"{target}_best", {*self._written, *self._inputs, *self._scalars, *self._sizes})
         if tensor is not None and tensor.declared_shape:
             self.declare_temporary(best, None, tensor.shape, span)
@@ -438,23 +351,8 @@ class ProgramBuilder:
         found: Expr = Compare("==", value, cast(value.dtype, extreme))
         if value.dtype.is_float:
             found = Binary("||", found, Call("isnan", (value,), dt.bool_))
-        place = Select(found, cast(result, Cast(dt.int32, variable)), const(result.max_value, result))
+        place = Select(found, cast(result, reductions[0]), const(result.max_value, result))
         self.statement(target, subscripts, "min", True, place, where=where, exists=exists, span=span, dtype=result)
-
-    def _arg_variable(
-        self, op: str, subscripts: Sequence[Expr], value: Expr, initialize: bool, span: Span | None
-    ) -> Var:
-        left = self._index_variables(subscripts)
-        reductions = [v for n, v in self._index_variables([value]).items() if n not in left]
-        if len(reductions) != 1 or not initialize:
-            why = f"it gives the value of the one reduction variable; there are {len(reductions)}"
-            raise LanguageError(
-                f"`{op}=` needs {'exactly one reduction variable' if len(reductions) != 1 else 'a `!`'}",
-                span=span,
-                why=why if len(reductions) != 1 else "an index found earlier cannot be compared with a new one",
-                help=f"write `I(m) {op}=! D(m,n)`",
-            )
-        return reductions[0]
 
     # The end
 
@@ -520,12 +418,3 @@ def _with_buffers(s: Statement, final: dict[Buffer, Buffer]) -> Statement:
 def _shaped(tensor: _Tensor) -> Buffer | None:
     """A stand-in where only the shape is known: range inference asks for no type."""
     return None if tensor.shape is None else Buffer(tensor.name, dt.float32, tensor.shape)
-
-
-def _undeclared_size(name: str, subscripts: Sequence[Expr], k: int, span: Span | None) -> LanguageError:
-    return LanguageError(
-        f"the size of dimension {k} of `{name}` is unknown",
-        span=span,
-        why=f"`{describe_access(name, subscripts)}` writes where the data says",
-        help=f"declare it: `-> (float({', '.join('MNKPQRST'[j % 8] for j in range(len(subscripts)))}) {name})`",
-    )

@@ -249,3 +249,18 @@ def test_spelled_out_ranges_mean_the_same_program():
     inferred = convolution([])
     axes = inferred.statements[0].axes
     assert convolution([RangeClause(a.var, a.lo, a.hi) for a in axes]) == inferred
+
+
+def test_ranges_that_depend_on_each_other_are_refused():
+    b = builder(("A", "N N"))
+    clauses = [RangeClause(i, idx(0), j + 1), RangeClause(j, idx(0), i + 1)]
+    with pytest.raises(LanguageError, match="the range of `i` depends on itself"):
+        b.statement("O", (i, j), "=", False, b.access("A", (i, j)), where=clauses)
+
+
+def test_an_index_goes_into_an_integer_tensor():
+    b = ProgramBuilder("f")
+    b.input("D", dt.float32, (b.size("N"),))
+    b.declare_output("I", dt.float32, ())
+    with pytest.raises(LanguageError, match="needs an integer tensor"):
+        b.statement("I", (), "argmax", True, b.access("D", (n,)))
