@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.expr import Axis, Const, Expr, Var, const, idx
+from weft.ir.expr import Axis, Const, Expr, Load, Var, const, idx
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars, substitute
-from weft.tensor.access import first_writers, is_scatter, reads_target, statement_reads
+from weft.tensor.access import first_writers, is_scatter, statement_reads
 from weft.tensor.program import AssignOp, Statement, TensorProgram
 
 #: For each dimension the half-open range of subscripts that is written.
@@ -105,10 +105,11 @@ def _first_use(program: TensorProgram, buffer: Buffer, writer: int) -> int:
 
 
 def _leading_setters(program: TensorProgram, buffer: Buffer, writer: int) -> list[Statement]:
-    """Statements that set elements of ``buffer`` before anything depends on them."""
+    """Statements that set elements of ``buffer`` before anything depends on elements not yet set."""
     found = []
     for statement in program.statements[writer:]:
-        if any(load.buffer.name == buffer.name for load in statement_reads(statement)):
+        reads = [load for load in statement_reads(statement) if load.buffer.name == buffer.name]
+        if reads and not (statement.target.name == buffer.name and reads_only_earlier(statement, reads)):
             break
         if statement.target.name != buffer.name:
             continue
@@ -118,10 +119,24 @@ def _leading_setters(program: TensorProgram, buffer: Buffer, writer: int) -> lis
     return found
 
 
+def reads_only_earlier(statement: Statement, reads: Sequence[Load]) -> bool:
+    """Whether a recurrence reads its target only behind the point it writes, in one dimension.
+
+    Together with boxes laid end to end in the order of the statements, such reads meet written elements alone.
+    """
+    order = [i.name for i in statement.indices if isinstance(i, Var)]
+    if statement.op != "=" or order != [a.var.name for a in statement.axes] or len(order) != len(statement.indices):
+        return False
+    for read in reads:
+        behind = [simplify(own - index) for own, index in zip(statement.indices, read.indices)]
+        steps = [e.value if isinstance(e, Const) else -1 for e in behind]
+        if min(steps) < 0 or sum(step > 0 for step in steps) != 1:
+            return False
+    return True
+
+
 def written_box(statement: Statement) -> Box | None:
     """The box of elements a statement sets, where it is one: subscripts ``axis + offset`` or constants."""
-    if reads_target(statement):
-        return None
     ranges = {a.var.name: (a.lo, a.hi) for a in statement.axes}
     fixed = {n for n, (lo, hi) in ranges.items() if not ranges.keys() & {*free_vars(lo), *free_vars(hi)}}
     box, used = [], set[str]()
@@ -143,7 +158,7 @@ def written_box(statement: Statement) -> Box | None:
 
 
 def covers(boxes: Sequence[Box], shape: Sequence[Expr]) -> bool:
-    """Whether boxes laid end to end along one dimension provably fill ``shape``."""
+    """Whether boxes laid end to end along one dimension, in the order given, provably fill ``shape``."""
     if any(_is_full(box, shape, skip=None) for box in boxes):
         return True
     return any(
@@ -156,17 +171,12 @@ def _is_full(box: Box, shape: Sequence[Expr], skip: int | None) -> bool:
     return all(_same(lo, idx(0)) and _same(hi, size) for lo, hi, size in sides)
 
 
-def _chain_covers(sides: list[tuple[Expr, Expr]], size: Expr) -> bool:
+def _chain_covers(sides: Sequence[tuple[Expr, Expr]], size: Expr) -> bool:
     reached: Expr = idx(0)
-    waiting = list(sides)
-    while not _same(reached, size):
-        following = next((side for side in waiting if _at_most(side[0], reached)), None)
-        if following is None:
-            return False
-        waiting.remove(following)
-        if not _at_most(following[1], reached):
-            reached = following[1]
-    return True
+    for lo, hi in sides:
+        if _at_most(lo, reached) and not _at_most(hi, reached):
+            reached = hi
+    return _same(reached, size)
 
 
 def _same(a: Expr, b: Expr) -> bool:

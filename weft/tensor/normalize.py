@@ -12,10 +12,13 @@ from dataclasses import replace
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import float32
 from weft.ir.expr import Axis, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, cast, const, idx
-from weft.ir.visit import free_vars, fresh_name
+from weft.ir.simplify import simplify
+from weft.ir.visit import Node, free_vars, fresh_name, rewrite, walk
 from weft.tensor.access import is_injective, is_scatter, reads_target
-from weft.tensor.boundary import expand_outside
+from weft.tensor.boundary import Outside, expand_outside
 from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.prove_bounds import GuardedAccess, check_access
+from weft.tensor.specialize import axis_ranges
 
 
 def normalize(program: TensorProgram) -> TensorProgram:
@@ -24,7 +27,7 @@ def normalize(program: TensorProgram) -> TensorProgram:
 
 def spell_out(program: TensorProgram) -> TensorProgram:
     """All of normalizing that keeps each statement one statement on its own target."""
-    statements = tuple(set_once(order_axes(expand_boundaries(s))) for s in program.statements)
+    statements = tuple(set_once(expand_boundaries(order_axes(s))) for s in program.statements)
     return program if statements == program.statements else replace(program, statements=statements)
 
 
@@ -52,9 +55,24 @@ def widen_accumulators(program: TensorProgram) -> tuple[TensorProgram, tuple[int
 
 
 def expand_boundaries(statement: Statement) -> Statement:
-    """Reads outside a tensor spelled as tests and clamped subscripts."""
-    indices = tuple(expand_outside(i) for i in statement.indices)
-    return replace(statement, indices=indices, value=expand_outside(statement.value))
+    """Reads outside a tensor spelled as tests and clamped subscripts; those never outside as plain reads."""
+    if not any(isinstance(n, Outside) for e in (*statement.indices, statement.value) for n in walk(e)):
+        return statement
+    ranges = axis_ranges(statement.axes)
+
+    def expand(e: Expr) -> Expr:
+        return simplify(expand_outside(rewrite(e, lambda n: _plain(n, statement.axes))), ranges)
+
+    return replace(statement, indices=tuple(map(expand, statement.indices)), value=expand(statement.value))
+
+
+def _plain(node: Node, axes: tuple[Axis, ...]) -> Node | None:
+    """The load of a boundary that is never reached."""
+    if not isinstance(node, Outside):
+        return None
+    access = GuardedAccess(node.load.buffer, node.load.indices, axes, (), is_write=False)
+    inside = all(check_access(access, d).kind == "proved" for d in range(node.load.buffer.rank))
+    return node.load if inside else None
 
 
 def order_axes(statement: Statement) -> Statement:
