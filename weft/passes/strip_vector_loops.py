@@ -101,7 +101,7 @@ def _rest(strip: _Strip, start: Expr) -> Stmt:
         body = loop.body if strip.lane is None else substitute(loop.body, {strip.lane: idx(0)})
         return replace(loop, kind="serial", lo=start, body=body)
     left = simplify(Binary("-", loop.hi, start))
-    fewest = strip.lanes
-    if isinstance(left, Const):
-        fewest = max(2, 1 << (int(left.value) - 1).bit_length())
-    return _lanes(strip, start, min(strip.lanes, fewest), loop.hi)
+    if not isinstance(left, Const):
+        return _lanes(strip, start, strip.lanes, loop.hi)
+    fewest = max(2, 1 << (int(left.value) - 1).bit_length())
+    return _lanes(strip, start, fewest, loop.hi if left.value < fewest else None)

@@ -54,11 +54,16 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Where a buffer lives. ``lanes`` above 1: each element is repeated per lane (private in a vector loop)."""
+    """Where a buffer lives.
+
+    ``lanes`` above 1: each element is repeated per lane (private in a vector loop). ``own_elements``
+    above 0: it is this function's own, of that many elements, so that reading and rewriting any is harmless.
+    """
 
     pointer: Value
     lanes: int = 1
     invariant: bool = False
+    own_elements: int = 0
 
 
 @dataclass(frozen=True, slots=True)

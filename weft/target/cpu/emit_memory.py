@@ -45,11 +45,15 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an access goes: a scalar pointer and a step between lanes, or a pointer per lane (step None)."""
+    """Where an access goes: a scalar pointer and a step between lanes, or a pointer per lane (step None).
+
+    ``is_own``: all lanes, active or not, are surely in memory of this function's own.
+    """
 
     pointer: Value
     step: int | None
     lanes: int
+    is_own: bool = False
 
 
 def emit_load(f: Function, load: Load, emit: EmitExpr) -> Value:
@@ -72,7 +76,9 @@ def emit_address(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: E
     if memory.lanes > 1:
         offset = _spread_over_lanes(f, offset, memory)
     if isinstance(offset, Linear):
-        return Address(_gep(f, element, memory.pointer, offset.base), offset.step, offset.lanes)
+        first = literal_of(offset.base)
+        is_own = first is not None and 0 <= first <= memory.own_elements - offset.lanes and offset.step == 1
+        return Address(_gep(f, element, memory.pointer, offset.base), offset.step, offset.lanes, is_own)
     return Address(_gep(f, element, memory.pointer, offset), None, offset.lanes)
 
 
@@ -177,7 +183,7 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
     mask = _mask_for(f, address.lanes)
     type = vector(element, address.lanes)
     if address.step == 1:
-        if mask is None:
+        if mask is None or address.is_own:
             return f.b.load(type, address.pointer, metadata=metadata)
         return _masked_load(f, type, address.pointer, mask)
     if address.step == -1 and mask is None:
@@ -226,7 +232,10 @@ def _store_bits(f: Function, value: Value, address: Address) -> None:
     lanes = address.lanes
     mask = _mask_for(f, lanes)
     value = fit(f, value, lanes)
-    if address.step == 1 and mask is None:
+    if address.step == 1 and mask is not None and address.is_own:
+        # A masked store would keep the buffer in memory; a blend leaves it to be a register.
+        f.b.store(f.b.select(mask, value, f.b.load(value.type, address.pointer)), address.pointer)
+    elif address.step == 1 and mask is None:
         f.b.store(value, address.pointer)
     elif address.step == 1:
         arguments = [value, address.pointer, _align(value.element), mask or all_lanes(lanes)]

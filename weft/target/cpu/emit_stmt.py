@@ -182,7 +182,7 @@ def _emit_stack_buffer(f: Function, s: Alloc, count: int, lanes: int) -> None:
     element = storage_type(s.buffer.dtype)
     pointer = f.b.alloca(f"[{count} x {element}]", align=64)
     f.stack_bytes += count * s.buffer.dtype.itemsize
-    f.buffers[s.buffer.name] = Memory(pointer, lanes)
+    f.buffers[s.buffer.name] = Memory(pointer, lanes, own_elements=count)
     emit_stmt(f, s.body)
     del f.buffers[s.buffer.name]
 
