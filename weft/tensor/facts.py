@@ -149,6 +149,8 @@ def _facts_of(m: Monomial, facts: Facts) -> list[Polynomial]:
         if isinstance(a, Var) and a.name in ranges.known and ranges.is_nonnegative(rest):
             r = ranges.known[a.name]
             found += [rest * (atom(a) - r.lo), rest * (r.hi - 1 - atom(a))]
+        elif isinstance(a, Binary) and a.op in ("min", "max") and ranges.is_nonnegative(rest):
+            found += [rest * p for p in _facts_of_atom(a, facts)]
         elif a in ranges.positive and ranges.is_nonnegative(rest):
             found.append(rest * (atom(a) - 1))
     return found

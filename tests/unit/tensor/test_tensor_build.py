@@ -264,3 +264,14 @@ def test_an_index_goes_into_an_integer_tensor():
     b.declare_output("I", dt.float32, ())
     with pytest.raises(LanguageError, match="needs an integer tensor"):
         b.statement("I", (), "argmax", True, b.access("D", (n,)))
+
+
+def test_a_stride_under_an_intersection_is_proved():
+    """``h`` ends at the lesser of two sizes, one of them a quotient; both ends are inside, so nothing is required."""
+    b = builder(("G", "L"), ("A", "N"), scalars=["S", "K"])
+    stride, width = (cast(dt.index, b.scalar_var(name)) for name in "SK")
+    value = b.access("G", (i,)) * b.access("A", (stride * i + k,))
+    b.statement("O", (k,), "+", True, value, where=[RangeClause(k, idx(0), width)])
+    program = b.finish()
+    assert "min(" in describe(program.statements[0].axes[1].hi)
+    assert [describe(r.condition) for r in program.requirements] == ["S >= 1", "N-K+1 >= 0"]

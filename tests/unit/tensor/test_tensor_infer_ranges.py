@@ -1,10 +1,14 @@
 """Ranges solved from subscripts."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from weft.ir import dtype as dt
-from weft.ir.errors import LanguageError
-from weft.ir.expr import Binary, Cast, Var, idx
+from weft.ir.errors import LanguageError, ShapeError
+from weft.ir.expr import Binary, Cast, Var, const, idx
+from weft.ir.simplify import simplify
+from weft.ir.visit import substitute
 from weft.tensor.build import ProgramBuilder, RangeClause
 from weft.tensor.text import describe
 
@@ -138,3 +142,43 @@ def test_a_subscript_that_is_not_affine_is_named():
 def test_the_output_just_covers_what_is_written(left, shape):
     where = [RangeClause(i, idx(0), N)]
     assert describe(program((i,), left=left, where=where, sizes=[(N,)]).outputs[0].shape[0]) == shape
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([-3, -2, -1, 1, 2, 3]),
+    st.integers(-2, 3),
+    st.integers(0, 6),
+    st.integers(1, 4),
+    st.integers(1, 30),
+)
+def test_the_range_is_the_largest_that_stays_inside(slope, other, offset, width, size):
+    """Against trying every value: ``A(slope*i + other*k + offset)`` with ``k`` in ``0:width``."""
+
+    def inside(v):
+        return all(0 <= slope * v + other * w + offset < size for w in range(width))
+
+    wanted = next(v for v in range(100) if not inside(v))
+    clause = RangeClause(k, idx(0), idx(width))
+    try:
+        p = program((i * slope + k * other + offset,), where=[clause], sizes=[(idx(size),)])
+    except ShapeError:
+        assert not inside(0)
+        return
+    found = p.statements[0].axes[0]
+    if inside(0):
+        assert describe(found.hi) == str(wanted)
+    else:
+        # Nothing fits: the range is empty, or negative and refused when sizes are checked.
+        assert int(found.hi.value) <= 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 12), st.integers(1, 4))
+def test_symbolic_ranges_equal_those_of_numbers(stride, dilation, n, width):
+    """``A(S*i + P*k) * B(k)``: sizes put into the symbolic range give the range found for those sizes."""
+    symbolic = program((S * i + P * k,), (k,), sizes=[(N,), (K,)]).statements[0].axes[0].hi
+    values = {N: idx(n), K: idx(width), Var("S", dt.int32): const(stride, dt.int32)}
+    values[Var("P", dt.int32)] = const(dilation, dt.int32)
+    room = n - dilation * (width - 1)
+    assert simplify(substitute(symbolic, values)) == idx(-(-room // stride))
