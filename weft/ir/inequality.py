@@ -1,4 +1,8 @@
-"""Comparisons of sums with zero: decided from ranges, brought into one form, solved for a variable."""
+"""Comparisons of sums with zero: decided from ranges, brought into one form, solved for a variable.
+
+Ranges are numbers; `Limits` are the ends of loops with symbolic sizes, so that ``i < N`` is known inside
+``for i in 0:N``.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,11 @@ import math
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear
-from weft.ir.expr import Compare, CompareOp, Const, Expr
-from weft.ir.interval import Interval
+from weft.ir.expr import Compare, CompareOp, Const, Expr, Var
+from weft.ir.interval import Interval, Ranges
+
+#: The least and greatest value of each loop variable in terms of others, outer loops first.
+Limits = dict[Var, tuple[Linear, Linear]]
 
 NEGATED: dict[str, CompareOp] = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 FLIPPED: dict[str, CompareOp] = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -30,6 +37,25 @@ def decide(op: str, gap: Interval) -> bool | None:
     if op in (">", "<="):
         return op == ">" if above else op == "<=" if at_most else None
     return op == ">=" if at_least else op == "<" if below else None
+
+
+def bound_sum(gap: Linear, ranges: Ranges, limits: Limits) -> Interval:
+    """What ``gap`` can be."""
+    found = gap.bounds(ranges)
+    if not any(v in gap.terms for v in limits):
+        return found
+    lowest, highest = _extreme(gap, limits, -1), _extreme(gap, limits, 1)
+    return found.intersect(Interval(lowest.bounds(ranges).lo, highest.bounds(ranges).hi))
+
+
+def _extreme(gap: Linear, limits: Limits, sign: int) -> Linear:
+    """``gap`` with its loop variables, inner ones first, where they make it greatest (or, for -1, least)."""
+    found = Linear(dict(gap.terms), gap.constant)
+    for var in reversed(limits):
+        factor = found.terms.pop(var, 0)
+        if factor:
+            found.add(limits[var][factor * sign > 0], factor)
+    return found
 
 
 def balance(e: Compare, gap: Linear) -> Expr:

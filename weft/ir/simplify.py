@@ -12,13 +12,14 @@ since barriers refer to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from weft.ir.affine import linear_form
+from weft.ir import dtype as dt
 from weft.ir.errors import ProgramError
 from weft.ir.expr import Const, Expr, Unary, Var
-from weft.ir.interval import Interval, half_open
+from weft.ir.interval import Interval
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import (
     Alloc,
@@ -85,12 +86,12 @@ class Simplifier(ExprSimplifier):
 
     def loop(self, s: For) -> Stmt:
         lo, hi = self.expr(s.lo), self.expr(s.hi)
-        trips = linear_form(hi).add(linear_form(lo), -1).bounds(self.ranges)
+        trips = self.difference(hi, lo, dt.index)
         if trips.hi is not None and trips.hi <= 0:
             return _NOTHING
         if trips.point == 1 and _can_unwrap(s.kind, s.body):
             return self.stmt(substitute(s.body, {s.var: lo}))
-        with self.knowing({s.var.name: half_open(self.bounds(lo), self.bounds(hi))}):
+        with self.running(s.var, lo, hi):
             body = self.stmt(s.body)
         if is_empty(body):
             return _NOTHING
@@ -182,8 +183,9 @@ class Simplifier(ExprSimplifier):
 
     def block(self, s: Block) -> Stmt:
         iters = tuple(map(self.iter, s.iters))
-        facts = {i.var.name: half_open(self.bounds(i.lo), self.bounds(i.hi)) for i in iters}
-        with self.knowing(facts):
+        with ExitStack() as inner:
+            for i in iters:
+                inner.enter_context(self.running(i.var, i.lo, i.hi))
             reads, writes = (tuple(map(self.region, regions)) for regions in (s.reads, s.writes))
             init = None if s.init is None else self.stmt(s.init)
             body = self.stmt(s.body)

@@ -9,7 +9,7 @@ that needs it first shows that nothing wraps. Floats change only where every bit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ from weft.ir.expr import (
     const,
 )
 from weft.ir.fold import drop_neutral, fold_binary, fold_cast, fold_compare, fold_unary
-from weft.ir.inequality import ALLOWED, NEGATED, balance, decide, quotient
+from weft.ir.inequality import ALLOWED, NEGATED, Limits, balance, bound_sum, decide, quotient
 from weft.ir.interval import Interval, Ranges, bounds, half_open
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.visit import rebuild
@@ -52,6 +52,7 @@ class ExprSimplifier:
 
     def __init__(self, ranges: Ranges | None) -> None:
         self.ranges: dict[str, Interval] = dict(ranges or {})
+        self.limits: Limits = {}
         self.mutable: set[str] = set()
 
     @contextmanager
@@ -64,6 +65,17 @@ class ExprSimplifier:
             yield
         finally:
             self.ranges = saved
+
+    @contextmanager
+    def running(self, var: Var, lo: Expr, hi: Expr) -> Iterator[None]:
+        """``var`` lies in the half-open range from ``lo`` to ``hi``, both simplified, inside the ``with``."""
+        saved, first, last = self.limits, linear_form(lo), linear_form(hi)
+        atoms = {**first.terms, **last.terms}
+        if atoms and all(isinstance(a, Var) and a.name not in self.mutable for a in atoms):
+            self.limits = {**saved, var: (first, last.add(Linear({}, -1)))}
+        with self.knowing({var.name: half_open(self.bounds(lo), self.bounds(hi))}):
+            yield
+        self.limits = saved
 
     def bounds(self, e: Expr) -> Interval:
         return bounds(e, self.ranges)
@@ -164,7 +176,7 @@ class ExprSimplifier:
     def difference(self, left: Expr, right: Expr, t: DType) -> Interval:
         """Bounds of ``left - right``, where both are simplified."""
         if t == dt.index:
-            return linear_form(left).add(linear_form(right), -1).bounds(self.ranges)
+            return bound_sum(linear_form(left).add(linear_form(right), -1), self.ranges, self.limits)
         return self.bounds(left).minus(self.bounds(right))
 
     # Comparisons and logic
@@ -315,14 +327,12 @@ class ExprSimplifier:
         return e if args is e.args else Call(e.name, args, e.type, span=e.span)
 
     def reduce(self, e: Reduce) -> Expr:
-        facts: dict[str, Interval] = {}
-        axes = []
-        for a in e.axes:
-            with self.knowing(facts):
+        axes: list[Axis] = []
+        with ExitStack() as inner:
+            for a in e.axes:
                 lo, hi = self.expr(a.lo), self.expr(a.hi)
-                facts[a.var.name] = half_open(self.bounds(lo), self.bounds(hi))
-            axes.append(a if lo is a.lo and hi is a.hi else Axis(a.var, lo, hi))
-        with self.knowing(facts):
+                axes.append(a if lo is a.lo and hi is a.hi else Axis(a.var, lo, hi))
+                inner.enter_context(self.running(a.var, lo, hi))
             value = self.expr(e.value)
         if value is e.value and all(a is b for a, b in zip(axes, e.axes)):
             return e

@@ -206,6 +206,29 @@ def test_a_size_is_known_not_to_be_negative() -> None:
     assert print_kernel(simplify(kernel)).splitlines()[2].strip() == "A[i] = N"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("for i in 0:N { if i < N { A[min(i, N - 1)] = 1 } }", "for i in 0:N { A[i] = 1 }"),
+        ("for i in 0:N { for j in i:N { A[max(j - i, 0)] = 1 } }", "for i in 0:N { for j in i:N { A[j - i] = 1 } }"),
+        ("for i in 0:N { for j in 0:i { if j >= N { A[j] = 1 } } }", ""),
+        ("for i in 0:N { for j in 0:i + 1 { if j > i { A[j] = 1 } } }", ""),
+        ("for i in 1:N - 1 { if i >= 1 && i + 1 < N { A[i] = 1 } }", "for i in 1:N - 1 { A[i] = 1 }"),
+        ("for i in 0:N { if i < N - 1 { A[i] = 1 } }", "for i in 0:N { if i < N - 1 { A[i] = 1 } }"),
+        ("A[0] = reduce(+; r in 0:N; r < N ? 1 : 0)", "A[0] = reduce(+; r in 0:N; 1)"),
+        (
+            "let M: int64 = N for i in 0:M { M = M - 1 if i < M { A[i] = 1 } }",
+            "let M: int64 = N for i in 0:M { M = M - 1 if i < M { A[i] = 1 } }",
+        ),
+    ],
+)
+def test_loops_of_symbolic_size_are_known_to_stay_inside(before: str, after: str) -> None:
+    signature = "kernel f(N: int64, out A: int64[N])"
+    simple = simplify(parse_kernel(f"{signature} {{ {before} }}"))
+    assert print_kernel(simple) == print_kernel(parse_kernel(f"{signature} {{ {after} }}"))
+    assert simplify(simple) == simple
+
+
 def test_vectors_fold_and_stay_vectors() -> None:
     four = Broadcast(Var("x"), 4)
     assert simplify(Ramp(Var("x"), idx(0), 4)) == four
