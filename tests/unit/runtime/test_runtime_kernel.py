@@ -117,9 +117,9 @@ def fits(layout: TensorLayout, array: np.ndarray) -> bool:
 def test_fast_calls_decide_like_the_rule():
     rng = np.random.default_rng(3)
     code = compile_llvm(NOTHING, host_machine())
-    pool = [random_array(rng) for _ in range(60)]
+    pool = [random_array(rng) for _ in range(120)]
     hits = 0
-    for model in pool[:25]:
+    for model in pool[:40]:
         info = describe(model)
         layout = TensorLayout(info.dtype, info.shape, info.strides)
         table = CallTable(1, 1)
