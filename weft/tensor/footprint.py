@@ -25,8 +25,9 @@ from weft.tensor.program import Statement, TensorProgram
 #: Marking takes a byte per element and a subscript per point; beyond this many, a bound is given instead.
 MARK_LIMIT = 1 << 24
 
-#: For each dimension, which subscripts are used.
-Box = tuple[Array, ...]
+#: The subscripts of one dimension: evenly spaced, or listed in order.
+Side = range | Array
+Box = tuple[Side, ...]
 
 
 def count_touched(program: TensorProgram, buffer: Buffer, *, writes: bool) -> int:
@@ -88,17 +89,39 @@ def _is_plain(axis: Axis) -> bool:
     return isinstance(axis.lo, Const) and isinstance(axis.hi, Const)
 
 
-def _image(form: Affine, ranges: dict[str, range], size: int) -> Array | None:
+def _image(form: Affine, ranges: dict[str, range], size: int) -> Side | None:
     """Which of the subscripts below ``size`` the form takes."""
-    values = np.asarray([form.constant])
-    for name, coefficient in form.coefficients.items():
-        steps = np.arange(ranges[name].start, ranges[name].stop) * coefficient
-        if values.size * steps.size > MARK_LIMIT:
+    terms = [(c, ranges[name]) for name, c in form.coefficients.items()]
+    if any(len(r) == 0 for _, r in terms):
+        return range(0)
+    base = form.constant + sum(min(c * r[0], c * r[-1]) for c, r in terms)
+    steps = sorted((abs(c), len(r)) for c, r in terms if len(r) > 1)
+    even = _even_image(base, steps)
+    if even is not None:
+        return _clip(even, size)
+    values = np.asarray([base])
+    for step, count in steps:
+        if values.size * count > MARK_LIMIT:
             return None
-        values = np.unique(np.add.outer(values, steps))
-    side = np.zeros(size, bool)
-    side[values[(values >= 0) & (values < size)]] = True
-    return side
+        values = np.unique(np.add.outer(values, np.arange(count) * step))
+    return values[(values >= 0) & (values < size)]
+
+
+def _even_image(base: int, steps: Sequence[tuple[int, int]]) -> range | None:
+    """The sums as one progression, where each step fits in what the smaller ones cover."""
+    unit = math.gcd(*(step for step, _ in steps)) or 1
+    covered = 0
+    for step, count in steps:
+        if step // unit > covered + 1:
+            return None
+        covered += step // unit * (count - 1)
+    return range(base, base + covered * unit + 1, unit)
+
+
+def _clip(values: range, size: int) -> range:
+    first = max(0, -(-(0 - values.start) // values.step))
+    last = max(first, min(len(values), -(-(size - values.start) // values.step)))
+    return values[first:last]
 
 
 def _mark(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) -> Array | None:
@@ -140,22 +163,58 @@ def _merge(boxes: list[Box]) -> list[Box]:
     merged: list[Box] = []
     for box in boxes:
         current = box
-        while (partner := next((m for m in merged if _differing(m, current) <= 1), None)) is not None:
-            merged = [m for m in merged if m is not partner]
-            current = tuple(a | b for a, b in zip(partner, current))
+        position = 0
+        while position < len(merged):
+            joined = _join(merged[position], current)
+            if joined is None:
+                position += 1
+            else:
+                merged.pop(position)
+                current, position = joined, 0
         merged.append(current)
     return merged
 
 
-def _differing(a: Box, b: Box) -> int:
-    return sum(not np.array_equal(x, y) for x, y in zip(a, b))
+def _join(a: Box, b: Box) -> Box | None:
+    """The union, where it is a box and can be written down."""
+    differing = [d for d, (x, y) in enumerate(zip(a, b)) if not _equal(x, y)]
+    if len(differing) > 1:
+        return None
+    sides = list(a)
+    for d in differing:
+        union = _union(a[d], b[d])
+        if union is None:
+            return None
+        sides[d] = union
+    return tuple(sides)
+
+
+def _equal(a: Side, b: Side) -> bool:
+    if isinstance(a, range) and isinstance(b, range):
+        return a == b
+    return len(a) == len(b) and bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+def _union(a: Side, b: Side) -> Side | None:
+    if isinstance(a, range) and isinstance(b, range):
+        first, second = sorted((a, b), key=lambda r: (r.start, -len(r)))
+        even = first.step == second.step or len(second) <= 1
+        if (
+            even
+            and (second.start - first.start) % first.step == 0
+            and second.start <= first.start + first.step * len(first)
+        ):
+            return range(first.start, max(first.stop, (second[-1] if second else first.start) + 1), first.step)
+    if len(a) + len(b) > MARK_LIMIT:
+        return None
+    return np.union1d(np.asarray(a, np.int64), np.asarray(b, np.int64))
 
 
 def _count(boxes: list[Box], marks: Array | None, shape: tuple[int, ...]) -> int:
     if marks is None and len(boxes) > 1 and math.prod(shape) <= MARK_LIMIT:
         marks = np.zeros(shape, bool)
     if marks is None:
-        return sum(math.prod(int(side.sum()) for side in box) for box in boxes)
+        return sum(math.prod(map(len, box)) for box in boxes)
     for box in boxes:
-        marks[np.ix_(*(side.nonzero()[0] for side in box))] = True
+        marks[np.ix_(*(np.asarray(side, np.int64) for side in box))] = True
     return int(marks.sum())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
 from tensor_oracles import program_of
@@ -68,6 +69,27 @@ def test_three_dependent_axes():
 )  # fmt: skip
 def test_each_element_read_counts_once(text, sizes, elements):
     assert cost(text, **sizes).bytes_read == 4 * elements
+
+
+def test_sizes_beyond_memory_are_counted_without_it():
+    n = 3 * 2**31
+    found = cost("def f(float(N) A) -> (O) { O(i) = A(i) + A(i+1) where i in 0:N-1 }", N=n)
+    assert (found.flops, found.bytes_read, found.bytes_written) == (n - 1, 4 * n, 4 * (n - 1))
+    assert cost(MATMUL, M=2**20, K=2**20, N=2**20).flops == 2**61
+
+
+def test_footprints_agree_with_counting_every_access():
+    random = Random(5)
+    for _ in range(60):
+        n = random.randint(1, 30)
+        extents = [random.randint(1, 5) for _ in range(2)]
+        forms = [(random.randint(-3, 4), random.randint(-3, 4), random.randint(-4, 12)) for _ in range(2)]
+        text = " + ".join(f"A({a}*i+{b}*j+{c})" for a, b, c in forms)
+        ranges = ", ".join(f"{v} in 0:{e}" for v, e in zip("ij", extents))
+        program = f"def f(float(N) A) -> (O) {{ O(i,j) = {text} where {ranges}, A outside zero }}"
+        points = itertools.product(*map(range, extents))
+        touched = {a * i + b * j + c for i, j in points for a, b, c in forms}
+        assert cost(program, N=n).bytes_read == 4 * len([t for t in touched if 0 <= t < n]), program
 
 
 def test_lookups_count_as_all_different_up_to_the_table():
