@@ -1,0 +1,130 @@
+"""Whole kernels: other machines' code, what objects import, what is refused, determinism."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from run_compiled import Runner, check_against_interpreter
+
+from weft.ir.errors import InternalError, UnsupportedError
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.parser import parse_kernel
+from weft.runtime.elf import read_object
+from weft.target.cpu.host import NAMED, host_machine
+from weft.target.cpu.llvm import compile_llvm
+from weft.target.cpu.lower import assembly, compile_kernel, lower_kernel
+
+MATMUL = """kernel mm(A: float32[13, 50], B: float32[50, 70], out C: float32[13, 70]) {
+    for m in 0:13 { for n in 0:70 { for k in 0:50 {
+        block C(vm spatial 0:13 = m, vn spatial 0:70 = n, vk reduce 0:50 = k)
+            reads C[vm, vn], A[vm, vk], B[vk, vn] writes C[vm, vn]
+        { init { C[vm, vn] = 0.0 } C[vm, vn] = C[vm, vn] + A[vm, vk] * B[vk, vn] } } } } }"""
+IMPORTS = {"weft_parallel_for", "weft_alloc", "weft_free", "memset", "memcpy", "memmove"}
+
+
+def test_matmul_is_vectors_with_accumulators_in_registers() -> None:
+    check_against_interpreter(MATMUL)
+    text = assembly(parse_kernel(MATMUL), NAMED["x86-64-avx512"])
+    assert "zmm" in text
+    inner = re.findall(r"vaddps|vmulps", text)
+    assert len(inner) >= 8
+
+
+def test_strict_code_never_contracts() -> None:
+    assert "fmadd" not in assembly(parse_kernel(MATMUL), NAMED["x86-64-avx512"])
+    assert "fmla" not in assembly(parse_kernel(MATMUL), NAMED["aarch64"])
+
+
+def test_aarch64_uses_neon() -> None:
+    text = assembly(parse_kernel(MATMUL), NAMED["aarch64"])
+    assert re.search(r"fmul\s+v\d+\.4s", text)
+    assert re.search(r"fadd\s+v\d+\.4s", text)
+    fused = parse_kernel(
+        "kernel f(A: float32[64], out C: float32[64]) { for i in 0:64 { C[i] = fma(A[i], A[i], C[i]) } }"
+    )
+    assert re.search(r"fmla\s+v\d+\.4s", assembly(fused, NAMED["aarch64"]))
+
+
+def _every_intrinsic(dtype: str) -> str:
+    floats = [n for n, i in INTRINSICS.items() if i.rule in ("float", "same")]
+    calls = " ".join(f"B[i] = B[i] + {n}({', '.join(['A[i]'] * INTRINSICS[n].arity)})" for n in floats)
+    tests = " ".join(f"C[i] = C[i] || {n}(A[i])" for n, i in INTRINSICS.items() if i.rule == "test")
+    return f"kernel k(A: {dtype}[40], out B: {dtype}[40], out C: bool[40]) {{ vector i in 0:40 {{ {calls} {tests} }} }}"
+
+
+@pytest.mark.parametrize("machine", ["x86-64-avx512", "x86-64-sse2"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_objects_import_nothing_but_the_runtime(machine: str, dtype: str) -> None:
+    compiled = compile_kernel(parse_kernel(_every_intrinsic(dtype)), NAMED[machine])
+    undefined = {s.name for s in read_object(compiled.object).symbols if s.section == 0 and s.name}
+    assert undefined <= IMPORTS
+
+
+def test_aarch64_calls_nothing() -> None:
+    text = assembly(parse_kernel(_every_intrinsic("float32")), NAMED["aarch64"])
+    defined = set(re.findall(r"^([\w.]+):", text, re.MULTILINE))
+    assert set(re.findall(r"\bbl\s+([\w.]+)", text)) - defined <= IMPORTS
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_float_sums_in_another_order_only_when_asked(dtype: str) -> None:
+    kernel = parse_kernel(f"kernel s(A: {dtype}[999], out C: {dtype}[1]) {{ for i in 0:999 {{ C[0] = C[0] + A[i] }} }}")
+    strict, fast = lower_kernel(kernel), lower_kernel(kernel, reassociate=True)
+    assert (strict == fast) == (dtype == "int32")
+    a = np.arange(999).astype(dtype)
+    for k in (kernel, fast):
+        total = np.zeros(1, dtype)
+        assert Runner(k)(a, total) == 0
+        assert total[0] == a.sum()
+
+
+def test_the_same_kernel_gives_the_same_object() -> None:
+    first, second = (compile_kernel(parse_kernel(MATMUL)) for _ in range(2))
+    assert (first.object, first.llvm) == (second.object, second.llvm)
+
+
+def test_everything_unsupported_in_one_error() -> None:
+    text = """kernel k(out C: float32[4]) {
+  thread i in 0:4 {
+    C[i] = 1.0
+    barrier(block)
+    C[i] = 2.0
+    barrier(warp)
+  }
+}"""
+    with pytest.raises(UnsupportedError) as caught:
+        compile_kernel(parse_kernel(text, "k.loops"))
+    assert str(caught.value) == (
+        "error: kernel `k` uses what the CPU target does not have yet\n"
+        "  k.loops:4       barrier(block)\n"
+        "                  ^^^^^^^^^^^^^^\n"
+        "  missing:k.loops:4: a barrier of scope `block`\n"
+        "  missing:k.loops:6: a barrier of scope `warp`"
+    )
+
+
+def test_malformed_text_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match="not well formed"):
+        compile_llvm("define i32 @f() { ret i64 0 }", host_machine())
+
+
+def test_more_than_two_billion_elements() -> None:
+    size, tail = 3_000_000_000, 100
+    text = f"""kernel k(A: int8[2, {size // 2}], out C: int8[{tail}]) {{
+        for i in {size // 2 - tail}:{size // 2} {{ C[i - {size // 2 - tail}] = A[1, i] }} }}"""
+    a = np.zeros(size, np.int8)  # the system gives out only the pages that are touched
+    a[-tail:] = np.arange(tail)
+    out = np.zeros(tail, np.int8)
+    assert Runner(parse_kernel(text))(a, out) == 0
+    np.testing.assert_array_equal(out, np.arange(tail))
+
+
+def test_names_that_are_not_identifiers() -> None:
+    kernel = parse_kernel(
+        "kernel `π r²`(A: float32[8], out `über`: float32[8]) { for `ü` in 0:8 { `über`[`ü`] = A[`ü`] } }"
+    )
+    out = np.zeros(8, np.float32)
+    assert Runner(kernel)(np.arange(8, dtype=np.float32), out) == 0
+    np.testing.assert_array_equal(out, np.arange(8))
