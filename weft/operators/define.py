@@ -28,9 +28,12 @@ def define(text: str, *, entry: str | None = None, name: str = "<define>", check
     """
     if not isinstance(text, str):
         raise ArgumentError(
-            f"define takes the text of a program, not a {type(text).__name__}",
+            f"define takes the text of a program, not {_a(text)}",
             help='weft.define("def f(float(N) X) -> (Y) { Y(i) = X(i) }")',
         )
+    if not isinstance(name, str) or not isinstance(entry, (str, type(None))):
+        wrong = "name" if not isinstance(name, str) else "entry"
+        raise ArgumentError(f"{wrong}= takes a text, not {_a(name if wrong == 'name' else entry)}")
     definition = Definition(Source(name, text), entry)
     op = Operator(definition, checks=_checks(checks))
     _ = definition.interface  # mistakes in the text are told here, not at the first call
@@ -43,10 +46,21 @@ def operator(
     """The operator that computes ``outputs`` (made with `compute`) from ``inputs`` (placeholders and scalars)."""
     from weft.tensor.python_api import build_program
 
+    for role, given in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(given, (list, tuple)):
+            raise ArgumentError(
+                f"the {role} of an operator are a list, not {_a(given)}",
+                help="weft.operator([A, B], [C])",
+            )
     return Operator(ProgramDefinition(build_program(inputs, outputs, name=name)), checks=_checks(checks))
 
 
 weft.ops.make_operator = lambda text, file: define(text, name=file)
+
+
+def _a(value: object) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def _checks(checks: Checks) -> bool:

@@ -64,10 +64,10 @@ class Operator:
     def __repr__(self) -> str:
         return f"<weft operator {self.interface}>"
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         return self._call_slowly(*args, out=out, **named)  # `make_calls_fast` puts machine code in front of this
 
-    def _call_slowly(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def _call_slowly(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """A call no known specialization fits as it stands: check everything, compile if need be, run."""
         bound = bind_arguments(self.interface, args, named)
         if named and self._table is not None:
@@ -88,7 +88,7 @@ class Operator:
             self._fast_table = self._table.capsule
         self._table.add(special.fast)
 
-    def show(self, stage: str, *args: Any, **named: Any) -> str:
+    def show(self, stage: str, /, *args: Any, **named: Any) -> str:
         """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic."""
         from weft.operators.stages import build
 
@@ -150,14 +150,22 @@ def _fresh(framework: Any, layout: OutputLayout) -> Any:
 
 def check_overlap(interface: Interface, values: Sequence[Any], outputs: Sequence[ArgumentInfo]) -> None:
     """No output may share memory with another argument: the order of reads and writes would matter."""
-    named = [(p.name, v) for p, v in zip(interface.params, values) if isinstance(v, ArgumentInfo)]
+    inputs = [(p.name, v) for p, v in zip(interface.params, values) if isinstance(v, ArgumentInfo)]
+    written: list[tuple[str, ArgumentInfo]] = []
     for output, info in zip(interface.outputs, outputs):
-        for name, other in named:
-            if overlaps(info, other):
-                raise ArgumentError(
-                    f"output `{output.name}` overlaps `{name}` in memory",
-                    span=interface.span(output.place),
-                    why="elements would be overwritten while they are still to be read",
-                    help=f"pass a copy of `{name}`, or another array as out=",
-                )
-        named.append((output.name, info))
+        span = interface.span(output.place)
+        for name, _ in (n for n in inputs if overlaps(info, n[1])):
+            raise ArgumentError(
+                f"output `{output.name}` overlaps `{name}` in memory",
+                span=span,
+                why="elements would be overwritten while they are still to be read",
+                help=f"pass a copy of `{name}`, or another array as out=",
+            )
+        for name, _ in (n for n in written if overlaps(info, n[1])):
+            raise ArgumentError(
+                f"outputs `{name}` and `{output.name}` overlap in memory",
+                span=span,
+                why="one would overwrite elements of the other",
+                help="pass arrays that share no memory",
+            )
+        written.append((output.name, info))

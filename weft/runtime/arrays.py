@@ -77,10 +77,12 @@ def describe_output(
     """``value`` as something to write into: writable, used as it is, no two elements in one place."""
     place = _Place(name, span)
     info = _describe_any(value, place, is_output=True)
-    _check_dtype(info, dtype, place)
+    _check_dtype(info, dtype, place, is_output=True)
     if not info.writable:
         raise place.error(
-            "is read-only and cannot be an output", why="its memory may not be written", help="pass a writable copy"
+            "is read-only and cannot be an output",
+            why="its memory is marked as not writable",
+            help=f"pass a writable array: {place.name}.copy(), or numpy.empty(shape, dtype)",
         )
     if overlaps_itself(info):
         raise place.error(
@@ -91,18 +93,21 @@ def describe_output(
     return info
 
 
-def _check_dtype(info: ArgumentInfo, dtype: str | DType | None, place: _Place) -> None:
+def _check_dtype(info: ArgumentInfo, dtype: str | DType | None, place: _Place, *, is_output: bool = False) -> None:
     wanted = parse_dtype(dtype) if isinstance(dtype, str) else dtype
     if wanted is None:
         if dtype is not None:
             raise InternalError(f"no element type is called {dtype}")
         return
     if info.dtype != wanted:
-        convert = f".to(torch.{wanted})" if info.framework == "torch" else f".astype({_numpy_spelling(wanted)})"
+        in_torch = info.framework == "torch"
+        kind = f"torch.{wanted}" if in_torch else _numpy_spelling(wanted)
+        convert = f"convert it: {place.name}.{'to' if in_torch else 'astype'}({kind})"
+        make = f"pass {'torch' if in_torch else 'numpy'}.empty({info.shape}, dtype={kind})"
         raise place.error(
             f"must be {wanted}, not {info.dtype}",
             why=f"it was called with {_article(info)} of {info.dtype}",
-            help=f"convert it: {place.name}{convert}",
+            help=make if is_output else convert,
         )
 
 
