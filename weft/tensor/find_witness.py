@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Select, Unary, Var, const
 from weft.ir.fold import fold_binary, fold_cast, fold_compare, fold_unary
+from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.visit import free_vars
 
 MOST_POINTS = 1024
@@ -45,23 +46,22 @@ def _relevant(axes: Sequence[Axis], exprs: Sequence[Expr]) -> list[Axis]:
     names = {n for e in exprs for n in free_vars(e)}
     kept: list[Axis] = []
     for a in reversed(axes):
-        bounds = {n for e in (a.lo, a.hi) for n in free_vars(e)}
-        if a.var.name in names or bounds:
+        depends = {n for e in (a.lo, a.hi) for n in free_vars(e)}
+        if a.var.name in names or depends:
             kept.append(a)
-            names |= bounds
+            names |= depends
     return kept[::-1]
 
 
 def _points(axes: Sequence[Axis]) -> Iterator[dict[str, int]]:
+    """All points of a small space (as the box around it says), the corners of a large one."""
+    known: dict[str, Interval] = {}
     total = 1
     for a in axes:
-        lo, hi = _constant(a.lo), _constant(a.hi)
-        total *= max(0, hi - lo) if lo is not None and hi is not None else MOST_POINTS
+        lo, hi = half_open(bounds(a.lo, known), bounds(a.hi, known))
+        known[a.var.name] = Interval(lo, hi)
+        total *= max(0, hi - lo + 1) if lo is not None and hi is not None else MOST_POINTS + 1
     yield from _corners(axes, {}) if total > MOST_POINTS else _all_points(axes, {})
-
-
-def _constant(e: Expr) -> int | None:
-    return int(e.value) if isinstance(e, Const) else None
 
 
 def _all_points(axes: Sequence[Axis], point: dict[str, int]) -> Iterator[dict[str, int]]:

@@ -105,6 +105,37 @@ class Ranges:
                 return None
         return p
 
+    def reach(self, p: Polynomial, greatest: bool, remainders: bool) -> Polynomial | None:
+        """Like `extreme`, also through quotients by constants, and remainders taken to be anything below the divisor.
+
+        Only where nothing else depends on the same variables: each part then reaches its extreme by itself.
+        """
+        for a in p.atoms():
+            if isinstance(a, Binary) and mentions_any(a, self.known):
+                names = [n for n in self.known if mentions(a, n)]
+                shared = [m for m in p.terms if any(mentions(b, n) for b in m for n in names)]
+                slope = p.coefficient(a)
+                if slope is None or len(shared) != 1:
+                    return None
+                rising = self.is_nonnegative(slope)
+                end = self._quotient_end(a, greatest == rising, remainders)
+                if end is None or not (rising or self.is_nonnegative(-slope)):
+                    return None
+                p = p.replace(a, end)
+        return self.extreme(p, greatest)
+
+    def _quotient_end(self, a: Binary, greatest: bool, remainders: bool) -> Polynomial | None:
+        n, by = Polynomial.of(a.left), Polynomial.of(a.right).as_int
+        least, end = self.extreme(n, greatest=False), self.extreme(n, greatest)
+        truncates = a.op in ("tdiv", "tmod")
+        if by is None or by <= 0 or end is None or (truncates and (least is None or not self.is_nonnegative(least))):
+            return None
+        if a.op in ("//", "tdiv"):
+            return floor_div(end, constant(by))
+        if a.op in ("%", "tmod") and remainders:
+            return constant(by - 1 if greatest else 0)
+        return None
+
 
 @lru_cache(maxsize=4096)
 def _names_below(e: Expr) -> frozenset[str]:
@@ -207,7 +238,7 @@ def _solve(
         factor = index.coefficient(other) if isinstance(other, Var) else None
         if factor is not None and (other == var or mentions_any(other, ranges.known)):
             _assume_positive(factor, access, ranges)
-    greatest, least = (ranges.extreme(index, greatest=side) for side in (True, False))
+    greatest, least = (ranges.reach(index, side, remainders=True) for side in (True, False))
     slacks = [size - 1 - greatest if greatest is not None else None, least]
     known = [e for s in slacks if s is not None and (e := _end(var, s, access, unknown, ranges)) is not None]
     return None if not known else known[0] if len(known) == 1 else minimum(known[0], known[1], ranges.at_most)
@@ -237,7 +268,7 @@ def _solve_quotient(
             slope = index.coefficient(quotient)
             if by is None or by <= 0 or slope is None or slope.as_int != 1:
                 return None
-            rest = ranges.extreme(index.without(quotient), greatest=True)
+            rest = ranges.reach(index.without(quotient), greatest=True, remainders=True)
             if rest is None or any(mentions_any(a, unknown) for a in rest.atoms()):
                 return None
             return _solve(var, Polynomial.of(left), (size - rest) * by, access, unknown, ranges)
@@ -265,7 +296,7 @@ def shape_of_target(indices: Sequence[Expr], ranges: Ranges) -> list[Polynomial 
 
 
 def _extent(index: Polynomial, ranges: Ranges) -> Polynomial | None:
-    last = ranges.extreme(index, greatest=True)
+    last = ranges.reach(index, greatest=True, remainders=False)
     if last is None or any(isinstance(n, Load) for a in last.atoms() for n in _walk(a)):
         return None
     size = last + 1

@@ -22,7 +22,7 @@ from weft.tensor.boundary import Outside
 from weft.tensor.conditions import alternatives
 from weft.tensor.facts import Facts
 from weft.tensor.find_witness import find_witness
-from weft.tensor.polynomial import Polynomial
+from weft.tensor.polynomial import Polynomial, minimum
 from weft.tensor.program import Requirement, Statement
 from weft.tensor.text import describe, describe_access
 
@@ -300,14 +300,14 @@ def _remedy(access: GuardedAccess, k: int) -> str:
 
 
 def _range_in_bounds(access: GuardedAccess, k: int, name: str) -> str:
-    """The range that keeps ``i + c`` inside, where the subscript is that plain."""
-    offset = Polynomial.of(access.indices[k]) - Polynomial.of(Var(name))
+    """The part of the present range that keeps ``i + c`` inside, where the subscript is that plain."""
+    offset = (Polynomial.of(access.indices[k]) - Polynomial.of(Var(name))).as_int
     axis = next(a for a in access.axes if a.var.name == name)
-    if offset.as_int is None:
+    lo, hi, size = (Polynomial.of(e) for e in (axis.lo, axis.hi, access.buffer.shape[k]))
+    if offset is None or lo.as_int is None:
         return "lo:hi"
-    size = Polynomial.of(access.buffer.shape[k])
-    lo = max(-offset.as_int, Polynomial.of(axis.lo).as_int or 0)
-    return f"{lo}:{describe((size - offset).expr() if offset.as_int > 0 else size.expr())}"
+    known = Facts.of(()).ranges
+    return f"{max(-offset, lo.as_int)}:{describe(minimum(hi, size - offset, known.at_most).expr())}"
 
 
 def _needs(access: GuardedAccess, k: int, condition: Expr) -> str:

@@ -103,6 +103,14 @@ def test_a_triangular_range_bounds_what_depends_on_it():
     assert found["i"] == "0:(N+1)/2"
 
 
+def test_quotients_and_remainders_of_other_variables():
+    """Depth to space: ``A(4*c + 2*(h%2) + w%2, h/2, w/2)``."""
+    c, h, w = Var("c"), Var("h"), Var("w")
+    depth = c * 4 + Binary("tmod", h, idx(2)) * 2 + Binary("tmod", w, idx(2))
+    found = ranges((depth, Binary("tdiv", h, idx(2)), Binary("tdiv", w, idx(2))), left=(c, h, w))
+    assert found == {"c": "0:M/4", "h": "0:2*N", "w": "0:2*K"}
+
+
 def test_exists_helps_inference_only():
     p = program((idx(0),), left=(i,), sizes=[(M,), (N,)], exists=[(i,)])
     assert describe(p.statements[0].axes[0].hi) == "N"
@@ -137,7 +145,14 @@ def test_a_subscript_that_is_not_affine_is_named():
 
 @pytest.mark.parametrize(
     ("left", "shape"),
-    [((i,), "N"), ((i + 2,), "N+2"), ((i * 2,), "max(2*N-1, 0)"), ((N - 1 - i,), "N"), ((idx(3),), "4")],
+    [
+        ((i,), "N"),
+        ((i + 2,), "N+2"),
+        ((i * 2,), "max(2*N-1, 0)"),
+        ((N - 1 - i,), "N"),
+        ((idx(3),), "4"),
+        ((Binary("tdiv", i, idx(2)),), "(N+1)/2"),
+    ],
 )
 def test_the_output_just_covers_what_is_written(left, shape):
     where = [RangeClause(i, idx(0), N)]
