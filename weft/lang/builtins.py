@@ -96,18 +96,19 @@ def _erfcx(x: Expr) -> Expr:
     """``exp(x*x) * erfc(x)``; far out the product is infinity times zero, so its series takes over."""
     series: Expr = _like(x, 1)
     square = x * x * 2.0
-    for odd in (9.0, 7.0, 5.0, 3.0, 1.0):
-        series = 1.0 - series * odd / square
+    for odd in range(23, 0, -2):
+        series = 1.0 - series * float(odd) / square
     far = series / (x * math.sqrt(math.pi))
     return Select(Compare(">", x, _like(x, 8.5)), far, _call("exp", x * x) * _call("erfc", x))
 
 
 def _invert_erf(start: Expr, residual: Callable[[Expr], Expr]) -> Expr:
-    """Two steps of Halley's method, each tripling the digits of ``start``, towards a zero of ``residual``."""
+    """Halley's method, each step of which triples the digits of ``start``, towards a zero of ``residual``."""
     y = start
-    for _ in range(2):
+    for _ in range(3 if start.dtype == dt.float64 else 2):
         step = residual(y) * _call("exp", y * y) * (math.sqrt(math.pi) / 2)
-        y = y - step / (y * step + 1.0)
+        # The usual step / (1 + y * step), written so that the step stands in it once; zero comes out right.
+        y = y - 1.0 / (1.0 / step + y)
     return y
 
 

@@ -124,7 +124,7 @@ def _bind_tensor(
     scope.tensors[param.name.text] = caller.tensors[arg.text]
     for place, (size, actual) in enumerate(zip(sizes, buffer.shape)):
         what = f"dimension {place} of `{arg.text}`"
-        _bind_size(scope, size, actual, f"{what}, passed as `{param.name.text}`", arg.span)
+        _bind_size(scope, size, actual, f"{what}, passed as `{param.name.text}`,", arg.span)
 
 
 def _bind_size(scope: Scope, size: ast.Expr, actual: Expr, what: str, span: Span) -> None:
