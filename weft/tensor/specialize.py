@@ -189,7 +189,9 @@ def _specialize_statement(statement: Statement, values: Mapping[Var, Expr], mapp
     ranges: dict[str, Interval] = {}
     for axis in statement.axes:
         lo, hi = simplify(put(axis.lo), ranges), simplify(put(axis.hi), ranges)
-        _check_range(axis, lo, hi, values, statement)
+        if isinstance(lo, Const) and isinstance(hi, Const) and hi.value < lo.value:
+            _check_range(axis, lo, hi, values, statement)
+            hi = lo
         axes.append(Axis(axis.var, lo, hi))
         ranges[axis.var.name] = axis_interval(axes[-1], ranges)
     return replace(
@@ -201,16 +203,20 @@ def _specialize_statement(statement: Statement, values: Mapping[Var, Expr], mapp
     )
 
 
-def _check_range(axis: Axis, lo: Expr, hi: Expr, values: Mapping[Var, Expr], statement: Statement) -> None:
-    """A constant range may be empty, not negative: that means an argument is too small for another."""
-    if isinstance(lo, Const) and isinstance(hi, Const) and hi.value < lo.value:
-        sizes: dict[str, Any] = {v.name: c.value for v, c in values.items() if isinstance(c, Const)}
-        raise ShapeError(
-            f"range of index variable `{axis.var.name}` would have {int(hi.value) - int(lo.value)} elements",
-            span=axis.var.span or statement.span,
-            why=f"it runs over {describe(axis.lo)}:{describe(axis.hi)} with {describe_sizes(axis.hi - axis.lo, sizes)}",
-            help="give larger inputs",
-        )
+def _check_range(axis: Axis, lo: Const, hi: Const, values: Mapping[Var, Expr], statement: Statement) -> None:
+    """A range from 0 that would be negative means that an argument is too small for another.
+
+    One from elsewhere was written as such (``i in 1:N``) and is empty, as a slice would be.
+    """
+    if lo.value != 0:
+        return
+    sizes: dict[str, Any] = {v.name: c.value for v, c in values.items() if isinstance(c, Const)}
+    raise ShapeError(
+        f"range of index variable `{axis.var.name}` would have {hi.value} elements",
+        span=axis.var.span or statement.span,
+        why=f"it runs over {describe(axis.lo)}:{describe(axis.hi)} with {describe_sizes(axis.hi, sizes)}",
+        help="give larger inputs",
+    )
 
 
 def axis_interval(axis: Axis, ranges: Mapping[str, Interval]) -> Interval:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from tensor_oracles import program_of
+from tensor_oracles import all_ways, program_of
 
 from weft.ir.errors import ShapeError
 from weft.ir.expr import Const, idx
@@ -102,9 +103,20 @@ def test_kernel_larger_than_image():
 
 
 def test_negative_range_of_a_reduction():
-    text = message("def f(float(N) A) -> (s) { s +=! A(i) where i in 3:N }", {"A": (1,)})
+    text = message("def f(float(N) A) -> (s) { s +=! A(i+3) }", {"A": (1,)})
     assert "range of index variable `i` would have -2 elements" in text
-    assert "it runs over 3:N with N = 1" in text
+    assert "it runs over 0:N-3 with N = 1" in text
+
+
+def test_stated_range_may_start_behind_its_end():
+    scan = (
+        "def s(float(N) X) -> (float(N) Y) { Y(i) = X(i) where i in 0:min(N,1)\n Y(i) = Y(i-1) + X(i) where i in 1:N }"
+    )
+    for n in (0, 1, 3):
+        (result,) = all_ways(scan, [np.ones(n, np.float32)])
+        assert result.tolist() == list(range(1, n + 1))
+    (axis,) = specialize(program_of(scan), {"N": 0}).statements[1].axes
+    assert (axis.lo, axis.hi) == (idx(1), idx(1))
 
 
 def test_requirement_that_fails():
