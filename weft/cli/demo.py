@@ -65,11 +65,12 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stages-of", default="matmul", metavar="NAME", help="which kernel to show at each stage")
+    names = [e.name for e in EXAMPLES]
+    parser.add_argument("--stages-of", default="matmul", choices=names, help="which kernel to show at each stage")
 
 
 def main(options: argparse.Namespace) -> int:
-    show_stages(next((e for e in EXAMPLES if e.name == options.stages_of), EXAMPLES[0]))
+    show_stages(next(e for e in EXAMPLES if e.name == options.stages_of))
     rows = [measure(example) for example in progress(EXAMPLES, "compiling and checking")]
     print_table(rows)
     return 0 if all(row.correct for row in rows) else 1

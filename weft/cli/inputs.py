@@ -15,6 +15,8 @@ from weft.operators.interface import Interface, Parameter
 from weft.operators.operator import Operator
 from weft.runtime.arrays import numpy_dtype
 
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="a program in the whiteboard language")
@@ -60,6 +62,10 @@ def make_arguments(interface: Interface, options: argparse.Namespace) -> list[An
     for name in given:
         if name not in names:
             raise ArgumentError(f"{interface.name} has no parameter `{name}`", why=f"it is {interface}")
+    known = {d for p in interface.params for d in p.dims if isinstance(d, str)}
+    for name in sizes:
+        if name not in known:
+            raise ArgumentError(f"{interface.name} has no size `{name}`", why=f"it is {interface}")
     loaded = {p.name: _read_value(p, given[p.name]) for p in interface.params if p.name in given}
     for p in interface.params:
         for dim, size in zip(p.dims, getattr(loaded.get(p.name), "shape", ())):
@@ -78,16 +84,31 @@ def _parse_size(name: str, value: str) -> int:
 
 def _read_value(param: Parameter, text: str) -> Any:
     if param.role != "tensor":
-        try:
-            return int(text) if param.dtype.startswith(("int", "uint")) else float(text)
-        except ValueError:
-            raise ArgumentError(f"--arg {param.name}={text} is not a number", why=f"it is {param}") from None
+        return _read_number(param, text)
     try:
-        return np.load(text, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        value = np.load(text, allow_pickle=False)
+    except OSError as error:
+        raise ArgumentError(f"cannot read {text} for `{param.name}`", why=error.strerror or str(error)) from None
+    except Exception:  # np.load lets whatever the damaged header provokes through
+        value = None
+    if not isinstance(value, np.ndarray):
         raise ArgumentError(
-            f"cannot read {text} for `{param.name}`", why=str(error), help="save it with np.save"
-        ) from None
+            f"cannot read {text} for `{param.name}`",
+            why="it is not a whole .npy file of numbers",
+            help="save it with numpy.save",
+        )
+    return value
+
+
+def _read_number(param: Parameter, text: str) -> int | float | bool:
+    if param.dtype == "bool":
+        if text.lower() not in _TRUTH:
+            raise ArgumentError(f"--arg {param.name}={text} is not true or false", why=f"it is {param}")
+        return _TRUTH[text.lower()]
+    try:
+        return int(text) if param.dtype.startswith(("int", "uint")) else float(text)
+    except ValueError:
+        raise ArgumentError(f"--arg {param.name}={text} is not a number", why=f"it is {param}") from None
 
 
 def _require_sizes(interface: Interface, loaded: dict[str, Any], sizes: dict[str, int]) -> None:
@@ -103,10 +124,18 @@ def _require_sizes(interface: Interface, loaded: dict[str, Any], sizes: dict[str
 
 
 def _random_value(param: Parameter, sizes: dict[str, int], rng: np.random.Generator) -> Any:
+    integral = param.dtype == "bool" or param.dtype.startswith(("int", "uint"))
     if param.role != "tensor":
-        return 1 if param.dtype.startswith(("int", "uint")) else float(rng.uniform(0.5, 1.5))
+        return param.dtype == "bool" or (1 if integral else float(rng.uniform(0.5, 1.5)))
     shape = tuple(sizes[d] if isinstance(d, str) else d for d in param.dims)
     dtype = numpy_dtype(param.dtype)
-    if param.dtype == "bool" or param.dtype.startswith(("int", "uint")):
-        return rng.integers(0, 2, shape).astype(dtype)  # small, so that lookups stay in range
-    return rng.standard_normal(shape).astype(dtype)
+    try:
+        if integral:
+            return rng.integers(0, 2, shape).astype(dtype)  # small, so that lookups stay in range
+        return rng.standard_normal(shape).astype(dtype)
+    except (MemoryError, ValueError, OverflowError):
+        raise ArgumentError(
+            f"cannot make a random `{param.name}` of shape {shape}",
+            why="it does not fit in memory",
+            help="give smaller sizes",
+        ) from None

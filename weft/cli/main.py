@@ -23,13 +23,21 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0 when it succeeded, 1 for an error of the user's, 2 for wrong usage."""
+    """Run a command; 0 when it succeeded, 1 for an error of the user's, 2 for wrong usage, 130 when interrupted."""
     options = build_parser().parse_args(argv)
     try:
-        return int(COMMANDS[options.command].main(options))
+        code = int(COMMANDS[options.command].main(options))
+        sys.stdout.flush()
+        return code
     except Error as error:
         print(error, file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader (head, less) went away: not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # the terminal or the file behind standard output
+        print(f"error: cannot write the output\n  why:   {error.strerror or error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
