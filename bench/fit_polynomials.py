@@ -91,7 +91,8 @@ def log_remainder_second(u: Any) -> Any:
 
 
 def erf_exponent(a: Any) -> Any:
-    return -mp.log(mp.erfc(a)) / a
+    """1 - erf(a) = e^-(a + a * this)."""
+    return -mp.log(mp.erfc(a)) / a - 1
 
 
 def erf_slope(u: Any) -> Any:
@@ -152,7 +153,7 @@ FITS: list[tuple[str, Function, Any, Any, int, Function]] = [
     ("ASIN_F64", odd_tail(mp.asin), 0, "0.2501", 12, odd_weight(mp.asin)),
     ("SINH_F32", odd_tail(mp.sinh), 0, 1, 3, odd_weight(mp.sinh)),
     ("SINH_F64", odd_tail(mp.sinh), 0, 1, 6, odd_weight(mp.sinh)),
-    ("ERF_EXPONENT_F32", erf_exponent, 0, "4.05", 10, lambda a: a / mp.expm1(a * erf_exponent(a))),
+    ("ERF_EXPONENT_F32", erf_exponent, 0, "4.05", 10, lambda a: a / mp.expm1(a + a * erf_exponent(a))),
     ("ERF_SLOPE_F64", erf_slope, 0, 1, 11, lambda u: 1 / (1 + erf_slope(u))),
     ("ERF_SLOPE_F32", erf_slope, 0, 1, 6, lambda u: 1 / (1 + erf_slope(u))),
     ("ERFCX_F32", erfcx_mapped(2), mapped("0.6", 2), mapped(11, 2), 9, one),

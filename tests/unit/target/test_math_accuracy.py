@@ -19,7 +19,7 @@ UNARY = {
     "acosh": (2, 2), "atanh": (2.2, 2.2), "cbrt": (0.6, 0.6), "sigmoid": (2, 2), "sqrt": (0.5, 0.5),
     "rsqrt": (1.5, 1.5),
 }  # fmt: skip
-SPECIAL = {"erf": (1.5, 1.5), "erfc": (4, 4), "tgamma": (0.6, 8), "lgamma": (0.6, 4)}
+SPECIAL = {"erf": (2, 1.5), "erfc": (4, 4), "tgamma": (0.6, 8), "lgamma": (0.6, 4)}
 BINARY = {"pow": (0.6, 1.5), "atan2": (1.6, 1.6), "hypot": (0.6, 0.6), "fdim": (0.5, 0.5)}
 EDGES = [
     0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 1.5, -1.5, 1e-45, -1e-45, 5e-324, 1e-38, -1e-40,

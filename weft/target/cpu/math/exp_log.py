@@ -41,17 +41,15 @@ def exp(x: Term) -> Term:
 
 def exp_scaled(x: Term, tail: Term | None = None) -> Term:
     """e^(x + tail) within the limits, by x = n ln 2 + r."""
-    low_bits, count = _biased_nearest(x, 1.0 / math.log(2.0))
-    r = _subtract_multiple(x, count)
-    if tail is not None:
-        r = r + tail
+    count, low_bits = nearest(x, 1.0 / math.log(2.0), 2 * x.format.bias)
+    r = _subtract_multiple(x, count, tail)
     return _scale_twice(_exp_core(r) + 1.0, low_bits)
 
 
 def exp2(x: Term) -> Term:
     low, high = (-151.0, 129.0) if x.is_single else (-1076.0, 1025.0)
     x = at_least(at_most(x, high), low)
-    low_bits, count = _biased_nearest(x, 1.0)
+    count, low_bits = nearest(x, 1.0, 2 * x.format.bias)
     return _scale_twice(_exp_core((x - count) * math.log(2.0)) + 1.0, low_bits)
 
 
@@ -60,36 +58,30 @@ def _exp_core(r: Term) -> Term:
     return fma(r * r, horner(r, pick(r, c.EXP_F32, c.EXP_F64)), r)
 
 
-def _biased_nearest(x: Term, scale: float) -> tuple[Term, Term]:
-    """n = x * scale rounded: an integer with n + 2 * bias in its low bits, and n as a float."""
-    magic = x.format.magic + 2 * x.format.bias
-    shifted = fma(x, scale, magic)
-    return shifted.bits(), shifted - magic
-
-
 def _scale_twice(p: Term, low_bits: Term) -> Term:
     """p * 2^n by two factors of about half the exponent: both infinity and the subnormals are reached
-    with normal factors, and rounded once."""
-    shift = p.format.mantissa
+    with normal factors, and rounded once. ``low_bits`` hold n + 2 * bias."""
     half = low_bits >> 1
-    return p * (half << shift).as_float() * ((low_bits - half) << shift).as_float()
+    return p * power_of_two(half) * power_of_two(low_bits - half)
 
 
-def _subtract_multiple(x: Term, n: Term) -> Term:
-    """x - n ln 2."""
+def _subtract_multiple(x: Term, n: Term, tail: Term | None = None) -> Term:
+    """x + tail - n ln 2."""
     high, low = LN2[x.format.type]
-    return fma(n, -low, fma(n, -high, x))
+    near = fma(n, -high, x)
+    return fma(n, -low, near) if tail is None else near + fma(n, -low, tail)
 
 
-def expm1_parts(x: Term) -> tuple[Term, Term]:
-    """(n, w) with e^x = 2^n (1 + w): an integer with n in its low bits, and |w| < 0.42."""
-    count, low_bits = nearest(x * (1.0 / math.log(2.0)))
-    return low_bits, _exp_core(_subtract_multiple(x, count))
+def expm1_parts(x: Term, tail: Term | None = None) -> tuple[Term, Term]:
+    """(n, w) with e^(x + tail) = 2^n (1 + w): an integer with n + bias in its low bits, and |w| < 0.42."""
+    total = x if tail is None else x + tail
+    count, low_bits = nearest(total, 1.0 / math.log(2.0), x.format.bias)
+    return low_bits, _exp_core(_subtract_multiple(x, count, tail))
 
 
-def expm1_small(x: Term) -> Term:
-    """e^x - 1 where 2^n does not overflow; x may be a NaN."""
-    n, w = expm1_parts(x)
+def expm1_small(x: Term, tail: Term | None = None) -> Term:
+    """e^(x + tail) - 1 where 2^n does not overflow; x may be a NaN."""
+    n, w = expm1_parts(x, tail)
     scale = power_of_two(n)
     return fma(scale, w, scale - 1.0)
 

@@ -202,17 +202,16 @@ def pick(x: Term, single: Sequence[float], double: Sequence[float]) -> Sequence[
     return single if x.is_single else double
 
 
-def nearest(x: Term) -> tuple[Term, Term]:
-    """The nearest integer as a float, and an integer whose low bits hold it; |x| must be small."""
-    shifted = x + x.format.magic
-    return shifted - x.format.magic, shifted.bits()
+def nearest(x: Term, scale: float = 1.0, bias: int = 0) -> tuple[Term, Term]:
+    """n = x * scale rounded (it must be small): as a float, and an integer with n + bias in its low bits."""
+    magic = x.format.magic + bias
+    shifted = x + magic if scale == 1.0 else fma(x, scale, magic)
+    return shifted - magic, shifted.bits()
 
 
 def power_of_two(low_bits: Term) -> Term:
-    """2^n from an integer whose low bits hold n, which must be a normal exponent."""
-    single = low_bits.v.element == "i32"
-    fmt = F32 if single else F64
-    return ((low_bits + fmt.bias) << fmt.mantissa).as_float()
+    """2^n from an integer whose low bits hold n + bias, which must be a normal exponent."""
+    return (low_bits << (F32 if low_bits.v.element == "i32" else F64).mantissa).as_float()
 
 
 def integer_to_float(n: Term) -> Term:

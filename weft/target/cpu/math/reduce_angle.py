@@ -52,8 +52,8 @@ def _subtract_parts(x: Term, per_half_turn: int, quarter: bool) -> Angle:
     if x.is_single and not x.b.features.fma:
         wide = _subtract_parts(x.widen(), per_half_turn, quarter)
         return Angle(wide.rest.narrow(), Term(x.b, x.b.trunc(wide.steps.v, "i32")))
-    scaled = fma(x, per_half_turn / math.pi, 0.5) if quarter else x * (per_half_turn / math.pi)
-    count, steps = nearest(scaled)
+    scale = per_half_turn / math.pi
+    count, steps = nearest(fma(x, scale, 0.5)) if quarter else nearest(x, scale)
     if quarter:
         count = count - 0.5
     parts = _PI_FUSED[x.format.type] if x.b.features.fma else _PI_SHORT

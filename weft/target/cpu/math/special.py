@@ -16,12 +16,9 @@ def erf(x: Term) -> Term:
 
 
 def _erf_single(x: Term) -> Term:
-    """Far out 1 - e^(-a q(a)), without cancellation."""
+    """1 - e^-(a + a q(a)): one polynomial for the whole range and no cancellation; the sign comes last."""
     a = at_most(x.abs(), 4.0)
-    first = c.ERF_EXPONENT_F32[0]
-    q = horner(a, c.ERF_EXPONENT_F32[1:])
-    exponent = fma(a * a, -q, a * -first)
-    return where(a < 1.0, _erf_near(x), (-expm1_small(exponent)).with_sign_of(x))
+    return expm1_small(-a, a * -horner(a, c.ERF_EXPONENT_F32)).with_sign_of(x)
 
 
 def _erf_double(x: Term) -> Term:
