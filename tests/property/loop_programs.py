@@ -254,6 +254,10 @@ class Programs:
         hi: Expr = Binary("+", lo, idx(self.random.randint(0, 3)))
         if self.chance(0.3):
             hi = Binary("min", self.expr(scope, dt.index, 1), idx(3))
+        ends = [v for v in scope.vars if v.type == dt.index and v.name[0] in "pi"]
+        if ends and self.chance(0.4):
+            # Only sizes and loop variables: a let may hold a number that would make the loop endless.
+            lo, hi = self.pick([idx(0), self.pick(ends)]), Binary("+", self.pick(ends), idx(self.random.randint(-1, 1)))
         return For(var, lo, hi, kind, self.stmt(scope.inside(kind, var), depth))
 
     def while_(self, scope: Scope, depth: int) -> Stmt:
