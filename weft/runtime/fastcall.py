@@ -46,6 +46,7 @@ class _Miss:
 MISS = _Miss()
 
 _DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+#: How many specializations a call compares itself with; of more, those added last.
 _PLANS_AT_MOST = 64
 
 
@@ -119,6 +120,8 @@ class CallTable:
     def __init__(self, nargs: int, nouts: int) -> None:
         self.nargs, self.nouts = nargs, nouts
         self._plans: dict[int, tuple[Any, bool]] = {}
+        self._active: list[int] = []
+        self._addresses: Any = None
         self._keep: list[object] = []
         fits = nargs <= text.MAX_ARGUMENTS and 1 <= nouts <= text.MAX_OUTPUTS
         self._native = _native() if fits else None
@@ -135,15 +138,15 @@ class CallTable:
             return
         with_torch = self._native.bind_torch()
         known = self._plans.get(id(specialization))
-        if known is not None and known[1] == with_torch:
+        if known is not None and known[1] == with_torch and id(specialization) in self._active:
             return
-        if known is None and len(self._plans) >= _PLANS_AT_MOST:
-            return
-        plan = self._make_plan(specialization, with_torch)
-        self._plans[id(specialization)] = plan, with_torch
-        self._keep += [specialization, plan]
-        addresses = _words([ctypes.addressof(p) for p, _ in reversed(self._plans.values())])
-        self._keep.append(addresses)
+        if known is None or known[1] != with_torch:
+            plan = self._make_plan(specialization, with_torch)
+            self._keep += [specialization, plan]
+            self._plans[id(specialization)] = plan, with_torch
+        self._active = [*(i for i in self._active if i != id(specialization)), id(specialization)][-_PLANS_AT_MOST:]
+        # Calls read the array only while they hold the GIL, so the one it replaces can go.
+        self._addresses = addresses = _words([ctypes.addressof(self._plans[i][0]) for i in reversed(self._active)])
         self._header[text.TABLE.index("plans")] = ctypes.addressof(addresses)
         self._header[text.TABLE.index("count")] = len(addresses)
 

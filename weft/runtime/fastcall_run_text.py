@@ -6,7 +6,6 @@ RUNNING = """
 ; A new array like %rec in numpy (1) or torch (2), its address put into the slots; null where that failed.
 define internal ptr @allocate(ptr %rec, i64 %framework, ptr %slots) {
   %view = alloca [8 x i64], align 8
-  %arg = alloca ptr, align 8
   %numpy = icmp eq i64 %framework, 1
   br i1 %numpy, label %in.numpy, label %in.torch
 in.numpy:
@@ -24,12 +23,11 @@ in.numpy:
 in.torch:
   %proto.at = getelementptr i8, ptr %rec, i64 $rec_prototype
   %proto = load ptr, ptr %proto.at
-  store ptr %proto, ptr %arg
   %no.proto = icmp eq ptr %proto, null
   br i1 %no.proto, label %fail, label %make
 make:
   %like = load ptr, ptr @torch_empty_like
-  %tensor = call ptr @PyObject_Vectorcall(ptr %like, ptr %arg, i64 1, ptr null)
+  %tensor = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %like, ptr %proto, ptr null)
   br label %made
 made:
   %object = phi ptr [ %array, %in.numpy ], [ %tensor, %make ]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from string import Template
 
-from weft.runtime.fastcall_match_text import ALIASING, MATCHING, VIEWS
+from weft.runtime.fastcall_match_text import ALIASING, MATCHING
 from weft.runtime.fastcall_run_text import RUNNING
+from weft.runtime.fastcall_view_text import VIEWS
 
 #: 8-byte fields of the structures that Python fills in.
 TABLE = ("nargs", "nouts", "count", "plans")
@@ -32,7 +33,8 @@ MAX_OUTPUTS = 8
 PYTHON_NAMES = (
     "PyCapsule_GetPointer", "PyErr_Clear", "PyEval_RestoreThread", "PyEval_SaveThread", "PyFloat_AsDouble",
     "PyFloat_Type", "PyLong_AsLongLongAndOverflow", "PyLong_FromLongLong", "PyLong_Type",
-    "PyObject_CallFunctionObjArgs", "PyObject_GetAttr", "PyObject_Vectorcall", "PyTuple_GetItem", "PyTuple_New",
+    "PyObject_CallFunctionObjArgs", "PyObject_GetAttr", "PyObject_VectorcallDict", "PyTuple_GetItem", "PyTuple_New",
+    "PyDict_New", "PyDict_SetItem",
     "PyTuple_SetItem", "PyTuple_Size", "PyTuple_Type", "Py_DecRef", "Py_IncRef", "PyErr_Occurred",
 )  # fmt: skip
 
@@ -47,7 +49,9 @@ declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare ptr @PyObject_GetAttr(ptr, ptr)
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
+declare ptr @PyDict_New()
+declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
@@ -279,15 +283,67 @@ drop:
   call void @Py_DecRef(ptr %result)
   br label %slow
 slow:
+  %answer = call ptr @call_slowly(ptr %self, ptr %args, i64 %nargs, ptr %names)
+  ret ptr %answer
+}
+
+define internal ptr @call_slowly(ptr %self, ptr %args, i64 %nargs, ptr %names) {
   %method = call ptr @PyObject_GetAttr(ptr %self, ptr @name_slow)
   %broken = icmp eq ptr %method, null
   br i1 %broken, label %fail, label %go
 fail:
   ret ptr null
 go:
-  %answer = call ptr @PyObject_Vectorcall(ptr %method, ptr %args, i64 %nargs, ptr %names)
+  %no.names = icmp eq ptr %names, null
+  br i1 %no.names, label %plain, label %named
+plain:
+  %first = call ptr @PyObject_VectorcallDict(ptr %method, ptr %args, i64 %nargs, ptr null)
   call void @Py_DecRef(ptr %method)
-  ret ptr %answer
+  ret ptr %first
+named:
+  %dict = call ptr @named_arguments(ptr %args, i64 %nargs, ptr %names)
+  %no.dict = icmp eq ptr %dict, null
+  br i1 %no.dict, label %drop, label %call
+drop:
+  call void @Py_DecRef(ptr %method)
+  ret ptr null
+call:
+  %second = call ptr @PyObject_VectorcallDict(ptr %method, ptr %args, i64 %nargs, ptr %dict)
+  call void @Py_DecRef(ptr %dict)
+  call void @Py_DecRef(ptr %method)
+  ret ptr %second
+}
+
+define internal ptr @named_arguments(ptr %args, i64 %nargs, ptr %names) {
+entry:
+  %dict = call ptr @PyDict_New()
+  %failed = icmp eq ptr %dict, null
+  br i1 %failed, label %fail, label %begin
+begin:
+  %count = call i64 @PyTuple_Size(ptr %names)
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %begin ], [ %next, %set ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %put, label %done
+put:
+  %name = call ptr @PyTuple_GetItem(ptr %names, i64 %i)
+  %place = add i64 %nargs, %i
+  %at = getelementptr ptr, ptr %args, i64 %place
+  %value = load ptr, ptr %at
+  %bad = call i32 @PyDict_SetItem(ptr %dict, ptr %name, ptr %value)
+  %ok = icmp eq i32 %bad, 0
+  br i1 %ok, label %set, label %drop
+set:
+  %next = add i64 %i, 1
+  br label %loop
+drop:
+  call void @Py_DecRef(ptr %dict)
+  br label %fail
+fail:
+  ret ptr null
+done:
+  ret ptr %dict
 }
 """
 

@@ -226,6 +226,26 @@ define i32 @fill(ptr %args) {
     assert table.call(None, np.int64(3), np.int32(-5)).tolist()[0] == -5
 
 
+def test_more_specializations_than_are_compared():
+    """The last ones are fast; an older one is fast again once it was added again."""
+    table = CallTable(1, 1)
+    data = compile_llvm("define i32 @f(ptr %a) {\n  ret i32 0\n}", host_machine())
+    loaded = load_kernel(data, "f", (None,))
+    out = TensorLayout(dt.int8, (1,), (1,))
+    specs = [Specialization(loaded, (ConstantValue(n),), (None,), (out,), (0,)) for n in range(100)]
+    for spec in specs:
+        table.add(spec)
+    hits = [n for n in range(100) if table.call(None, n) is not MISS]
+    assert hits == list(range(36, 100))
+    kept = len(table._keep)
+    table.add(specs[50])
+    table.add(specs[60])
+    assert len(table._keep) == kept
+    table.add(specs[3])
+    assert table.call(None, 3) is not MISS
+    assert len(table._keep) == kept
+
+
 SHIFT = """
 define i32 @shift(ptr %args) {
   %x = load ptr, ptr %args
@@ -407,3 +427,12 @@ def copy_kernel() -> LoadedKernel:
     """Like `kernel`, with b read forwards."""
     forwards = SAXPY.replace("%back = sub i64 0, %i", "%back = add i64 0, %i")
     return load_kernel(compile_llvm(forwards, host_machine()), "saxpy", (None, None, dt.float32, None), [MESSAGE])
+
+
+def test_the_code_also_builds_for_arm():
+    from weft.runtime.fastcall_text import fastcall_text
+    from weft.runtime.pool import pool_text
+    from weft.target.cpu.host import NAMED
+
+    for source in (fastcall_text(), pool_text("aarch64")):
+        assert compile_llvm(source, NAMED["aarch64"])[:4] == b"\x7fELF"

@@ -1,0 +1,160 @@
+"""Part of `fastcall_text`: what an argument is, read from numpy's and torch's objects."""
+
+from __future__ import annotations
+
+VIEWS = """
+; Fills %view; false where the object is an array that needs the slow path.
+define internal i1 @view_of(ptr %obj, ptr %view) {
+  %type.at = getelementptr i8, ptr %obj, i64 8
+  %type = load ptr, ptr %type.at
+  %is.numpy = icmp eq ptr %type, @ndarray_type
+  br i1 %is.numpy, label %numpy, label %not.numpy
+numpy:
+  %n = call i1 @view_numpy(ptr %obj, ptr %view)
+  ret i1 %n
+not.numpy:
+  %tensor = load ptr, ptr @torch_tensor
+  %is.tensor = icmp eq ptr %type, %tensor
+  br i1 %is.tensor, label %torch, label %maybe.parameter
+maybe.parameter:
+  %parameter = load ptr, ptr @torch_parameter
+  %is.parameter = icmp eq ptr %type, %parameter
+  br i1 %is.parameter, label %torch, label %other
+torch:
+  %t = call i1 @view_torch(ptr %obj, ptr %view)
+  ret i1 %t
+other:
+  store i64 0, ptr %view
+  ret i1 true
+}
+
+define internal i1 @view_numpy(ptr %obj, ptr %view) {
+  store i64 1, ptr %view
+  %data.at = getelementptr i8, ptr %obj, i64 16
+  %data = load i64, ptr %data.at
+  %v.data = getelementptr i8, ptr %view, i64 $view_data
+  store i64 %data, ptr %v.data
+  %nd.at = getelementptr i8, ptr %obj, i64 24
+  %nd = load i32, ptr %nd.at
+  %nd.wide = sext i32 %nd to i64
+  %v.ndim = getelementptr i8, ptr %view, i64 $view_ndim
+  store i64 %nd.wide, ptr %v.ndim
+  %dims.at = getelementptr i8, ptr %obj, i64 32
+  %dims = load ptr, ptr %dims.at
+  %v.dims = getelementptr i8, ptr %view, i64 $view_dims
+  store ptr %dims, ptr %v.dims
+  %strides.at = getelementptr i8, ptr %obj, i64 40
+  %strides = load ptr, ptr %strides.at
+  %v.strides = getelementptr i8, ptr %view, i64 $view_strides
+  store ptr %strides, ptr %v.strides
+  %descr.at = getelementptr i8, ptr %obj, i64 56
+  %descr = load ptr, ptr %descr.at
+  %num.at = getelementptr i8, ptr %descr, i64 28
+  %num = load i32, ptr %num.at
+  %num.wide = sext i32 %num to i64
+  %v.type = getelementptr i8, ptr %view, i64 $view_type
+  store i64 %num.wide, ptr %v.type
+  %flags.at = getelementptr i8, ptr %obj, i64 64
+  %flags = load i32, ptr %flags.at
+  %writable = and i32 %flags, 1024
+  %writable.wide = zext i32 %writable to i64
+  %v.writable = getelementptr i8, ptr %view, i64 $view_writable
+  store i64 %writable.wide, ptr %v.writable
+  %aligned.bit = and i32 %flags, 256
+  %aligned = icmp ne i32 %aligned.bit, 0
+  %order.at = getelementptr i8, ptr %descr, i64 26
+  %order = load i8, ptr %order.at
+  %native = icmp eq i8 %order, 61
+  %whatever = icmp eq i8 %order, 124
+  %readable = or i1 %native, %whatever
+  %good = and i1 %aligned, %readable
+  ret i1 %good
+}
+
+; A tensor that would track gradients, is a negated view, or is elsewhere goes the slow way.
+define internal i1 @view_torch(ptr %obj, ptr %view) {
+  %dl = alloca [6 x i64], align 8
+  %export = load ptr, ptr @torch_export
+  %failed = call i32 %export(ptr %obj, ptr %dl)
+  %ok = icmp eq i32 %failed, 0
+  br i1 %ok, label %exported, label %error
+error:
+  call void @PyErr_Clear()
+  ret i1 false
+exported:
+  %device.at = getelementptr i8, ptr %dl, i64 8
+  %device = load i32, ptr %device.at
+  %on.cpu = icmp eq i32 %device, 1
+  br i1 %on.cpu, label %cpu, label %no
+no:
+  ret i1 false
+cpu:
+  %plain = call i1 @is_plain(ptr %obj)
+  br i1 %plain, label %fill, label %no
+fill:
+  store i64 2, ptr %view
+  %base = load i64, ptr %dl
+  %offset.at = getelementptr i8, ptr %dl, i64 40
+  %offset = load i64, ptr %offset.at
+  %data = add i64 %base, %offset
+  %v.data = getelementptr i8, ptr %view, i64 $view_data
+  store i64 %data, ptr %v.data
+  %nd.at = getelementptr i8, ptr %dl, i64 16
+  %nd = load i32, ptr %nd.at
+  %nd.wide = sext i32 %nd to i64
+  %v.ndim = getelementptr i8, ptr %view, i64 $view_ndim
+  store i64 %nd.wide, ptr %v.ndim
+  %type.at = getelementptr i8, ptr %dl, i64 20
+  %type = load i32, ptr %type.at
+  %type.wide = zext i32 %type to i64
+  %v.type = getelementptr i8, ptr %view, i64 $view_type
+  store i64 %type.wide, ptr %v.type
+  %dims.at = getelementptr i8, ptr %dl, i64 24
+  %dims = load ptr, ptr %dims.at
+  %v.dims = getelementptr i8, ptr %view, i64 $view_dims
+  store ptr %dims, ptr %v.dims
+  %strides.at = getelementptr i8, ptr %dl, i64 32
+  %strides = load ptr, ptr %strides.at
+  %v.strides = getelementptr i8, ptr %view, i64 $view_strides
+  store ptr %strides, ptr %v.strides
+  %v.writable = getelementptr i8, ptr %view, i64 $view_writable
+  store i64 1, ptr %v.writable
+  %has.strides = icmp ne ptr %strides, null
+  %scalar = icmp eq i32 %nd, 0
+  %good = or i1 %has.strides, %scalar
+  ret i1 %good
+}
+
+define internal i1 @is_plain(ptr %obj) {
+  %neg.fn = load ptr, ptr @torch_is_neg
+  %neg = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %neg.fn, ptr %obj, ptr null)
+  %not.neg = call i1 @is_false(ptr %neg)
+  br i1 %not.neg, label %grad, label %no
+grad:
+  %requires = call ptr @PyObject_GetAttr(ptr %obj, ptr @name_requires_grad)
+  %free = call i1 @is_false(ptr %requires)
+  br i1 %free, label %yes, label %mode
+mode:
+  %mode.fn = load ptr, ptr @torch_is_grad_enabled
+  %enabled = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %mode.fn, ptr null)
+  %off = call i1 @is_false(ptr %enabled)
+  br i1 %off, label %yes, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Takes the reference; an error counts as not false.
+define internal i1 @is_false(ptr %obj) {
+  %missing = icmp eq ptr %obj, null
+  br i1 %missing, label %error, label %test
+error:
+  call void @PyErr_Clear()
+  ret i1 false
+test:
+  %false = icmp eq ptr %obj, @object_false
+  call void @Py_DecRef(ptr %obj)
+  ret i1 %false
+}
+"""
