@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from weft.ir.dtype import can_hold
 from weft.ir.errors import LanguageError, ShapeError
-from weft.ir.expr import Compare, Const, Expr, cast, idx
+from weft.ir.expr import Compare, Const, Expr, cast
 from weft.ir.span import Span
 from weft.ir.visit import free_vars
 from weft.lang import ast
@@ -133,10 +133,8 @@ def _bind_size(scope: Scope, size: ast.Expr, actual: Expr, what: str, span: Span
         return
     if isinstance(size, ast.Name) and size.text in scope.sizes:
         wanted = scope.sizes[size.text]
-    elif isinstance(size, ast.Name) and size.text in scope.scalars:
+    elif isinstance(size, ast.Integer) or (isinstance(size, ast.Name) and size.text in scope.scalars):
         wanted = ExpressionReader(scope).index(size)
-    elif isinstance(size, ast.Integer):
-        wanted = idx(size.value)
     else:
         raise LanguageError("a size of a parameter must be a name or an integer", span=size.span)
     require_equal(scope, wanted, actual, what, span)

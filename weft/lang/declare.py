@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from weft.ir import dtype as dt
 from weft.ir.errors import LanguageError
-from weft.ir.expr import Expr, Var, cast, idx
+from weft.ir.expr import Expr, Var, cast
 from weft.ir.visit import free_vars
 from weft.lang import ast
 from weft.lang.expressions import ExpressionReader
@@ -43,8 +43,8 @@ def require_type(param: ast.Param) -> ast.Type:
 
 def _input_size(scope: Scope, size: ast.Expr) -> Expr:
     match size:
-        case ast.Integer(value=value):
-            return idx(value)
+        case ast.Integer():
+            return ExpressionReader(scope).index(size)
         case ast.Name(text=text):
             if text in scope.scalars:
                 return _scalar_size(scope.scalars[text], size)

@@ -95,7 +95,11 @@ class ExpressionReader:
         match node:
             case ast.Integer(value=value):
                 if value > dt.index.max_value:
-                    raise LanguageError("integer is too large for a subscript", span=node.span)
+                    raise LanguageError(
+                        "integer is too large for a subscript or size",
+                        span=node.span,
+                        why="positions are counted in int64",
+                    )
                 return idx(value)
             case ast.Name():
                 return self._index_name(node)
@@ -130,7 +134,7 @@ class ExpressionReader:
             raise LanguageError(
                 f"a subscript or bound must be an integer, not {value.dtype}",
                 span=node.span,
-                why="positions are counted",
+                why="it says which element",
                 help="convert it: `int(...)` truncates, `int(floor(...))` rounds down",
             )
         return cast(dt.index, value)
@@ -329,7 +333,9 @@ class ExpressionReader:
         wanted = builtin_arity(name)
         if len(node.args) != wanted:
             raise LanguageError(
-                f"`{node.name.text}` takes {_count(wanted, 'argument')}, not {len(node.args)}", span=node.span
+                f"`{node.name.text}` takes {_count(wanted, 'argument')}, not {len(node.args)}",
+                span=node.span,
+                help=f"write `{node.name.text}({', '.join('xyzw'[:wanted])})`",
             )
 
     def _unknown(self, node: ast.Apply) -> LanguageError:

@@ -59,7 +59,8 @@ def _parse(lines: Lines) -> list[ast.Definition]:
 
 def _error(lines: Lines, start: int, found: str, expected: Any) -> LanguageError:
     text = lines.source.text
-    return syntax_error(lines.span(start, start + max(1, len(found))), found, expected, text[start : start + 80])
+    span = lines.span(start, start + max(1, len(found)))
+    return syntax_error(span, found, expected, text[max(0, start - 200) : start], text[start : start + 80])
 
 
 @cache

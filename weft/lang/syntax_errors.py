@@ -32,26 +32,46 @@ _STARTS_OPERAND = {"NAME", "INT", "FLOAT", "MINUS", "NOT", "LPAR"}
 _SLIPS: tuple[tuple[str, str], ...] = (
     (r"-=", "there is no `-=`: write `+=` and negate the right side"),
     (r"/=", "there is no `/=`: write `*=` and divide on the right side"),
-    (r"\*\*", "there is no `**`: write `pow(x, y)`"),
     (r"\[", "subscripts are written with parentheses: `A(i,j)`"),
     (r"&(?!&)", "write `&&` for a logical and"),
     (r"\|(?!\|)", "write `||` for a logical or"),
     (r"=(?!=)", "write `==` to compare"),
-    (r"->", "a definition reads `def f(float(N) A) -> (B) { ... }`"),
     (r"<-|:=", "write `=` to assign"),
     (r"[\"']", "there are no strings in the language"),
     (r"/\*|//", "a comment starts with `#`"),
     (r"%=|&=|\|=|\^=|<<=|>>=", "the assignments are = += *= min= max= and, with an initial value, +=! *=! min=! max=!"),
-    (r"(for|if|else|return|while)\b", "there are no control statements: an index variable on the left is a loop"),
 )
 
 
-def syntax_error(span: Span, found: str, expected: Iterable[str], rest: str) -> LanguageError:
-    """The error for ``found`` at ``span``, where only ``expected`` may stand; ``rest`` is the text from there."""
-    words = describe_expected(set(expected))
-    what = "unexpected end of the text" if not found else f"unexpected {describe_found(found)}"
-    slip = next((help for pattern, help in _SLIPS if re.match(pattern, rest)), None)
-    return LanguageError(what, span=span, why=f"expected {words} here" if words else None, help=slip)
+def syntax_error(span: Span, found: str, expected: Iterable[str], before: str, rest: str) -> LanguageError:
+    """The error for ``found`` at ``span``, where only ``expected`` may stand between ``before`` and ``rest``."""
+    terminals = set(expected)
+    words = describe_expected(terminals)
+    what = f"unexpected {describe_found(found)}" if found else "unexpected end of the text"
+    help = _missing(found, terminals) or _slip(before, rest)
+    return LanguageError(what, span=span, why=f"expected {words} here" if words else None, help=help)
+
+
+def _missing(found: str, expected: set[str]) -> str | None:
+    """What was left out, where that is plain."""
+    if "CLOSE" in expected and found in ("", "}"):
+        return "a `)` is missing"
+    if "__ANON_0" in expected:
+        return "a definition reads `def f(float(N) A) -> (B) { ... }`"
+    if "RBRACE" in expected and found in ("", "def"):
+        return "the definition is not closed: a `}` is missing"
+    if expected <= {"NAME", "TUPLE", "SEMICOLON", "RBRACE"} and "TUPLE" in expected and found:
+        return "to assign, write `=` or `+=!` between the left side and the value"
+    return None
+
+
+def _slip(before: str, rest: str) -> str | None:
+    line = before.splitlines()[-1] if before.strip() else ""
+    if re.match(r"\s*(for|if|else|return|while)\b", line + rest):
+        return "there are no control statements: an index variable on the left is a loop"
+    if before.endswith("*") and rest.startswith("*"):
+        return "there is no `**`: write `pow(x, y)`"
+    return next((help for pattern, help in _SLIPS if re.match(pattern, rest)), None)
 
 
 def describe_found(text: str) -> str:
@@ -65,6 +85,9 @@ def describe_expected(terminals: set[str]) -> str:
     """The terminals in words; the many that may start or continue an expression count as one."""
     words = []
     rest = set(terminals)
+    if {"CLOSE", "WHERE"} <= rest:
+        # The lexer's guess before a stray character: it does not know what is open.
+        rest = set(_OPERATORS)
     if {"INT", "FLOAT", "NOT"} <= rest:
         words.append("an expression")
         rest -= _STARTS_OPERAND

@@ -1,0 +1,597 @@
+"""The full text of every error a program in the whiteboard language can cause at its definition."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.ir.errors import LanguageError, ShapeError
+from weft.lang.parse import parse_programs
+
+#: name -> (class, program, message)
+CASES: dict[str, tuple[type[Exception], str, str]] = {
+    "minus_assign": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) -= A(i)\n}"),
+        (
+            "error: unexpected `-`\n"
+            "  f.weft:2        B(i) -= A(i)\n"
+            "                       ^\n"
+            "  why:   expected `=`, a name or an assignment such as `+=!` here\n"
+            "  help:  there is no `-=`: write `+=` and negate the right side"
+        ),
+    ),
+    "brackets": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B[i] = A(i)\n}"),
+        (
+            "error: unexpected `[`\n"
+            "  f.weft:2        B[i] = A(i)\n"
+            "                   ^\n"
+            "  why:   expected `(`, `=`, a name or an assignment such as `+=!` here\n"
+            "  help:  subscripts are written with parentheses: `A(i,j)`"
+        ),
+    ),
+    "power": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) ** 2\n}"),
+        (
+            "error: unexpected `*`\n"
+            "  f.weft:2        B(i) = A(i) ** 2\n"
+            "                               ^\n"
+            "  why:   expected an expression here\n"
+            "  help:  there is no `**`: write `pow(x, y)`"
+        ),
+    ),
+    "bitwise": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) & 2\n}"),
+        (
+            "error: unexpected `&`\n"
+            "  f.weft:2        B(i) = A(i) & 2\n"
+            "                              ^\n"
+            "  why:   expected an operator here\n"
+            "  help:  write `&&` for a logical and"
+        ),
+    ),
+    "missing_brace": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i)\n"),
+        (
+            "error: unexpected end of the text\n"
+            "  f.weft:2        B(i) = A(i)\n"
+            "                             ^\n"
+            "  why:   expected an operator, the next statement, `where` or `}` here\n"
+            "  help:  the definition is not closed: a `}` is missing"
+        ),
+    ),
+    "missing_paren": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = exp(A(i)\n}"),
+        (
+            "error: unexpected `}`\n"
+            "  f.weft:3        }\n"
+            "                  ^\n"
+            "  why:   expected `)` or `,` here\n"
+            "  help:  a `)` is missing"
+        ),
+    ),
+    "missing_arrow": (
+        LanguageError,
+        ("def f(float(N) A) (B) {\n    B(i) = A(i)\n}"),
+        (
+            "error: unexpected `(`\n"
+            "  f.weft:1        def f(float(N) A) (B) {\n"
+            "                                    ^\n"
+            "  why:   expected `->` here\n"
+            "  help:  a definition reads `def f(float(N) A) -> (B) { ... }`"
+        ),
+    ),
+    "missing_operand": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) +\n}"),
+        ("error: unexpected `}`\n  f.weft:3        }\n                  ^\n  why:   expected an expression here"),
+    ),
+    "missing_assign": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) A(i) + 1\n}"),
+        (
+            "error: unexpected `(`\n"
+            "  f.weft:2        B(i) A(i) + 1\n"
+            "                        ^\n"
+            "  why:   expected a name or `}` here\n"
+            "  help:  to assign, write `=` or `+=!` between the left side and the value"
+        ),
+    ),
+    "def_inside": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i)\ndef g(float(N) A) -> (B) { B(i) = A(i) }"),
+        (
+            "error: unexpected `def`\n"
+            "  f.weft:3        def g(float(N) A) -> (B) { B(i) = A(i) }\n"
+            "                  ^^^\n"
+            "  why:   expected an operator, the next statement, `where` or `}` here\n"
+            "  help:  the definition is not closed: a `}` is missing"
+        ),
+    ),
+    "where_range": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) where i 0:N\n}"),
+        (
+            "error: unexpected `0`\n"
+            "  f.weft:2        B(i) = A(i) where i 0:N\n"
+            "                                      ^\n"
+            "  why:   expected `=`, `in` or `outside` here"
+        ),
+    ),
+    "for_loop": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    for i in 0:N { B(i) = A(i) }\n}"),
+        (
+            "error: unexpected `0`\n"
+            "  f.weft:2        for i in 0:N { B(i) = A(i) }\n"
+            "                           ^\n"
+            "  why:   expected `(`, `=`, a name or an assignment such as `+=!` here\n"
+            "  help:  there are no control statements: an index variable on the left is a loop"
+        ),
+    ),
+    "binary_garbage": (
+        LanguageError,
+        "\x00\x01\x02",
+        (
+            "error: unexpected character U+0000\n"
+            "  f.weft:1           \n"
+            "                  ^\n"
+            "  why:   expected `def` here"
+        ),
+    ),
+    "accent": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = Á(i)\n}"),
+        (
+            "error: unexpected character U+00C1 `Á`\n"
+            "  f.weft:2        B(i) = Á(i)\n"
+            "                         ^\n"
+            "  why:   expected an expression here"
+        ),
+    ),
+    "no_definition": (
+        LanguageError,
+        "# nothing here\n",
+        (
+            "error: there is no definition in the text\n"
+            "  f.weft:1        # nothing here\n"
+            "                  ^\n"
+            "  why:   a program is one `def` or several\n"
+            "  help:  write `def name(float(N) A) -> (B) { B(i) = A(i) }`"
+        ),
+    ),
+    "empty": (
+        LanguageError,
+        "",
+        (
+            "error: there is no definition in the text\n"
+            "  why:   a program is one `def` or several\n"
+            "  help:  write `def name(float(N) A) -> (B) { B(i) = A(i) }`"
+        ),
+    ),
+    "huge_integer": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) + 99999999999999999999\n}"),
+        (
+            "error: integer is too large\n"
+            "  f.weft:2        B(i) = A(i) + 99999999999999999999\n"
+            "                                ^^^^^^^^^^^^^^^^^^^^\n"
+            "  why:   no element type holds more than 64 bits\n"
+            "  help:  write it as a float, with a `.` or an exponent"
+        ),
+    ),
+    "unknown_type": (
+        LanguageError,
+        ("def f(flaot(N) A) -> (B) {\n    B(i) = A(i)\n}"),
+        (
+            "error: unknown type `flaot`\n"
+            "  f.weft:1        def f(flaot(N) A) -> (B) {\n"
+            "                        ^^^^^\n"
+            "  why:   the types are float, double, half, int, uint, bool, int8, int16, int32, int64, ui"
+            "nt8, uint16, uint32, uint64, float16, bfloat16, float32, float64\n"
+            "  help:  did you mean `float` or `float64` or `float32`?"
+        ),
+    ),
+    "untyped_param": (
+        LanguageError,
+        ("def f(A) -> (B) {\n    B(i) = A(i)\n}"),
+        (
+            "error: parameter `A` has no type\n"
+            "  f.weft:1        def f(A) -> (B) {\n"
+            "                        ^\n"
+            "  why:   only outputs may leave it out\n"
+            "  help:  write `float(N) A` for a tensor, `float A` for a number"
+        ),
+    ),
+    "size_expression": (
+        LanguageError,
+        ("def f(float(2*N) A) -> (B) {\n    B(i) = A(i)\n}"),
+        (
+            "error: a size of a parameter must be a name or an integer\n"
+            "  f.weft:1        def f(float(2*N) A) -> (B) {\n"
+            "                              ^^^\n"
+            "  why:   sizes are read off the arguments of a call\n"
+            "  help:  give the size a name of its own"
+        ),
+    ),
+    "unknown_output_size": (
+        LanguageError,
+        ("def f(float(N) A) -> (float(M) B) {\n    B(i) = A(i)\n}"),
+        (
+            "error: unknown size `M`\n"
+            "  f.weft:1        def f(float(N) A) -> (float(M) B) {\n"
+            "                                              ^\n"
+            "  why:   no input has a dimension of that name\n"
+            "  help:  pass it as a parameter: `int M`"
+        ),
+    ),
+    "twice_defined": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) { B(i) = A(i) }\ndef f(float(N) A) -> (B) { B(i) = A(i) }"),
+        (
+            "error: `f` is defined twice\n"
+            "  f.weft:2        def f(float(N) A) -> (B) { B(i) = A(i) }\n"
+            "                      ^\n"
+            "  why:   it was first defined on line 1"
+        ),
+    ),
+    "twice_declared": (
+        LanguageError,
+        ("def f(float(N) A, float(N) A) -> (B) {\n    B(i) = A(i)\n}"),
+        (
+            "error: `A` is declared twice\n"
+            "  f.weft:1        def f(float(N) A, float(N) A) -> (B) {\n"
+            "                                             ^\n"
+            "  why:   it is already an input of `f`\n"
+            "  help:  give one of the two another name"
+        ),
+    ),
+    "no_outputs": (
+        LanguageError,
+        ("def f(float(N) A) -> () {\n}"),
+        (
+            "error: `f` has no outputs\n"
+            "  f.weft:1        def f(float(N) A) -> () {\n"
+            "                      ^\n"
+            "  why:   what it computes would be lost\n"
+            "  help:  name them after the arrow: `-> (C)`"
+        ),
+    ),
+    "output_never_written": (
+        LanguageError,
+        ("def f(float(N) A) -> (B, C) {\n    B(i) = A(i)\n}"),
+        (
+            "error: output `C` is never written\n"
+            "  f.weft:1        def f(float(N) A) -> (B, C) {\n"
+            "                                           ^\n"
+            "  why:   no statement has it on the left\n"
+            "  help:  add a statement such as `C(i) = ...`, or remove it"
+        ),
+    ),
+    "unknown_function": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = sqroot(A(i))\n}"),
+        (
+            "error: unknown tensor or function `sqroot`\n"
+            "  f.weft:2        B(i) = sqroot(A(i))\n"
+            "                         ^^^^^^\n"
+            "  why:   it is not a parameter, not written by an earlier statement and not a builtin\n"
+            "  help:  did you mean `sqrt` or `rsqrt`?"
+        ),
+    ),
+    "unknown_tensor": (
+        LanguageError,
+        ("def f(float(N) Weights) -> (B) {\n    B(i) = Wieghts(i)\n}"),
+        (
+            "error: unknown tensor or function `Wieghts`\n"
+            "  f.weft:2        B(i) = Wieghts(i)\n"
+            "                         ^^^^^^^\n"
+            "  why:   it is not a parameter, not written by an earlier statement and not a builtin\n"
+            "  help:  did you mean `Weights`?"
+        ),
+    ),
+    "wrong_rank": (
+        ShapeError,
+        ("def f(float(M,N) A) -> (B) {\n    B(i) = A(i)\n}"),
+        (
+            "error: `A` has 2 dimensions, but 1 index is given\n"
+            "  f.weft:2        B(i) = A(i)\n"
+            "                         ^^^^\n"
+            "  help:  write `A(i, j)`"
+        ),
+    ),
+    "no_subscripts": (
+        LanguageError,
+        ("def f(float(M,N) A) -> (B) {\n    B(i) = A * 2\n}"),
+        (
+            "error: tensor `A` is used without subscripts\n"
+            "  f.weft:2        B(i) = A * 2\n"
+            "                         ^\n"
+            "  why:   it has 2 dimensions, and a statement is about single elements\n"
+            "  help:  write `A(i,j)`"
+        ),
+    ),
+    "size_called": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) * N(i)\n}"),
+        (
+            "error: `N` is a size, not a tensor or function\n"
+            "  f.weft:2        B(i) = A(i) * N(i)\n"
+            "                                ^\n"
+            "  help:  write `N` alone"
+        ),
+    ),
+    "argument_count": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = pow(A(i))\n}"),
+        (
+            "error: `pow` takes 2 arguments, not 1\n"
+            "  f.weft:2        B(i) = pow(A(i))\n"
+            "                         ^^^^^^^^^\n"
+            "  help:  write `pow(x, y)`"
+        ),
+    ),
+    "cast_count": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = int(A(i), 2)\n}"),
+        (
+            "error: `int(...)` converts one value, not 2\n"
+            "  f.weft:2        B(i) = int(A(i), 2)\n"
+            "                         ^^^^^^^^^^^^\n"
+            "  help:  declare tensors in the parameter list or as temporaries: `float(N) T`"
+        ),
+    ),
+    "float_subscript": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(A(i))\n}"),
+        (
+            "error: a subscript or bound must be an integer, not float32\n"
+            "  f.weft:2        B(i) = A(A(i))\n"
+            "                           ^^^^\n"
+            "  why:   it says which element\n"
+            "  help:  convert it: `int(...)` truncates, `int(floor(...))` rounds down"
+        ),
+    ),
+    "float_literal_subscript": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i + 0.5)\n}"),
+        (
+            "error: a subscript or bound must be an integer, not float32\n"
+            "  f.weft:2        B(i) = A(i + 0.5)\n"
+            "                               ^^^\n"
+            "  why:   it says which element\n"
+            "  help:  convert it: `int(...)` truncates, `int(floor(...))` rounds down"
+        ),
+    ),
+    "bits_of_float": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = bit_and(A(i), 3)\n}"),
+        (
+            "error: `bit_and` takes integers, not float32\n"
+            "  f.weft:2        B(i) = bit_and(A(i), 3)\n"
+            "                         ^^^^^^^^^^^^^^^^\n"
+            "  help:  convert with `int(...)`"
+        ),
+    ),
+    "no_such_dimension": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) / A.1\n}"),
+        (
+            "error: `A` has no dimension 1\n"
+            "  f.weft:2        B(i) = A(i) / A.1\n"
+            "                                ^^^\n"
+            "  why:   it has 1 dimension, counted from 0"
+        ),
+    ),
+    "narrowing": (
+        LanguageError,
+        ("def f(float(N) A) -> (half(N) B) {\n    B(i) = A(i)\n}"),
+        (
+            "error: cannot put float32 into float16 tensor `B`\n"
+            "  f.weft:2        B(i) = A(i)\n"
+            "                  ^^^^^^^^^^^\n"
+            "  why:   float32 narrows to float16, and values are never narrowed silently\n"
+            "  help:  convert the value: `float16(...)`, or declare `B` as float32"
+        ),
+    ),
+    "reduction_with_equals": (
+        LanguageError,
+        ("def f(float(M,N) A) -> (B) {\n    B(i) = A(i,j)\n}"),
+        (
+            "error: `=` with reduction variable `j`\n"
+            "  f.weft:2        B(i) = A(i,j)\n"
+            "                             ^\n"
+            "  why:   `j` is not on the left, so every value of it would overwrite `B` again\n"
+            "  help:  say how to combine the values: `+=!` sums from zero, `+=` adds to what is there"
+        ),
+    ),
+    "write_input": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    A(i) = 0\n    B(i) = A(i)\n}"),
+        (
+            "error: cannot write `A`\n"
+            "  f.weft:2        A(i) = 0\n"
+            "                  ^^^^^^^^\n"
+            "  why:   it is an input; what a call is given is never changed\n"
+            "  help:  write to another tensor, such as `A_new`"
+        ),
+    ),
+    "unknown_range": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i,j) = A(i)\n}"),
+        (
+            "error: unknown range of index variable `j`\n"
+            "  f.weft:2        B(i,j) = A(i)\n"
+            "                      ^\n"
+            "  why:   no access to a tensor of known size mentions `j`\n"
+            "  help:  add `where j in 0:...` with the range you mean"
+        ),
+    ),
+    "tied_range": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i,j) = A(i + j)\n}"),
+        (
+            "error: unknown range of index variables `i`, `j`\n"
+            "  f.weft:2        B(i,j) = A(i + j)\n"
+            "                    ^\n"
+            "  why:   `i` is tied to `j` in `A(i+j)`; `j` is tied to `i` in `A(i+j)`\n"
+            "  help:  add `where i in 0:..., j in 0:...` with the range you mean"
+        ),
+    ),
+    "out_of_bounds": (
+        ShapeError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i + 3) where i in 0:N\n}"),
+        (
+            "error: `A(i+3)` reads outside `A`\n"
+            "  f.weft:2        B(i) = A(i + 3) where i in 0:N\n"
+            "                         ^^^^^^^^\n"
+            "  why:   at i=N-1: index N+2 of dimension 0, which has size N\n"
+            "  help:  give the range: `where i in 0:N-3`, or say what is there: `where A outside zero`"
+        ),
+    ),
+    "before_the_start": (
+        ShapeError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i - 1)\n}"),
+        (
+            "error: `A(i-1)` reads outside `A`\n"
+            "  f.weft:2        B(i) = A(i - 1)\n"
+            "                         ^^^^^^^^\n"
+            "  why:   at i=0: index -1 of dimension 0, which has size N\n"
+            "  help:  give the range: `where i in 1:N+1`, or say what is there: `where A outside zero`"
+        ),
+    ),
+    "bound_reads_tensor": (
+        LanguageError,
+        ("def f(float(N) A, int(N) L) -> (B) {\n    B(i) +=! A(j) where i in 0:N, j in 0:L(i)\n}"),
+        (
+            "error: a bound of `j` reads a tensor\n"
+            "  f.weft:2        B(i) +=! A(j) where i in 0:N, j in 0:L(i)\n"
+            "                                                       ^^^^\n"
+            "  why:   ranges depend on sizes, integer parameters and other index variables only\n"
+            "  help:  use a wider range and a condition in the expression"
+        ),
+    ),
+    "unused_range": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) where j in 0:N\n}"),
+        (
+            "error: `j` has a range but is not used\n"
+            "  f.weft:2        B(i) = A(i) where j in 0:N\n"
+            "                                    ^^^^^^^^\n"
+            "  why:   no subscript or value of the statement mentions it\n"
+            "  help:  remove the clause or use the variable"
+        ),
+    ),
+    "range_of_size": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) where N in 0:5\n}"),
+        (
+            "error: `N` is not an index variable\n"
+            "  f.weft:2        B(i) = A(i) where N in 0:5\n"
+            "                                    ^\n"
+            "  why:   it names a tensor, a size or a parameter\n"
+            "  help:  give the index variable another name"
+        ),
+    ),
+    "let_loops": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(k) where k = j + 1, j = k - 1\n}"),
+        (
+            "error: `k` is defined by itself\n"
+            "  f.weft:2        B(i) = A(k) where k = j + 1, j = k - 1\n"
+            "                                                   ^\n"
+            "  why:   its `where` clause leads back to it: k -> j -> k\n"
+            "  help:  for a range write `k in lo:hi`"
+        ),
+    ),
+    "outside_unread": (
+        LanguageError,
+        ("def f(float(N) Image) -> (B) {\n    B(i) = Image(i) where Imag outside zero\n}"),
+        (
+            "error: `Imag` has an `outside` but is not read\n"
+            "  f.weft:2        B(i) = Image(i) where Imag outside zero\n"
+            "                                        ^^^^\n"
+            "  why:   the clause says what reads of a tensor beyond its edge give, in this statement\n"
+            "  help:  did you mean `Image`?"
+        ),
+    ),
+    "call_in_expression": (
+        LanguageError,
+        ("def g(float(N) A) -> (B) { B(i) = A(i) }\ndef f(float(N) A) -> (B) {\n    B(i) = g(A) + 1\n}"),
+        (
+            "error: definition `g` is called inside an expression\n"
+            "  f.weft:3        B(i) = g(A) + 1\n"
+            "                         ^\n"
+            "  why:   a definition gives whole tensors, an expression is about single elements\n"
+            "  help:  give it a statement of its own: `T = g(...)`"
+        ),
+    ),
+    "recursion": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B = f(A)\n}"),
+        (
+            "error: `f` calls itself\n"
+            "  f.weft:2        B = f(A)\n"
+            "                      ^\n"
+            "  why:   the calls go round: f -> f\n"
+            "  help:  a scan is written as a statement that reads its own earlier elements"
+        ),
+    ),
+    "scatter_without_size": (
+        LanguageError,
+        ("def f(float(N) A, int(N) I) -> (B) {\n    B(I(i)) +=! A(i)\n}"),
+        (
+            "error: the size of dimension 0 of `B` is unknown\n"
+            "  f.weft:2        B(I(i)) +=! A(i)\n"
+            "                  ^^^^^^^^^^^^^^^^\n"
+            "  why:   `B(I(i))` writes where the data says\n"
+            "  help:  declare it: `-> (float(M) B)`"
+        ),
+    ),
+    "argmin_needs_one": (
+        LanguageError,
+        ("def f(float(M,N) A) -> (I) {\n    I argmin=! A(m,n)\n}"),
+        (
+            "error: `argmin=` needs exactly one reduction variable\n"
+            "  f.weft:2        I argmin=! A(m,n)\n"
+            "                  ^^^^^^^^^^^^^^^^^\n"
+            "  why:   it gives the value of the one reduction variable; there are 2\n"
+            "  help:  write `I(m) argmin=! D(m,n)`"
+        ),
+    ),
+    "sum_into_bool": (
+        LanguageError,
+        ("def f(bool(N) A) -> (bool B) {\n    B +=! A(i)\n}"),
+        (
+            "error: `+=` into bool tensor `B`\n"
+            "  f.weft:2        B +=! A(i)\n"
+            "                  ^^^^^^^^^^\n"
+            "  why:   bools have no sums and products\n"
+            "  help:  use `max=` for any, or an int tensor"
+        ),
+    ),
+    "read_before_write": (
+        LanguageError,
+        ("def f(float(N) A) -> (B, C) {\n    B(i) = A(i) + C(i)\n    C(i) = A(i)\n}"),
+        (
+            "error: `C` is read before it is written\n"
+            "  f.weft:2        B(i) = A(i) + C(i)\n"
+            "                                ^^^^\n"
+            "  why:   its type and sizes are not known yet\n"
+            "  help:  write it first, or declare it with its type: `-> (float(N) C)`"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_message(name: str) -> None:
+    kind, text, message = CASES[name]
+    with pytest.raises(kind) as caught:
+        parse_programs(text, "f.weft")
+    assert str(caught.value) == message
