@@ -83,7 +83,7 @@ def _vectorize_loop(loop: For, by: Vectorizer, taken: set[str]) -> tuple[Stmt, f
     reduction = find_reduction(loop, reassociate=by.reassociate)
     combined = None if reduction is None else _cost_of_reduction(loop, reduction, by.lanes)
     best = min(c for c in (cost, as_lanes, combined) if c is not None)
-    lanes = by.choose_lanes(loop)
+    lanes = by.choose_lanes(loop) if best < cost else 1
     if lanes > 1 and best == as_lanes:
         return strip_loop(loop, lanes, taken, by.has_masks), best
     if lanes > 1 and best == combined and reduction is not None:
