@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from weft.target.cpu.math import coefficients as c
 from weft.target.cpu.math.exp_log import exp_scaled, expm1_small, log, log_pair
-from weft.target.cpu.math.formula import Term, at_least, at_most, fma, horner, pick, through_double, where
+from weft.target.cpu.math.formula import Term, at_least, at_most, fma, horner, pick, through_double, when_any, where
 from weft.target.cpu.math.pairs import Pair, quick_two_sum, two_product, two_sum
 from weft.target.cpu.math.rounding import floor, trunc
 
@@ -114,24 +115,48 @@ def sin_pi(a: Term) -> Term:
     return where(trunc(half).differs(half), -value, value)
 
 
-@through_double
 def lgamma(x: Term) -> Term:
     """log |gamma(x)|: the zeros at 1 and 2 divided out of a polynomial; Stirling from 8; reflection below 0."""
-    mirrored = x < 0.0
+    if x.is_single:
+        wide = x.widen()
+        return _lgamma(wide, _lgamma_plain(wide.abs())).narrow()
     a = x.abs()
-    near = _lgamma_near(at_most(a, 9.0))
     total = _stirling_pair(at_least(at_most(a, 1e300), 8.0))
-    plain = where(a < 8.0, near, total.high + total.low)
-    # Stirling's product overflows last for huge arguments; a (log a - 1) is the same there.
-    plain = where(a > 1e17, a * (log(a) - 1.0), plain)
-    reflected = log(math.pi / (a * sin_pi(a).abs())) - plain
-    result = where(mirrored & (a > 1e-17), reflected, plain)
+    near = _lgamma_near(at_most(a, 9.0), log)
+    return _lgamma(x, where(a < 8.0, near, total.high + total.low))
+
+
+def _lgamma(x: Term, plain: Term) -> Term:
+    """Given log gamma(|x|) up to 1e17: huge, negative and special arguments."""
+    a = x.abs()
+    # Far out the product may overflow before the result does; a (log a - 1) is the same there.
+    (plain,) = when_any(a > 1e17, [plain], lambda: [where(a > 1e17, a * (log(a) - 1.0), plain)])
+    mirrored = (x < 0.0) & (a > 1e-17)
+    (result,) = when_any(mirrored, [plain], lambda: [where(mirrored, _log_mirror(a) - plain, plain)])
     pole = (x <= 0.0) & floor(x).equals(x)
-    result = where(pole | a.equals(math.inf), math.inf, result)
-    return where(x.is_nan(), x, result)
+    return where(x.is_nan(), x, where(pole | a.equals(math.inf), math.inf, result))
 
 
-def _lgamma_near(a: Term) -> Term:
+def _log_mirror(a: Term) -> Term:
+    """log |gamma(a) gamma(-a)|."""
+    return log(math.pi / (a * sin_pi(a).abs()))
+
+
+def _lgamma_plain(a: Term) -> Term:
+    """In float64 good for a float32 result: one logarithm serves the product and Stirling's formula."""
+    logarithm: list[Term] = []
+
+    def shared(product: Term) -> Term:
+        logarithm.append(log(where(a < 8.0, product, a)))
+        return logarithm[0]
+
+    near = _lgamma_near(at_most(a, 9.0), shared)
+    inverse = 1.0 / a
+    series = fma(inverse, horner(inverse * inverse, c.STIRLING), 0.9189385332046728)
+    return where(a < 8.0, near, fma(a - 0.5, logarithm[0], series - a))
+
+
+def _lgamma_near(a: Term, logarithm: Callable[[Term], Term]) -> Term:
     """0 < a <= 9: down to (1.5, 2.5] by a product of factors, or up by one."""
     low = a < 0.75
     z = where(low, a + 1.0, a)
@@ -142,5 +167,5 @@ def _lgamma_near(a: Term) -> Term:
         product = where(more, product * z, product)
     t = z - 2.0
     core = t * (z - 1.0) * horner(t, c.LGAMMA_CORE)
-    factor = log(where(low, a, product))
+    factor = logarithm(where(low, a, product))
     return where(low, core - factor, core + factor)
