@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import struct
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -26,24 +25,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from weft.ir.dtype import DType
-from weft.ir.errors import Error, InternalError
+from weft.ir.errors import InternalError
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime import fastcall_text as text
+from weft.runtime.fastcall_native import MISS, native_calls
 from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel
-from weft.runtime.loader import LoadedObject
-from weft.runtime.native import load_native
-
-
-class _Miss:
-    def __repr__(self) -> str:
-        return "MISS"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-#: What `CallTable.call` gives where no specialization fits.
-MISS = _Miss()
 
 _DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 #: How many specializations a call compares itself with; of more, those added last.
@@ -124,7 +110,7 @@ class CallTable:
         self._addresses: Any = None
         self._keep: list[object] = []
         fits = nargs <= text.MAX_ARGUMENTS and 1 <= nouts <= text.MAX_OUTPUTS
-        self._native = _native() if fits else None
+        self._native = native_calls() if fits else None
         self.call: Callable[..., Any] = _always_miss
         self.capsule: object = None
         if self._native is not None:
@@ -230,156 +216,13 @@ def _words(values: Sequence[int]) -> Any:
     return (ctypes.c_int64 * len(values))(*values)
 
 
-def _always_miss(*_: Any) -> _Miss:
+def _always_miss(*_: Any) -> Any:
     return MISS
 
 
 def _raise_status(kernel: LoadedKernel, status: int, address: int) -> None:
     record = (ctypes.c_int64 * RECORD_LENGTH).from_address(address)
     raise kernel.error(status, list(record))
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-class _Native:
-    """The machine code, loaded once a process and never released."""
-
-    _METH_KEYWORDS, _METH_FASTCALL = 0x02, 0x80
-
-    def __init__(self, code: LoadedObject) -> None:
-        self._code = code
-        self._has_torch = False
-        self._objects: dict[str, object] = {}
-        doc = b"call(out, *arguments): runs the specialization that fits, or gives MISS"
-        self._function = _MethodDef(b"call", code.address("weft_call"), self._METH_FASTCALL, doc)
-        flags = self._METH_FASTCALL | self._METH_KEYWORDS
-        doc = b"__call__($self, /, *arguments, out=None)\n--\n\nRuns the operator."
-        self._method = _MethodDef(b"__call__", code.address("weft_method"), flags, doc)
-
-    def new_capsule(self, table: int) -> object:
-        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-        capsule: object = prototype(("PyCapsule_New", ctypes.pythonapi))(table, None, None)
-        return capsule
-
-    def new_function(self, capsule: object, owner: object) -> Callable[..., Any]:
-        """A built-in function over the table in ``capsule``; it keeps ``owner`` alive."""
-        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-        new = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-        function: Callable[..., Any] = new(ctypes.addressof(self._function), capsule, owner)
-        return function
-
-    def new_method(self, cls: type) -> Any:
-        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
-        return prototype(("PyDescr_NewMethod", ctypes.pythonapi))(cls, ctypes.addressof(self._method))
-
-    def bind_torch(self) -> bool:
-        """Whether torch tensors are understood: torch is imported and exports its function table."""
-        torch = sys.modules.get("torch")
-        if self._has_torch or torch is None:
-            return self._has_torch
-        export = _torch_exporter(torch)
-        if export is None:
-            return False
-        objects = {
-            "torch_empty_like": torch.empty_like,
-            "torch_is_grad_enabled": torch.is_grad_enabled,
-            "torch_is_neg": torch.Tensor.is_neg,
-            "torch_parameter": torch.nn.Parameter,
-            "torch_tensor": torch.Tensor,
-        }
-        self._objects = objects
-        for name, value in {"torch_export": export, **{n: id(o) for n, o in objects.items()}}.items():
-            ctypes.c_int64.from_address(self._code.address(name)).value = value
-        self._has_torch = True
-        return True
-
-
-def _torch_exporter(torch: Any) -> int | None:
-    """``dltensor_from_py_object_no_sync`` of torch's exchange table, where its version is one we know."""
-    capsule = getattr(getattr(torch, "Tensor", None), "__dlpack_c_exchange_api__", None)
-    if capsule is None or not hasattr(torch, "nn"):
-        return None
-    try:
-        table = _capsule_pointer(capsule, b"dlpack_exchange_api")
-    except (ValueError, TypeError, ctypes.ArgumentError):
-        return None
-    major = ctypes.c_uint32.from_address(table).value
-    return ctypes.c_int64.from_address(table + 5 * 8).value or None if major == 1 else None
-
-
-def _capsule_pointer(capsule: Any, name: bytes | None) -> int:
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    return int(prototype(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, name))
-
-
-@functools.cache
-def _native() -> _Native | None:
-    """The machine code, or None where this interpreter or numpy is not laid out as it expects."""
-    try:
-        if not _is_known_interpreter() or not _is_known_numpy():
-            return None
-        return _Native(load_native(text.fastcall_text(), _symbols()))
-    except (Error, AttributeError, OSError, ValueError, TypeError):
-        return None
-
-
-def _is_known_interpreter() -> bool:
-    return sys.implementation.name == "cpython" and "t" not in sys.abiflags and struct.calcsize("P") == 8
-
-
-def _is_known_numpy() -> bool:
-    """Reads a few arrays the way the machine code will and compares with what numpy says."""
-    samples = (np.zeros((3, 4), np.float32)[::-1, ::2], np.zeros(5, np.int64), np.zeros((), np.bool_))
-    samples[1].flags.writeable = False
-    for array in samples:
-        base = id(array)
-        kind, data, _, dims, strides, _, descr = struct.unpack("<7Q", ctypes.string_at(base + 8, 56))
-        (rank,) = struct.unpack("<i", ctypes.string_at(base + 24, 4))
-        (flags,) = struct.unpack("<i", ctypes.string_at(base + 64, 4))
-        if (kind, data, rank, descr) != (id(np.ndarray), array.ctypes.data, array.ndim, id(array.dtype)):
-            return False
-        order, number = struct.unpack("<cxi", ctypes.string_at(descr + 26, 6))
-        read = [tuple((ctypes.c_int64 * rank).from_address(at)) if rank else () for at in (dims, strides)]
-        known = (order.decode(), number, array.shape, array.strides, array.flags.writeable)
-        if (array.dtype.byteorder, array.dtype.num, *read, bool(flags & 1024)) != known or not flags & 256:
-            return False
-    return True
-
-
-def _symbols() -> dict[str, int]:
-    symbols = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for name in text.PYTHON_NAMES
-        if not name.endswith("_Type")
-    }
-    multiarray: Any = sys.modules.get("numpy._core.multiarray") or sys.modules["numpy.core.multiarray"]
-    table = _capsule_pointer(multiarray._ARRAY_API, None)
-    if ctypes.c_uint64.from_address(table + 2 * 8).value != id(np.ndarray):
-        raise InternalError("numpy's function table is not the known one")
-    objects = {
-        "PyFloat_Type": float, "PyLong_Type": int, "PyTuple_Type": tuple, "ndarray_type": np.ndarray,
-        "numpy_float32": np.float32, "numpy_float64": np.float64, "numpy_int32": np.int32, "numpy_int64": np.int64,
-        "object_none": None, "object_true": True, "object_false": False, "object_miss": MISS,
-        **_NAMES,
-    }  # fmt: skip
-    symbols["PyArray_NewFromDescr"] = ctypes.c_uint64.from_address(table + 94 * 8).value
-    return symbols | {name: id(value) for name, value in objects.items()}
-
-
-#: Attribute and argument names the machine code compares and looks up by identity.
-_NAMES = {
-    "name_requires_grad": sys.intern("requires_grad"),
-    "name_out": sys.intern("out"),
-    "name_table": sys.intern("_fast_table"),
-    "name_slow": sys.intern("_call_slowly"),
-}
 
 
 def make_calls_fast(cls: type) -> bool:
@@ -389,7 +232,7 @@ def make_calls_fast(cls: type) -> bool:
     ``_call_slowly(*args, **named)``, which takes every call that does not fit. Does nothing and
     gives False where fast calls are not available.
     """
-    native = _native()
+    native = native_calls()
     if native is None:
         return False
     if not isinstance(vars(cls).get("__call__"), types.MethodDescriptorType):
@@ -399,4 +242,10 @@ def make_calls_fast(cls: type) -> bool:
 
 def fast_calls_available() -> bool:
     """Whether calls can take the fast path in this interpreter."""
-    return _native() is not None
+    return native_calls() is not None
+
+
+__all__ = [
+    "ArgumentRule", "CallTable", "ConstantValue", "MISS", "ScalarType", "Specialization", "TensorLayout",
+    "fast_calls_available", "make_calls_fast",
+]  # fmt: skip
