@@ -255,6 +255,13 @@ def test_parallel_body_sees_its_surroundings() -> None:
     check_against_interpreter(kernel, MACHINES, args)
 
 
+def test_parallel_body_sees_vectors() -> None:
+    text = """kernel k(A: float32[8], out B: float32[5, 8]) {
+        let v: float32x8 = A[ramp(0, 1, 8)] { let b: bool = A[0] > 0.0 {
+            parallel i in 0:5 { B[i, ramp(0, 1, 8)] = b ? v + broadcast(float32(i), 8) : v } } } }"""
+    check_against_interpreter(text, MACHINES)
+
+
 def test_empty_loops_and_buffers() -> None:
     text = """kernel k(A: float32[0], N: int64, out B: float32[4]) {
         vector i in 0:N { B[i] = A[i] }  parallel i in 3:N { B[i] = 1.0_f32 }  for i in 2:2 { B[i] = A[i] } }"""

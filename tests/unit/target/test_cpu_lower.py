@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from run_compiled import Runner, check_against_interpreter
 
-from weft.ir.errors import InternalError, UnsupportedError
+from weft.ir.errors import Error, InternalError, UnsupportedError
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.parser import parse_kernel
+from weft.ir.stmt import Store
 from weft.runtime.elf import read_object
 from weft.target.cpu.host import NAMED, host_machine
 from weft.target.cpu.llvm import compile_llvm
@@ -105,6 +107,23 @@ def test_everything_unsupported_in_one_error() -> None:
         "  missing:k.loops:4: a barrier of scope `block`\n"
         "  missing:k.loops:6: a barrier of scope `warp`"
     )
+
+
+def test_too_deep_is_an_error_of_ours() -> None:
+    element = parse_kernel("kernel k(A: float32[1], out C: float32[1]) { C[0] = A[0] + 1.0 }")
+    assert isinstance(element.body, Store)
+    value = element.body.value
+    for _ in range(700):
+        value = value + 1.0
+    deep = replace(element, body=replace(element.body, value=value))
+    with pytest.raises(Error, match="nested too deeply"):
+        compile_kernel(deep)
+
+
+def test_nested_unrolling_stays_small() -> None:
+    loops = "".join(f"unroll i{n} in 0:30 {{ " for n in range(4))
+    text = f"kernel k(out C: float32[30]) {{ {loops} C[i3] = C[i3] + 1.0 {'}' * 4} }}"
+    assert len(compile_kernel(parse_kernel(text)).object) < 100_000
 
 
 def test_malformed_text_is_an_internal_error() -> None:

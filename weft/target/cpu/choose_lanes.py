@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.ir.dtype import index
 from weft.ir.expr import Call, Cast, Const, Load
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.stmt import For, Let, Store
@@ -23,10 +24,11 @@ def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
 
     In a ``scheduled`` program a loop's constant extent was chosen on purpose and is kept.
     """
-    lanes = machine.lanes(data_bits(loop)) * (MOST if scheduled else _registers(loop))
-    if not scheduled and _gathers_in_loops(loop):
-        lanes = min(lanes, GATHER_LANES)
     extent = _constant_extent(loop)
+    on_purpose = scheduled and extent is not None
+    lanes = machine.lanes(data_bits(loop)) * (MOST if on_purpose else _registers(loop))
+    if not on_purpose and _gathers_in_loops(loop):
+        lanes = min(lanes, GATHER_LANES)
     if extent is None:
         return lanes
     if extent < 2:
@@ -44,8 +46,10 @@ def data_bits(loop: For) -> int:
         if isinstance(n, (Load, Store)):
             dtype = n.buffer.dtype
             widest = max(widest, 32 if dtype.is_narrow_float else dtype.bits)
-        elif isinstance(n, Let) or (isinstance(n, (Call, Cast)) and n.dtype.is_float):
+        elif isinstance(n, (Let, Call, Cast)):
             dtype = n.var.dtype if isinstance(n, Let) else n.dtype
+            if isinstance(n, Cast) and dtype == index:
+                continue
             widest = max(widest, 32 if dtype.is_narrow_float else dtype.bits)
     return widest
 

@@ -106,6 +106,7 @@ class Function:
     loops: list[LoopLabels] = field(default_factory=list)
     heap: list[Value] = field(default_factory=list)
     stack_bytes: int = 0
+    copies: int = 1  # of the current statement, made by unrolled loops around it
 
     @property
     def machine(self) -> Machine:

@@ -23,15 +23,17 @@ from weft.target.cpu.emit_parallel import emit_parallel
 from weft.target.cpu.llvm_types import vector
 
 EmitStmt = Callable[[Function, Stmt], None]
-#: Longer loops stay loops, whatever they ask for.
-MAX_UNROLL, MAX_LANES = 1024, 256
+#: Where unrolled loops, also nested ones, would make more copies of a body than this, they stay loops.
+MAX_COPIES = 1024
+#: Wider vector loops run in order.
+MAX_LANES = 256
 
 
 def emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
     extent = _constant_extent(loop)
     if loop.kind in ("parallel", "block") and f.lane is None and not f.in_parallel:
         emit_parallel(f, loop, lambda g, part, lo, hi: emit_counted(g, part, lo, hi, lambda i: emit_stmt(g, part.body)))
-    elif loop.kind == "unroll" and extent is not None and extent <= MAX_UNROLL:
+    elif loop.kind == "unroll" and extent is not None and extent * f.copies <= MAX_COPIES:
         _emit_unrolled(f, loop, extent, emit_stmt)
     elif loop.kind == "vector" and extent is not None and _becomes_lanes(f, loop, extent):
         _emit_lanes(f, loop, extent, emit_stmt)
@@ -62,6 +64,7 @@ def _emit_lanes(f: Function, loop: For, lanes: int, emit_stmt: EmitStmt) -> None
 def _emit_unrolled(f: Function, loop: For, extent: int, emit_stmt: EmitStmt) -> None:
     assert isinstance(loop.lo, Const)
     done = f.b.new_label("unrolled")
+    f.copies *= max(extent, 1)
     for n in range(extent):
         after = f.b.new_label("step")
         f.loops.append(LoopLabels(after, done, len(f.heap)))
@@ -69,6 +72,7 @@ def _emit_unrolled(f: Function, loop: For, extent: int, emit_stmt: EmitStmt) -> 
             emit_stmt(f, loop.body)
         f.loops.pop()
         f.b.block(after)
+    f.copies //= max(extent, 1)
     f.b.block(done)
 
 

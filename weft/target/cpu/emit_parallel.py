@@ -14,6 +14,7 @@ from weft.ir.visit import walk
 from weft.target.cpu.builder import Value
 from weft.target.cpu.emit_context import I64, PARALLEL_FOR, Function, Memory, add, function_attributes, status
 from weft.target.cpu.emit_expr import emit_expr
+from weft.target.cpu.llvm_types import bits_of
 
 EmitBody = Callable[[Function, For, Value, Value], None]
 
@@ -27,9 +28,10 @@ def emit_parallel(f: Function, loop: For, emit_range: EmitBody) -> None:
     captured |= {f"name.{n}": f.read(n) for n in names if n in f.names}
     captured |= {f"buffer.{n}": f.buffers[n].pointer for n in buffers if n in f.buffers}
     function = _emit_function(f, loop, captured, emit_range)
-    context = f.b.alloca(f"[{len(captured)} x i64]", align=8)
-    for n, value in enumerate(captured.values()):
-        f.b.store(value, f.b.gep(I64, context, Value(str(n), I64)), align=8)
+    places, slots = _places(captured)
+    context = f.b.alloca(f"[{slots} x i64]", align=8)
+    for key, value in captured.items():
+        f.b.store(value, f.b.gep(I64, context, Value(str(places[key]), I64)), align=8)
     result = f.b.call(PARALLEL_FOR, "i32", [function, context, count])
     _emit_check(f, result)
 
@@ -50,9 +52,10 @@ def _emit_function(f: Function, loop: For, captured: dict[str, Value], emit_rang
     b = program.module.function(
         name, "i32", params, linkage="internal", attributes=function_attributes(program.machine)
     )
+    places, _ = _places(captured)
     values = {}
-    for n, (key, value) in enumerate(captured.items()):
-        slot = b.gep(I64, b.argument("context"), Value(str(n), I64))
+    for key, value in captured.items():
+        slot = b.gep(I64, b.argument("context"), Value(str(places[key]), I64))
         values[key] = b.load(value.type, slot, align=8)
     g = Function(program, b, values["record"], in_parallel=True)
     for key, value in values.items():
@@ -65,6 +68,15 @@ def _emit_function(f: Function, loop: For, captured: dict[str, Value], emit_rang
     if not b.terminated:
         b.ret(status(0))
     return Value(f"@{name}", "ptr")
+
+
+def _places(captured: dict[str, Value]) -> tuple[dict[str, int], int]:
+    """The first slot of each value, and how many slots there are; a vector takes several."""
+    places, count = {}, 0
+    for key, value in captured.items():
+        places[key] = count
+        count += -(-value.lanes * bits_of(value.type) // 64)
+    return places, count
 
 
 def _used(loop: For) -> tuple[list[str], list[str]]:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel
 from weft.ir.visit import walk
@@ -70,15 +71,30 @@ def is_scheduled(kernel: Kernel) -> bool:
 def lower_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> Kernel:
     """``kernel`` with all its loops in the form the emitter writes down."""
     machine = machine or host_machine()
-    for apply in lowering_passes(machine, scheduled=is_scheduled(kernel), reassociate=reassociate).values():
-        kernel = apply(kernel)
+    try:
+        for apply in lowering_passes(machine, scheduled=is_scheduled(kernel), reassociate=reassociate).values():
+            kernel = apply(kernel)
+    except RecursionError:
+        raise _too_deep(kernel) from None
     return kernel
 
 
 def emit_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> str:
     """The LLVM text of ``kernel``."""
     machine = machine or host_machine()
-    return emit_module(lower_kernel(kernel, machine, reassociate=reassociate), machine, assert_sites(kernel))
+    lowered = lower_kernel(kernel, machine, reassociate=reassociate)
+    try:
+        return emit_module(lowered, machine, assert_sites(kernel))
+    except RecursionError:
+        raise _too_deep(kernel) from None
+
+
+def _too_deep(kernel: Kernel) -> UnsupportedError:
+    return UnsupportedError(
+        f"kernel `{kernel.name}` is nested too deeply to compile",
+        span=kernel.span,
+        help="name parts of the expression as temporaries",
+    )
 
 
 def compile_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> Compiled:
