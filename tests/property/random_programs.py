@@ -3,6 +3,10 @@
 Sizes are small and odd (0, 1, primes), element types are all we have, arrays are laid out in
 every way numpy can. Programs are built statement by statement from the patterns users write:
 maps, reductions, windows, lookups, scatters, scans, boundaries, triangles, temporaries.
+
+A program is *exact* (only operations that round in one known way, so compiled code and the
+interpreter must agree bit for bit) or *smooth* (functions accurate to a few ulp, and nothing that
+turns a small difference into a large one).
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ class RandomProgram:
     """A program and its arguments by name."""
 
     text: str
+    exact: bool
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
@@ -43,6 +48,7 @@ class Writer:
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
+        self.exact: bool = draw(st.booleans())
         self.sizes: dict[str, int] = {}
         self.tensors: list[Tensor] = []
         self.inputs: list[Tensor] = []
@@ -77,10 +83,13 @@ class Writer:
         dtype = self.pick("float32", "float32", "float64", *FLOATS, *INTEGERS, "bool")
         return self.new_input(dtype, tuple(self.size() for _ in range(rank)))
 
-    def finish(self, name: str, dtype: str, dims: tuple[str, ...] | None) -> None:
-        """The statement's target may be read later if its dimensions are plain sizes, and may be an output."""
+    def finish(self, name: str, dtype: str, dims: tuple[str, ...] | None, *, is_sum: bool = False) -> None:
+        """The statement's target may be read later if its dimensions are plain sizes, and may be an output.
+
+        A float sum depends on the order of its terms, so in an exact program nothing reads it.
+        """
         self.outputs.append(name)
-        if dims is not None:
+        if dims is not None and not (self.exact and is_sum and self.kind_of(dtype) == "float"):
             self.tensors.append(Tensor(name, dtype, dims))
 
     # --- expressions: every value is (text, type class), the class being float, int or bool ---
@@ -111,25 +120,22 @@ class Writer:
                 "test": (f"({a} > {self.literal('int')})", "bool"),
                 "cast": (f"{self.pick('int8', 'int64', 'uint8', 'int16')}({a})", "int"),
             }[choice]
-        choice = self.pick("neg", "abs", "sqrt", "floor", "tanh", "exp", "test", "cast", "sigmoid", "narrow")
-        return {
-            "neg": (f"(-{a})", "float"),
-            "abs": (f"abs({a})", "float"),
-            "sqrt": (f"sqrt(abs({a}))", "float"),
-            "floor": (f"floor({a})", "float"),
-            "tanh": (f"tanh({a})", "float"),
-            "exp": (f"exp(-abs({a}))", "float"),
-            "sigmoid": (f"sigmoid({a})", "float"),
-            "test": (f"({a} < {self.literal('float')})", "bool"),
-            "cast": (f"{self.pick('int32', 'int8', 'uint8', 'int64')}({a})", "int"),
-            "narrow": (f"{self.pick('half', 'bfloat16', 'double', 'float')}({a})", "float"),
-        }[choice]
+        if self.exact:
+            cast = self.pick("int32", "int8", "uint8", "int64")
+            return self.pick(
+                (f"(-{a})", "float"), (f"abs({a})", "float"), (f"sqrt(abs({a}))", "float"), (f"floor({a})", "float"),
+                (f"({a} < {self.literal('float')})", "bool"), (f"{cast}({a})", "int"),
+                (f"{self.pick('half', 'bfloat16', 'double', 'float')}({a})", "float"),
+            )  # fmt: skip
+        function = self.pick("tanh", "sigmoid", "sin", "cos", "erf", "atan")
+        return self.pick((f"{function}({a})", "float"), (f"exp(-abs({a}))", "float"), (f"log(1.5 + abs({a}))", "float"))
 
     def binary(self, a: str, ka: str, b: str, kb: str) -> tuple[str, str]:
         if ka == kb == "bool":
             return f"({a} {self.pick('&&', '||', '==', '!=')} {b})", "bool"
         kind = "float" if "float" in (ka, kb) else "int"
-        choice = self.pick("+", "-", "*", "/", "%", "min", "max", "<", "==", "select")
+        choices = ("+", "-", "*", "/", "%", "min", "max", "<", "==", "select")
+        choice = self.pick(*choices) if self.exact or kind == "int" else self.pick("+", "-", "*", "min", "max")
         if choice in ("min", "max"):
             return f"{choice}({a}, {b})", kind
         if choice in ("<", "=="):
@@ -200,7 +206,8 @@ class Writer:
             body = f"({value} == {value}) && bool({self.leaf(first, names)[0]})" if dtype == "bool" else (
                 self.leaf(first, names)[0])  # fmt: skip
         self.emit(f"{name}{left} {op} {body}")
-        self.finish(name, dtype, tuple(first.dims[k] for k in kept) if kept else None)
+        dims = tuple(first.dims[k] for k in kept) if kept else None
+        self.finish(name, dtype, dims, is_sum=op[0] in "+*")
 
     def window(self, name: str) -> None:
         image = self.some_input(1)
@@ -249,7 +256,7 @@ class Writer:
         op = self.pick("+=!", "+=", "max=!", "=")
         self.emit(f"{name}(r, j) = {source.dtype}(0) where r in 0:{rows}, j in 0:{source.dims[1]}")
         self.emit(f"{name}({index.name}(i), j) {op} {source.name}(i, j)")
-        self.finish(name, source.dtype, (rows, source.dims[1]))
+        self.finish(name, source.dtype, (rows, source.dims[1]), is_sum=True)
 
     def scan(self, name: str) -> None:
         t = self.some_input(2)
@@ -295,7 +302,7 @@ class Writer:
             return self.map(name)
         op = self.pick("+=!", "max=!")
         self.emit(f"{name}(i) {op} {t.name}(i, j) where j in 0:i+1")
-        self.finish(name, t.dtype, (t.dims[0],))
+        self.finish(name, t.dtype, (t.dims[0],), is_sum=op[0] == "+")
         return None
 
     def position(self, name: str) -> None:
@@ -363,4 +370,4 @@ def programs(draw: Any) -> RandomProgram:
     body = "\n".join(f"    {line}" for line in writer.lines)
     text = f"def f({params}) -> ({', '.join(outputs)}) {{\n{body}\n}}"
     assert used <= set(writer.sizes)
-    return RandomProgram(text, {t.name: make_array(draw, writer, t) for t in writer.inputs})
+    return RandomProgram(text, writer.exact, {t.name: make_array(draw, writer, t) for t in writer.inputs})
