@@ -11,6 +11,7 @@ from weft.target.cpu.math.formula import (
     Term,
     at_least,
     at_most,
+    even_odd,
     float_bits,
     fma,
     horner,
@@ -133,7 +134,7 @@ def log1p_core(f: Term) -> tuple[Term, Term]:
     """log(1 + f) = first + second for 1 + f in [sqrt(1/2), sqrt 2); |second| is the smaller."""
     half_square = 0.5 * f * f
     if f.is_single:
-        return f, fma(f * f * f, horner(f, c.LOG_F32), -half_square)
+        return f, fma(f * f * f, even_odd(f, c.LOG_F32), -half_square)
     s = f / (2.0 + f)
     z = s * s
     return f, s * (half_square + z * horner(z, c.LOG_F64)) - half_square

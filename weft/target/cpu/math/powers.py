@@ -14,6 +14,7 @@ from weft.target.cpu.math.formula import (
     any_lane,
     at_least,
     at_most,
+    even_odd,
     float_bits,
     fma,
     horner,
@@ -44,7 +45,7 @@ def _pow_single(a: Term, y: Term) -> Term:
     """2^(y log2 a) in float64, with polynomials no longer than a float32 result needs."""
     m, e = split_mantissa(a)
     f = (m - 1.0).widen()
-    exponent = fma(f, horner(f, c.LOG2_MEDIUM), e.widen())
+    exponent = fma(f, even_odd(f, c.LOG2_MEDIUM), e.widen())
     product = _edge_product(a, y, y.widen() * exponent, 1000.0)
     t = at_least(at_most(product, 200.0), -200.0)
     count, low_bits = nearest(t)

@@ -7,7 +7,18 @@ from collections.abc import Callable
 
 from weft.target.cpu.math import coefficients as c
 from weft.target.cpu.math.exp_log import exp_scaled, expm1_small, log, log_pair
-from weft.target.cpu.math.formula import Term, at_least, at_most, fma, horner, pick, through_double, when_any, where
+from weft.target.cpu.math.formula import (
+    Term,
+    at_least,
+    at_most,
+    even_odd,
+    fma,
+    horner,
+    pick,
+    through_double,
+    when_any,
+    where,
+)
 from weft.target.cpu.math.pairs import Pair, quick_two_sum, two_product, two_sum
 from weft.target.cpu.math.rounding import floor, trunc
 
@@ -19,7 +30,7 @@ def erf(x: Term) -> Term:
 def _erf_single(x: Term) -> Term:
     """1 - e^-(a + a q(a)): one polynomial for the whole range and no cancellation; the sign comes last."""
     a = at_most(x.abs(), 4.0)
-    return expm1_small(-a, a * -horner(a, c.ERF_EXPONENT_F32)).with_sign_of(x)
+    return expm1_small(-a, a * -even_odd(a, c.ERF_EXPONENT_F32)).with_sign_of(x)
 
 
 def _erf_double(x: Term) -> Term:
@@ -37,7 +48,7 @@ def _erfc_far(a: Term) -> Term:
     """erfc for a >= 0.6: e^(-a^2) times a function of (a - k)/(a + k) that hardly bends."""
     k = 2.0 if a.is_single else 2.5
     w = (a - k) / (a + k)
-    shape = horner(w, pick(a, c.ERFCX_F32, c.ERFCX_F64)) / fma(a, 2.0, 1.0)
+    shape = even_odd(w, pick(a, c.ERFCX_F32, c.ERFCX_F64)) / fma(a, 2.0, 1.0)
     square = two_product(a, a)
     return exp_scaled(-square.high, -square.low) * shape
 
@@ -166,6 +177,6 @@ def _lgamma_near(a: Term, logarithm: Callable[[Term], Term]) -> Term:
         z = where(more, z - 1.0, z)
         product = where(more, product * z, product)
     t = z - 2.0
-    core = t * (z - 1.0) * horner(t, c.LGAMMA_CORE)
+    core = t * (z - 1.0) * even_odd(t, c.LGAMMA_CORE)
     factor = logarithm(where(low, a, product))
     return where(low, core - factor, core + factor)
