@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.ir.errors import LanguageError, ShapeError
+from weft.ir.errors import LanguageError, ShapeError, UnsupportedError
 from weft.lang.parse import parse_programs
 
 #: name -> (class, program, message)
@@ -584,6 +584,122 @@ CASES: dict[str, tuple[type[Exception], str, str]] = {
             "                                ^^^^\n"
             "  why:   its type and sizes are not known yet\n"
             "  help:  write it first, or declare it with its type: `-> (float(N) C)`"
+        ),
+    ),
+    "let_of_size": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i) where N = 3\n}"),
+        (
+            "error: `N` already has a meaning\n"
+            "  f.weft:2        B(i) = A(i) where N = 3\n"
+            "                                    ^\n"
+            "  why:   it names a tensor, a size or a parameter\n"
+            "  help:  give what the clause defines another name"
+        ),
+    ),
+    "let_twice": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(k) where k = i, k = i + 1\n}"),
+        (
+            "error: `k` is given twice in one `where`\n"
+            "  f.weft:2        B(i) = A(k) where k = i, k = i + 1\n"
+            "                                           ^"
+        ),
+    ),
+    "let_and_range": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(k) where k = i, k in 0:N\n}"),
+        (
+            "error: `k` has both a value and a range in one `where`\n"
+            "  f.weft:2        B(i) = A(k) where k = i, k in 0:N\n"
+            "                                           ^\n"
+            "  why:   `k = ...` already says what it is\n"
+            "  help:  keep one of the two clauses"
+        ),
+    ),
+    "bessel": (
+        UnsupportedError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = j0f(A(i))\n}"),
+        (
+            "error: function `j0f` is not available\n"
+            "  f.weft:2        B(i) = j0f(A(i))\n"
+            "                         ^^^\n"
+            "  why:   Bessel functions, nextafter, functions that give integers or two results are miss"
+            "ing\n"
+            "  help:  for an integer write `int(rint(x))` or `int(logb(x))`"
+        ),
+    ),
+    "huge_subscript": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = A(i + 9223372036854775808)\n}"),
+        (
+            "error: integer is too large for a subscript or size\n"
+            "  f.weft:2        B(i) = A(i + 9223372036854775808)\n"
+            "                               ^^^^^^^^^^^^^^^^^^^\n"
+            "  why:   positions are counted in int64"
+        ),
+    ),
+    "outside_function": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    B(i) = outside(A(i))\n}"),
+        (
+            "error: `outside` takes a tensor access and what it gives beyond the edge\n"
+            "  f.weft:2        B(i) = outside(A(i))\n"
+            "                         ^^^^^^^^^^^^^\n"
+            "  help:  write `outside(A(i-1), zero)`, or edge, wrap, reflect, or a value"
+        ),
+    ),
+    "call_arguments": (
+        LanguageError,
+        ("def g(float(N) A) -> (B) { B(i) = A(i) }\ndef f(float(N) A) -> (B) {\n    B = g(A, A)\n}"),
+        (
+            "error: `g` takes 1 argument, not 2\n"
+            "  f.weft:3        B = g(A, A)\n"
+            "                      ^^^^^^^\n"
+            "  why:   its parameters are A"
+        ),
+    ),
+    "call_target": (
+        LanguageError,
+        ("def g(float(N) A) -> (B) { B(i) = A(i) }\ndef f(float(N) A) -> (B) {\n    B(i) = A(i)\n    B = g(A)\n}"),
+        (
+            "error: `B` cannot receive a result of `g`\n"
+            "  f.weft:4        B = g(A)\n"
+            "                  ^\n"
+            "  why:   it is written already, and a call gives new tensors\n"
+            "  help:  use another name, such as `B_new`"
+        ),
+    ),
+    "call_element": (
+        LanguageError,
+        ("def g(float(N) A) -> (B) { B(i) = A(i) }\ndef f(float(N) A) -> (B) {\n    B(i) = g(A)\n}"),
+        (
+            "error: the result of `g` is a whole tensor\n"
+            "  f.weft:3        B(i) = g(A)\n"
+            "                  ^\n"
+            "  why:   a call gives new tensors and cannot write single elements or accumulate\n"
+            "  help:  write `B = g(...)`"
+        ),
+    ),
+    "call_type": (
+        LanguageError,
+        ("def g(int(N) A) -> (B) { B(i) = A(i) }\ndef f(float(N) A) -> (B) {\n    B = g(A)\n}"),
+        (
+            "error: `A` does not fit parameter `A`\n"
+            "  f.weft:3        B = g(A)\n"
+            "                        ^\n"
+            "  why:   it is float32 with 1 dimension; int32 with 1 is wanted"
+        ),
+    ),
+    "several_results": (
+        LanguageError,
+        ("def f(float(N) A) -> (B) {\n    (B, C) = exp(A)\n}"),
+        (
+            "error: several results, but no definition is called\n"
+            "  f.weft:2        (B, C) = exp(A)\n"
+            "                           ^^^^^^\n"
+            "  why:   only a call gives several tensors at once\n"
+            "  help:  write one statement for each tensor"
         ),
     ),
 }

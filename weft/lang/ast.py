@@ -196,6 +196,17 @@ def names_in(expr: Expr) -> list[Name]:
     return found
 
 
+def names_of(statement: Statement) -> set[str]:
+    """Every name a statement mentions outside its clauses, its targets included."""
+    match statement:
+        case Declare(name=name):
+            return {name.text}
+        case AssignTuple(targets=targets, value=value):
+            return {t.text for t in targets} | {n.text for n in names_in(value)}
+        case Assign(target=target, indices=indices, value=value):
+            return {target.text} | {n.text for e in (*(indices or ()), value) for n in names_in(e)}
+
+
 def operands(node: Expr) -> tuple[Expr, ...]:
     match node:
         case Apply(args=args):

@@ -170,6 +170,13 @@ OPERATORS: dict[str, BinaryOp] = {
 }  # fmt: skip
 
 
+#: Known from CUDA's library, but not to be had from the intrinsics.
+MISSING = frozenset({
+    "cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn", "nextafter", "ilogb", "lrint", "llrint",
+    "lround", "llround", "sincos", "frexp", "modf",
+})  # fmt: skip
+
+
 def builtin_names() -> list[str]:
     return [*INTRINSICS, *COMPOSED, *_OTHER_NAMES, *OPERATORS, "bit_not"]
 

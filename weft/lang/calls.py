@@ -11,7 +11,7 @@ from weft.ir.span import Span
 from weft.ir.visit import free_vars
 from weft.lang import ast
 from weft.lang.declare import output_shape, require_type
-from weft.lang.expressions import ExpressionReader
+from weft.lang.expressions import ExpressionReader, counted
 from weft.lang.scope import Scope
 
 #: Definitions that call one another twice, n deep, would write 2**n statements.
@@ -22,7 +22,13 @@ def open_call(caller: Scope, call: ast.Apply, targets: Sequence[ast.Name]) -> tu
     """The scope in which the callee's statements mean what the call asks for."""
     callee = caller.definitions[call.name.text]
     _check_call(caller, callee, call, targets)
-    scope = Scope(caller.builder, caller.definitions, (*caller.callers, callee.name.text), caller.float_type)
+    scope = Scope(
+        caller.builder,
+        caller.definitions,
+        (*caller.callers, callee.name.text),
+        caller.float_type,
+        own_names=frozenset(name for s in callee.statements for name in ast.names_of(s)),
+    )
     pairs = [(require_type(p), p, a) for p, a in zip(callee.params, call.args)]
     for kind, param, arg in pairs:
         if kind.sizes is None:
@@ -49,14 +55,14 @@ def _check_call(caller: Scope, callee: ast.Definition, call: ast.Apply, targets:
     if len(call.args) != len(callee.params):
         names = ", ".join(p.name.text for p in callee.params)
         raise LanguageError(
-            f"`{name}` takes {len(callee.params)} arguments, not {len(call.args)}",
+            f"`{name}` takes {counted(len(callee.params), 'argument')}, not {len(call.args)}",
             span=call.span,
             why=f"its parameters are {names or 'none'}",
         )
     if len(targets) != len(callee.outputs):
         names = ", ".join(o.name.text for o in callee.outputs)
         raise LanguageError(
-            f"`{name}` gives {len(callee.outputs)} results, not {len(targets)}",
+            f"`{name}` gives {counted(len(callee.outputs), 'result')}, not {len(targets)}",
             span=targets[0].span,
             why=f"its outputs are {names}",
             help=f"write `({names}) = {name}(...)`" if len(callee.outputs) > 1 else f"write `{names} = {name}(...)`",
@@ -119,7 +125,7 @@ def _bind_tensor(
         raise LanguageError(
             f"`{arg.text}` does not fit parameter `{param.name.text}`",
             span=arg.span,
-            why=f"it is {buffer.dtype} with {buffer.rank} dimensions; {wanted} with {len(sizes)} is wanted",
+            why=f"it is {buffer.dtype} with {counted(buffer.rank, 'dimension')}; {wanted} with {len(sizes)} is wanted",
         )
     scope.tensors[param.name.text] = caller.tensors[arg.text]
     for place, (size, actual) in enumerate(zip(sizes, buffer.shape)):

@@ -48,7 +48,7 @@ class Elaborator:
         if self.errors is None:
             self.statement(scope, statement)
             return
-        if self._broken & mentioned(statement):
+        if self._broken & ast.names_of(statement):
             self._broken |= written(statement)
             return
         try:
@@ -80,6 +80,7 @@ class Elaborator:
             case ast.Assign(target=target, value=value) if self._is_call(scope, value, statement.indices is None):
                 self._call(scope, statement, (target,), value)
             case ast.Assign():
+                _check_lets(scope, statement)
                 self._assign(scope, inline_lets(statement))
 
     def _is_call(self, scope: Scope, value: ast.Expr, whole: bool = True) -> bool:
@@ -153,9 +154,6 @@ class Elaborator:
         name = statement.target
         if scope.is_called and (name.text in scope.sizes or name.text in scope.scalars):
             raise LanguageError(f"cannot write `{name.text}`", span=name.span, why="it is a parameter, not a tensor")
-        for clause in statement.clauses:
-            if isinstance(clause, ast.Let) and scope.knows(clause.name.text):
-                raise LanguageError(f"`{clause.name.text}` already has a meaning", span=clause.name.span)
 
     def _range(self, scope: Scope, reader: ExpressionReader, clause: ast.Range) -> RangeClause:
         name = clause.var
@@ -167,6 +165,17 @@ class Elaborator:
                 help="give the index variable another name",
             )
         return RangeClause(scope.index_variable(name), reader.index(clause.lo), reader.index(clause.hi), clause.span)
+
+
+def _check_lets(scope: Scope, statement: ast.Assign) -> None:
+    for clause in statement.clauses:
+        if isinstance(clause, ast.Let) and scope.knows(clause.name.text):
+            raise LanguageError(
+                f"`{clause.name.text}` already has a meaning",
+                span=clause.name.span,
+                why="it names a tensor, a size or a parameter",
+                help="give what the clause defines another name",
+            )
 
 
 def outside_clauses(scope: Scope, statement: ast.Assign) -> dict[str, ast.Expr]:
@@ -189,15 +198,6 @@ def outside_clauses(scope: Scope, statement: ast.Assign) -> dict[str, ast.Expr]:
             raise LanguageError(f"two `outside` clauses for `{name.text}`", span=name.span)
         found[name.text] = clause.value
     return found
-
-
-def mentioned(statement: ast.Statement) -> set[str]:
-    if isinstance(statement, ast.Declare):
-        return {statement.name.text}
-    names = {n.text for n in ast.names_in(statement.value)} | written(statement)
-    if isinstance(statement, ast.Assign):
-        names |= {n.text for i in statement.indices or () for n in ast.names_in(i)}
-    return names
 
 
 def written(statement: ast.Statement) -> set[str]:

@@ -15,10 +15,11 @@ from typing import Any, Literal
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, promote
-from weft.ir.errors import LanguageError
+from weft.ir.errors import Error, LanguageError, UnsupportedError
 from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
 from weft.lang import ast
 from weft.lang.builtins import (
+    MISSING,
     OPERATORS,
     apply_builtin,
     builtin_arity,
@@ -113,7 +114,7 @@ class ExpressionReader:
             case ast.Ternary(condition=condition, then=then, otherwise=otherwise):
                 return Select(self.condition(condition), self.index(then), self.index(otherwise), span=node.span)
             case ast.Apply(name=name, args=args) if name.text in OPERATORS and name.text not in self.scope.tensors:
-                self._check_count(node, name.text)
+                self._checkcounted(node, name.text)
                 return Binary(OPERATORS[name.text], self.index(args[0]), self.index(args[1]), span=node.span)
         return self._index_value(node)
 
@@ -145,7 +146,7 @@ class ExpressionReader:
             raise LanguageError(
                 f"`{node.tensor.text}` has no dimension {node.dimension}",
                 span=node.span,
-                why=f"it has {_count(buffer.rank, 'dimension')}, counted from 0",
+                why=f"it has {counted(buffer.rank, 'dimension')}, counted from 0",
             )
         return buffer.shape[node.dimension]
 
@@ -193,7 +194,7 @@ class ExpressionReader:
                 raise LanguageError(
                     f"tensor `{node.text}` is used without subscripts",
                     span=node.span,
-                    why=f"it has {_count(buffer.rank, 'dimension')}, and a statement is about single elements",
+                    why=f"it has {counted(buffer.rank, 'dimension')}, and a statement is about single elements",
                     help=f"write `{node.text}({names})`",
                 )
             return scope.builder.access(buffer.name, (), node.span)
@@ -317,7 +318,7 @@ class ExpressionReader:
         return value if value.dtype == to else cast(to, value)
 
     def _builtin(self, node: ast.Apply, name: str, literal: DType | None) -> Expr:
-        self._check_count(node, name)
+        self._checkcounted(node, name)
         args = self._alike(list(node.args), literal)
         if takes_only_integers(name) and args[0].dtype.is_float:
             raise LanguageError(
@@ -329,16 +330,16 @@ class ExpressionReader:
             args = [cast(dt.int32, a) for a in args]
         return _with_span(apply_builtin(name, args), node)
 
-    def _check_count(self, node: ast.Apply, name: str) -> None:
+    def _checkcounted(self, node: ast.Apply, name: str) -> None:
         wanted = builtin_arity(name)
         if len(node.args) != wanted:
             raise LanguageError(
-                f"`{node.name.text}` takes {_count(wanted, 'argument')}, not {len(node.args)}",
+                f"`{node.name.text}` takes {counted(wanted, 'argument')}, not {len(node.args)}",
                 span=node.span,
                 help=f"write `{node.name.text}({', '.join('xyzw'[:wanted])})`",
             )
 
-    def _unknown(self, node: ast.Apply) -> LanguageError:
+    def _unknown(self, node: ast.Apply) -> Error:
         name, scope = node.name.text, self.scope
         if name in scope.sizes or name in scope.scalars:
             what = "a size" if name in scope.sizes else "a scalar"
@@ -351,6 +352,13 @@ class ExpressionReader:
                 span=node.name.span,
                 why="a definition gives whole tensors, an expression is about single elements",
                 help=f"give it a statement of its own: `T = {name}(...)`",
+            )
+        if name.removesuffix("f") in MISSING or name in MISSING:
+            return UnsupportedError(
+                f"function `{name}` is not available",
+                span=node.name.span,
+                why="Bessel functions, nextafter, functions that give integers or two results are missing",
+                help="for an integer write `int(rint(x))` or `int(logb(x))`",
             )
         known = [*scope.tensors, *builtin_names(), *type_names()]
         return LanguageError(
@@ -381,5 +389,5 @@ def _with_span(e: Expr, node: ast.Expr) -> Expr:
     return e if e.span is not None else dataclasses.replace(made, span=node.span)
 
 
-def _count(n: int, noun: str) -> str:
+def counted(n: int, noun: str) -> str:
     return f"{'no' if n == 0 else n} {noun}{'' if n == 1 else 's'}"

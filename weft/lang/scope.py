@@ -30,6 +30,8 @@ class Scope:
     definitions: Mapping[str, ast.Definition]
     callers: tuple[str, ...]
     float_type: DType = dt.float32
+    #: every name that a called definition mentions
+    own_names: frozenset[str] = frozenset()
     tensors: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, Expr] = field(default_factory=dict)
     scalars: dict[str, Expr] = field(default_factory=dict)
@@ -75,8 +77,9 @@ class Scope:
     def index_variable(self, name: ast.Name) -> Var:
         """The index variable ``name``; in a called definition it steps aside for the caller's names."""
         text = name.text
-        while self.is_called and self.builder.kind(text) is not None:
-            text += "_"
+        if self.is_called and self.builder.kind(text) is not None:
+            while self.builder.kind(text) is not None or text in self.own_names:
+                text += "_"
         return Var(text, span=name.span)
 
     def fresh_tensor(self, name: str) -> str:

@@ -104,8 +104,8 @@ def test_a_definition_named_like_a_builtin() -> None:
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        ("b = g(a, a)", "`g` takes 1 arguments, not 2"),
-        ("(b, c) = g(a)", "`g` gives 1 results, not 2"),
+        ("b = g(a, a)", "`g` takes 1 argument, not 2"),
+        ("(b, c) = g(a)", "`g` gives 1 result, not 2"),
         ("b(i) = g(a)", "the result of `g` is a whole tensor"),
         ("b += g(a)", "the result of `g` is a whole tensor"),
         ("b(i) = a(i) + g(a)", "definition `g` is called inside an expression"),
@@ -138,3 +138,11 @@ def test_calls_that_double_are_stopped() -> None:
         text += f"def d{k}(float(N) x) -> (y) {{ t = d{k - 1}(x)  y = d{k - 1}(t) }}\n"
     with pytest.raises(Error, match="more than 1000 statements"):
         parse_programs(text)
+
+
+def test_index_variables_that_step_aside_do_not_meet_another() -> None:
+    text = """
+    def rows(float(A,B) x) -> (y) { y(M) +=! x(M,M_) }
+    def f(float(M,N) a) -> (b) { b = rows(a) }"""
+    (b,) = main(text, np.ones((2, 3), np.float32))
+    np.testing.assert_array_equal(b, [3, 3])
