@@ -115,6 +115,10 @@ def _numpy_spelling(dtype: DType) -> str:
     return "ml_dtypes.bfloat16" if dtype.kind == "bfloat" else f"numpy.{dtype}"
 
 
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def _article(info: ArgumentInfo) -> str:
     return "a torch tensor" if info.framework == "torch" else "an array"
 
@@ -222,20 +226,21 @@ def _view_other(value: Any, place: _Place, is_output: bool) -> npt.NDArray[Any]:
     """Anything that exports its memory, as a numpy view of that memory."""
     kind = type(value).__name__
     try:
-        if hasattr(value, "__array_interface__") and not (is_output and isinstance(value, np.generic)):
+        is_class = isinstance(value, type)  # np.ndarray itself has the attributes of its arrays
+        if hasattr(value, "__array_interface__") and not is_class and not (is_output and isinstance(value, np.generic)):
             return np.asarray(value)
-        if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and not is_class:
             return _view_dlpack(value, place)
         if not isinstance(value, (str, np.generic)):
             return np.asarray(memoryview(value))
     except Error:
         raise
     except Exception as error:  # the exporter is foreign code: whatever it raises becomes our error
-        if not isinstance(error, TypeError) or hasattr(value, "__dlpack__"):
+        if not isinstance(error, TypeError) or (hasattr(value, "__dlpack__") and not is_class):
             first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise place.error(f"is a {kind} that does not share its memory", why=first) from None
+            raise place.error(f"is {_a(kind)} that does not share its memory", why=first) from None
     raise place.error(
-        f"is {'an' if kind[:1] in 'aeiou' else 'a'} {kind}, not an array",
+        f"is {_a(kind)}, not an array",
         why="arrays come from numpy, torch, or anything with DLPack or the buffer protocol",
         help=None if is_output else f"convert it: numpy.asarray({place.name}, dtype=...)",
     )
@@ -275,7 +280,7 @@ def scalar_value(
             raise place.error(f"is too large for {wanted}", why="it is an integer beyond every float") from None
     if wanted.is_bool or not isinstance(number, int):
         raise place.error(
-            f"must be {wanted}, not {number!r}", why=f"it was called with a {type(value).__name__}",
+            f"must be {wanted}, not {number!r}", why=f"it was called with {_a(type(value).__name__)}",
             help="pass True or False" if wanted.is_bool else "pass a whole number",
         )  # fmt: skip
     if not wanted.min_value <= number <= wanted.max_value:
@@ -306,7 +311,7 @@ def _unwrap_number(value: Any, place: _Place) -> int | float | bool:
     elif hasattr(value, "__index__"):
         return int(value.__index__())
     raise place.error(
-        f"must be a number, not {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}",
+        f"must be a number, not {_a(kind)}",
         why="scalars are Python or numpy numbers, or arrays of no dimension",
     )
 

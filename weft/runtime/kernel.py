@@ -102,4 +102,8 @@ def status_error(
     if not 1 <= status <= len(messages):
         return InternalError(f"a kernel returned the unknown status {status}")
     span = spans[status - 1] if spans else None
-    return ShapeError(messages[status - 1].format(*record), span=span)
+    return ShapeError(
+        messages[status - 1].format(*record),
+        span=span,
+        why="indices count from 0 and stay below the size; negative ones do not count from the end",
+    )
