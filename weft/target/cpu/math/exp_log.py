@@ -70,7 +70,7 @@ def _subtract_multiple(x: Term, n: Term, tail: Term | None = None) -> Term:
     """x + tail - n ln 2."""
     high, low = LN2[x.format.type]
     near = fma(n, -high, x)
-    return fma(n, -low, near) if tail is None else near + fma(n, -low, tail)
+    return fma(n, -low, near) if tail is None else near + fma(n, -low, tail)  # two short chains
 
 
 def expm1_parts(x: Term, tail: Term | None = None) -> tuple[Term, Term]:

@@ -30,7 +30,7 @@ def erf(x: Term) -> Term:
 def _erf_single(x: Term) -> Term:
     """1 - e^-(a + a q(a)): one polynomial for the whole range and no cancellation; the sign comes last."""
     a = at_most(x.abs(), 4.0)
-    return expm1_small(-a, a * -even_odd(a, c.ERF_EXPONENT_F32)).with_sign_of(x)
+    return expm1_small(-a, a * even_odd(a, [-k for k in c.ERF_EXPONENT_F32])).with_sign_of(x)
 
 
 def _erf_double(x: Term) -> Term:
