@@ -26,6 +26,8 @@ from weft.passes.strip_vector_loops import ChooseLanes, strip_loop
 TYPICAL_EXTENT = 64
 #: Cost of one element of a gather or scatter, and of one integer division, in simple instructions.
 GATHER, SCATTER, DIVISION = 1.5, 3.0, 10.0
+#: Up to this many elements between lanes, a load takes whole vectors and picks from them.
+SHORT_STEP = 4
 #: Cost of combining the lanes of an accumulator.
 FOLD = 16.0
 
@@ -120,7 +122,7 @@ def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
             return _extent(node) * below * (1.5 if ragged else 1) + 1
         case Load():
             index_cost = 0.25 * sum(_cost(i, lane) for i in node.indices)
-            return _access(node.buffer, node.indices, lane, GATHER) + index_cost
+            return _load_cost(node, lane) + index_cost
         case Store():
             return _access(node.buffer, node.indices, lane, SCATTER) + _cost(node.value, lane)
         case Call():
@@ -139,6 +141,15 @@ def _is_power_of_two(n: int) -> bool:
 
 def _varies(e: Expr, lane: _Lane) -> bool:
     return is_varying(e, lane.varying)
+
+
+def _load_cost(load: Load, lane: _Lane | None) -> float:
+    if lane is None:
+        return 1.0
+    step = infer_step(load.buffer, load.indices, lane.var, lane.varying)
+    if step is not None and 1 < step <= SHORT_STEP:
+        return 2.0 * step
+    return _access(load.buffer, load.indices, lane, GATHER)
 
 
 def _access(buffer: Buffer, indices: tuple[Expr, ...], lane: _Lane | None, scattered: float) -> float:

@@ -94,6 +94,15 @@ def test_any_strides(strides: str, kind: str) -> None:
         np.testing.assert_array_equal(out, view)
 
 
+@pytest.mark.parametrize("step", [2, 3, 4, 5, -2])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64", "float16"])
+def test_every_nth_element(step: int, dtype: str) -> None:
+    last = abs(step) * 63
+    index = f"{step} * i" if step > 0 else f"{last} + {step} * i"
+    text = f"kernel k(A: {dtype}[{last + 1}], out B: {dtype}[64]) {{ vector i in 0:64 {{ B[i] = A[{index}] }} }}"
+    check_against_interpreter(text, MACHINES)
+
+
 def test_strided_and_reversed_stores() -> None:
     text = """kernel k(A: int32[37], out B: int32[37] strides [3], out C: int32[37] strides [-1]) {
         vector j in 0:37 { B[j] = A[j]  C[j] = A[36 - j] } }"""

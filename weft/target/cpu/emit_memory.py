@@ -32,6 +32,8 @@ from weft.target.cpu.llvm_types import vector
 
 EmitExpr = Callable[[Function, Expr], Value]
 INVARIANT = ", !invariant.load !0"
+#: Steps between lanes for which whole vectors are loaded and lanes picked from them.
+SHORT_STEPS = (2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,8 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
         return _masked_load(f, type, address.pointer, mask)
     if address.step == -1 and mask is None:
         return _load_reversed(f, type, element, address)
+    if address.step in SHORT_STEPS and mask is None and address.lanes >= max(SHORT_STEPS):
+        return _load_stepped(f, type, element, address, address.step)
     pointers = _lane_pointers(f, element, address)
     arguments = [pointers, _align(element), mask or all_lanes(address.lanes), constant(type, 0)]
     return f.b.call(f"llvm.masked.gather.{mangled(type)}.{mangled(pointers.type)}", type, arguments)
@@ -196,6 +200,26 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
 def _load_reversed(f: Function, type: str, element: str, address: Address) -> Value:
     lowest = f.b.gep(element, address.pointer, Value(str(1 - address.lanes), I64), inbounds=False)
     return f.b.shuffle(f.b.load(type, lowest), None, range(address.lanes - 1, -1, -1))
+
+
+def _load_stepped(f: Function, type: str, element: str, address: Address, step: int) -> Value:
+    """Every ``step``-th element, picked from whole vectors; the last of them ends with the last lane's element.
+
+    With at least ``step - 1`` lanes no vector reaches beyond that element.
+    """
+    lanes = address.lanes
+    starts = [n * lanes for n in range(step - 1)] + [(lanes - 1) * (step - 1)]
+    result = f.b.load(type, address.pointer)
+    source = [lane * step if lane * step < lanes else -1 for lane in range(lanes)]
+    result = f.b.shuffle(result, None, source)
+    filled = [n >= 0 for n in source]
+    for start in starts[1:]:
+        part = f.b.load(type, f.b.gep(element, address.pointer, Value(str(start), I64), inbounds=False))
+        offsets = [lane * step - start for lane in range(lanes)]
+        picks = [lane if filled[lane] else lanes + n if 0 <= n < lanes else -1 for lane, n in enumerate(offsets)]
+        result = f.b.shuffle(result, part, picks)
+        filled = [n >= 0 for n in picks]
+    return result
 
 
 def _load_scalar(f: Function, element: str, pointer: Value, metadata: str) -> Value:
