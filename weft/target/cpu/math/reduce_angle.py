@@ -1,20 +1,21 @@
 """Angles brought near zero: x minus a multiple of pi or pi/2, accurate even next to the multiple.
 
 Ordinary sizes subtract the multiple in three or four parts; beyond that, a scalar function in the module
-multiplies the mantissa with the right 256 bits of 1/(2 pi).
+multiplies the mantissa with the right 192 bits of 1/(2 pi).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from weft.target.cpu.builder import Builder, Module, Value, constant
 from weft.target.cpu.math.formula import Term, fma, nearest, when_any, where
 
 #: 1/(2 pi) to 1280 bits, computed by Machin's formula below; 64 zero bits in front for small exponents.
 _FRACTION_BITS = 1280
-_TABLE_BYTES = (_FRACTION_BITS + 64) // 8
+_TABLE_WORDS = (_FRACTION_BITS + 64) // 64
 _HELPER = "weft.reduce_turns"
 
 
@@ -101,24 +102,31 @@ def define_reduction(module: Module) -> None:
     """
     if _HELPER in module.functions:
         return
-    table = _inverse_turn().to_bytes(_TABLE_BYTES, "little")
-    text = "".join(f"\\{byte:02X}" for byte in table)
-    module.header.append(f'@weft.inverse_turn = private unnamed_addr constant [{_TABLE_BYTES} x i8] c"{text}", align 8')
+    words = [f"i64 {(_inverse_turn() >> (64 * k)) & (2**64 - 1)}" for k in reversed(range(_TABLE_WORDS))]
+    table = f"[{_TABLE_WORDS} x i64] [{', '.join(words)}]"
+    module.header.append(f"@weft.inverse_turn = private unnamed_addr constant {table}, align 8")
     params = [("double", "x"), ("i64", "offset"), ("i64", "shift"), ("ptr", "steps")]
     b = module.function(_HELPER, "double", params, linkage="internal", attributes="nounwind noinline")
-    bits = Term(b, b.bitcast(b.argument("x"), "i64"))
-    # x = mantissa * 2^k; the table starts 64 bits before the point.
-    position = Term(b, b.lshr(bits.v, constant("i64", 52))) - (1075 - 64)
-    mantissa = (bits & ((1 << 52) - 1)) | (1 << 52)
-    start = (_TABLE_BYTES - 32) - (position >> 3)
-    address = b.gep("i8", Value("@weft.inverse_turn", "ptr"), start.v)
-    window = b.shl(b.load("i256", address, 1), b.zext((position & 7).v, "i256"))
-    product = b.mul(window, b.zext(mantissa.v, "i256"))
-    turn = b.trunc(b.lshr(product, constant("i256", 128)), "i128")
+    turn = _fraction_of_turn(b, Term(b, b.bitcast(b.argument("x"), "i64")))
     moved = b.add(turn, b.shl(b.zext(b.argument("offset"), "i128"), constant("i128", 64)))
     steps, rest = _nearest_step(b, moved, b.zext(b.argument("shift"), "i128"))
     b.store(steps, b.argument("steps"))
     b.ret(_fraction_to_double(b, rest))
+
+
+def _fraction_of_turn(b: Builder, bits: Term) -> Value:
+    """x/(2 pi) mod 1 in 128 bits: the mantissa times the 192 table bits that are left of whole turns."""
+    # x = mantissa * 2^k; the table starts 64 bits before the point.
+    position = Term(b, b.lshr(bits.v, constant("i64", 52))) - (1075 - 64)
+    mantissa = ((bits & ((1 << 52) - 1)) | (1 << 52)).v
+    start = b.gep("i64", Value("@weft.inverse_turn", "ptr"), (position >> 6).v)
+    words = [b.load("i64", b.gep("i64", start, constant("i64", k))) for k in range(4)]
+    shift = (position & 63).v
+    high, middle, low = (b.intrinsic("fshl", words[k], words[k + 1], shift) for k in range(3))
+    factor, word = b.zext(mantissa, "i128"), constant("i128", 64)
+    total = b.shl(b.zext(b.mul(mantissa, high), "i128"), word)
+    total = b.add(total, b.mul(factor, b.zext(middle, "i128")))
+    return b.add(total, b.lshr(b.mul(factor, b.zext(low, "i128")), word))
 
 
 def _nearest_step(b: Builder, turn: Value, shift: Value) -> tuple[Value, Value]:
@@ -143,6 +151,7 @@ def _fraction_to_double(b: Builder, rest: Value) -> Value:
     return b.select(negative, b.fneg(angle), angle)
 
 
+@cache
 def _inverse_turn() -> int:
     """floor(2^_FRACTION_BITS / (2 pi)), by Machin's formula for pi in integers."""
     guard = 64
