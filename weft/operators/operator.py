@@ -6,10 +6,10 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.ir.errors import ArgumentError, Error
+from weft.ir.errors import ArgumentError
 from weft.operators.definition import Definition
 from weft.operators.interface import Interface
-from weft.operators.reproduce import internal_error
+from weft.operators.reproduce import faults_reproduced
 from weft.operators.signature import Arguments, Signature, bind_arguments, check_call
 from weft.operators.specialization import OutputLayout, Specialization, find_specialization
 from weft.runtime.arrays import ArgumentInfo, allocate, describe, overlaps
@@ -75,9 +75,11 @@ class Operator:
             if result is not MISS:
                 return result
         call = check_call(self.interface, bound, out)
-        special = self._specialize(call.signature)
+        known = self._known.get(call.signature.key)
+        special = known or self._specialize(call.signature)
         result = self._run(special, call, out)
-        self._make_fast(special)
+        if known is not None:  # called like this before: worth loading the fast call
+            self._make_fast(special)
         return result
 
     def _make_fast(self, special: Specialization) -> None:
@@ -95,25 +97,15 @@ class Operator:
         signature = None
         if args or named or not self.interface.params:
             signature = check_call(self.interface, bind_arguments(self.interface, args, named), None).signature
-        try:
+        with faults_reproduced(self._definition, signature):
             return build(self.program, signature, host_machine(), self._checks).show(stage)
-        except Error:
-            raise
-        except Exception as error:
-            raise internal_error(error, self._definition, signature) from error
 
     def _specialize(self, signature: Signature) -> Specialization:
-        found = self._known.get(signature.key)
-        if found is not None:
-            return found
         with self._lock:
-            try:
-                made = find_specialization(self._definition, signature, self._checks)
-            except Error:
-                raise
-            except Exception as error:
-                raise internal_error(error, self._definition, signature) from error
-            return self._known.setdefault(signature.key, made)
+            if signature.key not in self._known:
+                with faults_reproduced(self._definition, signature):
+                    self._known[signature.key] = find_specialization(self._definition, signature, self._checks)
+            return self._known[signature.key]
 
     def _run(self, special: Specialization, call: Arguments, out: Any) -> Any:
         arrays = [v for v in call.values if isinstance(v, ArgumentInfo)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.ir.errors import InternalError
+from weft.ir.errors import Error, InternalError
 from weft.version import __version__, cache_key
 
 if TYPE_CHECKING:
@@ -15,12 +17,25 @@ if TYPE_CHECKING:
     from weft.operators.signature import Layout, Signature
 
 
+@contextlib.contextmanager
+def faults_reproduced(definition: Definition, signature: Signature | None) -> Iterator[None]:
+    """What goes wrong inside that is not the user's doing becomes an `InternalError` with a script."""
+    try:
+        yield
+    except InternalError as error:
+        raise internal_error(error, definition, signature) from error
+    except Error:
+        raise
+    except Exception as error:
+        raise internal_error(error, definition, signature) from error
+
+
 def internal_error(error: Exception, definition: Definition, signature: Signature | None) -> InternalError:
     """``error`` as an InternalError that names a script reproducing it."""
     path = write_reproduction(error, definition, signature)
     report = InternalError(
-        f"Weft failed on a program it should handle ({type(error).__name__})",
-        why=str(error).splitlines()[0] if str(error) else None,
+        "Weft failed on a program it should handle",
+        why=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
         help=f"please report it with {path}, which reproduces it" if path else "please report it",
     )
     report.reproduction = path
