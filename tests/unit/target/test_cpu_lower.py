@@ -39,6 +39,11 @@ def test_strict_code_never_contracts() -> None:
     assert "fmla" not in assembly(parse_kernel(MATMUL), NAMED["aarch64"])
 
 
+def test_fast_code_contracts() -> None:
+    assert "vfmadd" in assembly(parse_kernel(MATMUL), NAMED["x86-64-avx512"], fast=True)
+    assert "fmla" in assembly(parse_kernel(MATMUL), NAMED["aarch64"], fast=True)
+
+
 def test_aarch64_uses_neon() -> None:
     text = assembly(parse_kernel(MATMUL), NAMED["aarch64"])
     assert re.search(r"fmul\s+v\d+\.4s", text)
@@ -75,7 +80,7 @@ def test_aarch64_calls_nothing() -> None:
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_float_sums_in_another_order_only_when_asked(dtype: str) -> None:
     kernel = parse_kernel(f"kernel s(A: {dtype}[999], out C: {dtype}[1]) {{ for i in 0:999 {{ C[0] = C[0] + A[i] }} }}")
-    strict, fast = lower_kernel(kernel), lower_kernel(kernel, reassociate=True)
+    strict, fast = lower_kernel(kernel), lower_kernel(kernel, fast=True)
     assert (strict == fast) == (dtype == "int32")
     a = np.arange(999).astype(dtype)
     for k in (kernel, fast):

@@ -49,12 +49,15 @@ def entry_name(kernel: Kernel) -> str:
     return plain_name(kernel.name)
 
 
-def emit_module(kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...]) -> str:
-    """The LLVM text of ``kernel``, all of whose loops have their final form."""
+def emit_module(kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...], *, contract: bool = False) -> str:
+    """The LLVM text of ``kernel``, all of whose loops have their final form.
+
+    ``contract`` lets a product and a sum become one operation, rounded once.
+    """
     features = Features(fma=machine.has_fma, rounding=machine.has_rounding, vector_bits=machine.vector_bits)
     module = Module(features, header=[f'target triple = "{machine.triple}"'], footer=["!0 = !{}"])
     numbers = {(s.message, s.span): n for n, s in enumerate(sites, 1)}
-    program = Program(module, machine, entry_name(kernel), numbers, _mutable_names(kernel))
+    program = Program(module, machine, entry_name(kernel), numbers, _mutable_names(kernel), contract)
     b = module.function(program.name, "i32", [("ptr", "args")], attributes=function_attributes(machine))
     f = Function(program, b, b.load("ptr", _slot(b, len(kernel.params)), align=8))
     for n, param in enumerate(kernel.params):

@@ -39,6 +39,11 @@ def _plain(op: str) -> Emit:
     return lambda f, a, b, dtype: f.b.binary(op, a, b)
 
 
+def _contractible(op: str) -> Emit:
+    """An operation that may be fused with its neighbour where the program says so; narrow ones are rounded between."""
+    return lambda f, a, b, dtype: f.b.binary(f"{op} contract" if f.program.contract else op, a, b)
+
+
 def _float_extreme(name: str, predicate: str) -> Emit:
     """NaN wins. The new value (right) is tested, so that a running extreme (left) has the short way."""
 
@@ -140,9 +145,9 @@ def _shift_right(f: Function, a: Value, b: Value, dtype: DType) -> Value:
 
 
 _FLOAT: dict[str, Emit] = {
-    "+": _plain("fadd"),
-    "-": _plain("fsub"),
-    "*": _plain("fmul"),
+    "+": _contractible("fadd"),
+    "-": _contractible("fsub"),
+    "*": _contractible("fmul"),
     "/": _plain("fdiv"),
     "min": _float_extreme("minimum", "olt"),
     "max": _float_extreme("maximum", "ogt"),

@@ -85,6 +85,7 @@ class Program:
     name: str
     sites: dict[tuple[str, Span | None], int] = field(default_factory=dict)
     mutable: frozenset[str] = frozenset()  # variables that are assigned to
+    contract: bool = False  # a product may be fused into a sum
     outlined: int = 0
 
 

@@ -38,17 +38,17 @@ class Compiled:
         return tuple(s.message for s in self.sites)
 
 
-def lowering_passes(machine: Machine, *, scheduled: bool, reassociate: bool = False) -> dict[str, Pass]:
+def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) -> dict[str, Pass]:
     """Every step from a loop program to its final form on ``machine``, by name, in order.
 
     A ``scheduled`` program has its vector loops where it wants them; another gets default ones,
-    which add and multiply floats in another order only where ``reassociate`` allows it.
+    which add and multiply floats in another order only where ``fast`` allows it.
     """
 
     lanes = functools.partial(choose_lanes, machine=machine, scheduled=scheduled)
 
     def vectorize(kernel: Kernel) -> Kernel:
-        return vectorize_innermost(kernel, Vectorizer(machine.lanes(32), lanes, machine.has_masks, reassociate))
+        return vectorize_innermost(kernel, Vectorizer(machine.lanes(32), lanes, machine.has_masks, reassociate=fast))
 
     def strip(kernel: Kernel) -> Kernel:
         return strip_vector_loops(kernel, lanes, has_masks=machine.has_masks)
@@ -68,23 +68,23 @@ def is_scheduled(kernel: Kernel) -> bool:
     return any(isinstance(n, For) and n.kind != "serial" for n in walk(kernel))
 
 
-def lower_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> Kernel:
+def lower_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> Kernel:
     """``kernel`` with all its loops in the form the emitter writes down."""
     machine = machine or host_machine()
     try:
-        for apply in lowering_passes(machine, scheduled=is_scheduled(kernel), reassociate=reassociate).values():
+        for apply in lowering_passes(machine, scheduled=is_scheduled(kernel), fast=fast).values():
             kernel = apply(kernel)
     except RecursionError:
         raise _too_deep(kernel) from None
     return kernel
 
 
-def emit_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> str:
+def emit_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> str:
     """The LLVM text of ``kernel``."""
     machine = machine or host_machine()
-    lowered = lower_kernel(kernel, machine, reassociate=reassociate)
+    lowered = lower_kernel(kernel, machine, fast=fast)
     try:
-        return emit_module(lowered, machine, assert_sites(kernel))
+        return emit_module(lowered, machine, assert_sites(kernel), contract=fast)
     except RecursionError:
         raise _too_deep(kernel) from None
 
@@ -97,17 +97,17 @@ def _too_deep(kernel: Kernel) -> UnsupportedError:
     )
 
 
-def compile_kernel(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> Compiled:
+def compile_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> Compiled:
     """Machine code for ``kernel`` on ``machine``, this host unless given.
 
-    ``reassociate`` allows float sums and products in another order ("fast" numerics).
+    ``fast`` numerics allow float sums and products in another order, and a product fused into a sum.
     """
     machine = machine or host_machine()
-    text = emit_kernel(kernel, machine, reassociate=reassociate)
+    text = emit_kernel(kernel, machine, fast=fast)
     return Compiled(compile_llvm(text, machine), entry_name(kernel), assert_sites(kernel), text)
 
 
-def assembly(kernel: Kernel, machine: Machine | None = None, *, reassociate: bool = False) -> str:
+def assembly(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> str:
     """The assembly text of ``kernel``."""
     machine = machine or host_machine()
-    return assemble_llvm(emit_kernel(kernel, machine, reassociate=reassociate), machine)
+    return assemble_llvm(emit_kernel(kernel, machine, fast=fast), machine)
