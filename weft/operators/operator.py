@@ -84,11 +84,12 @@ class Operator:
 
     def _make_fast(self, special: Specialization) -> None:
         """Later calls like this one go straight to the kernel."""
-        if self._table is None:
-            make_calls_fast(Operator)
-            self._table = CallTable(len(self.interface.params), len(self.interface.outputs))
-            self._fast_table = self._table.capsule
-        self._table.add(special.fast)
+        with self._lock:  # a table that another thread runs from must not be replaced
+            if self._table is None:
+                make_calls_fast(Operator)
+                self._table = CallTable(len(self.interface.params), len(self.interface.outputs))
+                self._fast_table = self._table.capsule
+            self._table.add(special.fast)
 
     def show(self, stage: str, /, *args: Any, **named: Any) -> str:
         """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic."""

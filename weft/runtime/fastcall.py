@@ -19,6 +19,7 @@ import ctypes
 import functools
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,6 +35,8 @@ from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel
 _DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 #: How many specializations a call compares itself with; of more, those added last.
 _PLANS_AT_MOST = 64
+#: Arrays of plans kept, old ones too: a call that asks torch something may lose the GIL amid one.
+_ARRAYS_KEPT = 16
 
 
 class TensorLayout(NamedTuple):
@@ -107,7 +110,7 @@ class CallTable:
         self.nargs, self.nouts = nargs, nouts
         self._plans: dict[int, tuple[Any, bool]] = {}
         self._active: list[int] = []
-        self._addresses: Any = None
+        self._addresses: deque[Any] = deque(maxlen=_ARRAYS_KEPT)
         self._keep: list[object] = []
         fits = nargs <= text.MAX_ARGUMENTS and 1 <= nouts <= text.MAX_OUTPUTS
         self._native = native_calls() if fits else None
@@ -131,10 +134,12 @@ class CallTable:
             self._keep += [specialization, plan]
             self._plans[id(specialization)] = plan, with_torch
         self._active = [*(i for i in self._active if i != id(specialization)), id(specialization)][-_PLANS_AT_MOST:]
-        # Calls read the array only while they hold the GIL, so the one it replaces can go.
-        self._addresses = addresses = _words([ctypes.addressof(self._plans[i][0]) for i in reversed(self._active)])
+        addresses = _words([ctypes.addressof(self._plans[i][0]) for i in reversed(self._active)])
+        # Another thread may call between any two of these lines: the new array is there before the old one goes.
+        # It is never shorter, so the old count is right for both.
         self._header[text.TABLE.index("plans")] = ctypes.addressof(addresses)
         self._header[text.TABLE.index("count")] = len(addresses)
+        self._addresses.append(addresses)
 
     def _make_plan(self, spec: Specialization, with_torch: bool) -> Any:
         handler = functools.partial(_raise_status, spec.kernel)
