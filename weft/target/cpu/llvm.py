@@ -69,14 +69,23 @@ def _binding() -> Any:
             why=str(error),
             help="pip install llvmlite",
         ) from None
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
     return binding
+
+
+@functools.cache
+def _load_all_targets() -> None:
+    """Only for code that is not to run here: it brings megabytes of LLVM into memory."""
+    _binding().initialize_all_targets()
+    _binding().initialize_all_asmprinters()
 
 
 @functools.cache
 def _target_machine(machine: Machine) -> Any:
     binding = _binding()
+    if machine.triple.partition("-")[0] != binding.get_process_triple().partition("-")[0]:
+        _load_all_targets()
     try:
         target = binding.Target.from_triple(machine.triple)
     except RuntimeError as error:
@@ -101,7 +110,7 @@ def _prepare(text: str, machine: Machine, optimize: bool) -> Any:
 
 
 def _run_passes(module: Any, machine: Machine) -> None:
-    """Variables to SSA, clean-up, and common subexpressions; our loops are in final form already."""
+    """Variables to SSA and clean-up; our loops are in final form already."""
     binding = _binding()
     with binding.create_pipeline_tuning_options(speed_level=2) as options:
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
