@@ -9,6 +9,7 @@ from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
 from weft.operators.definition import Definition, ProgramDefinition
 from weft.operators.operator import Operator
+from weft.operators.reproduce import faults_reproduced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,8 @@ def define(text: str, *, entry: str | None = None, name: str = "<define>", check
         raise ArgumentError(f"{wrong}= takes a text, not {_a(name if wrong == 'name' else entry)}")
     definition = Definition(Source(name, text), entry)
     op = Operator(definition, checks=_checks(checks))
-    _ = definition.interface  # mistakes in the text are told here, not at the first call
+    with faults_reproduced(definition, None):
+        _ = definition.interface  # mistakes in the text are told here, not at the first call
     return op
 
 

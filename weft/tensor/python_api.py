@@ -12,17 +12,18 @@ The functions of the intrinsics table (`exp`, `tanh`, ...) are here under their 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, LanguageError, ShapeError
-from weft.ir.expr import Axis, Expr, Reduce, ReduceOp, Var, idx
+from weft.ir.expr import Axis, Const, Expr, Reduce, ReduceOp, Var, idx
 from weft.ir.expr import cast as cast_expr
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.span import Span
@@ -49,6 +50,8 @@ from weft.tensor.value import (
 )
 
 _serial = count()
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def _unique(name: str) -> str:
@@ -115,15 +118,34 @@ class Tensor:
         raise LanguageError(f"tensor `{self.name}` cannot be iterated over", span=caller_span())
 
 
+def _told_when_too_deep(fn: Callable[_P, _R]) -> Callable[_P, _R]:
+    """``fn``, with Python's recursion limit as an error about the user's expression."""
+
+    @functools.wraps(fn)
+    def told(*args: _P.args, **named: _P.kwargs) -> _R:
+        try:
+            return fn(*args, **named)
+        except RecursionError:
+            raise LanguageError(
+                "expression is nested too deeply",
+                span=caller_span(),
+                why="Python's recursion limit was reached while it was read",
+                help="compute parts of it as tensors of their own: T = weft.compute(...), then use T[i]",
+            ) from None
+
+    return told
+
+
 def size(name: str) -> Value:
     """A symbolic size, known when the operator is called."""
-    if not name.isidentifier():
-        raise ArgumentError(f"`{name}` is not a name", span=caller_span())
+    _check_name(name)
     return index_value(Var(name, span=caller_span()))
 
 
 def sizes(names: str) -> tuple[Value, ...]:
     """Symbolic sizes by name: ``M, N = sizes("M N")``."""
+    if not isinstance(names, str):
+        raise ArgumentError("sizes takes their names in one text", span=caller_span(), help='M, N = weft.sizes("M N")')
     return tuple(size(name) for name in names.replace(",", " ").split())
 
 
@@ -160,9 +182,14 @@ def _check_name(name: object) -> None:
 
 def _shape(shape: Sequence[Operand] | Operand, what: str) -> tuple[Expr, ...]:
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple(as_position(s, what) for s in given)
+    extents = tuple(as_position(s, what) for s in given)
+    for extent in extents:
+        if isinstance(extent, Const) and extent.value < 0:
+            raise ShapeError(f"{what} is {extent.value}", span=caller_span(), why="a size counts elements")
+    return extents
 
 
+@_told_when_too_deep
 def compute(
     shape: Sequence[Operand] | Operand,
     fn: Callable[..., Operand],
@@ -308,6 +335,7 @@ def cast(dtype: str | DType, x: Operand) -> Value:
     return Value(convert(lift(x), parse_type(dtype)))
 
 
+@_told_when_too_deep
 def build_program(
     inputs: Sequence[Tensor | Value], outputs: Sequence[Tensor], name: str | None = None
 ) -> TensorProgram:

@@ -31,6 +31,8 @@ class Value:
     position: Expr | None = None
     kind: Kind = "value"
 
+    __array_ufunc__ = None  # numpy leaves arithmetic to the operators below, and names us where there is none
+
     @property
     def dtype(self) -> DType:
         return self.expr.dtype
