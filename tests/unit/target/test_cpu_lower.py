@@ -34,6 +34,19 @@ def test_matmul_is_vectors_with_accumulators_in_registers() -> None:
     assert len(inner) >= 8
 
 
+TILE = """kernel tile(A: float32[14, 256], B: float32[256, 32], out C: float32[14, 32]) {
+    alloc acc: float32[14, 32] in register {
+        unroll i in 0:14 { vector j in 0:32 { acc[i, j] = 0.0 } }
+        for k in 0:256 { unroll i in 0:14 { vector j in 0:32 { acc[i, j] = fma(A[i, k], B[k, j], acc[i, j]) } } }
+        unroll i in 0:14 { vector j in 0:32 { C[i, j] = acc[i, j] } } } }"""
+
+
+def test_a_register_tile_fills_the_registers_without_spilling() -> None:
+    text = assembly(parse_kernel(TILE), NAMED["x86-64-avx512"])
+    assert len(re.findall(r"vfmadd\w+", text)) == 28
+    assert "rsp" not in text
+
+
 def test_strict_code_never_contracts() -> None:
     assert "fmadd" not in assembly(parse_kernel(MATMUL), NAMED["x86-64-avx512"])
     assert "fmla" not in assembly(parse_kernel(MATMUL), NAMED["aarch64"])
