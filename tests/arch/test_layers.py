@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "weft"
 LAYERS = [
     ["ir"],
     ["tensor", "poly"],
-    ["lang", "schedule", "passes"],
+    ["lang", "schedules", "passes"],
     ["ops", "target"],
     ["runtime"],
     ["auto", "from_cuda"],
@@ -33,6 +33,7 @@ HEAVY = {
     "llvmlite": {"target/cpu/llvm.py"},
     "ml_dtypes": {"ir/numpy_dtypes.py"},
     "torch": {"runtime/torch_edge.py"},
+    "islpy": {"poly/isl_oracle.py"},
 }
 
 

@@ -1,0 +1,92 @@
+"""What the loop primitives ask about a loop before they change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from weft.ir import dtype as dt
+from weft.ir.expr import Binary, Const, Expr, idx
+from weft.ir.interval import Interval, bounds
+from weft.ir.simplify import assigned_names, inner_statements, simplify
+from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return, Stmt, While
+from weft.ir.verify import find_problems
+from weft.ir.visit import free_vars, loads, stores
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.rewrite import statements
+
+Ranges = Mapping[str, Interval]
+
+
+def extent(loop: For, ranges: Ranges) -> Expr:
+    """How often the loop runs; negative where ``hi`` is below ``lo``."""
+    return simplify(Binary("-", loop.hi, loop.lo), ranges)
+
+
+def trip_count(loop: For, ranges: Ranges) -> int | None:
+    """How often the loop runs, where that is a known number."""
+    found = extent(loop, ranges)
+    return max(int(found.value), 0) if isinstance(found, Const) else None
+
+
+def not_negative(e: Expr, ranges: Ranges) -> Expr:
+    """``e``, or 0 where it is negative."""
+    least = bounds(e, ranges).lo
+    return e if least is not None and least >= 0 else simplify(Binary("max", e, idx(0)), ranges)
+
+
+def is_multiple(e: Expr, factor: int, ranges: Ranges) -> bool:
+    return simplify(Binary("%", e, idx(factor)), ranges) == idx(0)
+
+
+def is_true(e: Expr) -> bool:
+    return e == Const(True, dt.bool_)
+
+
+def has_barrier(s: Stmt) -> bool:
+    return any(isinstance(n, Barrier) for n in statements(s))
+
+
+def exits(s: Stmt, *, inside: bool = False) -> bool:
+    """Whether a break, continue or return in ``s`` leaves an iteration of the loop whose body ``s`` is."""
+    if isinstance(s, Return) or (isinstance(s, (Break, Continue)) and not inside):
+        return True
+    deeper = inside or isinstance(s, (For, While))
+    return any(exits(inner, inside=deeper) for inner in inner_statements(s))
+
+
+def check_number(what: str, value: object, least: int) -> Verdict:
+    """Whether an argument is a whole number of at least ``least``."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return OK
+    return refuse(f"the {what} is {value!r}; it is a whole number of at least {least}")
+
+
+def check_runs_through(loop: For) -> Verdict:
+    """Whether every iteration of ``loop`` runs to its end and its range stays as it is while it runs."""
+    name = loop.var.name
+    if exits(loop.body):
+        return refuse(f"a break, continue or return in the body of `{name}` leaves it early")
+    written = {w.buffer.name for w in stores(loop.body)}
+    changed = [b.buffer.name for e in (loop.lo, loop.hi) for b in loads(e) if b.buffer.name in written]
+    assigned = set(assigned_names(loop.body))
+    changed += [v for e in (loop.lo, loop.hi) for v in free_vars(e) if v in assigned]
+    if changed:
+        return refuse(f"the range of `{name}` depends on `{changed[0]}`, which the loop changes")
+    return OK
+
+
+def check_no_barrier(loop: For, doing: str) -> Verdict:
+    if has_barrier(loop):
+        return refuse(f"{doing} would let some threads miss the barrier inside `{loop.var.name}`")
+    return OK
+
+
+def check_valid(kernel: Kernel) -> Verdict:
+    """Whether a rewritten kernel keeps the rules of the loop program."""
+    problems = find_problems(kernel)
+    return refuse(problems[0].text) if problems else OK
+
+
+def first_no(verdicts: Iterable[Verdict]) -> Verdict:
+    """The first refusal, or a yes."""
+    return next((v for v in verdicts if not v.ok), OK)

@@ -1,0 +1,28 @@
+"""How a refused step is called in its error message: one line a primitive."""
+
+from __future__ import annotations
+
+#: ``{0}``, ``{1}`` ... are the positional arguments, joined where they are lists.
+REFUSALS: dict[str, str] = {
+    "split": "cannot split loop `{0}`",
+    "tile": "cannot tile loops `{0}` and `{1}`",
+    "fuse": "cannot fuse loops {*}",
+    "reorder": "cannot reorder loops {*}",
+    "unroll": "cannot unroll loop `{0}`",
+    "vectorize": "cannot vectorize loop `{0}`",
+    "parallel": "cannot run loop `{0}` in parallel",
+    "bind": "cannot bind loop `{0}` to {1}s",
+    "serial": "cannot run loop `{0}` in order",
+    "peel": "cannot peel loop `{0}`",
+    "shift": "cannot shift loop `{0}`",
+    "skew": "cannot skew loop `{0}`",
+    "fission": "cannot split the body of loop `{0}`",
+    "fuse_loops": "cannot merge loops `{0}` and `{1}`",
+    "specialize": "cannot specialize on `{1}`",
+}
+
+
+def refusal(name: str, args: tuple[object, ...]) -> str:
+    """The first line of the error that refuses the step ``name``."""
+    template = REFUSALS.get(name, f"cannot {name} `{{0}}`" if args else f"cannot {name}")
+    return template.replace("{*}", ", ".join(f"`{a}`" for a in args)).format(*args)

@@ -1,0 +1,103 @@
+"""`Schedule`: a loop program and the rewrites applied to it, each proved not to change the result."""
+
+from __future__ import annotations
+
+from weft.ir.errors import ScheduleError
+from weft.ir.stmt import Kernel
+from weft.schedules.compute_methods import ComputeMethods
+from weft.schedules.data_methods import DataMethods
+from weft.schedules.handles import AnyBlock, AnyLoop, BlockRef, BufferRef, Loop
+from weft.schedules.intrinsic_methods import IntrinsicMethods
+from weft.schedules.loop_methods import LoopMethods
+from weft.schedules.outline import outline
+from weft.schedules.refusals import REFUSALS
+from weft.schedules.rewrite import all_allocs, blocks_inside, find_block, loops_around, unknown
+from weft.schedules.state import located
+from weft.schedules.trace import Step, Trace, parse_trace
+
+
+class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
+    """A program under way.
+
+    >>> s = Schedule(kernel)
+    >>> m, n, k = s.loops("C")
+    >>> mo, mi = s.split(m, 14)
+    >>> s.reorder(mo, n, k, mi)
+    >>> print(s)                      # the loop nest now; s.kernel is the whole program
+    >>> print(s.trace)                # the steps so far; s2.apply(s.trace) does them again
+    """
+
+    def __str__(self) -> str:
+        return outline(self.kernel)
+
+    def blocks(self) -> list[BlockRef]:
+        """Every block, in program order."""
+        return [self.handle(BlockRef, b.name) for b in blocks_inside(self.kernel)]
+
+    def buffers(self) -> list[BufferRef]:
+        """Parameters, then temporaries."""
+        names = [b.name for b in self.kernel.buffers] + [a.buffer.name for a in all_allocs(self.kernel)]
+        return [self.handle(BufferRef, name) for name in names]
+
+    def loops(self, block: AnyBlock) -> list[Loop]:
+        """The loops around ``block``, outermost first."""
+        name = self.name(block)
+        try:
+            found = find_block(self.kernel, name)
+        except ScheduleError as error:
+            raise located(error) from None
+        return [self.handle(Loop, loop.var.name) for loop in loops_around(self.kernel, found)]
+
+    def loop(self, name: AnyLoop) -> Loop:
+        """The loop of that name."""
+        return self.handle(Loop, self.name(name))
+
+    def copy(self) -> Schedule:
+        """A schedule in the same state that goes its own way from here."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
+        return twin
+
+    def apply(self, trace: Trace | str) -> None:
+        """Does every step of ``trace``, each checked on this program; all of them or, with an error, none."""
+        steps = parse_trace(trace) if isinstance(trace, str) else trace
+        if steps.numerics == "fast" and self.numerics == "strict":
+            raise ScheduleError(
+                "the trace was made for fast numerics",
+                why='it may add in another order, which numerics="strict" forbids',
+                help='schedule with numerics="fast"',
+            )
+        twin = self.copy()
+        names: dict[str, str] = {}
+        for position, step in enumerate(steps):
+            try:
+                twin._replay(step, names)
+            except ScheduleError as error:
+                raise misfit(steps, position, error, self.kernel) from None
+        self.__dict__.update(twin.__dict__)
+
+    def _replay(self, step: Step, names: dict[str, str]) -> None:
+        """One step; ``names`` maps what its trace calls things to what they are called here."""
+        if step.name not in REFUSALS:
+            raise unknown("primitive", step.name, REFUSALS)
+        here = step.renamed(names)
+        try:
+            getattr(self, step.name)(*here.args, **dict(here.kwargs))
+        except TypeError as error:
+            raise ScheduleError(f"`{step.name}` does not take these arguments", why=str(error)) from None
+        made = self.trace.steps[-1].made
+        if step.made and len(made) != len(step.made):
+            raise ScheduleError(f"`{step.name}` made {', '.join(made) or 'nothing'}, not {', '.join(step.made)}")
+        names.update(zip(step.made, made))
+
+
+def misfit(trace: Trace, position: int, error: ScheduleError, kernel: Kernel) -> ScheduleError:
+    """The error for a trace whose step ``position`` cannot be done on ``kernel``."""
+    why = error.what if error.why is None else f"{error.what}: {error.why}"
+    return ScheduleError(
+        f"step {position + 1} of the trace does not fit kernel `{kernel.name}`",
+        span=trace.span(position),
+        why=why,
+        help=error.help,
+        notes=error.notes,
+    )

@@ -1,0 +1,119 @@
+"""``split``: one loop becomes two, an outer one over tiles and an inner one through each tile.
+
+Where the tiles may not come out even, ``tail`` says what happens to the last one: ``"guard"`` tests
+every iteration, ``"separate"`` gives the rest a loop of its own, ``"pad"`` promises there is no rest.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from weft.ir.expr import Binary, Compare, Expr, Var, idx
+from weft.ir.printer import print_expr
+from weft.ir.simplify import simplify
+from weft.ir.stmt import For, If, Kernel, LoopKind, Stmt
+from weft.ir.visit import substitute
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.loop_facts import (
+    check_no_barrier,
+    check_number,
+    check_runs_through,
+    extent,
+    first_no,
+    is_multiple,
+    is_true,
+    not_negative,
+)
+from weft.schedules.rewrite import (
+    Rewrite,
+    find_loop,
+    fresh_copy,
+    fresh_name,
+    ranges_at,
+    replace_stmt,
+    sequence,
+    simplify_bounds,
+    taken_names,
+)
+from weft.schedules.trace import Numerics
+
+Tail = Literal["guard", "separate", "pad"]
+_TAILS = ("guard", "separate", "pad")
+#: What the outer and the inner loop run like. Tiles of concurrent iterations may run in order, but
+#: threads stay threads: barriers count them.
+_KINDS: dict[LoopKind, tuple[LoopKind, LoopKind]] = {
+    "serial": ("serial", "serial"),
+    "parallel": ("parallel", "serial"),
+    "vector": ("serial", "vector"),
+    "unroll": ("serial", "unroll"),
+    "block": ("block", "block"),
+    "thread": ("thread", "thread"),
+}
+
+
+def check_split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard", *, numerics: Numerics) -> Verdict:
+    """Splitting keeps the order of all iterations; what can go wrong is the tail."""
+    old = find_loop(kernel, loop)
+    if tail not in _TAILS:
+        return refuse(f"tail={tail!r} is not known", alternatives=tuple(f'tail="{t}"' for t in _TAILS))
+    wrong = first_no([check_number("factor", factor, 1), check_runs_through(old)])
+    if not wrong.ok:
+        return wrong
+    ranges = ranges_at(kernel, old)
+    if is_multiple(extent(old, ranges), factor, ranges):
+        return OK
+    if tail == "pad":
+        runs = print_expr(extent(old, ranges))
+        return refuse(
+            f"`{loop}` runs {runs} times, which is not known to be a multiple of {factor}",
+            alternatives=tuple(f's.split("{loop}", {factor}, tail="{t}")' for t in ("guard", "separate")),
+        )
+    return check_no_barrier(old, "an incomplete tile")
+
+
+def split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard") -> Rewrite:
+    """Makes ``m_o`` and ``m_i`` of ``m`` (and ``m_t`` for a separate tail that may not be empty)."""
+    old = find_loop(kernel, loop)
+    taken, ranges = taken_names(kernel), ranges_at(kernel, old)
+    outer, inner = (Var(fresh_name(f"{loop}_{part}", taken), span=old.var.span) for part in "oi")
+    total = extent(old, ranges)
+    even = is_multiple(total, factor, ranges)
+    if not even and tail == "separate":
+        return _separate(kernel, old, factor, outer, inner, taken)
+    point = simplify(old.lo + outer * factor + inner, {})
+    body: Stmt = substitute(old.body, {old.var: point})
+    if not even:
+        body = If(Compare("<", point, old.hi), body)
+    tiles = Binary("//", total if even else total + (factor - 1), idx(factor))
+    nest = simplify_bounds(_tiles(old, outer, inner, tiles, factor, body), ranges)
+    fate = {loop: f"was split into {outer.name} and {inner.name}"}
+    return Rewrite(replace_stmt(kernel, old, _drop_true_guard(nest)), (outer.name, inner.name), fate)
+
+
+def _tiles(old: For, outer: Var, inner: Var, tiles: Expr, factor: int, body: Stmt) -> For:
+    around, through = _KINDS[old.kind]
+    inside = For(inner, idx(0), idx(factor), through, body, span=old.span)
+    return For(outer, idx(0), tiles, around, inside, span=old.span)
+
+
+def _drop_true_guard(nest: For) -> For:
+    """``nest`` without the guard around its inner body where that always holds."""
+    inside = nest.body
+    if isinstance(inside, For) and isinstance(inside.body, If) and is_true(inside.body.condition):
+        inside = For(inside.var, inside.lo, inside.hi, inside.kind, inside.body.then, span=inside.span)
+        return For(nest.var, nest.lo, nest.hi, nest.kind, inside, span=nest.span)
+    return nest
+
+
+def _separate(kernel: Kernel, old: For, factor: int, outer: Var, inner: Var, taken: set[str]) -> Rewrite:
+    name, ranges = old.var.name, ranges_at(kernel, old)
+    tiles = simplify(Binary("//", not_negative(extent(old, ranges), ranges), idx(factor)), ranges)
+    point = simplify(old.lo + outer * factor + inner, {})
+    full = _tiles(old, outer, inner, tiles, factor, substitute(old.body, {old.var: point}))
+    rest = Var(fresh_name(f"{name}_t", taken), span=old.var.span)
+    kind: LoopKind = "serial" if old.kind == "vector" else old.kind
+    copied = fresh_copy(substitute(old.body, {old.var: rest}), taken, "_t")
+    tail = For(rest, simplify(old.lo + tiles * factor, ranges), old.hi, kind, copied, span=old.span)
+    both = simplify_bounds(sequence([full, tail]), ranges)
+    fate = {name: f"was split into {outer.name} and {inner.name}, with {rest.name} for the rest"}
+    return Rewrite(replace_stmt(kernel, old, both), (outer.name, inner.name, rest.name), fate)

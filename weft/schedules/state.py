@@ -1,0 +1,121 @@
+"""What a schedule is between two steps: the program now, the trace so far, and what became of old names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from weft.ir.errors import ScheduleError
+from weft.ir.stmt import Kernel
+from weft.ir.verify import verify
+from weft.poly.verdict import Verdict
+from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
+from weft.schedules.refusals import refusal
+from weft.schedules.rewrite import Rewrite, all_allocs, all_loops, blocks_inside, unique_names
+from weft.schedules.trace import Numerics, Step, Trace
+from weft.tensor.caller import caller_span
+
+P = ParamSpec("P")
+H = TypeVar("H", bound=Handle)
+
+
+class Machine(Protocol):
+    """What primitives ask about the machine a schedule is for."""
+
+    def lanes(self, bits: int) -> int: ...
+
+
+class ScheduleState:
+    """A program under way; the primitives are methods of the classes that build on this one."""
+
+    def __init__(self, kernel: Kernel, *, numerics: Numerics = "strict", machine: Machine | None = None) -> None:
+        if numerics not in ("strict", "fast"):
+            raise ScheduleError(f"numerics={numerics!r} is not known", help='use numerics="strict" or numerics="fast"')
+        verify(kernel)
+        self.kernel = unique_names(kernel)
+        self.machine = machine
+        self.trace = Trace((), numerics)
+        self._fates: dict[str, str] = {}
+        self._born: dict[str, int] = {}
+
+    @property
+    def numerics(self) -> Numerics:
+        return self.trace.numerics
+
+    def run(
+        self,
+        check: Callable[..., Verdict],
+        rewrite: Callable[Concatenate[Kernel, P], Rewrite],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[str, ...]:
+        """One step: asks ``check``, does ``rewrite``, writes it down; gives the names it made.
+
+        Arguments are plain: names (see `name`), numbers, texts. The step is called like ``rewrite``.
+        """
+        step = Step(rewrite.__name__, args, tuple(kwargs.items()))
+        try:
+            verdict = check(self.kernel, *args, numerics=self.numerics, **kwargs)
+            if not verdict.ok:
+                raise refused(step, verdict)
+            done = rewrite(self.kernel, *args, **kwargs)
+        except ScheduleError as error:
+            raise located(error) from None
+        self._record(step, done)
+        return done.made
+
+    def _record(self, step: Step, done: Rewrite) -> None:
+        before, after = bound_here(self.kernel), bound_here(done.kernel)
+        self.kernel = done.kernel
+        self.trace = self.trace.then(Step(step.name, step.args, step.kwargs, done.made))
+        number = len(self.trace)
+        self._fates |= dict.fromkeys(before - after, f"is gone since step {number}, {step}")
+        self._fates |= done.fates
+        for name in (after - before) | (set(done.made) & after):
+            self._born[name] = number
+        self._fates = {name: fate for name, fate in self._fates.items() if name not in after}
+
+    def name(self, handle: Handle | str) -> str:
+        """The name a handle stands for; one whose loop, block or buffer is gone is an error that says so."""
+        if isinstance(handle, str):
+            if handle in self._fates:
+                raise located(gone("", handle, self._fates[handle]))
+            return handle
+        if not isinstance(handle, Handle):
+            raise located(ScheduleError(f"{handle!r} is neither a handle nor a name"))
+        what = {Loop: "loop ", BlockRef: "block ", BufferRef: "buffer "}.get(type(handle), "")
+        if handle.name in self._fates:
+            raise located(gone(what, handle.name, self._fates[handle.name]))
+        if self._born.get(handle.name, 0) != handle.step:
+            raise located(gone(what, handle.name, "is gone; a later step made another of that name"))
+        return handle.name
+
+    def names(self, handles: tuple[Handle | str, ...]) -> tuple[str, ...]:
+        return tuple(map(self.name, handles))
+
+    def handle(self, kind: type[H], name: str) -> H:
+        """The handle of something there now."""
+        return kind(name, self._born.get(name, 0))
+
+
+def bound_here(kernel: Kernel) -> set[str]:
+    """The names of loops, blocks and buffers."""
+    names = {loop.var.name for loop in all_loops(kernel)} | {b.name for b in blocks_inside(kernel)}
+    return names | {a.buffer.name for a in all_allocs(kernel)} | {p.name for p in kernel.params}
+
+
+def gone(what: str, name: str, fate: str) -> ScheduleError:
+    return ScheduleError(f"{what}`{name}` is no longer there", why=f"`{name}` {fate}")
+
+
+def refused(step: Step, verdict: Verdict) -> ScheduleError:
+    legal = ", ".join(verdict.alternatives)
+    return ScheduleError(refusal(step.name, step.args), why=verdict.reason, notes=[("legal", legal)] if legal else ())
+
+
+def located(error: ScheduleError) -> ScheduleError:
+    """``error`` with the user's line of Python, where it does not say where it is yet."""
+    if error.span is not None:
+        return error
+    where: Any = caller_span()
+    return ScheduleError(error.what, span=where, why=error.why, help=error.help, notes=error.notes)
