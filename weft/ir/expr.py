@@ -164,6 +164,24 @@ class Load(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class AddressOf(Expr):
+    """``&buffer[indices]``: where an element is, for a call that reaches memory on its own."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        check_indices("an address", self.buffer, self.indices)
+        scalar = all(i.dtype.lanes == 1 for i in self.indices)
+        _require(scalar, f"an address in {self.buffer.name}", "indices are scalars", *self.indices)
+
+    @property
+    def dtype(self) -> DType:
+        return dt.index
+
+
+@dataclass(frozen=True, slots=True)
 class Unary(Expr):
     op: UnaryOp
     operand: Expr

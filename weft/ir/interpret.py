@@ -24,6 +24,7 @@ from weft.ir.errors import ArgumentError, ShapeError
 from weft.ir.expr import Expr, Var
 from weft.ir.interpret_access import ACCESSES
 from weft.ir.interpret_expr import compile_expr
+from weft.ir.interpret_hardware import CALLS
 from weft.ir.interpret_memory import STRAND, Env, Memory, Strand, dense
 from weft.ir.interpret_scalar import scalar_value
 from weft.ir.interpret_scope import Layout, Scope
@@ -38,7 +39,7 @@ Array = npt.NDArray[Any]
 _FRAMES_PER_LEVEL = 8
 _SHALLOW = 50
 
-COMPILERS.update(ACCESSES | LOOPS)
+COMPILERS.update(ACCESSES | CALLS | LOOPS)
 
 
 def interpret(kernel: Kernel, args: Sequence[Any], *, check: bool = True, uninitialized: Sequence[str] = ()) -> None:

@@ -78,6 +78,11 @@ class Memory:
         self.readers: list[Any] = [None] * count
         self.atomics: list[Any] = [None] * count
 
+    def reach(self) -> tuple[int, int]:
+        """The first and the last position that an index inside the shape leads to."""
+        spans = [(size - 1) * step for size, step in zip(self.shape, self.strides)]
+        return self.start + sum(min(0, s) for s in spans), self.start + sum(max(0, s) for s in spans)
+
 
 def dense(shape: Sequence[int]) -> tuple[int, ...]:
     """Element strides of a row-major buffer."""

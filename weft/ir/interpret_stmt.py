@@ -31,6 +31,7 @@ from weft.ir.stmt import (
     Return,
     Seq,
     Stmt,
+    Tensorized,
     While,
 )
 from weft.ir.visit import Node, children
@@ -241,7 +242,7 @@ def _jump(signal: Signal) -> Callable[[Stmt, Scope], Code]:
     return compile_jump
 
 
-def _evaluate(stmt: Evaluate, scope: Scope) -> Code:
+def compile_evaluate(stmt: Evaluate, scope: Scope) -> Code:
     value = compile_expr(stmt.call, scope)
 
     def run(env: Env) -> Signal:
@@ -303,7 +304,8 @@ COMPILERS: dict[type[Stmt], Callable[[Any, Scope], Code]] = {
     Return: _jump(RETURN),
     Break: _jump(BREAK),
     Continue: _jump(CONTINUE),
-    Evaluate: _evaluate,
+    Evaluate: compile_evaluate,
+    Tensorized: lambda stmt, scope: compile_stmt(stmt.body, scope),
     Assert: _assert,
     Block: _block,
 }

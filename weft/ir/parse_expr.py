@@ -12,6 +12,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import InternalError, LanguageError
 from weft.ir.expr import (
+    AddressOf,
     Axis,
     Binary,
     Broadcast,
@@ -171,6 +172,10 @@ class ExprReader:
         name, indices = tree.children
         return self.build(tree, Load, self.find_buffer(name), self.exprs(indices))
 
+    def address(self, tree: Any) -> Expr:
+        _, name, indices = tree.children
+        return self.build(tree, AddressOf, self.find_buffer(name), self.exprs(indices))
+
     def cast(self, tree: Any) -> Expr:
         return self.build(tree, Cast, self.dtype(tree.children[0]), self.expr(tree.children[1]))
 
@@ -229,6 +234,7 @@ _EXPRESSIONS: dict[str, Callable[[ExprReader, Any], Expr]] = {
     "word": ExprReader.word,
     "var": lambda reader, tree: reader.find_var(tree.children[0]),
     "load": ExprReader.load,
+    "address": ExprReader.address,
     "unary": ExprReader.unary,
     "binary": ExprReader.binary,
     "compare": ExprReader.binary,

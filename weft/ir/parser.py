@@ -41,6 +41,7 @@ from weft.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
     While,
 )
 
@@ -212,6 +213,10 @@ class KernelReader(ExprReader):
     def seq(self, tree: Any) -> Stmt:
         return Seq(tuple(self.items(tree.children[0].children)), span=self.span(tree))
 
+    def tensorized(self, tree: Any) -> Stmt:
+        name, body = tree.children
+        return Tensorized(self.name(name), self.body(body), span=self.span(tree))
+
     def store(self, tree: Any) -> Stmt:
         name, indices, value = tree.children
         return self.build(tree, Store, self.find_buffer(name), self.exprs(indices), self.expr(value))
@@ -271,6 +276,7 @@ _STATEMENTS: dict[str, Callable[[KernelReader, Any], Stmt]] = {
     "while_": KernelReader.while_,
     "if_": KernelReader.if_,
     "seq": KernelReader.seq,
+    "tensorized": KernelReader.tensorized,
     "let": KernelReader.braced,
     "alloc": KernelReader.braced,
     "block": KernelReader.block,

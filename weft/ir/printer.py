@@ -31,6 +31,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import ProgramError
 from weft.ir.expr import (
+    AddressOf,
     Axis,
     Binary,
     Broadcast,
@@ -68,6 +69,7 @@ from weft.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
     While,
 )
 
@@ -77,7 +79,7 @@ KEYWORDS = frozenset(
         "kernel", "out", "in", "for", "parallel", "vector", "unroll", "block", "thread", "while", "if", "else", "seq",
         "let", "alloc", "atomic", "barrier", "return", "break", "continue", "call", "assert", "init", "reads", "writes",
         "spatial", "reduce", "strides", "global", "shared", "register", "constant", "local", "warp", "grid", "min",
-        "max", "tdiv", "tmod", "ramp", "broadcast", "shuffle", "cas", "exchange",
+        "max", "tdiv", "tmod", "ramp", "broadcast", "shuffle", "cas", "exchange", "tensorized",
     )
 )  # fmt: skip
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -216,6 +218,7 @@ _EXPR: dict[type, Callable[[Any], tuple[str, int]]] = {
     Const: lambda e: (print_const(e), _ATOM),
     Var: lambda e: (print_name(e.name), _ATOM),
     Load: lambda e: (_element(e.buffer, e.indices), _ATOM),
+    AddressOf: lambda e: (f"&{_element(e.buffer, e.indices)}", _ATOM),
     Unary: _unary,
     Binary: _binary,
     Compare: _binary,
@@ -282,6 +285,8 @@ def _header(s: Stmt) -> tuple[str, Stmt]:
             return f"{word} {print_name(s.var.name)} in {_range(s.lo, s.hi)}", s.body
         case While():
             return f"while {_expr(s.condition)[0]}", s.body
+        case Tensorized():
+            return f"tensorized {print_name(s.intrinsic)}", s.body
         case Let() | Alloc():
             return _binding(s), s.body
     raise ProgramError(f"cannot print a {type(s).__name__}", span=s.span)

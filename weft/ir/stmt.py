@@ -186,6 +186,18 @@ class Evaluate(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class Tensorized(Stmt):
+    """``body``, which does what the hardware intrinsic ``intrinsic`` does: a target that has it runs that instead.
+
+    The body is the meaning: analyses look at it, the interpreter and other targets run it.
+    """
+
+    intrinsic: str
+    body: Stmt
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class Assert(Stmt):
     """Stops the kernel with ``message`` where ``condition`` fails; ``{0}``, ``{1}`` ... stand for ``values``.
 
@@ -264,5 +276,5 @@ class Kernel:
 __all__ = [
     "Alloc", "Assert", "Assign", "Atomic", "AtomicOp", "Axis", "Barrier", "BarrierScope", "Block", "Break",
     "Continue", "Evaluate", "For", "If", "Iter", "IterKind", "Kernel", "Let", "LoopKind", "Param", "Region",
-    "Return", "Seq", "Stmt", "Store", "While",
+    "Return", "Seq", "Stmt", "Store", "Tensorized", "While",
 ]  # fmt: skip

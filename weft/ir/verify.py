@@ -14,7 +14,8 @@ from typing import Literal
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
-from weft.ir.expr import Const, Expr, Var
+from weft.ir.expr import AddressOf, Call, Const, Expr, Var
+from weft.ir.hardware import HARDWARE
 from weft.ir.printer import print_kernel, print_stmt
 from weft.ir.span import Span
 from weft.ir.stmt import (
@@ -25,6 +26,7 @@ from weft.ir.stmt import (
     Block,
     Break,
     Continue,
+    Evaluate,
     For,
     If,
     Kernel,
@@ -34,6 +36,7 @@ from weft.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
     While,
 )
 from weft.ir.verify_expr import (
@@ -214,6 +217,9 @@ class Verifier:
                     self.check(s.body)
             case Alloc():
                 self.check_alloc(s)
+            case Tensorized():
+                self.check_hardware(s.intrinsic)
+                self.check(s.body)
             case Block():
                 self.check_block(s)
             case _:
@@ -233,6 +239,8 @@ class Verifier:
                     self.problem("return inside a parallel or vector loop, whose iterations are not threads")
             case Barrier():
                 self.check_barrier(s)
+            case Evaluate(call=Call(name=name)) if name in HARDWARE:
+                self.check_hardware_call(s)
             case _:
                 check_assert(self.report, s)
                 self.check_exprs(*(n for n in children(s) if isinstance(n, Expr)))
@@ -283,6 +291,25 @@ class Verifier:
                 self.check_exprs(s.expected)
             if s.result is not None:
                 self.check_assignable(s.result)
+
+    def check_hardware(self, name: str) -> None:
+        if name not in HARDWARE:
+            self.problem(f"`{name}` is not a declared hardware intrinsic")
+        elif self.around.has("vector"):
+            self.problem(f"the hardware intrinsic `{name}` inside a vector loop")
+
+    def check_hardware_call(self, s: Evaluate) -> None:
+        self.check_hardware(s.call.name)
+        self.check_exprs(*s.call.args)
+        hardware = HARDWARE[s.call.name]
+        wrong = hardware.find_problem(s.call.args)
+        if wrong is not None:
+            self.problem(wrong)
+            return
+        for param, arg in zip(hardware.meaning.params, s.call.args):
+            written = isinstance(arg, AddressOf) and param.name in hardware.meaning.outputs
+            if isinstance(arg, AddressOf) and written and arg.buffer.name not in self.writable:
+                self.problem(f"`{arg.buffer.name}` is written but it is not an output")
 
     def check_exit(self, word: str) -> None:
         loops = self.around.loops

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from weft.ir.dtype import DType
 from weft.ir.expr import (
+    AddressOf,
     Binary,
     Broadcast,
     Call,
@@ -24,6 +25,7 @@ from weft.ir.expr import (
     Unary,
     Var,
 )
+from weft.ir.hardware import HARDWARE
 from weft.ir.intrinsics import INTRINSICS, Intrinsic
 from weft.ir.span import Span
 from weft.ir.stmt import Assert, Atomic, Stmt, Store
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 Report: TypeAlias = "Callable[[str, Span | None], None]"
 
-_KNOWN = (Binary, Broadcast, Call, Cast, Compare, Const, Load, Ramp, Reduce, Select, Shuffle, Unary, Var)
+_KNOWN = (AddressOf, Binary, Broadcast, Call, Cast, Compare, Const, Load, Ramp, Reduce, Select, Shuffle, Unary, Var)
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ def check_expr(checker: Verifier, e: Expr) -> None:
         case Load():
             checker.check_declared(e.buffer, e.span)
             check_lanes(checker.report, e)
+        case AddressOf():
+            checker.check_declared(e.buffer, e.span)
         case Call():
             _check_call(checker.report, e)
         case Select():
@@ -104,7 +108,9 @@ def _check_axes(checker: Verifier, e: Reduce, at: int) -> None:
 
 def _check_call(report: Report, e: Call) -> None:
     known = INTRINSICS.get(e.name)
-    if known is None:
+    if e.name in HARDWARE:
+        report(f"`{e.name}` is a hardware intrinsic, called for its effect: it has no value", e.span)
+    elif known is None:
         report(f"`{e.name}` is not an intrinsic", e.span)
     elif len(e.args) != known.arity:
         report(f"`{e.name}` takes {known.arity} arguments, got {len(e.args)}", e.span)

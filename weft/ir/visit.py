@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Axis, Expr, Load, Reduce, Var
+from weft.ir.expr import AddressOf, Axis, Expr, Load, Reduce, Var
 from weft.ir.stmt import Alloc, Atomic, Block, For, Iter, Kernel, Let, Region, Stmt, Store
 
 Node: TypeAlias = "Expr | Stmt | Axis | Iter | Region | Kernel"
@@ -151,7 +151,7 @@ def used_names(node: Node) -> set[str]:
     """Every variable and buffer name that occurs, for choosing fresh ones."""
     names = {name for n in walk(node) for name in bound_names(n)}
     names |= {n.name for n in walk(node) if isinstance(n, Var)}
-    return names | {n.buffer.name for n in walk(node) if isinstance(n, (Load, Store, Atomic))}
+    return names | {n.buffer.name for n in walk(node) if isinstance(n, (Load, Store, Atomic, AddressOf))}
 
 
 def fresh_name(base: str, taken: set[str]) -> str:
