@@ -254,7 +254,7 @@ def _end(var: Var, slack: Polynomial, access: Access, unknown: Mapping[str, Var]
         return None
     if step.as_int != 1 and not ranges.is_nonnegative(room):
         _require_room(var, room, access, ranges)
-    return floor_div(room + step - 1, step)
+    return constant(1) if room == constant(1) else floor_div(room + step - 1, step)
 
 
 def _solve_quotient(

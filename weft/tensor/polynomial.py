@@ -16,9 +16,11 @@ from typing import TypeAlias
 from weft.ir import dtype as dt
 from weft.ir.errors import LanguageError
 from weft.ir.expr import Binary, Cast, Const, Expr, Unary, Var, idx
-from weft.ir.visit import rebuild
+from weft.ir.visit import rebuild, walk
 
 Monomial: TypeAlias = "tuple[Expr, ...]"
+#: Products whose expansion would have more nodes than this are atoms.
+MOST_NODES = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def floor_div(n: Polynomial, d: Polynomial) -> Polynomial:
     """``n // d`` with the terms that divide evenly taken out."""
     by = d.as_int
     if by is None:
-        return constant(1) if n == d else _floor_div_atom(n, d)
+        return _floor_div_atom(n, d)
     if by == 0:
         return constant(0)
     if by < 0:
@@ -227,6 +229,10 @@ def _sum(a: Polynomial, b: Polynomial, sign: int) -> Polynomial:
     return Polynomial(result)
 
 
+def _weight(p: Polynomial) -> int:
+    return sum(1 if isinstance(a, Var) else sum(1 for _ in walk(a)) for m in p.terms for a in m)
+
+
 def _product(monomial: Monomial, coefficient: int) -> Expr:
     result: Expr | None = _literal(coefficient) if coefficient != 1 else None
     for a in monomial:
@@ -247,7 +253,10 @@ def _read(expr: Expr) -> Polynomial:
         case Binary(op="-", left=left, right=right):
             return _read(left) - _read(right)
         case Binary(op="*", left=left, right=right):
-            return _read(left) * _read(right)
+            a, b = _read(left), _read(right)
+            # Multiplied out, (a+b+c)*(a+b+c)*... grows without end; past this it stays a product.
+            grown = _weight(a) * len(b.terms) + _weight(b) * len(a.terms)
+            return a * b if grown <= MOST_NODES else atom(expr)
         case Binary(op="//", left=left, right=right):
             return floor_div(_read(left), _read(right))
         case Binary(op="%", left=left, right=right):
