@@ -1,0 +1,125 @@
+"""Whether iterations of a loop may run at once: no two of them touch one element, unless both only read it."""
+
+from __future__ import annotations
+
+from weft.ir.stmt import Assign, Atomic, Barrier, Break, For, Kernel, Let, Return, Stmt, While
+from weft.ir.visit import children, walk
+from weft.poly.conflicts import Meeting, Surroundings, after, before, commute, pairs, sizes_of, written_by
+from weft.poly.describe import describe, unproved
+from weft.poly.domain import Touch
+from weft.poly.leaves import Access, Leaf, leaves, loop_named, loops_inside, path_to
+from weft.poly.solve import Unknown
+from weft.poly.verdict import OK, Verdict, refuse
+
+_CALLS = {"parallel": 's.parallel("{}")', "vector": 's.vectorize("{}")', "unroll": 's.unroll("{}")'}
+_MOST_ALTERNATIVES = 4
+
+
+def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: str = "strict") -> Verdict:
+    """Whether ``loop`` may become of ``kind`` (parallel, vector, block or thread)."""
+    found = loop_named(kernel, loop)
+    if found is None:
+        return refuse(f"there is no loop `{loop}`")
+    verdict, is_reduction = _check(kernel, found, kind, numerics)
+    if verdict.ok:
+        return OK
+    others = _other_loops(kernel, found, kind, numerics)
+    if is_reduction is not None:
+        others.append(_split_reduction(loop, is_reduction, numerics))
+    return refuse(verdict.reason or "", verdict.witness, tuple(others))
+
+
+def _check(kernel: Kernel, loop: For, kind: str, numerics: str) -> tuple[Verdict, Access | None]:
+    """The verdict without alternatives, and the update that conflicts with itself, if that is the reason."""
+    structure = _check_structure(loop, kind)
+    if structure is not None:
+        return refuse(structure), None
+    inside = [leaf for leaf in leaves(kernel, loop) if loop.var.name in leaf.loop_names]
+    owned = _thread_storage(inside, loop, kind)
+    if owned is not None:
+        return refuse(owned), None
+    return _check_memory(kernel, loop, inside, numerics)
+
+
+def _check_memory(kernel: Kernel, loop: For, inside: list[Leaf], numerics: str) -> tuple[Verdict, Access | None]:
+    if not inside:
+        return OK, None
+    name = loop.var.name
+    shared = frozenset(inside[0].loop_names[: inside[0].loop_names.index(name)])
+    around = Surroundings(shared, written_by(inside), sizes_of(kernel))
+    touches: dict[int, Touch] = {}
+    doubt: tuple[Verdict, Access | None] | None = None
+    for first, a, second, b in pairs(inside):
+        if commute(a, b, numerics, concurrent=True):
+            continue
+        meeting = Meeting(first, a, second, b, around, touches)
+        if not meeting.distance(name):
+            continue
+        for order in (after(name),) if a is b else (after(name), before(name)):
+            found = meeting.find([order])
+            if found is None:
+                continue
+            update = a if a.update is not None and a.update == b.update else None
+            if isinstance(found, Unknown):
+                doubt = doubt or (refuse(unproved(a, name)), update)
+            elif found.certain:
+                return refuse(describe(found, a, b), found), update
+            else:
+                doubt = doubt or (refuse(describe(found, a, b), found), update)
+    return doubt or (OK, None)
+
+
+def _check_structure(loop: For, kind: str) -> str | None:
+    """What concurrent iterations cannot contain, or None."""
+    local = set()
+    for n in walk(loop.body):
+        if isinstance(n, Let):
+            local.add(n.var.name)
+        elif isinstance(n, Barrier):
+            return "its body waits at a barrier"
+        elif isinstance(n, Return) and kind in ("parallel", "vector"):
+            return "its body may return from the kernel"
+        elif isinstance(n, (Assign, Atomic)):
+            target = n.var if isinstance(n, Assign) else n.result
+            if target is not None and target.name not in local:
+                return f"every iteration assigns `{target.name}`, which lives longer than an iteration"
+    return "an iteration may end the loop early" if _breaks(loop.body) else None
+
+
+def _breaks(s: Stmt) -> bool:
+    """Whether a break in ``s`` leaves the loop around ``s``."""
+    if isinstance(s, Break):
+        return True
+    if isinstance(s, (For, While)):
+        return False
+    return any(_breaks(c) for c in children(s) if isinstance(c, Stmt))
+
+
+def _thread_storage(inside: list[Leaf], loop: For, kind: str) -> str | None:
+    """Storage of one thread that several would use."""
+    if kind not in ("parallel", "block", "thread"):
+        return None
+    for leaf in inside:
+        for access in leaf.accesses:
+            private = access.buffer.scope in ("register", "local") and loop.var.name not in access.owners
+            if private:
+                return f"`{access.buffer.name}` is {access.buffer.scope} storage of one thread, made outside the loop"
+    return None
+
+
+def _other_loops(kernel: Kernel, loop: For, kind: str, numerics: str) -> list[str]:
+    """Calls for the loops around and directly inside ``loop`` that are legal."""
+    path = path_to(kernel.body, loop) or []
+    nest = [s for s in path if isinstance(s, For)] + loops_inside(loop)
+    found: list[str] = []
+    for other in nest:
+        legal = other is not loop and other.kind == "serial" and _check(kernel, other, kind, numerics)[0].ok
+        if legal and len(found) < _MOST_ALTERNATIVES:
+            template = _CALLS.get(kind, f's.bind("{{}}", "{kind}")')
+            found.append(template.format(other.var.name))
+    return found
+
+
+def _split_reduction(loop: str, update: Access, numerics: str) -> str:
+    call = f's.rfactor("{loop}", 8) first'
+    return call if numerics == "fast" or update.is_exact else f'{call} with numerics="fast"'

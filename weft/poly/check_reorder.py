@@ -1,0 +1,169 @@
+"""Whether loops of a nest may change places: no two iterations that touch one element change their order.
+
+A pair of iterations runs in the order of the outermost loop in which they differ. Where that loop runs its
+iterations concurrently they have no order, so that no two that conflict may first differ there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.ir.expr import Load, Var
+from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return
+from weft.ir.visit import walk
+from weft.poly.conflicts import Found, Meeting, Surroundings, after, before, commute, pairs, sizes_of, written_by
+from weft.poly.describe import describe
+from weft.poly.domain import Touch
+from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, path_to
+from weft.poly.solve import Form, Unknown
+from weft.poly.verdict import OK, Verdict, refuse
+
+
+def check_reorder(
+    kernel: Kernel, old_order: Sequence[str], new_order: Sequence[str], numerics: str = "strict"
+) -> Verdict:
+    """Whether the loops ``old_order`` (nested, outermost first) may run as ``new_order``, a permutation.
+
+    Loops between them that are not named keep their places.
+    """
+    chain = _chain(kernel, old_order)
+    if isinstance(chain, str):
+        return refuse(chain)
+    order = _fill_places(chain, new_order)
+    structure = _check_structure(chain, order)
+    if structure is not None:
+        return refuse(structure)
+    return _check_memory(kernel, chain, order, numerics)
+
+
+def _chain(kernel: Kernel, names: Sequence[str]) -> list[For] | str:
+    """The loops from the outermost to the innermost named one, or what is wrong with the names."""
+    found = {name: loop_named(kernel, name) for name in names}
+    paths = {}
+    for name, loop in found.items():
+        if loop is None:
+            return f"there is no loop `{name}`"
+        paths[name] = [s for s in path_to(kernel.body, loop) or [] if isinstance(s, For)]
+    longest = max(paths.values(), key=len)
+    for name, loop in found.items():
+        if not any(s is loop for s in longest):
+            return f"loop `{name}` is not nested with `{longest[-1].var.name}`"
+    start = min(len(path) for path in paths.values()) - 1
+    return longest[start:]
+
+
+def _fill_places(chain: Sequence[For], new_order: Sequence[str]) -> list[For]:
+    """The chain with the places of the named loops filled in the new order."""
+    loops = {loop.var.name: loop for loop in chain}
+    names = iter(new_order)
+    return [loops[next(names)] if loop.var.name in new_order else loop for loop in chain]
+
+
+def _check_structure(chain: Sequence[For], order: Sequence[For]) -> str | None:
+    for place, loop in enumerate(order):
+        inside = {other.var.name for other in order[place:]}
+        for bound in (loop.lo, loop.hi):
+            for n in walk(bound):
+                if isinstance(n, Var) and n.name in inside:
+                    return f"the range of `{loop.var.name}` depends on `{n.name}`, which would run inside it"
+                if isinstance(n, Load) and loop is not chain[0]:
+                    return f"the range of `{loop.var.name}` is read from `{n.buffer.name}`"
+    for n in walk(chain[0].body):
+        if isinstance(n, (Break, Continue, Return)):
+            return f"a statement inside leaves the loops early ({type(n).__name__.lower()})"
+        if isinstance(n, Barrier):
+            return "a statement inside waits at a barrier"
+    return None
+
+
+def _check_memory(kernel: Kernel, chain: Sequence[For], order: Sequence[For], numerics: str) -> Verdict:
+    innermost = chain[-1].var.name
+    below = [leaf for leaf in leaves(kernel, chain[0]) if chain[0].var.name in leaf.loop_names]
+    inside = [leaf for leaf in below if innermost in leaf.loop_names]
+    if not inside:
+        return OK
+    between = _check_between([leaf for leaf in below if innermost not in leaf.loop_names], inside)
+    if between is not None:
+        return refuse(between)
+    names = inside[0].loop_names
+    shared = frozenset(names[: names.index(chain[0].var.name)])
+    around = Surroundings(shared, written_by(inside), sizes_of(kernel))
+    touches: dict[int, Touch] = {}
+    doubt = None
+    for first, a, second, b in pairs(inside):
+        meeting = Meeting(first, a, second, b, around, touches)
+        found = _find_change(meeting, chain, order, numerics)
+        if found is None and a is not b:
+            meeting = Meeting(second, b, first, a, around, touches)
+            found = _find_change(meeting, chain, order, numerics)
+        if found is None:
+            continue
+        verdict = _refusal(found, meeting.a, meeting.b)
+        if found is not None and not isinstance(found, Unknown) and found.certain:
+            return verdict
+        doubt = doubt or verdict
+    return doubt or OK
+
+
+def _check_between(between: Sequence[Leaf], inside: Sequence[Leaf]) -> str | None:
+    """Statements between the loops would run more or less often, unless they only read what stays as it is."""
+    written = written_by(inside)
+    for leaf in between:
+        for access in leaf.accesses:
+            if access.writes:
+                return f"a statement between the loops writes `{access.buffer.name}`"
+            if access.buffer.name in written:
+                return f"a test between the loops reads `{access.buffer.name}`, which the loops write"
+    return None
+
+
+def _find_change(meeting: Meeting, chain: Sequence[For], order: Sequence[For], numerics: str) -> Found:
+    """Iterations that meet, the first one first in the old order but not surely so in the new one."""
+    if meeting.never:
+        return None
+    # Loops that equal subscripts force to agree take no part.
+    old = [loop for loop in chain if meeting.distance(loop.var.name)]
+    moved = [loop for loop in order if any(loop is other for other in old)]
+    if all(x is y for x, y in zip(old, moved)):
+        return None
+    doubt: Found = None
+    for place, loop in enumerate(old):
+        if loop.kind in CONCURRENT:
+            continue  # the two have no order now, so that they do not meet
+        equal = [other.var.name for other in old[:place]]
+        for level, other in enumerate(moved):
+            found = _find_at(meeting, loop, other, equal, [o.var.name for o in moved[:level]], numerics)
+            if found is not None and not isinstance(found, Unknown) and found.certain:
+                return found
+            doubt = doubt or found
+    return doubt
+
+
+def _find_at(
+    meeting: Meeting, loop: For, other: For, equal_old: list[str], equal_new: list[str], numerics: str
+) -> Found:
+    """Iterations that first differ in ``loop`` in the old order and in ``other`` in the new one."""
+    name, new = loop.var.name, other.var.name
+    if name in equal_new or new in equal_old:
+        return None
+    concurrent = other.kind in CONCURRENT
+    if commute(meeting.a, meeting.b, numerics, concurrent=concurrent):
+        return None
+    if new == name and not concurrent:
+        return None
+    orders: list[list[Form]] = [[after(name), before(new)]] if new != name else [[after(name)]]
+    if concurrent and new != name:
+        orders.append([after(name), after(new)])
+    doubt: Found = None
+    for order in orders:
+        found = meeting.find(order, list(dict.fromkeys([*equal_old, *equal_new])))
+        if found is not None and not isinstance(found, Unknown):
+            return found
+        doubt = doubt or found
+    return doubt
+
+
+def _refusal(found: Found, a: Access, b: Access) -> Verdict:
+    if found is None or isinstance(found, Unknown):
+        return refuse(f"it could not be proved that no two iterations that meet in `{a.buffer.name}` change order")
+    return refuse(f"{describe(found, a, b)}, in this order", found)

@@ -1,0 +1,194 @@
+"""Whether two accesses can meet: touch one element in two iterations that are related as asked.
+
+>>> meeting = Meeting(leaf, access, leaf, access, Surroundings(shared=frozenset("mn")))
+>>> meeting.find([after("k")])                  # the second iteration has a greater k
+Witness(first={'m': 0, 'n': 0, 'k': 0}, second={'m': 0, 'n': 0, 'k': 1}, element='C[0, 0]')
+
+Variables of the second iteration carry a prime: ``k'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from weft.ir.expr import Var
+from weft.ir.stmt import Kernel
+from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
+from weft.poly.leaves import Access, Leaf
+from weft.poly.solve import UNKNOWN, Elimination, Form, Point, Unknown, combine, evaluate, solve
+from weft.poly.verdict import Witness
+
+Found: TypeAlias = "Witness | Unknown | None"
+
+
+def primed(name: str) -> str:
+    return name + "'"
+
+
+def after(name: str) -> Form:
+    """The second iteration has a greater ``name`` than the first."""
+    return {primed(name): 1, name: -1, "": -1}
+
+
+def before(name: str) -> Form:
+    """The second iteration has a smaller ``name`` than the first."""
+    return {name: 1, primed(name): -1, "": -1}
+
+
+def difference(name: str) -> Form:
+    return {primed(name): 1, name: -1}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What two iterations have in common: equal ``shared`` loops; ``written`` buffers may change in between."""
+
+    shared: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+    #: Symbolic sizes of buffers: never negative.
+    sizes: frozenset[str] = frozenset()
+
+
+def sizes_of(kernel: Kernel) -> frozenset[str]:
+    """The variables that are dimensions of the kernel's buffers."""
+    return frozenset(d.name for b in kernel.buffers for d in b.shape if isinstance(d, Var))
+
+
+def written_by(found: Iterable[Leaf]) -> frozenset[str]:
+    return frozenset(a.buffer.name for leaf in found for a in leaf.accesses if a.writes)
+
+
+def commute(a: Access, b: Access, numerics: str, *, concurrent: bool) -> bool:
+    """Whether the order of two updates of one element does not matter; ``concurrent`` ones must be atomic too."""
+    if a.update is None or a.update != b.update or (concurrent and not (a.atomic and b.atomic)):
+        return False
+    return numerics == "fast" or (a.is_exact and b.is_exact)
+
+
+@dataclass
+class Meeting:
+    """Two accesses to one buffer, the subscripts set equal."""
+
+    first: Leaf
+    a: Access
+    second: Leaf
+    b: Access
+    around: Surroundings
+    touches: dict[int, Touch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.left, self.right = self._touch(self.first, self.a), self._touch(self.second, self.b)
+        self.marked = set(self.second.loop_names) - self.around.shared
+        self.names: dict[str, str] = {}
+        self.equations = [combine(x, self.prime(y), -1) for x, y in zip(self.left.indices, self.right.indices)]
+        self.elimination = Elimination()
+        #: No element is common whatever the iterations.
+        self.never = len(self.left.indices) == len(self.right.indices) and not all(
+            map(self.elimination.add, self.equations)
+        )
+
+    def _touch(self, leaf: Leaf, access: Access) -> Touch:
+        found = self.touches.get(id(access))
+        if found is None:
+            found = self.touches[id(access)] = touch_of(leaf, access, "@")
+        return found
+
+    def distance(self, name: str) -> Form:
+        """How far the second iteration is ahead in loop ``name``, as far as equal subscripts tell."""
+        return self.elimination.reduce(difference(name))
+
+    def find(self, order: Sequence[Form], equal: Sequence[str] = ()) -> Found:
+        """Iterations that meet and satisfy ``order`` (each >= 0), with equal values of the loops ``equal``."""
+        if self.never or self._is_impossible(order, equal):
+            return None
+        equations = [*self.equations, *map(difference, equal)]
+        inequalities = [*order, *({size: 1} for size in self.around.sizes)]
+        clauses = []
+        for domain, second in self._domains():
+            equations += map(self.prime, domain.equations) if second else domain.equations
+            inequalities += map(self.prime, domain.inequalities) if second else domain.inequalities
+            for clause in domain.clauses:
+                clauses.append([[(self.prime(f), e) for f, e in a] for a in clause] if second else clause)
+        point = solve(equations, inequalities, clauses)
+        if point is UNKNOWN:
+            from weft.poly.isl_oracle import ask_isl
+
+            point = ask_isl(equations, inequalities, clauses)
+        return point if point is None or isinstance(point, Unknown) else self._witness(point)
+
+    def _is_impossible(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
+        """The cheap half of the question: equal subscripts alone against the order."""
+        elimination = self.elimination
+        if equal:
+            elimination = Elimination(elimination.replaced, elimination.fresh)
+            if not all(elimination.add(difference(name)) for name in equal):
+                return True
+        for form in order:
+            left = elimination.reduce(form)
+            if left.get("", 0) < 0 and len(left) == 1:
+                return True
+        return False
+
+    def _domains(self) -> list[tuple[Domain, bool]]:
+        return [
+            (leaf_domain(self.first), False),
+            (self.left.domain, False),
+            (leaf_domain(self.second), True),
+            (self.right.domain, True),
+        ]
+
+    def prime(self, form: Form) -> Form:
+        """``form`` about the second iteration."""
+        names = self.names
+        result: Form = {}
+        for name, c in form.items():
+            new = names.get(name)
+            if new is None:
+                new = names[name] = self._primed(name)
+            result[new] = result.get(new, 0) + c
+        return result
+
+    def _primed(self, name: str) -> str:
+        if name in self.marked:
+            return primed(name)
+        for domain in (leaf_domain(self.second), self.right.domain):
+            if name in domain.made:
+                return primed(name)
+            opaque = domain.opaque.get(name)
+            if opaque is None:
+                continue
+            if opaque.factors:
+                return "*".join(sorted(map(self._primed, opaque.factors)))
+            changes = opaque.changes or opaque.buffers & self.around.written
+            depends = any(self._primed(n) != n for n in opaque.depends if n != name)
+            return primed(name) if changes or depends else name
+        return name
+
+    def _witness(self, point: Point) -> Witness:
+        domains = [d for d, _ in self._domains()]
+        certain = all(d.is_exact and not d.opaque for d in domains)
+        first = {n: point.get(n, 0) for n in self.first.loop_names}
+        second = {n: point.get(primed(n) if n in self.marked else n, 0) for n in self.second.loop_names}
+        indices = [evaluate(f, point) for f in self.left.indices[self.left.owners :]]
+        name = self.a.buffer.name
+        element = f"{name}[{', '.join(map(str, indices))}]" if indices else name
+        sizes = {n: point[n] for n in sorted(self.around.sizes) if n in point}
+        return Witness(first, second, element if certain else f"one element of `{name}`", sizes, certain)
+
+
+def pairs(found: Sequence[Leaf], others: Sequence[Leaf] | None = None) -> list[tuple[Leaf, Access, Leaf, Access]]:
+    """Accesses to one buffer of which one writes; updates of one element first, since they explain best.
+
+    Of ``found`` alone each pair comes once, in program order; with ``others`` the second is one of those.
+    """
+    result = []
+    for place, leaf in enumerate(found):
+        for other in found[place:] if others is None else others:
+            for i, a in enumerate(leaf.accesses):
+                for b in leaf.accesses[i:] if other is leaf else other.accesses:
+                    if (a.writes or b.writes) and a.buffer.name == b.buffer.name:
+                        result.append((leaf, a, other, b))
+    result.sort(key=lambda p: 3 - (p[1].writes and p[3].writes) - (p[1].update is not None and p[3].update is not None))
+    return result

@@ -1,0 +1,34 @@
+"""Conflicts in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.poly.leaves import Access
+from weft.poly.verdict import Witness
+
+
+def iteration(values: Mapping[str, int]) -> str:
+    return "(" + ", ".join(f"{name}={value}" for name, value in values.items()) + ")"
+
+
+def describe(witness: Witness, a: Access, b: Access) -> str:
+    """Who does what to which element: the reason of a refusal."""
+    first, second = iteration(witness.first), iteration(witness.second)
+    may = "" if witness.certain else "may "
+    if a.writes and b.writes:
+        verb = "update" if a.update is not None and b.update is not None else "write"
+        text = f"iterations {first} and {second} {may}both {verb} {witness.element}"
+    elif a.writes:
+        verb = "writes" if witness.certain else "may write"
+        text = f"iteration {first} {verb} {witness.element}, which iteration {second} reads"
+    else:
+        verb = "reads" if witness.certain else "may read"
+        text = f"iteration {first} {verb} {witness.element}, which iteration {second} writes"
+    if witness.sizes:
+        text += " (with " + ", ".join(f"{name}={value}" for name, value in witness.sizes.items()) + ")"
+    return text
+
+
+def unproved(a: Access, loop: str) -> str:
+    return f"it could not be proved that iterations of `{loop}` never meet in `{a.buffer.name}`"

@@ -1,0 +1,323 @@
+"""Expressions and conditions of a statement as linear forms, and the constraints that make them so.
+
+Quotients and remainders by constants, minima, maxima and selects become auxiliary variables with the constraints
+that define them. What is not linear (a loaded subscript, ``i * n``) becomes an `Opaque` variable that may have any
+value; the same expression of the same values is the same variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.ir import dtype as dt
+from weft.ir.expr import Binary, Broadcast, Cast, Compare, Const, Expr, Load, Ramp, Select, Unary, Var
+from weft.ir.interval import bounds
+from weft.ir.printer import print_expr
+from weft.ir.visit import free_vars, walk
+from weft.poly.leaves import Access, Leaf, Test
+from weft.poly.solve import Clause, Form, Literal, combine
+
+#: More alternatives than this in one condition are not followed; the condition then says nothing.
+_MOST_ALTERNATIVES = 16
+LANE = "lane"
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value nothing is known of but what it depends on; a product of variables names its ``factors``."""
+
+    depends: frozenset[str]
+    buffers: frozenset[str] = frozenset()
+    factors: tuple[str, ...] = ()
+    #: Whether two readings in one iteration may differ: a let variable that is assigned.
+    changes: bool = False
+
+
+@dataclass(slots=True)
+class Domain:
+    """Constraints under which a statement runs, over its loops, sizes and auxiliary variables."""
+
+    equations: list[Form] = field(default_factory=list)
+    inequalities: list[Form] = field(default_factory=list)
+    clauses: list[Clause] = field(default_factory=list)
+    opaque: dict[str, Opaque] = field(default_factory=dict)
+    #: Auxiliary variables: the same in two statements only by chance.
+    made: set[str] = field(default_factory=set)
+    #: Some condition could not be expressed: the domain is larger than the truth.
+    is_exact: bool = True
+
+
+@dataclass(slots=True)
+class Touch:
+    """An access in linear form: its subscripts (owning loops first) and what holds where it happens."""
+
+    indices: list[Form]
+    domain: Domain
+    #: How many of ``indices`` are owning loops.
+    owners: int
+
+
+def leaf_domain(leaf: Leaf) -> Domain:
+    """Where ``leaf`` runs: the bounds of its loops and the tests around it (kept with the leaf)."""
+    known = leaf.domain_cache
+    if not isinstance(known, Domain):
+        known = Domain()
+        reader = Reader(leaf, known, "")
+        for loop in leaf.loops:
+            reader.bound(loop.name, loop.lo, loop.hi)
+        for test in leaf.tests:
+            reader.require(test)
+        leaf.domain_cache = known
+    return known
+
+
+def touch_of(leaf: Leaf, access: Access, tag: str) -> Touch:
+    """``access`` of ``leaf``; ``tag`` keeps its auxiliary variables apart from those of other accesses."""
+    domain = Domain()
+    reader = Reader(leaf, domain, tag)
+    for axis in access.axes:
+        reader.local(axis.var.name)
+        reader.bound(axis.var.name, axis.lo, axis.hi)
+    for test in access.tests:
+        reader.require(test)
+    indices: list[Form] = [{name: 1} for name in access.owners]
+    indices += [reader.form(e) for e in access.indices]
+    return Touch(indices, domain, len(access.owners))
+
+
+class Reader:
+    """Turns expressions of one leaf into forms, adding what defines them to ``domain``."""
+
+    def __init__(self, leaf: Leaf, domain: Domain, tag: str) -> None:
+        self.values = leaf.values
+        self.lets = leaf.lets
+        self.resolve: Callable[[Expr], Expr] = leaf.resolve
+        self.domain = domain
+        self.tag = tag
+        self.known: dict[Any, str] = {}
+
+    def local(self, name: str) -> None:
+        """``name`` is a variable of this access alone."""
+        self.domain.made.add(name)
+
+    def fresh(self, base: str) -> str:
+        name = f"{base}{self.tag}{len(self.domain.made)}"
+        self.domain.made.add(name)
+        return name
+
+    # Conditions
+
+    def bound(self, name: str, lo: Expr, hi: Expr | None) -> None:
+        """``lo <= name < hi``."""
+        var = Var(name)
+        self.require(Test(Compare(">=", var, lo)))
+        if hi is not None:
+            self.require(Test(Compare("<", var, hi)))
+
+    def require(self, test: Test) -> None:
+        e = test.condition
+        if isinstance(e, Binary) and e.dtype == dt.bool_ and e.op == ("&&" if test.holds else "||"):
+            self.require(Test(e.left, test.holds))
+            self.require(Test(e.right, test.holds))
+            return
+        found = self.alternatives(test.condition, test.holds)
+        if found is None:
+            self.domain.is_exact = False
+        elif len(found) == 1:
+            for form, is_equation in found[0]:
+                (self.domain.equations if is_equation else self.domain.inequalities).append(form)
+        else:
+            self.domain.clauses.append(found)
+
+    def alternatives(self, e: Expr, holds: bool) -> list[list[Literal]] | None:
+        """Lists of constraints, one of which holds exactly where ``e`` is ``holds``; None where that is not known."""
+        if isinstance(e, Const) and e.type.is_bool:
+            return [[]] if bool(e.value) == holds else []
+        if isinstance(e, Unary) and e.op == "!":
+            return self.alternatives(e.operand, not holds)
+        if isinstance(e, Compare) and e.left.dtype == dt.index:
+            return self.comparison(e.op, e.left, e.right, holds)
+        if isinstance(e, Binary) and e.dtype == dt.bool_ and e.op in ("&&", "||", "&", "|"):
+            left, right = self.alternatives(e.left, holds), self.alternatives(e.right, holds)
+            if (e.op in ("&&", "&")) == holds:
+                return _both(left, right)
+            return None if left is None or right is None else _limited([*left, *right])
+        return None
+
+    def comparison(self, op: str, left: Expr, right: Expr, holds: bool) -> list[list[Literal]] | None:
+        if not holds:
+            op = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}[op]
+        if op in (">", ">="):
+            left, right, op = right, left, "<" if op == ">" else "<="
+        if op in ("<", "<="):
+            # A loop to min(a, b) is below both: no auxiliary variable, no case distinction.
+            if isinstance(right, Binary) and right.op == "min":
+                return _both(*(self.comparison(op, left, e, True) for e in (right.left, right.right)))
+            if isinstance(left, Binary) and left.op == "max":
+                return _both(*(self.comparison(op, e, right, True) for e in (left.left, left.right)))
+        gap = combine(self.form(right), self.form(left), -1)
+        if op in ("<", "<="):
+            return [[(combine(gap, {"": -1}) if op == "<" else gap, False)]]
+        if op == "==":
+            return [[(gap, True)]]
+        below = {n: -c for n, c in gap.items()}
+        return [[(combine(gap, {"": -1}), False)], [(combine(below, {"": -1}), False)]]
+
+    # Values
+
+    def form(self, e: Expr) -> Form:
+        if isinstance(e, Const):
+            value = int(e.value)
+            return {"": value} if value else {}
+        if isinstance(e, Var):
+            value_of = self.values.get(e.name)
+            if value_of is not None:
+                return self.form(value_of)
+            return {e.name: 1} if e.type == dt.index and e.name not in self.lets else self.opaque(e)
+        rule = _RULES.get(type(e))
+        found = None if rule is None else rule(self, e)
+        return self.opaque(e) if found is None else found
+
+    def unary(self, e: Unary) -> Form | None:
+        return {n: -c for n, c in self.form(e.operand).items()} if e.op == "-" and e.dtype.scalar == dt.index else None
+
+    def binary(self, e: Binary) -> Form | None:
+        if e.dtype.scalar != dt.index:
+            return None
+        if e.op in ("+", "-"):
+            return combine(self.form(e.left), self.form(e.right), 1 if e.op == "+" else -1)
+        if e.op == "*":
+            return self.product(self.form(e.left), self.form(e.right))
+        if e.op in ("//", "%", "tdiv", "tmod"):
+            return self.division(e)
+        if e.op in ("min", "max"):
+            return self.extreme(e)
+        return None
+
+    def product(self, left: Form, right: Form) -> Form:
+        total: Form = {}
+        for a, c in left.items():
+            for b, d in right.items():
+                names = sorted((*self.factors(a), *self.factors(b)))
+                total = combine(total, {self.monomial(names): c * d})
+        return total
+
+    def factors(self, name: str) -> tuple[str, ...]:
+        if not name:
+            return ()
+        found = self.domain.opaque.get(name)
+        return found.factors if found is not None and found.factors else (name,)
+
+    def monomial(self, names: list[str]) -> str:
+        if len(names) < 2:
+            return names[0] if names else ""
+        name = "*".join(names)
+        self.domain.opaque[name] = Opaque(frozenset(names), factors=tuple(names))
+        return name
+
+    def division(self, e: Binary) -> Form | None:
+        by = self.form(e.right)
+        divisor = by.get("", 0)
+        if set(by) - {""} or divisor <= 0:
+            return None
+        n = self.form(e.left)
+        if not set(n) - {""} and n.get("", 0) >= 0:
+            value = n.get("", 0) // divisor if e.op in ("//", "tdiv") else n.get("", 0) % divisor
+            return {"": value} if value else {}
+        key = (frozenset(n.items()), divisor, e.op in ("tdiv", "tmod"))
+        quotient = self.known.get(key)
+        if quotient is None:
+            quotient = self.known[key] = self.fresh("q")
+            # For truncation the remainder has the sign of the numerator.
+            rest = combine(n, {quotient: 1}, -divisor)
+            inside: list[Literal] = [(rest, False), (combine({"": divisor - 1}, rest, -1), False)]
+            if e.op in ("//", "%"):
+                self.domain.inequalities += [form for form, _ in inside]
+            else:
+                negative = {m: -c for m, c in n.items()}
+                above = [(n, False), *inside]
+                below: list[Literal] = [(negative, False), ({m: -c for m, c in rest.items()}, False)]
+                self.domain.clauses.append([above, [*below, (combine({"": divisor - 1}, rest), False)]])
+        return {quotient: 1} if e.op in ("//", "tdiv") else combine(n, {quotient: 1}, -divisor)
+
+    def extreme(self, e: Binary) -> Form:
+        left, right = self.form(e.left), self.form(e.right)
+        key = (e.op, frozenset((frozenset(left.items()), frozenset(right.items()))))
+        name = self.known.get(key)
+        if name is None:
+            name = self.known[key] = self.fresh(e.op)
+            # m <= a and m <= b for a minimum, and one of them reached.
+            gaps = [combine({name: -1}, side) for side in (left, right)]
+            if e.op == "max":
+                gaps = [{n: -c for n, c in gap.items()} for gap in gaps]
+            self.domain.inequalities += gaps
+            self.domain.clauses.append([[(gap, True)] for gap in gaps])
+        return {name: 1}
+
+    def select(self, e: Select) -> Form | None:
+        if e.dtype != dt.index:
+            return None
+        yes, no = self.alternatives(e.condition, True), self.alternatives(e.condition, False)
+        if yes is None or no is None:
+            self.domain.is_exact = False
+            yes = no = [[]]
+        name = self.fresh("s")
+        then, otherwise = combine(self.form(e.then), {name: -1}), combine(self.form(e.otherwise), {name: -1})
+        self.domain.clauses.append([[*a, (then, True)] for a in yes] + [[*a, (otherwise, True)] for a in no])
+        return {name: 1}
+
+    def cast(self, e: Cast) -> Form | None:
+        """Widening to an index keeps the value; of narrower arithmetic only plain variables are followed."""
+        source = e.operand.dtype
+        if e.dtype != dt.index or not isinstance(e.operand, Cast) or e.operand.operand.dtype != dt.index:
+            return None
+        inner = e.operand.operand
+        known = bounds(inner, {})
+        fits = source.is_integer and known.within(source.min_value, source.max_value)
+        return self.form(inner) if fits else None
+
+    def ramp(self, e: Ramp) -> Form | None:
+        stride = self.form(e.stride)
+        if set(stride) - {""} or e.dtype.scalar != dt.index:
+            return None
+        if LANE not in self.domain.made:
+            self.local(LANE)
+            self.domain.inequalities += [{LANE: 1}, {LANE: -1, "": e.lanes - 1}]
+        return combine(self.form(e.base), {LANE: stride.get("", 0)} if stride else {})
+
+    def opaque(self, e: Expr) -> Form:
+        e = self.resolve(e)
+        names = free_vars(e)
+        buffers = frozenset(n.buffer.name for n in walk(e) if isinstance(n, Load))
+        depends, changes = set(names), e.dtype.lanes > 1
+        for name in names:
+            if name in self.lets:
+                loops, assigned = self.lets[name]
+                depends.update(loops)
+                changes = changes or assigned
+        name = f"({print_expr(e)})"
+        self.domain.opaque[name] = Opaque(frozenset(depends), buffers, changes=changes)
+        return {name: 1}
+
+
+def _both(left: list[list[Literal]] | None, right: list[list[Literal]] | None) -> list[list[Literal]] | None:
+    """Alternatives for both conditions at once."""
+    if left is None or right is None:
+        return None
+    return _limited([[*a, *b] for a in left for b in right])
+
+
+def _limited(found: list[list[Literal]]) -> list[list[Literal]] | None:
+    return found if len(found) <= _MOST_ALTERNATIVES else None
+
+
+_RULES: Mapping[type, Callable[[Reader, Any], Form | None]] = {
+    Unary: Reader.unary,
+    Binary: Reader.binary,
+    Select: Reader.select,
+    Cast: Reader.cast,
+    Ramp: Reader.ramp,
+    Broadcast: lambda reader, e: reader.form(e.value),
+}

@@ -1,0 +1,159 @@
+"""The same question as `solve`, put to isl: a process of its own, asked over pipes, given up on when it is late.
+
+isl has no usable time limit and may abort; neither reaches the caller, who then gets `UNKNOWN`. So does one
+without islpy.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.poly.solve import UNKNOWN, Answer, Clause, Form
+
+_START_SECONDS = 10.0
+
+
+def ask_isl(
+    equations: Iterable[Form], inequalities: Iterable[Form], clauses: Sequence[Clause] = (), seconds: float = 2.0
+) -> Answer:
+    """A point, None where isl proves that there is none, `UNKNOWN` where it does not answer within ``seconds``."""
+    text, names = set_text(list(equations), list(inequalities), clauses)
+    with _lock:
+        reply = _worker.ask(text, seconds)
+    if not isinstance(reply, dict):
+        return UNKNOWN
+    values = reply.get("point")
+    return None if values is None else dict(zip(names, values))
+
+
+def set_text(
+    equations: Sequence[Form], inequalities: Sequence[Form], clauses: Sequence[Clause]
+) -> tuple[str, list[str]]:
+    """The constraints in isl's notation, and the names its dimensions stand for."""
+    literals = [(f, True) for f in equations] + [(f, False) for f in inequalities]
+    every = [f for f, _ in literals] + [f for clause in clauses for a in clause for f, _ in a]
+    names = list(dict.fromkeys(n for f in every for n in f if n))
+    place = {n: f"x{i}" for i, n in enumerate(names)}
+
+    def one(form: Form, is_equation: bool) -> str:
+        terms = [f"{c}{place[n]}" if n else str(c) for n, c in form.items()]
+        return f"{' + '.join(terms) or '0'} {'=' if is_equation else '>='} 0"
+
+    parts = [one(*literal) for literal in literals]
+    for clause in clauses:
+        choices = [" and ".join(one(*literal) for literal in a) or "0 = 0" for a in clause]
+        parts.append("(" + (" or ".join(f"({c})" for c in choices) or "1 = 0") + ")")
+    return f"{{ [{', '.join(place.values())}] : {' and '.join(parts) or '0 = 0'} }}", names
+
+
+class _Worker:
+    """The process; started when first needed and again after one was given up."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.is_absent = False
+
+    def ask(self, text: str, seconds: float) -> Any:
+        """The reply to ``text``, or None where there is none in time."""
+        try:
+            if (self.process is None or self.process.poll() is not None) and not self.start():
+                return None
+            process = self.process
+            assert process is not None
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(text).encode() + b"\n")
+            process.stdin.flush()
+            return self.read(seconds)
+        except OSError:
+            self.stop()
+            return None
+
+    def start(self) -> bool:
+        if self.is_absent or not sys.executable:
+            return False
+        root = str(Path(__file__).resolve().parents[2])
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "weft.poly.isl_oracle"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+        if self.read(_START_SECONDS) != "ready":
+            self.stop()
+            self.is_absent = True
+            return False
+        return True
+
+    def read(self, seconds: float) -> Any:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            if not selector.select(seconds):
+                self.stop()
+                return None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def stop(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+_worker = _Worker()
+_lock = threading.Lock()
+atexit.register(_worker.stop)
+
+
+def _forget_worker() -> None:
+    """A forked child must not share the pipes of its parent."""
+    global _lock
+    _worker.process = None
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_worker)
+
+
+def answer(text: str) -> dict[str, list[int] | None]:
+    """isl's own answer, in this process: the coordinates of a point of the set, or None for an empty one."""
+    import islpy
+
+    found = islpy.Set(text)
+    if found.is_empty():
+        return {"point": None}
+    point = found.sample_point()
+    space = point.get_space().dim(islpy.dim_type.set)
+    values = [point.get_coordinate_val(islpy.dim_type.set, i).to_python() for i in range(space)]
+    return {"point": [int(v) for v in values]}
+
+
+def serve() -> None:
+    """Answers questions, one a line, until the asking process is gone."""
+    import islpy  # noqa: F401  (a missing package ends the process before it says it is ready)
+
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        try:
+            reply: Any = answer(json.loads(line))
+        except Exception:
+            reply = None
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,368 @@
+"""The statements of a program that touch memory, each with all that decides when it runs and what it touches.
+
+Block iterators and pure ``let`` variables are resolved to loop variables. Storage made inside a loop, and a ``let``
+variable that is assigned, is each iteration's own: its accesses carry the loops around it as further subscripts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Axis, Binary, Call, Compare, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.stmt import (
+    Alloc,
+    Assert,
+    Assign,
+    Atomic,
+    Block,
+    Evaluate,
+    For,
+    If,
+    Kernel,
+    Let,
+    Region,
+    Seq,
+    Stmt,
+    Store,
+    Tensorized,
+    While,
+)
+from weft.ir.visit import Node, children, substitute, walk
+
+CONCURRENT = ("parallel", "vector", "block", "thread")
+#: Calls made for an effect that no memory shows.
+_HARMLESS = frozenset({"prefetch"})
+_UPDATES = frozenset({"+", "-", "*", "min", "max", "&", "|", "^", "&&", "||"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopRange:
+    """A loop around a statement; ``hi`` is None for a while loop, whose passes are counted from 0."""
+
+    name: str
+    lo: Expr
+    hi: Expr | None
+    kind: str
+    node: Stmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Test:
+    """A condition that holds (or fails) wherever the statement runs."""
+
+    condition: Expr
+    holds: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One touch of a buffer by a statement.
+
+    ``update`` is the operator where old and new value are combined by a commutative one. ``tests`` and ``axes``
+    are those between the statement and the access; ``owners`` the loops whose every iteration has the buffer anew.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    reads: bool
+    writes: bool
+    update: str | None = None
+    atomic: bool = False
+    tests: tuple[Test, ...] = ()
+    axes: tuple[Axis, ...] = ()
+    owners: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether updates give the same result, bit for bit, in any order."""
+        return self.update is not None and (self.update not in ("+", "*") or not self.buffer.dtype.is_float)
+
+
+@dataclass(eq=False)
+class Leaf:
+    """A statement that touches memory, inside ``loops`` (outermost first) and where ``tests`` allow."""
+
+    stmt: Stmt
+    loops: tuple[LoopRange, ...]
+    tests: tuple[Test, ...]
+    accesses: tuple[Access, ...]
+    block: str | None
+    order: int
+    #: Values of block iterators and pure lets, in terms of loops and of each other.
+    values: Mapping[str, Expr]
+    #: The loops around each other let variable, and whether it is assigned.
+    lets: Mapping[str, tuple[tuple[str, ...], bool]]
+    domain_cache: object | None = field(default=None, repr=False)
+
+    @property
+    def update_op(self) -> str | None:
+        """The operator, where the statement is ``X[i] = X[i] op value``."""
+        return next((a.update for a in self.accesses if a.writes), None)
+
+    @cached_property
+    def loop_names(self) -> tuple[str, ...]:
+        return tuple(loop.name for loop in self.loops)
+
+    def resolve(self, e: Expr) -> Expr:
+        """``e`` with block iterators and pure lets replaced by what they stand for."""
+        for _ in range(32):
+            known = {n: self.values[n.name] for n in walk(e) if isinstance(n, Var) and n.name in self.values}
+            if not known:
+                break
+            e = substitute(e, known)
+        return e
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    loops: tuple[LoopRange, ...] = ()
+    tests: tuple[Test, ...] = ()
+    values: Mapping[str, Expr] = field(default_factory=dict)
+    lets: Mapping[str, tuple[tuple[str, ...], bool]] = field(default_factory=dict)
+    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    block: Block | None = None
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(loop.name for loop in self.loops)
+
+
+def leaves(program: Kernel | Stmt, below: Stmt | None = None) -> list[Leaf]:
+    """Every statement that touches memory, in program order; only those inside ``below`` (by identity) if given.
+
+    The order numbers count all statements met, so they compare across calls with the same arguments only.
+    """
+    body = program.body if isinstance(program, Kernel) else program
+    scope = _Scope()
+    if below is not None:
+        path = path_to(body, below)
+        if path is None:
+            return []
+        for outer, inner in itertools.pairwise(path):
+            scope = _enter(outer, inner, scope)
+        body = below
+    found: list[Leaf] = []
+    _collect(body, scope, found)
+    return found
+
+
+def path_to(root: Stmt, target: Stmt) -> list[Stmt] | None:
+    """The statements from ``root`` down to ``target`` (by identity), both included."""
+    if root is target:
+        return [root]
+    for child in _inner(root):
+        below = path_to(child, target)
+        if below is not None:
+            return [root, *below]
+    return None
+
+
+def loop_named(program: Kernel | Stmt, name: str) -> For | None:
+    """The first loop over ``name``."""
+    s = program.body if isinstance(program, Kernel) else program
+    if isinstance(s, For) and s.var.name == name:
+        return s
+    for inner in _inner(s):
+        found = loop_named(inner, name)
+        if found is not None:
+            return found
+    return None
+
+
+def loops_inside(s: Stmt) -> list[For]:
+    """All loops below ``s``, in program order."""
+    found: list[For] = []
+    for inner in _inner(s):
+        if isinstance(inner, For):
+            found.append(inner)
+        found += loops_inside(inner)
+    return found
+
+
+def _inner(s: Stmt) -> Iterator[Stmt]:
+    """The statements directly inside ``s``."""
+    if isinstance(s, Seq):
+        yield from s.body
+    elif isinstance(s, If):
+        yield s.then
+        if s.otherwise is not None:
+            yield s.otherwise
+    elif isinstance(s, Block):
+        if s.init is not None:
+            yield s.init
+        yield s.body
+    elif isinstance(s, (For, While, Let, Alloc, Tensorized)):
+        yield s.body
+
+
+def _enter(s: Stmt, inner: Stmt, scope: _Scope) -> _Scope:
+    """What is known in ``inner``, which stands directly in ``s``."""
+    if isinstance(s, For):
+        return replace(scope, loops=(*scope.loops, LoopRange(s.var.name, s.lo, s.hi, s.kind, s)))
+    if isinstance(s, While):
+        name = f"pass{sum(loop.hi is None for loop in scope.loops) + 1}"
+        loops = (*scope.loops, LoopRange(name, idx(0), None, "serial", s))
+        return replace(scope, loops=loops)
+    if isinstance(s, If):
+        if s.then is s.otherwise:  # one object in both places says nothing about the condition
+            return scope
+        return replace(scope, tests=(*scope.tests, Test(s.condition, inner is s.then)))
+    if isinstance(s, Alloc):
+        return replace(scope, owners={**scope.owners, s.buffer.name: scope.names()})
+    if isinstance(s, Let):
+        return _enter_let(s, scope)
+    if isinstance(s, Block):
+        values = {**scope.values, **{i.var.name: i.binding for i in s.iters}}
+        tests = scope.tests
+        if inner is s.init and s.init is not s.body:
+            first = (Test(Compare("==", i.var, i.lo)) for i in s.iters if i.kind == "reduce")
+            tests = (*tests, *first)
+        return replace(scope, values=values, tests=tests, block=s)
+    return scope
+
+
+def _enter_let(s: Let, scope: _Scope) -> _Scope:
+    assigned = is_assigned(s)
+    if s.var.type == dt.index and not assigned and not any(isinstance(n, (Load, Call)) for n in walk(s.value)):
+        return replace(scope, values={**scope.values, s.var.name: s.value})
+    owners = {**scope.owners, s.var.name: scope.names()} if assigned else scope.owners
+    return replace(scope, lets={**scope.lets, s.var.name: (scope.names(), assigned)}, owners=owners)
+
+
+def is_assigned(let: Let) -> bool:
+    name = let.var.name
+    for n in walk(let.body):
+        if isinstance(n, Assign) and n.var.name == name:
+            return True
+        if isinstance(n, Atomic) and n.result is not None and n.result.name == name:
+            return True
+    return False
+
+
+def _collect(s: Stmt, scope: _Scope, found: list[Leaf]) -> None:
+    accesses = tuple(_touches(s, scope))
+    if accesses:
+        block = None if scope.block is None else scope.block.name
+        found.append(Leaf(s, scope.loops, scope.tests, accesses, block, len(found), scope.values, scope.lets))
+    for inner in _inner(s):
+        _collect(inner, _enter(s, inner, scope), found)
+
+
+def _touches(s: Stmt, scope: _Scope) -> Iterator[Access]:
+    """What ``s`` itself touches, the statements inside it aside."""
+    if isinstance(s, Store):
+        yield from _store_touches(s, scope)
+    elif isinstance(s, Atomic):
+        commutes = s.result is None and s.op not in ("exchange", "cas")
+        owners = scope.owners.get(s.buffer.name, ())
+        yield Access(s.buffer, s.indices, True, True, s.op if commutes else None, True, owners=owners)
+        for e in (*s.indices, s.value, *(() if s.expected is None else (s.expected,))):
+            yield from _reads(e, scope)
+        if s.result is not None:
+            yield _scalar(s.result, scope, writes=True)
+    elif isinstance(s, Assign):
+        yield _scalar(s.var, scope, writes=True)
+        yield from _reads(s.value, scope)
+    elif isinstance(s, Evaluate):
+        yield from _call_touches(s, scope)
+    else:
+        yield from _header_touches(s, scope)
+
+
+def _header_touches(s: Stmt, scope: _Scope) -> Iterator[Access]:
+    """What the conditions and bounds of a compound statement read."""
+    if isinstance(s, For):
+        parts: tuple[Expr, ...] = (s.lo, s.hi)
+    elif isinstance(s, (If, While)):
+        parts = (s.condition,)
+    elif isinstance(s, Let):
+        parts = (s.value,)
+    elif isinstance(s, Assert):
+        parts = (s.condition, *s.values)
+    elif isinstance(s, Block):
+        parts = tuple(i.binding for i in s.iters)
+    else:
+        parts = ()
+    for e in parts:
+        yield from _reads(e, scope)
+    if isinstance(s, Let) and is_assigned(s):
+        yield replace(_scalar(s.var, scope, writes=True), owners=scope.names())
+
+
+def _store_touches(s: Store, scope: _Scope) -> Iterator[Access]:
+    owners = scope.owners.get(s.buffer.name, ())
+    split = _split_update(s)
+    if split is None:
+        yield Access(s.buffer, s.indices, False, True, owners=owners)
+        rest: tuple[Expr, ...] = (s.value,)
+    else:
+        op, rest = split
+        yield Access(s.buffer, s.indices, True, True, op, owners=owners)
+    for e in (*s.indices, *rest):
+        yield from _reads(e, scope)
+
+
+def _split_update(s: Store) -> tuple[str, tuple[Expr, ...]] | None:
+    """The operator and the other operands of ``X[i] = X[i] op value``."""
+    old = Load(s.buffer, s.indices)
+    value = s.value
+    if isinstance(value, Binary) and value.op in _UPDATES:
+        op = "+" if value.op == "-" else value.op
+        if value.left == old:
+            return op, (value.right,)
+        if value.right == old and value.op != "-":
+            return op, (value.left,)
+    if isinstance(value, Call) and value.name == "fma" and value.args[2] == old:
+        return "+", value.args[:2]
+    return None
+
+
+def _call_touches(s: Evaluate, scope: _Scope) -> Iterator[Access]:
+    """What the block around an opaque call declares."""
+    for e in s.call.args:
+        yield from _reads(e, scope)
+    if s.call.name in _HARMLESS or scope.block is None:
+        return
+    for writes, regions in ((False, scope.block.reads), (True, scope.block.writes)):
+        for region in regions:
+            yield _region_access(region, writes, scope.owners.get(region.buffer.name, ()))
+
+
+def _region_access(region: Region, writes: bool, owners: tuple[str, ...]) -> Access:
+    axes = tuple(Axis(Var(f"at{d}"), idx(0), n) for d, n in enumerate(region.extents))
+    indices = tuple(Binary("+", start, a.var) for start, a in zip(region.starts, axes))
+    return Access(region.buffer, indices, not writes, writes, axes=axes, owners=owners)
+
+
+def _scalar(var: Var, scope: _Scope, *, writes: bool) -> Access:
+    """A let variable that changes, as memory without dimensions."""
+    cell = Buffer(var.name, var.type.scalar, ())
+    return Access(cell, (), not writes, writes, owners=scope.owners.get(var.name, ()))
+
+
+def _reads(e: Node, scope: _Scope, tests: tuple[Test, ...] = (), axes: tuple[Axis, ...] = ()) -> Iterator[Access]:
+    """The loads in ``e``, each with the conditions under which it is performed."""
+    if isinstance(e, Var):
+        if scope.lets.get(e.name, ((), False))[1]:
+            yield replace(_scalar(e, scope, writes=False), tests=tests)
+        return
+    if isinstance(e, Load):
+        owners = scope.owners.get(e.buffer.name, ())
+        yield Access(e.buffer, e.indices, True, False, tests=tests, axes=axes, owners=owners)
+    elif isinstance(e, Select):
+        yield from _reads(e.condition, scope, tests, axes)
+        yield from _reads(e.then, scope, (*tests, Test(e.condition)), axes)
+        yield from _reads(e.otherwise, scope, (*tests, Test(e.condition, False)), axes)
+        return
+    elif isinstance(e, Binary) and e.op in ("&&", "||"):
+        yield from _reads(e.left, scope, tests, axes)
+        yield from _reads(e.right, scope, (*tests, Test(e.left, e.op == "&&")), axes)
+        return
+    elif isinstance(e, Reduce):
+        axes = (*axes, *e.axes)
+    for child in children(e):
+        yield from _reads(child, scope, tests, axes)

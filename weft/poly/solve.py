@@ -1,0 +1,290 @@
+"""Whether linear equations and inequalities have an integer solution, and one of them: the Omega test.
+
+>>> solve([{"x": 2, "y": -1}], [{"x": 1, "": -3}])            # 2x = y, x >= 3
+{'x': 3, 'y': 6}
+
+A `Form` is a sum of multiples of variables; the key ``""`` holds the constant. Equations are removed by
+unimodular changes of variables, inequalities by Fourier-Motzkin elimination, exact wherever a coefficient is 1;
+elsewhere the dark shadow and splinters decide. Values near zero are preferred, so that points read well.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+Form: TypeAlias = dict[str, int]
+Point: TypeAlias = dict[str, int]
+#: One of several lists of (form, is an equation) must hold.
+Literal: TypeAlias = tuple[Form, bool]
+Clause: TypeAlias = Sequence[Sequence[Literal]]
+
+
+class Unknown(enum.Enum):
+    """The answer of a solver that gave up."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN = Unknown.UNKNOWN
+Answer: TypeAlias = "Point | Unknown | None"
+
+
+class _Contradiction(Exception):
+    """An equation or inequality without variables that does not hold."""
+
+
+class _OutOfBudgetError(Exception):
+    pass
+
+
+def combine(a: Form, b: Form, times: int = 1) -> Form:
+    """``a + times * b``."""
+    total = dict(a)
+    for name, c in b.items():
+        c = total.get(name, 0) + c * times
+        if c:
+            total[name] = c
+        else:
+            total.pop(name, None)
+    return total
+
+
+def evaluate(form: Form, point: Point) -> int:
+    """The value of ``form``; variables that the point does not mention count as 0."""
+    return sum(c * (point.get(name, 0) if name else 1) for name, c in form.items())
+
+
+class Elimination:
+    """Equations turned into replacements of variables, in the order they apply."""
+
+    def __init__(self, replaced: Iterable[tuple[str, Form]] = (), fresh: Iterator[int] | None = None) -> None:
+        self.replaced = list(replaced)
+        self.fresh = itertools.count() if fresh is None else fresh
+
+    def add(self, equation: Form) -> bool:
+        """Takes ``equation = 0`` into account; False where it cannot hold."""
+        form = self.reduce(equation)
+        while True:
+            constant = form.get("", 0)
+            names = [n for n in form if n]
+            if not names:
+                return constant == 0
+            divisor = math.gcd(*(form[n] for n in names))
+            if constant % divisor:
+                return False
+            if divisor > 1:
+                form = {n: c // divisor for n, c in form.items()}
+            name = min(names, key=lambda n: abs(form[n]))
+            if abs(form[name]) == 1:
+                sign = -form[name]
+                self.replaced.append((name, {n: c * sign for n, c in form.items() if n != name}))
+                return True
+            form = self._shrink(form, name)
+
+    def _shrink(self, form: Form, name: str) -> Form:
+        """A change of variable that leaves remainders modulo the least coefficient as the others."""
+        factor = form[name]
+        fresh = f"~{next(self.fresh)}"
+        change = {n: -(c // factor) for n, c in form.items() if n != name and c // factor}
+        change[fresh] = 1
+        self.replaced.append((name, change))
+        left = {n: c % factor for n, c in form.items() if n != name and c % factor}
+        left[fresh] = factor
+        return left
+
+    def reduce(self, form: Form) -> Form:
+        """``form`` without the variables that were replaced."""
+        changed = False
+        for name, by in self.replaced:
+            times = form.get(name)
+            if times is not None:
+                if not changed:
+                    form, changed = dict(form), True
+                del form[name]
+                for n, c in by.items():
+                    total = form.get(n, 0) + c * times
+                    if total:
+                        form[n] = total
+                    else:
+                        form.pop(n, None)
+        return form
+
+    def complete(self, point: Point) -> Point:
+        """``point`` with the values of the replaced variables."""
+        for name, by in reversed(self.replaced):
+            point[name] = evaluate(by, point)
+        return point
+
+
+def solve(
+    equations: Iterable[Form], inequalities: Iterable[Form], clauses: Sequence[Clause] = (), budget: int = 4000
+) -> Answer:
+    """A point where equations are 0, inequalities >= 0 and of each clause one alternative holds; None if none is."""
+    return _Search(budget).run(list(equations), list(inequalities), list(clauses))
+
+
+class _Search:
+    """One question; ``budget`` counts the inequalities it may still make."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.fresh = itertools.count()
+
+    def run(self, equations: list[Form], inequalities: list[Form], clauses: list[Clause]) -> Answer:
+        try:
+            return self.branch(Elimination(), equations, inequalities, clauses)
+        except (_OutOfBudgetError, RecursionError):
+            return UNKNOWN
+
+    def branch(
+        self, start: Elimination, equations: list[Form], inequalities: list[Form], clauses: list[Clause]
+    ) -> Point | None:
+        """Solves without the clauses, then forces the first one that the point found violates."""
+        elimination = Elimination(start.replaced, self.fresh)
+        if not all(map(elimination.add, equations)):
+            return None
+        point = self.inequalities([elimination.reduce(f) for f in inequalities])
+        if point is None:
+            return None
+        point = elimination.complete(point)
+        broken = next((c for c in clauses if not any(_holds(a, point) for a in c)), None)
+        if broken is None:
+            return point
+        rest = [c for c in clauses if c is not broken]
+        for alternative in broken:
+            self.pay(1)
+            equal = [f for f, is_equation in alternative if is_equation]
+            more = [f for f, is_equation in alternative if not is_equation]
+            found = self.branch(elimination, equal, inequalities + more, rest)
+            if found is not None:
+                return found
+        return None
+
+    def pay(self, cost: int) -> None:
+        self.budget -= cost
+        if self.budget < 0:
+            raise _OutOfBudgetError
+
+    def with_equation(self, equation: Form, inequalities: Sequence[Form]) -> Point | None:
+        elimination = Elimination((), self.fresh)
+        if not elimination.add(equation):
+            return None
+        point = self.inequalities([elimination.reduce(f) for f in inequalities])
+        return None if point is None else elimination.complete(point)
+
+    def inequalities(self, forms: Sequence[Form]) -> Point | None:
+        try:
+            tight, equation = _tighten(forms)
+        except _Contradiction:
+            return None
+        self.pay(len(tight))
+        if equation is not None:
+            return self.with_equation(equation, tight)
+        if not tight:
+            return {}
+        name, exact = _choose(tight)
+        lower = [f for f in tight if f.get(name, 0) > 0]
+        upper = [f for f in tight if f.get(name, 0) < 0]
+        rest = [f for f in tight if name not in f]
+        if not lower or not upper:
+            return _extend(self.inequalities(rest), name, lower, upper)
+        point = self.inequalities([*rest, *_shadow(name, lower, upper, dark=False)])
+        if point is None:
+            return None
+        full = _extend(point, name, lower, upper)
+        if full is not None or exact:
+            return full
+        point = self.inequalities([*rest, *_shadow(name, lower, upper, dark=True)])
+        if point is not None:
+            return _extend(point, name, lower, upper)
+        return self.splinters(name, lower, upper, tight)
+
+    def splinters(self, name: str, lower: list[Form], upper: list[Form], tight: list[Form]) -> Point | None:
+        """What lies outside the dark shadow is close above some lower bound."""
+        most = max(-f[name] for f in upper)
+        for bound in lower:
+            for step in range((most * bound[name] - most - bound[name]) // most + 1):
+                self.pay(1)
+                point = self.with_equation(combine(bound, {"": -step}), tight)
+                if point is not None:
+                    return point
+        return None
+
+
+def _holds(literals: Iterable[Literal], point: Point) -> bool:
+    return all((v := evaluate(f, point)) == 0 or (v > 0 and not is_equation) for f, is_equation in literals)
+
+
+def _tighten(forms: Iterable[Form]) -> tuple[list[Form], Form | None]:
+    """The strongest inequality of each direction, and an equation where two opposite ones meet."""
+    best: dict[frozenset[tuple[str, int]], int] = {}
+    for form in forms:
+        constant = form.get("", 0)
+        terms = [(n, c) for n, c in form.items() if n]
+        if not terms:
+            if constant < 0:
+                raise _Contradiction
+            continue
+        divisor = math.gcd(*(c for _, c in terms))
+        if divisor > 1:
+            terms, constant = [(n, c // divisor) for n, c in terms], constant // divisor
+        key = frozenset(terms)
+        if key not in best or constant < best[key]:
+            best[key] = constant
+    equation = None
+    for key, constant in best.items():
+        other = best.get(frozenset((n, -c) for n, c in key))
+        if other is not None and constant + other <= 0:
+            if constant + other < 0:
+                raise _Contradiction
+            equation = {**dict(key), "": constant}
+    return [{**dict(key), "": constant} for key, constant in best.items()], equation
+
+
+def _choose(forms: Sequence[Form]) -> tuple[str, bool]:
+    """The variable that is cheapest to eliminate, exactly where possible, and whether it is exact."""
+    counts: dict[str, list[int]] = {}
+    for form in forms:
+        for name, c in form.items():
+            if name:
+                seen = counts.setdefault(name, [0, 0, 1, 1])
+                side = c < 0
+                seen[side] += 1
+                seen[2 + side] = max(seen[2 + side], abs(c))
+
+    def cost(name: str) -> tuple[bool, int]:
+        below, above, low, high = counts[name]
+        inexact = below > 0 and above > 0 and low > 1 and high > 1
+        return inexact, below * above - below - above
+
+    # Witnesses read best where the names that sort first (outer loops as they were given) are chosen last.
+    name = min(reversed(counts), key=cost)
+    return name, not cost(name)[0]
+
+
+def _shadow(name: str, lower: Sequence[Form], upper: Sequence[Form], *, dark: bool) -> list[Form]:
+    made = []
+    for low in lower:
+        for high in upper:
+            a, b = low[name], -high[name]
+            form = combine({n: c * b for n, c in low.items()}, high, a)
+            made.append(combine(form, {"": -(a - 1) * (b - 1)}) if dark else form)
+    return made
+
+
+def _extend(point: Point | None, name: str, lower: Sequence[Form], upper: Sequence[Form]) -> Point | None:
+    """``point`` with a value for ``name`` between its bounds, as near to 0 as they allow; None where none fits."""
+    if point is None:
+        return None
+    point.pop(name, None)
+    least = max((-(evaluate(f, point) // f[name]) for f in lower), default=None)
+    most = min((evaluate(f, point) // -f[name] for f in upper), default=None)
+    if least is not None and most is not None and least > most:
+        return None
+    value = 0 if least is None else max(least, 0)
+    point[name] = value if most is None else min(value, most)
+    return point
