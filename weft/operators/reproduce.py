@@ -78,9 +78,10 @@ def reproduction_script(error: Exception, definition: Definition, signature: Sig
         return "\n".join([*lines, 'print(op.show("loops"))', ""])
     named = [f"{name}={_make(layout)}" for name, layout in signature.tensors]
     named += [f"{name}={value}" for name, value in signature.constants]
+    named += [f"{p.name}={p.dtype == 'bool' or 1}" for p in definition.interface.params if p.role == "scalar"]
     if signature.outputs:
         named.append(f"out=({', '.join(_make(layout) for _, layout in signature.outputs)},)")
-    return "\n".join([*lines, f"op({', '.join(named)})  # add scalar arguments, if any", ""])
+    return "\n".join([*lines, f"op({', '.join(named)})", ""])
 
 
 def _make(layout: Layout) -> str:
