@@ -1,0 +1,239 @@
+"""The command line: what it prints, its exit codes, and its answers to wrong usage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+MM = """def mm(float(M,K) A, float(K,N) B) -> (C) {
+    C(m,n) +=! A(m,k) * B(k,n)
+}
+"""
+BAD = """def f(float(N) X) -> (Y) { Y(i) = Z(i) }
+def g(float(N) X) -> (Y) { Y(i) = X(i,j) }
+"""
+TWO = """def once(float(N) X) -> (Y) { Y(i) = X(i) }
+def twice(float(N) X, float a, bool b, int S) -> (Y) { Y(i) = b ? X(S*i) * a : 0.0 }
+"""
+INTERFACE = "  why:   it is mm(float32(M,K) A, float32(K,N) B) -> (C)\n"
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with programs and arrays, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"mm": MM, "bad": BAD, "two": TWO, "empty": ""}.items():
+        (tmp_path / f"{name}.weft").write_text(text)
+    (tmp_path / "binary.weft").write_bytes(bytes(range(128, 256)))
+    np.save("a.npy", np.ones((4, 3), np.float32))
+    np.save("wide.npy", np.ones((4, 3)))
+    np.save("objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez("several.npz", a=np.ones(3))
+    Path("cut.npy").write_bytes(Path("a.npy").read_bytes()[:-5])
+    return tmp_path
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def weft(*arguments: str) -> int:
+    return main(arguments)
+
+
+def test_run_saves_what_numpy_would_compute(capsys: Capture) -> None:
+    np.save("b.npy", np.arange(6, dtype=np.float32).reshape(3, 2))
+    assert weft("run", "mm.weft", "--arg", "A=a.npy", "--arg", "B=b.npy", "--save", "C=c.npy") == 0
+    np.testing.assert_array_equal(np.load("c.npy"), np.load("a.npy") @ np.load("b.npy"))
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "C: float32[4, 2] [6. 9. 6. ... 9. 6. 9.]"
+    assert shown[1].startswith("first call ")
+
+
+def test_run_makes_random_inputs_of_given_sizes(capsys: Capture) -> None:
+    sizes = ["--size", "M=4", "--size", "K=3", "--size", "N=2"]
+    for seed in ("1", "1", "2"):
+        assert weft("run", "mm.weft", *sizes, "--seed", seed) == 0
+    values = [line for line in capsys.readouterr().out.splitlines() if line.startswith("C: float32[4, 2]")]
+    assert values[0] == values[1] != values[2]
+
+
+def test_run_takes_sizes_from_arrays_and_runs_on_none(capsys: Capture) -> None:
+    assert weft("run", "mm.weft", "--arg", "A=a.npy", "--size", "N=0") == 0
+    assert capsys.readouterr().out.startswith("C: float32[4, 0] (empty)\n")
+
+
+def test_run_takes_scalars(capsys: Capture) -> None:
+    np.save("x.npy", np.arange(6, dtype=np.float32))
+    given = ["--arg", "X=x.npy", "--arg", "a=0.5", "--arg", "S=2"]
+    assert weft("run", "two.weft", *given, "--arg", "b=true") == 0
+    assert weft("run", "two.weft", *given, "--arg", "b=0") == 0
+    shown = capsys.readouterr().out
+    assert "Y: float32[3] [0. 1. 2.]" in shown
+    assert "Y: float32[3] [0. 0. 0.]" in shown
+    assert weft("run", "two.weft", "--size", "N=5") == 0  # scalars at random, too
+
+
+def test_run_picks_a_definition(capsys: Capture) -> None:
+    assert weft("run", "two.weft", "--def", "once", "--size", "N=3", "--save", "Y=y.npy") == 0
+    assert np.load("y.npy").shape == (3,)
+
+
+def test_show_prints_each_stage(capsys: Capture) -> None:
+    marks = {"tensor": "C(m,n) +=! A(m,k) * B(k,n)", "loops": "for k in 0:4 {", "llvm": "define i32 @mm(ptr %args)"}
+    marks |= {"lowered": "kernel mm(", "asm": ".globl\tmm"}
+    for stage, mark in marks.items():
+        assert weft("show", "mm.weft", "--stage", stage, "--size", "M=4", "--size", "K=4", "--size", "N=4") == 0
+        assert mark in capsys.readouterr().out
+    assert weft("show", "mm.weft") == 0
+    assert "for k in 0:K {" in capsys.readouterr().out
+
+
+def test_check_lists_every_problem(capsys: Capture) -> None:
+    assert weft("check", "mm.weft", "two.weft") == 0
+    assert capsys.readouterr().out.endswith("no problems\n")
+    assert weft("check", "--quiet", "mm.weft") == 0
+    assert capsys.readouterr().out == ""
+    assert weft("check", "--quiet", "mm.weft", "bad.weft") == 1
+    assert capsys.readouterr().out == (
+        "error: unknown tensor or function `Z`\n"
+        "  bad.weft:1      def f(float(N) X) -> (Y) { Y(i) = Z(i) }\n"
+        "                                                    ^\n"
+        "  why:   it is not a parameter, not written by an earlier statement and not a builtin\n"
+        "error: `X` has 1 dimension, but 2 indices are given\n"
+        "  bad.weft:2      def g(float(N) X) -> (Y) { Y(i) = X(i,j) }\n"
+        "                                                    ^^^^^^\n"
+        "  help:  write `X(i)`\n"
+        "2 problems\n"
+    )
+
+
+def _unreadable(name: str) -> str:
+    return (
+        f"error: cannot read {name} for `A`\n"
+        "  why:   it is not a whole .npy file of numbers\n"
+        "  help:  save it with numpy.save\n"
+    )
+
+
+#: Arguments, and the whole of standard error.
+WRONG: list[tuple[str, str]] = [
+    (
+        "run mm.weft",
+        "error: sizes M, K, N of mm are not known\n" + INTERFACE + "  help:  add --size M=64 --size K=64 --size N=64, "
+        "or arrays with --arg NAME=file.npy\n",
+    ),
+    ("run missing.weft", "error: cannot read missing.weft\n  why:   No such file or directory\n"),
+    ("check missing.weft", "error: cannot read missing.weft\n  why:   No such file or directory\n"),
+    ("run .", "error: cannot read .\n  why:   Is a directory\n"),
+    (
+        "run binary.weft",
+        "error: binary.weft is not text\n  why:   it is not valid UTF-8\n  help:  pass a .weft file\n",
+    ),
+    (
+        "show empty.weft",
+        "error: there is no definition in the text\n"
+        "  why:   a program is one `def` or several\n"
+        "  help:  write `def name(float(N) A) -> (B) { B(i) = A(i) }`\n",
+    ),
+    ("run mm.weft --def nn", "error: mm.weft does not define `nn`\n  why:   it defines mm\n"),
+    ("run mm.weft --arg A", "error: cannot read --arg A\n  help:  write --arg NAME=VALUE\n"),
+    ("run mm.weft --save =c.npy", "error: cannot read --save =c.npy\n  help:  write --save NAME=VALUE\n"),
+    ("run mm.weft --arg Q=a.npy", "error: mm has no parameter `Q`\n" + INTERFACE),
+    ("run mm.weft --size Q=3", "error: mm has no size `Q`\n" + INTERFACE),
+    ("run mm.weft --size M=x", "error: --size M=x is not a whole number\n  help:  write --size M=64\n"),
+    ("run mm.weft --size M=-1", "error: --size M=-1 is not a whole number\n  help:  write --size M=64\n"),
+    ("run mm.weft --save D=d.npy", "error: mm has no output `D`\n" + INTERFACE),
+    ("run mm.weft --arg A=no.npy", "error: cannot read no.npy for `A`\n  why:   No such file or directory\n"),
+    ("run mm.weft --arg A=mm.weft", _unreadable("mm.weft")),
+    ("run mm.weft --arg A=objects.npy", _unreadable("objects.npy")),
+    ("run mm.weft --arg A=several.npz", _unreadable("several.npz")),
+    ("run mm.weft --arg A=cut.npy", _unreadable("cut.npy")),
+    (
+        "run mm.weft --arg A=wide.npy --size N=2",
+        "error: argument `A` must be float32, not float64\n"
+        "  mm.weft:1       def mm(float(M,K) A, float(K,N) B) -> (C) {\n"
+        "                                    ^\n"
+        "  why:   it was called with an array of float64\n"
+        "  help:  convert it: A.astype(numpy.float32)\n",
+    ),
+    (
+        "run mm.weft --arg A=a.npy --size N=2 --size K=7",
+        "error: dimension 0 of B must be 3, got 7\n"
+        "  mm.weft:1       def mm(float(M,K) A, float(K,N) B) -> (C) {\n"
+        "                                                  ^\n"
+        "  why:   dimension 1 of A says K = 3, and dimension 0 of B is declared as K\n",
+    ),
+    (
+        "run mm.weft --arg A=a.npy --size N=2 --save C=no/c.npy",
+        "error: cannot write no/c.npy\n  why:   No such file or directory\n",
+    ),
+    (
+        "run mm.weft --size M=100000000 --size K=100000000 --size N=2",
+        "error: cannot make a random `A` of shape (100000000, 100000000)\n"
+        "  why:   it does not fit in memory\n"
+        "  help:  give smaller sizes\n",
+    ),
+    ("run two.weft --arg a=x --size N=2", "error: --arg a=x is not a number\n  why:   it is float32 a\n"),
+    ("run two.weft --arg S=2.5 --size N=2", "error: --arg S=2.5 is not a number\n  why:   it is int32 S\n"),
+    ("run two.weft --arg b=maybe --size N=2", "error: --arg b=maybe is not true or false\n  why:   it is bool b\n"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[arguments for arguments, _ in WRONG])
+def test_a_mistake_is_told_and_gives_1(arguments: str, message: str, capsys: Capture) -> None:
+    assert weft(*arguments.split()) == 1
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize("arguments", ["", "frob", "run", "show mm.weft --stage frob", "demo --stages-of frob"])
+def test_wrong_usage_gives_2(arguments: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        weft(*arguments.split())
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: weft")
+
+
+def process(*arguments: str, out: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "weft", *arguments]
+    return subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_python_m_weft(capsys: Capture) -> None:
+    running = process("check", "bad.weft")
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out.splitlines()[-1], err) == (1, "2 problems", "")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    running = process("show", "mm.weft", "--stage", "asm", "--size", "M=64", "--size", "K=64", "--size", "N=64")
+    assert running.stdout is not None
+    running.stdout.close()
+    assert running.stderr is not None
+    assert running.stderr.read() == ""
+    assert running.wait(60) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_the_output() -> None:
+    with open("/dev/full", "w") as full:
+        running = process("check", "mm.weft", out=full.fileno())
+        _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (1, "error: cannot write the output\n  why:   No space left on device\n")
+
+
+def test_demo_checks_a_dozen_kernels(capsys: Capture) -> None:
+    assert weft("demo", "--stages-of", "transpose") == 0
+    shown = capsys.readouterr().out
+    for stage in ("tensor", "loops", "lowered", "llvm", "asm"):
+        assert f"--- transpose: {stage} " in shown
+    assert shown.endswith("12 of 12 kernels match numpy in float64\n")
+    assert "WRONG" not in shown
