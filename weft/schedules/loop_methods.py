@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from weft.schedules.bind import Level, bind, check_bind
+from weft.schedules.fuse import check_fuse, fuse
 from weft.schedules.handles import AnyLoop, Loop
+from weft.schedules.parallel import check_parallel, parallel
+from weft.schedules.peel import End, check_peel, peel
+from weft.schedules.reorder import check_reorder, reorder
+from weft.schedules.serial import check_serial, serial
+from weft.schedules.shift import check_shift, shift
+from weft.schedules.skew import check_skew, skew
+from weft.schedules.specialize import check_specialize, specialize
 from weft.schedules.split import Tail, check_split, split
 from weft.schedules.state import ScheduleState
+from weft.schedules.tile import check_tile, tile
+from weft.schedules.unroll import check_unroll, unroll
+from weft.schedules.vectorize import check_vectorize, vectorize
 
 
 class LoopMethods(ScheduleState):
@@ -18,3 +30,70 @@ class LoopMethods(ScheduleState):
         """
         outer, inner, *_ = self.run(check_split, split, self.name(loop), factor, tail=tail)
         return self.handle(Loop, outer), self.handle(Loop, inner)
+
+    def tile(
+        self, i: AnyLoop, j: AnyLoop, rows: int, columns: int, tail: Tail = "guard"
+    ) -> tuple[Loop, Loop, Loop, Loop]:
+        """Both loops split and the four reordered to ``i_o, j_o, i_i, j_i``."""
+        made = self.run(check_tile, tile, self.name(i), self.name(j), rows, columns, tail=tail)
+        a, b, c, d = (self.handle(Loop, name) for name in made)
+        return a, b, c, d
+
+    def fuse(self, *loops: AnyLoop) -> Loop:
+        """Loops directly inside one another, outermost first, as one loop."""
+        (made,) = self.run(check_fuse, fuse, *self.names(loops))
+        return self.handle(Loop, made)
+
+    def reorder(self, *loops: AnyLoop) -> None:
+        """The loops given take, in this order, the places they have among themselves; others stay."""
+        self.run(check_reorder, reorder, *self.names(loops))
+
+    def unroll(self, loop: AnyLoop, factor: int | None = None, tail: Tail = "guard") -> Loop:
+        """``loop`` written out; with a ``factor``, split by it first. Returns the unrolled loop."""
+        if factor is None:
+            return self._innermost(loop, self.run(check_unroll, unroll, self.name(loop)))
+        return self._innermost(loop, self.run(check_unroll, unroll, self.name(loop), factor, tail=tail))
+
+    def vectorize(self, loop: AnyLoop, lanes: int | None = None, tail: Tail = "guard") -> Loop:
+        """The iterations of ``loop`` as lanes of vectors; with ``lanes``, split by them first. Returns that loop."""
+        if lanes is None:
+            return self._innermost(loop, self.run(check_vectorize, vectorize, self.name(loop)))
+        return self._innermost(loop, self.run(check_vectorize, vectorize, self.name(loop), lanes, tail=tail))
+
+    def _innermost(self, loop: AnyLoop, made: tuple[str, ...]) -> Loop:
+        return self.handle(Loop, made[1] if made else str(loop))
+
+    def parallel(self, loop: AnyLoop) -> Loop:
+        """The iterations of ``loop`` run on several threads."""
+        self.run(check_parallel, parallel, self.name(loop))
+        return self.handle(Loop, str(loop))
+
+    def serial(self, loop: AnyLoop) -> Loop:
+        """The iterations of ``loop`` run one after another again."""
+        self.run(check_serial, serial, self.name(loop))
+        return self.handle(Loop, str(loop))
+
+    def bind(self, loop: AnyLoop, level: Level) -> Loop:
+        """``loop`` runs over the blocks of a grid, or over the threads of a block."""
+        self.run(check_bind, bind, self.name(loop), level)
+        return self.handle(Loop, str(loop))
+
+    def peel(self, loop: AnyLoop, count: int = 1, end: End = "first") -> Loop:
+        """The ``count`` first or last iterations get a loop of their own, which is returned."""
+        (made,) = self.run(check_peel, peel, self.name(loop), count, end=end)
+        return self.handle(Loop, made)
+
+    def shift(self, loop: AnyLoop, by: int) -> None:
+        """``loop`` counts from a start ``by`` higher."""
+        self.run(check_shift, shift, self.name(loop), by)
+
+    def skew(self, loop: AnyLoop, outer: AnyLoop, factor: int = 1) -> None:
+        """``loop`` starts ``factor`` later with every iteration of ``outer``, so that wavefronts become straight."""
+        self.run(check_skew, skew, self.name(loop), self.name(outer), factor)
+
+    def specialize(self, loop: AnyLoop, condition: str) -> list[Loop]:
+        """A version of ``loop`` for calls where ``condition`` holds: its loops, outermost first.
+
+        >>> m_s, n_s = s.specialize("m", "N % 16 == 0 and M >= 64")
+        """
+        return [self.handle(Loop, name) for name in self.run(check_specialize, specialize, self.name(loop), condition)]

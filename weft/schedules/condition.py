@@ -1,0 +1,82 @@
+"""Conditions on sizes and scalars, as the text one writes them in: ``"M % 16 == 0 and N >= 64"``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from weft.ir.errors import ScheduleError
+from weft.ir.expr import Binary, BinaryOp, CompareOp, Const, Expr, Unary, Var, arithmetic, as_expr, compare
+from weft.ir.span import Source, Span
+from weft.schedules.rewrite import unknown
+
+_ARITHMETIC: dict[type[ast.operator], BinaryOp] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
+}  # fmt: skip
+_COMPARISONS: dict[type[ast.cmpop], CompareOp] = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+
+
+def parse_condition(text: str, scalars: Mapping[str, Var]) -> Expr:
+    """The bool expression that ``text`` writes over ``scalars``."""
+    try:
+        found = _expr(ast.parse(text, mode="eval").body, scalars)
+    except SyntaxError as error:
+        column = error.offset or 1
+        raise ScheduleError(
+            "this is not a condition", span=Span(Source("condition", text), 1, column, column + 1), why=error.msg
+        ) from None
+    if not found.dtype.is_bool:
+        raise ScheduleError(f"`{text}` is not a condition", why="it has no comparison", help='as in "M % 16 == 0"')
+    return found
+
+
+def _expr(node: ast.expr, scalars: Mapping[str, Var]) -> Expr:
+    match node:
+        case ast.Name(id=name):
+            if name not in scalars:
+                raise unknown("size or scalar", name, scalars)
+            return scalars[name]
+        case ast.Constant(value=int() | float() | bool() as value):
+            return as_expr(value)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            inside = _expr(operand, scalars)
+            return as_expr(-inside.value) if isinstance(inside, Const) else Unary("-", inside)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return Unary("!", _bool(operand, scalars))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return arithmetic(_ARITHMETIC[type(op)], _number(left, scalars), _number(right, scalars))
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
+            return _compare([left, *others], ops, scalars)
+        case ast.BoolOp(op=op, values=values):
+            parts = [_bool(v, scalars) for v in values]
+            joined = parts[0]
+            for part in parts[1:]:
+                joined = Binary("&&" if isinstance(op, ast.And) else "||", joined, part)
+            return joined
+    raise ScheduleError(
+        f"`{ast.unparse(node)}` cannot stand in a condition", why="conditions compare sizes, scalars and numbers"
+    )
+
+
+def _number(node: ast.expr, scalars: Mapping[str, Var]) -> Expr | int | float | bool:
+    """A Python number stays one, so that it takes the type of what it meets."""
+    found = _expr(node, scalars)
+    return found.value if isinstance(found, Const) else found
+
+
+def _bool(node: ast.expr, scalars: Mapping[str, Var]) -> Expr:
+    found = _expr(node, scalars)
+    if not found.dtype.is_bool:
+        raise ScheduleError(f"`{ast.unparse(node)}` is not a condition", why="it has no comparison")
+    return found
+
+
+def _compare(nodes: list[ast.expr], ops: list[ast.cmpop], scalars: Mapping[str, Var]) -> Expr:
+    values = [_number(n, scalars) for n in nodes]
+    parts = [compare(_COMPARISONS[type(op)], a, b) for a, op, b in zip(values, ops, values[1:])]
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = Binary("&&", joined, part)
+    return joined

@@ -1,0 +1,145 @@
+"""``reorder``: loops of one nest change places.
+
+The loops given take, in the order given, the places they have among themselves; others stay. Guards
+between them are put as far out as the variables they test allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.ir.expr import Expr
+from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt
+from weft.ir.visit import free_vars, loads
+from weft.poly.check_reorder import check_reorder as check_order
+from weft.poly.verdict import Verdict, refuse
+from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier
+from weft.schedules.rewrite import Rewrite, find_loop, path_to, replace_stmt
+from weft.schedules.trace import Numerics
+
+
+def check_reorder(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
+    """The loops must form a nest with nothing between them, with ranges that fit the new order."""
+    nodes = {name: find_loop(kernel, name) for name in loops}
+    if len(nodes) != len(loops):
+        twice = next(name for name in loops if loops.count(name) > 1)
+        return refuse(f"`{twice}` is named twice")
+    chain = chain_of(kernel, list(nodes.values()))
+    if isinstance(chain, Verdict):
+        return chain
+    old, new = new_order(chain, loops)
+    if old == new:
+        return check_valid(kernel)
+    through = first_no(check_runs_through(s) for s in chain if isinstance(s, For))
+    if not through.ok:
+        return through
+    if has_barrier(chain[0]):
+        return refuse("there is a barrier inside; it orders the threads between the loops")
+    ranges = _check_ranges(chain, new)
+    if not ranges.ok:
+        return ranges
+    valid = check_valid(reorder(kernel, *loops).kernel)
+    return valid if not valid.ok else check_order(kernel, old, new, numerics)
+
+
+def reorder(kernel: Kernel, *loops: str) -> Rewrite:
+    chain = chain_of(kernel, [find_loop(kernel, name) for name in loops])
+    assert not isinstance(chain, Verdict), "check_reorder answers this first"
+    _, new = new_order(chain, loops)
+    return Rewrite(replace_stmt(kernel, chain[0], rebuild_chain(chain, new)))
+
+
+def chain_of(kernel: Kernel, loops: list[For]) -> list[For | If] | Verdict:
+    """The loops and guards from the outermost to the innermost of ``loops``, or what stands between them."""
+    paths = [path_to(kernel, loop) for loop in loops]
+    deepest = max(paths, key=len)
+    for loop in loops:
+        if not any(s is loop for s in deepest):
+            return refuse(
+                f"`{loop.var.name}` is not in one nest with `{_name(deepest[-1])}`: neither is inside the other"
+            )
+    chain = deepest[min(len(p) for p in paths) - 1 :]
+    for position, s in enumerate(chain):
+        if not isinstance(s, For) and not is_guard(s):
+            outer = next(c for c in reversed(chain[:position]) if isinstance(c, For))
+            inner = next(c for c in chain[position:] if isinstance(c, For))
+            return refuse(f"{_standing(s)} stands between `{outer.var.name}` and `{inner.var.name}`")
+    return [s for s in chain if isinstance(s, (For, If))]
+
+
+def is_guard(s: Stmt) -> bool:
+    """Whether ``s`` only decides whether what is inside runs, from loop variables and sizes."""
+    return isinstance(s, If) and s.otherwise is None and not loads(s.condition)
+
+
+def _name(s: Stmt) -> str:
+    return s.var.name if isinstance(s, For) else "?"
+
+
+def _standing(s: Stmt) -> str:
+    match s:
+        case Seq():
+            return "a sequence of statements"
+        case Alloc():
+            return f"the allocation of `{s.buffer.name}`"
+        case Let():
+            return f"the definition of `{s.var.name}`"
+        case Block():
+            return f"block `{s.name}`"
+        case If():
+            return "a branch that depends on data" if s.otherwise is None else "a branch with two sides"
+    return f"a {type(s).__name__.lower()}"
+
+
+def new_order(chain: list[For | If], loops: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The names of the chain's loops now and after ``loops`` took their new places."""
+    old = [s.var.name for s in chain if isinstance(s, For)]
+    coming = iter(loops)
+    return old, [next(coming) if name in loops else name for name in old]
+
+
+def _check_ranges(chain: list[For | If], new: list[str]) -> Verdict:
+    """Whether no loop comes to stand outside one its range depends on."""
+    nodes = {s.var.name: s for s in chain if isinstance(s, For)}
+    for position, name in enumerate(new):
+        needed = _names(nodes[name].lo, nodes[name].hi)
+        inside = needed & set(new[position + 1 :])
+        if inside:
+            return refuse(f"the range of `{name}` depends on `{sorted(inside)[0]}`, which would be inside it")
+    return check_valid_guards(chain, nodes)
+
+
+def check_valid_guards(chain: list[For | If], nodes: dict[str, For]) -> Verdict:
+    """Guards may move only with the loops: what they test must not be changed by the body."""
+    from weft.ir.simplify import assigned_names
+
+    changed = set(assigned_names(chain[0]))
+    for s in chain:
+        if isinstance(s, If) and _names(s.condition) & changed:
+            return refuse(f"a guard tests `{sorted(_names(s.condition) & changed)[0]}`, which the loop changes")
+    return Verdict(True)
+
+
+def _names(*parts: Expr) -> set[str]:
+    return {name for e in parts for name in free_vars(e)}
+
+
+def rebuild_chain(chain: list[For | If], order: list[str]) -> Stmt:
+    """The chain with its loops in ``order`` and each guard inside the last loop it tests."""
+    last = chain[-1]
+    body = last.body if isinstance(last, For) else last.then
+    nodes = {s.var.name: s for s in chain if isinstance(s, For)}
+    guards = [s for s in chain if isinstance(s, If)]
+    for position in range(len(order) - 1, -1, -1):
+        for guard in reversed([g for g in guards if _depth(g, order) == position]):
+            body = replace(guard, then=body)
+        body = replace(nodes[order[position]], body=body)
+    for guard in reversed([g for g in guards if _depth(g, order) == -1]):
+        body = replace(guard, then=body)
+    return body
+
+
+def _depth(guard: If, order: list[str]) -> int:
+    """The position of the last loop that ``guard`` tests, -1 where it tests none."""
+    tested = _names(guard.condition)
+    return max((i for i, name in enumerate(order) if name in tested), default=-1)

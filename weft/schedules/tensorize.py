@@ -1,0 +1,53 @@
+"""``tensorize``: a loop nest handed to a hardware intrinsic that means the same.
+
+The nest stays in the program, marked with the intrinsic: analyses, the interpreter and machines
+without it see plain loops; a target that has it writes the instruction.
+"""
+
+from __future__ import annotations
+
+from weft.ir.hardware import HARDWARE, Hardware, find_hardware
+from weft.ir.match_hardware import Mismatch, match_hardware
+from weft.ir.stmt import For, Kernel, Tensorized
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.rewrite import Rewrite, all_loops, find_loop, path_to, ranges_at, replace_stmt
+from weft.schedules.trace import Numerics
+
+
+def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Numerics) -> Verdict:
+    """The nest of ``loop`` must do what the intrinsic means, operation by operation."""
+    hardware, nest = find_hardware(intrinsic), find_loop(kernel, loop)
+    for outer in path_to(kernel, nest)[:-1]:
+        if isinstance(outer, Tensorized):
+            return refuse(f"loop `{loop}` is part of a nest that `{outer.intrinsic}` does already")
+        if isinstance(outer, For) and outer.kind == "vector":
+            return refuse(f"it is inside the vector loop `{outer.var.name}`, whose iterations are lanes")
+    if not hardware.exact and numerics == "strict":
+        return refuse(
+            f'`{intrinsic}` does not give the bits of its meaning, which numerics="strict" keeps',
+            alternatives=('weft.schedule(..., numerics="fast")',),
+        )
+    found = match_hardware(hardware, nest, ranges_at(kernel, nest))
+    if isinstance(found, Mismatch):
+        return refuse(f"it is not `{intrinsic}`: {found.reason}", alternatives=_alternatives(kernel, nest, hardware))
+    return OK
+
+
+def tensorize(kernel: Kernel, loop: str, intrinsic: str) -> Rewrite:
+    """Marks the nest; it is to be the last change of these loops."""
+    nest = find_loop(kernel, loop)
+    return Rewrite(replace_stmt(kernel, nest, Tensorized(intrinsic, nest, span=nest.span)))
+
+
+def _alternatives(kernel: Kernel, nest: For, hardware: Hardware) -> tuple[str, ...]:
+    """Loops that the intrinsic fits, and intrinsics that fit the loop."""
+    loops = [f for f in all_loops(kernel) if f is not nest and _fits(kernel, f, hardware)]
+    others = [h for h in HARDWARE.values() if h is not hardware and _fits(kernel, nest, h)]
+    calls = [(f.var.name, hardware.name) for f in loops] + [(nest.var.name, h.name) for h in others]
+    return tuple(f's.tensorize("{loop}", "{name}")' for loop, name in calls)
+
+
+def _fits(kernel: Kernel, nest: For, hardware: Hardware) -> bool:
+    if any(isinstance(s, Tensorized) for s in path_to(kernel, nest)):
+        return False
+    return not isinstance(match_hardware(hardware, nest, ranges_at(kernel, nest)), Mismatch)
