@@ -67,7 +67,7 @@ def check_case(program: str, wrong: Callable[[weft.Operator], Any], kind: type[E
     """The wrong call gets the message, before and after fast calls are in place, and right calls go on working."""
     op = weft.define(program)
     right, expected = GOOD[program]
-    for _ in range(2):
+    for _ in range(4):
         with pytest.raises(Error) as caught:
             wrong(op)
         assert str(caught.value) == message

@@ -360,7 +360,7 @@ def test_a_wrong_torch_argument_is_told_in_full(name: str) -> None:
     torch = pytest.importorskip("torch")
     make, kind, message = TORCH_CASES[name]
     mm = weft.define(MM)
-    for _ in range(2):
+    for _ in range(4):
         with pytest.raises(Error) as caught:
             mm(make(torch), torch.ones(3, 5))
         assert str(caught.value) == message

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import ArgumentError
+from weft.ir.span import Source
 from weft.operators.definition import Definition
 from weft.operators.interface import Interface
 from weft.operators.reproduce import faults_reproduced
@@ -63,6 +64,11 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"<weft operator {self.interface}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold the definition alone; machine code is found again where they are used."""
+        source = self._definition.source
+        return _restore, (source.name, source.text, self._definition.entry, self._checks)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         return self._call_slowly(*args, out=out, **named)  # `make_calls_fast` puts machine code in front of this
@@ -132,6 +138,10 @@ class Operator:
                     why=f"`{output.name}` is read before it is written",
                     help=f"call {self.name}(..., out={output.name})",
                 )
+
+
+def _restore(name: str, text: str, entry: str | None, checks: bool) -> Operator:
+    return Operator(Definition(Source(name, text), entry), checks=checks)
 
 
 def _fresh(framework: Any, layout: OutputLayout) -> Any:

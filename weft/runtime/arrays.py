@@ -135,6 +135,7 @@ def _describe_any(value: Any, place: _Place, *, is_output: bool) -> ArgumentInfo
 def _describe_numpy(array: npt.NDArray[Any], place: _Place, is_output: bool) -> ArgumentInfo:
     if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # naming np.ma loads it: 10 ms
         raise place.error("is a masked array", why="its mask would be ignored", help="pass x.filled(value)")
+    array = np.asarray(array)  # a subclass may answer differently
     dtype = from_numpy(array.dtype)
     if dtype is None:
         raise _unsupported_numpy(array.dtype, place)

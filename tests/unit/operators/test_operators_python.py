@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -118,3 +120,14 @@ def test_a_wrong_call_points_at_the_placeholder() -> None:
 def test_ufuncs_of_numpy_name_what_they_cannot_take() -> None:
     with pytest.raises(TypeError, match="operand 'Value' does not support ufuncs"):
         np.exp(A[0, 0])
+
+
+def test_operators_are_copied_and_pickled_by_their_definition() -> None:
+    a = np.ones((2, 3), np.float32)
+    several = weft.define("def f(float(N) X) -> (Y) { Y(i) = X(i) }\ndef g(float(N) X) -> (Y) { Y(i) = 2 * X(i) }")
+    for op, arguments in ((product(), (a, a.T)), (several.defs["f"], (a[0],)), (several.defs["g"], (a[0],))):
+        expected = op(*arguments)
+        op(*arguments)
+        for copied in (copy.copy(op), copy.deepcopy(op), pickle.loads(pickle.dumps(op))):
+            assert str(copied.interface) == str(op.interface)
+            np.testing.assert_array_equal(copied(*arguments), expected)
