@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from weft.ir.stmt import Assign, Atomic, Barrier, Break, For, Kernel, Let, Return, Stmt, While
 from weft.ir.visit import children, walk
-from weft.poly.conflicts import Meeting, Surroundings, after, before, commute, pairs, sizes_of, written_by
-from weft.poly.describe import describe, unproved
-from weft.poly.domain import Touch
+from weft.poly.conflicts import (
+    Meeting,
+    Surroundings,
+    after,
+    before,
+    commute,
+    find_conflict,
+    pairs,
+    sizes_of,
+    written_by,
+)
+from weft.poly.describe import refuse_conflict
 from weft.poly.leaves import Access, Leaf, leaves, loop_named, loops_inside, path_to
-from weft.poly.solve import Unknown
+from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 
 _CALLS = {"parallel": 's.parallel("{}")', "vector": 's.vectorize("{}")', "unroll": 's.unroll("{}")'}
@@ -47,26 +56,18 @@ def _check_memory(kernel: Kernel, loop: For, inside: list[Leaf], numerics: str) 
     name = loop.var.name
     shared = frozenset(inside[0].loop_names[: inside[0].loop_names.index(name)])
     around = Surroundings(shared, written_by(inside), sizes_of(kernel))
-    touches: dict[int, Touch] = {}
-    doubt: tuple[Verdict, Access | None] | None = None
-    for first, a, second, b in pairs(inside):
-        if commute(a, b, numerics, concurrent=True):
-            continue
-        meeting = Meeting(first, a, second, b, around, touches)
-        if not meeting.distance(name):
-            continue
-        for order in (after(name),) if a is b else (after(name), before(name)):
-            found = meeting.find([order])
-            if found is None:
-                continue
-            update = a if a.update is not None and a.update == b.update else None
-            if isinstance(found, Unknown):
-                doubt = doubt or (refuse(unproved(a, name)), update)
-            elif found.certain:
-                return refuse(describe(found, a, b), found), update
-            else:
-                doubt = doubt or (refuse(describe(found, a, b), found), update)
-    return doubt or (OK, None)
+
+    def orders(meeting: Meeting) -> list[list[Form]]:
+        if commute(meeting.a, meeting.b, numerics, concurrent=True) or not meeting.distance(name):
+            return []
+        return [[after(name)]] if meeting.a is meeting.b else [[after(name)], [before(name)]]
+
+    conflict = find_conflict(pairs(inside), around, orders)
+    if conflict is None:
+        return OK, None
+    found, meeting = conflict
+    a, b = meeting.a, meeting.b
+    return refuse_conflict(found, a, b), a if a.update is not None and a.update == b.update else None
 
 
 def _check_structure(loop: For, kind: str) -> str | None:

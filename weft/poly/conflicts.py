@@ -9,7 +9,7 @@ Variables of the second iteration carry a prime: ``k'``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -178,7 +178,28 @@ class Meeting:
         return Witness(first, second, element if certain else f"one element of `{name}`", sizes, certain)
 
 
-def pairs(found: Sequence[Leaf], others: Sequence[Leaf] | None = None) -> list[tuple[Leaf, Access, Leaf, Access]]:
+Pair: TypeAlias = tuple[Leaf, Access, Leaf, Access]
+
+
+def find_conflict(
+    candidates: Iterable[Pair], around: Surroundings, orders: Callable[[Meeting], Iterable[Sequence[Form]]]
+) -> tuple[Witness | Unknown, Meeting] | None:
+    """The first pair that meets in one of the ``orders`` asked of it; one that surely does where there is one."""
+    touches: dict[int, Touch] = {}
+    doubt: tuple[Witness | Unknown, Meeting] | None = None
+    for first, a, second, b in candidates:
+        meeting = Meeting(first, a, second, b, around, touches)
+        for order in orders(meeting):
+            found = meeting.find(order)
+            if found is None:
+                continue
+            if isinstance(found, Witness) and found.certain:
+                return found, meeting
+            doubt = doubt or (found, meeting)
+    return doubt
+
+
+def pairs(found: Sequence[Leaf], others: Sequence[Leaf] | None = None) -> list[Pair]:
     """Accesses to one buffer of which one writes; updates of one element first, since they explain best.
 
     Of ``found`` alone each pair comes once, in program order; with ``others`` the second is one of those.

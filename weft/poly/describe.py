@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.poly.leaves import Access
-from weft.poly.verdict import Witness
+from weft.poly.solve import Unknown
+from weft.poly.verdict import Verdict, Witness, refuse
 
 
 def iteration(values: Mapping[str, int]) -> str:
@@ -30,5 +31,8 @@ def describe(witness: Witness, a: Access, b: Access) -> str:
     return text
 
 
-def unproved(a: Access, loop: str) -> str:
-    return f"it could not be proved that iterations of `{loop}` never meet in `{a.buffer.name}`"
+def refuse_conflict(found: Witness | Unknown, a: Access, b: Access) -> Verdict:
+    """The refusal that a conflict, or the lack of an answer, means."""
+    if isinstance(found, Unknown):
+        return refuse(f"it could not be proved that iterations never meet in `{a.buffer.name}`")
+    return refuse(describe(found, a, b), found)

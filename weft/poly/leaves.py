@@ -154,7 +154,7 @@ def path_to(root: Stmt, target: Stmt) -> list[Stmt] | None:
     """The statements from ``root`` down to ``target`` (by identity), both included."""
     if root is target:
         return [root]
-    for child in _inner(root):
+    for child in inner_statements(root):
         below = path_to(child, target)
         if below is not None:
             return [root, *below]
@@ -166,7 +166,7 @@ def loop_named(program: Kernel | Stmt, name: str) -> For | None:
     s = program.body if isinstance(program, Kernel) else program
     if isinstance(s, For) and s.var.name == name:
         return s
-    for inner in _inner(s):
+    for inner in inner_statements(s):
         found = loop_named(inner, name)
         if found is not None:
             return found
@@ -176,14 +176,14 @@ def loop_named(program: Kernel | Stmt, name: str) -> For | None:
 def loops_inside(s: Stmt) -> list[For]:
     """All loops below ``s``, in program order."""
     found: list[For] = []
-    for inner in _inner(s):
+    for inner in inner_statements(s):
         if isinstance(inner, For):
             found.append(inner)
         found += loops_inside(inner)
     return found
 
 
-def _inner(s: Stmt) -> Iterator[Stmt]:
+def inner_statements(s: Stmt) -> Iterator[Stmt]:
     """The statements directly inside ``s``."""
     if isinstance(s, Seq):
         yield from s.body
@@ -248,7 +248,7 @@ def _collect(s: Stmt, scope: _Scope, found: list[Leaf]) -> None:
     if accesses:
         block = None if scope.block is None else scope.block.name
         found.append(Leaf(s, scope.loops, scope.tests, accesses, block, len(found), scope.values, scope.lets))
-    for inner in _inner(s):
+    for inner in inner_statements(s):
         _collect(inner, _enter(s, inner, scope), found)
 
 

@@ -1,0 +1,66 @@
+"""Whether a loop may be run in two parts: first all iterations of its first statements, then all of the others."""
+
+from __future__ import annotations
+
+from weft.ir.stmt import Block, For, If, Kernel, Seq, Stmt
+from weft.poly.conflicts import Meeting, Surroundings, before, commute, find_conflict, pairs, sizes_of, written_by
+from weft.poly.describe import refuse_conflict
+from weft.poly.leaves import CONCURRENT, Leaf, inner_statements, leaves, loop_named
+from weft.poly.solve import Form
+from weft.poly.verdict import OK, Verdict, refuse
+
+
+def check_fission(kernel: Kernel, loop: str, after: str, numerics: str = "strict") -> Verdict:
+    """Whether ``loop`` may be split behind the statement that is, or holds, the loop or block ``after``."""
+    found = loop_named(kernel, loop)
+    if found is None:
+        return refuse(f"there is no loop `{loop}`")
+    body: Stmt = found.body
+    while isinstance(body, If) and body.otherwise is None:
+        body = body.then
+    parts = body.body if isinstance(body, Seq) else (body,)
+    place = next((i for i, part in enumerate(parts) if _holds(part, after)), None)
+    if place is None:
+        return refuse(f"`{after}` is not a statement of loop `{loop}`")
+    early = [leaf for part in parts[: place + 1] for leaf in leaves(kernel, part)]
+    late = [leaf for part in parts[place + 1 :] for leaf in leaves(kernel, part)]
+    guards = _changed_guard(kernel, found, parts)
+    return guards or _check_memory(kernel, found, early, late, numerics)
+
+
+def _holds(s: Stmt, name: str) -> bool:
+    if isinstance(s, For) and s.var.name == name:
+        return True
+    return (isinstance(s, Block) and s.name == name) or any(_holds(inner, name) for inner in inner_statements(s))
+
+
+def _changed_guard(kernel: Kernel, loop: For, parts: tuple[Stmt, ...]) -> Verdict | None:
+    """Tests around both parts are made twice: what they read must not change."""
+    every = leaves(kernel, loop)
+    written = written_by(every)
+    for leaf in every:
+        outside = isinstance(leaf.stmt, If) and not any(leaf.stmt is s or _contains(s, leaf.stmt) for s in parts)
+        for access in leaf.accesses if outside else ():
+            if access.buffer.name in written:
+                return refuse(f"a test around the statements reads `{access.buffer.name}`, which the loop writes")
+    return None
+
+
+def _contains(s: Stmt, target: Stmt) -> bool:
+    return any(inner is target or _contains(inner, target) for inner in inner_statements(s))
+
+
+def _check_memory(kernel: Kernel, loop: For, early: list[Leaf], late: list[Leaf], numerics: str) -> Verdict:
+    """A late statement that ran in an earlier iteration than an early one will run behind it."""
+    if loop.kind in CONCURRENT or not early or not late:
+        return OK
+    name = loop.var.name
+    names = early[0].loop_names
+    around = Surroundings(frozenset(names[: names.index(name)]), written_by([*early, *late]), sizes_of(kernel))
+
+    def orders(meeting: Meeting) -> list[list[Form]]:
+        keeps = commute(meeting.a, meeting.b, numerics, concurrent=False) or not meeting.distance(name)
+        return [] if keeps else [[before(name)]]
+
+    conflict = find_conflict(pairs(early, late), around, orders)
+    return OK if conflict is None else refuse_conflict(conflict[0], conflict[1].a, conflict[1].b)

@@ -1,0 +1,63 @@
+"""Whether two loops that follow one another may become one that runs an iteration of each in turn."""
+
+from __future__ import annotations
+
+from weft.ir.stmt import Assert, For, Kernel
+from weft.ir.visit import walk
+from weft.poly.conflicts import Meeting, Surroundings, commute, find_conflict, pairs, sizes_of, written_by
+from weft.poly.describe import refuse_conflict
+from weft.poly.domain import Reader, leaf_domain
+from weft.poly.leaves import CONCURRENT, Leaf, leaves, loop_named
+from weft.poly.solve import Form, combine
+from weft.poly.verdict import OK, Verdict, refuse
+
+
+def check_fuse_loops(kernel: Kernel, first: str, second: str, numerics: str = "strict") -> Verdict:
+    """Whether iteration ``x`` of ``second`` may run right after iteration ``x`` of ``first``, both counted from 0.
+
+    That they are neighbours of equal length is the caller's to know.
+    """
+    one, other = loop_named(kernel, first), loop_named(kernel, second)
+    for name, loop in ((first, one), (second, other)):
+        if loop is None:
+            return refuse(f"there is no loop `{name}`")
+    assert one is not None
+    assert other is not None
+    if any(isinstance(n, Assert) for n in walk(one)):
+        return refuse(f"`{second}` must not start before all checks in `{first}` have passed")
+    left = [leaf for leaf in leaves(kernel, one) if first in leaf.loop_names]
+    right = [leaf for leaf in leaves(kernel, other) if second in leaf.loop_names]
+    header = [leaf for leaf in leaves(kernel, other) if leaf.stmt is other]
+    for leaf in header:
+        for access in leaf.accesses:
+            if access.buffer.name in written_by(left):
+                return refuse(f"the range of `{second}` is read from `{access.buffer.name}`, which `{first}` writes")
+    return _check_memory(kernel, one, other, left, right, numerics)
+
+
+def _check_memory(kernel: Kernel, one: For, other: For, left: list[Leaf], right: list[Leaf], numerics: str) -> Verdict:
+    """Work of the first loop must not meet work of an earlier iteration of the second, which will precede it."""
+    if not left or not right:
+        return OK
+    concurrent = one.kind in CONCURRENT or other.kind in CONCURRENT
+    names = left[0].loop_names
+    shared = frozenset(names[: names.index(one.var.name)])
+    around = Surroundings(shared, written_by([*left, *right]), sizes_of(kernel))
+
+    def orders(meeting: Meeting) -> list[list[Form]]:
+        if commute(meeting.a, meeting.b, numerics, concurrent=concurrent):
+            return []
+        ahead = combine(_count(meeting.first, one), meeting.prime(_count(meeting.second, other)), -1)
+        orders = [[combine(ahead, {"": -1})]]
+        if concurrent:
+            orders.append([combine({"": -1}, ahead, -1)])
+        return orders
+
+    conflict = find_conflict(pairs(left, right), around, orders)
+    return OK if conflict is None else refuse_conflict(conflict[0], conflict[1].a, conflict[1].b)
+
+
+def _count(leaf: Leaf, loop: For) -> Form:
+    """How many iterations of ``loop`` precede the one ``leaf`` is in."""
+    start = Reader(leaf, leaf_domain(leaf), "start").form(loop.lo)
+    return combine({loop.var.name: 1}, start, -1)
