@@ -27,12 +27,17 @@ from weft.runtime.arrays import numpy_dtype
 from weft.version import __version__
 
 if TYPE_CHECKING:
+    from weft.operators.schedule import schedule as schedule
     from weft.runtime.threads import get_num_threads as get_num_threads
     from weft.runtime.threads import set_num_threads as set_num_threads
     from weft.tensor.python_api import *  # noqa: F403
 
 #: Names found on first use: importing weft loads neither the builders nor the library.
-_LATER = {"get_num_threads": "weft.runtime.threads", "set_num_threads": "weft.runtime.threads"}
+_LATER = {
+    "get_num_threads": "weft.runtime.threads",
+    "schedule": "weft.operators.schedule",
+    "set_num_threads": "weft.runtime.threads",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -66,5 +71,6 @@ __all__ = [
     "get_num_threads",
     "numpy_dtype",
     "operator",
+    "schedule",
     "set_num_threads",
 ]

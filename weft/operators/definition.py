@@ -21,15 +21,19 @@ if TYPE_CHECKING:
 
 
 class Definition:
-    """A text in the whiteboard language, and which of its definitions is meant."""
+    """A text in the whiteboard language, which of its definitions is meant, and how it is scheduled.
 
-    def __init__(self, source: Source, entry: str | None) -> None:
+    ``trace`` is the text of a schedule to replay for every signature; without one Weft chooses.
+    """
+
+    def __init__(self, source: Source, entry: str | None, trace: str | None = None) -> None:
         self.source = source
         self.entry = entry
+        self.trace = trace
 
     @cached_property
     def key(self) -> str:
-        return cache_key("definition", self.source.name, self.source.text, self.entry or "")
+        return cache_key("definition", self.source.name, self.source.text, self.entry or "", self.trace or "")
 
     @cached_property
     def programs(self) -> dict[str, TensorProgram]:
@@ -65,6 +69,13 @@ class Definition:
         """Another definition of the same text."""
         other = Definition(self.source, entry)
         other.programs = self.programs
+        return other
+
+    def scheduled(self, trace: str) -> Definition:
+        """The same definition, scheduled by ``trace``."""
+        other = Definition(self.source, self.entry, trace)
+        if "program" in self.__dict__:
+            other.programs, other.program = self.programs, self.program
         return other
 
 

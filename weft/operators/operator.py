@@ -68,7 +68,7 @@ class Operator:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the definition alone; machine code is found again where they are used."""
         source = self._definition.source
-        return _restore, (source.name, source.text, self._definition.entry, self._checks)
+        return _restore, (source.name, source.text, self._definition.entry, self._checks, self._definition.trace)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         return self._call_slowly(*args, out=out, **named)  # `make_calls_fast` puts machine code in front of this
@@ -105,7 +105,7 @@ class Operator:
         if args or named or not self.interface.params:
             signature = check_call(self.interface, bind_arguments(self.interface, args, named), None).signature
         with faults_reproduced(self._definition, signature):
-            return build(self.program, signature, host_machine(), self._checks).show(stage)
+            return build(self.program, signature, host_machine(), self._checks, self._definition.trace).show(stage)
 
     def _specialize(self, signature: Signature) -> Specialization:
         with self._lock:
@@ -140,8 +140,8 @@ class Operator:
                 )
 
 
-def _restore(name: str, text: str, entry: str | None, checks: bool) -> Operator:
-    return Operator(Definition(Source(name, text), entry), checks=checks)
+def _restore(name: str, text: str, entry: str | None, checks: bool, trace: str | None) -> Operator:
+    return Operator(Definition(Source(name, text), entry, trace), checks=checks)
 
 
 def _fresh(framework: Any, layout: OutputLayout) -> Any:

@@ -53,16 +53,18 @@ def find_specialization(definition: Definition, signature: Signature, checks: bo
             return load_specialization(kept, signature, definition.interface)
         except (TargetError, KeyError, TypeError, ValueError):
             store.remove(key)  # written by something else under our key: compile anew
-    made = compile_artifact(definition.program, signature, machine, checks)
+    made = compile_artifact(definition.program, signature, machine, checks, definition.trace)
     store.put(key, made)
     return load_specialization(made, signature, definition.interface)
 
 
-def compile_artifact(program: TensorProgram, signature: Signature, machine: Machine, checks: bool) -> Artifact:
+def compile_artifact(
+    program: TensorProgram, signature: Signature, machine: Machine, checks: bool, trace: str | None = None
+) -> Artifact:
     from weft.operators.describe import output_records, releases_gil
     from weft.operators.stages import build
 
-    made = build(program, signature, machine, checks)
+    made = build(program, signature, machine, checks, trace)
     compiled = made.compiled()
     metadata = {
         "entry": compiled.entry,

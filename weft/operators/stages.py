@@ -9,6 +9,8 @@ from weft.ir.errors import ArgumentError
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.signature import Signature
+from weft.schedules.schedule import replay
+from weft.schedules.trace import Trace, parse_trace
 from weft.target.cpu.host import Machine
 from weft.target.cpu.lower import Compiled, assembly, compile_kernel, emit_kernel, lower_kernel
 from weft.tensor.lower import lower
@@ -17,8 +19,8 @@ from weft.tensor.printer import print_program
 from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes, specialize
 
-#: tensor: the math, sizes filled in. loops: one nest a statement. lowered: after the passes of the
-#: target. llvm: as handed to LLVM. asm: what the machine runs.
+#: tensor: the math, sizes filled in. loops: one nest a statement, or what a schedule made of them.
+#: lowered: after the passes of the target. llvm: as handed to LLVM. asm: what the machine runs.
 Stage = Literal["tensor", "loops", "lowered", "llvm", "asm"]
 STAGES: tuple[str, ...] = get_args(Stage)
 
@@ -30,12 +32,18 @@ class Build:
     program: TensorProgram
     machine: Machine
     checks: bool
+    schedule: Trace | None = None
 
     def kernel(self) -> Kernel:
-        return lower(normalize(self.program), checks=self.checks)
+        kernel = lower(normalize(self.program), checks=self.checks)
+        return kernel if self.schedule is None else replay(kernel, self.schedule, self.machine)
+
+    @property
+    def fast(self) -> bool:
+        return self.schedule is not None and self.schedule.numerics == "fast"
 
     def compiled(self) -> Compiled:
-        return compile_kernel(self.kernel(), self.machine)
+        return compile_kernel(self.kernel(), self.machine, fast=self.fast)
 
     def show(self, stage: str) -> str:
         if stage == "tensor":
@@ -43,17 +51,19 @@ class Build:
         if stage == "loops":
             return print_kernel(self.kernel())
         if stage == "lowered":
-            return print_kernel(lower_kernel(self.kernel(), self.machine))
+            return print_kernel(lower_kernel(self.kernel(), self.machine, fast=self.fast))
         if stage == "llvm":
-            return emit_kernel(self.kernel(), self.machine)
+            return emit_kernel(self.kernel(), self.machine, fast=self.fast)
         if stage == "asm":
-            return assembly(self.kernel(), self.machine)
+            return assembly(self.kernel(), self.machine, fast=self.fast)
         raise ArgumentError(f"there is no stage `{stage}`", help=f"use one of: {', '.join(STAGES)}")
 
 
-def build(program: TensorProgram, signature: Signature | None, machine: Machine, checks: bool) -> Build:
-    """The build for ``signature``; without one, sizes stay symbolic."""
+def build(
+    program: TensorProgram, signature: Signature | None, machine: Machine, checks: bool, trace: str | None = None
+) -> Build:
+    """The build for ``signature``; without one, sizes stay symbolic. ``trace`` is the text of its schedule."""
     if signature is not None:
         sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
         program = specialize(program, sizes, signature.strides)
-    return Build(program, machine, checks)
+    return Build(program, machine, checks, None if trace is None else parse_trace(trace))

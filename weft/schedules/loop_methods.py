@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from weft.schedules.bind import Level, bind, check_bind
+from weft.schedules.fission import check_fission, fission
 from weft.schedules.fuse import check_fuse, fuse
-from weft.schedules.handles import AnyLoop, Loop
+from weft.schedules.fuse_loops import check_fuse_loops, fuse_loops
+from weft.schedules.handles import AnyBlock, AnyLoop, Loop
 from weft.schedules.parallel import check_parallel, parallel
 from weft.schedules.peel import End, check_peel, peel
 from weft.schedules.reorder import check_reorder, reorder
@@ -90,6 +92,16 @@ class LoopMethods(ScheduleState):
     def skew(self, loop: AnyLoop, outer: AnyLoop, factor: int = 1) -> None:
         """``loop`` starts ``factor`` later with every iteration of ``outer``, so that wavefronts become straight."""
         self.run(check_skew, skew, self.name(loop), self.name(outer), factor)
+
+    def fission(self, loop: AnyLoop, after: AnyBlock | AnyLoop) -> Loop:
+        """``loop`` keeps its statements up to ``after``; the rest get a loop of their own, which is returned."""
+        (made,) = self.run(check_fission, fission, self.name(loop), self.name(after))
+        return self.handle(Loop, made)
+
+    def fuse_loops(self, first: AnyLoop, second: AnyLoop) -> Loop:
+        """Two neighbouring loops as one: ``first``, which is returned, does the work of both."""
+        self.run(check_fuse_loops, fuse_loops, self.name(first), self.name(second))
+        return self.handle(Loop, str(first))
 
     def specialize(self, loop: AnyLoop, condition: str) -> list[Loop]:
         """A version of ``loop`` for calls where ``condition`` holds: its loops, outermost first.

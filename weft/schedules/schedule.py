@@ -12,7 +12,7 @@ from weft.schedules.loop_methods import LoopMethods
 from weft.schedules.outline import outline
 from weft.schedules.refusals import REFUSALS
 from weft.schedules.rewrite import all_allocs, blocks_inside, find_block, loops_around, unknown
-from weft.schedules.state import located
+from weft.schedules.state import Machine, located
 from weft.schedules.trace import Step, Trace, parse_trace
 
 
@@ -89,6 +89,13 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
         if step.made and len(made) != len(step.made):
             raise ScheduleError(f"`{step.name}` made {', '.join(made) or 'nothing'}, not {', '.join(step.made)}")
         names.update(zip(step.made, made))
+
+
+def replay(kernel: Kernel, trace: Trace, machine: Machine | None = None) -> Kernel:
+    """``kernel`` scheduled by ``trace``."""
+    schedule = Schedule(kernel, numerics=trace.numerics, machine=machine)
+    schedule.apply(trace)
+    return schedule.kernel
 
 
 def misfit(trace: Trace, position: int, error: ScheduleError, kernel: Kernel) -> ScheduleError:

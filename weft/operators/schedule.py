@@ -1,0 +1,87 @@
+"""`weft.schedule`: an operator's loop program, to be scheduled by hand and built into an operator again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.ir.errors import ArgumentError
+from weft.ir.stmt import Kernel
+from weft.operators.definition import Definition
+from weft.operators.interface import Interface
+from weft.operators.operator import Operator
+from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
+from weft.operators.stages import build
+from weft.runtime.arrays import describe, scalar_value
+from weft.schedules.schedule import Schedule
+from weft.schedules.trace import Numerics
+from weft.target.cpu.host import Machine, host_machine
+
+
+class OperatorSchedule(Schedule):
+    """A schedule of an operator: primitives as on any `Schedule`, then `build`."""
+
+    def __init__(
+        self, kernel: Kernel, definition: Definition, checks: bool, *, numerics: Numerics, machine: Machine
+    ) -> None:
+        super().__init__(kernel, numerics=numerics, machine=machine)
+        self._definition = definition
+        self._checks = checks
+
+    def build(self) -> Operator:
+        """An operator that replays this schedule for every signature it is called with."""
+        return Operator(self._definition.scheduled(str(self.trace)), checks=self._checks)
+
+
+def schedule(op: Operator, /, *args: Any, numerics: Numerics = "strict", **named: Any) -> OperatorSchedule:
+    """The schedule of ``op`` for the sizes of these arguments: arrays or shapes; without any, sizes are symbolic.
+
+    >>> s = weft.schedule(weft.ops.matmul, A=(1024, 1024), B=(1024, 1024))
+    >>> m, n, k = s.loops("C")
+    >>> s.parallel(m)
+    >>> mm = s.build()
+    """
+    if not isinstance(op, Operator):
+        raise ArgumentError(f"schedule takes an operator, not {type(op).__name__}", help="weft.schedule(op)")
+    definition = op._definition
+    signature = _signature(op.interface, args, named) if args or named else None
+    made = build(definition.program, signature, host_machine(), op._checks)
+    found = OperatorSchedule(made.kernel(), definition, op._checks, numerics=numerics, machine=made.machine)
+    if definition.trace is not None:
+        found.apply(definition.trace)
+    return found
+
+
+def _signature(interface: Interface, args: tuple[Any, ...], named: Mapping[str, Any]) -> Signature:
+    """What the given arrays, shapes and constants say; scalars that are only values may be left out."""
+    given = dict(zip((p.name for p in interface.params), args))
+    known = {p.name for p in interface.params} | {o.name for o in interface.outputs}
+    wrong = [n for n in named if n not in known or n in given]
+    if wrong or len(args) > len(interface.params):
+        what = f"`{wrong[0]}` does not fit" if wrong else f"{len(args)} arguments are too many"
+        raise ArgumentError(f"{what} {interface.name}", why=f"it is {interface}")
+    given.update(named)
+    missing = [p.name for p in interface.params if p.role != "scalar" and p.name not in given]
+    if missing:
+        raise ArgumentError(
+            f"the shape of `{missing[0]}` is missing",
+            why=f"{interface.name} is {interface}",
+            help="give all shapes, or none for symbolic sizes",
+        )
+    tensors = tuple((p.name, _layout(p.name, p.dtype, given[p.name])) for p in interface.params if p.role == "tensor")
+    constants = tuple(
+        (p.name, int(scalar_value(given[p.name], p.dtype, name=p.name)))
+        for p in interface.params
+        if p.role == "constant"
+    )
+    outputs = tuple((o.name, _layout(o.name, o.dtype, given[o.name])) for o in interface.outputs if o.name in given)
+    return Signature(tensors, constants, outputs)
+
+
+def _layout(name: str, dtype: str, value: Any) -> Layout:
+    """The layout of an array, or a dense one of the shape given."""
+    if isinstance(value, (tuple, list)) and all(isinstance(n, int) and n >= 0 for n in value):
+        shape = tuple(value)
+        return Layout(dtype, shape, dense_strides(shape))
+    info = describe(value, name=name, dtype=dtype)
+    return Layout(info.dtype.name, info.shape, canonical_strides(info.shape, info.strides))
