@@ -13,7 +13,7 @@ from typing import Literal
 
 from weft.ir.affine import Affine, affine_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Expr, Load, Var
+from weft.ir.expr import Axis, Expr, Load, Var
 from weft.ir.visit import free_vars, loads, walk
 from weft.tensor.program import Statement, TensorProgram
 
@@ -145,3 +145,15 @@ def first_writers(program: TensorProgram) -> dict[str, int]:
     for position, statement in enumerate(program.statements):
         found.setdefault(statement.target.name, position)
     return found
+
+
+def written_axes(statement: Statement) -> tuple[Axis, ...]:
+    """The axes that choose what is written: those of the target and those that their ranges depend on.
+
+    ``op=!`` sets every element they choose, even where there is nothing to reduce over.
+    """
+    needed = {a.var.name for a in statement.spatial_axes}
+    for axis in reversed(statement.axes):
+        if axis.var.name in needed:
+            needed |= {*free_vars(axis.lo), *free_vars(axis.hi)}
+    return tuple(a for a in statement.axes if a.var.name in needed)

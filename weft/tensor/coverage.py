@@ -16,7 +16,7 @@ from weft.ir.dtype import DType
 from weft.ir.expr import Axis, Const, Expr, Load, Var, const, idx
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars, substitute
-from weft.tensor.access import first_writers, is_scatter, statement_reads
+from weft.tensor.access import first_writers, is_scatter, statement_reads, written_axes
 from weft.tensor.program import AssignOp, Statement, TensorProgram
 
 #: For each dimension the half-open range of subscripts that is written.
@@ -64,12 +64,7 @@ def initialization(statement: Statement) -> Statement:
     if is_scatter(statement):
         axes = tuple(Axis(Var(f"i{d}"), idx(0), size) for d, size in enumerate(target.shape))
         return Statement(target, tuple(a.var for a in axes), "=", False, start, axes, span=statement.span)
-    needed = {a.var.name for a in statement.spatial_axes}
-    for axis in reversed(statement.axes):
-        if axis.var.name in needed:
-            needed |= {*free_vars(axis.lo), *free_vars(axis.hi)}
-    axes = tuple(a for a in statement.axes if a.var.name in needed)
-    return Statement(target, statement.indices, "=", False, start, axes, span=statement.span)
+    return Statement(target, statement.indices, "=", False, start, written_axes(statement), span=statement.span)
 
 
 def initial_value(program: TensorProgram, name: str) -> Const | None:

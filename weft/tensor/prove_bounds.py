@@ -18,6 +18,7 @@ from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Reduce,
 from weft.ir.interval import Interval, bounds
 from weft.ir.span import Span
 from weft.ir.visit import Node, children, free_vars, loads
+from weft.tensor.access import written_axes
 from weft.tensor.boundary import Outside
 from weft.tensor.conditions import alternatives
 from weft.tensor.facts import Facts
@@ -68,7 +69,8 @@ class Verdict:
 
 def guarded_accesses(statement: Statement) -> Iterator[GuardedAccess]:
     """What a statement reads and writes, subscripts of subscripts included; reads with a defined outside excepted."""
-    yield GuardedAccess(statement.target, statement.indices, statement.axes, (), True, statement.span)
+    axes = written_axes(statement) if statement.initialize else statement.axes
+    yield GuardedAccess(statement.target, statement.indices, axes, (), True, statement.span)
     for e in (*statement.indices, statement.value):
         yield from _reads(e, statement.axes, ())
 
