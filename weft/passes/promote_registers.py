@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Compare, Load, Var
+from weft.ir.expr import AddressOf, Compare, Load, Var
 from weft.ir.stmt import (
     Alloc,
     Assign,
@@ -30,6 +30,9 @@ from weft.ir.stmt import (
 )
 from weft.ir.visit import Node, bound_names, fresh_name, rebuild, rewrite, used_names, walk
 from weft.passes.loop_ranges import Ranges, is_serial_loop, loop_range, runs_at_least_once
+
+#: What reaches memory; a call may do anything with an address.
+_ACCESS = (Load, Store, Atomic, AddressOf)
 
 
 def promote_registers(kernel: Kernel) -> Kernel:
@@ -70,8 +73,8 @@ def _find_element(loop: For, ranges: Ranges) -> Store | None:
     written = {n.buffer.name for n in nodes if isinstance(n, (Store, Atomic))}
     stores = {n.buffer.name: n for n in nodes if isinstance(n, Store)}
     for store in stores.values():
-        accesses = [n for n in nodes if isinstance(n, (Load, Store, Atomic)) and n.buffer.name == store.buffer.name]
-        same = all(not isinstance(n, Atomic) and n.indices == store.indices for n in accesses)
+        accesses = [n for n in nodes if isinstance(n, _ACCESS) and n.buffer.name == store.buffer.name]
+        same = all(not isinstance(n, (Atomic, AddressOf)) and n.indices == store.indices for n in accesses)
         is_read = any(isinstance(n, Load) for n in accesses)
         if not (same and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
             continue
@@ -153,6 +156,6 @@ def _touches(s: Stmt, buffer: Buffer, *, except_last: Stmt) -> bool:
     for n in walk(s):
         if n is except_last:
             continue
-        if isinstance(n, (Load, Store, Atomic)) and n.buffer.name == buffer.name:
+        if isinstance(n, _ACCESS) and n.buffer.name == buffer.name:
             return True
     return False

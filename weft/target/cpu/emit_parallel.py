@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Load, Var
+from weft.ir.expr import AddressOf, Load, Var
 from weft.ir.stmt import Alloc, Atomic, For, Store
 from weft.ir.visit import walk
 from weft.target.cpu.builder import Value
@@ -86,7 +86,7 @@ def _used(loop: For) -> tuple[list[str], list[str]]:
     for n in walk(loop):
         if isinstance(n, Var):
             names[n.name] = None
-        elif isinstance(n, (Load, Store, Atomic, Alloc)):
+        elif isinstance(n, (Load, Store, Atomic, Alloc, AddressOf)):
             buffers[n.buffer.name] = n.buffer
     for buffer in buffers.values():
         for e in (*buffer.shape, *(buffer.strides or ())):

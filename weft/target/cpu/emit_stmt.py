@@ -8,6 +8,7 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
 from weft.ir.expr import Const
+from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import (
     Alloc,
     Assert,
@@ -47,6 +48,7 @@ from weft.target.cpu.emit_context import (
 from weft.target.cpu.emit_expr import emit_expr
 from weft.target.cpu.emit_loop import emit_for
 from weft.target.cpu.emit_memory import emit_store
+from weft.target.cpu.intrinsics import emit_intrinsic
 from weft.target.cpu.llvm_types import vector
 
 #: Constant-size buffers up to this many bytes live on the stack, as long as a function has room for them.
@@ -264,7 +266,10 @@ def _emit_return(f: Function, s: Return) -> None:
 
 
 def _emit_evaluate(f: Function, s: Evaluate) -> None:
-    emit_expr(f, s.call)
+    if s.call.name in HARDWARE:
+        emit_intrinsic(f, s.call)
+    else:
+        emit_expr(f, s.call)
 
 
 _EMIT: dict[type, Callable[[Function, Any], None]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +37,10 @@ class Machine:
     def key(self) -> str:
         """A text that changes whenever the generated code could: part of every cache key."""
         return "|".join((self.name, self.triple, self.cpu, ",".join(self.features), str(self.vector_bits)))
+
+    def has_feature(self, name: str) -> bool:
+        """Whether the CPU has what LLVM calls ``name``, beyond its level."""
+        return f"+{name}" in self.features
 
     def lanes(self, bits: int) -> int:
         """How many elements of ``bits`` bits one vector register holds."""
@@ -121,7 +126,20 @@ def _detect_host() -> Machine:
             why="x86-64 and AArch64 are supported",
             help="set WEFT_TARGET to one of them to look at generated code",
         )
-    return machine_with_flags(_host_flags())
+    flags = _host_flags()
+    if "amx_tile" in flags and not request_tiles():
+        flags = frozenset(f for f in flags if not f.startswith("amx"))
+    return machine_with_flags(flags)
+
+
+def request_tiles() -> bool:
+    """Asks Linux for the use of AMX tile registers in this process; whether it may."""
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    arch_prctl, request, tile_data = 158, 0x1023, 18
+    return bool(ctypes.CDLL(None).syscall(arch_prctl, request, tile_data) == 0)
 
 
 def machine_with_flags(flags: frozenset[str]) -> Machine:

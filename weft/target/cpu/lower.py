@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, Kernel
+from weft.ir.stmt import For, Kernel, Tensorized
 from weft.ir.visit import walk
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
@@ -19,6 +19,7 @@ from weft.target.cpu.check_supported import check_supported
 from weft.target.cpu.choose_lanes import choose_lanes
 from weft.target.cpu.emit import AssertSite, assert_sites, emit_module, entry_name
 from weft.target.cpu.host import Machine, host_machine
+from weft.target.cpu.intrinsics import lower_intrinsics
 from weft.target.cpu.llvm import assemble_llvm, compile_llvm
 
 Pass = Callable[[Kernel], Kernel]
@@ -55,6 +56,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
 
     return {
         "check_supported": check_supported,
+        "lower_intrinsics": functools.partial(lower_intrinsics, machine=machine),
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
         "simplify": simplify,
@@ -65,7 +67,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
 
 def is_scheduled(kernel: Kernel) -> bool:
     """Whether somebody said how loops run."""
-    return any(isinstance(n, For) and n.kind != "serial" for n in walk(kernel))
+    return any(isinstance(n, Tensorized) or (isinstance(n, For) and n.kind != "serial") for n in walk(kernel))
 
 
 def lower_kernel(kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> Kernel:
