@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from weft.ir.stmt import Assert, For, Kernel
-from weft.ir.visit import walk
 from weft.poly.conflicts import Meeting, Surroundings, commute, find_conflict, pairs, sizes_of, written_by
 from weft.poly.describe import refuse_conflict
 from weft.poly.domain import Reader, leaf_domain
-from weft.poly.leaves import CONCURRENT, Leaf, leaves, loop_named
+from weft.poly.leaves import CONCURRENT, Leaf, leaves, loop_named, statements
 from weft.poly.solve import Form, combine
 from weft.poly.verdict import OK, Verdict, refuse
 
@@ -23,7 +22,7 @@ def check_fuse_loops(kernel: Kernel, first: str, second: str, numerics: str = "s
             return refuse(f"there is no loop `{name}`")
     assert one is not None
     assert other is not None
-    if any(isinstance(n, Assert) for n in walk(one)):
+    if any(isinstance(n, Assert) for n in statements(one)):
         return refuse(f"`{second}` must not start before all checks in `{first}` have passed")
     left = [leaf for leaf in leaves(kernel, one) if first in leaf.loop_names]
     right = [leaf for leaf in leaves(kernel, other) if second in leaf.loop_names]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from weft.ir.stmt import Assign, Atomic, Barrier, Break, For, Kernel, Let, Return, Stmt, While
-from weft.ir.visit import children, walk
 from weft.poly.conflicts import (
     Meeting,
     Surroundings,
@@ -16,7 +15,7 @@ from weft.poly.conflicts import (
     written_by,
 )
 from weft.poly.describe import refuse_conflict
-from weft.poly.leaves import Access, Leaf, leaves, loop_named, loops_inside, path_to
+from weft.poly.leaves import Access, Leaf, inner_statements, leaves, loop_named, loops_inside, path_to, statements
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 
@@ -73,7 +72,7 @@ def _check_memory(kernel: Kernel, loop: For, inside: list[Leaf], numerics: str) 
 def _check_structure(loop: For, kind: str) -> str | None:
     """What concurrent iterations cannot contain, or None."""
     local = set()
-    for n in walk(loop.body):
+    for n in statements(loop.body):
         if isinstance(n, Let):
             local.add(n.var.name)
         elif isinstance(n, Barrier):
@@ -93,7 +92,7 @@ def _breaks(s: Stmt) -> bool:
         return True
     if isinstance(s, (For, While)):
         return False
-    return any(_breaks(c) for c in children(s) if isinstance(c, Stmt))
+    return any(map(_breaks, inner_statements(s)))
 
 
 def _thread_storage(inside: list[Leaf], loop: For, kind: str) -> str | None:

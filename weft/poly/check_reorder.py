@@ -14,7 +14,7 @@ from weft.ir.visit import walk
 from weft.poly.conflicts import Found, Meeting, Surroundings, after, before, commute, pairs, sizes_of, written_by
 from weft.poly.describe import describe
 from weft.poly.domain import Touch
-from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, path_to
+from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, path_to, statements
 from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 
@@ -68,7 +68,7 @@ def _check_structure(chain: Sequence[For], order: Sequence[For]) -> str | None:
                     return f"the range of `{loop.var.name}` depends on `{n.name}`, which would run inside it"
                 if isinstance(n, Load) and loop is not chain[0]:
                     return f"the range of `{loop.var.name}` is read from `{n.buffer.name}`"
-    for n in walk(chain[0].body):
+    for n in statements(chain[0].body):
         if isinstance(n, (Break, Continue, Return)):
             return f"a statement inside leaves the loops early ({type(n).__name__.lower()})"
         if isinstance(n, Barrier):

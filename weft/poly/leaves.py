@@ -173,6 +173,13 @@ def loop_named(program: Kernel | Stmt, name: str) -> For | None:
     return None
 
 
+def statements(s: Stmt) -> Iterator[Stmt]:
+    """``s`` and all statements in it, in program order."""
+    yield s
+    for inner in inner_statements(s):
+        yield from statements(inner)
+
+
 def loops_inside(s: Stmt) -> list[For]:
     """All loops below ``s``, in program order."""
     found: list[For] = []

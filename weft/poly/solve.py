@@ -147,7 +147,7 @@ class _Search:
         elimination = Elimination(start.replaced, self.fresh)
         if not all(map(elimination.add, equations)):
             return None
-        point = self.inequalities([elimination.reduce(f) for f in inequalities])
+        point = self.components([elimination.reduce(f) for f in inequalities])
         if point is None:
             return None
         point = elimination.complete(point)
@@ -168,6 +168,16 @@ class _Search:
         self.budget -= cost
         if self.budget < 0:
             raise _OutOfBudgetError
+
+    def components(self, forms: Sequence[Form]) -> Point | None:
+        """Solves inequalities without common variables apart from each other, in the order given."""
+        point: Point = {}
+        for group in _components(forms):
+            found = self.inequalities(group)
+            if found is None:
+                return None
+            point.update(found)
+        return point
 
     def with_equation(self, equation: Form, inequalities: Sequence[Form]) -> Point | None:
         elimination = Elimination((), self.fresh)
@@ -215,6 +225,30 @@ class _Search:
         return None
 
 
+def _components(forms: Iterable[Form]) -> list[list[Form]]:
+    """Groups of forms that share variables with no other group; those without variables are one."""
+    groups: dict[str, list[Form]] = {}
+    constant: list[Form] = []
+    for form in forms:
+        names = [n for n in form if n]
+        if not names:
+            constant.append(form)
+            continue
+        target = groups.setdefault(names[0], [])
+        target.append(form)
+        for name in names[1:]:
+            other = groups.get(name)
+            if other is None:
+                groups[name] = target
+            elif other is not target:
+                target += other
+                for key, group in groups.items():
+                    if group is other:
+                        groups[key] = target
+    distinct = {id(group): group for group in groups.values()}
+    return [constant, *distinct.values()] if constant else list(distinct.values())
+
+
 def _holds(literals: Iterable[Literal], point: Point) -> bool:
     return all((v := evaluate(f, point)) == 0 or (v > 0 and not is_equation) for f, is_equation in literals)
 
@@ -251,10 +285,15 @@ def _choose(forms: Sequence[Form]) -> tuple[str, bool]:
     for form in forms:
         for name, c in form.items():
             if name:
-                seen = counts.setdefault(name, [0, 0, 1, 1])
-                side = c < 0
-                seen[side] += 1
-                seen[2 + side] = max(seen[2 + side], abs(c))
+                seen = counts.get(name)
+                if seen is None:
+                    seen = counts[name] = [0, 0, 1, 1]
+                if c > 0:
+                    seen[0] += 1
+                    seen[2] = max(seen[2], c)
+                else:
+                    seen[1] += 1
+                    seen[3] = max(seen[3], -c)
 
     def cost(name: str) -> tuple[bool, int]:
         below, above, low, high = counts[name]
