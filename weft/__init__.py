@@ -27,6 +27,7 @@ from weft.runtime.arrays import numpy_dtype
 from weft.version import __version__
 
 if TYPE_CHECKING:
+    from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.schedule import schedule as schedule
     from weft.runtime.threads import get_num_threads as get_num_threads
     from weft.runtime.threads import set_num_threads as set_num_threads
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 #: Names found on first use: importing weft loads neither the builders nor the library.
 _LATER = {
     "get_num_threads": "weft.runtime.threads",
+    "intrinsic": "weft.operators.intrinsic",
     "schedule": "weft.operators.schedule",
     "set_num_threads": "weft.runtime.threads",
 }
@@ -69,6 +71,7 @@ __all__ = [
     "__version__",
     "define",
     "get_num_threads",
+    "intrinsic",
     "numpy_dtype",
     "operator",
     "schedule",

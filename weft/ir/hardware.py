@@ -101,8 +101,18 @@ def find_hardware(name: str) -> Hardware:
 def _emit_key(emit: Emit) -> str:
     if isinstance(emit, str):
         return emit
-    code: Any = getattr(emit, "__code__", None)
-    return f"{emit.__module__}.{emit.__qualname__}:{code.co_code.hex() if code is not None else ''}"
+    name = f"{emit.__module__}.{getattr(emit, '__qualname__', type(emit).__qualname__)}"
+    cells = [c.cell_contents for c in getattr(emit, "__closure__", None) or ()]
+    plain = [v for v in cells if isinstance(v, (str, int, float, tuple))]
+    return f"{name}:{_code_key(getattr(emit, '__code__', None))}:{plain}"
+
+
+def _code_key(code: Any) -> str:
+    """What a function does, as text that is the same in every process."""
+    if code is None:
+        return ""
+    parts = [_code_key(c) if hasattr(c, "co_code") else repr(c) for c in code.co_consts]
+    return f"{code.co_code.hex()}{code.co_names}{parts}"
 
 
 @cache

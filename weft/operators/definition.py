@@ -33,7 +33,8 @@ class Definition:
 
     @cached_property
     def key(self) -> str:
-        return cache_key("definition", self.source.name, self.source.text, self.entry or "", self.trace or "")
+        parts = (self.source.name, self.source.text, self.entry or "", self.trace or "")
+        return cache_key("definition", *parts, *_intrinsic_keys(self.trace or ""))
 
     @cached_property
     def programs(self) -> dict[str, TensorProgram]:
@@ -77,6 +78,15 @@ class Definition:
         if "program" in self.__dict__:
             other.programs, other.program = self.programs, self.program
         return other
+
+
+def _intrinsic_keys(trace: str) -> list[str]:
+    """What tells the intrinsics that ``trace`` names from others of those names."""
+    if "tensorize(" not in trace:
+        return []
+    from weft.ir.hardware import HARDWARE
+
+    return [h.key for name, h in sorted(HARDWARE.items()) if f'"{name}"' in trace]
 
 
 class ProgramDefinition(Definition):

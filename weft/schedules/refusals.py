@@ -18,6 +18,7 @@ REFUSALS: dict[str, str] = {
     "skew": "cannot skew loop `{0}`",
     "fission": "cannot split the body of loop `{0}`",
     "fuse_loops": "cannot merge loops `{0}` and `{1}`",
+    "tensorize": "cannot tensorize loop `{0}` as `{1}`",
     "specialize": "cannot specialize on `{1}`",
 }
 

@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from weft.ir.errors import TargetError
@@ -37,6 +38,11 @@ class Machine:
     def key(self) -> str:
         """A text that changes whenever the generated code could: part of every cache key."""
         return "|".join((self.name, self.triple, self.cpu, ",".join(self.features), str(self.vector_bits)))
+
+    @property
+    def caches(self) -> dict[str, int]:
+        """Bytes by cache level, nearest first: this host's, or usual ones where it does not say."""
+        return host_caches()
 
     def has_feature(self, name: str) -> bool:
         """Whether the CPU has what LLVM calls ``name``, beyond its level."""
@@ -151,6 +157,20 @@ def machine_with_flags(flags: frozenset[str]) -> Machine:
             extra = tuple(f"+{llvm}" for flag, llvm in allowed.items() if flag in flags and name != "x86-64-sse4")
             return replace(machine, features=machine.features + extra)
     return NAMED["x86-64-sse2"]
+
+
+@functools.cache
+def host_caches() -> dict[str, int]:
+    """The data caches of the first core, as Linux lists them."""
+    found: dict[str, int] = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
+            found[f"L{level}"] = int(size[:-1]) << 10
+    return found or {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}
 
 
 def _host_flags() -> frozenset[str]:

@@ -34,6 +34,8 @@ from weft.target.cpu.host import Machine
 from weft.target.cpu.intrinsics_amx import TILES
 from weft.target.cpu.intrinsics_x86 import DOTS
 
+#: Keys of an intrinsic's ``emit`` that have a code generator.
+TARGETS = ("cpu",)
 Operands: TypeAlias = "Mapping[str, Value]"
 for _known in (*DOTS, *TILES):
     declare(_known)
