@@ -1,0 +1,154 @@
+"""What statements touch of a buffer, dimension by dimension, as bounds in terms of the loops around them.
+
+>>> infer_spans(kernel, T, below=y_loop, fixed=1)         # T[y-1, x] and T[y+1, x] below `for x in 0:64`
+((y - 1, y + 1), (0, 63))
+
+Unlike a box from `infer_region`, a subscript that loops do not bound (a gather) spans its whole dimension, so
+there is an answer for every access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Expr, Load, Select, Var, idx
+from weft.ir.interval import Interval, bounds
+from weft.ir.simplify import simplify
+from weft.ir.simplify_expr import ExprSimplifier
+from weft.ir.stmt import For, Kernel, Stmt
+from weft.ir.visit import free_vars, walk
+from weft.poly.infer_region import Span, extremes, loop_ranges
+from weft.poly.leaves import Access, Leaf, leaves
+
+Spans = tuple[Span, ...]
+
+
+def infer_spans(
+    program: Kernel | Stmt,
+    buffer: Buffer,
+    below: Stmt | None,
+    fixed: int,
+    wanted: Callable[[Leaf, Access], bool] = lambda leaf, access: True,
+) -> Spans | None:
+    """Least and greatest subscript per dimension of the accesses in ``below``; None where there are none.
+
+    The outermost ``fixed`` loops around an access stay as variables. Ends may lie outside the buffer where tests
+    keep the access from happening there.
+    """
+    found: list[Span] | None = None
+    ranges: dict[str, Interval] = {}
+    for leaf in leaves(program, below):
+        for access in leaf.accesses:
+            if access.buffer.name != buffer.name or not wanted(leaf, access):
+                continue
+            ranges.update(loop_ranges(leaf))
+            here = [_span(leaf, access, d, fixed, ranges) for d in range(buffer.rank)]
+            found = here if found is None else [_union(a, b, ranges) for a, b in zip(found, here)]
+    return None if found is None else tuple(found)
+
+
+def _span(leaf: Leaf, access: Access, dim: int, fixed: int, ranges: Mapping[str, Interval]) -> Span:
+    whole = (idx(0), simplify(access.buffer.shape[dim] - idx(1), ranges))
+    limits: dict[str, Span] = {}
+    for loop in leaf.loops[fixed:]:
+        if loop.hi is not None:
+            limits[loop.name] = (leaf.resolve(loop.lo), leaf.resolve(loop.hi) - idx(1))
+    for axis in access.axes:
+        limits[axis.var.name] = (leaf.resolve(axis.lo), leaf.resolve(axis.hi) - idx(1))
+    index = simplify(leaf.resolve(access.indices[dim]), ranges)
+    found = extremes(index, limits)
+    if found is None:
+        return whole
+    outside = {loop.name for loop in leaf.loops[fixed:]} | set(leaf.lets) | set(limits)
+    if any(outside & set(free_vars(end)) or any(isinstance(n, Load) for n in walk(end)) for end in found):
+        return whole
+    return simplify(found[0], ranges), simplify(found[1], ranges)
+
+
+def _union(a: Span, b: Span, ranges: Mapping[str, Interval]) -> Span:
+    return least(a[0], b[0], ranges), greatest(a[1], b[1], ranges)
+
+
+def least(a: Expr, b: Expr, ranges: Mapping[str, Interval]) -> Expr:
+    """The smaller of the two: one of them where that is known."""
+    if is_at_most(a, b, ranges):
+        return a
+    return b if is_at_most(b, a, ranges) else simplify(Binary("min", a, b), ranges)
+
+
+def greatest(a: Expr, b: Expr, ranges: Mapping[str, Interval]) -> Expr:
+    """The larger of the two: one of them where that is known."""
+    if is_at_most(a, b, ranges):
+        return b
+    return a if is_at_most(b, a, ranges) else simplify(Binary("max", a, b), ranges)
+
+
+def is_at_most(a: Expr, b: Expr, ranges: Mapping[str, Interval]) -> bool:
+    """Whether ``a <= b`` surely holds."""
+    most = upper_bound(a - b, ranges)
+    return most is not None and most <= 0
+
+
+def upper_bound(e: Expr, ranges: Mapping[str, Interval]) -> int | None:
+    """A number that ``e`` never exceeds; minima, maxima and selects in sums are taken apart, so that terms cancel."""
+    return _upper(simplify(e, ranges), ranges, 6)
+
+
+def _upper(e: Expr, ranges: Mapping[str, Interval], depth: int) -> int | None:
+    linear = linear_form(e)
+    found = linear.bounds(ranges).hi
+    inner = next((a for a in linear.terms if _is_choice(a)), None)
+    if inner is None or depth == 0:
+        return found
+    factor = linear.terms.pop(inner)
+    ends = (inner.left, inner.right) if isinstance(inner, Binary) else _branches(inner)
+    parts = []
+    for end in ends:
+        total = linear_form(linear.expr(e.dtype)).add(linear_form(end), factor)
+        parts.append(_upper(simplify(total.expr(e.dtype), ranges), ranges, depth - 1))
+    # A positive min is below either side, a negative max as well; elsewhere the worse side decides.
+    either = isinstance(inner, Binary) and (inner.op == "min") == (factor > 0)
+    known = [p for p in parts if p is not None]
+    bound = (min(known) if known else None) if either else (max(known) if len(known) == len(parts) else None)
+    return bound if found is None else found if bound is None else min(found, bound)
+
+
+def _is_choice(e: Expr) -> bool:
+    return (isinstance(e, Binary) and e.op in ("min", "max")) or isinstance(e, Select)
+
+
+def _branches(e: Expr) -> tuple[Expr, ...]:
+    assert isinstance(e, Select)
+    return e.then, e.otherwise
+
+
+def clip(spans: Spans, buffer: Buffer, simple: ExprSimplifier) -> Spans:
+    """``spans`` without what lies outside ``buffer``, as first subscript and one past the last."""
+    clipped = []
+    for (lo, hi), size in zip(spans, buffer.shape):
+        low = simple.expr(Binary("max", lo, idx(0)))
+        clipped.append((low, simple.expr(Binary("min", hi + idx(1), size))))
+    return tuple(clipped)
+
+
+@contextmanager
+def knowing_loops(loops: Sequence[For], sizes: Mapping[str, Interval]) -> Iterator[ExprSimplifier]:
+    """A simplifier that knows what the variables of ``loops``, outermost first, can be."""
+    simple = ExprSimplifier(sizes)
+    with ExitStack() as inner:
+        for loop in loops:
+            inner.enter_context(simple.running(loop.var, simple.expr(loop.lo), simple.expr(loop.hi)))
+        yield simple
+
+
+def mentions(e: Expr, names: set[str]) -> bool:
+    return any(isinstance(n, Var) and n.name in names for n in walk(e))
+
+
+__all__ = [
+    "Span", "Spans", "bounds", "clip", "greatest", "infer_spans", "is_at_most", "knowing_loops", "least", "mentions",
+    "upper_bound",
+]  # fmt: skip

@@ -1,0 +1,164 @@
+"""``compute_at``: a temporary is computed inside a loop of its readers, as much of it as an iteration needs.
+
+::
+
+    for y                                for y
+      for x                                for x
+        T[y, x] = ...                        for y_1 in y:y + 3
+    for y                         =>           T[y_1, x] = ...
+      for x                                  B[y, x] = T[y, x] + T[y + 1, x] + T[y + 2, x]
+        B[y, x] = T[y, x] + T[y + 1, x] + T[y + 2, x]
+
+The temporary exists anew in every iteration; it keeps the subscripts of its definition, and lowering gives
+it no more memory than the iteration touches. Every element is computed by the same block, reductions in the
+order of its iterators, so results are the same to the bit.
+"""
+
+from __future__ import annotations
+
+from weft.ir.expr import AddressOf
+from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
+from weft.ir.visit import stores, walk
+from weft.poly.leaves import Leaf
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.instances import check_instances, is_exact
+from weft.schedules.loop_facts import check_valid, first_no
+from weft.schedules.place_stage import (
+    Place,
+    emit_stage,
+    find_place,
+    foreign_loops,
+    free_names,
+    needed_spans,
+    put_stage,
+    without_stage,
+)
+from weft.schedules.rewrite import Rewrite, all_allocs, find_loop, path_to, statements
+from weft.schedules.stage import Stage, infer_stage
+from weft.schedules.trace import Numerics
+
+
+def check_compute_at(kernel: Kernel, block: str, loop: str, *, numerics: Numerics) -> Verdict:
+    """The temporary must be read below ``loop`` only, and what it is computed from must be the same there."""
+    find_loop(kernel, loop)
+    verdict = check_place(kernel, block, loop, numerics=numerics)
+    if verdict.ok or verdict.alternatives:
+        return verdict
+    return Verdict(False, verdict.reason, verdict.witness, legal_places(kernel, block, numerics))
+
+
+def compute_at(kernel: Kernel, block: str, loop: str) -> Rewrite:
+    """The blocks of the temporary that ``block`` computes run at the start of the body of ``loop``."""
+    return Rewrite(place_at(kernel, block, loop))
+
+
+def place_at(kernel: Kernel, block: str, loop: str | None) -> Kernel:
+    stage = infer_stage(kernel, block)
+    assert isinstance(stage, Stage), "the check answers this first"
+    place = find_place(without_stage(kernel, stage), stage.buffer, loop)
+    nests = emit_stage(stage, needed_spans(place, stage.buffer), place, free_names(kernel, stage))
+    return put_stage(stage, place, nests)
+
+
+def legal_places(kernel: Kernel, block: str, numerics: Numerics) -> tuple[str, ...]:
+    """The calls that would put ``block`` elsewhere."""
+    stage = infer_stage(kernel, block)
+    if not isinstance(stage, Stage):
+        return ()
+    readers = stage.readers(kernel)
+    around = [name for name in readers[0].loop_names if all(name in r.loop_names for r in readers)] if readers else []
+    found = [f's.compute_at("{block}", "{n}")' for n in around if check_place(kernel, block, n, numerics=numerics).ok]
+    return tuple(found)
+
+
+def check_place(kernel: Kernel, block: str, loop: str | None, *, numerics: Numerics) -> Verdict:
+    """Whether the stage of ``block`` may be computed at the start of ``loop``, or of the program."""
+    stage = infer_stage(kernel, block)
+    if isinstance(stage, Verdict):
+        return stage
+    if loop is not None:
+        target = find_loop(kernel, loop)
+        if any(s is target for root in stage.roots for s in statements(root)):
+            return refuse(f"`{loop}` is one of the loops of `{block}` itself")
+        if target.kind == "vector":
+            return refuse(f"the iterations of `{loop}` are lanes of vectors; no loops fit in there")
+    verdict = first_no([check_movable(kernel, stage, numerics), _check_readers(kernel, stage, loop)])
+    if not verdict.ok:
+        return verdict
+    place = find_place(without_stage(kernel, stage), stage.buffer, loop)
+    verdict = first_no([check_inputs(kernel, stage, place), check_visible(stage, place)])
+    return check_valid(place_at(kernel, block, loop)) if verdict.ok else verdict
+
+
+def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
+    """Whether running the stage's blocks over all declared instances gives what the loops there now give."""
+    several = len(stage.members) > 1
+    for m in stage.members:
+        if not (several or m.updates):
+            continue
+        exact = numerics == "fast" or is_exact(kernel, m.block)
+        verdict = check_instances(kernel, m.root, m.block, spatial=several or m.updates, exact=exact)
+        if not verdict.ok:
+            return verdict
+    foreign = foreign_loops(kernel, stage)
+    if foreign:
+        return refuse(f"which instances there are depends on loop `{foreign[0]}`")
+    around = [[s for s in path_to(kernel, root) if isinstance(s, For)] for root in stage.roots]
+    outer = [[loop for loop in loops if loop is not root] for loops, root in zip(around, stage.roots)]
+    if any(len(a) != len(outer[0]) or any(x is not y for x, y in zip(a, outer[0])) for a in outer):
+        return refuse(f"the blocks that compute `{stage.buffer.name}` are in different loops")
+    return OK
+
+
+def _check_readers(kernel: Kernel, stage: Stage, loop: str | None) -> Verdict:
+    readers = stage.readers(kernel)
+    if not readers:
+        return refuse(f"nothing reads `{stage.buffer.name}`")
+    outside = [r for r in readers if loop is not None and loop not in r.loop_names]
+    if outside:
+        return refuse(f"{_reader(outside[0])} reads `{stage.buffer.name}` outside loop `{loop}`")
+    return OK
+
+
+def _reader(leaf: Leaf) -> str:
+    return "a statement" if leaf.block is None else f"block `{leaf.block}`"
+
+
+def check_inputs(kernel: Kernel, stage: Stage, place: Place) -> Verdict:
+    """Whether what the stage reads is the same at ``place`` as where it is computed now."""
+    for reader in place.readers:
+        changed = sorted(written_names(reader) & stage.inputs)
+        if changed:
+            return refuse(f"`{changed[0]}`, which it is computed from, changes where it would be computed")
+    to_reader = path_to(kernel, stage.readers(kernel)[0].stmt)
+    return first_no(_check_between(path_to(kernel, root), to_reader, stage) for root in stage.roots)
+
+
+def _check_between(to_root: list[Stmt], to_reader: list[Stmt], stage: Stage) -> Verdict:
+    """Inside the last statement around both, inputs may be written before the stage only."""
+    depth = next((d for d, (a, b) in enumerate(zip(to_root, to_reader)) if a is not b), None)
+    common = None if depth is None else to_root[depth - 1]
+    if depth is None or not isinstance(common, Seq):
+        return refuse(f"`{stage.buffer.name}` is not computed before it is read")
+    parts = common.body
+    start, end = (next(i for i, s in enumerate(parts) if s is path[depth]) for path in (to_root, to_reader))
+    for part in parts[start : end + 1]:
+        changed = sorted(written_names(part) & stage.inputs)
+        if changed:
+            return refuse(f"`{changed[0]}`, which it is computed from, is written before `{stage.buffer.name}` is read")
+    return OK if start < end else refuse(f"`{stage.buffer.name}` is not computed before it is read")
+
+
+def written_names(s: Stmt) -> set[str]:
+    """The buffers that ``s`` may write."""
+    return {w.buffer.name for w in stores(s)} | {n.buffer.name for n in walk(s) if isinstance(n, AddressOf)}
+
+
+def check_visible(stage: Stage, place: Place) -> Verdict:
+    """Whether all that the stage reads exists at ``place``."""
+    around = {s.buffer.name for s in path_to(place.kernel, place.parent) if isinstance(s, Alloc)}
+    made = {a.buffer.name for a in all_allocs(place.kernel)} - around
+    missing = sorted(made & stage.inputs)
+    if missing:
+        return refuse(f"`{missing[0]}`, which it is computed from, exists only further inside")
+    return OK

@@ -1,0 +1,169 @@
+"""Whether the loops around a block run every instance it declares, each once, and in which order.
+
+A block says which instances there are (``vm spatial 0:M``); rewrites that make its loops anew rely on the
+loops there now running exactly those. Loops that were split or fused read as the digits of a number:
+``m_o*14 + m_i``, or ``f // 8`` and ``f % 8``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.ir.affine import linear_form
+from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
+from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Block, For, If, Iter, Kernel, Stmt
+from weft.ir.visit import substitute
+from weft.poly.leaves import leaves
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.rewrite import path_to, ranges_at
+
+Ranges = Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """A part of an iterator's value: ``weight`` times what loop number ``loop`` says (its ``place`` in that loop)."""
+
+    loop: int
+    place: int
+    weight: int
+    extent: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """The loops and tests from ``root`` down to ``block``, and what is known of the variables there."""
+
+    block: Block
+    loops: tuple[For, ...]
+    tests: tuple[Expr, ...]
+    ranges: Ranges
+
+
+def nest_between(kernel: Kernel, root: Stmt, block: Block) -> Nest:
+    path = path_to(root, block)
+    ranges = dict(ranges_at(kernel, root))
+    loops = [s for s in path if isinstance(s, For)]
+    for loop in loops:
+        ranges[loop.var.name] = half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
+    tests = [c for s in path if isinstance(s, If) for c in conjuncts(s.condition)]
+    return Nest(block, tuple(loops), tuple(simplify(t, ranges) for t in tests), ranges)
+
+
+def conjuncts(e: Expr) -> Iterator[Expr]:
+    if isinstance(e, Binary) and e.op == "&&":
+        yield from conjuncts(e.left)
+        yield from conjuncts(e.right)
+    else:
+        yield e
+
+
+def check_instances(kernel: Kernel, root: Stmt, block: Block, *, spatial: bool, exact: bool) -> Verdict:
+    """Whether all reduction instances (and, if asked, all ``spatial`` ones) run once, in the order of the iterators.
+
+    Where the order does not matter to the bit (``exact``), any will do.
+    """
+    nest = nest_between(kernel, root, block)
+    if any(isinstance(s, If) and s.otherwise is not None for s in path_to(root, block)):
+        return refuse(f"block `{block.name}` runs in one of two branches")
+    found: dict[str, list[Digit]] = {}
+    for it in block.iters:
+        digits = _digits(it, nest)
+        if digits is None and (spatial or it.kind == "reduce"):
+            return refuse(
+                f"it could not be proved that the loops run `{it.var.name}` of block `{block.name}` once each"
+            )
+        found[it.var.name] = digits or []
+    used = [(d.loop, d.place) for digits in found.values() for d in digits]
+    if len(set(used)) != len(used) or (spatial and {loop for loop, _ in used} != set(range(len(nest.loops)))):
+        return refuse(f"some loop around block `{block.name}` repeats it")
+    order = [(d.loop, d.place) for it in block.iters if it.kind == "reduce" for d in found[it.var.name]]
+    if order != sorted(order) and not exact:
+        return refuse(f"the loops around block `{block.name}` now add up in another order")
+    needed = [simplify(_end_test(it), nest.ranges) for it in block.iters]
+    if any(test not in needed for test in nest.tests) and (spatial or any(i.kind == "reduce" for i in block.iters)):
+        return refuse(f"a test around block `{block.name}` leaves instances out")
+    return OK
+
+
+def _end_test(it: Iter) -> Expr:
+    return Compare("<", it.binding, it.hi)
+
+
+def _digits(it: Iter, nest: Nest) -> list[Digit] | None:
+    """The digits of the binding, greatest weight first, where they count through ``lo:hi`` exactly once."""
+    ranges = nest.ranges
+    linear = linear_form(simplify(it.binding, ranges))
+    digits = []
+    for atom, weight in linear.terms.items():
+        digit = _digit(atom, weight, nest)
+        if digit is not None:
+            digits.append(digit)
+        elif _mentions_loop(atom, nest):
+            return None
+    digits.sort(key=lambda d: -d.weight)
+    start = simplify(substitute(it.binding, {loop.var: loop.lo for loop in nest.loops}) - it.lo, ranges)
+    size = simplify(it.hi - it.lo, ranges)
+    if start != idx(0):
+        return None
+    return digits if _counts_through(digits, size, it, nest) else None
+
+
+def _mentions_loop(e: Expr, nest: Nest) -> bool:
+    changed = substitute(e, {loop.var: loop.var + idx(1) for loop in nest.loops})
+    return changed != e
+
+
+def _digit(atom: Expr, weight: int, nest: Nest) -> Digit | None:
+    for position, loop in enumerate(nest.loops):
+        extent = simplify(loop.hi - loop.lo, nest.ranges)
+        if atom == loop.var:
+            return Digit(position, 0, weight, extent)
+        if not isinstance(atom, Binary) or atom.left != loop.var or loop.lo != idx(0):
+            continue
+        if atom.op == "%":
+            return Digit(position, 1, weight, atom.right)
+        if atom.op == "//" and simplify(extent % atom.right, nest.ranges) == idx(0):
+            return Digit(position, 0, weight, simplify(extent // atom.right, nest.ranges))
+    return None
+
+
+def _counts_through(digits: Sequence[Digit], size: Expr, it: Iter, nest: Nest) -> bool:
+    if not digits:
+        return size == idx(1)
+    weight = 1
+    for digit in reversed(digits[1:]):
+        if digit.weight != weight or not isinstance(digit.extent, Const):
+            return False
+        weight *= int(digit.extent.value)
+    top = digits[0]
+    if top.weight != weight or weight == 0:
+        return False
+    if simplify(top.extent * idx(weight) - size, nest.ranges) == idx(0):
+        return True
+    tested = simplify(_end_test(it), nest.ranges) in nest.tests
+    return tested and _covers(top.extent, weight, size, nest.ranges)
+
+
+def _covers(extent: Expr, weight: int, size: Expr, ranges: Ranges) -> bool:
+    """Whether ``extent`` digits of that weight reach ``size``."""
+    if isinstance(extent, Const) and isinstance(size, Const):
+        return int(extent.value) * weight >= int(size.value)
+    return extent == simplify((size + idx(weight - 1)) // idx(weight), ranges)
+
+
+def is_exact(kernel: Kernel, block: Block) -> bool:
+    """Whether the updates of ``block`` give the same bits in any order."""
+    writes = [a for leaf in leaves(kernel, block) for a in leaf.accesses if a.writes and leaf.stmt is not block.init]
+    return bool(writes) and all(a.is_exact for a in writes if a.update is not None) and any(a.update for a in writes)
+
+
+def plain_name(it: Iter) -> str:
+    """What to call a loop made for an iterator."""
+    if isinstance(it.binding, Var):
+        return it.binding.name
+    name = it.var.name
+    return name[1:] if name.startswith("v") and len(name) > 1 else name

@@ -1,0 +1,176 @@
+"""Computing a stage somewhere else: its blocks in new loops over what is needed there, its storage around.
+
+What `compute_at`, `compute_root` and `store_at` have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from weft.ir import dtype as dt
+from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Compare, Const, Expr, Var, idx
+from weft.ir.simplify_expr import ExprSimplifier
+from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt
+from weft.ir.visit import free_vars, fresh_name, loads, rewrite, substitute
+from weft.poly.infer_spans import Span, Spans, clip, greatest, infer_spans, knowing_loops, least
+from weft.schedules.instances import plain_name
+from weft.schedules.rewrite import (
+    all_loops,
+    find_alloc,
+    find_loop,
+    loops_around,
+    replace_stmt,
+    sequence,
+    size_ranges,
+    taken_names,
+)
+from weft.schedules.stage import Member, Stage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a stage is computed: before the children ``first`` to ``last`` of ``parent``, which read it.
+
+    ``kernel`` is the program without the stage; a ``parent`` that is no sequence counts as its only child.
+    """
+
+    kernel: Kernel
+    parent: Stmt
+    first: int
+    last: int
+    #: The loops around it, outermost first.
+    loops: tuple[For, ...]
+
+    @property
+    def children(self) -> tuple[Stmt, ...]:
+        return self.parent.body if isinstance(self.parent, Seq) else (self.parent,)
+
+    @property
+    def readers(self) -> tuple[Stmt, ...]:
+        return self.children[self.first : self.last + 1]
+
+
+def without_stage(kernel: Kernel, stage: Stage) -> Kernel:
+    """The program with neither the stage's blocks nor its storage."""
+    for root in stage.roots:
+        kernel = replace_stmt(kernel, root, Seq(()))
+    alloc = find_alloc(kernel, stage.buffer.name)
+    return replace_stmt(kernel, alloc, alloc.body)
+
+
+def find_place(bare: Kernel, buffer: Buffer, loop: str | None) -> Place:
+    """The start of the body of ``loop`` (or of the program): right before what reads ``buffer``."""
+    body, loops = bare.body, list[For]()
+    if loop is not None:
+        target = find_loop(bare, loop)
+        body, loops = target.body, [*loops_around(bare, target), target]
+    while True:
+        if isinstance(body, Alloc):
+            body = body.body
+            continue
+        if not isinstance(body, Seq):
+            return Place(bare, body, 0, 0, tuple(loops))
+        reading = [i for i, s in enumerate(body.body) if reads(s, buffer)]
+        if len(reading) == 1 and isinstance(body.body[reading[0]], Alloc):
+            body = body.body[reading[0]]
+            continue
+        if not reading:
+            return Place(bare, body, 0, max(len(body.body) - 1, 0), tuple(loops))
+        return Place(bare, body, reading[0], reading[-1], tuple(loops))
+
+
+def reads(s: Stmt, buffer: Buffer) -> bool:
+    return any(load.buffer.name == buffer.name for load in loads(s))
+
+
+def needed_spans(place: Place, buffer: Buffer) -> Spans:
+    """What the readers at ``place`` need, within the buffer: first subscript and one past the last."""
+    with knowing_loops(place.loops, size_ranges(place.kernel)) as simple:
+        below = place.loops[-1] if place.loops else None
+        found = infer_spans(place.kernel, buffer, below, len(place.loops), lambda leaf, access: access.reads)
+        whole = tuple((idx(0), size - idx(1)) for size in buffer.shape)
+        return clip(whole if found is None else found, buffer, simple)
+
+
+def emit_stage(stage: Stage, spans: Spans, place: Place, names: set[str]) -> list[Stmt]:
+    """The nests that compute ``spans``."""
+    with knowing_loops(place.loops, size_ranges(place.kernel)) as simple:
+        return [_emit_member(m, spans, simple, names) for m in stage.members]
+
+
+def _emit_member(member: Member, spans: Spans, simple: ExprSimplifier, names: set[str]) -> Stmt:
+    block = member.block
+    loop_vars = {i.var: Var(fresh_name(plain_name(i), names), span=i.var.span) for i in block.iters}
+    rebound = [(i, _in_new_loops(i, block, loop_vars)) for i in block.iters]
+    by_var = {v.name: (dim, shift) for dim, e in enumerate(member.indices) for v, shift in _single(e)}
+    ranges: dict[str, Span] = {}
+    for _, it in rebound:
+        lo, hi = it.lo, it.hi
+        if it.kind == "spatial" and it.var.name in by_var:
+            dim, shift = by_var[it.var.name]
+            low, end = (simple.expr(e - idx(shift)) for e in spans[dim])
+            lo, hi = greatest(low, lo, simple.ranges), least(end, hi, simple.ranges)
+        ranges[it.var.name] = (lo, hi)
+    rest = [d for d in range(len(spans)) if not any(d == dim for dim, _ in by_var.values())]
+    body: Stmt = replace(block, iters=tuple(it for _, it in rebound))
+    tests = [t for d in rest for t in _inside(substitute(member.indices[d], dict(loop_vars)), spans[d], simple)]
+    for test in reversed(tests):
+        body = If(test, body)
+    for it in reversed(block.iters):
+        lo, hi = ranges[it.var.name]
+        body = For(loop_vars[it.var], lo, hi, "serial", body, span=block.span)
+    return body
+
+
+def _single(e: Expr) -> list[tuple[Var, int]]:
+    """The variable and what is added to it, where ``e`` is no more than that."""
+    linear = linear_form(e)
+    if len(linear.terms) != 1:
+        return []
+    ((atom, factor),) = linear.terms.items()
+    return [(atom, linear.constant)] if isinstance(atom, Var) and factor == 1 else []
+
+
+def _inside(e: Expr, span: Span, simple: ExprSimplifier) -> list[Expr]:
+    tests = [simple.expr(Compare("<=", span[0], e)), simple.expr(Compare("<", e, span[1]))]
+    return [t for t in tests if t != Const(True, dt.bool_)]
+
+
+def _in_new_loops(it: Iter, block: Block, loop_vars: Mapping[Var, Var]) -> Iter:
+    """``it`` bound to its new loop; ranges that spoke of the old loops speak of the new ones."""
+    values = {i.binding: loop_vars[i.var] for i in block.iters}
+
+    def new(e: Expr) -> Expr:
+        return rewrite(e, lambda n: values.get(n) if isinstance(n, Expr) and not isinstance(n, Const) else None)
+
+    return Iter(it.var, new(it.lo), new(it.hi), it.kind, loop_vars[it.var])
+
+
+def foreign_loops(kernel: Kernel, stage: Stage) -> list[str]:
+    """Loops that the ranges of the stage's iterators still speak of once they are made anew."""
+    loops = {loop.var.name for loop in all_loops(kernel)}
+    found = []
+    for m in stage.members:
+        marks = {i.var: Var(f"{i.var.name}'") for i in m.block.iters}
+        for i in m.block.iters:
+            it = _in_new_loops(i, m.block, marks)
+            found += [v for e in (it.lo, it.hi) for v in free_vars(e) if v in loops]
+    return found
+
+
+def put_stage(stage: Stage, place: Place, nests: list[Stmt], *, alloc: bool = True) -> Kernel:
+    """``nests`` at ``place``, with the storage around them and their readers unless it is elsewhere."""
+    before, after = place.children[: place.first], place.children[place.last + 1 :]
+    inner = sequence([*nests, *place.readers])
+    if alloc:
+        inner = Alloc(stage.buffer, inner, span=stage.buffer.span)
+    return replace_stmt(place.kernel, place.parent, sequence([*before, inner, *after]))
+
+
+def free_names(kernel: Kernel, stage: Stage) -> set[str]:
+    """The names in use; those of the loops that will be made anew may be used again."""
+    old = {s.var.name for root in stage.roots for s in all_loops(root)}
+    return taken_names(kernel) - old
