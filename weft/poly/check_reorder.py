@@ -11,9 +11,19 @@ from collections.abc import Sequence
 from weft.ir.expr import Load, Var
 from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return
 from weft.ir.visit import walk
-from weft.poly.conflicts import Found, Meeting, Surroundings, after, before, commute, pairs, sizes_of, written_by
+from weft.poly.conflicts import (
+    Found,
+    Meeting,
+    Memory,
+    Surroundings,
+    after,
+    before,
+    commute,
+    pairs,
+    sizes_of,
+    written_by,
+)
 from weft.poly.describe import describe
-from weft.poly.domain import Touch
 from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, path_to, statements
 from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
@@ -88,13 +98,13 @@ def _check_memory(kernel: Kernel, chain: Sequence[For], order: Sequence[For], nu
     names = inside[0].loop_names
     shared = frozenset(names[: names.index(chain[0].var.name)])
     around = Surroundings(shared, written_by(inside), sizes_of(kernel))
-    touches: dict[int, Touch] = {}
+    memory = Memory()
     doubt = None
     for first, a, second, b in pairs(inside):
-        meeting = Meeting(first, a, second, b, around, touches)
+        meeting = Meeting(first, a, second, b, around, memory)
         found = _find_change(meeting, chain, order, numerics)
         if found is None and a is not b:
-            meeting = Meeting(second, b, first, a, around, touches)
+            meeting = Meeting(second, b, first, a, around, memory)
             found = _find_change(meeting, chain, order, numerics)
         if found is None:
             continue
@@ -121,11 +131,14 @@ def _find_change(meeting: Meeting, chain: Sequence[For], order: Sequence[For], n
     """Iterations that meet, the first one first in the old order but not surely so in the new one."""
     if meeting.never:
         return None
-    # Loops that equal subscripts force to agree take no part.
+    # Loops that must agree take no part; equal subscripts often show it, bounds are asked where they do not.
     old = [loop for loop in chain if meeting.distance(loop.var.name)]
-    moved = [loop for loop in order if any(loop is other for other in old)]
-    if all(x is y for x, y in zip(old, moved)):
+    if _same_order(old, order):
         return None
+    old = [loop for loop in old if not meeting.must_agree(loop.var.name)]
+    if _same_order(old, order):
+        return None
+    moved = _in_order(old, order)
     doubt: Found = None
     for place, loop in enumerate(old):
         if loop.kind in CONCURRENT:
@@ -137,6 +150,14 @@ def _find_change(meeting: Meeting, chain: Sequence[For], order: Sequence[For], n
                 return found
             doubt = doubt or found
     return doubt
+
+
+def _in_order(loops: Sequence[For], order: Sequence[For]) -> list[For]:
+    return [loop for loop in order if any(loop is other for other in loops)]
+
+
+def _same_order(loops: Sequence[For], order: Sequence[For]) -> bool:
+    return all(x is y for x, y in zip(loops, _in_order(loops, order)))
 
 
 def _find_at(

@@ -68,6 +68,15 @@ def commute(a: Access, b: Access, numerics: str, *, concurrent: bool) -> bool:
 
 
 @dataclass
+class Memory:
+    """What the questions of one check have in common."""
+
+    touches: dict[int, Touch] = field(default_factory=dict)
+    #: Questions about subscripts and loop bounds alone, and whether nothing answers them.
+    empty: dict[object, bool] = field(default_factory=dict)
+
+
+@dataclass
 class Meeting:
     """Two accesses to one buffer, the subscripts set equal."""
 
@@ -76,7 +85,7 @@ class Meeting:
     second: Leaf
     b: Access
     around: Surroundings
-    touches: dict[int, Touch] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
 
     def __post_init__(self) -> None:
         self.left, self.right = self._touch(self.first, self.a), self._touch(self.second, self.b)
@@ -90,9 +99,9 @@ class Meeting:
         )
 
     def _touch(self, leaf: Leaf, access: Access) -> Touch:
-        found = self.touches.get(id(access))
+        found = self.memory.touches.get(id(access))
         if found is None:
-            found = self.touches[id(access)] = touch_of(leaf, access, "@")
+            found = self.memory.touches[id(access)] = touch_of(leaf, access, "@")
         return found
 
     def distance(self, name: str) -> Form:
@@ -101,7 +110,7 @@ class Meeting:
 
     def find(self, order: Sequence[Form], equal: Sequence[str] = ()) -> Found:
         """Iterations that meet and satisfy ``order`` (each >= 0), with equal values of the loops ``equal``."""
-        if self.never or self._is_impossible(order, equal):
+        if self.never or self._is_impossible(order, equal) or self.is_excluded(order, equal):
             return None
         equations = [*self.equations, *map(difference, equal)]
         inequalities = [*order, *({size: 1} for size in self.around.sizes)]
@@ -117,6 +126,36 @@ class Meeting:
 
             point = ask_isl(equations, inequalities, clauses)
         return point if point is None or isinstance(point, Unknown) else self._witness(point)
+
+    def must_agree(self, name: str) -> bool:
+        """Whether iterations that meet surely have equal values of loop ``name``."""
+        return not self.distance(name) or all(self.is_excluded([order(name)]) for order in (after, before))
+
+    def is_excluded(self, order: Sequence[Form], equal: Sequence[str] = ()) -> bool:
+        """Whether subscripts and loop bounds alone, tests aside, keep iterations in ``order`` from meeting.
+
+        Statements of one nest often share both, so the answer is kept; between equal subscripts it also
+        holds for the opposite order.
+        """
+        if self.left.domain.made or self.right.domain.made:
+            return False
+        subject = (id(self.first.loops), id(self.second.loops), tuple(map(_key, self.equations)), tuple(equal))
+        question = (subject, tuple(map(_key, order)))
+        known = self.memory.empty.get(question)
+        if known is None:
+            known = self._solve_bounds(order, equal)
+            self.memory.empty[question] = known
+            if self.first.loops is self.second.loops and self.left.indices == self.right.indices:
+                opposite = ({n: -c if n else c for n, c in form.items()} for form in order)
+                self.memory.empty[subject, tuple(map(_key, opposite))] = known
+        return known
+
+    def _solve_bounds(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
+        inequalities = list(order)
+        for domain, second in ((leaf_domain(self.first), False), (leaf_domain(self.second), True)):
+            bounds = domain.inequalities[: domain.bounds]
+            inequalities += map(self.prime, bounds) if second else bounds
+        return solve([*self.equations, *map(difference, equal)], inequalities) is None
 
     def _is_impossible(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
         """The cheap half of the question: equal subscripts alone against the order."""
@@ -178,6 +217,10 @@ class Meeting:
         return Witness(first, second, element if certain else f"one element of `{name}`", sizes, certain)
 
 
+def _key(form: Form) -> frozenset[tuple[str, int]]:
+    return frozenset(form.items())
+
+
 Pair: TypeAlias = tuple[Leaf, Access, Leaf, Access]
 
 
@@ -185,10 +228,10 @@ def find_conflict(
     candidates: Iterable[Pair], around: Surroundings, orders: Callable[[Meeting], Iterable[Sequence[Form]]]
 ) -> tuple[Witness | Unknown, Meeting] | None:
     """The first pair that meets in one of the ``orders`` asked of it; one that surely does where there is one."""
-    touches: dict[int, Touch] = {}
+    memory = Memory()
     doubt: tuple[Witness | Unknown, Meeting] | None = None
     for first, a, second, b in candidates:
-        meeting = Meeting(first, a, second, b, around, touches)
+        meeting = Meeting(first, a, second, b, around, memory)
         for order in orders(meeting):
             found = meeting.find(order)
             if found is None:

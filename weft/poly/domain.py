@@ -47,6 +47,8 @@ class Domain:
     made: set[str] = field(default_factory=set)
     #: Some condition could not be expressed: the domain is larger than the truth.
     is_exact: bool = True
+    #: How many of the inequalities, the first ones, are bounds of loops.
+    bounds: int = 0
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ def leaf_domain(leaf: Leaf) -> Domain:
         reader = Reader(leaf, known, "")
         for loop in leaf.loops:
             reader.bound(loop.name, loop.lo, loop.hi)
+        known.bounds = len(known.inequalities)
         for test in leaf.tests:
             reader.require(test)
         leaf.domain_cache = known
