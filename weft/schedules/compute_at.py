@@ -21,6 +21,7 @@ from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
 from weft.ir.visit import stores, walk
 from weft.poly.leaves import Leaf
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.infer_stage import Stage, infer_stage
 from weft.schedules.instances import check_instances, is_exact
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import (
@@ -34,7 +35,6 @@ from weft.schedules.place_stage import (
     without_stage,
 )
 from weft.schedules.rewrite import Rewrite, all_allocs, find_loop, path_to, statements
-from weft.schedules.stage import Stage, infer_stage
 from weft.schedules.trace import Numerics
 
 

@@ -16,6 +16,7 @@ from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, loads, rewrite, substitute
 from weft.poly.infer_spans import Span, Spans, clip, greatest, infer_spans, knowing_loops, least
+from weft.schedules.infer_stage import Member, Stage
 from weft.schedules.instances import plain_name
 from weft.schedules.rewrite import (
     all_loops,
@@ -27,7 +28,6 @@ from weft.schedules.rewrite import (
     size_ranges,
     taken_names,
 )
-from weft.schedules.stage import Member, Stage
 
 
 @dataclass(frozen=True, slots=True, eq=False)

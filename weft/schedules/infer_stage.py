@@ -1,0 +1,188 @@
+"""A stage: a temporary and all the blocks that compute it, which move together.
+
+`infer_stage` finds it, or says why the blocks are no such unit: every element must be computed on its
+own, from inputs alone, by blocks that declare which instances there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import AddressOf, Expr
+from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt, Store
+from weft.ir.visit import loads, stores, walk
+from weft.poly.leaves import Leaf, leaves
+from weft.poly.verdict import Verdict, refuse
+from weft.schedules.rewrite import all_allocs, blocks_inside, find_block, loops_around, path_to, statements
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One block of a stage; ``root`` is the largest statement around it that holds nothing but the stage."""
+
+    block: Block
+    root: Stmt
+    #: The element it writes, in terms of the block's iterators.
+    indices: tuple[Expr, ...]
+
+    @property
+    def target(self) -> Buffer:
+        return stores(self.block.body)[0].buffer
+
+    @property
+    def reads_itself(self) -> bool:
+        return any(load.buffer.name == self.target.name for load in loads(self.block.body))
+
+    @property
+    def updates(self) -> bool:
+        """Whether an element's value depends on how often and in which order instances run."""
+        return self.reads_itself or any(i.kind == "reduce" for i in self.block.iters)
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether it sets its elements whatever was there."""
+        if self.block.init is not None:
+            return True
+        return isinstance(strip(self.block.body), Store) and not self.reads_itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    buffer: Buffer
+    members: tuple[Member, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(m.block.name for m in self.members)
+
+    @property
+    def roots(self) -> tuple[Stmt, ...]:
+        """The statements to take out, each once, in program order."""
+        return tuple({id(m.root): m.root for m in self.members}.values())
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The buffers it reads, other than its own."""
+        read = {load.buffer.name for m in self.members for load in loads(m.block)}
+        return frozenset(read - {self.buffer.name})
+
+    def readers(self, kernel: Kernel) -> list[Leaf]:
+        """The statements outside the stage that read it."""
+        name = self.buffer.name
+        others = (leaf for leaf in leaves(kernel) if leaf.block not in self.names)
+        return [leaf for leaf in others if any(a.reads and a.buffer.name == name for a in leaf.accesses)]
+
+
+def infer_stage(kernel: Kernel, name: str) -> Stage | Verdict:
+    """The stage that block ``name`` belongs to, or why there is none."""
+    block = find_block(kernel, name)
+    written = {s.buffer.name: s.buffer for s in stores(block)}
+    if len(written) != 1:
+        listed = " and ".join(f"`{n}`" for n in written) or "nothing"
+        return refuse(f"block `{name}` writes {listed}; it must write one buffer")
+    (buffer,) = written.values()
+    if buffer.name in {b.name for b in kernel.buffers}:
+        reason = f"`{buffer.name}` is an output: all of it must be in memory when the program ends"
+        return refuse(reason, alternatives=_reverse_hints(kernel, block))
+    return stage_of(kernel, buffer)
+
+
+def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
+    """The stage that computes the temporary ``buffer``, or why there is none."""
+    blocks = [b for b in blocks_inside(kernel) if any(s.buffer.name == buffer.name for s in stores(b))]
+    problem = next((p for b in blocks if (p := _find_problem(b, buffer)) is not None), None)
+    held = {id(s) for b in blocks for s in stores(b)}
+    if not blocks or any(s.buffer.name == buffer.name and id(s) not in held for s in stores(kernel.body)):
+        problem = problem or f"`{buffer.name}` is written outside blocks"
+    if any(isinstance(n, AddressOf) and n.buffer.name == buffer.name for n in walk(kernel.body)):
+        problem = problem or f"a call reaches into the memory of `{buffer.name}`"
+    if problem is not None:
+        return refuse(problem)
+    names = {b.name for b in blocks}
+    members = tuple(Member(b, _root(kernel, b, names), stores(b.body)[0].indices) for b in blocks)
+    if not members[0].overwrites:
+        return refuse(f"block `{members[0].block.name}` adds to what is in `{buffer.name}` before")
+    return Stage(buffer, members)
+
+
+def _reverse_hints(kernel: Kernel, block: Block) -> tuple[str, ...]:
+    """Where an output that reads a temporary could go instead: under a loop of what computes that."""
+    temporaries = {a.buffer.name for a in all_allocs(kernel)}
+    read = {load.buffer.name for load in loads(block.body)} & temporaries
+    for other in blocks_inside(kernel):
+        if any(s.buffer.name in read for s in stores(other)):
+            return tuple(
+                f's.reverse_compute_at("{block.name}", "{f.var.name}")' for f in loops_around(kernel, other)[:1]
+            )
+    return ()
+
+
+def _find_problem(block: Block, buffer: Buffer) -> str | None:
+    """Why the block does not compute each element of ``buffer`` on its own, or None."""
+    parts = [p for p in (block.init, block.body) if p is not None]
+    for s in (s for p in parts for s in statements(p)):
+        if isinstance(s, Assert):
+            return f"block `{block.name}` checks its data; where a check happens must not change"
+        if not isinstance(s, (Seq, If, Let, Store)) or isinstance(s, Atomic):
+            return f"block `{block.name}` is more than a plain computation of `{buffer.name}`"
+    written = [s for p in parts for s in stores(p)]
+    others = sorted({f"`{s.buffer.name}`" for s in written if s.buffer.name != buffer.name})
+    if others:
+        return f"block `{block.name}` also writes {', '.join(others)}"
+    own = written[0].indices
+    if any(s.indices != own for s in written):
+        return f"block `{block.name}` writes several elements of `{buffer.name}` at once"
+    if any(loads(i) for i in own):
+        return f"block `{block.name}` scatters: data decide which element of `{buffer.name}` it writes"
+    if any(load.buffer.name == buffer.name and load.indices != own for p in parts for load in loads(p)):
+        return f"an element of `{buffer.name}` is computed from other elements of `{buffer.name}`"
+    return None
+
+
+def _root(kernel: Kernel, block: Block, names: set[str]) -> Stmt:
+    """The largest loop or test around ``block`` that holds no other work than blocks called ``names``."""
+    root: Stmt = block
+    for s in reversed(path_to(kernel, block)[:-1]):
+        if not isinstance(s, (For, If, Seq)) or not _holds_only(s, names):
+            break
+        root = s
+    return root
+
+
+def _holds_only(s: Stmt, names: set[str]) -> bool:
+    for inner in _outside_blocks(s):
+        if isinstance(inner, Block):
+            if inner.name not in names:
+                return False
+        elif not isinstance(inner, (For, If, Seq)) or any(loads(e) for e in _headers(inner)):
+            return False
+    return True
+
+
+def _headers(s: Stmt) -> tuple[Expr, ...]:
+    if isinstance(s, For):
+        return s.lo, s.hi
+    return (s.condition,) if isinstance(s, If) else ()
+
+
+def _outside_blocks(s: Stmt) -> Iterator[Stmt]:
+    """``s`` and the statements in it down to blocks."""
+    yield s
+    if isinstance(s, For):
+        yield from _outside_blocks(s.body)
+    elif isinstance(s, If):
+        yield from _outside_blocks(s.then)
+        if s.otherwise is not None:
+            yield from _outside_blocks(s.otherwise)
+    elif isinstance(s, Seq):
+        for part in s.body:
+            yield from _outside_blocks(part)
+
+
+def strip(s: Stmt) -> Stmt:
+    """A sequence of one statement is that statement."""
+    while isinstance(s, Seq) and len(s.body) == 1:
+        s = s.body[0]
+    return s
