@@ -438,9 +438,9 @@ def arithmetic(op: BinaryOp, a: Operand, b: Operand) -> Expr:
 
 
 def divide(a: Operand, b: Operand) -> Expr:
-    """True division for floats; C's truncating division for integers."""
+    """True division for floats; for integers the quotient rounded down."""
     left, right = unify(a, b)
-    return arithmetic("/" if left.dtype.is_float else "tdiv", left, right)
+    return arithmetic("/" if left.dtype.is_float else "//", left, right)
 
 
 def compare(op: CompareOp, a: Operand, b: Operand) -> Expr:

@@ -165,7 +165,8 @@ COMPOSED: dict[str, tuple[int, Compose]] = {
 _OTHER_NAMES = {"fabs": "abs", "nearbyint": "rint"}
 #: Operators without a symbol in the language, by the name they are written with.
 OPERATORS: dict[str, BinaryOp] = {
-    "min": "min", "max": "max", "floordiv": "//", "floormod": "%", "bit_and": "&", "bit_or": "|", "bit_xor": "^",
+    "min": "min", "max": "max", "floordiv": "//", "floormod": "%",
+    "truncdiv": "tdiv", "truncmod": "tmod", "bit_and": "&", "bit_or": "|", "bit_xor": "^",
     "shift_left": "<<", "shift_right": ">>",
 }  # fmt: skip
 

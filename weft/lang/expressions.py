@@ -34,7 +34,7 @@ from weft.tensor.boundary import Outside, OutsideMode
 #: literal: integer literals and integer parameters, at home in values and in subscripts. real: float literals.
 #: index: index variables and sizes, alone or with literals. value: everything else.
 Kind = Literal["literal", "real", "index", "value"]
-_INTEGER_OPS: Mapping[str, BinaryOp] = {"+": "+", "-": "-", "*": "*", "/": "tdiv", "%": "tmod", "//": "//"}
+_INTEGER_OPS: Mapping[str, BinaryOp] = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "//": "//"}
 _BOOLS = {"true": True, "false": False}
 
 

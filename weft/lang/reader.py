@@ -87,10 +87,13 @@ class Reader:
     # -- statements
 
     def assign(self, children: Children) -> ast.Assign:
-        (target, indices), op, value, clauses = children
+        (target, indices), op, value, _, clauses = children
         initialize = op.endswith("!")
         text: Any = str(op).rstrip("!").rstrip("=") or "="
         return ast.Assign(target, indices, text, initialize, value, clauses, join(target.span, value.span))
+
+    def equivalent(self, children: Children) -> None:
+        """A claim about a library call that nothing depends on."""
 
     def assign_tuple(self, children: Children) -> ast.AssignTuple:
         opening, names, _, value, clauses = children

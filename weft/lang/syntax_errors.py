@@ -26,7 +26,7 @@ _WORDS = {
     "ASSIGN": "an assignment such as `+=!`",
     "__ANON_0": "`->`",
 }
-_OPERATORS = {"ADD", "MINUS", "MULTIPLY", "COMPARE", "QMARK", "__ANON_1", "__ANON_2"}
+_OPERATORS = {"ADD", "MINUS", "MULTIPLY", "COMPARE", "QMARK", "EQUIVALENT", "__ANON_1", "__ANON_2"}
 _STARTS_OPERAND = {"NAME", "INT", "FLOAT", "MINUS", "NOT", "LPAR"}
 #: What a text has at an error, and what its author most likely meant.
 _SLIPS: tuple[tuple[str, str], ...] = (

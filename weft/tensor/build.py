@@ -36,6 +36,7 @@ from weft.tensor.check_statement import (
     check_subscript,
     check_where,
     check_writable,
+    merge_ranges,
     undeclared_size,
     unreadable,
 )
@@ -219,7 +220,7 @@ class ProgramBuilder:
     ) -> None:
         """``target(indices) op= value``; ``dtype`` is that of a target nothing else gives a type."""
         self._check_target(target, len(indices), span)
-        where = [self._range_clause(c) for c in where]
+        where = merge_ranges([self._range_clause(c) for c in where])
         subscripts = tuple(check_subscript(i, target, span) for i in indices)
         if op == "argmin" or op == "argmax":
             self._arg_statement(target, subscripts, op, initialize, value, where, exists, span, dtype)
@@ -228,6 +229,9 @@ class ProgramBuilder:
         reductions = {n: v for n, v in variables.items() if n not in self._index_variables(subscripts)}
         if op == "=":
             check_assignment(target, reductions, span)
+        else:  # a variable with a range and no use repeats the statement
+            repeats = {c.var.name: c.var for c in where if c.var.name not in variables}
+            variables, reductions = variables | repeats, reductions | repeats
         check_where(variables, where, {**self._sizes, **self._scalars}, span)
         check_exists(variables, self._index_variables(exists), span)
         ranges = self._infer(target, subscripts, variables, value, where, exists, span)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
 from weft.ir.errors import LanguageError, ShapeError
-from weft.ir.expr import Expr, Var, cast
+from weft.ir.expr import Binary, Expr, Var, cast
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, loads
 from weft.tensor.infer_ranges import RangeClause, Ranges, mentions
@@ -84,21 +84,32 @@ def check_exists(variables: Mapping[str, Var], mentioned: Mapping[str, Var], spa
             )
 
 
+def merge_ranges(where: Sequence[RangeClause]) -> list[RangeClause]:
+    """One clause a variable: two ranges of one variable hold both."""
+    merged: dict[str, RangeClause] = {}
+    for clause in where:
+        first = merged.get(clause.var.name)
+        if first is not None:
+            lo, hi = Binary("max", first.lo, clause.lo), Binary("min", first.hi, clause.hi)
+            clause = RangeClause(first.var, lo, hi, first.span)
+        merged[clause.var.name] = clause
+    return list(merged.values())
+
+
 def check_where(
     variables: Mapping[str, Var], where: Sequence[RangeClause], known: Mapping[str, Var], span: Span | None
 ) -> None:
-    """Each clause is for a variable of the statement, once, in terms of others (``known`` are sizes and scalars)."""
+    """Each clause is for a variable of the statement, in terms of others (``known`` are sizes and scalars)."""
     seen: dict[str, RangeClause] = {}
     for clause in where:
         name = clause.var.name
         at = clause.span or clause.var.span or span
-        if name in seen or name not in variables:
-            twice = name in seen
+        if name not in variables:
             raise LanguageError(
-                f"two ranges for `{name}`" if twice else f"`{name}` has a range but is not used",
+                f"`{name}` has a range but is not used",
                 span=at,
-                why="a variable has one range" if twice else "no subscript or value of the statement mentions it",
-                help=f"remove {'one of the clauses' if twice else 'the clause or use the variable'}",
+                why="no subscript or value of the statement mentions it",
+                help="remove the clause or use the variable",
             )
         seen[name] = clause
         for other, var in {**free_vars(clause.lo), **free_vars(clause.hi)}.items():

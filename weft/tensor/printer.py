@@ -23,11 +23,11 @@ from weft.tensor.boundary import Outside
 from weft.tensor.program import Statement, TensorProgram
 
 #: How tightly each operator of the language binds.
-_LEVEL = {"||": 1, "&&": 2, "+": 4, "-": 4, "*": 5, "/": 5, "tdiv": 5, "tmod": 5, "//": 5}
+_LEVEL = {"||": 1, "&&": 2, "+": 4, "-": 4, "*": 5, "/": 5, "//": 5, "%": 5}
 _COMPARE, _UNARY = 3, 6
-_SYMBOL = {"tdiv": "/", "tmod": "%"}
+_SYMBOL = {"//": "/"}
 _FUNCTION = {
-    "%": "floormod", "min": "min", "max": "max", "&": "bit_and", "|": "bit_or", "^": "bit_xor",
+    "tdiv": "truncdiv", "tmod": "truncmod", "min": "min", "max": "max", "&": "bit_and", "|": "bit_or", "^": "bit_xor",
     "<<": "shift_left", ">>": "shift_right",
 }  # fmt: skip
 _Kind = Literal["literal", "index", "value"]

@@ -170,12 +170,13 @@ def lift(x: Operand) -> Value:
         fits = dt.int32.min_value <= x <= dt.int32.max_value
         if not dt.int64.min_value <= x <= dt.int64.max_value:
             raise LanguageError(f"integer {x} does not fit 64 bits", span=caller_span())
-        return Value(const(x, dt.int32 if fits else dt.int64), idx(x), "literal")
+        number = int(x)  # a plain one, of an enumeration too
+        return Value(const(number, dt.int32 if fits else dt.int64), idx(number), "literal")
     if isinstance(x, float):
-        return Value(Const(x, dt.float32), None, "real")
-    number = getattr(x, "item", None)
-    if callable(number) and getattr(x, "ndim", 1) == 0:
-        return lift(number())
+        return Value(Const(float(x), dt.float32), None, "real")  # numpy.float64 is a float
+    item = getattr(x, "item", None)
+    if callable(item) and getattr(x, "ndim", 1) == 0:
+        return lift(item())
     raise LanguageError(
         f"cannot compute with a {type(x).__name__}",
         span=caller_span(),
@@ -222,7 +223,7 @@ def convert(v: Value, to: DType) -> Expr:
 def arithmetic(op: str, a: Operand, b: Operand) -> Value:
     x, y = lift(a), lift(b)
     if x.kind in ("index", "literal") and y.kind in ("index", "literal"):
-        real: BinaryOp = "tdiv" if op == "/" else op  # type: ignore[assignment]
+        real: BinaryOp = "//" if op == "/" else op  # type: ignore[assignment]
         assert x.position is not None
         assert y.position is not None
         if "index" in (x.kind, y.kind):
@@ -237,7 +238,7 @@ def _value_arithmetic(op: str, left: Expr, right: Expr) -> Value:
         left, right = cast_expr(dt.int32, left), cast_expr(dt.int32, right)
     if left.dtype.is_float:
         return _float_arithmetic(op, left, right)
-    return Value(Binary("tdiv" if op == "/" else op, left, right))  # type: ignore[arg-type]
+    return Value(Binary("//" if op == "/" else op, left, right))  # type: ignore[arg-type]
 
 
 def _float_arithmetic(op: str, left: Expr, right: Expr) -> Value:

@@ -92,11 +92,11 @@ def test_subscripts_are_int64() -> None:
     assert index.right == Cast(dt.int64, Var("S", dt.int32))
 
 
-def test_integer_division_and_remainder_truncate_as_in_c() -> None:
+def test_integer_division_rounds_down() -> None:
     quotient, rest = (statement(f"O(i) = I(i) {op} 3").value for op in "/%")
     assert isinstance(quotient, Binary)
     assert isinstance(rest, Binary)
-    assert (quotient.op, rest.op) == ("tdiv", "tmod")
+    assert (quotient.op, rest.op) == ("//", "%")
 
 
 def test_an_explicit_cast_to_int32_is_kept() -> None:

@@ -5,6 +5,8 @@ import pytest
 from weft.ir import dtype as dt
 from weft.ir.errors import LanguageError, ShapeError
 from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Select, Var, cast, const, idx
+from weft.ir.simplify import simplify
+from weft.ir.visit import substitute
 from weft.tensor.build import ProgramBuilder, RangeClause
 from weft.tensor.text import describe
 
@@ -212,7 +214,6 @@ def test_a_left_range_cannot_depend_on_a_reduction():
     ("clauses", "message"),
     [
         ([RangeClause(j, idx(0), idx(3))], "`j` has a range but is not used"),
-        ([RangeClause(i, idx(0), idx(3)), RangeClause(i, idx(0), idx(2))], "two ranges for `i`"),
         ([RangeClause(i, idx(0), Var("q"))], "unknown name `q` in the range of `i`"),
         ([RangeClause(i, idx(0), const(1.5, dt.float32))], "a bound of `i` is float32"),
     ],
@@ -275,3 +276,18 @@ def test_a_stride_under_an_intersection_is_proved():
     program = b.finish()
     assert "min(" in describe(program.statements[0].axes[1].hi)
     assert [describe(r.condition) for r in program.requirements] == ["S >= 1", "N-K+1 >= 0"]
+
+
+def test_two_ranges_of_a_variable_hold_both():
+    b = builder(("A", "N"))
+    clauses = [RangeClause(i, idx(1), Var("N")), RangeClause(i, idx(0), idx(5))]
+    b.statement("O", (i,), "=", False, b.access("A", (i,)), where=clauses)
+    axis = b.finish().statements[0].axes[0]
+    values = {Var("N"): idx(3)}
+    assert (simplify(substitute(axis.lo, values)), simplify(substitute(axis.hi, values))) == (idx(1), idx(3))
+
+
+def test_a_range_without_use_repeats_an_accumulation():
+    b = builder(("A", "N"))
+    b.statement("O", (i,), "+", True, b.access("A", (i,)), where=[RangeClause(j, idx(0), idx(3))])
+    assert [a.var.name for a in b.finish().statements[0].axes] == ["i", "j"]

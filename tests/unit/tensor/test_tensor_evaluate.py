@@ -106,10 +106,10 @@ def test_argument_count():
 @pytest.mark.parametrize(
     ("op", "expected"),
     [
-        ("A(i) / B(i)", [-3, 3, 0, -128, 0, 2]),
-        ("A(i) % B(i)", [-1, -1, 0, 0, -1, 1]),
-        ("A(i) // B(i)", [-4, 3, 0, -128, -1, 2]),
-        ("floormod(A(i), B(i))", [1, -1, 0, 0, 2, 1]),
+        ("truncdiv(A(i), B(i))", [-3, 3, 0, -128, 0, 2]),
+        ("truncmod(A(i), B(i))", [-1, -1, 0, 0, -1, 1]),
+        ("A(i) / B(i)", [-4, 3, 0, -128, -1, 2]),
+        ("A(i) % B(i)", [1, -1, 0, 0, 2, 1]),
     ],
 )
 def test_integer_division_has_one_meaning_everywhere(op, expected):
