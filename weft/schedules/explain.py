@@ -98,11 +98,7 @@ class Model:
         for name, count in self.footprint(Nest(None, 1, [], nest.accesses)).items():
             once[name] = max(once.get(name, 0), count)
         stays = nest.loop is not None and sum(self.footprint(nest, 2).values()) <= size
-        return {name: self._repeated(nest, name, count, stays, whole) for name, count in once.items()}
-
-    def _repeated(self, nest: Nest, name: str, once: int, stays: bool, whole: Mapping[str, int]) -> int:
-        """What one iteration brings in, over all of them: data that stay come in once."""
-        return max(whole[name], 0) if stays else once * (nest.trips or 1)
+        return whole if stays else {name: count * (nest.trips or 1) for name, count in once.items()}
 
 
 def explain(

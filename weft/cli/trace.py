@@ -1,0 +1,101 @@
+"""Write a page that shows a program after every step of its compilation, with what each step changed.
+
+weft trace mm.weft out.html --size M=64 --size N=64 --size K=32
+weft trace mm.weft out.html --schedule tiled.txt --size M=64 --size N=64 --size K=32
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_source
+from weft.cli.trace_page import Snapshot, emit_page
+from weft.ir.errors import ArgumentError
+from weft.ir.printer import print_kernel
+from weft.ir.stmt import Kernel
+from weft.operators.operator import Operator
+from weft.operators.signature import bind_arguments, check_call
+from weft.operators.stages import Build, build
+from weft.schedules.schedule import Schedule
+from weft.schedules.trace import Trace, parse_trace
+from weft.target.cpu.host import host_machine
+from weft.target.cpu.lower import assembly, emit_kernel, is_scheduled, lowering_passes
+from weft.tensor.lower import lower
+from weft.tensor.normalize import normalize
+from weft.tensor.printer import print_program
+
+Made = TypeVar("Made")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    parser.add_argument("output", type=Path, help="the HTML file to write")
+    parser.add_argument("--schedule", type=Path, metavar="FILE", help="a schedule, as `print(s.trace)` writes it")
+    add_inputs(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    op = read_operator(options)
+    trace = None if options.schedule is None else parse_trace(read_source(options.schedule), options.schedule.name)
+    made = _specialized(op, options)
+    snapshots = list(take_snapshots(made, trace))
+    page = emit_page(f"{op.interface}", made.machine.name, snapshots)
+    try:
+        options.output.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(f"cannot write {options.output}", why=error.strerror or str(error)) from None
+    print(f"{options.output}: {len(snapshots)} steps")
+    return 0
+
+
+def _specialized(op: Operator, options: argparse.Namespace) -> Build:
+    """Sizes stay symbolic where none are given."""
+    if not options.arg and not options.size and op.interface.params:
+        return build(op.program, None, host_machine(), True)
+    arguments = bind_arguments(op.interface, tuple(make_arguments(op.interface, options)), {})
+    return build(op.program, check_call(op.interface, arguments, None).signature, host_machine(), True)
+
+
+def take_snapshots(made: Build, trace: Trace | None) -> Iterator[Snapshot]:
+    """The program as math, as loops, after each step of the schedule, after each pass, and as machine code."""
+    yield Snapshot("start", "tensor program", print_program(made.program))
+    program, seconds = _timed(lambda: normalize(made.program))
+    yield Snapshot("front", "normalize", print_program(program), seconds)
+    kernel, seconds = _timed(lambda: lower(program, checks=made.checks))
+    yield Snapshot("front", "lower to loops", print_kernel(kernel), seconds)
+    fast = trace is not None and trace.numerics == "fast"
+    if trace is not None:
+        scheduled = _applied(kernel, trace, made)  # what is wrong with the trace is told before anything else
+        yield from _schedule_steps(kernel, trace, made)
+        kernel = scheduled
+    lowered = kernel
+    for name, apply in lowering_passes(made.machine, scheduled=is_scheduled(kernel), fast=fast).items():
+        lowered, seconds = _timed(lambda apply=apply, before=lowered: apply(before))  # type: ignore[misc]
+        yield Snapshot("pass", name, print_kernel(lowered), seconds)
+    text, seconds = _timed(lambda: emit_kernel(kernel, made.machine, fast=fast))
+    yield Snapshot("code", "LLVM", text, seconds, fresh=True)
+    text, seconds = _timed(lambda: assembly(kernel, made.machine, fast=fast))
+    yield Snapshot("code", "assembly", text, seconds, fresh=True)
+
+
+def _applied(kernel: Kernel, trace: Trace, made: Build) -> Kernel:
+    schedule = Schedule(kernel, numerics=trace.numerics, machine=made.machine)
+    schedule.apply(trace)
+    return schedule.kernel
+
+
+def _schedule_steps(kernel: Kernel, trace: Trace, made: Build) -> Iterator[Snapshot]:
+    for count, step in enumerate(trace.steps, 1):
+        part = Trace(trace.steps[:count], trace.numerics)
+        done, seconds = _timed(lambda part=part: _applied(kernel, part, made))  # type: ignore[misc]
+        yield Snapshot("schedule", str(step), print_kernel(done), seconds)
+
+
+def _timed(make: Callable[[], Made]) -> tuple[Made, float]:
+    begin = time.perf_counter()
+    result = make()
+    return result, time.perf_counter() - begin
