@@ -1,0 +1,29 @@
+"""Every bench of this folder, one after another: ``python -m bench [name ...]``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHES = {
+    "start_up": "import, first call, warm start",
+    "call_overhead": "what a call costs, against numpy and torch",
+    "vector_math": "math functions on 1M elements, against torch, 1 thread",
+}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in BENCHES]
+    if unknown:
+        print(f"no bench called {', '.join(unknown)}; there are: {', '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    status = 0
+    for name in names or BENCHES:
+        print(f"== {name}: {BENCHES[name]}", flush=True)
+        status |= subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode
+        print()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
