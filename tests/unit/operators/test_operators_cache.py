@@ -98,9 +98,15 @@ def test_a_directory_others_can_write_is_not_trusted(tmp_path: Path) -> None:
 
 def test_a_home_directory_is_not_needed(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    nowhere = {"WEFT_CACHE_DIR": None, "XDG_CACHE_HOME": None}
-    assert run(CALL, **nowhere, HOME=str(tmp_path / "file"))[0] == COMPILED
-    assert run(CALL, **nowhere, HOME="")[0] == COMPILED
+    assert run(CALL, WEFT_CACHE_DIR=None, XDG_CACHE_HOME=None, HOME=str(tmp_path / "file"))[0] == COMPILED
+
+
+def test_the_user_s_cache_directory_is_the_default(tmp_path: Path) -> None:
+    places = {"XDG_CACHE_HOME": str(tmp_path / "xdg")}, {"XDG_CACHE_HOME": None, "HOME": str(tmp_path / "home")}
+    for place in places:
+        assert [run(CALL, WEFT_CACHE_DIR=None, **place)[0] for _ in range(2)] == [COMPILED, WARM]
+    assert (tmp_path / "xdg" / "weft").is_dir()
+    assert (tmp_path / "home" / ".cache" / "weft").is_dir()
 
 
 def test_the_cache_can_be_turned_off(tmp_path: Path) -> None:
