@@ -11,6 +11,7 @@ float cast to an integer saturates (NaN gives 0). ``min`` and ``max`` propagate 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -391,6 +392,15 @@ def const(value: Number, dtype: DType) -> Const:
         return Const(bool(value), dtype)
     low, span = dtype.min_value, 1 << dtype.bits
     return Const((int(value) - low) % span + low, dtype)
+
+
+def identity(op: str, dtype: DType) -> Const:
+    """The value that ``op`` leaves every other one unchanged with: what an empty reduction gives."""
+    if op in ("+", "*"):
+        return const(op == "*", dtype)
+    if dtype.is_float:
+        return Const(math.inf if op == "min" else -math.inf, dtype)
+    return const(dtype.max_value if op == "min" else dtype.min_value, dtype)
 
 
 def idx(value: int) -> Const:

@@ -28,6 +28,7 @@ from weft.ir.expr import (
     Shuffle,
     Unary,
     Var,
+    identity,
 )  # fmt: skip
 from weft.ir.interpret_memory import STRAND, Env, Memory, Site, is_concurrent
 from weft.ir.interpret_scalar import (
@@ -36,7 +37,6 @@ from weft.ir.interpret_scalar import (
     call_op,
     cast_op,
     compare_op,
-    identity_value,
     scalar_value,
     unary_op,
 )  # fmt: skip
@@ -227,7 +227,7 @@ def _reduce(expr: Reduce, scope: Scope, lane: int) -> Evaluator:
     dtype = expr.dtype.scalar
     wide = float32 if dtype.is_narrow_float else dtype
     op = {"+": "max", "*": "min"}.get(expr.op, expr.op) if dtype.is_bool else expr.op
-    start, fn = scalar_value(wide, identity_value(expr.op, dtype)), binary_op(op, wide)
+    start, fn = scalar_value(wide, identity(expr.op, dtype).value), binary_op(op, wide)
     fold = _fold(expr.axes, expr.value, scope, lane, fn)
     finish = cast_op(wide, dtype)
     return lambda env: finish(fold(env, start))

@@ -7,7 +7,6 @@ Each function here takes an operator and a type and returns the Python function 
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -172,15 +171,3 @@ def call_op(name: str, argument: DType, result: DType, span: Span | None = None)
     typed = to_numpy(argument.scalar).type
     unpack: Function1 = bool if result.is_bool else int
     return lambda *args: unpack(evaluate(*(typed(a) for a in args)))
-
-
-def identity_value(op: str, dtype: DType) -> int | float | bool:
-    """What an empty reduction gives: the value that ``op`` leaves every other one unchanged with."""
-    if dtype.is_bool:
-        return op in ("*", "min")
-    if op in ("+", "*"):
-        unit = 0 if op == "+" else 1
-        return float(unit) if dtype.is_float else unit
-    if dtype.is_float:
-        return math.inf if op == "min" else -math.inf
-    return dtype.max_value if op == "min" else dtype.min_value

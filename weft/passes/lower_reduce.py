@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.ir.dtype import DType, bool_, float32
-from weft.ir.expr import Binary, BinaryOp, Const, Expr, Reduce, Select, Unary, Var, cast, const
-from weft.ir.interpret_scalar import identity_value
+from weft.ir.expr import Binary, BinaryOp, Const, Expr, Reduce, Select, Unary, Var, cast, identity
 from weft.ir.stmt import Assign, Break, For, If, Kernel, Let, Seq, Stmt, While
 from weft.ir.visit import fresh_name, rebuild, used_names, walk
 
@@ -89,5 +88,5 @@ def _emit(item: _Found, user: Stmt, name: Naming) -> Stmt:
         loops = For(axis.var, axis.lo, axis.hi, "serial", loops, span=reduce.span)
     for condition in reversed(item.conditions):
         loops = If(condition, loops)
-    identity = const(identity_value(reduce.op, reduce.dtype.scalar), var.dtype)
-    return Let(var, identity, Seq((loops, user)), span=reduce.span)
+    start = cast(var.dtype, identity(reduce.op, reduce.dtype.scalar))
+    return Let(var, start, Seq((loops, user)), span=reduce.span)

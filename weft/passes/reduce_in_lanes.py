@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, BinaryOp, Expr, Load, Ramp, ReduceOp, Var, const, idx
-from weft.ir.interpret_scalar import identity_value
+from weft.ir.expr import Binary, BinaryOp, Expr, Load, Ramp, ReduceOp, Var, identity, idx
 from weft.ir.stmt import Alloc, For, Seq, Stmt, Store
 from weft.ir.visit import fresh_name, walk
 from weft.passes.check_vector import check_vector
@@ -53,8 +52,8 @@ def reduce_in_lanes(loop: For, store: Store, lanes: int, taken: set[str], *, has
     op, dtype = store.value.op, store.buffer.dtype
     partial = Buffer(fresh_name(f"{store.buffer.name}_lanes", taken), dtype, (idx(lanes),), scope="register")
     lane = Var(fresh_name(f"{loop.var.name}_lane", taken))
-    identity = const(identity_value(_REDUCTIONS[op], dtype), dtype)
-    fill = For(lane, idx(0), idx(lanes), "vector", Store(partial, (lane,), identity), span=loop.span)
+    start = Store(partial, (lane,), identity(_REDUCTIONS[op], dtype))
+    fill = For(lane, idx(0), idx(lanes), "vector", start, span=loop.span)
     spread = strip_loop(_into(loop, store, partial, lane), lanes, taken, has_masks, lane)
     total = Binary(op, store.value.left, Load(partial, (idx(0),)), span=store.span)
     update = replace(store, value=total)

@@ -10,11 +10,10 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import LanguageError
-from weft.ir.expr import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var, _span
+from weft.ir.expr import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var, _span, identity
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, walk
 from weft.tensor.build import BuildOp, ProgramBuilder, RangeClause
-from weft.tensor.coverage import identity
 from weft.tensor.program import TensorProgram
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import DType
-from weft.ir.expr import Axis, Const, Expr, Load, Var, const, idx
+from weft.ir.expr import Axis, Const, Expr, Load, Var, const, identity, idx
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars, substitute
 from weft.tensor.access import first_writers, is_scatter, statement_reads, written_axes
-from weft.tensor.program import AssignOp, Statement, TensorProgram
+from weft.tensor.program import Statement, TensorProgram
 
 #: For each dimension the half-open range of subscripts that is written.
 Box = tuple[tuple[Expr, Expr], ...]
@@ -30,17 +29,6 @@ class Fill:
     buffer: Buffer
     value: Const
     position: int
-
-
-def identity(op: AssignOp, dtype: DType) -> Const:
-    """The value that ``op`` leaves others unchanged with; an empty reduction gives it."""
-    if op in ("=", "+"):
-        return const(0, dtype)
-    if op == "*":
-        return const(1, dtype)
-    if dtype.is_float:
-        return Const(float("inf") if op == "min" else float("-inf"), dtype)
-    return const(dtype.max_value if op == "min" else dtype.min_value, dtype)
 
 
 def infer_fills(program: TensorProgram) -> tuple[Fill, ...]:

@@ -20,11 +20,11 @@ import numpy as np
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, float64
 from weft.ir.errors import ArgumentError
-from weft.ir.expr import Axis, Const, Expr
+from weft.ir.expr import Axis, Const, Expr, identity
 from weft.ir.numpy_dtypes import convert, to_numpy
 from weft.tensor.access import independent_axes, is_injective, reads_target
 from weft.tensor.array_arithmetic import Array, accumulator
-from weft.tensor.coverage import identity, infer_fills, initial_value, initialization
+from weft.tensor.coverage import infer_fills, initial_value, initialization
 from weft.tensor.evaluate_expr import Point, evaluate_expr
 from weft.tensor.normalize import normalize
 from weft.tensor.program import Statement, TensorProgram

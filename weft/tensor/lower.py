@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Axis, Binary, BinaryOp, Expr, Load, Var, cast, idx
+from weft.ir.expr import Axis, Binary, BinaryOp, Expr, Load, Var, cast, identity, idx
 from weft.ir.interval import bounds
 from weft.ir.simplify import simplify
 from weft.ir.span import Span
 from weft.ir.stmt import Alloc, Assert, Block, For, Iter, Kernel, Region, Seq, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.tensor.access import independent_axes, is_injective, is_scatter, pinned_axes, reads_target
-from weft.tensor.coverage import Fill, identity, infer_fills, initialization
+from weft.tensor.coverage import Fill, infer_fills, initialization
 from weft.tensor.guard_accesses import Guard, emit_guard, guard_accesses
 from weft.tensor.normalize import spell_out, widen_accumulators
 from weft.tensor.program import AssignOp, Statement, TensorProgram
