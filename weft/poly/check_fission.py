@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from weft.ir.stmt import Block, For, If, Kernel, Seq, Stmt
-from weft.poly.conflicts import Meeting, Surroundings, before, commute, find_conflict, pairs, sizes_of, written_by
+from weft.poly.conflicts import Meeting, Surroundings, before, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
-from weft.poly.leaves import CONCURRENT, Leaf, inner_statements, leaves, loop_named
+from weft.poly.leaves import CONCURRENT, Leaf, inner_statements, leaves, loop_named, sizes_of
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 

@@ -11,11 +11,20 @@ from weft.poly.conflicts import (
     commute,
     find_conflict,
     pairs,
-    sizes_of,
     written_by,
 )
 from weft.poly.describe import refuse_conflict
-from weft.poly.leaves import Access, Leaf, inner_statements, leaves, loop_named, loops_inside, path_to, statements
+from weft.poly.leaves import (
+    Access,
+    Leaf,
+    inner_statements,
+    leaves,
+    loop_named,
+    loops_inside,
+    path_to,
+    sizes_of,
+    statements,
+)
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 

@@ -20,11 +20,10 @@ from weft.poly.conflicts import (
     before,
     commute,
     pairs,
-    sizes_of,
     written_by,
 )
 from weft.poly.describe import describe
-from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, path_to, statements
+from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, path_to, sizes_of, statements
 from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.ir.expr import Var
-from weft.ir.stmt import Kernel
 from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
 from weft.poly.leaves import Access, Leaf
-from weft.poly.solve import UNKNOWN, Elimination, Form, Point, Unknown, combine, evaluate, solve
+from weft.poly.products import Products
+from weft.poly.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, solve
 from weft.poly.verdict import Witness
 
 Found: TypeAlias = "Witness | Unknown | None"
@@ -49,11 +48,6 @@ class Surroundings:
     written: frozenset[str] = frozenset()
     #: Symbolic sizes of buffers: never negative.
     sizes: frozenset[str] = frozenset()
-
-
-def sizes_of(kernel: Kernel) -> frozenset[str]:
-    """The variables that are dimensions of the kernel's buffers."""
-    return frozenset(d.name for b in kernel.buffers for d in b.shape if isinstance(d, Var))
 
 
 def written_by(found: Iterable[Leaf]) -> frozenset[str]:
@@ -91,12 +85,39 @@ class Meeting:
         self.left, self.right = self._touch(self.first, self.a), self._touch(self.second, self.b)
         self.marked = set(self.second.loop_names) - self.around.shared
         self.names: dict[str, str] = {}
+        self.products = Products()
+        for domain in (leaf_domain(self.first), self.left.domain):
+            for opaque in domain.opaque.values():
+                self.products.name(opaque.factors)
         self.equations = [combine(x, self.prime(y), -1) for x, y in zip(self.left.indices, self.right.indices)]
+        if self.products.factors:
+            self.equations = self._without_products(self.equations)
         self.elimination = Elimination()
         #: No element is common whatever the iterations.
-        self.never = len(self.left.indices) == len(self.right.indices) and not all(
-            map(self.elimination.add, self.equations)
-        )
+        self.never = not all(map(self.elimination.add, self.equations))
+
+    def _without_products(self, equations: list[Form]) -> list[Form]:
+        """The equations with products resolved as far as it goes, a few rounds of it."""
+        for _ in range(4):
+            elimination = Elimination()
+            plain = [f for f in equations if not self.products.occur_in(f)]
+            if not all(map(elimination.add, plain)):
+                return equations
+            known = [self.products.rewrite(f, elimination) for f in equations]
+            resolved = [e for f in known for e in self.products.separate(f, self._is_below)]
+            if resolved == equations:
+                break
+            equations = resolved
+        return equations
+
+    def _is_below(self, rest: Form, size: str) -> bool:
+        """Whether ``rest`` lies between ``-size`` and ``size`` wherever both statements run."""
+        for sign in (1, -1):
+            equations, inequalities, clauses = self._constraints()
+            too_large = combine({n: c * sign for n, c in rest.items()}, {size: -1})
+            if solve(equations, [too_large, *inequalities], clauses) is not None:
+                return False
+        return True
 
     def _touch(self, leaf: Leaf, access: Access) -> Touch:
         found = self.memory.touches.get(id(access))
@@ -112,20 +133,29 @@ class Meeting:
         """Iterations that meet and satisfy ``order`` (each >= 0), with equal values of the loops ``equal``."""
         if self.never or self._is_impossible(order, equal) or self.is_excluded(order, equal):
             return None
-        equations = [*self.equations, *map(difference, equal)]
-        inequalities = [*order, *({size: 1} for size in self.around.sizes)]
-        clauses = []
-        for domain, second in self._domains():
-            equations += map(self.prime, domain.equations) if second else domain.equations
-            inequalities += map(self.prime, domain.inequalities) if second else domain.inequalities
-            for clause in domain.clauses:
-                clauses.append([[(self.prime(f), e) for f, e in a] for a in clause] if second else clause)
+        more, inequalities, clauses = self._constraints()
+        equations = [*self.equations, *map(difference, equal), *more]
+        inequalities = [*order, *inequalities]
+        if self.products.factors:
+            inequalities = [self.products.rewrite(f, self.elimination) for f in inequalities]
         point = solve(equations, inequalities, clauses)
         if point is UNKNOWN:
             from weft.poly.isl_oracle import ask_isl
 
             point = ask_isl(equations, inequalities, clauses)
         return point if point is None or isinstance(point, Unknown) else self._witness(point)
+
+    def _constraints(self) -> tuple[list[Form], list[Form], list[Clause]]:
+        """Where both statements run."""
+        equations: list[Form] = []
+        inequalities: list[Form] = [{size: 1} for size in self.around.sizes]
+        clauses: list[Clause] = []
+        for domain, second in self._domains():
+            equations += map(self.prime, domain.equations) if second else domain.equations
+            inequalities += map(self.prime, domain.inequalities) if second else domain.inequalities
+            for clause in domain.clauses:
+                clauses.append([[(self.prime(f), e) for f, e in a] for a in clause] if second else clause)
+        return equations, inequalities, clauses
 
     def must_agree(self, name: str) -> bool:
         """Whether iterations that meet surely have equal values of loop ``name``."""
@@ -199,7 +229,7 @@ class Meeting:
             if opaque is None:
                 continue
             if opaque.factors:
-                return "*".join(sorted(map(self._primed, opaque.factors)))
+                return self.products.name(map(self._primed, opaque.factors))
             changes = opaque.changes or opaque.buffers & self.around.written
             depends = any(self._primed(n) != n for n in opaque.depends if n != name)
             return primed(name) if changes or depends else name
@@ -207,7 +237,8 @@ class Meeting:
 
     def _witness(self, point: Point) -> Witness:
         domains = [d for d, _ in self._domains()]
-        certain = all(d.is_exact and not d.opaque for d in domains)
+        known = all(d.is_exact and all(o.factors for o in d.opaque.values()) for d in domains)
+        certain = known and self.products.agree(point)
         first = {n: point.get(n, 0) for n in self.first.loop_names}
         second = {n: point.get(primed(n) if n in self.marked else n, 0) for n in self.second.loop_names}
         indices = [evaluate(f, point) for f in self.left.indices[self.left.owners :]]

@@ -47,6 +47,8 @@ class Domain:
     made: set[str] = field(default_factory=set)
     #: Some condition could not be expressed: the domain is larger than the truth.
     is_exact: bool = True
+    #: Sizes that are at least 1 wherever the statement runs.
+    positive: set[str] = field(default_factory=set)
     #: How many of the inequalities, the first ones, are bounds of loops.
     bounds: int = 0
 
@@ -70,6 +72,7 @@ def leaf_domain(leaf: Leaf) -> Domain:
         for loop in leaf.loops:
             reader.bound(loop.name, loop.lo, loop.hi)
         known.bounds = len(known.inequalities)
+        reader.find_positive(leaf)
         for test in leaf.tests:
             reader.require(test)
         leaf.domain_cache = known
@@ -80,6 +83,7 @@ def touch_of(leaf: Leaf, access: Access, tag: str) -> Touch:
     """``access`` of ``leaf``; ``tag`` keeps its auxiliary variables apart from those of other accesses."""
     domain = Domain()
     reader = Reader(leaf, domain, tag)
+    domain.positive = leaf_domain(leaf).positive
     for axis in access.axes:
         reader.local(axis.var.name)
         reader.bound(axis.var.name, axis.lo, axis.hi)
@@ -118,6 +122,17 @@ class Reader:
         self.require(Test(Compare(">=", var, lo)))
         if hi is not None:
             self.require(Test(Compare("<", var, hi)))
+
+    def find_positive(self, leaf: Leaf) -> None:
+        """A loop from 0 to M*N runs only where neither size is 0."""
+        for loop in leaf.loops:
+            end = {} if loop.hi is None else self.form(loop.hi)
+            start = self.form(loop.lo)
+            if len(end) == 1 and not set(start) - {""} and start.get("", 0) >= 0:
+                names = self.factors(next(iter(end)))
+                if names and leaf.sizes.issuperset(names):
+                    self.domain.positive.update(names)
+        self.domain.inequalities += [{name: 1, "": -1} for name in sorted(self.domain.positive)]
 
     def require(self, test: Test) -> None:
         e = test.condition
@@ -224,7 +239,7 @@ class Reader:
         by = self.form(e.right)
         divisor = by.get("", 0)
         if set(by) - {""} or divisor <= 0:
-            return None
+            return self.symbolic_division(e, by)
         n = self.form(e.left)
         if not set(n) - {""} and n.get("", 0) >= 0:
             value = n.get("", 0) // divisor if e.op in ("//", "tdiv") else n.get("", 0) % divisor
@@ -244,6 +259,20 @@ class Reader:
                 below: list[Literal] = [(negative, False), ({m: -c for m, c in rest.items()}, False)]
                 self.domain.clauses.append([above, [*below, (combine({"": divisor - 1}, rest), False)]])
         return {quotient: 1} if e.op in ("//", "tdiv") else combine(n, {quotient: 1}, -divisor)
+
+    def symbolic_division(self, e: Binary, by: Form) -> Form | None:
+        """By a size known to be positive: the numerator is size * quotient + remainder."""
+        size = next((n for n, c in by.items() if c == 1 and n in self.domain.positive), None)
+        if size is None or len(by) > 1 or e.op not in ("//", "%"):
+            return None
+        n = self.form(e.left)
+        key = (frozenset(n.items()), size)
+        quotient = self.known.get(key)
+        if quotient is None:
+            quotient = self.known[key] = self.fresh("q")
+            rest = combine(n, self.product({size: 1}, {quotient: 1}), -1)
+            self.domain.inequalities += [rest, combine({size: 1, "": -1}, rest, -1)]
+        return {quotient: 1} if e.op == "//" else combine(n, self.product({size: 1}, {quotient: 1}), -1)
 
     def extreme(self, e: Binary) -> Form:
         left, right = self.form(e.left), self.form(e.right)

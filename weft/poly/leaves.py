@@ -13,7 +13,7 @@ from functools import cached_property
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Axis, Binary, Call, Compare, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.expr import AddressOf, Axis, Binary, Call, Compare, Expr, Load, Reduce, Select, Var, idx
 from weft.ir.stmt import (
     Alloc,
     Assert,
@@ -97,6 +97,8 @@ class Leaf:
     values: Mapping[str, Expr]
     #: The loops around each other let variable, and whether it is assigned.
     lets: Mapping[str, tuple[tuple[str, ...], bool]]
+    #: Symbolic sizes of the kernel's buffers, which are never negative.
+    sizes: frozenset[str] = frozenset()
     domain_cache: object | None = field(default=None, repr=False)
 
     @property
@@ -126,6 +128,7 @@ class _Scope:
     lets: Mapping[str, tuple[tuple[str, ...], bool]] = field(default_factory=dict)
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     block: Block | None = None
+    sizes: frozenset[str] = frozenset()
 
     def names(self) -> tuple[str, ...]:
         return tuple(loop.name for loop in self.loops)
@@ -137,7 +140,7 @@ def leaves(program: Kernel | Stmt, below: Stmt | None = None) -> list[Leaf]:
     The order numbers count all statements met, so they compare across calls with the same arguments only.
     """
     body = program.body if isinstance(program, Kernel) else program
-    scope = _Scope()
+    scope = _Scope(sizes=sizes_of(program)) if isinstance(program, Kernel) else _Scope()
     if below is not None:
         path = path_to(body, below)
         if path is None:
@@ -148,6 +151,11 @@ def leaves(program: Kernel | Stmt, below: Stmt | None = None) -> list[Leaf]:
     found: list[Leaf] = []
     _collect(body, scope, found)
     return found
+
+
+def sizes_of(kernel: Kernel) -> frozenset[str]:
+    """The variables that are dimensions of the kernel's buffers."""
+    return frozenset(d.name for b in kernel.buffers for d in b.shape if isinstance(d, Var))
 
 
 def path_to(root: Stmt, target: Stmt) -> list[Stmt] | None:
@@ -254,7 +262,9 @@ def _collect(s: Stmt, scope: _Scope, found: list[Leaf]) -> None:
     accesses = tuple(_touches(s, scope))
     if accesses:
         block = None if scope.block is None else scope.block.name
-        found.append(Leaf(s, scope.loops, scope.tests, accesses, block, len(found), scope.values, scope.lets))
+        order = len(found)
+        leaf = Leaf(s, scope.loops, scope.tests, accesses, block, order, scope.values, scope.lets, scope.sizes)
+        found.append(leaf)
     for inner in inner_statements(s):
         _collect(inner, _enter(s, inner, scope), found)
 
@@ -329,20 +339,28 @@ def _split_update(s: Store) -> tuple[str, tuple[Expr, ...]] | None:
 
 
 def _call_touches(s: Evaluate, scope: _Scope) -> Iterator[Access]:
-    """What the block around an opaque call declares."""
+    """What the block around a call declares; a buffer it was given but that no block speaks of, all of it."""
     for e in s.call.args:
         yield from _reads(e, scope)
-    if s.call.name in _HARMLESS or scope.block is None:
+    if s.call.name in _HARMLESS:
         return
-    for writes, regions in ((False, scope.block.reads), (True, scope.block.writes)):
+    declared = set()
+    for writes in (False, True):
+        regions = () if scope.block is None else scope.block.writes if writes else scope.block.reads
         for region in regions:
-            yield _region_access(region, writes, scope.owners.get(region.buffer.name, ()))
+            declared.add(region.buffer.name)
+            yield _region_access(region, not writes, writes, scope)
+    for n in walk(s.call):
+        if isinstance(n, AddressOf) and n.buffer.name not in declared:
+            everything = Region(n.buffer, tuple(idx(0) for _ in n.buffer.shape), n.buffer.shape)
+            yield _region_access(everything, True, True, scope)
 
 
-def _region_access(region: Region, writes: bool, owners: tuple[str, ...]) -> Access:
+def _region_access(region: Region, reads: bool, writes: bool, scope: _Scope) -> Access:
     axes = tuple(Axis(Var(f"at{d}"), idx(0), n) for d, n in enumerate(region.extents))
     indices = tuple(Binary("+", start, a.var) for start, a in zip(region.starts, axes))
-    return Access(region.buffer, indices, not writes, writes, axes=axes, owners=owners)
+    owners = scope.owners.get(region.buffer.name, ())
+    return Access(region.buffer, indices, reads, writes, axes=axes, owners=owners)
 
 
 def _scalar(var: Var, scope: _Scope, *, writes: bool) -> Access:
