@@ -65,7 +65,9 @@ class ArgumentError(Error):
 
 
 class ScheduleError(Error):
-    """A schedule rewrite would change the result."""
+    """A schedule rewrite would change the result; ``witness`` is the pair of iterations that shows it, if any."""
+
+    witness: object | None = None
 
 
 class UnsupportedError(Error):

@@ -22,9 +22,16 @@ class OperatorSchedule(Schedule):
     """A schedule of an operator: primitives as on any `Schedule`, then `build`."""
 
     def __init__(
-        self, kernel: Kernel, definition: Definition, checks: bool, *, numerics: Numerics, machine: Machine
+        self,
+        kernel: Kernel,
+        definition: Definition,
+        checks: bool,
+        *,
+        numerics: Numerics,
+        machine: Machine,
+        sizes: Mapping[str, int],
     ) -> None:
-        super().__init__(kernel, numerics=numerics, machine=machine)
+        super().__init__(kernel, numerics=numerics, machine=machine, sizes=sizes)
         self._definition = definition
         self._checks = checks
 
@@ -46,7 +53,9 @@ def schedule(op: Operator, /, *args: Any, numerics: Numerics = "strict", **named
     definition = op._definition
     signature = _signature(op.interface, args, named) if args or named else None
     made = build(definition.program, signature, host_machine(), op._checks)
-    found = OperatorSchedule(made.kernel(), definition, op._checks, numerics=numerics, machine=made.machine)
+    found = OperatorSchedule(
+        made.kernel(), definition, op._checks, numerics=numerics, machine=made.machine, sizes=made.sizes
+    )
     if definition.trace is not None:
         found.apply(definition.trace)
     return found

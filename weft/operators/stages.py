@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from weft.ir.errors import ArgumentError
@@ -33,10 +34,11 @@ class Build:
     machine: Machine
     checks: bool
     schedule: Trace | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def kernel(self) -> Kernel:
         kernel = lower(normalize(self.program), checks=self.checks)
-        return kernel if self.schedule is None else replay(kernel, self.schedule, self.machine)
+        return kernel if self.schedule is None else replay(kernel, self.schedule, self.machine, self.sizes)
 
     @property
     def fast(self) -> bool:
@@ -63,7 +65,8 @@ def build(
     program: TensorProgram, signature: Signature | None, machine: Machine, checks: bool, trace: str | None = None
 ) -> Build:
     """The build for ``signature``; without one, sizes stay symbolic. ``trace`` is the text of its schedule."""
+    sizes: dict[str, int] = {}
     if signature is not None:
         sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
         program = specialize(program, sizes, signature.strides)
-    return Build(program, machine, checks, None if trace is None else parse_trace(trace))
+    return Build(program, machine, checks, None if trace is None else parse_trace(trace), sizes)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Binary, BinaryOp, CompareOp, Const, Expr, Unary, Var, arithmetic, as_expr, compare
+from weft.ir.expr import Binary, BinaryOp, CompareOp, Const, Expr, Unary, arithmetic, as_expr, compare
 from weft.ir.span import Source, Span
 from weft.schedules.rewrite import unknown
 
@@ -18,7 +18,7 @@ _COMPARISONS: dict[type[ast.cmpop], CompareOp] = {
 }  # fmt: skip
 
 
-def parse_condition(text: str, scalars: Mapping[str, Var]) -> Expr:
+def parse_condition(text: str, scalars: Mapping[str, Expr]) -> Expr:
     """The bool expression that ``text`` writes over ``scalars``."""
     try:
         found = _expr(ast.parse(text, mode="eval").body, scalars)
@@ -32,7 +32,7 @@ def parse_condition(text: str, scalars: Mapping[str, Var]) -> Expr:
     return found
 
 
-def _expr(node: ast.expr, scalars: Mapping[str, Var]) -> Expr:
+def _expr(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
     match node:
         case ast.Name(id=name):
             if name not in scalars:
@@ -60,20 +60,20 @@ def _expr(node: ast.expr, scalars: Mapping[str, Var]) -> Expr:
     )
 
 
-def _number(node: ast.expr, scalars: Mapping[str, Var]) -> Expr | int | float | bool:
+def _number(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr | int | float | bool:
     """A Python number stays one, so that it takes the type of what it meets."""
     found = _expr(node, scalars)
     return found.value if isinstance(found, Const) else found
 
 
-def _bool(node: ast.expr, scalars: Mapping[str, Var]) -> Expr:
+def _bool(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
     found = _expr(node, scalars)
     if not found.dtype.is_bool:
         raise ScheduleError(f"`{ast.unparse(node)}` is not a condition", why="it has no comparison")
     return found
 
 
-def _compare(nodes: list[ast.expr], ops: list[ast.cmpop], scalars: Mapping[str, Var]) -> Expr:
+def _compare(nodes: list[ast.expr], ops: list[ast.cmpop], scalars: Mapping[str, Expr]) -> Expr:
     values = [_number(n, scalars) for n in nodes]
     parts = [compare(_COMPARISONS[type(op)], a, b) for a, op, b in zip(values, ops, values[1:])]
     joined = parts[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weft.ir.stmt import Kernel
+from weft.poly.verdict import Verdict
 from weft.schedules.bind import Level, bind, check_bind
 from weft.schedules.fission import check_fission, fission
 from weft.schedules.fuse import check_fuse, fuse
@@ -10,6 +12,7 @@ from weft.schedules.handles import AnyBlock, AnyLoop, Loop
 from weft.schedules.parallel import check_parallel, parallel
 from weft.schedules.peel import End, check_peel, peel
 from weft.schedules.reorder import check_reorder, reorder
+from weft.schedules.rewrite import Rewrite
 from weft.schedules.serial import check_serial, serial
 from weft.schedules.shift import check_shift, shift
 from weft.schedules.skew import check_skew, skew
@@ -17,6 +20,7 @@ from weft.schedules.specialize import check_specialize, specialize
 from weft.schedules.split import Tail, check_split, split
 from weft.schedules.state import ScheduleState
 from weft.schedules.tile import check_tile, tile
+from weft.schedules.trace import Numerics
 from weft.schedules.unroll import check_unroll, unroll
 from weft.schedules.vectorize import check_vectorize, vectorize
 
@@ -108,4 +112,12 @@ class LoopMethods(ScheduleState):
 
         >>> m_s, n_s = s.specialize("m", "N % 16 == 0 and M >= 64")
         """
-        return [self.handle(Loop, name) for name in self.run(check_specialize, specialize, self.name(loop), condition)]
+
+        def check(kernel: Kernel, loop: str, condition: str, numerics: Numerics) -> Verdict:
+            return check_specialize(kernel, loop, condition, self.sizes, numerics=numerics)
+
+        def version(kernel: Kernel, loop: str, condition: str) -> Rewrite:
+            return specialize(kernel, loop, condition, self.sizes)
+
+        version.__name__ = specialize.__name__
+        return [self.handle(Loop, name) for name in self.run(check, version, self.name(loop), condition)]

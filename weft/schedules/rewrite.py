@@ -247,8 +247,9 @@ def taken_names(kernel: Kernel) -> set[str]:
 def unique_names(kernel: Kernel) -> Kernel:
     """Every loop variable, ``let``, block and allocated buffer named apart from all others.
 
-    The first keeps its name, except that nests which only initialize (``C_init``, ``C_fill``) leave
-    the plain names to the computation they prepare.
+    The first keeps its name, except that loops which only initialize (``C_init``, ``C_fill``) or check
+    leave the plain names to the computation they prepare: which of those there are depends on what
+    is known of the sizes, and a schedule must fit either way.
     """
     params = {p.name for p in kernel.params}
     local = {i.var.name for b in blocks_inside(kernel) for i in b.iters}
@@ -270,8 +271,9 @@ def unique_names(kernel: Kernel) -> Kernel:
 
 
 def _prepares(s: Stmt) -> bool:
-    blocks = blocks_inside(s)
-    return bool(blocks) and all(b.name.endswith(("_init", "_fill")) for b in blocks)
+    if not isinstance(s, (For, Block)):
+        return False
+    return all(b.name.endswith(("_init", "_fill")) for b in blocks_inside(s))
 
 
 def fresh_copy(root: S, taken: set[str], suffix: str = "") -> S:

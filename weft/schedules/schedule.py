@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from weft.ir.errors import ScheduleError
 from weft.ir.stmt import Kernel
 from weft.schedules.compute_methods import ComputeMethods
@@ -85,15 +87,15 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
             getattr(self, step.name)(*here.args, **dict(here.kwargs))
         except TypeError as error:
             raise ScheduleError(f"`{step.name}` does not take these arguments", why=str(error)) from None
-        made = self.trace.steps[-1].made
-        if step.made and len(made) != len(step.made):
-            raise ScheduleError(f"`{step.name}` made {', '.join(made) or 'nothing'}, not {', '.join(step.made)}")
-        names.update(zip(step.made, made))
+        # Fewer may be made here than there: a loop for the rest, say, where nothing is left over.
+        names.update(zip(step.made, self.trace.steps[-1].made))
 
 
-def replay(kernel: Kernel, trace: Trace, machine: Machine | None = None) -> Kernel:
+def replay(
+    kernel: Kernel, trace: Trace, machine: Machine | None = None, sizes: Mapping[str, int] | None = None
+) -> Kernel:
     """``kernel`` scheduled by ``trace``."""
-    schedule = Schedule(kernel, numerics=trace.numerics, machine=machine)
+    schedule = Schedule(kernel, numerics=trace.numerics, machine=machine, sizes=sizes)
     schedule.apply(trace)
     return schedule.kernel
 

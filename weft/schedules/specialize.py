@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Compare, Const, Expr, Var
+from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import If, Kernel, Stmt
 from weft.ir.visit import rebuild
@@ -21,24 +21,29 @@ from weft.schedules.rewrite import (
     ranges_at,
     replace_stmt,
     simplify_bounds,
+    size_ranges,
     taken_names,
 )
 from weft.schedules.trace import Numerics
 
 
-def check_specialize(kernel: Kernel, loop: str, condition: str, *, numerics: Numerics) -> Verdict:
+def check_specialize(
+    kernel: Kernel, loop: str, condition: str, sizes: Mapping[str, int] | None = None, *, numerics: Numerics
+) -> Verdict:
     """Always legal: both versions are the same program until other steps change one of them."""
     old = find_loop(kernel, loop)
-    test = simplify(_condition(kernel, condition), ranges_at(kernel, old))
-    if isinstance(test, Const):
-        return refuse(f"it {'always' if test.value else 'never'} holds, so there is nothing to choose")
+    _condition(kernel, condition, sizes)
     return refuse(f"there is a barrier inside `{loop}`") if has_barrier(old) else OK
 
 
-def specialize(kernel: Kernel, loop: str, condition: str) -> Rewrite:
-    """Makes the version for ``condition``, its loops called ``m_s``; ``m`` stays as the version for all else."""
+def specialize(kernel: Kernel, loop: str, condition: str, sizes: Mapping[str, int] | None = None) -> Rewrite:
+    """Makes the version for ``condition``, its loops called ``m_s``; ``m`` stays as the version for all else.
+
+    ``sizes`` are values of sizes that are numbers already. Both versions are made even where they
+    decide the condition: later steps may be about either, and the one that never runs goes in lowering.
+    """
     old = find_loop(kernel, loop)
-    test = _condition(kernel, condition)
+    test = simplify(_condition(kernel, condition, sizes), size_ranges(kernel))
     version = fresh_copy(old, taken_names(kernel), "_s")
     known = dict(_equalities(test))
     version = simplify_bounds(_with_values(version, known) if known else version, ranges_at(kernel, old))
@@ -46,8 +51,9 @@ def specialize(kernel: Kernel, loop: str, condition: str) -> Rewrite:
     return Rewrite(replace_stmt(kernel, old, If(test, version, old, span=old.span)), made)
 
 
-def _condition(kernel: Kernel, text: str) -> Expr:
-    return parse_condition(text, {v.name: v for v in kernel.scalars})
+def _condition(kernel: Kernel, text: str, sizes: Mapping[str, int] | None) -> Expr:
+    known: dict[str, Expr] = {name: idx(value) for name, value in (sizes or {}).items()}
+    return parse_condition(text, known | {v.name: v for v in kernel.scalars})
 
 
 def _equalities(test: Expr) -> Iterator[tuple[Var, Const]]:

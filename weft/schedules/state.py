@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from weft.ir.errors import ScheduleError
 from weft.ir.stmt import Kernel
@@ -26,14 +26,25 @@ class Machine(Protocol):
 
 
 class ScheduleState:
-    """A program under way; the primitives are methods of the classes that build on this one."""
+    """A program under way; the primitives are methods of the classes that build on this one.
 
-    def __init__(self, kernel: Kernel, *, numerics: Numerics = "strict", machine: Machine | None = None) -> None:
+    ``sizes`` are the values of symbolic sizes that are numbers in ``kernel``, for conditions that name them.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        numerics: Numerics = "strict",
+        machine: Machine | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
         if numerics not in ("strict", "fast"):
             raise ScheduleError(f"numerics={numerics!r} is not known", help='use numerics="strict" or numerics="fast"')
         verify(kernel)
         self.kernel = unique_names(kernel)
         self.machine = machine
+        self.sizes = dict(sizes or {})
         self.trace = Trace((), numerics)
         self._fates: dict[str, str] = {}
         self._born: dict[str, int] = {}
@@ -110,12 +121,15 @@ def gone(what: str, name: str, fate: str) -> ScheduleError:
 
 def refused(step: Step, verdict: Verdict) -> ScheduleError:
     legal = ", ".join(verdict.alternatives)
-    return ScheduleError(refusal(step.name, step.args), why=verdict.reason, notes=[("legal", legal)] if legal else ())
+    error = ScheduleError(refusal(step.name, step.args), why=verdict.reason, notes=[("legal", legal)] if legal else ())
+    error.witness = verdict.witness
+    return error
 
 
 def located(error: ScheduleError) -> ScheduleError:
     """``error`` with the user's line of Python, where it does not say where it is yet."""
     if error.span is not None:
         return error
-    where: Any = caller_span()
-    return ScheduleError(error.what, span=where, why=error.why, help=error.help, notes=error.notes)
+    placed = ScheduleError(error.what, span=caller_span(), why=error.why, help=error.help, notes=error.notes)
+    placed.witness = error.witness
+    return placed
