@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
+CACHE = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiled code of this run is kept apart: what an older compiler left behind must not be what is tested."""
+    config.stash[CACHE] = tempfile.mkdtemp(prefix="weft-tests-")
+    os.environ["WEFT_CACHE_DIR"] = config.stash[CACHE]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[CACHE], ignore_errors=True)
 
 
 @pytest.fixture
