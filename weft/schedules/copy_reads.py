@@ -1,0 +1,145 @@
+"""Part of a buffer copied to storage of its own, and the reads sent there: the rewrite behind `cache_read` and `pack`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer, Scope
+from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, const, idx
+from weft.ir.interval import Interval, bounds
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Region, Seq, Stmt, Store
+from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.poly.infer_region import Box
+from weft.poly.leaves import Access, Leaf
+from weft.schedules.boxes import infer_box
+from weft.schedules.layouts import parse_layout, plain_layout
+from weft.schedules.project import both, nest
+from weft.schedules.redirect import Placement, Redirection
+from weft.schedules.rewrite import Rewrite, blocks_inside, find_block, find_buffer, sequence, taken_names
+from weft.schedules.segment import Segment, find_segment, touches_buffer
+
+Readers = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The reads of a buffer that are to go to storage, and the statements they are in."""
+
+    buffer: Buffer
+    segment: Segment
+    touched: list[tuple[Leaf, Access]]
+    only: frozenset[str] | None
+
+    def box(self) -> Box:
+        return infer_box(self.buffer, self.touched, self.segment.fixed, self.segment.ranges)
+
+
+def find_reads(kernel: Kernel, buffer: str, at: str | None, readers: Readers | None) -> Reads | None:
+    """The reads of ``buffer`` below ``at`` (None: in the kernel) by the blocks ``readers`` (None: by all)."""
+    old = find_buffer(kernel, buffer)
+    reads = touches_buffer(kernel, buffer, writes=False)
+    if readers is None:
+        segment = find_segment(kernel, at, reads)
+    else:
+        wanted = {id(find_block(kernel, name)) for name in readers}
+        segment = find_segment(kernel, at, lambda s: any(id(b) in wanted and reads(b) for b in blocks_inside(s)))
+    if segment is None:
+        return None
+    found = segment.accesses(buffer, writes=False)
+    touched = [(leaf, a) for leaf, a in found if readers is None or leaf.block in readers]
+    return Reads(old, segment, touched, None if readers is None else frozenset(readers))
+
+
+def copy_reads(reads: Reads, scope: Scope, layout: str | None, name: str, *, fill: bool = False) -> Rewrite:
+    """Copies what is read into storage called ``name`` and sends the reads there; made: the copying block, the storage.
+
+    With ``fill`` what only pads the storage is set to zero.
+    """
+    old, segment, box = reads.buffer, reads.segment, reads.box()
+    order = plain_layout(old.rank) if layout is None else parse_layout(layout, old.rank)
+    taken = taken_names(segment.kernel)
+    shape = tuple(simplify(n, segment.ranges) for n in order.shape(box.extents))
+    storage = Buffer(fresh_name(name, taken), old.dtype, shape, scope=scope)
+    block = fresh_name(f"{storage.name}_load", taken)
+    place = Placement(old, storage, box.starts, order)
+    copy = emit_copy(place, box, block, segment, taken, fill=fill)
+    send = Redirection(place, taken, reads.only, writes=False)
+    inside = [send.apply(s, segment.ranges) for s in segment.inside]
+    return Rewrite(segment.replaced(Alloc(storage, sequence([copy, *inside]))), (block, storage.name))
+
+
+def emit_copy(place: Placement, box: Box, name: str, segment: Segment, taken: set[str], *, fill: bool) -> Stmt:
+    """Loops through the storage around a block that fetches each element that the buffer has."""
+    ranges = dict(segment.ranges)
+    loops = [Var(fresh_name(f"ax{d}", taken)) for d in range(place.storage.rank)]
+    for var, size in zip(loops, place.storage.shape):
+        most = bounds(size, segment.ranges).hi
+        ranges[var.name] = Interval(0, None if most is None else most - 1)
+    offsets = place.layout.subscripts(loops, place.buffer.rank)
+    source = [simplify(start + o, ranges) for start, o in zip(place.starts, offsets)]
+    tests = _tests(place, box, offsets, source, ranges)
+    scope = {loop.var.name: (loop.lo, loop.hi) for loop in segment.loops}
+    scope |= {var.name: (idx(0), size) for var, size in zip(loops, place.storage.shape)}
+    value: Expr = Load(place.buffer, tuple(source))
+    if tests and fill:
+        value = Select(both(tests), value, const(0, place.buffer.dtype))
+    body = emit_set(name, (place.storage, loops), value, scope, taken)
+    through = [For(var, idx(0), size, "serial", Seq(())) for var, size in zip(loops, place.storage.shape)]
+    return nest(through, () if fill else tests, body)
+
+
+def _tests(
+    place: Placement, box: Box, offsets: Sequence[Expr], source: Sequence[Expr], ranges: Mapping[str, Interval]
+) -> list[Expr]:
+    """What must hold for an element of the storage to be one of the box and of the buffer."""
+    tests: list[Expr] = []
+    for d, size in enumerate(place.buffer.shape):
+        padded = place.layout.may_pad(d)
+        whole = place.starts[d] == idx(0) and box.extents[d] == size
+        if padded and not whole:
+            tests.append(Compare("<", offsets[d], box.extents[d]))
+        if padded or not whole:
+            tests += [Compare(">=", source[d], idx(0)), Compare("<", source[d], size)]
+    simple = (simplify(t, ranges) for t in tests)
+    return list(dict.fromkeys(t for t in simple if t != Const(True, dt.bool_)))
+
+
+def emit_set(
+    name: str,
+    target: tuple[Buffer, Sequence[Expr]],
+    value: Expr,
+    scope: Mapping[str, tuple[Expr, Expr]],
+    taken: set[str],
+) -> Block:
+    """A block that stores ``value`` at ``target``, both given in terms of the loops ``scope``."""
+    buffer, subscripts = target
+    iters, values = block_iters((*subscripts, value), scope, taken)
+    indices = tuple(substitute(e, values) for e in subscripts)
+    inside = substitute(value, values)
+    reads = dict.fromkeys(region(load.buffer, load.indices, is_certain=load is inside) for load in loads(inside))
+    store = Store(buffer, indices, inside)
+    return Block(name, iters, tuple(reads), (region(buffer, indices),), None, store)
+
+
+def region(buffer: Buffer, indices: Sequence[Expr], *, is_certain: bool = True) -> Region:
+    """One element, or all of the buffer where it is not certain that the element is touched."""
+    if not is_certain or any(loads(i) for i in indices):
+        return Region(buffer, tuple(idx(0) for _ in indices), buffer.shape)
+    return Region(buffer, tuple(indices), tuple(idx(1) for _ in indices))
+
+
+def block_iters(
+    used: Sequence[Expr], scope: Mapping[str, tuple[Expr, Expr]], taken: set[str]
+) -> tuple[tuple[Iter, ...], dict[Var, Expr]]:
+    """A spatial iterator for each variable of ``scope`` that is used, and what replaces it inside the block."""
+    variables = {n: v for e in used for n, v in free_vars(e).items() if n in scope}
+    values: dict[Var, Expr] = {}
+    iters = []
+    for name, old in variables.items():
+        var = Var(fresh_name(f"v{name}", taken))
+        values[old] = var
+        iters.append(Iter(var, *scope[name], "spatial", old))
+    return tuple(iters), values

@@ -1,0 +1,152 @@
+"""``decompose_reduction``: the initialization of a reduction block as a nest of its own before a loop.
+
+Inside the block it runs where every reduce iterator is at its start, which costs a test in each iteration unless the
+reduction loops are innermost; before loop ``at`` it runs once through the elements below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.ir.expr import Expr, Var
+from weft.ir.stmt import Block, Kernel, Stmt, Store
+from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.poly.conflicts import Meeting, after
+from weft.poly.describe import describe
+from weft.poly.leaves import Access, Leaf
+from weft.poly.solve import Form, Unknown
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.check_copy import surroundings
+from weft.schedules.copy_reads import emit_set
+from weft.schedules.project import NotProjectable, Projection, project
+from weft.schedules.redirect import Placement
+from weft.schedules.rewrite import (
+    Rewrite,
+    find_block,
+    find_loop,
+    loops_around,
+    replace_in,
+    replace_stmt,
+    sequence,
+    taken_names,
+)
+from weft.schedules.segment import Segment
+from weft.schedules.trace import Numerics
+
+
+def check_decompose_reduction(kernel: Kernel, block: str, at: str, *, numerics: Numerics) -> Verdict:
+    """Each element must be initialized below one iteration around ``at``, before anything else is done to it."""
+    target, loop = find_block(kernel, block), find_loop(kernel, at)
+    around = loops_around(kernel, target)
+    if not isinstance(target.init, Store):
+        return refuse(f"block `{block}` initializes nothing" if target.init is None else "its start is not one store")
+    if loop not in around:
+        return refuse(f"`{at}` is not a loop around block `{block}`", alternatives=alternatives(kernel, target))
+    segment = Segment(kernel, loop, (), (loop,), ())
+    return check_initialization(segment, target, alternatives(kernel, target))
+
+
+def decompose_reduction(kernel: Kernel, block: str, at: str) -> Rewrite:
+    """Makes the block that initializes."""
+    target, loop = find_block(kernel, block), find_loop(kernel, at)
+    segment = Segment(kernel, loop, (), (loop,), ())
+    taken = taken_names(kernel)
+    init, name = emit_initialization(segment, target, taken)
+    rest = replace_in(loop, target, without_init(target))
+    return Rewrite(replace_stmt(kernel, loop, sequence([init, rest])), (name,))
+
+
+def alternatives(kernel: Kernel, block: Block) -> tuple[str, ...]:
+    """The call that decomposes before the outermost loop that the reduction runs over."""
+    outer = outermost_reduction_loop(kernel, block)
+    return () if outer is None else (f's.decompose_reduction("{block.name}", at="{outer}")',)
+
+
+def outermost_reduction_loop(kernel: Kernel, block: Block) -> str | None:
+    names = {n for i in block.iters if i.kind == "reduce" for n in free_vars(i.binding)}
+    return next((x.var.name for x in loops_around(kernel, block) if x.var.name in names), None)
+
+
+def check_initialization(segment: Segment, block: Block, legal: tuple[str, ...] = ()) -> Verdict:
+    """Whether initializing ``block`` before ``segment`` starts does the same as doing it inside."""
+    leaf, access = find_init(segment, block)
+    try:
+        project_init(segment, block)
+    except NotProjectable as why:
+        return refuse(f"which elements block `{block.name}` initializes cannot be told beforehand: {why}", None, legal)
+    around = surroundings(segment)
+    for other, a in segment.accesses(access.buffer.name):
+        if other is leaf:
+            continue
+        meeting = Meeting(other, a, leaf, access, around)
+        for order, equal in earlier(segment, other, leaf):
+            found = meeting.find(order, equal)
+            if isinstance(found, Unknown):
+                name = access.buffer.name
+                return refuse(f"it could not be proved that `{name}` is initialized before it is used", None, legal)
+            if found is not None:
+                return refuse(f"{describe(found, a, access)}, which initializes it", found, legal)
+    return OK
+
+
+def earlier(segment: Segment, first: Leaf, second: Leaf) -> list[tuple[list[Form], tuple[str, ...]]]:
+    """The ways in which an iteration of ``first`` comes before one of ``second``: orders, and loops that are equal."""
+    common = []
+    for a, b in zip(first.loops, second.loops):
+        if a.node is not b.node:
+            break
+        if a.name not in segment.fixed:
+            common.append(a.name)
+    ways: list[tuple[list[Form], tuple[str, ...]]] = []
+    for depth, name in enumerate(common):
+        ways.append(([after(name)], tuple(common[:depth])))
+    places = [id(leaf) for leaf in segment.leaves]
+    if places.index(id(first)) < places.index(id(second)):
+        ways.append(([], tuple(common)))
+    return ways
+
+
+def find_init(segment: Segment, block: Block) -> tuple[Leaf, Access]:
+    """The leaf of the initializing store and its write."""
+    leaf = next(leaf for leaf in segment.leaves if leaf.stmt is block.init)
+    return leaf, next(a for a in leaf.accesses if a.writes)
+
+
+def project_init(segment: Segment, block: Block) -> Projection:
+    """The elements that ``block`` initializes inside ``segment``."""
+    leaf, access = find_init(segment, block)
+    assert isinstance(block.init, Store)
+    written = {a.buffer.name for other in segment.leaves for a in other.accesses if a.writes}
+    if any(load.buffer.name in written for load in loads(block.init.value)):
+        raise NotProjectable("its start depends on what is computed there")
+    found = project(leaf, access.indices, segment.fixed, segment.ranges)
+    used = free_vars(leaf.resolve(block.init.value)).keys() & set(leaf.loop_names)
+    if used - segment.fixed - {loop.var.name for loop in found.loops}:
+        raise NotProjectable("its start depends on the reduction loops")
+    return found
+
+
+def emit_initialization(
+    segment: Segment, block: Block, taken: set[str], place: Placement | None = None
+) -> tuple[Stmt, str]:
+    """The nest that initializes, and the name of its block; ``place`` is where the elements are kept instead."""
+    init = block.init
+    assert isinstance(init, Store)
+    found = project_init(segment, block)
+    elements = found.renamed(taken, "_init")
+    names: dict[Var, Expr] = {a.var: b.var for a, b in zip(found.loops, elements.loops)}
+    value = substitute(find_init(segment, block)[0].resolve(init.value), names)
+    name = fresh_name(f"{block.name}_init", taken)
+    target = (init.buffer, elements.indices)
+    if place is not None:
+        target = place.storage, place.element(elements.indices, elements.ranges(segment.ranges))
+    return elements.around(emit_set(name, target, value, scope_of(segment, elements), taken)), name
+
+
+def scope_of(segment: Segment, elements: Projection) -> dict[str, tuple[Expr, Expr]]:
+    """The loops around a statement that runs once for each of ``elements``, with their bounds."""
+    return {x.var.name: (x.lo, x.hi) for x in (*segment.loops, *elements.loops)}
+
+
+def without_init(block: Block) -> Block:
+    return replace(block, init=None)

@@ -1,0 +1,236 @@
+"""The elements a statement touches, each once: its nest without the loops that only come back to them.
+
+``for k: for i: if i < n: C[i] += ...`` touches what ``for i: if i < n`` runs through, provided ``k`` runs at
+all. The loops left out stand at their first iteration; a guard they take part in must be weakest there, so that
+what remains of it says exactly whether any iteration passes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weft.ir import dtype as dt
+from weft.ir.affine import linear_form
+from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
+from weft.ir.inequality import NEGATED
+from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.simplify import simplify
+from weft.ir.stmt import For, If, Stmt
+from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.poly.leaves import Leaf, LoopRange
+
+Ranges = Mapping[str, Interval]
+
+
+class NotProjectable(Exception):
+    """The elements cannot be told without running the loops; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """``indices`` of the elements, in ``loops`` (outermost first) wherever all ``guards`` hold."""
+
+    indices: tuple[Expr, ...]
+    loops: tuple[For, ...]
+    guards: tuple[Expr, ...]
+
+    def canonical(self) -> Projection:
+        """The same with loops named by position: equal for nests that differ in names alone."""
+        names: dict[Var, Expr] = {loop.var: Var(f"#{n}") for n, loop in enumerate(self.loops)}
+        loops = tuple(
+            replace(x, var=names[x.var], lo=substitute(x.lo, names), hi=substitute(x.hi, names), kind="serial")  # type: ignore[arg-type]
+            for x in self.loops
+        )
+        indices = tuple(substitute(i, names) for i in self.indices)
+        return Projection(indices, loops, tuple(substitute(g, names) for g in self.guards))
+
+    def covers(self, other: Projection) -> bool:
+        """Whether every element of ``other`` is one of these, as far as comparing the nests tells."""
+        mine, theirs = self.canonical(), other.canonical()
+        same = mine.indices == theirs.indices and len(mine.loops) == len(theirs.loops)
+        ranges = all((a.lo, a.hi) == (b.lo, b.hi) for a, b in zip(mine.loops, theirs.loops))
+        return same and ranges and set(mine.guards) <= set(theirs.guards)
+
+    def fills(self, starts: Sequence[Expr], extents: Sequence[Expr], sizes: Sequence[Expr], ranges: Ranges) -> bool:
+        """Whether these are surely all elements of a box that a buffer of ``sizes`` has."""
+        known = self.ranges(ranges)
+        within = {_gap(Compare("<", i, n), known) for i, n in zip(self.indices, sizes)}
+        if any(_gap(g, known) not in within for g in self.guards):
+            return False
+        left = {loop.var: loop for loop in self.loops}
+        sides = zip(self.indices, starts, extents)
+        return all(_counts_through(simplify(i - start, known), n, left, known) for i, start, n in sides)
+
+    def renamed(self, taken: set[str], suffix: str) -> Projection:
+        """A copy whose loops have names of their own."""
+        names: dict[Var, Expr] = {}
+        loops = []
+        for loop in self.loops:
+            var = Var(fresh_name(loop.var.name + suffix, taken), span=loop.var.span)
+            loops.append(replace(loop, var=var, lo=substitute(loop.lo, names), hi=substitute(loop.hi, names)))
+            names[loop.var] = var
+        guards = tuple(substitute(g, names) for g in self.guards)
+        return Projection(tuple(substitute(i, names) for i in self.indices), tuple(loops), guards)
+
+    def ranges(self, known: Ranges) -> dict[str, Interval]:
+        """``known`` and what the loops can be."""
+        found = dict(known)
+        for loop in self.loops:
+            found[loop.var.name] = half_open(bounds(loop.lo, found), bounds(loop.hi, found))
+        return found
+
+    def around(self, body: Stmt) -> Stmt:
+        """``body`` in the loops."""
+        return nest(self.loops, self.guards, body)
+
+
+def nest(loops: Sequence[For], guards: Sequence[Expr], body: Stmt) -> Stmt:
+    """``body`` in ``loops``, outermost first, each guard as far out as it can be."""
+    waiting = list(guards)
+    for loop in reversed(loops):
+        inner = [g for g in waiting if loop.var.name in free_vars(g)]
+        waiting = [g for g in waiting if loop.var.name not in free_vars(g)]
+        body = replace(loop, body=guarded(inner, body))
+    return guarded(waiting, body)
+
+
+def guarded(conditions: Sequence[Expr], body: Stmt) -> Stmt:
+    if not conditions:
+        return body
+    return If(both(conditions), body)
+
+
+def both(conditions: Sequence[Expr]) -> Expr:
+    """The conjunction."""
+    result = conditions[0]
+    for c in conditions[1:]:
+        result = Binary("&&", result, c)
+    return result
+
+
+def project(leaf: Leaf, indices: Sequence[Expr], fixed: set[str], ranges: Ranges) -> Projection:
+    """The elements ``indices`` of ``leaf`` for fixed values of the variables ``fixed``."""
+    resolved = tuple(leaf.resolve(i) for i in indices)
+    inner = [loop for loop in leaf.loops if loop.name not in fixed]
+    if any(loads(i) for i in resolved):
+        raise NotProjectable("its subscripts are loaded from memory")
+    kept = _needed(inner, [name for i in resolved for name in free_vars(i)])
+    changing = {n for i in resolved for n in free_vars(i)} & (leaf.lets.keys() - fixed)
+    if changing:
+        raise NotProjectable(f"its subscripts use `{min(changing)}`, which changes")
+    dropped = [loop for loop in inner if loop.name not in kept]
+    known = dict(ranges)
+    for loop in inner:
+        known[loop.name] = _range(loop, known)
+    conditions = [c for test in leaf.tests for c in conjuncts(leaf.resolve(test.condition), test.holds)]
+    guards = [_first(c, dropped, known) for c in (*_nonempty(dropped), *conditions)]
+    loops = (loop.node for loop in inner if loop.name in kept)
+    plain_loops = (replace(x, lo=leaf.resolve(x.lo), hi=leaf.resolve(x.hi)) for x in loops if isinstance(x, For))
+    exact = dict.fromkeys(g for g in guards if g != Const(True, dt.bool_))
+    return Projection(tuple(simplify(i, known) for i in resolved), tuple(plain_loops), tuple(exact))
+
+
+def _needed(inner: Sequence[LoopRange], names: Iterable[str]) -> set[str]:
+    """The loops among ``inner`` that the variables ``names`` depend on."""
+    needed = set(names)
+    for loop in reversed(inner):
+        if loop.name in needed:
+            if loop.hi is None:
+                raise NotProjectable("a while loop decides which elements it touches")
+            needed |= {*free_vars(loop.lo), *free_vars(loop.hi)}
+    return needed & {loop.name for loop in inner}
+
+
+def _range(loop: LoopRange, known: Ranges) -> Interval:
+    if loop.hi is None:
+        return Interval(0, None)
+    return half_open(bounds(loop.lo, known), bounds(loop.hi, known))
+
+
+def _nonempty(dropped: Sequence[LoopRange]) -> list[Expr]:
+    if any(loop.hi is None for loop in dropped):
+        raise NotProjectable("it is in a while loop, which may not run")
+    return [c for x in dropped if x.hi is not None for c in conjuncts(Compare("<", x.lo, x.hi), True)]
+
+
+def conjuncts(e: Expr, holds: bool = True) -> list[Expr]:
+    """Conditions that all hold exactly where ``e`` does (or, for False, does not)."""
+    if isinstance(e, Unary) and e.op == "!":
+        return conjuncts(e.operand, not holds)
+    if isinstance(e, Binary) and e.op == ("&&" if holds else "||"):
+        return [*conjuncts(e.left, holds), *conjuncts(e.right, holds)]
+    if isinstance(e, Compare) and e.left.dtype == dt.index:
+        op = e.op if holds else NEGATED[e.op]
+        left, right = (e.right, e.left) if op in (">", ">=") else (e.left, e.right)
+        op = {">": "<", ">=": "<="}.get(op, op)  # type: ignore[assignment]
+        if op in ("<", "<=") and isinstance(right, Binary) and right.op == "min":
+            return [c for side in (right.left, right.right) for c in conjuncts(Compare(op, left, side))]
+        if op in ("<", "<=") and isinstance(left, Binary) and left.op == "max":
+            return [c for side in (left.left, left.right) for c in conjuncts(Compare(op, side, right))]
+        return [Compare(op, left, right)]
+    return [e if holds else Unary("!", e)]
+
+
+def _first(condition: Expr, dropped: Sequence[LoopRange], known: Ranges) -> Expr:
+    """``condition`` at the first iteration of the loops ``dropped``, where it must be weakest."""
+    if loads(condition):
+        raise NotProjectable("values in memory decide whether it runs")
+    condition, weakest = _inequality(simplify(condition, known), known), True
+    for loop in reversed(dropped):
+        if loop.name in free_vars(condition):
+            weakest = weakest and _is_weakest_at_start(condition, loop.name)
+            condition = simplify(substitute(condition, {Var(loop.name): loop.lo}), known)
+    if not weakest and condition != Const(True, dt.bool_):
+        raise NotProjectable("whether an element is touched depends on more than the first iteration")
+    return condition
+
+
+def _inequality(condition: Expr, known: Ranges) -> Expr:
+    """An equation that one side can only exceed, as ``first == i`` for an ``i`` that starts there, as an inequality."""
+    if isinstance(condition, Compare) and condition.op == "==" and condition.left.dtype == dt.index:
+        gap = bounds(simplify(condition.left - condition.right, known), known)
+        if gap.lo == 0:
+            return Compare("<=", condition.left, condition.right)
+        if gap.hi == 0:
+            return Compare(">=", condition.left, condition.right)
+    return condition
+
+
+def _is_weakest_at_start(condition: Expr, name: str) -> bool:
+    """Whether ``condition`` holds at some value of ``name`` only if it holds at all smaller ones."""
+    if not isinstance(condition, Compare) or condition.op not in ("<", "<=", ">", ">="):
+        return False
+    gap = linear_form(condition.left).add(linear_form(condition.right), -1)
+    factor = gap.terms.get(Var(name), 0)
+    alone = all(atom == Var(name) or name not in free_vars(atom) for atom in gap.terms)
+    return alone and (factor > 0 if condition.op in ("<", "<=") else factor < 0)
+
+
+def _gap(condition: Expr, known: Ranges) -> Expr | None:
+    """The sum that is at least 0 exactly where ``condition`` holds."""
+    if not isinstance(condition, Compare) or condition.op not in ("<", "<="):
+        return None
+    return simplify(condition.right - condition.left - (1 if condition.op == "<" else 0), known)
+
+
+def _counts_through(offset: Expr, extent: Expr, left: dict[Var, For], known: Ranges) -> bool:
+    """Whether ``offset`` takes every value from 0 to ``extent`` as loops of ``left``, each used once, run."""
+    linear = linear_form(offset)
+    if linear.constant or not all(isinstance(v, Var) and v in left for v in linear.terms):
+        return False
+    reach: Expr = idx(1)
+    for var, factor in sorted(linear.terms.items(), key=lambda term: term[1]):
+        if not isinstance(var, Var) or reach != idx(factor):
+            return False
+        loop = left.pop(var)
+        if loop.lo != idx(0):
+            return False
+        tiles = simplify(Binary("//", extent + (factor - 1), idx(factor)), known)
+        # The outermost may be as many tiles as the extent needs, whatever that number is.
+        reach = extent if loop.hi == tiles else simplify(loop.hi * factor, known)
+    least = bounds(simplify(reach - extent, known), known).lo
+    return least is not None and least >= 0
+
+
+__all__ = ["NotProjectable", "Projection", "both", "conjuncts", "guarded", "nest", "project"]

@@ -1,0 +1,187 @@
+"""Accesses of a buffer sent to other storage, blocks included.
+
+A block knows only its iterators, so where a new subscript depends on the loops around, the block gets an
+iterator for it: ``B[vk, vn]`` below ``j_o`` becomes ``B_cache[vk, vj_i]`` with ``vj_i = j_i``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Const, Expr, Load, Reduce, Var, idx
+from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Atomic, Block, For, Iter, Region, Stmt, Store
+from weft.ir.visit import Node, bound_names, free_vars, fresh_name, loads, rebuild, stores, substitute, walk
+from weft.schedules.layouts import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """``buffer[starts + offset]`` is kept in ``storage[layout of offset]``."""
+
+    buffer: Buffer
+    storage: Buffer
+    starts: tuple[Expr, ...]
+    layout: Layout
+
+    def element(self, subscripts: tuple[Expr, ...], ranges: Mapping[str, Interval]) -> tuple[Expr, ...]:
+        """Where ``buffer[subscripts]`` is kept."""
+        offsets = [simplify(Binary("-", i, start), ranges) for i, start in zip(subscripts, self.starts)]
+        return tuple(simplify(e, ranges) for e in self.layout.indices(offsets))
+
+
+@dataclass
+class _Level:
+    """What names mean in a block (or, without a parent, outside all blocks)."""
+
+    ranges: dict[str, Interval]
+    parent: _Level | None = None
+    iters: list[Iter] = field(default_factory=list)
+    #: Variables bound inside the block, which nothing outside can name.
+    inner: frozenset[str] = frozenset()
+
+    def outward(self, e: Expr) -> Expr:
+        """``e`` in terms of what is outside all blocks."""
+        if self.parent is None:
+            return e
+        return self.parent.outward(substitute(e, {i.var: i.binding for i in self.iters}))
+
+    def bring(self, e: Expr, extent: Expr, taken: set[str], base: str) -> Expr:
+        """The value of ``e``, given in outermost terms and in ``0:extent``, as an expression in here."""
+        if self.parent is None or isinstance(e, Const):
+            return e
+        binding = self.parent.bring(e, extent, taken, base)
+        for i in self.iters:
+            if i.binding == binding:
+                return i.var
+        name = f"v{binding.name}" if isinstance(binding, Var) else f"v{base}"
+        var = Var(fresh_name(name, taken))
+        self.iters.append(Iter(var, idx(0), extent, "spatial", binding))
+        return var
+
+
+class Redirection:
+    """Sends accesses below a statement to a place.
+
+    ``only`` names the blocks concerned, None for all code; without ``writes`` only reads go there.
+    """
+
+    def __init__(
+        self, place: Placement, taken: set[str], only: frozenset[str] | None = None, *, writes: bool = True
+    ) -> None:
+        self.place = place
+        self.taken = taken
+        self.only = only
+        self.writes = writes
+
+    def apply(self, s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+        return self.stmt(s, _Level(dict(ranges)))
+
+    def stmt(self, s: Stmt, level: _Level) -> Stmt:
+        if isinstance(s, For):
+            lo, hi = self.expr(s.lo, level), self.expr(s.hi, level)
+            level.ranges[s.var.name] = half_open(bounds(lo, level.ranges), bounds(hi, level.ranges))
+            return replace(s, lo=lo, hi=hi, body=self.stmt(s.body, level))
+        if isinstance(s, Block):
+            return self.block(s, level)
+        rebuilt = rebuild(s, lambda n: self.child(n, level))
+        writes = self.writes and isinstance(rebuilt, (Store, Atomic)) and rebuilt.buffer == self.place.buffer
+        if writes and self.concerns(level) and isinstance(rebuilt, (Store, Atomic)):
+            indices = self.indices(rebuilt.indices, level)
+            return replace(rebuilt, buffer=self.place.storage, indices=indices)
+        return rebuilt
+
+    def child(self, n: Any, level: _Level) -> Any:
+        if isinstance(n, Buffer):
+            return n
+        return self.stmt(n, level) if isinstance(n, Stmt) else self.expr(n, level)
+
+    def expr(self, e: Any, level: _Level) -> Any:
+        if isinstance(e, Buffer):
+            return e
+        if isinstance(e, Reduce):
+            for a in e.axes:
+                level.ranges[a.var.name] = half_open(bounds(a.lo, level.ranges), bounds(a.hi, level.ranges))
+        e = rebuild(e, lambda n: self.expr(n, level))
+        if isinstance(e, Load) and e.buffer == self.place.buffer and self.concerns(level):
+            return Load(self.place.storage, self.indices(e.indices, level), span=e.span)
+        return e
+
+    def concerns(self, level: _Level) -> bool:
+        return self.only is None or level.parent is not None
+
+    def block(self, s: Block, level: _Level) -> Stmt:
+        if self.only is not None and level.parent is None and s.name not in self.only:
+            return s
+        iters = [replace(i, binding=self.expr(i.binding, level)) for i in s.iters]
+        inner = frozenset(name for part in (s.init, s.body) if part is not None for name in _bound(part))
+        ranges = dict(level.ranges)
+        for i in iters:
+            ranges[i.var.name] = half_open(bounds(i.lo, ranges), bounds(i.hi, ranges))
+        here = _Level(ranges, level, iters, inner)
+        init = None if s.init is None else self.stmt(s.init, here)
+        body = self.stmt(s.body, here)
+        if init == s.init and body == s.body:
+            return s if tuple(iters) == s.iters else replace(s, iters=tuple(iters))
+        reads, writes = self.regions(s, init, body)
+        return replace(s, iters=tuple(here.iters), init=init, body=body, reads=reads, writes=writes)
+
+    def regions(self, s: Block, init: Stmt | None, body: Stmt) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
+        """What the block touches now: regions of the buffer give way to those of the storage."""
+        parts = [body] if init is None else [init, body]
+        inner = {name for p in parts for name in _bound(p)}
+        storage = self.place.storage
+        read = [(n.buffer, n.indices) for p in parts for n in loads(p)]
+        written = [(n.buffer, n.indices) for p in parts for n in stores(p)]
+        result = []
+        for old, now in ((s.reads, read), (s.writes, written)):
+            left = {b for b, _ in now}
+            kept = [r for r in old if r.buffer != self.place.buffer or r.buffer in left]
+            new = dict.fromkeys(_region(storage, indices, inner) for b, indices in now if b == storage)
+            result.append((*kept, *new))
+        return result[0], result[1]
+
+    def indices(self, old: tuple[Expr, ...], level: _Level) -> tuple[Expr, ...]:
+        """The subscripts in the storage of what had the subscripts ``old``, in terms of ``level``."""
+        place, ranges = self.place, level.ranges
+        if not any(free_vars(s) for s in place.starts):
+            return place.element(old, ranges)
+        outer = self.outermost(level).ranges
+        simple = not any(loads(i) or level.inner & free_vars(i).keys() for i in old)
+        if simple:
+            found = place.element(tuple(level.outward(i) for i in old), outer)
+            named = enumerate(zip(found, place.storage.shape))
+            return tuple(level.bring(e, size, self.taken, f"{place.storage.name}_{d}") for d, (e, size) in named)
+        starts = [
+            level.bring(s, Binary("+", s, idx(1)), self.taken, f"{place.storage.name}_start{d}")
+            for d, s in enumerate(place.starts)
+        ]
+        return replace(place, starts=tuple(starts)).element(old, ranges)
+
+    def outermost(self, level: _Level) -> _Level:
+        return level if level.parent is None else self.outermost(level.parent)
+
+
+def _bound(s: Stmt) -> set[str]:
+    return {name for n in walk(s) for name in bound_names(n)}
+
+
+def _region(buffer: Buffer, indices: tuple[Expr, ...], inner: set[str]) -> Region:
+    """One element; where it depends on more than the iterators, the whole buffer."""
+    if any(loads(i) or inner & free_vars(i).keys() for i in indices):
+        return Region(buffer, tuple(idx(0) for _ in indices), buffer.shape)
+    return Region(buffer, indices, tuple(idx(1) for _ in indices))
+
+
+def only_plain_accesses(root: Node, buffer: str) -> bool:
+    """Whether every mention of ``buffer`` in code is a load, a store or an atomic: no address is taken."""
+    for n in walk(root):
+        named = getattr(n, "buffer", None)
+        plain = isinstance(n, (Load, Store, Atomic, Region)) or type(n).__name__ == "Alloc"
+        if isinstance(named, Buffer) and named.name == buffer and not plain:
+            return False
+    return True
