@@ -12,7 +12,7 @@ are, and those whose old value counts are fetched; at the end exactly those writ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import Expr, Load, Unary
@@ -168,9 +168,8 @@ def _plan_read(
     for p in started:
         extra = same_elements(p, elements)
         if extra:
-            elements = Projection(
-                elements.indices, elements.loops, (*elements.guards, simplify(Unary("!", both(extra))))
-            )
+            old_value = simplify(Unary("!", both(extra)))
+            elements = replace(elements, guards=(*elements.guards, old_value))
     others = [w for w, _ in written if w is not leaf]
     if others:
         raise NotProjectable(f"block `{leaf.block}` may read what block `{others[0].block}` has not written yet")

@@ -1,4 +1,4 @@
-"""Whether reads may come from a copy: nothing changes the original in between, and the copy reads only what has a value."""
+"""Whether reads may come from a copy: nothing changes the original in between, and all that is copied has a value."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from weft.ir.stmt import Kernel, Seq, Stmt
 from weft.poly.check_parallel import check_parallel
 from weft.poly.conflicts import Meeting, Surroundings, written_by
 from weft.poly.describe import describe
+from weft.poly.infer_region import Box
 from weft.poly.leaves import Access, Leaf, leaves, sizes_of
 from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, refuse
@@ -72,20 +73,19 @@ def _has_values(reads: Reads) -> bool:
     name, segment = reads.buffer.name, reads.segment
     if name not in segment.kernel.outputs and any(b.name == name for b in segment.kernel.buffers):
         return True
-    whole = tuple(idx(0) for _ in reads.buffer.shape), reads.buffer.shape
+    whole = Box(tuple(idx(0) for _ in reads.buffer.shape), reads.buffer.shape)
     if any(_fills(reads, leaf, a, whole, set()) for leaf, a in _written_before(segment, name)):
         return True
     box = reads.box()
-    sides = box.starts, box.extents
-    return any(_fills(reads, leaf, a, sides, segment.fixed) for leaf, a in reads.touched if not a.tests)
+    return any(_fills(reads, leaf, a, box, segment.fixed) for leaf, a in reads.touched if not a.tests)
 
 
-def _fills(reads: Reads, leaf: Leaf, access: Access, box: tuple, fixed: set[str]) -> bool:  # type: ignore[type-arg]
+def _fills(reads: Reads, leaf: Leaf, access: Access, box: Box, fixed: set[str]) -> bool:
     try:
         found = project(leaf, access.indices, fixed, reads.segment.ranges)
     except NotProjectable:
         return False
-    return found.fills(*box, reads.buffer.shape, reads.segment.ranges)
+    return found.fills(box, reads.buffer.shape, reads.segment.ranges)
 
 
 def _written_before(segment: Segment, buffer: str) -> Iterator[tuple[Leaf, Access]]:

@@ -1,4 +1,4 @@
-"""Part of a buffer copied to storage of its own, and the reads sent there: the rewrite behind `cache_read` and `pack`."""
+"""Part of a buffer copied to storage of its own, and its reads sent there: the rewrite of `cache_read` and `pack`."""
 
 from __future__ import annotations
 

@@ -104,9 +104,7 @@ def _check_digits(text: str, letter: str, words: Sequence[Word]) -> None:
     else:
         if words and reached is None:
             return
-    raise _wrong(
-        text, f"the words of `{letter}` do not have every part of it once, as in `{letter}/8` and `{letter}%8`"
-    )
+    raise _wrong(text, f"the words of `{letter}` do not have each part of it once, as in `{letter}/8` and `{letter}%8`")
 
 
 def _wrong(text: str, why: str) -> ScheduleError:

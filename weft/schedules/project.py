@@ -18,6 +18,7 @@ from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Stmt
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.poly.infer_region import Box
 from weft.poly.leaves import Leaf, LoopRange
 
 Ranges = Mapping[str, Interval]
@@ -52,14 +53,14 @@ class Projection:
         ranges = all((a.lo, a.hi) == (b.lo, b.hi) for a, b in zip(mine.loops, theirs.loops))
         return same and ranges and set(mine.guards) <= set(theirs.guards)
 
-    def fills(self, starts: Sequence[Expr], extents: Sequence[Expr], sizes: Sequence[Expr], ranges: Ranges) -> bool:
-        """Whether these are surely all elements of a box that a buffer of ``sizes`` has."""
+    def fills(self, box: Box, sizes: Sequence[Expr], ranges: Ranges) -> bool:
+        """Whether these are surely all elements of ``box`` that a buffer of ``sizes`` has."""
         known = self.ranges(ranges)
         within = {_gap(Compare("<", i, n), known) for i, n in zip(self.indices, sizes)}
         if any(_gap(g, known) not in within for g in self.guards):
             return False
         left = {loop.var: loop for loop in self.loops}
-        sides = zip(self.indices, starts, extents)
+        sides = zip(self.indices, box.starts, box.extents)
         return all(_counts_through(simplify(i - start, known), n, left, known) for i, start, n in sides)
 
     def renamed(self, taken: set[str], suffix: str) -> Projection:
