@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
 
 __version__ = "0.1.0"
 
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
 
 def cache_key(*parts: str) -> str:
-    """A digest of ``parts`` and of the version; parts cannot run into one another."""
+    """A digest of ``parts`` and of the compiler; parts cannot run into one another."""
     digest = hashlib.blake2b(digest_size=20)
-    for part in (__version__, *parts):
+    for part in (compiler_version(), *parts):
         data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()
+
+
+@functools.cache
+def compiler_version() -> str:
+    """What tells one compiler from another: the release; in a checkout, which changes in between, its files too."""
+    if not os.path.exists(os.path.join(os.path.dirname(_PACKAGE), ".git")):
+        return __version__
+    return f"{__version__} {'|'.join(sorted(_stamps(_PACKAGE)))}"
+
+
+def _stamps(folder: str) -> list[str]:
+    found: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__":
+                    found += _stamps(entry.path)
+            elif not entry.name.endswith(".pyc"):
+                info = entry.stat()
+                found.append(f"{entry.name} {info.st_mtime_ns} {info.st_size}")
+    return found
