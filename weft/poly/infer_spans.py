@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from weft.ir.affine import linear_form
+from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval, bounds
@@ -88,8 +88,34 @@ def greatest(a: Expr, b: Expr, ranges: Mapping[str, Interval]) -> Expr:
 
 def is_at_most(a: Expr, b: Expr, ranges: Mapping[str, Interval]) -> bool:
     """Whether ``a <= b`` surely holds."""
+    return _is_at_most(simplify(a, ranges), simplify(b, ranges), ranges, 3)
+
+
+def _is_at_most(a: Expr, b: Expr, ranges: Mapping[str, Interval], depth: int) -> bool:
     most = upper_bound(a - b, ranges)
-    return most is not None and most <= 0
+    if most is not None and most <= 0:
+        return True
+    if depth == 0:
+        return False
+    for e, is_left, op in ((b, False, "min"), (a, True, "max"), (b, False, "max"), (a, True, "min")):
+        sides = _choices(e, op)
+        if sides is None:
+            continue
+        # Below a min is below both sides; below a max, below one of them; and the other way round on the left.
+        answers = (_is_at_most(*((s, b) if is_left else (a, s)), ranges, depth - 1) for s in sides)
+        if all(answers) if is_left == (op == "max") else any(answers):
+            return True
+    return False
+
+
+def _choices(e: Expr, op: str) -> list[Expr] | None:
+    """The two sides of ``min(..) + rest`` (or max), ``rest`` added to each."""
+    linear = linear_form(e)
+    for atom, factor in linear.terms.items():
+        if factor == 1 and isinstance(atom, Binary) and atom.op == op:
+            rest = Linear({a: c for a, c in linear.terms.items() if a is not atom}, linear.constant)
+            return [Linear().add(rest).add(linear_form(side)).expr(e.dtype) for side in (atom.left, atom.right)]
+    return None
 
 
 def upper_bound(e: Expr, ranges: Mapping[str, Interval]) -> int | None:
@@ -104,15 +130,15 @@ def _upper(e: Expr, ranges: Mapping[str, Interval], depth: int) -> int | None:
     if inner is None or depth == 0:
         return found
     factor = linear.terms.pop(inner)
-    ends = (inner.left, inner.right) if isinstance(inner, Binary) else _branches(inner)
     parts = []
-    for end in ends:
+    for end, known in _sides(inner, ranges):
         total = linear_form(linear.expr(e.dtype)).add(linear_form(end), factor)
-        parts.append(_upper(simplify(total.expr(e.dtype), ranges), ranges, depth - 1))
+        parts.append(_upper(simplify(total.expr(e.dtype), known), known, depth - 1))
     # A positive min is below either side, a negative max as well; elsewhere the worse side decides.
     either = isinstance(inner, Binary) and (inner.op == "min") == (factor > 0)
-    known = [p for p in parts if p is not None]
-    bound = (min(known) if known else None) if either else (max(known) if len(known) == len(parts) else None)
+    found_parts = [p for p in parts if p is not None]
+    pick = min if either else max
+    bound = pick(found_parts) if found_parts and (either or len(found_parts) == len(parts)) else None
     return bound if found is None else found if bound is None else min(found, bound)
 
 
@@ -120,9 +146,16 @@ def _is_choice(e: Expr) -> bool:
     return (isinstance(e, Binary) and e.op in ("min", "max")) or isinstance(e, Select)
 
 
-def _branches(e: Expr) -> tuple[Expr, ...]:
-    assert isinstance(e, Select)
-    return e.then, e.otherwise
+def _sides(e: Expr, ranges: Mapping[str, Interval]) -> list[tuple[Expr, Mapping[str, Interval]]]:
+    """What a choice can be, each with what is known where it is that."""
+    if isinstance(e, Select):
+        facts = ExprSimplifier(ranges).facts
+        return [
+            (e.then, {**ranges, **facts(e.condition, True)}),
+            (e.otherwise, {**ranges, **facts(e.condition, False)}),
+        ]
+    assert isinstance(e, Binary)
+    return [(e.left, ranges), (e.right, ranges)]
 
 
 def clip(spans: Spans, buffer: Buffer, simple: ExprSimplifier) -> Spans:

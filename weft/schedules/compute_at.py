@@ -97,7 +97,7 @@ def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
         if not (several or m.updates):
             continue
         exact = numerics == "fast" or is_exact(kernel, m.block)
-        verdict = check_instances(kernel, m.root, m.block, spatial=several or m.updates, exact=exact)
+        verdict = check_instances(kernel, m.root, m.block, m.repeated, exact=exact)
         if not verdict.ok:
             return verdict
     foreign = foreign_loops(kernel, stage)
@@ -131,10 +131,10 @@ def check_inputs(kernel: Kernel, stage: Stage, place: Place) -> Verdict:
         if changed:
             return refuse(f"`{changed[0]}`, which it is computed from, changes where it would be computed")
     to_reader = path_to(kernel, stage.readers(kernel)[0].stmt)
-    return first_no(_check_between(path_to(kernel, root), to_reader, stage) for root in stage.roots)
+    return first_no(check_between(path_to(kernel, root), to_reader, stage) for root in stage.roots)
 
 
-def _check_between(to_root: list[Stmt], to_reader: list[Stmt], stage: Stage) -> Verdict:
+def check_between(to_root: list[Stmt], to_reader: list[Stmt], stage: Stage) -> Verdict:
     """Inside the last statement around both, inputs may be written before the stage only."""
     depth = next((d for d, (a, b) in enumerate(zip(to_root, to_reader)) if a is not b), None)
     common = None if depth is None else to_root[depth - 1]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from weft.ir.buffer import Scope
 from weft.schedules.compute_at import check_compute_at, compute_at
+from weft.schedules.compute_inline import check_compute_inline, compute_inline
 from weft.schedules.compute_root import check_compute_root, compute_root
-from weft.schedules.handles import AnyBlock, AnyLoop
+from weft.schedules.fold_storage import check_fold_storage, fold_storage
+from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop
+from weft.schedules.set_scope import check_set_scope, set_scope
 from weft.schedules.state import ScheduleState
+from weft.schedules.store_at import check_store_at, store_at
 
 
 class ComputeMethods(ScheduleState):
@@ -21,3 +26,25 @@ class ComputeMethods(ScheduleState):
     def compute_root(self, block: AnyBlock) -> None:
         """What ``block`` computes, computed once in full before its first reader."""
         self.run(check_compute_root, compute_root, self.name(block))
+
+    def compute_inline(self, block: AnyBlock) -> None:
+        """Every read of what ``block`` computes becomes its formula; the temporary is gone."""
+        self.run(check_compute_inline, compute_inline, self.name(block))
+
+    def store_at(self, buffer: AnyBuffer, loop: AnyLoop | None = None) -> None:
+        """The storage of a temporary in the body of an outer ``loop`` (or outside all), computed where it is.
+
+        In loops in between, a window that moves onward slides: only what is new is computed.
+        """
+        if loop is None:
+            self.run(check_store_at, store_at, self.name(buffer))
+        else:
+            self.run(check_store_at, store_at, self.name(buffer), self.name(loop))
+
+    def fold_storage(self, buffer: AnyBuffer, dim: int, factor: int) -> None:
+        """Dimension ``dim`` of a temporary in a ring of ``factor`` elements: subscripts modulo ``factor``."""
+        self.run(check_fold_storage, fold_storage, self.name(buffer), dim, factor)
+
+    def set_scope(self, buffer: AnyBuffer, scope: Scope) -> None:
+        """The memory a temporary lives in: ``"global"``, ``"shared"``, ``"local"`` or ``"register"``."""
+        self.run(check_set_scope, set_scope, self.name(buffer), scope)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Expr
+from weft.ir.expr import AddressOf, Expr, Var
 from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import loads, stores, walk
 from weft.poly.leaves import Leaf, leaves
@@ -36,9 +37,27 @@ class Member:
         return any(load.buffer.name == self.target.name for load in loads(self.block.body))
 
     @property
+    def pinned(self) -> dict[str, tuple[int, int]]:
+        """The spatial iterators that a subscript gives directly: its dimension, and what it adds."""
+        found: dict[str, tuple[int, int]] = {}
+        spatial = {i.var for i in self.block.iters if i.kind == "spatial"}
+        for dim, e in enumerate(self.indices):
+            linear = linear_form(e)
+            if len(linear.terms) == 1:
+                ((atom, factor),) = linear.terms.items()
+                if factor == 1 and atom in spatial and isinstance(atom, Var):
+                    found.setdefault(atom.name, (dim, linear.constant))
+        return found
+
+    @property
+    def repeated(self) -> list[str]:
+        """The iterators of which several values may concern one element: their order counts."""
+        return [i.var.name for i in self.block.iters if i.var.name not in self.pinned]
+
+    @property
     def updates(self) -> bool:
         """Whether an element's value depends on how often and in which order instances run."""
-        return self.reads_itself or any(i.kind == "reduce" for i in self.block.iters)
+        return self.reads_itself or bool(self.repeated)
 
     @property
     def overwrites(self) -> bool:

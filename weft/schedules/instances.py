@@ -61,8 +61,8 @@ def conjuncts(e: Expr) -> Iterator[Expr]:
         yield e
 
 
-def check_instances(kernel: Kernel, root: Stmt, block: Block, *, spatial: bool, exact: bool) -> Verdict:
-    """Whether all reduction instances (and, if asked, all ``spatial`` ones) run once, in the order of the iterators.
+def check_instances(kernel: Kernel, root: Stmt, block: Block, ordered: Sequence[str], *, exact: bool) -> Verdict:
+    """Whether the loops from ``root`` on run all instances once, those of the iterators ``ordered`` in their order.
 
     Where the order does not matter to the bit (``exact``), any will do.
     """
@@ -72,19 +72,17 @@ def check_instances(kernel: Kernel, root: Stmt, block: Block, *, spatial: bool, 
     found: dict[str, list[Digit]] = {}
     for it in block.iters:
         digits = _digits(it, nest)
-        if digits is None and (spatial or it.kind == "reduce"):
-            return refuse(
-                f"it could not be proved that the loops run `{it.var.name}` of block `{block.name}` once each"
-            )
-        found[it.var.name] = digits or []
+        if digits is None:
+            return refuse(f"it is not proved that the loops run `{it.var.name}` of block `{block.name}` once each")
+        found[it.var.name] = digits
     used = [(d.loop, d.place) for digits in found.values() for d in digits]
-    if len(set(used)) != len(used) or (spatial and {loop for loop, _ in used} != set(range(len(nest.loops)))):
+    if len(set(used)) != len(used) or {loop for loop, _ in used} != set(range(len(nest.loops))):
         return refuse(f"some loop around block `{block.name}` repeats it")
-    order = [(d.loop, d.place) for it in block.iters if it.kind == "reduce" for d in found[it.var.name]]
+    order = [(d.loop, d.place) for name in ordered for d in found[name]]
     if order != sorted(order) and not exact:
         return refuse(f"the loops around block `{block.name}` now add up in another order")
     needed = [simplify(_end_test(it), nest.ranges) for it in block.iters]
-    if any(test not in needed for test in nest.tests) and (spatial or any(i.kind == "reduce" for i in block.iters)):
+    if any(test not in needed for test in nest.tests):
         return refuse(f"a test around block `{block.name}` leaves instances out")
     return OK
 

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
-from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Compare, Const, Expr, Var, idx
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt
-from weft.ir.visit import free_vars, fresh_name, loads, rewrite, substitute
+from weft.ir.visit import free_vars, fresh_name, loads, rewrite, stores, substitute
 from weft.poly.infer_spans import Span, Spans, clip, greatest, infer_spans, knowing_loops, least
 from weft.schedules.infer_stage import Member, Stage
 from weft.schedules.instances import plain_name
@@ -73,7 +72,7 @@ def find_place(bare: Kernel, buffer: Buffer, loop: str | None) -> Place:
             continue
         if not isinstance(body, Seq):
             return Place(bare, body, 0, 0, tuple(loops))
-        reading = [i for i, s in enumerate(body.body) if reads(s, buffer)]
+        reading = [i for i, s in enumerate(body.body) if touches(s, buffer)]
         if len(reading) == 1 and isinstance(body.body[reading[0]], Alloc):
             body = body.body[reading[0]]
             continue
@@ -82,8 +81,8 @@ def find_place(bare: Kernel, buffer: Buffer, loop: str | None) -> Place:
         return Place(bare, body, reading[0], reading[-1], tuple(loops))
 
 
-def reads(s: Stmt, buffer: Buffer) -> bool:
-    return any(load.buffer.name == buffer.name for load in loads(s))
+def touches(s: Stmt, buffer: Buffer) -> bool:
+    return any(n.buffer.name == buffer.name for n in (*loads(s), *stores(s)))
 
 
 def needed_spans(place: Place, buffer: Buffer) -> Spans:
@@ -104,12 +103,12 @@ def emit_stage(stage: Stage, spans: Spans, place: Place, names: set[str]) -> lis
 def _emit_member(member: Member, spans: Spans, simple: ExprSimplifier, names: set[str]) -> Stmt:
     block = member.block
     loop_vars = {i.var: Var(fresh_name(plain_name(i), names), span=i.var.span) for i in block.iters}
-    rebound = [(i, _in_new_loops(i, block, loop_vars)) for i in block.iters]
-    by_var = {v.name: (dim, shift) for dim, e in enumerate(member.indices) for v, shift in _single(e)}
+    rebound = [(i, in_new_loops(i, block, loop_vars)) for i in block.iters]
+    by_var = member.pinned
     ranges: dict[str, Span] = {}
     for _, it in rebound:
         lo, hi = it.lo, it.hi
-        if it.kind == "spatial" and it.var.name in by_var:
+        if it.var.name in by_var:
             dim, shift = by_var[it.var.name]
             low, end = (simple.expr(e - idx(shift)) for e in spans[dim])
             lo, hi = greatest(low, lo, simple.ranges), least(end, hi, simple.ranges)
@@ -125,21 +124,12 @@ def _emit_member(member: Member, spans: Spans, simple: ExprSimplifier, names: se
     return body
 
 
-def _single(e: Expr) -> list[tuple[Var, int]]:
-    """The variable and what is added to it, where ``e`` is no more than that."""
-    linear = linear_form(e)
-    if len(linear.terms) != 1:
-        return []
-    ((atom, factor),) = linear.terms.items()
-    return [(atom, linear.constant)] if isinstance(atom, Var) and factor == 1 else []
-
-
 def _inside(e: Expr, span: Span, simple: ExprSimplifier) -> list[Expr]:
     tests = [simple.expr(Compare("<=", span[0], e)), simple.expr(Compare("<", e, span[1]))]
     return [t for t in tests if t != Const(True, dt.bool_)]
 
 
-def _in_new_loops(it: Iter, block: Block, loop_vars: Mapping[Var, Var]) -> Iter:
+def in_new_loops(it: Iter, block: Block, loop_vars: Mapping[Var, Var]) -> Iter:
     """``it`` bound to its new loop; ranges that spoke of the old loops speak of the new ones."""
     values = {i.binding: loop_vars[i.var] for i in block.iters}
 
@@ -156,7 +146,7 @@ def foreign_loops(kernel: Kernel, stage: Stage) -> list[str]:
     for m in stage.members:
         marks = {i.var: Var(f"{i.var.name}'") for i in m.block.iters}
         for i in m.block.iters:
-            it = _in_new_loops(i, m.block, marks)
+            it = in_new_loops(i, m.block, marks)
             found += [v for e in (it.lo, it.hi) for v in free_vars(e) if v in loops]
     return found
 

@@ -20,6 +20,13 @@ REFUSALS: dict[str, str] = {
     "fuse_loops": "cannot merge loops `{0}` and `{1}`",
     "tensorize": "cannot tensorize loop `{0}` as `{1}`",
     "specialize": "cannot specialize on `{1}`",
+    "compute_at": "cannot compute `{0}` at loop `{1}`",
+    "compute_root": "cannot compute `{0}` outside all loops",
+    "compute_inline": "cannot write `{0}` into its readers",
+    "reverse_compute_at": "cannot compute `{0}` at loop `{1}`",
+    "store_at": "cannot move the storage of `{0}`",
+    "fold_storage": "cannot fold dimension {1} of `{0}` by {2}",
+    "set_scope": "cannot keep `{0}` in {1} memory",
 }
 
 

@@ -1,0 +1,96 @@
+"""``fold_storage``: a dimension of a temporary kept in a ring of ``factor`` elements.
+
+``T[y, x]`` becomes ``T[y % 4, x]``: right where never more than ``factor`` neighbouring subscripts are alive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.ir.expr import Binary, Expr, Load, idx
+from weft.ir.interval import Interval
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Atomic, For, Kernel, Store
+from weft.ir.visit import replace_buffers, rewrite, substitute
+from weft.poly.infer_spans import Span, clip, infer_spans, is_at_most, knowing_loops, upper_bound
+from weft.poly.leaves import leaves
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.declare_accesses import declare_accesses
+from weft.schedules.loop_facts import check_number, check_valid
+from weft.schedules.redirect import only_plain_accesses
+from weft.schedules.rewrite import Rewrite, find_alloc, loops_around, replace_stmt, size_ranges
+from weft.schedules.trace import Numerics
+
+
+def check_fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *, numerics: Numerics) -> Verdict:
+    """All that is alive in dimension ``dim`` at any time must fit in ``factor`` neighbouring elements."""
+    alloc = find_alloc(kernel, buffer)
+    number = check_number("factor", factor, 1)
+    if not number.ok:
+        return number
+    if isinstance(dim, bool) or not isinstance(dim, int) or not 0 <= dim < alloc.buffer.rank:
+        return refuse(f"`{buffer}` has {alloc.buffer.rank} dimensions, counted from 0; there is no dimension {dim}")
+    if not only_plain_accesses(kernel.body, buffer):
+        return refuse(f"a call reaches into the memory of `{buffer}`")
+    window = _check_window(kernel, alloc, dim, factor)
+    return check_valid(fold_storage(kernel, buffer, dim, factor).kernel) if window.ok else window
+
+
+def _check_window(kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdict:
+    buffer, name = alloc.buffer, alloc.buffer.name
+    loop = _common_loop(kernel, alloc)
+    outer = loops_around(kernel, alloc)
+    loops = [*outer, loop] if loop is not None else outer
+    raw = infer_spans(kernel, buffer, alloc, len(loops))
+    if raw is None:
+        return refuse(f"nothing touches `{name}`")
+    with knowing_loops(loops, size_ranges(kernel)) as simple:
+        ranges: dict[str, Interval] = {**simple.ranges}
+        clipped = clip(raw, buffer, simple)[dim]
+        spans: list[Span] = [(raw[dim][0], simple.expr(raw[dim][1] + idx(1))), clipped]
+        widths = [w for span in spans if (w := upper_bound(span[1] - span[0], ranges)) is not None]
+        if not widths:
+            return refuse(f"how much of dimension {dim} of `{name}` is alive at once is not known")
+        if min(widths) > factor:
+            return refuse(
+                f"{min(widths)} neighbouring elements of dimension {dim} of `{name}` are alive at once",
+                alternatives=(f's.fold_storage("{name}", {dim}, {min(widths)})',),
+            )
+        if loop is None or any(_moves_one_way(loop, span, ranges) for span in spans):
+            return OK
+    return refuse(f"what is alive in dimension {dim} of `{name}` does not move one way as `{loop.var.name}` runs")
+
+
+def _common_loop(kernel: Kernel, alloc: Alloc) -> For | None:
+    """The outermost loop inside ``alloc`` that holds every access, if it runs in order."""
+    depth = len(loops_around(kernel, alloc))
+    touching = [f for f in leaves(kernel, alloc) if any(a.buffer.name == alloc.buffer.name for a in f.accesses)]
+    found = {id(f.loops[depth].node) if len(f.loops) > depth else 0 for f in touching}
+    node = touching[0].loops[depth].node if touching and len(found) == 1 and 0 not in found else None
+    return node if isinstance(node, For) and node.kind in ("serial", "unroll") else None
+
+
+def _moves_one_way(loop: For, span: Span, ranges: dict[str, Interval]) -> bool:
+    after = [simplify(substitute(e, {loop.var: loop.var + idx(1)}), ranges) for e in span]
+    onward = all(is_at_most(e, next_e, ranges) for e, next_e in zip(span, after))
+    return onward or all(is_at_most(next_e, e, ranges) for e, next_e in zip(span, after))
+
+
+def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int) -> Rewrite:
+    """Subscripts of dimension ``dim`` taken modulo ``factor``."""
+    alloc = find_alloc(kernel, buffer)
+    old = alloc.buffer
+    shape = (*old.shape[:dim], idx(factor), *old.shape[dim + 1 :])
+    ring = replace(old, shape=shape, strides=None)
+
+    def fold(n: object) -> Load | Store | Atomic | None:
+        if isinstance(n, (Load, Store, Atomic)) and n.buffer.name == buffer:
+            return replace(n, buffer=ring, indices=_folded(n.indices, dim, factor))
+        return None
+
+    body = replace_buffers(rewrite(alloc.body, fold), {old: ring})
+    return Rewrite(replace_stmt(kernel, alloc, Alloc(ring, declare_accesses(body, [buffer]), span=alloc.span)))
+
+
+def _folded(indices: tuple[Expr, ...], dim: int, factor: int) -> tuple[Expr, ...]:
+    return (*indices[:dim], Binary("%", indices[dim], idx(factor)), *indices[dim + 1 :])
