@@ -46,11 +46,21 @@ def _require(condition: bool, node: str, rule: str, *operands: object) -> None:
 class Expr:
     """Base of all expressions; ``dtype`` is the type of the value."""
 
-    __slots__ = ()
+    __slots__ = ("_dtype",)
+    _dtype: DType
     span: Span | None
 
     @property
     def dtype(self) -> DType:
+        """The type of the value; kept, because trees are deep and everything asks for it."""
+        try:
+            return self._dtype
+        except AttributeError:
+            found = self._infer_dtype()
+            object.__setattr__(self, "_dtype", found)
+            return found
+
+    def _infer_dtype(self) -> DType:
         raise InternalError(f"{type(self).__name__} has no type")
 
     def __add__(self, other: Operand) -> Expr:
@@ -159,8 +169,7 @@ class Load(Expr):
     def __post_init__(self) -> None:
         check_indices("a load", self.buffer, self.indices)
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return self.buffer.dtype.with_lanes(max((i.dtype.lanes for i in self.indices), default=1))
 
 
@@ -193,8 +202,7 @@ class Unary(Expr):
         allowed = {"-": t.is_float or t.is_integer, "!": t.is_bool, "~": t.is_integer}.get(self.op, False)
         _require(allowed, f"unary {self.op}", "the operand has the wrong type", self.operand)
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return self.operand.dtype
 
 
@@ -210,8 +218,7 @@ class Binary(Expr):
         _require(t == self.right.dtype, f"`{self.op}`", "operand types differ", self.left, self.right)
         _require(_binary_takes(self.op, t), f"`{self.op}`", "operands of a type it takes", self.left, self.right)
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return self.left.dtype
 
 
@@ -226,8 +233,7 @@ class Compare(Expr):
         _require(self.op in get_args(CompareOp), "a comparison", f"unknown operator {self.op}")
         _require(self.left.dtype == self.right.dtype, f"`{self.op}`", "operand types differ", self.left, self.right)
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return dt.bool_.with_lanes(self.left.dtype.lanes)
 
 
@@ -245,8 +251,7 @@ class Select(Expr):
         same = self.then.dtype == self.otherwise.dtype
         _require(same, "a select", "the two sides differ in type", self.then, self.otherwise)
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return self.then.dtype
 
 
@@ -305,8 +310,7 @@ class Reduce(Expr):
     def __post_init__(self) -> None:
         _require(self.op in get_args(ReduceOp), "a reduction", f"unknown operator {self.op}")
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return self.value.dtype
 
 
@@ -324,8 +328,7 @@ class Ramp(Expr):
         _require(t.is_integer and t.lanes == 1 and t == self.stride.dtype, "a ramp", "scalar integers", self.base)
         _require(self.lanes > 1, "a ramp", "at least 2 lanes", self.lanes)
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return self.base.dtype.with_lanes(self.lanes)
 
 
@@ -340,8 +343,7 @@ class Broadcast(Expr):
     def __post_init__(self) -> None:
         _require(self.value.dtype.lanes == 1 and self.lanes > 1, "a broadcast", "a scalar and 2 lanes", self.value)
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return self.value.dtype.with_lanes(self.lanes)
 
 
@@ -360,8 +362,7 @@ class Shuffle(Expr):
         _require(len(elements) == 1, "a shuffle", "one element type", *self.vectors)
         _require(all(0 <= p < total for p in self.positions), "a shuffle", f"positions below {total}", self.positions)
 
-    @property
-    def dtype(self) -> DType:
+    def _infer_dtype(self) -> DType:
         return self.vectors[0].dtype.with_lanes(len(self.positions))
 
 
