@@ -14,12 +14,15 @@ from weft.ir.interpret_expr import compile_address, compile_expr, compile_lane
 from weft.ir.interpret_memory import Env, Memory
 from weft.ir.interpret_scope import Scope
 from weft.ir.interpret_stmt import DONE, Code, Signal, compile_evaluate, compile_stmt
+from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import Evaluate, Stmt
 
 Prepare = Callable[[Env], None]
 
 
 def _evaluate(stmt: Evaluate, scope: Scope) -> Code:
+    if stmt.call.name in HINTS:
+        return Code(lambda env: DONE)
     return compile_hardware_call(stmt, scope) if stmt.call.name in HARDWARE else compile_evaluate(stmt, scope)
 
 

@@ -153,3 +153,6 @@ def _table() -> dict[str, Intrinsic]:
 
 
 INTRINSICS: dict[str, Intrinsic] = _table()
+
+#: Calls on one address that change the speed and nothing else; the address need not be that of an element.
+HINTS = frozenset({"prefetch"})

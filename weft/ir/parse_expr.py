@@ -29,7 +29,7 @@ from weft.ir.expr import (
     Unary,
     Var,
 )
-from weft.ir.intrinsics import INTRINSICS
+from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.span import Source, Span
 
 Built = TypeVar("Built")
@@ -185,6 +185,8 @@ class ExprReader:
         known = INTRINSICS.get(name)
         if declared is not None:
             return Call(name, args, self.dtype(declared), span=self.span(tree))
+        if name in HINTS:
+            return Call(name, args, dt.index, span=self.span(tree))
         if known is None or not args:
             self.fail(tree, f"unknown function `{name}`", help=f"give its type, as in `{name}.float32(...)`")
         return Call(name, args, known.result(args[0].dtype), span=self.span(tree))

@@ -48,7 +48,7 @@ from weft.ir.expr import (
     Unary,
     Var,
 )
-from weft.ir.intrinsics import INTRINSICS
+from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.stmt import (
     Alloc,
     Assert,
@@ -187,6 +187,7 @@ def _select(e: Select) -> tuple[str, int]:
 def _call(e: Call) -> tuple[str, int]:
     known = INTRINSICS.get(e.name)
     implied = known is not None and bool(e.args) and known.result(e.args[0].dtype) == e.type
+    implied = implied or (e.name in HINTS and e.type == dt.index)
     return f"{print_name(e.name)}{'' if implied else f'.{e.type}'}({_list(e.args)})", _ATOM
 
 

@@ -16,6 +16,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
 from weft.ir.expr import AddressOf, Call, Const, Expr, Var
 from weft.ir.hardware import HARDWARE
+from weft.ir.intrinsics import HINTS
 from weft.ir.printer import print_kernel, print_stmt
 from weft.ir.span import Span
 from weft.ir.stmt import (
@@ -241,6 +242,10 @@ class Verifier:
                 self.check_barrier(s)
             case Evaluate(call=Call(name=name)) if name in HARDWARE:
                 self.check_hardware_call(s)
+            case Evaluate(call=Call(name=name, args=args)) if name in HINTS:
+                self.check_exprs(*args)
+                if len(args) != 1 or not isinstance(args[0], AddressOf):
+                    self.problem(f"`{name}` takes one address")
             case _:
                 check_assert(self.report, s)
                 self.check_exprs(*(n for n in children(s) if isinstance(n, Expr)))

@@ -26,7 +26,7 @@ from weft.ir.expr import (
     Var,
 )
 from weft.ir.hardware import HARDWARE
-from weft.ir.intrinsics import INTRINSICS, Intrinsic
+from weft.ir.intrinsics import HINTS, INTRINSICS, Intrinsic
 from weft.ir.span import Span
 from weft.ir.stmt import Assert, Atomic, Stmt, Store
 from weft.ir.visit import children
@@ -110,6 +110,8 @@ def _check_call(report: Report, e: Call) -> None:
     known = INTRINSICS.get(e.name)
     if e.name in HARDWARE:
         report(f"`{e.name}` is a hardware intrinsic, called for its effect: it has no value", e.span)
+    elif e.name in HINTS:
+        report(f"`{e.name}` is called for its effect: it has no value", e.span)
     elif known is None:
         report(f"`{e.name}` is not an intrinsic", e.span)
     elif len(e.args) != known.arity:

@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Compare, Load, Var
+from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import (
     Alloc,
     Assign,
@@ -19,6 +20,7 @@ from weft.ir.stmt import (
     Barrier,
     Break,
     Continue,
+    Evaluate,
     For,
     If,
     Kernel,
@@ -66,7 +68,7 @@ def _promote_loop(loop: For, inner: Ranges, ranges: Ranges, taken: set[str]) -> 
 
 def _find_element(loop: For, ranges: Ranges) -> Store | None:
     """A store of the loop whose element can be kept in a variable."""
-    nodes = list(walk(loop.body))
+    nodes = _without_hints(loop.body)
     if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
         return None
     bound = {loop.var.name, *(name for n in nodes for name in bound_names(n))}
@@ -81,6 +83,14 @@ def _find_element(loop: For, ranges: Ranges) -> Store | None:
         if _is_fixed(store, bound, written) and _always_reached(loop.body, store.buffer, ranges):
             return store
     return None
+
+
+def _without_hints(s: Stmt) -> list[Node]:
+    """All nodes but calls that change only the speed, such as a prefetch of the very element."""
+    nodes = list(walk(s))
+    hints = (n for n in nodes if isinstance(n, Evaluate) and n.call.name in HINTS)
+    inside = {id(part) for hint in hints for part in walk(hint)}
+    return [n for n in nodes if id(n) not in inside]
 
 
 def _in_concurrent_loop(nodes: list[Node], buffer: Buffer) -> bool:

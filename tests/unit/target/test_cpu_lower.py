@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from run_compiled import Runner, check_against_interpreter
 
-from weft.ir.errors import Error, InternalError, UnsupportedError
+from weft.ir.errors import Error, InternalError, ProgramError, UnsupportedError
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.parser import parse_kernel
+from weft.ir.printer import print_kernel
 from weft.ir.stmt import Store
+from weft.ir.verify import verify
 from weft.runtime.elf import read_object
 from weft.target.cpu.host import NAMED, host_machine
 from weft.target.cpu.llvm import compile_llvm
@@ -167,3 +169,21 @@ def test_names_that_are_not_identifiers() -> None:
     out = np.zeros(8, np.float32)
     assert Runner(kernel)(np.arange(8, dtype=np.float32), out) == 0
     np.testing.assert_array_equal(out, np.arange(8))
+
+
+def test_prefetch_is_an_instruction_and_nothing_else() -> None:
+    text = """kernel k(A: float32[8, 64], out B: float32[8, 64]) {
+        for i in 0:8 {
+            call prefetch(&A[i + 2, 0])
+            vector j in 0:64 { call prefetch(&B[i, j]) B[i, j] = A[i, j] } } }"""
+    check_against_interpreter(text)
+    assert "prefetcht0" in assembly(parse_kernel(text), NAMED["x86-64-avx512"])
+    assert "prfm" in assembly(parse_kernel(text), NAMED["aarch64"])
+    summed = "kernel k(A: float32[8], out B: float32[1]) { for i in 0:8 { call prefetch(&B[0]) B[0] = B[0] + A[i] } }"
+    assert "let B_sum" in print_kernel(lower_kernel(parse_kernel(summed)))
+
+
+@pytest.mark.parametrize("call", ["call prefetch(&A[0], &A[1])", "call prefetch(3_i64)", "A[0] = prefetch(&A[0])"])
+def test_a_prefetch_takes_one_address_and_has_no_value(call: str) -> None:
+    with pytest.raises(ProgramError, match="prefetch"):
+        verify(parse_kernel(f"kernel k(out A: int64[4]) {{ {call} }}"))

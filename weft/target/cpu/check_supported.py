@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Call
 from weft.ir.hardware import HARDWARE
-from weft.ir.intrinsics import INTRINSICS
+from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.stmt import Barrier, Kernel
 from weft.ir.visit import walk
 
@@ -27,4 +27,5 @@ def check_supported(kernel: Kernel) -> Kernel:
 def _missing(n: Barrier | Call) -> str | None:
     if isinstance(n, Barrier):
         return f"a barrier of scope `{n.scope}`"
-    return None if n.name in INTRINSICS or n.name in HARDWARE else f"a call of `{n.name}`, which is not an intrinsic"
+    known = n.name in INTRINSICS or n.name in HARDWARE or n.name in HINTS
+    return None if known else f"a call of `{n.name}`, which is not an intrinsic"

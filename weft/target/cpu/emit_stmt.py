@@ -7,8 +7,9 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
-from weft.ir.expr import Const
+from weft.ir.expr import AddressOf, Const
 from weft.ir.hardware import HARDWARE
+from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import (
     Alloc,
     Assert,
@@ -47,7 +48,7 @@ from weft.target.cpu.emit_context import (
 )
 from weft.target.cpu.emit_expr import emit_expr
 from weft.target.cpu.emit_loop import emit_for
-from weft.target.cpu.emit_memory import emit_store
+from weft.target.cpu.emit_memory import emit_address, emit_store
 from weft.target.cpu.intrinsics import emit_intrinsic
 from weft.target.cpu.llvm_types import vector
 
@@ -268,8 +269,21 @@ def _emit_return(f: Function, s: Return) -> None:
 def _emit_evaluate(f: Function, s: Evaluate) -> None:
     if s.call.name in HARDWARE:
         emit_intrinsic(f, s.call)
+    elif s.call.name in HINTS:
+        _emit_prefetch(f, s)
     else:
         emit_expr(f, s.call)
+
+
+def _emit_prefetch(f: Function, s: Evaluate) -> None:
+    """Data for reading soon, into every cache; of lanes, where the first one reads."""
+    place = s.call.args[0]
+    if not isinstance(place, AddressOf):
+        raise InternalError(f"`{s.call.name}` of something other than an address", span=s.span)
+    pointer = emit_address(f, place.buffer, place.indices, emit_expr).pointer
+    if pointer.lanes > 1:
+        pointer = f.b.extract(pointer, 0)
+    f.b.call("llvm.prefetch.p0", "void", [pointer, *(Value(text, "i32") for text in ("0", "3", "1"))])
 
 
 _EMIT: dict[type, Callable[[Function, Any], None]] = {
