@@ -84,7 +84,8 @@ class Enumerator:
         if self.left < 0:
             raise Unpredictable("too many accesses")
         where = ", ".join(str(self.value(i)) for i in indices)
-        return Touched(tuple((v, self.env[v]) for v in self.loops), f"{name}[{where}]", writes)
+        element = f"{name}[{where}]" if indices else name
+        return Touched(tuple((v, self.env[v]) for v in self.loops), element, writes)
 
     def reads(self, e: Any) -> Iterator[Touched]:
         if isinstance(e, Select):

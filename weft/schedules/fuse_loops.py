@@ -44,6 +44,8 @@ def check_fuse_loops(kernel: Kernel, first: str, second: str, *, numerics: Numer
 
 def _check_neighbours(kernel: Kernel, a: For, b: For) -> Verdict:
     first, second = a.var.name, b.var.name
+    if a is b:
+        return refuse("these are one loop")
     around = [s for s in path_to(kernel, a)[:-1] if isinstance(s, Seq)]
     if not around or not any(s is b for s in around[-1].body) or not any(s is a for s in around[-1].body):
         return refuse(f"`{first}` and `{second}` do not follow one another in one place")

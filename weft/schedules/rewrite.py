@@ -92,13 +92,21 @@ def find_buffer(kernel: Kernel, name: str) -> Buffer:
     return known[name]
 
 
+_PLURALS = {
+    "temporary": "temporaries",
+    "block or loop": "blocks and loops",
+    "size or scalar": "sizes and scalars",
+}
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> ScheduleError:
     """The error for a name that is not there: what there is, and what was probably meant."""
     listed = list(dict.fromkeys(known))
     close = difflib.get_close_matches(name, listed, n=3)
+    plural = _PLURALS.get(what, f"{what}s")
     return ScheduleError(
         f"there is no {what} `{name}`",
-        why=f"the {what}s are {', '.join(listed)}" if listed else f"the program has no {what}s",
+        why=f"the {plural} are {', '.join(listed)}" if listed else f"the program has no {plural}",
         help="did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None,
     )
 
