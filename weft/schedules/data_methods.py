@@ -2,8 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from weft.ir.buffer import Scope
+from weft.ir.errors import ScheduleError
+from weft.schedules.cache_read import cache_read, check_cache_read
+from weft.schedules.cache_write import cache_write, check_cache_write
+from weft.schedules.decompose_reduction import check_decompose_reduction, decompose_reduction
+from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef
+from weft.schedules.pack import check_pack, pack
+from weft.schedules.rfactor import check_rfactor, rfactor
+from weft.schedules.split import check_split, split
 from weft.schedules.state import ScheduleState
 
 
 class DataMethods(ScheduleState):
     """Primitives for data movement and reductions."""
+
+    def cache_read(
+        self,
+        buffer: AnyBuffer,
+        at: AnyLoop | None = None,
+        scope: Scope = "global",
+        readers: Sequence[AnyBlock] | None = None,
+    ) -> tuple[BlockRef, BufferRef]:
+        """What is read of ``buffer`` below loop ``at``, copied at the start of the loop's body.
+
+        Without ``at``, before the outermost loops of the readers. ``readers`` are the blocks that read the copy, by
+        default all. Returns the copying block and the storage.
+        """
+        names = None if readers is None else self.names(tuple(readers))
+        place = None if at is None else self.name(at)
+        made = self.run(check_cache_read, cache_read, self.name(buffer), at=place, scope=scope, readers=names)
+        return self._block_and_buffer(made)
+
+    def cache_write(
+        self, buffer: AnyBuffer | AnyBlock, scope: Scope = "register", at: AnyLoop | None = None
+    ) -> tuple[BlockRef, BufferRef]:
+        """The elements of ``buffer`` that are written below loop ``at``, kept in storage until the loop's body ends.
+
+        Reductions start and accumulate there; what is written goes to the buffer at the end. Returns the storing block
+        and the storage.
+        """
+        place = None if at is None else self.name(at)
+        made = self.run(check_cache_write, cache_write, self.name(buffer), scope=scope, at=place)
+        return self._block_and_buffer(made)
+
+    def pack(
+        self,
+        buffer: AnyBuffer,
+        layout: str,
+        at: AnyLoop | None = None,
+        scope: Scope = "global",
+        pad: bool = False,
+        readers: Sequence[AnyBlock] | None = None,
+    ) -> tuple[BlockRef | None, BufferRef]:
+        """``buffer`` in another order in memory: ``"j/32 i j%32"`` is panels of 32 columns, each row by row.
+
+        ``i``, ``j`` ... are its dimensions; the words are those of the storage, slowest first. What is read below ``at``
+        (without it, in the whole program) is copied so; a temporary without ``at`` is stored so in the first place, and
+        there is no copying block. With ``pad`` what fills up the last tile is zero instead of undefined.
+        """
+        names = None if readers is None else self.names(tuple(readers))
+        place, name = None if at is None else self.name(at), self.name(buffer)
+        made = self.run(check_pack, pack, name, layout, at=place, scope=scope, pad=pad, readers=names)
+        return self._block_and_buffer(made) if made else (None, self.handle(BufferRef, name))
+
+    def decompose_reduction(self, block: AnyBlock, at: AnyLoop) -> BlockRef:
+        """The initialization of ``block`` as a block of its own in a nest right before loop ``at``."""
+        (made,) = self.run(check_decompose_reduction, decompose_reduction, self.name(block), at=self.name(at))
+        return self.handle(BlockRef, made)
+
+    def rfactor(self, loop: AnyLoop, factor: int | None = None, axis: int = 0) -> tuple[BlockRef, BufferRef]:
+        """Partial results for each iteration of reduction loop ``loop``, which are then reduced.
+
+        With ``factor`` the loop is split first and its inner part taken: ``factor`` partial results. They are
+        dimension ``axis`` of the new storage. Returns the block that computes them and that storage.
+        """
+        before = dict(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
+        name = self.name(loop)
+        try:
+            if factor is not None:
+                name = self.run(check_split, split, name, factor)[1]
+            made = self.run(check_rfactor, rfactor, name, axis=axis)
+        except ScheduleError:
+            self.__dict__.update(before)
+            raise
+        return self._block_and_buffer(made)
+
+    def _block_and_buffer(self, made: tuple[str, ...]) -> tuple[BlockRef, BufferRef]:
+        block, buffer = made
+        return self.handle(BlockRef, block), self.handle(BufferRef, buffer)

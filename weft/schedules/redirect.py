@@ -21,17 +21,29 @@ from weft.schedules.layouts import Layout
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``buffer[starts + offset]`` is kept in ``storage[layout of offset]``."""
+    """``buffer[starts + offset]`` is kept in ``storage[layout of offset]``.
+
+    ``extra`` subscripts, with their positions among those of the storage, are the same for all elements.
+    """
 
     buffer: Buffer
     storage: Buffer
     starts: tuple[Expr, ...]
     layout: Layout
+    extra: tuple[tuple[int, Expr], ...] = ()
+
+    @property
+    def varies(self) -> bool:
+        """Whether the place of an element depends on the loops around."""
+        return bool(self.extra) or any(free_vars(s) for s in self.starts)
 
     def element(self, subscripts: tuple[Expr, ...], ranges: Mapping[str, Interval]) -> tuple[Expr, ...]:
         """Where ``buffer[subscripts]`` is kept."""
         offsets = [simplify(Binary("-", i, start), ranges) for i, start in zip(subscripts, self.starts)]
-        return tuple(simplify(e, ranges) for e in self.layout.indices(offsets))
+        found = [simplify(e, ranges) for e in self.layout.indices(offsets)]
+        for position, e in self.extra:
+            found.insert(position, e)
+        return tuple(found)
 
 
 @dataclass
@@ -148,7 +160,7 @@ class Redirection:
     def indices(self, old: tuple[Expr, ...], level: _Level) -> tuple[Expr, ...]:
         """The subscripts in the storage of what had the subscripts ``old``, in terms of ``level``."""
         place, ranges = self.place, level.ranges
-        if not any(free_vars(s) for s in place.starts):
+        if not place.varies:
             return place.element(old, ranges)
         outer = self.outermost(level).ranges
         simple = not any(loads(i) or level.inner & free_vars(i).keys() for i in old)
@@ -156,11 +168,13 @@ class Redirection:
             found = place.element(tuple(level.outward(i) for i in old), outer)
             named = enumerate(zip(found, place.storage.shape))
             return tuple(level.bring(e, size, self.taken, f"{place.storage.name}_{d}") for d, (e, size) in named)
-        starts = [
-            level.bring(s, Binary("+", s, idx(1)), self.taken, f"{place.storage.name}_start{d}")
-            for d, s in enumerate(place.starts)
-        ]
-        return replace(place, starts=tuple(starts)).element(old, ranges)
+        name = place.storage.name
+        starts = tuple(self.bring_start(s, level, f"{name}_start{d}") for d, s in enumerate(place.starts))
+        extra = tuple((d, self.bring_start(e, level, f"{name}_at{d}")) for d, e in place.extra)
+        return replace(place, starts=starts, extra=extra).element(old, ranges)
+
+    def bring_start(self, e: Expr, level: _Level, base: str) -> Expr:
+        return level.bring(e, Binary("+", e, idx(1)), self.taken, base)
 
     def outermost(self, level: _Level) -> _Level:
         return level if level.parent is None else self.outermost(level.parent)

@@ -27,6 +27,11 @@ REFUSALS: dict[str, str] = {
     "store_at": "cannot move the storage of `{0}`",
     "fold_storage": "cannot fold dimension {1} of `{0}` by {2}",
     "set_scope": "cannot keep `{0}` in {1} memory",
+    "cache_read": "cannot read `{0}` from a copy",
+    "cache_write": "cannot keep what is written to `{0}` in storage of its own",
+    "pack": "cannot lay out `{0}` as {1}",
+    "decompose_reduction": "cannot initialize block `{0}` on its own",
+    "rfactor": "cannot make partial results over loop `{0}`",
 }
 
 

@@ -1,0 +1,84 @@
+"""``pack``: the order in memory and the padding of a buffer chosen apart from its shape.
+
+The layout is spelled as in `weft.schedules.layouts`: ``"j/32 i j%32"`` is panels of 32 columns, row by row. What is
+read of an argument (or, with ``at``, of any buffer) is copied to storage of that layout; a temporary is laid out so
+where it is made, without a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.ir.buffer import Buffer, Scope
+from weft.ir.expr import idx
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Kernel
+from weft.poly.verdict import Verdict, refuse
+from weft.schedules.cache_read import nothing_reads
+from weft.schedules.check_copy import check_reads, check_result
+from weft.schedules.copy_reads import Readers, copy_reads, find_reads
+from weft.schedules.layouts import parse_layout
+from weft.schedules.loop_facts import check_valid
+from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
+from weft.schedules.rewrite import Rewrite, all_allocs, find_alloc, find_buffer, ranges_at, replace_stmt, taken_names
+from weft.schedules.trace import Numerics
+
+
+def check_pack(
+    kernel: Kernel,
+    buffer: str,
+    layout: str,
+    at: str | None = None,
+    scope: Scope = "global",
+    pad: bool = False,
+    readers: Readers | None = None,
+    *,
+    numerics: Numerics,
+) -> Verdict:
+    """A copy must stay true, as for `cache_read`; the layout of a temporary is nobody else's business."""
+    parse_layout(layout, find_buffer(kernel, buffer).rank)
+    if is_own_storage(kernel, buffer, at):
+        if not only_plain_accesses(kernel.body, buffer):
+            return refuse(f"an intrinsic takes the address of `{buffer}`")
+        return check_valid(lay_out(kernel, buffer, layout).kernel)
+    reads = find_reads(kernel, buffer, at, readers)
+    if reads is None:
+        return refuse(nothing_reads(buffer, at))
+    verdict = check_reads(reads, scope)
+    if not verdict.ok:
+        return verdict
+    return check_result(reads.segment, copy_reads(reads, scope, layout, buffer, fill=pad).kernel, buffer, numerics)
+
+
+def pack(
+    kernel: Kernel,
+    buffer: str,
+    layout: str,
+    at: str | None = None,
+    scope: Scope = "global",
+    pad: bool = False,
+    readers: Readers | None = None,
+) -> Rewrite:
+    """Makes the block that copies and the storage it fills; nothing new for a temporary."""
+    if is_own_storage(kernel, buffer, at):
+        return lay_out(kernel, buffer, layout)
+    reads = find_reads(kernel, buffer, at, readers)
+    assert reads is not None
+    return copy_reads(reads, scope, layout, f"{buffer}_pack", fill=pad)
+
+
+def is_own_storage(kernel: Kernel, buffer: str, at: str | None) -> bool:
+    """Whether the buffer itself is to be laid out: a temporary, and no place for a copy is given."""
+    return at is None and any(a.buffer.name == buffer for a in all_allocs(kernel))
+
+
+def lay_out(kernel: Kernel, buffer: str, layout: str) -> Rewrite:
+    """A temporary with its elements in another order."""
+    alloc = find_alloc(kernel, buffer)
+    old, ranges = alloc.buffer, ranges_at(kernel, alloc)
+    order = parse_layout(layout, old.rank)
+    shape = tuple(simplify(n, ranges) for n in order.shape(old.shape))
+    new: Buffer = replace(old, shape=shape, strides=None)
+    place = Placement(old, new, tuple(idx(0) for _ in old.shape), order)
+    body = Redirection(place, taken_names(kernel)).apply(alloc.body, ranges)
+    return Rewrite(replace_stmt(kernel, alloc, Alloc(new, body, span=alloc.span)))

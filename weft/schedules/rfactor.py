@@ -1,0 +1,240 @@
+"""``rfactor``: a reduction as partial results over one of its loops, and a reduction of those.
+
+``for k_o, k_i: S += x`` with ``rfactor(k_i)`` becomes::
+
+    alloc S_part[8]
+    for k_i: S_part[k_i] = 0
+    for k_o, k_i: S_part[k_i] += x          # iterations of k_i are now independent
+    for k_i: S += S_part[k_i]
+
+The partial results live just outside the outermost loop of the reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, const, idx
+from weft.ir.interval import bounds
+from weft.ir.printer import print_expr
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Block, For, Kernel, Stmt, Store
+from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.poly.leaves import Access, Leaf
+from weft.poly.verdict import Verdict, refuse
+from weft.schedules.boxes import infer_box
+from weft.schedules.check_copy import check_place, check_result
+from weft.schedules.copy_reads import block_iters, emit_set, region
+from weft.schedules.decompose_reduction import (
+    check_initialization,
+    find_init,
+    outermost_reduction_loop,
+    project_init,
+    scope_of,
+    without_init,
+)
+from weft.schedules.layouts import plain_layout
+from weft.schedules.loop_facts import check_number
+from weft.schedules.project import NotProjectable, Projection, nest, project
+from weft.schedules.redirect import Placement, Redirection
+from weft.schedules.rewrite import Rewrite, blocks_inside, find_loop, replace_in, sequence, taken_names
+from weft.schedules.segment import Segment
+from weft.schedules.trace import Numerics
+from weft.tensor.coverage import identity
+
+
+def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, *, numerics: Numerics) -> Verdict:
+    """Partial results change the order of the reduction: legal for exact ones, or under fast numerics."""
+    found = find_loop(kernel, loop)
+    blocks = blocks_inside(found)
+    if len(blocks) != 1:
+        return refuse(f"`{loop}` has {len(blocks) or 'no'} blocks inside; a reduction is one")
+    wrong = check_number("axis", axis, 0)
+    if not wrong.ok:
+        return wrong
+    try:
+        factoring = Factoring.find(kernel, found, blocks[0])
+        verdict = factoring.check(axis, numerics)
+        if not verdict.ok:
+            return verdict
+        return check_result(factoring.segment, factoring.rewrite(axis).kernel, factoring.buffer.name, numerics)
+    except NotProjectable as why:
+        return refuse(str(why))
+
+
+def rfactor(kernel: Kernel, loop: str, axis: int = 0) -> Rewrite:
+    """Makes the block of the partial results and the storage they are in."""
+    found = find_loop(kernel, loop)
+    return Factoring.find(kernel, found, blocks_inside(found)[0]).rewrite(axis)
+
+
+@dataclass(frozen=True)
+class Factoring:
+    """A reduction block and the loop to be factored out of it."""
+
+    loop: For
+    block: Block
+    segment: Segment
+    update: tuple[Leaf, Access]
+    elements: Projection
+
+    @staticmethod
+    def find(kernel: Kernel, loop: For, block: Block) -> Factoring:
+        name = loop.var.name
+        outer = outermost_reduction_loop(kernel, block)
+        reduce = {n for i in block.iters if i.kind == "reduce" for n in free_vars(i.binding)}
+        if outer is None or name not in reduce:
+            raise NotProjectable(f"block `{block.name}` does not reduce over `{name}`")
+        whole = find_loop(kernel, outer)
+        segment = Segment(kernel, whole, (), (whole,), ())
+        update = _find_update(segment, block)
+        elements = project(update[0], update[1].indices, segment.fixed, segment.ranges)
+        return Factoring(loop, block, segment, update, elements)
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.update[1].buffer
+
+    @property
+    def op(self) -> BinaryOp:
+        op: BinaryOp = self.update[1].update  # type: ignore[assignment]
+        return op
+
+    def check(self, axis: int, numerics: Numerics) -> Verdict:
+        name, access = self.buffer.name, self.update[1]
+        if axis > self.buffer.rank:
+            return refuse(f"partial results of `{name}` have {self.buffer.rank + 1} dimensions; axis {axis} is none")
+        if numerics == "strict" and not access.is_exact:
+            return refuse(
+                f"adding up partial results changes the order in which {self.buffer.dtype} `{name}` is rounded",
+                alternatives=('numerics="fast"',),
+            )
+        if any(loop.var.name == self.loop.var.name for loop in self.elements.loops):
+            return refuse(f"`{self.loop.var.name}` also decides which element is updated")
+        others = [b.name for b in blocks_inside(self.segment.node) if b is not self.block]
+        if others:
+            outer = self.segment.node
+            assert isinstance(outer, For)
+            return refuse(f"block `{others[0]}` is inside the reduction loop `{outer.var.name}` too")
+        verdict = check_place(self.segment, name, "global")
+        if not verdict.ok or self.block.init is None:
+            return verdict
+        return self._check_init()
+
+    def _check_init(self) -> Verdict:
+        verdict = check_initialization(self.segment, self.block)
+        if verdict.ok and not project_init(self.segment, self.block).covers(self.elements):
+            return refuse(f"block `{self.block.name}` initializes only some of the elements it updates")
+        return verdict
+
+    def parts(self) -> Expr:
+        """How many partial results each element has."""
+        leaf, ranges = self.update[0], self.segment.ranges
+        inner = {x.name: x for x in leaf.loops}
+        lo, hi = leaf.resolve(self.loop.lo), leaf.resolve(self.loop.hi)
+        if (free_vars(lo).keys() | free_vars(hi).keys()) & (inner.keys() - self.segment.fixed):
+            known = dict(ranges)
+            for x in leaf.loops:
+                if x.hi is not None:
+                    known[x.name] = bounds(x.lo, known).union(bounds(x.hi - 1, known))
+            most = bounds(hi, known).hi
+            if most is None or simplify(lo) != idx(0):
+                raise NotProjectable(f"the range of `{self.loop.var.name}`, {print_expr(hi)}, has no known bound")
+            return idx(most)
+        extent = simplify(hi - lo, ranges)
+        return extent if isinstance(extent, Const) else simplify(Binary("max", extent, idx(0)), ranges)
+
+    def rewrite(self, axis: int) -> Rewrite:
+        segment, old = self.segment, self.buffer
+        taken = taken_names(segment.kernel)
+        box = infer_box(old, [self.update], segment.fixed, segment.ranges)
+        shape = list(box.extents)
+        shape.insert(axis, self.parts())
+        storage = Buffer(fresh_name(f"{old.name}_part", taken), old.dtype, tuple(shape))
+        place = Placement(old, storage, box.starts, plain_layout(old.rank))
+        name = fresh_name(f"{storage.name}_update", taken)
+        first = simplify(Binary("-", self.loop.var, self.loop.lo), segment.ranges)
+        partial = replace(without_init(self.block), name=name)
+        body = replace_in(segment.node, self.block, partial)
+        send = Redirection(replace(place, extra=((axis, first),)), taken)
+        parts = [
+            self._emit_start(place, axis, taken),
+            send.apply(body, segment.ranges),
+            self._emit_total(place, axis, taken),
+        ]
+        return Rewrite(segment.replaced(Alloc(storage, sequence(parts))), (name, storage.name))
+
+    def _with_parts(
+        self, place: Placement, axis: int, depth: int, suffix: str, taken: set[str]
+    ) -> tuple[Projection, For]:
+        """The elements in loops of their own, with the loop through the parts at ``depth`` among them."""
+        copied = self.elements.renamed(taken, suffix)
+        var = Var(fresh_name(self.loop.var.name + suffix, taken))
+        through = For(var, idx(0), place.storage.shape[axis], "serial", sequence([]))
+        loops = [replace(x, kind="serial") for x in copied.loops]
+        loops.insert(min(depth, len(loops)), through)
+        return replace(copied, loops=tuple(loops)), through
+
+    def _emit_start(self, place: Placement, axis: int, taken: set[str]) -> Stmt:
+        """Every partial result at the identity."""
+        elements, through = self._with_parts(place, axis, axis, "_init", taken)
+        kept = _element(place, elements, axis, through, self.segment)
+        name = fresh_name(f"{place.storage.name}_init", taken)
+        start = identity_of(self.op, self.buffer.dtype)
+        scope = scope_of(self.segment, elements)
+        return nest(elements.loops, elements.guards, emit_set(name, (place.storage, kept), start, scope, taken))
+
+    def _emit_total(self, place: Placement, axis: int, taken: set[str]) -> Stmt:
+        """The partial results combined, in the block that had the reduction."""
+        elements, through = self._with_parts(place, axis, len(self.elements.loops), "_all", taken)
+        kept = _element(place, elements, axis, through, self.segment)
+        scope = scope_of(self.segment, elements)
+        start = self._start([x for x in elements.loops if x is not through])
+        iters, values = block_iters((*elements.indices, *kept, *start), scope, taken)
+        kinds = tuple(replace(i, kind="reduce") if i.binding == through.var else i for i in iters)
+        indices = tuple(substitute(i, values) for i in elements.indices)
+        part = Load(place.storage, tuple(substitute(i, values) for i in kept))
+        old = Load(self.buffer, indices)
+        store = Store(self.buffer, indices, Binary(self.op, old, part), span=self.block.span)
+        init = Store(self.buffer, indices, substitute(start[0], values)) if start else None
+        first = [] if init is None else loads(init.value)
+        reads = tuple(dict.fromkeys(region(x.buffer, x.indices) for x in (old, part, *first)))
+        block = Block(self.block.name, kinds, reads, (region(self.buffer, indices),), init, store, span=self.block.span)
+        return nest(elements.loops, elements.guards, block)
+
+    def _start(self, spatial: Sequence[For]) -> list[Expr]:
+        """The value that the block initializes with, if it does, in terms of the loops ``spatial``."""
+        if not isinstance(self.block.init, Store):
+            return []
+        leaf, _ = find_init(self.segment, self.block)
+        names: dict[Var, Expr] = {a.var: b.var for a, b in zip(self.elements.loops, spatial)}
+        return [substitute(leaf.resolve(self.block.init.value), names)]
+
+
+def _element(place: Placement, elements: Projection, axis: int, through: For, segment: Segment) -> tuple[Expr, ...]:
+    return replace(place, extra=((axis, through.var),)).element(elements.indices, elements.ranges(segment.ranges))
+
+
+def _find_update(segment: Segment, block: Block) -> tuple[Leaf, Access]:
+    """The statement of ``block`` if it is one update of one element."""
+    inits = {id(block.init)}
+    touched = [leaf for leaf in segment.leaves if leaf.block == block.name and id(leaf.stmt) not in inits]
+    writes = [(leaf, a) for leaf in touched for a in leaf.accesses if a.writes]
+    if len(writes) != 1 or not isinstance(block.body, Store):
+        raise NotProjectable(f"block `{block.name}` does more than update one element")
+    leaf, access = writes[0]
+    if access.update is None or any(a is not access and a.buffer == access.buffer for a in leaf.accesses):
+        raise NotProjectable(f"block `{block.name}` is not of the form `X = X + value`, where the value does not use X")
+    return leaf, access
+
+
+def identity_of(op: BinaryOp, dtype: DType) -> Const:
+    """What ``op`` combines with any value to that value."""
+    if op in ("+", "*", "min", "max"):
+        return identity(op, dtype)  # type: ignore[arg-type]
+    if op in ("&&", "||"):
+        return const(op == "&&", dtype)
+    return const(-1 if op == "&" else 0, dtype)
