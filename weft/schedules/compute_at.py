@@ -100,7 +100,7 @@ def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
         verdict = check_instances(kernel, m.root, m.block, m.repeated, exact=exact)
         if not verdict.ok:
             return verdict
-    foreign = foreign_loops(kernel, stage)
+    foreign = foreign_loops(kernel, stage.members)
     if foreign:
         return refuse(f"which instances there are depends on loop `{foreign[0]}`")
     around = [[s for s in path_to(kernel, root) if isinstance(s, For)] for root in stage.roots]

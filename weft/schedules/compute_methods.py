@@ -8,6 +8,7 @@ from weft.schedules.compute_inline import check_compute_inline, compute_inline
 from weft.schedules.compute_root import check_compute_root, compute_root
 from weft.schedules.fold_storage import check_fold_storage, fold_storage
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop
+from weft.schedules.reverse_compute_at import check_reverse_compute_at, reverse_compute_at
 from weft.schedules.set_scope import check_set_scope, set_scope
 from weft.schedules.state import ScheduleState
 from weft.schedules.store_at import check_store_at, store_at
@@ -30,6 +31,10 @@ class ComputeMethods(ScheduleState):
     def compute_inline(self, block: AnyBlock) -> None:
         """Every read of what ``block`` computes becomes its formula; the temporary is gone."""
         self.run(check_compute_inline, compute_inline, self.name(block))
+
+    def reverse_compute_at(self, block: AnyBlock, loop: AnyLoop) -> None:
+        """``block`` joins ``loop``, in which what it reads is computed: an iteration uses what it has finished."""
+        self.run(check_reverse_compute_at, reverse_compute_at, self.name(block), self.name(loop))
 
     def store_at(self, buffer: AnyBuffer, loop: AnyLoop | None = None) -> None:
         """The storage of a temporary in the body of an outer ``loop`` (or outside all), computed where it is.

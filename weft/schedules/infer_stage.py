@@ -111,7 +111,7 @@ def infer_stage(kernel: Kernel, name: str) -> Stage | Verdict:
 def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
     """The stage that computes the temporary ``buffer``, or why there is none."""
     blocks = [b for b in blocks_inside(kernel) if any(s.buffer.name == buffer.name for s in stores(b))]
-    problem = next((p for b in blocks if (p := _find_problem(b, buffer)) is not None), None)
+    problem = next((p for b in blocks if (p := block_problem(b, buffer)) is not None), None)
     held = {id(s) for b in blocks for s in stores(b)}
     if not blocks or any(s.buffer.name == buffer.name and id(s) not in held for s in stores(kernel.body)):
         problem = problem or f"`{buffer.name}` is written outside blocks"
@@ -120,7 +120,7 @@ def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
     if problem is not None:
         return refuse(problem)
     names = {b.name for b in blocks}
-    members = tuple(Member(b, _root(kernel, b, names), stores(b.body)[0].indices) for b in blocks)
+    members = tuple(Member(b, root_of(kernel, b, names), stores(b.body)[0].indices) for b in blocks)
     if not members[0].overwrites:
         return refuse(f"block `{members[0].block.name}` adds to what is in `{buffer.name}` before")
     return Stage(buffer, members)
@@ -138,7 +138,7 @@ def _reverse_hints(kernel: Kernel, block: Block) -> tuple[str, ...]:
     return ()
 
 
-def _find_problem(block: Block, buffer: Buffer) -> str | None:
+def block_problem(block: Block, buffer: Buffer) -> str | None:
     """Why the block does not compute each element of ``buffer`` on its own, or None."""
     parts = [p for p in (block.init, block.body) if p is not None]
     for s in (s for p in parts for s in statements(p)):
@@ -160,7 +160,7 @@ def _find_problem(block: Block, buffer: Buffer) -> str | None:
     return None
 
 
-def _root(kernel: Kernel, block: Block, names: set[str]) -> Stmt:
+def root_of(kernel: Kernel, block: Block, names: set[str]) -> Stmt:
     """The largest loop or test around ``block`` that holds no other work than blocks called ``names``."""
     root: Stmt = block
     for s in reversed(path_to(kernel, block)[:-1]):

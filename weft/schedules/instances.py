@@ -87,6 +87,12 @@ def check_instances(kernel: Kernel, root: Stmt, block: Block, ordered: Sequence[
     return OK
 
 
+def infer_digits(kernel: Kernel, root: Stmt, block: Block) -> dict[str, list[Digit]]:
+    """The loops that make up each iterator, greatest weight first, where `check_instances` says yes."""
+    nest = nest_between(kernel, root, block)
+    return {it.var.name: _digits(it, nest) or [] for it in block.iters}
+
+
 def _end_test(it: Iter) -> Expr:
     return Compare("<", it.binding, it.hi)
 

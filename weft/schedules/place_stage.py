@@ -5,7 +5,7 @@ What `compute_at`, `compute_root` and `store_at` have in common.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
@@ -97,29 +97,40 @@ def needed_spans(place: Place, buffer: Buffer) -> Spans:
 def emit_stage(stage: Stage, spans: Spans, place: Place, names: set[str]) -> list[Stmt]:
     """The nests that compute ``spans``."""
     with knowing_loops(place.loops, size_ranges(place.kernel)) as simple:
-        return [_emit_member(m, spans, simple, names) for m in stage.members]
+        return [_emit_part(m, spans, simple, names) for m in stage.members]
 
 
-def _emit_member(member: Member, spans: Spans, simple: ExprSimplifier, names: set[str]) -> Stmt:
+def _emit_part(member: Member, spans: Spans, simple: ExprSimplifier, names: set[str]) -> Stmt:
+    """The block over ``spans``; subscripts that are more than an iterator are tested."""
+    limits: dict[str, Span] = {}
+    for name, (dim, shift) in member.pinned.items():
+        lo, end = spans[dim]
+        limits[name] = (lo - idx(shift), end - idx(shift))
+    dims = {dim for dim, _ in member.pinned.values()}
+    tested = [(e, spans[dim]) for dim, e in enumerate(member.indices) if dim not in dims]
+    return emit_member(member, limits, tested, simple, names)
+
+
+def emit_member(
+    member: Member,
+    limits: Mapping[str, Span],
+    tested: Sequence[tuple[Expr, Span]],
+    simple: ExprSimplifier,
+    names: set[str],
+) -> Stmt:
+    """The block in new loops: iterators within ``limits`` of their ranges, ``tested`` expressions within theirs."""
     block = member.block
     loop_vars = {i.var: Var(fresh_name(plain_name(i), names), span=i.var.span) for i in block.iters}
-    rebound = [(i, in_new_loops(i, block, loop_vars)) for i in block.iters]
-    by_var = member.pinned
-    ranges: dict[str, Span] = {}
-    for _, it in rebound:
-        lo, hi = it.lo, it.hi
-        if it.var.name in by_var:
-            dim, shift = by_var[it.var.name]
-            low, end = (simple.expr(e - idx(shift)) for e in spans[dim])
-            lo, hi = greatest(low, lo, simple.ranges), least(end, hi, simple.ranges)
-        ranges[it.var.name] = (lo, hi)
-    rest = [d for d in range(len(spans)) if not any(d == dim for dim, _ in by_var.values())]
-    body: Stmt = replace(block, iters=tuple(it for _, it in rebound))
-    tests = [t for d in rest for t in _inside(substitute(member.indices[d], dict(loop_vars)), spans[d], simple)]
+    iters = tuple(in_new_loops(i, block, loop_vars) for i in block.iters)
+    body: Stmt = replace(block, iters=iters)
+    tests = [t for e, span in tested for t in _inside(substitute(e, dict(loop_vars)), span, simple)]
     for test in reversed(tests):
         body = If(test, body)
-    for it in reversed(block.iters):
-        lo, hi = ranges[it.var.name]
+    for it in reversed(iters):
+        lo, hi = it.lo, it.hi
+        if it.var.name in limits:
+            first, end = map(simple.expr, limits[it.var.name])
+            lo, hi = greatest(first, lo, simple.ranges), least(end, hi, simple.ranges)
         body = For(loop_vars[it.var], lo, hi, "serial", body, span=block.span)
     return body
 
@@ -139,11 +150,11 @@ def in_new_loops(it: Iter, block: Block, loop_vars: Mapping[Var, Var]) -> Iter:
     return Iter(it.var, new(it.lo), new(it.hi), it.kind, loop_vars[it.var])
 
 
-def foreign_loops(kernel: Kernel, stage: Stage) -> list[str]:
-    """Loops that the ranges of the stage's iterators still speak of once they are made anew."""
+def foreign_loops(kernel: Kernel, members: Sequence[Member]) -> list[str]:
+    """Loops that the ranges of the blocks' iterators still speak of once their loops are made anew."""
     loops = {loop.var.name for loop in all_loops(kernel)}
     found = []
-    for m in stage.members:
+    for m in members:
         marks = {i.var: Var(f"{i.var.name}'") for i in m.block.iters}
         for i in m.block.iters:
             it = in_new_loops(i, m.block, marks)

@@ -13,7 +13,9 @@ from weft.ir.visit import walk
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.promote_registers import promote_registers
+from weft.passes.shrink_storage import shrink_storage
 from weft.passes.strip_vector_loops import strip_vector_loops
+from weft.passes.unroll_registers import unroll_registers
 from weft.passes.vectorize_innermost import Vectorizer, vectorize_innermost
 from weft.target.cpu.check_supported import check_supported
 from weft.target.cpu.choose_lanes import choose_lanes
@@ -42,26 +44,29 @@ class Compiled:
 def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) -> dict[str, Pass]:
     """Every step from a loop program to its final form on ``machine``, by name, in order.
 
-    A ``scheduled`` program has its vector loops where it wants them; another gets default ones,
+    A ``scheduled`` program has vector loops where it wants them; nests without any get default ones,
     which add and multiply floats in another order only where ``fast`` allows it.
     """
 
-    lanes = functools.partial(choose_lanes, machine=machine, scheduled=scheduled)
+    lanes, asked = (functools.partial(choose_lanes, machine=machine, scheduled=given) for given in (False, True))
 
     def vectorize(kernel: Kernel) -> Kernel:
         return vectorize_innermost(kernel, Vectorizer(machine.lanes(32), lanes, machine.has_masks, reassociate=fast))
 
     def strip(kernel: Kernel) -> Kernel:
-        return strip_vector_loops(kernel, lanes, has_masks=machine.has_masks)
+        return strip_vector_loops(kernel, asked, has_masks=machine.has_masks)
 
     return {
         "check_supported": check_supported,
         "lower_intrinsics": functools.partial(lower_intrinsics, machine=machine),
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
+        "shrink_storage": shrink_storage,
         "simplify": simplify,
-        **({"strip_vector_loops": strip} if scheduled else {"vectorize_innermost": vectorize}),
+        "vectorize_innermost": vectorize,
+        **({"strip_vector_loops": strip} if scheduled else {}),
         "promote_registers": promote_registers,
+        "unroll_registers": unroll_registers,
     }
 
 

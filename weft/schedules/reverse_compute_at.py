@@ -1,0 +1,230 @@
+"""``reverse_compute_at``: a consumer joins a loop of its producer: bias, activation and the like as an epilogue.
+
+::
+
+    for m, n, k                          for m
+      T[m, n] += A[m, k] * B[k, n]         for n, k
+    for m, n                        =>       T[m, n] += A[m, k] * B[k, n]
+      C[m, n] = max(T[m, n], 0)            for n
+                                             C[m, n] = max(T[m, n], 0)
+
+Each iteration of the loop computes what the elements it has just finished are needed for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Expr, idx
+from weft.ir.stmt import Alloc, Block, For, Kernel, Seq, Stmt
+from weft.ir.visit import loads, stores
+from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops, mentions
+from weft.poly.leaves import Access, Leaf
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.compute_at import written_names
+from weft.schedules.infer_stage import Member, block_problem, root_of
+from weft.schedules.instances import check_instances, infer_digits, is_exact
+from weft.schedules.loop_facts import check_valid, first_no
+from weft.schedules.place_stage import emit_member, foreign_loops
+from weft.schedules.rewrite import (
+    Rewrite,
+    all_loops,
+    blocks_inside,
+    find_block,
+    find_loop,
+    loops_around,
+    path_to,
+    replace_stmt,
+    sequence,
+    size_ranges,
+    taken_names,
+)
+from weft.schedules.trace import Numerics
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Epilogue:
+    """``member`` is to run in ``loop``, which is inside ``top``: the statement beside the one it runs in now."""
+
+    member: Member
+    loop: For
+    top: Stmt
+    #: The statements between the two.
+    between: tuple[Stmt, ...]
+
+    @property
+    def joined(self) -> list[Buffer]:
+        """The buffers it reads that are written inside ``top``."""
+        written = written_names(self.top)
+        found = {load.buffer.name: load.buffer for load in loads(self.member.block.body)}
+        return [b for name, b in found.items() if name in written]
+
+
+def check_reverse_compute_at(kernel: Kernel, block: str, loop: str, *, numerics: Numerics) -> Verdict:
+    """What ``block`` reads must be finished in the same iteration of ``loop``, and nothing in between may interfere."""
+    epilogue = infer_epilogue(kernel, find_block(kernel, block), find_loop(kernel, loop))
+    if isinstance(epilogue, Verdict):
+        return epilogue
+    checks = [_check_order(kernel, epilogue, numerics), _check_between(epilogue)]
+    checks += [_check_finished(kernel, epilogue, b) for b in epilogue.joined]
+    verdict = first_no(checks)
+    if not verdict.ok:
+        return verdict
+    limits = infer_limits(kernel, epilogue)
+    if isinstance(limits, Verdict):
+        return limits
+    moved = move(kernel, epilogue, limits)
+    return first_no([check_valid(moved), _check_reads(moved, epilogue)])
+
+
+def reverse_compute_at(kernel: Kernel, block: str, loop: str) -> Rewrite:
+    """``block`` at the end of the body of ``loop``, for the elements that an iteration finishes."""
+    epilogue = infer_epilogue(kernel, find_block(kernel, block), find_loop(kernel, loop))
+    assert isinstance(epilogue, Epilogue), "the check answers this first"
+    limits = infer_limits(kernel, epilogue)
+    assert not isinstance(limits, Verdict), "the check answers this first"
+    return Rewrite(move(kernel, epilogue, limits))
+
+
+def infer_epilogue(kernel: Kernel, block: Block, loop: For) -> Epilogue | Verdict:
+    written = {s.buffer.name: s.buffer for s in stores(block)}
+    if len(written) != 1:
+        return refuse(f"block `{block.name}` must write one buffer")
+    (target,) = written.values()
+    problem = block_problem(block, target)
+    if problem is not None:
+        return refuse(problem)
+    member = Member(block, root_of(kernel, block, {block.name}), stores(block.body)[0].indices)
+    to_loop, to_root = path_to(kernel, loop), path_to(kernel, member.root)
+    depth = next((d for d, (a, b) in enumerate(zip(to_loop, to_root)) if a is not b), None)
+    parent = None if depth is None else to_loop[depth - 1]
+    if depth is None or not isinstance(parent, Seq) or to_root[depth] is not member.root:
+        return refuse(f"`{block.name}` does not follow `{loop.var.name}` in the same sequence of statements")
+    places = [next(i for i, s in enumerate(parent.body) if s is path[depth]) for path in (to_loop, to_root)]
+    if places[0] > places[1]:
+        return refuse(f"`{block.name}` runs before `{loop.var.name}`")
+    if loop.kind == "vector":
+        return refuse(f"the iterations of `{loop.var.name}` are lanes of vectors; no loops fit in there")
+    return Epilogue(member, loop, to_loop[depth], parent.body[places[0] + 1 : places[1]])
+
+
+def _check_order(kernel: Kernel, e: Epilogue, numerics: Numerics) -> Verdict:
+    m = e.member
+    exact = numerics == "fast" or is_exact(kernel, m.block)
+    foreign = foreign_loops(kernel, [m])
+    if foreign:
+        return refuse(f"which instances there are depends on loop `{foreign[0]}`")
+    return check_instances(kernel, m.root, m.block, m.repeated, exact=exact)
+
+
+def _check_between(e: Epilogue) -> Verdict:
+    """Nothing that now runs before the block, and would run after it, may have to do with it."""
+    block, target = e.member.block, e.member.target.name
+    inputs = {load.buffer.name for load in loads(block)} - {target}
+    if not e.joined:
+        return refuse(f"`{block.name}` reads nothing that is computed in `{e.loop.var.name}`")
+    for s in (e.top, *e.between):
+        if target in written_names(s) | {load.buffer.name for load in loads(s)}:
+            return refuse(f"`{target}` is used before `{block.name}` computes it")
+    changed = sorted(name for s in e.between for name in written_names(s) & inputs)
+    return refuse(f"`{changed[0]}` is written after `{e.loop.var.name}`") if changed else OK
+
+
+def _writers(e: Epilogue, buffer: Buffer) -> list[Member]:
+    blocks = [b for b in blocks_inside(e.top) if any(s.buffer.name == buffer.name for s in stores(b))]
+    return [Member(b, e.top, next(s for s in stores(b) if s.buffer.name == buffer.name).indices) for b in blocks]
+
+
+def _check_finished(kernel: Kernel, e: Epilogue, buffer: Buffer) -> Verdict:
+    """Every element of ``buffer`` must be written in one iteration of the loop alone, all of it."""
+    writers = _writers(e, buffer)
+    held = {id(s) for m in writers for s in stores(m.block)}
+    if any(s.buffer.name == buffer.name and id(s) not in held for s in stores(e.top)):
+        return refuse(f"`{buffer.name}` is written outside blocks")
+    for m in writers:
+        name = m.block.name
+        problem = block_problem(m.block, buffer)
+        verdict = refuse(problem) if problem else check_instances(kernel, e.top, m.block, (), exact=True)
+        if not verdict.ok:
+            return verdict
+        digits = infer_digits(kernel, e.top, m.block)
+        around = [s for s in path_to(e.top, m.block) if isinstance(s, For)]
+        level = next((i for i, f in enumerate(around) if f is e.loop), None)
+        if level is None:
+            return refuse(f"block `{name}`, which computes `{buffer.name}`, is not inside `{e.loop.var.name}`")
+        for it in m.block.iters:
+            outside = [d.loop <= level for d in digits[it.var.name]]
+            if it.var.name in m.repeated and any(outside):
+                return refuse(f"`{buffer.name}` is not finished inside `{e.loop.var.name}`: `{name}` still adds to it")
+            if outside != sorted(outside, reverse=True):
+                return refuse(f"an iteration of `{e.loop.var.name}` computes elements of `{buffer.name}` far apart")
+    return OK
+
+
+def infer_limits(kernel: Kernel, e: Epilogue) -> dict[str, tuple[Expr, Expr]] | Verdict:
+    """The part of the range of each iterator of the block that belongs to an iteration of the loop."""
+    limits: dict[str, tuple[Expr, Expr]] = {}
+    loops = [*loops_around(kernel, e.loop), e.loop]
+    own = {f.var.name for f in loops if any(s is f for s in all_loops(e.top))}
+    for buffer in e.joined:
+        spans = _written_spans(kernel, e, buffer, loops)
+        for load in (n for n in loads(e.member.block.body) if n.buffer.name == buffer.name):
+            reader = replace(e.member, indices=load.indices)
+            for dim, (lo, end) in enumerate(spans):
+                if not any(mentions(x, own) for x in (lo, end)):
+                    continue
+                names = [n for n, (d, _) in reader.pinned.items() if d == dim]
+                if not names:
+                    return refuse(f"dimension {dim} of `{buffer.name}` is not read element by element")
+                shift = reader.pinned[names[0]][1]
+                if names[0] in e.member.repeated:
+                    return refuse(f"`{e.member.block.name}` adds up over several iterations of `{e.loop.var.name}`")
+                limits.setdefault(names[0], (lo - idx(shift), end - idx(shift)))
+    return limits
+
+
+def _written_spans(kernel: Kernel, e: Epilogue, buffer: Buffer, loops: list[For]) -> Spans:
+    def writes(leaf: Leaf, access: Access) -> bool:
+        return access.writes
+
+    found = infer_spans(kernel, buffer, e.loop, len(loops), writes)
+    assert found is not None, "the loop writes what it is joined for"
+    with knowing_loops(loops, size_ranges(kernel)) as simple:
+        return clip(found, buffer, simple)
+
+
+def move(kernel: Kernel, e: Epilogue, limits: dict[str, tuple[Expr, Expr]]) -> Kernel:
+    old = {f.var.name for f in all_loops(e.member.root)}
+    names = taken_names(kernel) - old
+    loops = [*loops_around(kernel, e.loop), e.loop]
+    with knowing_loops(loops, size_ranges(kernel)) as simple:
+        nest = emit_member(e.member, limits, [], simple, names)
+    body = _append(e.loop.body, nest)
+    moved = replace_stmt(kernel, e.loop, replace(e.loop, body=body))
+    return replace_stmt(moved, e.member.root, Seq(()))
+
+
+def _append(body: Stmt, last: Stmt) -> Stmt:
+    if isinstance(body, Alloc):
+        return replace(body, body=_append(body.body, last))
+    return sequence([body, last])
+
+
+def _check_reads(moved: Kernel, e: Epilogue) -> Verdict:
+    """In the new program: what the block reads lies within what the same iteration writes."""
+    loop = find_loop(moved, e.loop.var.name)
+    loops = [*loops_around(moved, loop), loop]
+    name = e.member.block.name
+    for buffer in e.joined:
+        written = _written_spans(moved, replace(e, loop=loop), buffer, loops)
+        raw = infer_spans(moved, buffer, loop, len(loops), lambda leaf, a: a.reads and leaf.block == name)
+        if raw is None:
+            continue
+        with knowing_loops(loops, size_ranges(moved)) as simple:
+            read = clip(raw, buffer, simple)
+            ranges = dict(simple.ranges)
+        for (lo, end), (first, last) in zip(read, written):
+            if not is_at_most(first, lo, ranges) or not is_at_most(end, last, ranges):
+                return refuse(f"`{name}` reads elements of `{buffer.name}` that other iterations compute")
+    return OK
