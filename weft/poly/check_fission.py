@@ -25,7 +25,7 @@ def check_fission(kernel: Kernel, loop: str, after: str, numerics: str = "strict
     early = [leaf for part in parts[: place + 1] for leaf in leaves(kernel, part)]
     late = [leaf for part in parts[place + 1 :] for leaf in leaves(kernel, part)]
     guards = _changed_guard(kernel, found, parts)
-    return guards or _check_memory(kernel, found, early, late, numerics)
+    return _check_memory(kernel, found, early, late, numerics) if guards is None else guards
 
 
 def _holds(s: Stmt, name: str) -> bool:

@@ -98,7 +98,7 @@ def _check_memory(kernel: Kernel, chain: Sequence[For], order: Sequence[For], nu
     shared = frozenset(names[: names.index(chain[0].var.name)])
     around = Surroundings(shared, written_by(inside), sizes_of(kernel))
     memory = Memory()
-    doubt = None
+    doubt: Verdict | None = None
     for first, a, second, b in pairs(inside):
         meeting = Meeting(first, a, second, b, around, memory)
         found = _find_change(meeting, chain, order, numerics)
@@ -110,8 +110,8 @@ def _check_memory(kernel: Kernel, chain: Sequence[For], order: Sequence[For], nu
         verdict = _refusal(found, meeting.a, meeting.b)
         if found is not None and not isinstance(found, Unknown) and found.certain:
             return verdict
-        doubt = doubt or verdict
-    return doubt or OK
+        doubt = verdict if doubt is None else doubt
+    return OK if doubt is None else doubt
 
 
 def _check_between(between: Sequence[Leaf], inside: Sequence[Leaf]) -> str | None:

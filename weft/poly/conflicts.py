@@ -9,14 +9,14 @@ Variables of the second iteration carry a prime: ``k'``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
 from weft.poly.leaves import Access, Leaf
 from weft.poly.products import Products
-from weft.poly.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, solve
+from weft.poly.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, holds, solve
 from weft.poly.verdict import Witness
 
 Found: TypeAlias = "Witness | Unknown | None"
@@ -235,17 +235,44 @@ class Meeting:
             return primed(name) if changes or depends else name
         return name
 
+    def _sizes_used(self) -> list[str]:
+        """The symbolic sizes that decide where the statements run and what they touch."""
+        names: set[str] = set()
+        for domain, _ in self._domains():
+            for form in _constraint_forms(domain):
+                names.update(form)
+        for index in (*self.left.indices, *self.right.indices):
+            names.update(index)
+        names.update(*(self.products.factors.get(n, ()) for n in tuple(names)))
+        return sorted(self.around.sizes & names)
+
+    def _confirm(self, point: Point) -> bool:
+        """Whether the point still is one when products have the values that their factors say."""
+        self.products.fill(point)
+        equations, inequalities, clauses = self._constraints()
+        meet = [combine(x, self.prime(y), -1) for x, y in zip(self.left.indices, self.right.indices)]
+        every = [*clauses, *([[(f, True)]] for f in (*equations, *meet)), *([[(f, False)]] for f in inequalities)]
+        return all(any(holds(alternative, point) for alternative in clause) for clause in every)
+
     def _witness(self, point: Point) -> Witness:
         domains = [d for d, _ in self._domains()]
         known = all(d.is_exact and all(o.factors for o in d.opaque.values()) for d in domains)
-        certain = known and self.products.agree(point)
+        certain = known and (not self.products.factors or self._confirm(point))
         first = {n: point.get(n, 0) for n in self.first.loop_names}
         second = {n: point.get(primed(n) if n in self.marked else n, 0) for n in self.second.loop_names}
         indices = [evaluate(f, point) for f in self.left.indices[self.left.owners :]]
         name = self.a.buffer.name
         element = f"{name}[{', '.join(map(str, indices))}]" if indices else name
-        sizes = {n: point[n] for n in sorted(self.around.sizes) if n in point}
+        sizes = {n: point.get(n, 0) for n in self._sizes_used()}
         return Witness(first, second, element if certain else f"one element of `{name}`", sizes, certain)
+
+
+def _constraint_forms(domain: Domain) -> Iterator[Form]:
+    yield from domain.equations
+    yield from domain.inequalities
+    for clause in domain.clauses:
+        for alternative in clause:
+            yield from (form for form, _ in alternative)
 
 
 def _key(form: Form) -> frozenset[tuple[str, int]]:

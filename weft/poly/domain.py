@@ -72,9 +72,12 @@ def leaf_domain(leaf: Leaf) -> Domain:
         for loop in leaf.loops:
             reader.bound(loop.name, loop.lo, loop.hi)
         known.bounds = len(known.inequalities)
-        reader.find_positive(leaf)
+        if leaf.sizes:
+            reader.find_positive(leaf)
         for test in leaf.tests:
             reader.require(test)
+        if leaf.tests and leaf.sizes:
+            reader.find_positive(leaf)
         leaf.domain_cache = known
     return known
 
@@ -124,15 +127,17 @@ class Reader:
             self.require(Test(Compare("<", var, hi)))
 
     def find_positive(self, leaf: Leaf) -> None:
-        """A loop from 0 to M*N runs only where neither size is 0."""
-        for loop in leaf.loops:
-            end = {} if loop.hi is None else self.form(loop.hi)
-            start = self.form(loop.lo)
-            if len(end) == 1 and not set(start) - {""} and start.get("", 0) >= 0:
-                names = self.factors(next(iter(end)))
-                if names and leaf.sizes.issuperset(names):
-                    self.domain.positive.update(names)
-        self.domain.inequalities += [{name: 1, "": -1} for name in sorted(self.domain.positive)]
+        """Sizes that cannot be 0 here: ``f < M*N`` for an ``f`` that is not negative needs both."""
+        loops = {loop.name for loop in leaf.loops if isinstance(loop.lo, Const) and loop.lo.value >= 0}
+        found: set[str] = set()
+        for form in self.domain.inequalities:
+            above = [n for n, c in form.items() if n and c > 0]
+            below = [n for n, c in form.items() if n and c < 0]
+            known = all(n in loops or n in leaf.sizes for n in below)
+            if len(above) == 1 and form.get("", 0) < 0 and known and leaf.sizes.issuperset(self.factors(above[0])):
+                found.update(self.factors(above[0]))
+        self.domain.inequalities += [{name: 1, "": -1} for name in sorted(found - self.domain.positive)]
+        self.domain.positive |= found
 
     def require(self, test: Test) -> None:
         e = test.condition

@@ -7,6 +7,7 @@ difference of the ``j`` stays below ``N``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from weft.poly.solve import Elimination, Form, Point, combine
@@ -75,12 +76,7 @@ class Products:
                 rest[name] = c
         return inside, rest
 
-    def agree(self, point: Point) -> bool:
-        """Whether the products have the values their factors say."""
+    def fill(self, point: Point) -> None:
+        """Gives the products in ``point`` the values that their factors say."""
         for name, factors in self.factors.items():
-            value = 1
-            for factor in factors:
-                value *= point.get(factor, 0)
-            if name in point and point[name] != value:
-                return False
-        return True
+            point[name] = math.prod(point.get(factor, 0) for factor in factors)

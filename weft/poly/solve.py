@@ -151,7 +151,7 @@ class _Search:
         if point is None:
             return None
         point = elimination.complete(point)
-        broken = next((c for c in clauses if not any(_holds(a, point) for a in c)), None)
+        broken = next((c for c in clauses if not any(holds(a, point) for a in c)), None)
         if broken is None:
             return point
         rest = [c for c in clauses if c is not broken]
@@ -249,7 +249,8 @@ def _components(forms: Iterable[Form]) -> list[list[Form]]:
     return [constant, *distinct.values()] if constant else list(distinct.values())
 
 
-def _holds(literals: Iterable[Literal], point: Point) -> bool:
+def holds(literals: Iterable[Literal], point: Point) -> bool:
+    """Whether ``point`` satisfies all ``literals``."""
     return all((v := evaluate(f, point)) == 0 or (v > 0 and not is_equation) for f, is_equation in literals)
 
 

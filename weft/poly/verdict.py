@@ -31,7 +31,8 @@ class Verdict:
     alternatives: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return self.ok
+        # `first_no or OK` would throw a refusal away, and no test of acceptance would notice.
+        raise TypeError("ask verdict.ok; a refusal is an answer, not a missing one")
 
 
 OK = Verdict(True)

@@ -58,7 +58,14 @@ class Nests:
             return Select(self.condition(names), e, self.affine(names))
         if kind < 0.25:
             return Binary(self.pick(["tdiv", "tmod"]), e, idx(self.pick([2, 3])))
+        if self.symbolic and kind < 0.4:
+            return self.nonlinear(e, names)
         return e
+
+    def nonlinear(self, e: Expr, names: list[Var]) -> Expr:
+        """Products with, and divisions by, the size: what linear arithmetic cannot say in full."""
+        v = self.pick(names)
+        return self.pick([v * SIZE + e, v * SIZE + self.pick(names), e // SIZE, v % SIZE, v // SIZE])
 
     def indices(self, buffer: Buffer, names: list[Var]) -> tuple[Expr, ...]:
         return tuple(self.subscript(names) for _ in buffer.shape)
@@ -121,7 +128,7 @@ class Nests:
         lo: Expr = idx(self.pick([0, 0, 0, 1, -1]))
         hi: Expr = idx(self.pick([2, 3, 4, 5]))
         if self.symbolic and self.chance(0.5):
-            hi = SIZE if self.chance(0.7) else SIZE + idx(1)
+            hi = self.pick([SIZE, SIZE, SIZE, SIZE + idx(1), SIZE * SIZE])
         if names and self.chance(0.15):
             v = self.pick(names)
             lo, hi = (v, hi) if self.chance(0.5) else (lo, v + idx(self.pick([1, 2])))
