@@ -7,9 +7,10 @@ loops there now running exactly those. Loops that were split or fused read as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.interval import Interval, bounds, half_open
@@ -101,7 +102,20 @@ def _digits(it: Iter, nest: Nest) -> list[Digit] | None:
     """The digits of the binding, greatest weight first, where they count through ``lo:hi`` exactly once."""
     ranges = nest.ranges
     linear = linear_form(simplify(it.binding, ranges))
+    ends = simplify(_end_test(it), ranges) in nest.tests
     digits = []
+    for position, loop in reversed(list(enumerate(nest.loops))):
+        weight = linear.terms.get(loop.var)
+        if weight is None or not _mentions_loop(loop.lo, nest):
+            continue
+        extent, stops = _relative_extent(loop, it, nest)
+        if extent is None:
+            return None
+        digits.append(Digit(position, 0, weight, extent))
+        del linear.terms[loop.var]
+        linear.add(linear_form(simplify(loop.lo, ranges)), weight)
+        ends = ends or stops
+    start: Expr = linear.expr(dt.index)
     for atom, weight in linear.terms.items():
         digit = _digit(atom, weight, nest)
         if digit is not None:
@@ -109,11 +123,23 @@ def _digits(it: Iter, nest: Nest) -> list[Digit] | None:
         elif _mentions_loop(atom, nest):
             return None
     digits.sort(key=lambda d: -d.weight)
-    start = simplify(substitute(it.binding, {loop.var: loop.lo for loop in nest.loops}) - it.lo, ranges)
+    start = simplify(substitute(start, {loop.var: loop.lo for loop in nest.loops}) - it.lo, ranges)
     size = simplify(it.hi - it.lo, ranges)
-    if start != idx(0):
-        return None
-    return digits if _counts_through(digits, size, it, nest) else None
+    return digits if start == idx(0) and _counts_through(digits, size, nest.ranges, ends=ends) else None
+
+
+def _relative_extent(loop: For, it: Iter, nest: Nest) -> tuple[Expr | None, bool]:
+    """How far a loop runs from a start that other loops give, and whether it stops at the iterator's end."""
+    ranges = nest.ranges
+    extent = simplify(loop.hi - loop.lo, ranges)
+    if isinstance(extent, Const):
+        return extent, False
+    if it.binding == loop.var and isinstance(loop.hi, Binary) and loop.hi.op == "min":
+        for end, limit in ((loop.hi.left, loop.hi.right), (loop.hi.right, loop.hi.left)):
+            extent = simplify(end - loop.lo, ranges)
+            if isinstance(extent, Const) and simplify(limit - it.hi, ranges) == idx(0):
+                return extent, True
+    return None, False
 
 
 def _mentions_loop(e: Expr, nest: Nest) -> bool:
@@ -135,7 +161,8 @@ def _digit(atom: Expr, weight: int, nest: Nest) -> Digit | None:
     return None
 
 
-def _counts_through(digits: Sequence[Digit], size: Expr, it: Iter, nest: Nest) -> bool:
+def _counts_through(digits: Sequence[Digit], size: Expr, ranges: Ranges, *, ends: bool) -> bool:
+    """Whether the digits give every number below ``size`` once; those above do not count where a test ``ends`` it."""
     if not digits:
         return size == idx(1)
     weight = 1
@@ -146,10 +173,9 @@ def _counts_through(digits: Sequence[Digit], size: Expr, it: Iter, nest: Nest) -
     top = digits[0]
     if top.weight != weight or weight == 0:
         return False
-    if simplify(top.extent * idx(weight) - size, nest.ranges) == idx(0):
+    if simplify(top.extent * idx(weight) - size, ranges) == idx(0):
         return True
-    tested = simplify(_end_test(it), nest.ranges) in nest.tests
-    return tested and _covers(top.extent, weight, size, nest.ranges)
+    return ends and _covers(top.extent, weight, size, ranges)
 
 
 def _covers(extent: Expr, weight: int, size: Expr, ranges: Ranges) -> bool:
@@ -165,9 +191,9 @@ def is_exact(kernel: Kernel, block: Block) -> bool:
     return bool(writes) and all(a.is_exact for a in writes if a.update is not None) and any(a.update for a in writes)
 
 
-def plain_name(it: Iter) -> str:
+def plain_name(it: Iter, taken: Set[str]) -> str:
     """What to call a loop made for an iterator."""
-    if isinstance(it.binding, Var):
+    if isinstance(it.binding, Var) and it.binding.name not in taken:
         return it.binding.name
     name = it.var.name
     return name[1:] if name.startswith("v") and len(name) > 1 else name

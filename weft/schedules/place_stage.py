@@ -120,19 +120,29 @@ def emit_member(
 ) -> Stmt:
     """The block in new loops: iterators within ``limits`` of their ranges, ``tested`` expressions within theirs."""
     block = member.block
-    loop_vars = {i.var: Var(fresh_name(plain_name(i), names), span=i.var.span) for i in block.iters}
-    iters = tuple(in_new_loops(i, block, loop_vars) for i in block.iters)
-    body: Stmt = replace(block, iters=iters)
+    loop_vars = {i.var: Var(fresh_name(plain_name(i, names), names), span=i.var.span) for i in block.iters}
+    iters = [in_new_loops(i, block, loop_vars) for i in block.iters]
+    spans = [_narrowed(it, limits.get(it.var.name), simple) for it in iters]
+    # A loop of one trip is none: the iterator is bound to its only value.
+    fixed: dict[Var, Expr] = {}
+    for it, (lo, hi) in zip(iters, spans):
+        if simple.expr(hi - lo) == idx(1):
+            fixed[loop_vars[it.var]] = simple.expr(substitute(lo, fixed))
+    body: Stmt = replace(block, iters=tuple(iters))
     tests = [t for e, span in tested for t in _inside(substitute(e, dict(loop_vars)), span, simple)]
     for test in reversed(tests):
         body = If(test, body)
-    for it in reversed(iters):
-        lo, hi = it.lo, it.hi
-        if it.var.name in limits:
-            first, end = map(simple.expr, limits[it.var.name])
-            lo, hi = greatest(first, lo, simple.ranges), least(end, hi, simple.ranges)
-        body = For(loop_vars[it.var], lo, hi, "serial", body, span=block.span)
-    return body
+    for it, (lo, hi) in reversed(list(zip(iters, spans))):
+        if loop_vars[it.var] not in fixed:
+            body = For(loop_vars[it.var], lo, hi, "serial", body, span=block.span)
+    return substitute(body, fixed)
+
+
+def _narrowed(it: Iter, limit: Span | None, simple: ExprSimplifier) -> Span:
+    if limit is None:
+        return it.lo, it.hi
+    first, end = map(simple.expr, limit)
+    return greatest(first, it.lo, simple.ranges), least(end, it.hi, simple.ranges)
 
 
 def _inside(e: Expr, span: Span, simple: ExprSimplifier) -> list[Expr]:

@@ -52,6 +52,12 @@ class Epilogue:
     top: Stmt
     #: The statements between the two.
     between: tuple[Stmt, ...]
+    #: Blocks among them that prepare what ``member`` writes and go along with it.
+    before: tuple[Member, ...] = ()
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return (*self.before, self.member)
 
     @property
     def joined(self) -> list[Buffer]:
@@ -106,16 +112,30 @@ def infer_epilogue(kernel: Kernel, block: Block, loop: For) -> Epilogue | Verdic
         return refuse(f"`{block.name}` runs before `{loop.var.name}`")
     if loop.kind == "vector":
         return refuse(f"the iterations of `{loop.var.name}` are lanes of vectors; no loops fit in there")
-    return Epilogue(member, loop, to_loop[depth], parent.body[places[0] + 1 : places[1]])
+    between = parent.body[places[0] + 1 : places[1]]
+    before = [m for s in between for m in _preparing(kernel, s, target)]
+    roots = {id(m.root) for m in before}
+    return Epilogue(member, loop, to_loop[depth], tuple(s for s in between if id(s) not in roots), tuple(before))
+
+
+def _preparing(kernel: Kernel, s: Stmt, target: Buffer) -> list[Member]:
+    """The blocks of ``s``, where they do no more than set elements of ``target``."""
+    blocks = blocks_inside(s)
+    names = {b.name for b in blocks}
+    plain = all(block_problem(b, target) is None and not loads(b.body) for b in blocks)
+    if not blocks or not plain or root_of(kernel, blocks[0], names) is not s:
+        return []
+    return [Member(b, s, stores(b.body)[0].indices) for b in blocks]
 
 
 def _check_order(kernel: Kernel, e: Epilogue, numerics: Numerics) -> Verdict:
-    m = e.member
-    exact = numerics == "fast" or is_exact(kernel, m.block)
-    foreign = foreign_loops(kernel, [m])
+    foreign = foreign_loops(kernel, e.members)
     if foreign:
         return refuse(f"which instances there are depends on loop `{foreign[0]}`")
-    return check_instances(kernel, m.root, m.block, m.repeated, exact=exact)
+    return first_no(
+        check_instances(kernel, m.root, m.block, m.repeated, exact=numerics == "fast" or is_exact(kernel, m.block))
+        for m in e.members
+    )
 
 
 def _check_between(e: Epilogue) -> Verdict:
@@ -181,6 +201,10 @@ def infer_limits(kernel: Kernel, e: Epilogue) -> dict[str, tuple[Expr, Expr]] | 
                 if names[0] in e.member.repeated:
                     return refuse(f"`{e.member.block.name}` adds up over several iterations of `{e.loop.var.name}`")
                 limits.setdefault(names[0], (lo - idx(shift), end - idx(shift)))
+    dims = {e.member.pinned[name][0] for name in limits}
+    for m in e.before:
+        if not dims <= {dim for dim, _ in m.pinned.values()}:
+            return refuse(f"`{m.block.name}` does not set `{e.member.target.name}` element by element")
     return limits
 
 
@@ -195,14 +219,28 @@ def _written_spans(kernel: Kernel, e: Epilogue, buffer: Buffer, loops: list[For]
 
 
 def move(kernel: Kernel, e: Epilogue, limits: dict[str, tuple[Expr, Expr]]) -> Kernel:
-    old = {f.var.name for f in all_loops(e.member.root)}
+    old = {f.var.name for m in e.members for f in all_loops(m.root)}
     names = taken_names(kernel) - old
     loops = [*loops_around(kernel, e.loop), e.loop]
     with knowing_loops(loops, size_ranges(kernel)) as simple:
-        nest = emit_member(e.member, limits, [], simple, names)
-    body = _append(e.loop.body, nest)
-    moved = replace_stmt(kernel, e.loop, replace(e.loop, body=body))
-    return replace_stmt(moved, e.member.root, Seq(()))
+        nests = [emit_member(m, _limits_of(m, e.member, limits), [], simple, names) for m in e.members]
+    moved = replace_stmt(kernel, e.loop, replace(e.loop, body=_append(e.loop.body, sequence(nests))))
+    for root in {id(m.root): m.root for m in e.members}.values():
+        moved = replace_stmt(moved, root, Seq(()))
+    return moved
+
+
+def _limits_of(m: Member, main: Member, limits: dict[str, tuple[Expr, Expr]]) -> dict[str, tuple[Expr, Expr]]:
+    """``limits`` of ``main`` as those of another block that writes the same elements."""
+    if m is main:
+        return limits
+    found = {}
+    by_dim = {dim: (name, shift) for name, (dim, shift) in m.pinned.items()}
+    for name, (lo, end) in limits.items():
+        dim, shift = main.pinned[name]
+        other, own = by_dim[dim]
+        found[other] = (lo + idx(shift - own), end + idx(shift - own))
+    return found
 
 
 def _append(body: Stmt, last: Stmt) -> Stmt:
