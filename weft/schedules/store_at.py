@@ -1,17 +1,22 @@
-"""``store_at``: a temporary lives longer than it takes to compute and use a part of it.
+"""``store_at``: how long a temporary lives, apart from where it is computed.
 
-Its storage moves out to the body of an outer loop (or to the top), while it is still computed where it was. In
-loops in between that run in order, a window that moves onward is slid: each element is computed once. Together
-with `fold_storage` only the window itself is kept.
+Outwards, to the body of an outer loop or to the top: in loops in between that run in order, a window that moves
+onward is slid, so that each element is computed once; with `fold_storage` only the window itself is kept.
+Inwards, to a loop that holds all its uses and hands nothing on from one iteration to the next: every iteration
+has storage of its own, as small as what it touches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from weft.ir.stmt import Alloc, Kernel
-from weft.poly.leaves import CONCURRENT
-from weft.poly.verdict import Verdict, refuse
+from weft.ir.stmt import Alloc, For, Kernel
+from weft.poly.conflicts import Meeting, Surroundings, after, find_conflict, written_by
+from weft.poly.describe import refuse_conflict
+from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
+from weft.poly.solve import Form
+from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import check_place
 from weft.schedules.infer_stage import Stage, stage_of
 from weft.schedules.loop_facts import check_valid
@@ -24,23 +29,20 @@ from weft.schedules.place_stage import (
     put_stage,
     without_stage,
 )
-from weft.schedules.rewrite import Rewrite, find_alloc, find_loop, loops_around, replace_stmt, sequence
+from weft.schedules.rewrite import Rewrite, all_loops, find_alloc, find_loop, loops_around, replace_stmt, sequence
 from weft.schedules.sliding_window import slide
 from weft.schedules.trace import Numerics
 
 
 def check_store_at(kernel: Kernel, buffer: str, loop: str | None = None, *, numerics: Numerics) -> Verdict:
-    """Storage moves outwards only, and not across loops whose iterations would then share it."""
+    """Outwards, concurrent iterations must not come to share storage; inwards, iterations must not lose it."""
     alloc = find_alloc(kernel, buffer)
     around = loops_around(kernel, alloc)
     names = [f.var.name for f in around]
     if loop is not None:
         find_loop(kernel, loop)
         if loop not in names:
-            return refuse(
-                f"`{buffer}` is not stored inside loop `{loop}`; its storage can move outwards",
-                alternatives=tuple(f's.store_at("{buffer}", "{n}")' for n in names[:-1]),
-            )
+            return check_inwards(kernel, alloc, find_loop(kernel, loop))
     crossed = around if loop is None else around[names.index(loop) + 1 :]
     for f in crossed:
         if f.kind in CONCURRENT:
@@ -50,9 +52,41 @@ def check_store_at(kernel: Kernel, buffer: str, loop: str | None = None, *, nume
     return check_valid(store_at(kernel, buffer, loop).kernel)
 
 
+def check_inwards(kernel: Kernel, alloc: Alloc, loop: For) -> Verdict:
+    """Whether all uses of the buffer are in ``loop`` and no iteration reads what another has written."""
+    name, outer = alloc.buffer.name, len(loops_around(kernel, alloc))
+    touching = [f for f in leaves(kernel, alloc) if any(a.buffer.name == name for a in f.accesses)]
+    if not any(s is loop for s in all_loops(alloc)):
+        return refuse(f"loop `{loop.var.name}` is outside the reach of `{name}`")
+    outside = [f for f in touching if loop.var.name not in f.loop_names]
+    if outside or not touching:
+        return refuse(f"`{name}` is also used outside loop `{loop.var.name}`")
+    depth = touching[0].loop_names.index(loop.var.name) + 1
+    loops = touching[0].loop_names[:depth]
+    for level in range(outer, depth):
+        shared = Surroundings(frozenset(loops[:level]), written_by(touching), sizes_of(kernel))
+        conflict = find_conflict(_flows(touching, name), shared, _later(loops[level]))
+        if conflict is not None:
+            return refuse_conflict(conflict[0], conflict[1].a, conflict[1].b)
+    return OK
+
+
+def _later(loop: str) -> Callable[[Meeting], list[list[Form]]]:
+    """Meetings in which the second access is in a later iteration of ``loop``."""
+    return lambda meeting: [[after(loop)]]
+
+
+def _flows(found: list[Leaf], name: str) -> Iterator[tuple[Leaf, Access, Leaf, Access]]:
+    """Each write of the buffer with each read of it."""
+    touches = [(f, a) for f in found for a in f.accesses if a.buffer.name == name]
+    return ((f, a, g, b) for f, a in touches if a.writes for g, b in touches if b.reads)
+
+
 def store_at(kernel: Kernel, buffer: str, loop: str | None = None) -> Rewrite:
     """The storage of ``buffer`` in the body of ``loop``, or around everything."""
     alloc = find_alloc(kernel, buffer)
+    if loop is not None and any(f.var.name == loop for f in all_loops(alloc)):
+        return Rewrite(with_storage(replace_stmt(kernel, alloc, alloc.body), alloc, loop))
     outer = 0 if loop is None else len(loops_around(kernel, find_loop(kernel, loop))) + 1
     stage = stage_of(kernel, alloc.buffer)
     slid = _slide(kernel, stage, outer) if isinstance(stage, Stage) else None
