@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from weft.ir.errors import ArgumentError
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.signature import Signature
-from weft.schedules.schedule import replay
-from weft.schedules.trace import Trace, parse_trace
 from weft.target.cpu.host import Machine
 from weft.target.cpu.lower import Compiled, assembly, compile_kernel, emit_kernel, lower_kernel
 from weft.tensor.lower import lower
@@ -19,6 +17,9 @@ from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
 from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes, specialize
+
+if TYPE_CHECKING:  # a program without a schedule does not load the rewrites
+    from weft.schedules.trace import Trace
 
 #: tensor: the math, sizes filled in. loops: one nest a statement, or what a schedule made of them.
 #: lowered: after the passes of the target. llvm: as handed to LLVM. asm: what the machine runs.
@@ -38,7 +39,11 @@ class Build:
 
     def kernel(self) -> Kernel:
         kernel = lower(normalize(self.program), checks=self.checks)
-        return kernel if self.schedule is None else replay(kernel, self.schedule, self.machine, self.sizes)
+        if self.schedule is None:
+            return kernel
+        from weft.schedules.schedule import replay
+
+        return replay(kernel, self.schedule, self.machine, self.sizes)
 
     @property
     def fast(self) -> bool:
@@ -69,4 +74,10 @@ def build(
     if signature is not None:
         sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
         program = specialize(program, sizes, signature.strides)
-    return Build(program, machine, checks, None if trace is None else parse_trace(trace), sizes)
+    return Build(program, machine, checks, None if trace is None else _read_trace(trace), sizes)
+
+
+def _read_trace(text: str) -> Trace:
+    from weft.schedules.trace import parse_trace
+
+    return parse_trace(text)
