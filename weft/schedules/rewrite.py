@@ -102,13 +102,17 @@ _PLURALS = {
 def unknown(what: str, name: str, known: Iterable[str]) -> ScheduleError:
     """The error for a name that is not there: what there is, and what was probably meant."""
     listed = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, listed, n=3)
     plural = _PLURALS.get(what, f"{what}s")
     return ScheduleError(
         f"there is no {what} `{name}`",
         why=f"the {plural} are {', '.join(listed)}" if listed else f"the program has no {plural}",
-        help="did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None,
+        help=did_you_mean(name, listed),
     )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    close = difflib.get_close_matches(name, list(known), n=3)
+    return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None
 
 
 def path_to(root: Kernel | Stmt, node: Stmt) -> list[Stmt]:
@@ -315,8 +319,8 @@ def _rename(root: S, positions: Iterator[int], names: Mapping[int, str]) -> S:
 
 
 __all__ = [
-    "Rewrite", "all_allocs", "all_loops", "blocks_inside", "find_alloc", "find_block", "find_buffer", "find_loop",
-    "fresh_copy", "fresh_name", "loop_chain", "loop_range", "loops_around", "nest_of", "node_of", "path_to",
-    "ranges_at", "replace_in", "replace_stmt", "replace_vars", "sequence", "simplify_bounds", "size_ranges",
-    "statements", "taken_names", "unique_names", "unknown",
+    "Rewrite", "all_allocs", "all_loops", "blocks_inside", "did_you_mean", "find_alloc", "find_block",
+    "find_buffer", "find_loop", "fresh_copy", "fresh_name", "loop_chain", "loop_range", "loops_around", "nest_of",
+    "node_of", "path_to", "ranges_at", "replace_in", "replace_stmt", "replace_vars", "sequence", "simplify_bounds",
+    "size_ranges", "statements", "taken_names", "unique_names", "unknown",
 ]  # fmt: skip

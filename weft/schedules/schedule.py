@@ -13,7 +13,7 @@ from weft.schedules.intrinsic_methods import IntrinsicMethods
 from weft.schedules.loop_methods import LoopMethods
 from weft.schedules.outline import outline
 from weft.schedules.refusals import REFUSALS
-from weft.schedules.rewrite import all_allocs, blocks_inside, find_block, loops_around, unknown
+from weft.schedules.rewrite import all_allocs, blocks_inside, did_you_mean, find_block, loops_around
 from weft.schedules.state import Machine, located
 from weft.schedules.trace import Step, Trace, parse_trace
 
@@ -64,10 +64,12 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
         """Does every step of ``trace``, each checked on this program; all of them or, with an error, none."""
         steps = parse_trace(trace) if isinstance(trace, str) else trace
         if steps.numerics == "fast" and self.numerics == "strict":
-            raise ScheduleError(
-                "the trace was made for fast numerics",
-                why='it may add in another order, which numerics="strict" forbids',
-                help='schedule with numerics="fast"',
+            raise located(
+                ScheduleError(
+                    "the trace was made for fast numerics",
+                    why='it may add in another order, which numerics="strict" forbids',
+                    help='schedule with numerics="fast"',
+                )
             )
         twin = self.copy()
         names: dict[str, str] = {}
@@ -81,12 +83,14 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
     def _replay(self, step: Step, names: dict[str, str]) -> None:
         """One step; ``names`` maps what its trace calls things to what they are called here."""
         if step.name not in REFUSALS:
-            raise unknown("primitive", step.name, REFUSALS)
+            raise ScheduleError(f"there is no primitive `{step.name}`", help=did_you_mean(step.name, REFUSALS))
         here = step.renamed(names)
         try:
             getattr(self, step.name)(*here.args, **dict(here.kwargs))
         except TypeError as error:
-            raise ScheduleError(f"`{step.name}` does not take these arguments", why=str(error)) from None
+            raise ScheduleError(
+                f"`{step.name}` does not take these arguments", why=str(error).rpartition(".")[2]
+            ) from None
         # Fewer may be made here than there: a loop for the rest, say, where nothing is left over.
         names.update(zip(step.made, self.trace.steps[-1].made))
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from weft.ir.stmt import Kernel, LoopKind
 from weft.poly.check_parallel import check_parallel as check_independent
-from weft.poly.verdict import OK, Verdict
-from weft.schedules.loop_facts import check_no_barrier, check_valid
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.loop_facts import check_valid, has_barrier
 from weft.schedules.rewrite import Rewrite, find_loop, replace_stmt
 from weft.schedules.trace import Numerics
 
@@ -19,10 +19,8 @@ def check_set_kind(kernel: Kernel, loop: str, kind: LoopKind, *, numerics: Numer
     old = find_loop(kernel, loop)
     if kind == old.kind:
         return OK
-    if old.kind in ("block", "thread"):
-        fine = check_no_barrier(old, f"running `{loop}` otherwise")
-        if not fine.ok:
-            return fine
+    if old.kind in ("block", "thread") and has_barrier(old):
+        return refuse(f"the iterations of `{loop}` wait for one another at a barrier")
     valid = check_valid(set_kind(kernel, loop, kind).kernel)
     if not valid.ok or kind in _IN_ORDER:
         return valid

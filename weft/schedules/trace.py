@@ -13,6 +13,7 @@ Names on the left are what the step made. A trace replays on another program of 
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -96,6 +97,7 @@ class Trace:
 
 def parse_trace(text: str, name: str = "trace") -> Trace:
     """The trace that ``text`` is the printed form of; names made earlier may stand without quotes."""
+    text = textwrap.dedent(text)
     source = Source(name, text)
     try:
         tree = ast.parse(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict
-from weft.schedules.loop_facts import trip_count
+from weft.schedules.loop_facts import check_number, trip_count
 from weft.schedules.rewrite import Rewrite, find_loop, ranges_at
 from weft.schedules.set_kind import check_set_kind, set_kind
 from weft.schedules.split import Tail, check_split, split
@@ -15,6 +15,11 @@ def check_vectorize(
     kernel: Kernel, loop: str, lanes: int | None = None, tail: Tail = "guard", *, numerics: Numerics
 ) -> Verdict:
     """Iterations must be independent; asked of the whole loop, so that the answer speaks of the user's loop."""
+    find_loop(kernel, loop)
+    if lanes is not None:
+        number = check_number("number of lanes", lanes, 1)
+        if not number.ok:
+            return number
     verdict = check_set_kind(kernel, loop, "vector", numerics=numerics)
     if not verdict.ok or lanes is None:
         return verdict

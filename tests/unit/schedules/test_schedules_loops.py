@@ -258,7 +258,7 @@ def test_scans_stay_in_order() -> None:
         ("for i in 0:int64(n[0]) { n[0] = 3_i32 }", lambda s: s.split("i", 2), "which the loop changes"),
         ("thread i in 0:8 { y[i] = 1.0 barrier(block) }", lambda s: s.split("i", 3), "miss the barrier"),
         ("thread i in 0:8 { y[i] = 1.0 barrier(block) }", lambda s: s.peel("i", 3), "miss the barrier"),
-        ("thread i in 0:8 { y[i] = 1.0 barrier(block) }", lambda s: s.serial("i"), "miss the barrier"),
+        ("thread i in 0:8 { y[i] = 1.0 barrier(block) }", lambda s: s.serial("i"), "wait for one another"),
         ("for i in 0:8 { for j in 0:i { y[j] = 1.0 } }", lambda s: s.reorder("j", "i"), "depends on `i`"),
         ("for i in 0:8 { for j in 0:i { y[j] = 1.0 } }", lambda s: s.fuse("i", "j"), "depends on `i`"),
         ("for i in 0:8 { y[i] = 0.0 for j in 0:8 { y[j] = 1.0 } }", lambda s: s.reorder("j", "i"), "stands between"),
