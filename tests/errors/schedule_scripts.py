@@ -22,7 +22,7 @@ PROGRAMS = {
     "backwards": "def backwards(float(N) X) -> (Z) { Y(i) = X(i) * 2 where i in 0:N\n Z(i) = Y(N-1-i) where i in 0:N }",
     "scan": "def scan(float(N) X) -> (S) { S(i) = X(i) + (i > 0 ? S(i-1) : 0.0) where i in 0:N }",
     "scatter": "def scatter(float(N) X, int(N) I) -> (float(8) O) { O(I(i)) += X(i) }",
-    "triangle": "kernel triangle(out y: float32[8]) { for i in 0:8 { for j in 0:i { y[j] = 1.0 } } }",
+    "triangle": "kernel triangle(out y: float32[8]) { for i in 0:3 { for j in 0:i * i { y[j] = 1.0 } } }",
     "between": "kernel between(out y: float32[8]) { for i in 0:8 { y[i] = 0.0 for j in 0:8 { y[j] = 1.0 } } }",
     "early": "kernel early(out y: float32[8]) { for i in 0:8 { if y[i] > 0.0 { break } y[i] = 1.0 } }",
     "barrier": "kernel barrier(out y: float32[8]) { thread i in 0:8 { y[i] = 1.0 barrier(block) y[7 - i] = 2.0 } }",

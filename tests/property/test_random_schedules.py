@@ -57,11 +57,14 @@ def run(kernel: Kernel, arguments: list[Any], program: TensorProgram) -> list[np
 
 def assert_same(actual: Any, expected: Any, *, bits: bool, text: str) -> None:
     """Equal bit for bit (NaNs count as one value), or within a few roundings."""
-    if bits or actual.dtype.kind in "biu":
-        np.testing.assert_array_equal(np.asarray(actual, actual.dtype), expected, err_msg=text)
+    if actual.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, expected, err_msg=text)
         return
     narrow = actual.dtype.itemsize < 4
     wide, right = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
+    if bits:
+        np.testing.assert_array_equal(wide, right, err_msg=text)
+        return
     scale = np.max(np.abs(right[np.isfinite(right)]), initial=1.0)
     tolerance = 5e-2 if narrow else 2e-5
     np.testing.assert_allclose(wide, right, rtol=tolerance, atol=tolerance * scale, err_msg=text)

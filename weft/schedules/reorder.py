@@ -1,7 +1,8 @@
 """``reorder``: loops of one nest change places.
 
 The loops given take, in the order given, the places they have among themselves; others stay. Guards
-between them are put as far out as the variables they test allow.
+between them are put as far out as the variables they test allow; a range that depends on a loop which
+comes to stand inside (a triangle, a skewed loop) is turned around.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Expr
+from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, loads
 from weft.poly.check_reorder import check_reorder as check_order
-from weft.poly.verdict import Verdict, refuse
+from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier
-from weft.schedules.rewrite import Rewrite, find_loop, path_to, replace_stmt
+from weft.schedules.rewrite import Rewrite, find_loop, path_to, ranges_at, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
+from weft.schedules.widen_ranges import narrow_ranges, widen_ranges
 
 
 def check_reorder(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
@@ -29,24 +32,50 @@ def check_reorder(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
         return chain
     old, new = new_order(chain, loops)
     if old == new:
-        return check_valid(kernel)
-    through = first_no(check_runs_through(s) for s in chain if isinstance(s, For))
-    if not through.ok:
-        return through
+        return OK
+    nest = [s for s in chain if isinstance(s, For)]
+    sound = first_no([*map(check_runs_through, nest), _check_guards(chain)])
+    if not sound.ok:
+        return sound
     if has_barrier(chain[0]):
         return refuse("there is a barrier inside; it orders the threads between the loops")
-    ranges = _check_ranges(chain, new)
-    if not ranges.ok:
-        return ranges
+    widened = widen_ranges(kernel, nest, new)
+    if isinstance(widened, Verdict):
+        return widened
     valid = check_valid(reorder(kernel, *loops).kernel)
-    return valid if not valid.ok else check_order(kernel, old, new, numerics)
+    return valid if not valid.ok else check_order(widened[0], old, new, numerics)
 
 
 def reorder(kernel: Kernel, *loops: str) -> Rewrite:
+    chain = _chain(kernel, loops)
+    _, new = new_order(chain, loops)
+    widened = widen_ranges(kernel, [s for s in chain if isinstance(s, For)], new)
+    assert not isinstance(widened, Verdict), "check_reorder answers this first"
+    wide, tests = widened
+    chain = _chain(wide, loops)
+    if isinstance(chain[-1], For) and tests:
+        chain = _with_tests(chain, tests)
+    ranges = ranges_at(wide, chain[0])
+    made = rebuild_chain(chain, new)
+    if tests:
+        made = simplify_bounds(narrow_ranges(made, tests), ranges)
+    return Rewrite(replace_stmt(wide, chain[0], made))
+
+
+def _chain(kernel: Kernel, loops: tuple[str, ...]) -> list[For | If]:
     chain = chain_of(kernel, [find_loop(kernel, name) for name in loops])
     assert not isinstance(chain, Verdict), "check_reorder answers this first"
-    _, new = new_order(chain, loops)
-    return Rewrite(replace_stmt(kernel, chain[0], rebuild_chain(chain, new)))
+    return chain
+
+
+def _with_tests(chain: list[For | If], tests: list[Expr]) -> list[For | If]:
+    """The chain with the tests that stand directly in its innermost loop."""
+    last = chain[-1]
+    inside = last.body if isinstance(last, For) else last.then
+    while isinstance(inside, If) and inside.condition in tests:
+        chain = [*chain, inside]
+        inside = inside.then
+    return chain
 
 
 def chain_of(kernel: Kernel, loops: list[For]) -> list[For | If] | Verdict:
@@ -98,26 +127,13 @@ def new_order(chain: list[For | If], loops: tuple[str, ...]) -> tuple[list[str],
     return old, [next(coming) if name in loops else name for name in old]
 
 
-def _check_ranges(chain: list[For | If], new: list[str]) -> Verdict:
-    """Whether no loop comes to stand outside one its range depends on."""
-    nodes = {s.var.name: s for s in chain if isinstance(s, For)}
-    for position, name in enumerate(new):
-        needed = _names(nodes[name].lo, nodes[name].hi)
-        inside = needed & set(new[position + 1 :])
-        if inside:
-            return refuse(f"the range of `{name}` depends on `{sorted(inside)[0]}`, which would be inside it")
-    return check_valid_guards(chain, nodes)
-
-
-def check_valid_guards(chain: list[For | If], nodes: dict[str, For]) -> Verdict:
-    """Guards may move only with the loops: what they test must not be changed by the body."""
-    from weft.ir.simplify import assigned_names
-
+def _check_guards(chain: list[For | If]) -> Verdict:
+    """Guards move with the loops, so what they test must not be changed by the body."""
     changed = set(assigned_names(chain[0]))
     for s in chain:
         if isinstance(s, If) and _names(s.condition) & changed:
             return refuse(f"a guard tests `{sorted(_names(s.condition) & changed)[0]}`, which the loop changes")
-    return Verdict(True)
+    return OK
 
 
 def _names(*parts: Expr) -> set[str]:
