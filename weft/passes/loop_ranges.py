@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.ir.affine import linear_form
-from weft.ir.expr import Binary
+from weft.ir.expr import Binary, Const
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.stmt import For, Stmt
 
@@ -20,6 +20,13 @@ def loop_range(loop: For, ranges: Ranges) -> Interval:
 def extent_range(loop: For, ranges: Ranges) -> Interval:
     """How often the loop may run; terms that both bounds have cancel."""
     return linear_form(Binary("-", loop.hi, loop.lo)).bounds(ranges)
+
+
+def constant_extent(loop: For) -> int | None:
+    """How often the loop runs, where both bounds are numbers."""
+    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+        return max(0, int(loop.hi.value) - int(loop.lo.value))
+    return None
 
 
 def runs_at_least_once(loop: For, ranges: Ranges) -> bool:

@@ -1,4 +1,4 @@
-"""Default vectorization of a program that nobody scheduled.
+"""Default vectorization of loops that nobody gave vectors.
 
 Of each loop nest the loop is taken whose iterations are independent and cheapest as lanes:
 stores and loads next to each other in memory, or the same for all lanes. It need not be the
@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select
+from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Ramp, Select
 from weft.ir.intrinsics import INTRINSICS
-from weft.ir.stmt import For, If, Kernel, Seq, Stmt, Store
-from weft.ir.visit import children, used_names
+from weft.ir.stmt import Evaluate, For, If, Kernel, Seq, Stmt, Store
+from weft.ir.visit import children, used_names, walk
 from weft.passes.check_independent import check_independent
 from weft.passes.check_vector import check_vector, infer_varying, is_varying
 from weft.passes.infer_step import infer_step
+from weft.passes.loop_ranges import constant_extent
 from weft.passes.reduce_in_lanes import find_reduction, reduce_in_lanes
 from weft.passes.strip_vector_loops import ChooseLanes, strip_loop
 
@@ -77,11 +78,13 @@ def _vectorize(s: Stmt, by: Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
 
 def _vectorize_loop(loop: For, by: Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
     """The cheapest of: vectors inside, iterations as lanes, iterations combined in lanes."""
+    if loop.kind == "vector":
+        return loop, _extent(loop) / by.lanes * _cost(loop.body, None)
     body, inside = _vectorize(loop.body, by, taken)
     cost = _extent(loop) * inside
-    if loop.kind != "serial" or _extent(loop) <= 1:
+    if loop.kind not in ("serial", "unroll") or _extent(loop) <= 1 or _is_decided(loop):
         return replace(loop, body=body), cost
-    as_lanes = _cost_as_lanes(loop, by.lanes)
+    as_lanes = _cost_as_lanes(loop, by.lanes) if loop.kind == "serial" else None
     reduction = find_reduction(loop, reassociate=by.reassociate)
     combined = None if reduction is None else _cost_of_reduction(loop, reduction, by.lanes)
     best = min(c for c in (cost, as_lanes, combined) if c is not None)
@@ -91,6 +94,11 @@ def _vectorize_loop(loop: For, by: Vectorizer, taken: set[str]) -> tuple[Stmt, f
     if lanes > 1 and best == combined and reduction is not None:
         return reduce_in_lanes(loop, reduction, lanes, taken, has_masks=by.has_masks), best
     return replace(loop, body=body), cost
+
+
+def _is_decided(loop: For) -> bool:
+    """Whether somebody chose the vectors, or the instruction, inside."""
+    return any(isinstance(n, (Evaluate, Ramp)) or (isinstance(n, For) and n.kind == "vector") for n in walk(loop.body))
 
 
 def _cost_of_reduction(loop: For, reduction: Store, lanes: int) -> float:
@@ -108,9 +116,8 @@ def _cost_as_lanes(loop: For, lanes: int) -> float | None:
 
 
 def _extent(loop: For) -> float:
-    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
-        return max(0.0, float(loop.hi.value) - float(loop.lo.value))
-    return TYPICAL_EXTENT
+    extent = constant_extent(loop)
+    return TYPICAL_EXTENT if extent is None else extent
 
 
 def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:

@@ -57,9 +57,9 @@ _SYMBOLS = {
 class Runner:
     """A compiled kernel that can be called with arrays and numbers."""
 
-    def __init__(self, kernel: Kernel, machine: Machine | None = None) -> None:
+    def __init__(self, kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> None:
         self.kernel = kernel
-        self.compiled = compile_kernel(kernel, machine)
+        self.compiled = compile_kernel(kernel, machine, fast=fast)
         self._code = load_object(self.compiled.object, _SYMBOLS)
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._code.address(self.compiled.entry))
         self.record = np.zeros(8, np.int64)

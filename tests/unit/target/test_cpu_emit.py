@@ -195,7 +195,7 @@ def test_heap_buffers_are_freed_on_every_way_out() -> None:
     text = """kernel k(N: int64, out B: int32[10]) {
         for i in 0:10 {
             alloc T: int32[N * 100000] {
-                T[0] = int32(i)
+                T[0] = int32(i)  T[N * 99999] = 0_i32
                 if i == 3 { B[i] = 77_i32  continue }
                 if i == 8 { B[8] = 0_i32  B[9] = 0_i32  break }
                 B[i] = T[0]

@@ -187,3 +187,37 @@ def test_prefetch_is_an_instruction_and_nothing_else() -> None:
 def test_a_prefetch_takes_one_address_and_has_no_value(call: str) -> None:
     with pytest.raises(ProgramError, match="prefetch"):
         verify(parse_kernel(f"kernel k(out A: int64[4]) {{ {call} }}"))
+
+
+PARTIAL_SUMS = """kernel s(A: float32[8, 1024], out B: float32[8]) {
+    parallel i in 0:8 { alloc part: float32[64] in register {
+        vector l in 0:64 { part[l] = 0.0 }
+        for j in 0:16 { vector l in 0:64 { part[l] = part[l] + A[i, j * 64 + l] } }
+        B[i] = 0.0
+        for l in 0:64 { B[i] = B[i] + part[l] } } } }"""
+
+
+def test_partial_results_are_combined_in_registers() -> None:
+    check_against_interpreter(PARTIAL_SUMS)
+    text = assembly(parse_kernel(PARTIAL_SUMS), NAMED["x86-64-avx512"], fast=True)
+    assert "rsp" not in text.partition("s.parallel0:")[2]
+    kernel = parse_kernel(PARTIAL_SUMS)
+    a, b = np.random.default_rng(0).standard_normal((8, 1024)).astype(np.float32), np.zeros(8, np.float32)
+    assert Runner(kernel, fast=True)(a, b) == 0
+    np.testing.assert_allclose(b, a.astype(np.float64).sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_computed_subscripts_of_registers_are_constants() -> None:
+    kernel = """kernel k(A: float32[4, 64], out B: float32[4, 64]) {
+        alloc T: float32[8, 32] in register {
+            for i in 0:4 { for h in 0:2 { vector j in 0:32 { T[i * 2 + h, j] = A[i, h * 32 + j] } } }
+            for i in 0:8 { vector j in 0:32 { B[i // 2, i % 2 * 32 + j] = T[7 - i, j] } } } }"""
+    check_against_interpreter(kernel)
+    assert "rsp" not in assembly(parse_kernel(kernel), NAMED["x86-64-avx512"])
+
+
+def test_nests_without_vectors_of_a_scheduled_program_get_default_ones() -> None:
+    text = """kernel k(A: float32[8, 64], out B: float32[8, 64]) {
+        parallel i in 0:8 { for j in 0:64 { B[i, j] = A[i, j] } } }"""
+    check_against_interpreter(text)
+    assert "zmm" in assembly(parse_kernel(text), NAMED["x86-64-avx512"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from weft.ir.dtype import index
-from weft.ir.expr import Call, Cast, Const, Load
+from weft.ir.expr import Call, Cast, Load
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.stmt import For, Let, Store
 from weft.ir.visit import walk
 from weft.passes.check_vector import infer_varying
 from weft.passes.infer_step import infer_step
+from weft.passes.loop_ranges import constant_extent
 from weft.target.cpu.host import Machine
 
 #: Registers' worth of lanes per step: chains of dependent operations overlap when there are several.
@@ -24,7 +25,7 @@ def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
 
     In a ``scheduled`` program a loop's constant extent was chosen on purpose and is kept.
     """
-    extent = _constant_extent(loop)
+    extent = constant_extent(loop)
     on_purpose = scheduled and extent is not None
     lanes = machine.lanes(data_bits(loop)) * (MOST if on_purpose else _registers(loop))
     if not on_purpose and _gathers_in_loops(loop):
@@ -67,9 +68,3 @@ def _gathers_in_loops(loop: For) -> bool:
     inside = (n for inner in walk(loop.body) if isinstance(inner, For) for n in walk(inner.body))
     steps = (infer_step(n.buffer, n.indices, loop.var.name, varying) for n in inside if isinstance(n, Load))
     return any(step not in (0, 1, -1) for step in steps)
-
-
-def _constant_extent(loop: For) -> int | None:
-    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
-        return max(0, int(loop.hi.value) - int(loop.lo.value))
-    return None

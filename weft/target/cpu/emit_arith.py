@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from weft.ir.dtype import DType
+from weft.ir.dtype import DType, index
+from weft.ir.expr import idx
+from weft.ir.fold import fold_binary, fold_compare
 from weft.target.cpu.builder import Value, constant
-from weft.target.cpu.emit_context import Function, literal_of
+from weft.target.cpu.emit_context import I64, Function, add, literal_of, multiply
 
 Emit = Callable[[Function, Value, Value, DType], Value]
 
@@ -21,14 +23,32 @@ def emit_binary(f: Function, op: str, a: Value, b: Value, dtype: DType) -> Value
         return _FLOAT[op](f, a, b, dtype)
     if dtype.is_bool:
         return f.b.or_(a, b) if op in ("max", "|", "||") else f.b.xor(a, b) if op == "^" else f.b.and_(a, b)
+    if dtype == index and a.lanes == 1:
+        return _emit_index(f, op, a, b)
     return _INTEGER[op](f, a, b, dtype)
 
 
 def emit_compare(f: Function, op: str, a: Value, b: Value, dtype: DType) -> Value:
+    x, y = literal_of(a), literal_of(b)
+    if dtype == index and x is not None and y is not None and a.lanes == 1:
+        folded = fold_compare(op, idx(x), idx(y))
+        return constant("i1", folded is not None and bool(folded.value))
     if dtype.is_float:
         return f.b.fcmp(_FLOAT_PREDICATES[op], a, b)
     prefix = "" if op in ("==", "!=") else "s" if dtype.is_signed else "u"
     return f.b.icmp(prefix + _PREDICATES[op], a, b)
+
+
+def _emit_index(f: Function, op: str, a: Value, b: Value) -> Value:
+    """Numbers are folded here: a subscript of unrolled variables must come out as a literal."""
+    x, y = literal_of(a), literal_of(b)
+    if x is not None and y is not None:
+        folded = fold_binary(op, idx(x), idx(y))
+        if folded is not None:
+            return constant(I64, folded.value)
+    if op in ("+", "*"):
+        return add(f, a, b) if op == "+" else multiply(f, a, b)
+    return _INTEGER[op](f, a, b, index)
 
 
 _PREDICATES = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from weft.ir.expr import Const
 from weft.ir.stmt import For, Stmt
 from weft.passes.check_vector import check_vector, infer_varying
+from weft.passes.loop_ranges import constant_extent
 from weft.target.cpu.builder import Value, constant
 from weft.target.cpu.emit_context import (
     I64,
@@ -30,7 +31,7 @@ MAX_LANES = 256
 
 
 def emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
-    extent = _constant_extent(loop)
+    extent = constant_extent(loop)
     if loop.kind in ("parallel", "block") and f.lane is None and not f.in_parallel:
         emit_parallel(f, loop, lambda g, part, lo, hi: emit_counted(g, part, lo, hi, lambda i: emit_stmt(g, part.body)))
     elif loop.kind == "unroll" and extent is not None and extent * f.copies <= MAX_COPIES:
@@ -39,12 +40,6 @@ def emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
         _emit_lanes(f, loop, extent, emit_stmt)
     else:
         _emit_serial(f, loop, emit_stmt)
-
-
-def _constant_extent(loop: For) -> int | None:
-    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
-        return max(0, int(loop.hi.value) - int(loop.lo.value))
-    return None
 
 
 def _becomes_lanes(f: Function, loop: For, extent: int) -> bool:

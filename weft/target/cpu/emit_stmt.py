@@ -93,6 +93,11 @@ def _emit_if(f: Function, s: If) -> None:
         if s.otherwise is not None:
             _emit_masked(f, f.b.not_(condition), s.otherwise)
         return
+    if condition.text in ("true", "false"):
+        chosen = s.then if condition.text == "true" else s.otherwise
+        if chosen is not None:
+            emit_stmt(f, chosen)
+        return
     then, otherwise, join = (f.b.new_label(hint) for hint in ("then", "else", "join"))
     f.b.cond_branch(condition, then, otherwise if s.otherwise is not None else join)
     f.b.block(then)

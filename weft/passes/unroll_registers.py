@@ -1,0 +1,38 @@
+"""Loops through a register buffer unrolled, so that every subscript of it is a constant.
+
+Registers have no addresses: a buffer of ``register`` scope with a loop variable in a subscript
+would live in memory. Loops that would make too many copies are left, and the buffer with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.ir.expr import Load, Var
+from weft.ir.stmt import For, Kernel, Stmt, Store
+from weft.ir.visit import rebuild, walk
+from weft.passes.loop_ranges import constant_extent
+
+#: Copies of a body, over nested loops, up to which unrolling pays.
+MAX_COPIES = 256
+
+
+def unroll_registers(kernel: Kernel) -> Kernel:
+    """Every serial loop of constant extent whose variable subscripts a register buffer, unrolled."""
+    return replace(kernel, body=_unroll(kernel.body, 1))
+
+
+def _unroll(s: Stmt, copies: int) -> Stmt:
+    if isinstance(s, For):
+        count = constant_extent(s)
+        if s.kind == "serial" and count is not None and count * copies <= MAX_COPIES and _subscripts_register(s):
+            s = replace(s, kind="unroll")
+        if s.kind == "unroll" and count is not None:
+            copies *= max(count, 1)
+    return rebuild(s, lambda n: _unroll(n, copies) if isinstance(n, Stmt) else n)
+
+
+def _subscripts_register(loop: For) -> bool:
+    accesses = (n for n in walk(loop.body) if isinstance(n, (Load, Store)) and n.buffer.scope == "register")
+    parts = (part for access in accesses for index in access.indices for part in walk(index))
+    return any(isinstance(part, Var) and part.name == loop.var.name for part in parts)
