@@ -97,6 +97,28 @@ def make_specialize(draw: Any, s: Schedule) -> Arguments:
     return (a_loop(draw, s), test.replace("{}", size)), {}
 
 
+SCOPES = st.sampled_from(["global", "global", "local", "register"])
+
+
+def a_place(draw: Any, s: Schedule) -> str | None:
+    return draw(st.sampled_from([None, *loop_names(s)]))  # type: ignore[no-any-return]
+
+
+def make_cache(draw: Any, s: Schedule) -> Arguments:
+    return (a_buffer(draw, s),), {"at": a_place(draw, s), "scope": draw(SCOPES)}
+
+
+def make_pack(draw: Any, s: Schedule) -> Arguments:
+    name = a_buffer(draw, s)
+    found = [b for b in (*s.kernel.buffers, *(a.buffer for a in all_allocs(s.kernel))) if b.name == name]
+    words = []
+    for letter in "ijklmn"[: found[0].rank]:
+        tile = draw(st.sampled_from([None, 2, 3, 4]))
+        words += [letter] if tile is None else [f"{letter}/{tile}", f"{letter}%{tile}"]
+    layout = " ".join(draw(st.permutations(words)))
+    return (name, layout), {"at": a_place(draw, s), "pad": draw(st.booleans())}
+
+
 MAKERS: dict[str, Maker] = {
     "split": make_split,
     "tile": make_tile,
@@ -115,6 +137,14 @@ MAKERS: dict[str, Maker] = {
     "fission": make_fission,
     "fuse_loops": make_fuse_loops,
     "specialize": make_specialize,
+    "cache_read": make_cache,
+    "cache_write": make_cache,
+    "pack": make_pack,
+    "decompose_reduction": lambda draw, s: ((a_block(draw, s), a_loop(draw, s)), {}),
+    "rfactor": lambda draw, s: (
+        (a_loop(draw, s), draw(st.sampled_from([None, 2, 4]))),
+        {"axis": draw(st.integers(0, 1))},
+    ),
 }
 
 

@@ -59,9 +59,9 @@ class DataMethods(ScheduleState):
     ) -> tuple[BlockRef | None, BufferRef]:
         """``buffer`` in another order in memory: ``"j/32 i j%32"`` is panels of 32 columns, each row by row.
 
-        ``i``, ``j`` ... are its dimensions; the words are those of the storage, slowest first. What is read below ``at``
-        (without it, in the whole program) is copied so; a temporary without ``at`` is stored so in the first place, and
-        there is no copying block. With ``pad`` what fills up the last tile is zero instead of undefined.
+        ``i``, ``j`` ... are its dimensions; the words are those of the storage, slowest first. What is read below
+        ``at`` (without it, in the whole program) is copied so; a temporary without ``at`` is stored so in the first
+        place, and there is no copying block. With ``pad`` what fills up the last tile is zero, not undefined.
         """
         names = None if readers is None else self.names(tuple(readers))
         place, name = None if at is None else self.name(at), self.name(buffer)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, const, idx
+from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, const, identity, idx
 from weft.ir.interval import bounds
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
@@ -43,7 +43,6 @@ from weft.schedules.redirect import Placement, Redirection
 from weft.schedules.rewrite import Rewrite, blocks_inside, find_loop, replace_in, sequence, taken_names
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
-from weft.tensor.coverage import identity
 
 
 def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, *, numerics: Numerics) -> Verdict:
@@ -167,20 +166,18 @@ class Factoring:
         ]
         return Rewrite(segment.replaced(Alloc(storage, sequence(parts))), (name, storage.name))
 
-    def _with_parts(
-        self, place: Placement, axis: int, depth: int, suffix: str, taken: set[str]
-    ) -> tuple[Projection, For]:
+    def _with_parts(self, parts: Expr, depth: int, suffix: str, taken: set[str]) -> tuple[Projection, For]:
         """The elements in loops of their own, with the loop through the parts at ``depth`` among them."""
         copied = self.elements.renamed(taken, suffix)
         var = Var(fresh_name(self.loop.var.name + suffix, taken))
-        through = For(var, idx(0), place.storage.shape[axis], "serial", sequence([]))
+        through = For(var, idx(0), parts, "serial", sequence([]))
         loops = [replace(x, kind="serial") for x in copied.loops]
         loops.insert(min(depth, len(loops)), through)
         return replace(copied, loops=tuple(loops)), through
 
     def _emit_start(self, place: Placement, axis: int, taken: set[str]) -> Stmt:
         """Every partial result at the identity."""
-        elements, through = self._with_parts(place, axis, axis, "_init", taken)
+        elements, through = self._with_parts(place.storage.shape[axis], axis, "_init", taken)
         kept = _element(place, elements, axis, through, self.segment)
         name = fresh_name(f"{place.storage.name}_init", taken)
         start = identity_of(self.op, self.buffer.dtype)
@@ -189,7 +186,7 @@ class Factoring:
 
     def _emit_total(self, place: Placement, axis: int, taken: set[str]) -> Stmt:
         """The partial results combined, in the block that had the reduction."""
-        elements, through = self._with_parts(place, axis, len(self.elements.loops), "_all", taken)
+        elements, through = self._with_parts(place.storage.shape[axis], len(self.elements.loops), "_all", taken)
         kept = _element(place, elements, axis, through, self.segment)
         scope = scope_of(self.segment, elements)
         start = self._start([x for x in elements.loops if x is not through])
@@ -234,7 +231,7 @@ def _find_update(segment: Segment, block: Block) -> tuple[Leaf, Access]:
 def identity_of(op: BinaryOp, dtype: DType) -> Const:
     """What ``op`` combines with any value to that value."""
     if op in ("+", "*", "min", "max"):
-        return identity(op, dtype)  # type: ignore[arg-type]
+        return identity(op, dtype)
     if op in ("&&", "||"):
         return const(op == "&&", dtype)
     return const(-1 if op == "&" else 0, dtype)
