@@ -127,7 +127,19 @@ class _Matcher:
             if not self.equal(wanted, found):
                 here = loop.var.name
                 self.differ(f"{shown}: with `{here}` the address moves by {_text(found)} elements, not {_text(wanted)}")
+        if isinstance(meaning, Store):
+            self.check_distinct(meaning, indices, shown)
         self.start(meaning, replace(nest, indices=indices), shown)
+
+    def check_distinct(self, meaning: Store, indices: tuple[Expr, ...], shown: str) -> None:
+        """Loops that lead to different elements of an output must do so here: all are read before one is written."""
+        told: set[str] = set()
+        for index in indices:
+            told |= _distinguished(linear_form(index), self.own, self.ranges)
+        for there, loop in self.loops.items():
+            used = any(Var(there) in linear_form(i).terms for i in meaning.indices)
+            if used and loop.var.name not in told:
+                self.differ(f"{shown}: iterations of `{loop.var.name}` may write the same element")
 
     def start(self, meaning: Load | Store, nest: Load | Store, shown: str) -> None:
         """The first element: what the operand points at, the same for all accesses of one buffer."""
@@ -273,7 +285,7 @@ def _plain(s: Stmt, differ: Callable[[str], NoReturn]) -> Stmt:
     while True:
         if isinstance(s, Block):
             if s.init is not None:
-                differ(f"block `{s.name}` initializes; s.decompose_reduction makes that a nest of its own")
+                differ(f"block `{s.name}` initializes its result too")
             s = substitute(s.body, {i.var: i.binding for i in s.iters})
         elif isinstance(s, Seq) and len(s.body) == 1:
             s = s.body[0]
@@ -291,6 +303,20 @@ def _step(indices: tuple[Expr, ...], buffer: Buffer, var: Var) -> Linear | None:
             return None
         total.add(linear_form(stride), factor)
     return total
+
+
+def _distinguished(index: Linear, loops: Mapping[str, For], ranges: Ranges) -> set[str]:
+    """The loops whose values a subscript tells: each of its steps is longer than all shorter ones together reach."""
+    factors = {a.name: abs(c) for a, c in index.terms.items() if isinstance(a, Var) and a.name in loops}
+    if any(n.name in loops for a in index.terms if not isinstance(a, Var) for n in walk(a) if isinstance(n, Var)):
+        return set()
+    reach: int | None = 0
+    for name in sorted(factors, key=lambda n: factors[n]):
+        if reach is None or factors[name] <= reach:
+            return set()
+        most = bounds(Binary("-", loops[name].hi, loops[name].lo), ranges).hi
+        reach = None if most is None else reach + factors[name] * max(0, most - 1)
+    return set(factors)
 
 
 def _flat(indices: Any, buffer: Buffer) -> Linear:

@@ -75,7 +75,7 @@ class Model:
         """Bytes of each buffer that one run of ``nest`` (or so many of its iterations) touches."""
         boxes: dict[str, list[Interval]] = {}
         buffers: dict[str, Buffer] = {}
-        inside = {n.name for n in _nests(nest)}
+        inside = {n.name for n in nests_of(nest)}
         for access in nest.below():
             ranges = {name: r if name in inside else _first(r) for name, r in self.ranges.items()}
             if iterations is not None and nest.loop is not None:
@@ -109,7 +109,7 @@ def explain(
 ) -> str:
     """The table for ``kernel``, with ``sizes`` for its symbolic sizes; ``lanes`` 32-bit ones a vector."""
     values = _size_values(kernel, sizes or {})
-    model = _model(substitute(kernel.body, values), caches or DEFAULT_CACHES, lanes)
+    model = make_model(substitute(kernel.body, values), caches or DEFAULT_CACHES, lanes)
     unknown = sorted(p.name for p in kernel.scalars if p.name not in (sizes or {}) and _is_size(kernel, p))
     rows = [_heading(model)] + [_row(nest, depth, model) for nest, depth in _walk(model.root, 0) if nest.loop]
     lines = [*_summary(kernel, model, unknown), "", *_aligned(rows)]
@@ -131,7 +131,7 @@ def _is_size(kernel: Kernel, scalar: Var) -> bool:
     return any(scalar == e for b in kernel.buffers for e in b.shape)
 
 
-def _model(body: Stmt, caches: Mapping[str, int], lanes: int) -> Model:
+def make_model(body: Stmt, caches: Mapping[str, int], lanes: int) -> Model:
     root = Nest(None, 1)
     model = Model(root, {}, caches, lanes)
     _collect(body, root, (), model.ranges)
@@ -160,10 +160,10 @@ def _collect(s: Stmt, nest: Nest, loops: tuple[str, ...], ranges: dict[str, Inte
         _collect(inner, nest, loops, ranges)
 
 
-def _nests(nest: Nest) -> Iterator[Nest]:
+def nests_of(nest: Nest) -> Iterator[Nest]:
     yield nest
     for inner in nest.inner:
-        yield from _nests(inner)
+        yield from nests_of(inner)
 
 
 def _walk(nest: Nest, depth: int) -> Iterator[tuple[Nest, int]]:
@@ -232,7 +232,7 @@ def _heading(model: Model) -> list[str]:
 
 def _row(nest: Nest, depth: int, model: Model) -> list[str]:
     assert nest.loop is not None
-    known = all(n.trips is not None for n in _nests(nest))
+    known = all(n.trips is not None for n in nests_of(nest))
     traffic = [_amount(sum(model.traffic(nest, size).values())) if known else "?" for size in model.caches.values()]
     touched = ", ".join(f"{name} {_amount(n)}" for name, n in model.footprint(nest).items()) if known else "?"
     return ["  " * depth + nest.name, _trips(nest.loop, nest.trips), _how(nest.loop.kind), *traffic, touched]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ir.printer import print_expr
 from weft.ir.simplify import inner_statements
-from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Region, Seq, Stmt, While
+from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Region, Seq, Stmt, Tensorized, While
 from weft.ir.visit import stores
 
 
@@ -16,7 +16,7 @@ def outline(kernel: Kernel) -> str:
 def _lines(s: Stmt, depth: int) -> list[str]:
     indent = "  " * depth
     head = _head(s)
-    inside = depth + 1 if isinstance(s, (For, If, While)) else depth
+    inside = depth + 1 if isinstance(s, (For, If, Tensorized, While)) else depth
     below: list[str] = []
     if not isinstance(s, Block):
         for inner in inner_statements(s):
@@ -35,6 +35,8 @@ def _head(s: Stmt) -> str | None:
             return f"for {s.var.name} in {print_expr(s.lo)}:{print_expr(s.hi)}{kind}"
         case If():
             return f"if {print_expr(s.condition)}"
+        case Tensorized():
+            return f"tensorized {s.intrinsic}"
         case While():
             return f"while {print_expr(s.condition)}"
         case Let():

@@ -10,7 +10,8 @@ from weft.ir.hardware import HARDWARE, Hardware, find_hardware
 from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.stmt import For, Kernel, Tensorized
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.rewrite import Rewrite, all_loops, find_loop, path_to, ranges_at, replace_stmt
+from weft.schedules.decompose_reduction import alternatives
+from weft.schedules.rewrite import Rewrite, all_loops, blocks_inside, find_loop, path_to, ranges_at, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -40,7 +41,10 @@ def tensorize(kernel: Kernel, loop: str, intrinsic: str) -> Rewrite:
 
 
 def _alternatives(kernel: Kernel, nest: For, hardware: Hardware) -> tuple[str, ...]:
-    """Loops that the intrinsic fits, and intrinsics that fit the loop."""
+    """Loops that the intrinsic fits, and intrinsics that fit the loop; what to do first where a block initializes."""
+    starting = [b for b in blocks_inside(nest) if b.init is not None]
+    if starting:
+        return tuple(f"{call} first" for call in alternatives(kernel, starting[0]))
     loops = [f for f in all_loops(kernel) if f is not nest and _fits(kernel, f, hardware)]
     others = [h for h in HARDWARE.values() if h is not hardware and _fits(kernel, nest, h)]
     calls = [(f.var.name, hardware.name) for f in loops] + [(nest.var.name, h.name) for h in others]

@@ -66,7 +66,7 @@ def _require_intrinsic(machine: Machine, s: Evaluate) -> None:
         raise UnsupportedError(
             f"`{machine.name}` has no `{hardware.name}`",
             span=s.span,
-            notes=[("missing", text) for text in lacking],
+            notes=[("needs", text) for text in lacking],
         )
 
 

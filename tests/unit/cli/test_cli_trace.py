@@ -1,0 +1,110 @@
+"""weft trace: a page with every step, well formed, and true to the programs it shows."""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from weft.cli.main import main
+from weft.cli.trace_page import Snapshot, diff_rows, emit_page
+
+PROGRAM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }\n"
+SCHEDULE = """numerics = "strict"
+m_o, m_i = split("m", 4)
+reorder("n", "m_o", "m_i", "k")
+parallel("n")
+"""
+SIZES = ["--size", "M=16", "--size", "N=8", "--size", "K=4"]
+VOID = {"meta", "br", "link"}
+
+
+class Balance(HTMLParser):
+    """Raises where a tag is closed that is not the innermost open one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "mm.weft").write_text(PROGRAM)
+    (tmp_path / "tiles.txt").write_text(SCHEDULE)
+    return tmp_path
+
+
+def titles(page: str) -> list[str]:
+    return [html.unescape(t) for t in re.findall(r'<li class="[^"]*"><a href="#s\d+">(.*?)</a>', page)]
+
+
+def test_the_page_has_every_step(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = files / "out.html"
+    assert main(["trace", str(files / "mm.weft"), str(out), "--schedule", str(files / "tiles.txt"), *SIZES]) == 0
+    page = out.read_text()
+    shown = titles(page)
+    assert shown[:3] == ["tensor program", "normalize", "lower to loops"]
+    assert shown[3:6] == SCHEDULE.splitlines()[1:]
+    assert shown[-2:] == ["LLVM", "assembly"]
+    assert {"lower_blocks", "simplify"} <= set(shown)
+    assert capsys.readouterr().out == f"{out}: {len(shown)} steps\n"
+    assert "http" not in page.replace("http-equiv", "")
+    checker = Balance()
+    checker.feed(page)
+    assert not checker.open
+
+
+def test_sizes_may_stay_symbolic(files: Path) -> None:
+    assert main(["trace", str(files / "mm.weft"), str(files / "out.html")]) == 0
+    assert "for m in 0:M" in (files / "out.html").read_text()
+
+
+def test_a_trace_that_does_not_fit_is_an_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "tiles.txt").write_text('numerics = "strict"\nparallel("k")\n')
+    assert main(["trace", str(files / "mm.weft"), str(files / "o.html"), "--schedule", str(files / "tiles.txt")]) == 1
+    assert "step 1 of the trace does not fit kernel `mm`" in capsys.readouterr().err
+    assert not (files / "o.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_an_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", str(files / "mm.weft"), str(files / "none" / "o.html")]) == 1
+    assert "error: cannot write" in capsys.readouterr().err
+
+
+def test_rows_hold_both_texts() -> None:
+    before, after = "a\nb\nc\nd\ne\n", "a\nB\nB2\nc\ne\nf\n"
+    rows = diff_rows(before, after)
+    assert [r.left for r in rows if r.tag != "insert" and r.left] == list("abcde")
+    assert [r.right for r in rows if r.tag != "delete" and r.right] == ["a", "B", "B2", "c", "e", "f"]
+    assert [r.tag for r in rows if r.left == r.right] == ["equal"] * 3
+
+
+def test_texts_are_escaped_and_changes_marked() -> None:
+    page = emit_page("t", "m", [Snapshot("start", "x", "if a < b\n"), Snapshot("pass", "<y>", "if a < c\n")])
+    assert "if a &lt; <mark>b</mark>" in page
+    assert "if a &lt; <mark>c</mark>" in page
+    assert "&lt;y&gt;" in page
+
+
+def test_steps_that_change_nothing_say_so() -> None:
+    page = emit_page("t", "m", [Snapshot("start", "x", "same\n"), Snapshot("pass", "y", "same\n")])
+    assert "changes nothing here" in page
+    assert 'class="pass still"' in page
+
+
+def test_long_equal_stretches_are_folded() -> None:
+    lines = [f"line {n}" for n in range(50)]
+    changed = [*lines[:25], "new", *lines[26:]]
+    page = emit_page("t", "m", [Snapshot("s", "x", "\n".join(lines)), Snapshot("pass", "y", "\n".join(changed))])
+    assert "22 equal lines" in page
+    assert "21 equal lines" in page
