@@ -200,12 +200,31 @@ def infer_limits(kernel: Kernel, e: Epilogue) -> dict[str, tuple[Expr, Expr]] | 
                 shift = reader.pinned[names[0]][1]
                 if names[0] in e.member.repeated:
                     return refuse(f"`{e.member.block.name}` adds up over several iterations of `{e.loop.var.name}`")
+                if not _reaches_all(kernel, e, buffer, dim, names[0], shift):
+                    return refuse(f"`{e.loop.var.name}` does not compute all elements of `{buffer.name}` that it reads")
                 limits.setdefault(names[0], (lo - idx(shift), end - idx(shift)))
     dims = {e.member.pinned[name][0] for name in limits}
     for m in e.before:
         if not dims <= {dim for dim, _ in m.pinned.values()}:
             return refuse(f"`{m.block.name}` does not set `{e.member.target.name}` element by element")
     return limits
+
+
+def _reaches_all(kernel: Kernel, e: Epilogue, buffer: Buffer, dim: int, name: str, shift: int) -> bool:
+    """Whether every value of iterator ``name`` belongs to some iteration: its element is computed in the loop."""
+    ranges = size_ranges(kernel)
+    wanted = next(i for i in e.member.block.iters if i.var.name == name)
+    for m in _writers(e, buffer):
+        own = next(
+            ((i, m.pinned[i.var.name]) for i in m.block.iters if m.pinned.get(i.var.name, (-1,))[0] == dim), None
+        )
+        if own is None:
+            return False
+        it, (_, offset) = own
+        low = is_at_most(it.lo + idx(offset), wanted.lo + idx(shift), ranges)
+        if not low or not is_at_most(wanted.hi + idx(shift), it.hi + idx(offset), ranges):
+            return False
+    return True
 
 
 def _written_spans(kernel: Kernel, e: Epilogue, buffer: Buffer, loops: list[For]) -> Spans:
