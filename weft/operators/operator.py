@@ -62,6 +62,15 @@ class Operator:
         programs = self._definition.programs
         return {name: Operator(self._definition.sibling(name), checks=self._checks) for name in programs}
 
+    @property
+    def trace(self) -> str | None:
+        """The text of the schedule it replays for every signature; None where Weft chooses."""
+        return self._definition.trace
+
+    def scheduled(self, trace: str) -> Operator:
+        """This operator scheduled by ``trace``, the printed trace of a `weft.schedule`."""
+        return Operator(self._definition.scheduled(trace), checks=self._checks)
+
     def __repr__(self) -> str:
         return f"<weft operator {self.interface}>"
 

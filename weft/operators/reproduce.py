@@ -63,6 +63,7 @@ def reproduction_script(error: Exception, definition: Definition, signature: Sig
         "import weft",
         "",
         f"op = weft.define({definition.source.text!r}, entry={definition.entry!r})",
+        *([] if definition.trace is None else [f"op = op.scheduled({definition.trace!r})"]),
         "",
         "",
         "def make(dtype, shape, strides):  # an array of this layout; its values do not matter",

@@ -7,7 +7,6 @@ from typing import Any
 
 from weft.ir.errors import ArgumentError
 from weft.ir.stmt import Kernel
-from weft.operators.definition import Definition
 from weft.operators.interface import Interface
 from weft.operators.operator import Operator
 from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
@@ -24,20 +23,18 @@ class OperatorSchedule(Schedule):
     def __init__(
         self,
         kernel: Kernel,
-        definition: Definition,
-        checks: bool,
+        op: Operator,
         *,
         numerics: Numerics,
         machine: Machine,
         sizes: Mapping[str, int],
     ) -> None:
         super().__init__(kernel, numerics=numerics, machine=machine, sizes=sizes)
-        self._definition = definition
-        self._checks = checks
+        self._operator = op
 
     def build(self) -> Operator:
         """An operator that replays this schedule for every signature it is called with."""
-        return Operator(self._definition.scheduled(str(self.trace)), checks=self._checks)
+        return self._operator.scheduled(str(self.trace))
 
 
 def schedule(op: Operator, /, *args: Any, numerics: Numerics = "strict", **named: Any) -> OperatorSchedule:
@@ -50,14 +47,11 @@ def schedule(op: Operator, /, *args: Any, numerics: Numerics = "strict", **named
     """
     if not isinstance(op, Operator):
         raise ArgumentError(f"schedule takes an operator, not {type(op).__name__}", help="weft.schedule(op)")
-    definition = op._definition
     signature = _signature(op.interface, args, named) if args or named else None
-    made = build(definition.program, signature, host_machine(), op._checks)
-    found = OperatorSchedule(
-        made.kernel(), definition, op._checks, numerics=numerics, machine=made.machine, sizes=made.sizes
-    )
-    if definition.trace is not None:
-        found.apply(definition.trace)
+    made = build(op.program, signature, host_machine(), op._checks)
+    found = OperatorSchedule(made.kernel(), op, numerics=numerics, machine=made.machine, sizes=made.sizes)
+    if op.trace is not None:
+        found.apply(op.trace)
     return found
 
 
