@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from weft.ir.buffer import Scope
 from weft.ir.errors import ScheduleError
@@ -31,9 +32,8 @@ class DataMethods(ScheduleState):
         Without ``at``, before the outermost loops of the readers. ``readers`` are the blocks that read the copy, by
         default all. Returns the copying block and the storage.
         """
-        names = None if readers is None else self.names(tuple(readers))
-        place = None if at is None else self.name(at)
-        made = self.run(check_cache_read, cache_read, self.name(buffer), at=place, scope=scope, readers=names)
+        options = self._options(at=at, scope=scope, readers=readers)
+        made = self.run(check_cache_read, cache_read, self.name(buffer), **options)
         return self._block_and_buffer(made)
 
     def cache_write(
@@ -44,8 +44,7 @@ class DataMethods(ScheduleState):
         Reductions start and accumulate there; what is written goes to the buffer at the end. Returns the storing block
         and the storage.
         """
-        place = None if at is None else self.name(at)
-        made = self.run(check_cache_write, cache_write, self.name(buffer), scope=scope, at=place)
+        made = self.run(check_cache_write, cache_write, self.name(buffer), scope=scope, **self._options(at=at))
         return self._block_and_buffer(made)
 
     def pack(
@@ -63,9 +62,8 @@ class DataMethods(ScheduleState):
         ``at`` (without it, in the whole program) is copied so; a temporary without ``at`` is stored so in the first
         place, and there is no copying block. With ``pad`` what fills up the last tile is zero, not undefined.
         """
-        names = None if readers is None else self.names(tuple(readers))
-        place, name = None if at is None else self.name(at), self.name(buffer)
-        made = self.run(check_pack, pack, name, layout, at=place, scope=scope, pad=pad, readers=names)
+        name, options = self.name(buffer), self._options(at=at, scope=scope, pad=pad, readers=readers)
+        made = self.run(check_pack, pack, name, layout, **options)
         return self._block_and_buffer(made) if made else (None, self.handle(BufferRef, name))
 
     def decompose_reduction(self, block: AnyBlock, at: AnyLoop) -> BlockRef:
@@ -89,6 +87,23 @@ class DataMethods(ScheduleState):
             self.__dict__.update(before)
             raise
         return self._block_and_buffer(made)
+
+    def _options(
+        self,
+        at: AnyLoop | None,
+        scope: Scope = "global",
+        pad: bool = False,
+        readers: Sequence[AnyBlock] | None = None,
+    ) -> dict[str, Any]:
+        """Those that are not as usual, so that traces stay short."""
+        options: dict[str, Any] = {} if at is None else {"at": self.name(at)}
+        if scope != "global":
+            options["scope"] = scope
+        if pad:
+            options["pad"] = pad
+        if readers is not None:
+            options["readers"] = self.names(tuple(readers))
+        return options
 
     def _block_and_buffer(self, made: tuple[str, ...]) -> tuple[BlockRef, BufferRef]:
         block, buffer = made
