@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 
 from weft.ir.errors import ArgumentError
 from weft.ir.hardware import Emit, Hardware, declare
 from weft.ir.printer import print_kernel
 from weft.operators.operator import Operator
 from weft.passes.lower_blocks import lower_blocks
-from weft.target.cpu.intrinsics import TARGETS
+from weft.runtime.store import Artifact, default_store
+from weft.target.cpu.host import host_machine
+from weft.target.cpu.intrinsics import TARGETS, emit_alone
+from weft.target.cpu.llvm import llvm_version
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
+from weft.version import cache_key
 
 
 def intrinsic(
@@ -37,7 +45,41 @@ def intrinsic(
         raise ArgumentError(f"there is no target `{unknown[0]}`", help=f"use one of: {', '.join(TARGETS)}")
     hardware = Hardware(name, _meaning_text(name, meaning), dict(emit), tuple(needs), exact)
     _ = hardware.meaning  # so that what is wrong with it is told here
+    if "cpu" in emit:
+        _try_code(hardware)
     return declare(hardware)
+
+
+def _try_code(hardware: Hardware) -> None:
+    """Compiles the intrinsic alone, in a process of its own: LLVM ends the process it runs in over some mistakes."""
+    host = host_machine()
+    machine = replace(host, features=(*host.features, *(f"+{f}" for f in hardware.needs)))
+    store, key = default_store(), cache_key("intrinsic", hardware.key, machine.key, llvm_version())
+    if store.get(key) is not None:
+        return
+    request = json.dumps({"text": emit_alone(hardware, machine), "machine": asdict(machine)})
+    try:
+        done = subprocess.run([sys.executable, "-c", _TRY], input=request, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return  # no other process to be had: the code is tried where it is used
+    if done.returncode:
+        reasons = [line.strip() for line in done.stderr.splitlines() if "rror" in line]
+        raise ArgumentError(
+            f"LLVM does not take the code of intrinsic `{hardware.name}`",
+            why=reasons[-1] if reasons else "it stopped",
+            help="`needs` names the features that its instructions are part of",
+        )
+    store.put(key, Artifact({"intrinsic": hardware.name}))
+
+
+_TRY = """
+import json, sys
+from weft.target.cpu.host import Machine
+from weft.target.cpu.llvm import assemble_llvm
+request = json.load(sys.stdin)
+fields = {k: tuple(v) if isinstance(v, list) else v for k, v in request["machine"].items()}
+assemble_llvm(request["text"], Machine(**fields))
+"""
 
 
 def _meaning_text(name: str, meaning: str | Operator) -> str:

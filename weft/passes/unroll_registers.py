@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.expr import Load, Var
+from weft.ir.expr import AddressOf, Load, Var
 from weft.ir.stmt import For, Kernel, Stmt, Store
 from weft.ir.visit import rebuild, walk
 from weft.passes.loop_ranges import constant_extent
 
 #: Copies of a body, over nested loops, up to which unrolling pays.
 MAX_COPIES = 256
+_ACCESS = (Load, Store, AddressOf)
 
 
 def unroll_registers(kernel: Kernel) -> Kernel:
@@ -33,6 +34,6 @@ def _unroll(s: Stmt, copies: int) -> Stmt:
 
 
 def _subscripts_register(loop: For) -> bool:
-    accesses = (n for n in walk(loop.body) if isinstance(n, (Load, Store)) and n.buffer.scope == "register")
+    accesses = (n for n in walk(loop.body) if isinstance(n, _ACCESS) and n.buffer.scope == "register")
     parts = (part for access in accesses for index in access.indices for part in walk(index))
     return any(isinstance(part, Var) and part.name == loop.var.name for part in parts)

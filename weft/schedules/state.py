@@ -12,6 +12,7 @@ from weft.poly.verdict import Verdict
 from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
 from weft.schedules.refusals import refusal
 from weft.schedules.rewrite import Rewrite, all_allocs, all_loops, blocks_inside, unique_names
+from weft.schedules.tensorize import check_tensorized
 from weft.schedules.trace import Numerics, Step, Trace
 from weft.tensor.caller import caller_span
 
@@ -70,6 +71,9 @@ class ScheduleState:
             if not verdict.ok:
                 raise refused(step, verdict)
             done = rewrite(self.kernel, *args, **kwargs)
+            verdict = check_tensorized(done.kernel)
+            if not verdict.ok:
+                raise refused(step, verdict)
         except ScheduleError as error:
             raise located(error) from None
         self._record(step, done)

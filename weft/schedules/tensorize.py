@@ -11,7 +11,16 @@ from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.stmt import For, Kernel, Tensorized
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.decompose_reduction import alternatives
-from weft.schedules.rewrite import Rewrite, all_loops, blocks_inside, find_loop, path_to, ranges_at, replace_stmt
+from weft.schedules.rewrite import (
+    Rewrite,
+    all_loops,
+    blocks_inside,
+    find_loop,
+    path_to,
+    ranges_at,
+    replace_stmt,
+    statements,
+)
 from weft.schedules.trace import Numerics
 
 
@@ -38,6 +47,17 @@ def tensorize(kernel: Kernel, loop: str, intrinsic: str) -> Rewrite:
     """Marks the nest; it is to be the last change of these loops."""
     nest = find_loop(kernel, loop)
     return Rewrite(replace_stmt(kernel, nest, Tensorized(intrinsic, nest, span=nest.span)))
+
+
+def check_tensorized(kernel: Kernel) -> Verdict:
+    """Whether every tensorized nest still does what its intrinsic means; asked after each other step."""
+    for s in statements(kernel):
+        if isinstance(s, Tensorized):
+            found = match_hardware(find_hardware(s.intrinsic), s.body, ranges_at(kernel, s))
+            if isinstance(found, Mismatch):
+                why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {found.reason}"
+                return refuse(why, alternatives=("the step before s.tensorize",))
+    return OK
 
 
 def _alternatives(kernel: Kernel, nest: For, hardware: Hardware) -> tuple[str, ...]:

@@ -300,6 +300,18 @@ def test_a_nest_is_tensorized_once_and_not_inside_lanes() -> None:
     assert refusal(inside, "ni", "vpdpbusd").why == "it is inside the vector loop `m`, whose iterations are lanes"
 
 
+def test_later_steps_leave_tensorized_loops_alone() -> None:
+    s = Schedule(matmul(*DOTS["vpdpbusd"]))
+    s.tensorize("ni", "vpdpbusd")
+    with pytest.raises(ScheduleError) as caught:
+        s.split("ki", 2)
+    assert caught.value.why is not None
+    assert caught.value.why.startswith("loops tensorized as `vpdpbusd` would not be that any more: ")
+    s.unroll("no")
+    s.parallel("m")
+    np.testing.assert_array_equal(interpreted(s.kernel), interpreted(matmul(*DOTS["vpdpbusd"])))
+
+
 def test_loops_that_change_afterwards_are_found_when_lowering() -> None:
     done = tensorized(matmul(*DOTS["vpdpbusd"]), "ni", "vpdpbusd")
 
@@ -418,6 +430,30 @@ def test_a_trace_with_another_intrinsic_of_the_name_is_another_program() -> None
 def test_wrong_declarations(args: Any, message: str) -> None:
     with pytest.raises(weft.Error, match=message):
         weft.intrinsic(*args)
+
+
+@pytest.mark.parametrize(
+    ("code", "target"),
+    [
+        ("%a = load <4 x i32>, ptr %A, align 4\n%b = add <4 x float> %a, %a", "host"),
+        ("this is not LLVM", "host"),
+        (
+            "declare <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32>, <16 x i32>, <16 x i32>)\n"
+            "%c = load <16 x i32>, ptr %C, align 4\n"
+            "%d = call <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32> %c, <16 x i32> %c, <16 x i32> %c)\n"
+            "store <16 x i32> %d, ptr %C, align 4",
+            "x86-64-avx2",
+        ),
+    ],
+)
+def test_code_that_llvm_refuses_is_told_at_the_declaration(
+    code: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_TARGET", target)
+    meaning = "kernel f(A: int32[4], out C: int32[16]) { for i in 0:4 { C[i] = A[i] } }"
+    with pytest.raises(weft.Error, match="LLVM does not take the code of intrinsic `broken`"):
+        weft.intrinsic("broken", meaning, {"cpu": code})
+    assert "broken" not in HARDWARE
 
 
 def test_every_builtin_meaning_is_well_formed() -> None:

@@ -18,21 +18,23 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError, ScheduleError, UnsupportedError
 from weft.ir.expr import AddressOf, Call
 from weft.ir.hardware import HARDWARE, Hardware, declare, find_hardware
 from weft.ir.interval import Interval
 from weft.ir.match_hardware import Mismatch, match_hardware
-from weft.ir.stmt import Evaluate, For, Kernel, Stmt, Tensorized
+from weft.ir.stmt import Evaluate, For, Kernel, Param, Stmt, Tensorized
 from weft.ir.visit import rebuild
 from weft.passes.loop_ranges import loop_range
-from weft.target.cpu.builder import Builder, Value
-from weft.target.cpu.emit_context import Function
+from weft.target.cpu.builder import Builder, Module, Value
+from weft.target.cpu.emit_context import Function, function_attributes
 from weft.target.cpu.emit_expr import emit_expr
 from weft.target.cpu.emit_memory import emit_address
 from weft.target.cpu.host import Machine
 from weft.target.cpu.intrinsics_amx import TILES
 from weft.target.cpu.intrinsics_x86 import DOTS
+from weft.target.cpu.llvm_types import llvm_type
 
 #: Keys of an intrinsic's ``emit`` that have a code generator.
 TARGETS = ("cpu",)
@@ -120,3 +122,22 @@ def emit_template(b: Builder, text: str, operands: Operands) -> None:
             b.module.declarations.setdefault(declared[1], line)
         elif line and not line.startswith(";"):
             b.emit_void(_NAME.sub(named, line))
+
+
+def emit_alone(hardware: Hardware, machine: Machine) -> str:
+    """The LLVM text of a function that does nothing but ``hardware``."""
+    module = Module(header=[f'target triple = "{machine.triple}"'])
+    params = [(_operand_type(p), p.name) for p in hardware.meaning.params]
+    b = module.function("alone", "void", params, attributes=function_attributes(machine))
+    emit = hardware.emit["cpu"]
+    operands = {name: b.argument(name) for _, name in params}
+    if isinstance(emit, str):
+        emit_template(b, emit, operands)
+    else:
+        emit(b, operands)
+    b.ret()
+    return module.text()
+
+
+def _operand_type(param: Param) -> str:
+    return "ptr" if isinstance(param, Buffer) else llvm_type(param.dtype)
