@@ -19,9 +19,10 @@ from __future__ import annotations
 from weft.ir.expr import AddressOf
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
 from weft.ir.visit import stores, walk
-from weft.poly.leaves import Leaf
+from weft.poly.infer_spans import Spans, infer_spans
+from weft.poly.leaves import Access, Leaf
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.infer_stage import Stage, infer_stage
+from weft.schedules.infer_stage import Member, Stage, infer_stage
 from weft.schedules.instances import check_instances, is_exact
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import (
@@ -34,7 +35,7 @@ from weft.schedules.place_stage import (
     put_stage,
     without_stage,
 )
-from weft.schedules.rewrite import Rewrite, all_allocs, find_loop, path_to, statements
+from weft.schedules.rewrite import Rewrite, all_allocs, find_loop, loops_around, path_to, statements
 from weft.schedules.trace import Numerics
 
 
@@ -92,14 +93,9 @@ def check_place(kernel: Kernel, block: str, loop: str | None, *, numerics: Numer
 
 def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
     """Whether running the stage's blocks over all declared instances gives what the loops there now give."""
-    several = len(stage.members) > 1
-    for m in stage.members:
-        if not (several or m.updates):
-            continue
-        exact = numerics == "fast" or is_exact(kernel, m.block)
-        verdict = check_instances(kernel, m.root, m.block, m.repeated, exact=exact)
-        if not verdict.ok:
-            return verdict
+    verdict = _check_instances(kernel, stage, numerics)
+    if not verdict.ok:
+        return verdict
     foreign = foreign_loops(kernel, stage.members)
     if foreign:
         return refuse(f"which instances there are depends on loop `{foreign[0]}`")
@@ -108,6 +104,31 @@ def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
     if any(len(a) != len(outer[0]) or any(x is not y for x, y in zip(a, outer[0])) for a in outer):
         return refuse(f"the blocks that compute `{stage.buffer.name}` are in different loops")
     return OK
+
+
+def _check_instances(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
+    """Every element must be computed by all its instances; of the elements, all steps must compute the same ones."""
+    if len(stage.members) == 1 and not stage.members[0].updates:
+        return OK
+    everywhere = True
+    for m in stage.members:
+        exact = numerics == "fast" or is_exact(kernel, m.block)
+        if check_instances(kernel, m.root, m.block, m.repeated, exact=exact).ok:
+            continue
+        everywhere = False
+        verdict = check_instances(kernel, m.root, m.block, m.repeated, exact=exact, partial=True)
+        if not verdict.ok:
+            return verdict
+    if everywhere or len({_written_part(kernel, stage, m) for m in stage.members}) == 1:
+        return OK
+    return refuse(f"the blocks that compute `{stage.buffer.name}` compute different parts of it")
+
+
+def _written_part(kernel: Kernel, stage: Stage, m: Member) -> Spans | None:
+    def own(leaf: Leaf, access: Access) -> bool:
+        return access.writes and leaf.block == m.block.name
+
+    return infer_spans(kernel, stage.buffer, m.root, len(loops_around(kernel, m.root)), own)
 
 
 def _check_readers(kernel: Kernel, stage: Stage, loop: str | None) -> Verdict:

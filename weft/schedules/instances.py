@@ -16,7 +16,7 @@ from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, For, If, Iter, Kernel, Stmt
-from weft.ir.visit import substitute
+from weft.ir.visit import free_vars, substitute
 from weft.poly.leaves import leaves
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.rewrite import path_to, ranges_at
@@ -62,10 +62,13 @@ def conjuncts(e: Expr) -> Iterator[Expr]:
         yield e
 
 
-def check_instances(kernel: Kernel, root: Stmt, block: Block, ordered: Sequence[str], *, exact: bool) -> Verdict:
+def check_instances(
+    kernel: Kernel, root: Stmt, block: Block, ordered: Sequence[str], *, exact: bool, partial: bool = False
+) -> Verdict:
     """Whether the loops from ``root`` on run all instances once, those of the iterators ``ordered`` in their order.
 
-    Where the order does not matter to the bit (``exact``), any will do.
+    Where the order does not matter to the bit (``exact``), any will do. ``partial`` lets the other iterators
+    run through a part of their range.
     """
     nest = nest_between(kernel, root, block)
     if any(isinstance(s, If) and s.otherwise is not None for s in path_to(root, block)):
@@ -73,6 +76,8 @@ def check_instances(kernel: Kernel, root: Stmt, block: Block, ordered: Sequence[
     found: dict[str, list[Digit]] = {}
     for it in block.iters:
         digits = _digits(it, nest)
+        if digits is None and partial and it.var.name not in ordered:
+            digits = _part(it, nest)
         if digits is None:
             return refuse(f"it is not proved that the loops run `{it.var.name}` of block `{block.name}` once each")
         found[it.var.name] = digits
@@ -82,10 +87,28 @@ def check_instances(kernel: Kernel, root: Stmt, block: Block, ordered: Sequence[
     order = [(d.loop, d.place) for name in ordered for d in found[name]]
     if order != sorted(order) and not exact:
         return refuse(f"the loops around block `{block.name}` now add up in another order")
-    needed = [simplify(_end_test(it), nest.ranges) for it in block.iters]
-    if any(test not in needed for test in nest.tests):
+    if _leaves_out(nest, [nest.loops[loop] for loop, _ in order], partial=partial):
         return refuse(f"a test around block `{block.name}` leaves instances out")
     return OK
+
+
+def _leaves_out(nest: Nest, ordered: Sequence[For], *, partial: bool) -> bool:
+    """Whether a test around the block is more than the end of an iterator's range."""
+    needed = [simplify(_end_test(it), nest.ranges) for it in nest.block.iters]
+    names = {loop.var.name for loop in ordered}
+    others = [test for test in nest.tests if test not in needed]
+    return any(not partial or names & free_vars(test).keys() for test in others)
+
+
+def _part(it: Iter, nest: Nest) -> list[Digit] | None:
+    """One loop that runs through a part of the range, or none where the iterator stands still."""
+    linear = linear_form(simplify(it.binding, nest.ranges))
+    moving = [atom for atom in linear.terms if _mentions_loop(atom, nest)]
+    if not moving:
+        return []
+    (atom, *more) = moving
+    position = next((p for p, loop in enumerate(nest.loops) if loop.var == atom), None)
+    return None if more or position is None else [Digit(position, 0, linear.terms[atom], idx(1))]
 
 
 def infer_digits(kernel: Kernel, root: Stmt, block: Block) -> dict[str, list[Digit]]:

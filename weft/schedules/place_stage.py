@@ -173,12 +173,11 @@ def foreign_loops(kernel: Kernel, members: Sequence[Member]) -> list[str]:
 
 
 def put_stage(stage: Stage, place: Place, nests: list[Stmt], *, alloc: bool = True) -> Kernel:
-    """``nests`` at ``place``, with the storage around them and their readers unless it is elsewhere."""
-    before, after = place.children[: place.first], place.children[place.last + 1 :]
-    inner = sequence([*nests, *place.readers])
-    if alloc:
-        inner = Alloc(stage.buffer, inner, span=stage.buffer.span)
-    return replace_stmt(place.kernel, place.parent, sequence([*before, inner, *after]))
+    """``nests`` at ``place``, with the storage around them and what follows unless it is elsewhere."""
+    # Storage reaches to the end of the sequence, so that readers in it can still be moved along it.
+    before, rest = place.children[: place.first], sequence([*nests, *place.children[place.first :]])
+    inner = Alloc(stage.buffer, rest, span=stage.buffer.span) if alloc else rest
+    return replace_stmt(place.kernel, place.parent, sequence([*before, inner]))
 
 
 def free_names(kernel: Kernel, stage: Stage) -> set[str]:

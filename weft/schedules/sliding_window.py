@@ -65,8 +65,7 @@ def _fresh_part(loop: For, span: Span, simple: ExprSimplifier) -> Expr | None:
     ranges: dict[str, Interval] = {**simple.ranges}
     if not is_at_most(was_first, first, ranges) or not is_at_most(was_end, end, ranges):
         return None
-    start = simple.expr(Compare("==", loop.var, loop.lo))
-    return simple.expr(Select(start, first, Binary("max", first, was_end)))
+    return simple.expr(Select(Compare(">", loop.var, loop.lo), Binary("max", first, was_end), first))
 
 
 def _is_settled(kernel: Kernel, stage: Stage, loop: For, numerics: Numerics = "strict") -> bool:

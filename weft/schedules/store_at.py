@@ -111,6 +111,5 @@ def _slide(kernel: Kernel, stage: Stage, outer: int) -> Kernel | None:
 def with_storage(kernel: Kernel, alloc: Alloc, loop: str | None) -> Kernel:
     """``alloc`` around all that touches its buffer in the body of ``loop``, or in the program."""
     place: Place = find_place(kernel, alloc.buffer, loop)
-    before, after = place.children[: place.first], place.children[place.last + 1 :]
-    inner = replace(alloc, body=sequence(place.readers))
-    return replace_stmt(kernel, place.parent, sequence([*before, inner, *after]))
+    inner = replace(alloc, body=sequence(place.children[place.first :]))
+    return replace_stmt(kernel, place.parent, sequence([*place.children[: place.first], inner]))
