@@ -6,7 +6,10 @@ iterations concurrently they have no order, so that no two that conflict may fir
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from weft.ir.expr import Load, Var
 from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return
@@ -27,6 +30,10 @@ from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, path_
 from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 
+#: Longer chains have too many orders to try them all.
+_MOST_LOOPS = 4
+_MOST_ALTERNATIVES = 3
+
 
 def check_reorder(
     kernel: Kernel, old_order: Sequence[str], new_order: Sequence[str], numerics: str = "strict"
@@ -42,7 +49,28 @@ def check_reorder(
     structure = _check_structure(chain, order)
     if structure is not None:
         return refuse(structure)
-    return _check_memory(kernel, chain, order, numerics)
+    verdict = _check_memory(kernel, chain, order, numerics)
+    return verdict if verdict.ok else replace(verdict, alternatives=_alternatives(kernel, chain, order, numerics))
+
+
+def _alternatives(kernel: Kernel, chain: list[For], wanted: list[For], numerics: str) -> tuple[str, ...]:
+    """The legal orders that are most like the one ``wanted``."""
+    found: list[str] = []
+    if numerics == "strict" and _check_memory(kernel, chain, wanted, "fast").ok:
+        found.append('the same with numerics="fast"')
+    if len(chain) > _MOST_LOOPS:
+        return tuple(found)
+
+    def likeness(order: tuple[For, ...]) -> int:
+        return sum(a is b for a, b in zip(order, wanted))
+
+    for order in sorted(itertools.permutations(chain), key=likeness, reverse=True)[1:]:
+        is_new = any(a is not b for a, b in zip(order, chain))
+        if is_new and _check_structure(chain, order) is None and _check_memory(kernel, chain, order, numerics).ok:
+            found.append(f"s.reorder({', '.join(json.dumps(loop.var.name) for loop in order)})")
+            if len(found) == _MOST_ALTERNATIVES:
+                break
+    return tuple(found)
 
 
 def _chain(kernel: Kernel, names: Sequence[str]) -> list[For] | str:

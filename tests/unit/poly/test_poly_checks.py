@@ -206,6 +206,17 @@ def test_reorder_of_what_is_no_plain_nest(body: str, reason: str) -> None:
     assert check_reorder(kernel(body), "ij", "ji").reason == reason
 
 
+def test_a_refused_order_comes_with_legal_ones() -> None:
+    program = kernel("for i in 1:8 { for j in 0:7 { for k in 0:8 { C[i, j] = C[i - 1, j + 1] + A[i, k] } } }")
+    verdict = check_reorder(program, "ijk", "jik")
+    assert verdict.alternatives == ('s.reorder("i", "k", "j")',)
+    for order in ("ikj", "jki", "kij", "kji"):
+        offered = "s.reorder({})".format(", ".join(f'"{name}"' for name in order)) in verdict.alternatives
+        assert check_reorder(program, "ijk", order).ok == offered
+    two = kernel("for i in 0:8 { for j in 0:8 { R[0] = R[0] + A[i, j] } }")
+    assert check_reorder(two, "ij", "ji").alternatives == ('the same with numerics="fast"',)
+
+
 def test_loops_not_named_keep_their_places() -> None:
     assert check_reorder(MATMUL, ("m", "k"), ("k", "m")).ok
 
