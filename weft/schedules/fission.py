@@ -19,6 +19,7 @@ from weft.schedules.rewrite import (
     fresh_name,
     node_of,
     path_to,
+    remembered,
     replace_stmt,
     sequence,
     taken_names,
@@ -48,6 +49,7 @@ def check_fission(kernel: Kernel, loop: str, after: str, *, numerics: Numerics) 
     return check_separable(kernel, loop, after, numerics) if sound.ok else sound
 
 
+@remembered
 def fission(kernel: Kernel, loop: str, after: str) -> Rewrite:
     """``m`` keeps the statements up to ``after`` (a block or loop in it); a new loop takes the rest."""
     old = find_loop(kernel, loop)

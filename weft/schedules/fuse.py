@@ -14,6 +14,7 @@ from weft.schedules.rewrite import (
     find_loop,
     fresh_name,
     ranges_at,
+    remembered,
     replace_stmt,
     simplify_bounds,
     taken_names,
@@ -60,6 +61,7 @@ def _check_rectangle(nodes: list[For], chain: list[For | If]) -> Verdict:
     return OK
 
 
+@remembered
 def fuse(kernel: Kernel, *loops: str) -> Rewrite:
     """Makes ``i_j`` of ``i`` and ``j``."""
     nodes = [find_loop(kernel, name) for name in loops]

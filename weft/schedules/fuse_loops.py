@@ -18,6 +18,7 @@ from weft.schedules.rewrite import (
     find_loop,
     path_to,
     ranges_at,
+    remembered,
     replace_stmt,
     sequence,
     simplify_bounds,
@@ -69,6 +70,7 @@ def _check_length(kernel: Kernel, a: For, b: For) -> Verdict:
     return refuse(f"{names}; both must run equally often")
 
 
+@remembered
 def fuse_loops(kernel: Kernel, first: str, second: str) -> Rewrite:
     """``first`` keeps its name and takes over the body of ``second``."""
     a, b = find_loop(kernel, first), find_loop(kernel, second)

@@ -66,8 +66,10 @@ def check_runs_through(loop: For) -> Verdict:
     name = loop.var.name
     if exits(loop.body):
         return refuse(f"a break, continue or return in the body of `{name}` leaves it early")
-    written = {w.buffer.name for w in stores(loop.body)}
-    changed = [b.buffer.name for e in (loop.lo, loop.hi) for b in loads(e) if b.buffer.name in written]
+    if isinstance(loop.lo, Const) and isinstance(loop.hi, Const):
+        return OK
+    read = {b.buffer.name for e in (loop.lo, loop.hi) for b in loads(e)}
+    changed = sorted(read & {w.buffer.name for w in stores(loop.body)}) if read else []
     assigned = set(assigned_names(loop.body))
     changed += [v for e in (loop.lo, loop.hi) for v in free_vars(e) if v in assigned]
     if changed:

@@ -17,6 +17,7 @@ from weft.schedules.rewrite import (
     fresh_copy,
     fresh_name,
     ranges_at,
+    remembered,
     replace_stmt,
     sequence,
     simplify_bounds,
@@ -37,6 +38,7 @@ def check_peel(kernel: Kernel, loop: str, count: int = 1, end: End = "first", *,
     )
 
 
+@remembered
 def peel(kernel: Kernel, loop: str, count: int = 1, end: End = "first") -> Rewrite:
     """Makes ``m_first`` or ``m_last``; ``m`` itself goes on as the rest."""
     old = find_loop(kernel, loop)

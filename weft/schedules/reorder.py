@@ -16,7 +16,7 @@ from weft.ir.visit import free_vars, loads
 from weft.poly.check_reorder import check_reorder as check_order
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier
-from weft.schedules.rewrite import Rewrite, find_loop, path_to, ranges_at, replace_stmt, simplify_bounds
+from weft.schedules.rewrite import Rewrite, find_loop, path_to, ranges_at, remembered, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
 from weft.schedules.widen_ranges import narrow_ranges, widen_ranges
 
@@ -42,10 +42,14 @@ def check_reorder(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
     widened = widen_ranges(kernel, nest, new)
     if isinstance(widened, Verdict):
         return widened
-    valid = check_valid(reorder(kernel, *loops).kernel)
-    return valid if not valid.ok else check_order(widened[0], old, new, numerics)
+    if any(loop.kind != "serial" for loop in nest):
+        valid = check_valid(reorder(kernel, *loops).kernel)
+        if not valid.ok:
+            return valid
+    return check_order(widened[0], old, new, numerics)
 
 
+@remembered
 def reorder(kernel: Kernel, *loops: str) -> Rewrite:
     chain = _chain(kernel, loops)
     _, new = new_order(chain, loops)

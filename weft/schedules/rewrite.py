@@ -8,20 +8,22 @@ second copy of a statement from `fresh_copy`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError, ScheduleError
 from weft.ir.expr import Expr, Reduce, Var
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import inner_statements, simplify
-from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt
+from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 
 S = TypeVar("S", bound=Stmt)
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,28 @@ class Rewrite:
     fates: Mapping[str, str] = field(default_factory=dict)
 
 
+_KEPT = 16
+
+
+def remembered(primitive: Callable[Concatenate[Kernel, P], Rewrite]) -> Callable[Concatenate[Kernel, P], Rewrite]:
+    """``primitive`` keeping its last few answers: a check looks at the outcome just before it is wanted."""
+    kept: dict[tuple[object, ...], tuple[Kernel, Rewrite]] = {}
+
+    @wraps(primitive)
+    def answer(kernel: Kernel, /, *args: P.args, **kwargs: P.kwargs) -> Rewrite:
+        key = (id(kernel), repr(args), repr(kwargs))
+        found = kept.get(key)
+        if found is not None and found[0] is kernel:
+            return found[1]
+        done = primitive(kernel, *args, **kwargs)
+        while len(kept) >= _KEPT:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = (kernel, done)
+        return done
+
+    return answer
+
+
 # Finding
 
 
@@ -46,7 +70,10 @@ def statements(root: Kernel | Stmt) -> Iterator[Stmt]:
     while pending:
         found = pending.pop()
         yield found
-        pending.extend(reversed(list(inner_statements(found))))
+        if isinstance(found, For):  # the common case, for speed
+            pending.append(found.body)
+        elif not isinstance(found, Store):
+            pending.extend(reversed(list(inner_statements(found))))
 
 
 def all_loops(root: Kernel | Stmt) -> list[For]:
@@ -63,8 +90,8 @@ def all_allocs(root: Kernel | Stmt) -> list[Alloc]:
 
 
 def find_loop(kernel: Kernel, name: str) -> For:
-    for loop in all_loops(kernel):
-        if loop.var.name == name:
+    for loop in statements(kernel):
+        if isinstance(loop, For) and loop.var.name == name:
             return loop
     raise unknown("loop", name, [loop.var.name for loop in all_loops(kernel)])
 
@@ -321,6 +348,6 @@ def _rename(root: S, positions: Iterator[int], names: Mapping[int, str]) -> S:
 __all__ = [
     "Rewrite", "all_allocs", "all_loops", "blocks_inside", "did_you_mean", "find_alloc", "find_block",
     "find_buffer", "find_loop", "fresh_copy", "fresh_name", "loop_chain", "loop_range", "loops_around", "nest_of",
-    "node_of", "path_to", "ranges_at", "replace_in", "replace_stmt", "replace_vars", "sequence", "simplify_bounds",
-    "size_ranges", "statements", "taken_names", "unique_names", "unknown",
+    "node_of", "path_to", "ranges_at", "remembered", "replace_in", "replace_stmt", "replace_vars", "sequence",
+    "simplify_bounds", "size_ranges", "statements", "taken_names", "unique_names", "unknown",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from weft.ir.stmt import Kernel, LoopKind
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.loop_facts import check_valid, has_barrier
-from weft.schedules.rewrite import Rewrite, find_loop, replace_stmt
+from weft.schedules.rewrite import Rewrite, find_loop, remembered, replace_stmt
 from weft.schedules.trace import Numerics
 
 _IN_ORDER = ("serial", "unroll")
@@ -21,12 +21,15 @@ def check_set_kind(kernel: Kernel, loop: str, kind: LoopKind, *, numerics: Numer
         return OK
     if old.kind in ("block", "thread") and has_barrier(old):
         return refuse(f"the iterations of `{loop}` wait for one another at a barrier")
+    if kind in _IN_ORDER:
+        return OK
     valid = check_valid(set_kind(kernel, loop, kind).kernel)
-    if not valid.ok or kind in _IN_ORDER:
+    if not valid.ok:
         return valid
     return check_independent(kernel, loop, kind, numerics)
 
 
+@remembered
 def set_kind(kernel: Kernel, loop: str, kind: LoopKind) -> Rewrite:
     old = find_loop(kernel, loop)
     return Rewrite(replace_stmt(kernel, old, replace(old, kind=kind)))

@@ -19,6 +19,7 @@ from weft.schedules.rewrite import (
     find_loop,
     fresh_copy,
     ranges_at,
+    remembered,
     replace_stmt,
     simplify_bounds,
     size_ranges,
@@ -36,6 +37,7 @@ def check_specialize(
     return refuse(f"there is a barrier inside `{loop}`") if has_barrier(old) else OK
 
 
+@remembered
 def specialize(kernel: Kernel, loop: str, condition: str, sizes: Mapping[str, int] | None = None) -> Rewrite:
     """Makes the version for ``condition``, its loops called ``m_s``; ``m`` stays as the version for all else.
 

@@ -30,6 +30,7 @@ from weft.schedules.rewrite import (
     fresh_copy,
     fresh_name,
     ranges_at,
+    remembered,
     replace_stmt,
     sequence,
     simplify_bounds,
@@ -71,6 +72,7 @@ def check_split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard", *,
     return check_no_barrier(old, "an incomplete tile")
 
 
+@remembered
 def split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard") -> Rewrite:
     """Makes ``m_o`` and ``m_i`` of ``m`` (and ``m_t`` for a separate tail that may not be empty)."""
     old = find_loop(kernel, loop)

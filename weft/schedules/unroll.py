@@ -6,7 +6,7 @@ from weft.ir.printer import print_expr
 from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.loop_facts import extent, trip_count
-from weft.schedules.rewrite import Rewrite, find_loop, ranges_at
+from weft.schedules.rewrite import Rewrite, find_loop, ranges_at, remembered
 from weft.schedules.set_kind import check_set_kind, set_kind
 from weft.schedules.split import Tail, check_split, split
 from weft.schedules.trace import Numerics
@@ -29,6 +29,7 @@ def check_unroll(
     return check_set_kind(halves.kernel, halves.made[1], "unroll", numerics=numerics)
 
 
+@remembered
 def unroll(kernel: Kernel, loop: str, factor: int | None = None, tail: Tail = "guard") -> Rewrite:
     """With a factor, makes the loops a split makes; the inner one is unrolled."""
     if factor is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict
 from weft.schedules.loop_facts import check_number, trip_count
-from weft.schedules.rewrite import Rewrite, find_loop, ranges_at
+from weft.schedules.rewrite import Rewrite, find_loop, ranges_at, remembered
 from weft.schedules.set_kind import check_set_kind, set_kind
 from weft.schedules.split import Tail, check_split, split
 from weft.schedules.trace import Numerics
@@ -26,6 +26,7 @@ def check_vectorize(
     return check_split(kernel, loop, lanes, tail, numerics=numerics)
 
 
+@remembered
 def vectorize(kernel: Kernel, loop: str, lanes: int | None = None, tail: Tail = "guard") -> Rewrite:
     """Without ``lanes`` the target chooses them; with, the loop is split unless it has just so many iterations."""
     old = find_loop(kernel, loop)
