@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import weft.target.cpu.intrinsics  # those built in are there before and after
+from weft.ir.hardware import HARDWARE
 
 LESSONS = sorted((Path(__file__).resolve().parents[2] / "docs").glob("lesson-*.md"))
 
 
 def test_there_are_lessons() -> None:
     assert LESSONS
+
+
+@pytest.fixture(autouse=True)
+def declared_intrinsics() -> Iterator[None]:
+    """What a lesson declares is gone after it."""
+    before = dict(HARDWARE)
+    yield
+    HARDWARE.clear()
+    HARDWARE.update(before)
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda p: p.stem)

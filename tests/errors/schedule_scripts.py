@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import weft
+import weft.target.cpu.intrinsics
 from weft.ir.errors import ScheduleError
 from weft.ir.parser import parse_kernel
 from weft.schedules.schedule import Schedule
@@ -26,6 +27,16 @@ PROGRAMS = {
     "between": "kernel between(out y: float32[8]) { for i in 0:8 { y[i] = 0.0 for j in 0:8 { y[j] = 1.0 } } }",
     "early": "kernel early(out y: float32[8]) { for i in 0:8 { if y[i] > 0.0 { break } y[i] = 1.0 } }",
     "barrier": "kernel barrier(out y: float32[8]) { thread i in 0:8 { y[i] = 1.0 barrier(block) y[7 - i] = 2.0 } }",
+    "bytes": """kernel bytes(A: uint8[8, 24], B: int8[6, 16, 4], out C: int32[8, 16]) {
+        for m in 0:8 { for ko in 0:6 { for n in 0:16 { for ki in 0:4 {
+          C[m, n] = C[m, n] + int32(A[m, ko * 4 + ki]) * int32(B[ko, n, ki]) } } } } }""",
+    "quad": "def quad(uint8(4) A, int8(16,4) B) -> (int32(16) C) { C(n) +=! int32(A(k)) * int32(B(n,k)) }",
+    "halves": """kernel halves(A: bfloat16[8, 24], B: bfloat16[12, 16, 2], out C: float32[8, 16]) {
+        for m in 0:8 { for ko in 0:12 { for n in 0:16 { for ki in 0:2 {
+          C[m, n] = C[m, n] + float32(A[m, ko * 2 + ki]) * float32(B[ko, n, ki]) } } } } }""",
+    "late": """kernel late(out y: float32[2]) {
+        for i in 0:2 { for k in 0:4 { block a(vi spatial 0:2 = i, vk reduce 0:4 = 3 - k) writes y[vi] {
+          init { y[vi] = 0.0 } y[vi] = y[vi] + 1.0 } } } }""",
     "feedback": """kernel feedback(out x: float32[8], out y: float32[8]) {
         for i in 1:8 {
           block a(v spatial 1:8 = i) reads y[v - 1] writes x[v] { x[v] = y[v - 1] }
@@ -37,6 +48,7 @@ SIZES = {
     "backwards": {"N": 8},
     "scan": {"N": 8},
     "scatter": {"N": 8},
+    "quad": {},
 }
 
 

@@ -8,7 +8,7 @@ by the same strides with every loop; where it starts is the operand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -42,10 +42,14 @@ Ranges = Mapping[str, Interval]
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Where a nest and a meaning part, in words; ``depth`` counts what agreed before."""
+    """Where a nest and a meaning part, in words; ``depth`` counts what agreed before.
+
+    ``block`` is one that initializes its result as well, where that is the difference.
+    """
 
     reason: str
     depth: int = 0
+    block: Block | None = None
 
 
 class _Differs(Exception):
@@ -73,13 +77,13 @@ class _Matcher:
     scalars: dict[str, Expr] = field(default_factory=dict)
     depth: int = 0
 
-    def differ(self, reason: str) -> NoReturn:
-        raise _Differs(Mismatch(reason, self.depth))
+    def differ(self, reason: str, block: Block | None = None) -> NoReturn:
+        raise _Differs(Mismatch(reason, self.depth, block))
 
     # Statements
 
     def stmt(self, meaning: Stmt, nest: Stmt) -> None:
-        nest, meaning = _plain(nest, self.differ), _plain(meaning, self.differ)
+        nest, meaning = self.plain(nest), self.plain(meaning)
         self.depth += 1
         match meaning, nest:
             case For(), For():
@@ -96,6 +100,18 @@ class _Matcher:
                     self.stmt(a, b)
             case _:
                 self.differ(f"where it has `{_first_line(meaning)}`, the loop nest has `{_first_line(nest)}`")
+
+    def plain(self, s: Stmt) -> Stmt:
+        """``s`` without blocks around it, their iterators replaced by what they are bound to."""
+        while True:
+            if isinstance(s, Block):
+                if s.init is not None:
+                    self.differ(f"block `{s.name}` initializes its result too", s)
+                s = substitute(s.body, {i.var: i.binding for i in s.iters})
+            elif isinstance(s, Seq) and len(s.body) == 1:
+                s = s.body[0]
+            else:
+                return s
 
     def loop(self, meaning: For, nest: For) -> None:
         if nest.kind not in ("serial", "unroll", "vector"):
@@ -278,19 +294,6 @@ def _check_apart(hardware: Hardware, operands: Mapping[str, _Operand]) -> Mismat
             if name != out and operand.buffer.name == operands[out].buffer.name:
                 return Mismatch(f"`{operand.buffer.name}` is both its `{out}` and its `{name}`, which it keeps apart")
     return None
-
-
-def _plain(s: Stmt, differ: Callable[[str], NoReturn]) -> Stmt:
-    """``s`` without blocks around it, their iterators replaced by what they are bound to."""
-    while True:
-        if isinstance(s, Block):
-            if s.init is not None:
-                differ(f"block `{s.name}` initializes its result too")
-            s = substitute(s.body, {i.var: i.binding for i in s.iters})
-        elif isinstance(s, Seq) and len(s.body) == 1:
-            s = s.body[0]
-        else:
-            return s
 
 
 def _step(indices: tuple[Expr, ...], buffer: Buffer, var: Var) -> Linear | None:

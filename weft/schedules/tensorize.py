@@ -14,7 +14,6 @@ from weft.schedules.decompose_reduction import alternatives
 from weft.schedules.rewrite import (
     Rewrite,
     all_loops,
-    blocks_inside,
     find_loop,
     path_to,
     ranges_at,
@@ -39,7 +38,9 @@ def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Nume
         )
     found = match_hardware(hardware, nest, ranges_at(kernel, nest))
     if isinstance(found, Mismatch):
-        return refuse(f"it is not `{intrinsic}`: {found.reason}", alternatives=_alternatives(kernel, nest, hardware))
+        first = () if found.block is None else alternatives(kernel, found.block)
+        legal = tuple(f"{call} first" for call in first) or _alternatives(kernel, nest, hardware)
+        return refuse(f"it is not `{intrinsic}`: {found.reason}", alternatives=legal)
     return OK
 
 
@@ -61,10 +62,7 @@ def check_tensorized(kernel: Kernel) -> Verdict:
 
 
 def _alternatives(kernel: Kernel, nest: For, hardware: Hardware) -> tuple[str, ...]:
-    """Loops that the intrinsic fits, and intrinsics that fit the loop; what to do first where a block initializes."""
-    starting = [b for b in blocks_inside(nest) if b.init is not None]
-    if starting:
-        return tuple(f"{call} first" for call in alternatives(kernel, starting[0]))
+    """Loops that the intrinsic fits, and intrinsics that fit the loop."""
     loops = [f for f in all_loops(kernel) if f is not nest and _fits(kernel, f, hardware)]
     others = [h for h in HARDWARE.values() if h is not hardware and _fits(kernel, nest, h)]
     calls = [(f.var.name, hardware.name) for f in loops] + [(nest.var.name, h.name) for h in others]
