@@ -25,6 +25,9 @@ def infer_box(buffer: Buffer, touched: Sequence[tuple[Leaf, Access]], fixed: set
     extents: list[Expr] = []
     for d, size in enumerate(buffer.shape):
         start, extent = _side([_span(leaf, a, d, fixed, ranges) for leaf, a in touched], size, ranges)
+        if start == idx(0):
+            beyond = bounds(simplify(extent - size, ranges), ranges).hi
+            extent = size if beyond is None or beyond > 0 else extent
         starts.append(start)
         extents.append(extent)
     return Box(tuple(starts), tuple(extents))

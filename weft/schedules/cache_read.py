@@ -31,7 +31,7 @@ def check_cache_read(
     verdict = check_reads(reads, scope)
     if not verdict.ok:
         return verdict
-    return check_result(reads.segment, copy_reads(reads, scope, None, buffer).kernel, buffer, numerics)
+    return check_result(reads.segment, cache_read(kernel, buffer, at, scope, readers).kernel, buffer, numerics)
 
 
 def cache_read(

@@ -65,6 +65,8 @@ def check_cache_write(
             return verdict
     try:
         result = cache_write(kernel, buffer, at, scope).kernel
+    except OldValuesUnknown as why:
+        return refuse(str(why))
     except NotProjectable as why:
         return refuse(f"which elements of `{old.name}` are written cannot be told beforehand: {why}")
     return check_result(segment, result, old.name, numerics)
@@ -114,6 +116,10 @@ def _check_flow(segment: Segment, buffer: Buffer) -> Verdict:
         if access.atomic:
             return refuse(f"other threads update `{name}` too: block `{leaf.block}` does so atomically")
     return OK
+
+
+class OldValuesUnknown(NotProjectable):
+    """Which elements have to be fetched first is not known."""
 
 
 @dataclass
@@ -172,9 +178,10 @@ def _plan_read(
             elements = replace(elements, guards=(*elements.guards, old_value))
     others = [w for w, _ in written if w is not leaf]
     if others:
-        raise NotProjectable(f"block `{leaf.block}` may read what block `{others[0].block}` has not written yet")
+        name, writer = access.buffer.name, others[0].block
+        raise OldValuesUnknown(f"block `{leaf.block}` may read elements of `{name}` before block `{writer}` sets them")
     if access.tests:
-        raise NotProjectable("a condition decides whether it is read")
+        raise OldValuesUnknown(f"a condition decides whether block `{leaf.block}` reads `{access.buffer.name}`")
     plan.fetch(elements)
 
 

@@ -10,7 +10,7 @@ from weft.ir.expr import idx
 from weft.ir.stmt import Kernel, Seq, Stmt
 from weft.poly.check_parallel import check_parallel
 from weft.poly.conflicts import Meeting, Surroundings, written_by
-from weft.poly.describe import describe
+from weft.poly.describe import describe, iteration
 from weft.poly.infer_region import Box
 from weft.poly.leaves import Access, Leaf, leaves, sizes_of
 from weft.poly.solve import Unknown
@@ -57,6 +57,9 @@ def check_unchanged(reads: Reads) -> Verdict:
             witness = Meeting(writer, w, reader, r, around).find([])
             if isinstance(witness, Unknown):
                 return refuse(f"block `{writer.block}` may write elements of `{name}` that are read from the copy")
+            if witness is not None and r.writes:
+                reason = f"iteration {iteration(witness.second)} writes the {witness.element} that it reads"
+                return refuse(reason, witness, (f's.cache_write("{name}")',))
             if witness is not None:
                 return refuse(f"{describe(witness, w, r)}; the copy would not have it", witness)
     return OK

@@ -36,14 +36,27 @@ from weft.schedules.trace import Numerics
 
 def check_decompose_reduction(kernel: Kernel, block: str, at: str, *, numerics: Numerics) -> Verdict:
     """Each element must be initialized below one iteration around ``at``, before anything else is done to it."""
-    target, loop = find_block(kernel, block), find_loop(kernel, at)
-    around = loops_around(kernel, target)
+    target = find_block(kernel, block)
+    find_loop(kernel, at)
     if not isinstance(target.init, Store):
         return refuse(f"block `{block}` initializes nothing" if target.init is None else "its start is not one store")
-    if loop not in around:
-        return refuse(f"`{at}` is not a loop around block `{block}`", alternatives=alternatives(kernel, target))
-    segment = Segment(kernel, loop, (), (loop,), ())
-    return check_initialization(segment, target, alternatives(kernel, target))
+    verdict = _check_at(kernel, target, at)
+    return verdict if verdict.ok else replace(verdict, alternatives=alternatives(kernel, target))
+
+
+def alternatives(kernel: Kernel, block: Block) -> tuple[str, ...]:
+    """The call that decomposes before the outermost loop of the reduction, where that is legal."""
+    outer = outermost_reduction_loop(kernel, block)
+    if outer is None or not isinstance(block.init, Store) or not _check_at(kernel, block, outer).ok:
+        return ()
+    return (f's.decompose_reduction("{block.name}", at="{outer}")',)
+
+
+def _check_at(kernel: Kernel, block: Block, at: str) -> Verdict:
+    loop = find_loop(kernel, at)
+    if loop not in loops_around(kernel, block):
+        return refuse(f"`{at}` is not a loop around block `{block.name}`")
+    return check_initialization(Segment(kernel, loop, (), (loop,), ()), block)
 
 
 def decompose_reduction(kernel: Kernel, block: str, at: str) -> Rewrite:
@@ -56,36 +69,29 @@ def decompose_reduction(kernel: Kernel, block: str, at: str) -> Rewrite:
     return Rewrite(replace_stmt(kernel, loop, sequence([init, rest])), (name,))
 
 
-def alternatives(kernel: Kernel, block: Block) -> tuple[str, ...]:
-    """The call that decomposes before the outermost loop that the reduction runs over."""
-    outer = outermost_reduction_loop(kernel, block)
-    return () if outer is None else (f's.decompose_reduction("{block.name}", at="{outer}")',)
-
-
 def outermost_reduction_loop(kernel: Kernel, block: Block) -> str | None:
     names = {n for i in block.iters if i.kind == "reduce" for n in free_vars(i.binding)}
     return next((x.var.name for x in loops_around(kernel, block) if x.var.name in names), None)
 
 
-def check_initialization(segment: Segment, block: Block, legal: tuple[str, ...] = ()) -> Verdict:
+def check_initialization(segment: Segment, block: Block) -> Verdict:
     """Whether initializing ``block`` before ``segment`` starts does the same as doing it inside."""
     leaf, access = find_init(segment, block)
-    try:
-        project_init(segment, block)
-    except NotProjectable as why:
-        return refuse(f"which elements block `{block.name}` initializes cannot be told beforehand: {why}", None, legal)
-    around = surroundings(segment)
-    for other, a in segment.accesses(access.buffer.name):
+    around, name = surroundings(segment), access.buffer.name
+    for other, a in segment.accesses(name):
         if other is leaf:
             continue
         meeting = Meeting(other, a, leaf, access, around)
         for order, equal in earlier(segment, other, leaf):
             found = meeting.find(order, equal)
             if isinstance(found, Unknown):
-                name = access.buffer.name
-                return refuse(f"it could not be proved that `{name}` is initialized before it is used", None, legal)
+                return refuse(f"it could not be proved that `{name}` is initialized before it is used")
             if found is not None:
-                return refuse(f"{describe(found, a, access)}, which initializes it", found, legal)
+                return refuse(f"{describe(found, a, access)}, and the later one initializes it", found)
+    try:
+        project_init(segment, block)
+    except NotProjectable as why:
+        return refuse(f"which elements block `{block.name}` initializes cannot be told beforehand: {why}")
     return OK
 
 

@@ -47,7 +47,8 @@ def check_pack(
     verdict = check_reads(reads, scope)
     if not verdict.ok:
         return verdict
-    return check_result(reads.segment, copy_reads(reads, scope, layout, buffer, fill=pad).kernel, buffer, numerics)
+    done = pack(kernel, buffer, layout, at, scope, pad, readers)
+    return check_result(reads.segment, done.kernel, buffer, numerics)
 
 
 def pack(

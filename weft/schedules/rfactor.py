@@ -90,7 +90,11 @@ class Factoring:
         whole = find_loop(kernel, outer)
         segment = Segment(kernel, whole, (), (whole,), ())
         update = _find_update(segment, block)
-        elements = project(update[0], update[1].indices, segment.fixed, segment.ranges)
+        try:
+            elements = project(update[0], update[1].indices, segment.fixed, segment.ranges)
+        except NotProjectable as why:
+            reason = f"which elements block `{block.name}` updates cannot be told beforehand: {why}"
+            raise NotProjectable(reason) from None
         return Factoring(loop, block, segment, update, elements)
 
     @property

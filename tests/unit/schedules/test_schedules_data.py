@@ -1,0 +1,267 @@
+"""Copies, tiles, layouts and partial reductions: what each step makes of the program, and that it computes the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from schedule_kernels import MATMUL, assert_unchanged, floats, kernel_of, run, schedule_of
+
+import weft
+from weft.ir.errors import ScheduleError
+from weft.ir.interpret import interpret
+from weft.ir.parser import parse_kernel
+from weft.ir.printer import print_kernel
+from weft.ir.verify import verify
+from weft.schedules.layouts import parse_layout
+from weft.schedules.rewrite import find_buffer, find_loop
+from weft.schedules.schedule import Schedule
+
+ROW_SUM = "def rowsum(float(M,K) A) -> (S) { S(m) +=! A(m,k) }"
+INTEGER_SUM = "def total(int(K) A) -> (S) { S +=! A(k) }"
+STENCIL = "def stencil(float(N) X) -> (Z) { Z(i) = X(i) + X(i+1) + X(i+2) where i in 0:N-2 }"
+CHAIN2 = "def chain2(float(M,N) X) -> (Z) { Y(i,j) = X(i,j) * 2 where i in 0:M, j in 0:N\n Z(i,j) = Y(i,j) + 1 }"
+EPILOGUE = "def dense(float(M,K) A, float(K,N) B) -> (D) { C(m,n) +=! A(m,k) * B(k,n)\n D(m,n) = max(C(m,n), 0.0) }"
+
+
+def tiled(m: int = 17, n: int = 20, k: int = 10) -> tuple[Schedule, Any]:
+    """A matrix product in tiles of 4 x 8 with tails on every side, the reduction split too."""
+    original = kernel_of(MATMUL, M=m, N=n, K=k)
+    s = Schedule(original)
+    s.split("m", 4), s.split("n", 8), s.split("k", 4)
+    s.reorder("m_o", "n_o", "k_o", "k_i", "m_i", "n_i")
+    return s, original
+
+
+PLACES = [None, "m_o", "n_o", "k_o", "k_i", "m_i"]
+
+
+@pytest.mark.parametrize("at", PLACES)
+@pytest.mark.parametrize("buffer", ["A", "B"])
+def test_cache_read_copies_what_is_read_below(buffer: str, at: str | None) -> None:
+    s, original = tiled()
+    block, storage = s.cache_read(buffer, at=at)
+    assert s.blocks()[0] == block
+    assert storage.name == f"{buffer}_cache"
+    assert_unchanged(s, original, floats(17, 10), floats(10, 20))
+
+
+def test_cache_read_takes_the_bounding_box() -> None:
+    s, _ = tiled()
+    s.cache_read("B", at="k_o")
+    shape = find_buffer(s.kernel, "B_cache").shape
+    assert [e.value for e in shape] == [4, 8]  # type: ignore[attr-defined]
+
+
+def test_windows_that_overlap_share_a_copy() -> None:
+    original = kernel_of(STENCIL, N=23)
+    s = Schedule(original)
+    s.split("i", 8)
+    s.cache_read("X", at="i_o")
+    assert find_buffer(s.kernel, "X_cache").shape[0].value == 10  # type: ignore[attr-defined]
+    assert_unchanged(s, original, floats(23))
+
+
+def test_cache_read_for_one_reader_leaves_the_others() -> None:
+    text = "def two(float(N) X) -> (Y, Z) { Y(i) = X(i) * 2\n Z(i) = X(i) + 1 }"
+    original = kernel_of(text, N=6)
+    s = Schedule(original)
+    s.cache_read("X", readers=["Z"])
+    printed = print_kernel(s.kernel)
+    assert "Y[vi] = X[vi] * 2.0" in printed
+    assert "Z[vi] = X_cache[vi] + 1.0" in printed
+    assert_unchanged(s, original, floats(6))
+
+
+def test_cache_read_of_a_temporary_comes_after_its_producer() -> None:
+    original = kernel_of(CHAIN2, M=5, N=7)
+    s = Schedule(original)
+    s.cache_read("Y")
+    assert [b.name for b in s.blocks()] == ["Y", "Y_cache_load", "Z"]
+    assert_unchanged(s, original, floats(5, 7))
+
+
+def test_cache_read_with_symbolic_sizes() -> None:
+    original = kernel_of(MATMUL)
+    s = Schedule(original)
+    s.split("n", 8)
+    s.cache_read("B", at="n_o")
+    verify(s.kernel)
+    for m, n, k in ((3, 9, 5), (2, 0, 3), (1, 8, 0)):
+        a, b, actual, expected = floats(m, k), floats(k, n), floats(m, n), floats(m, n)
+        interpret(s.kernel, [a, b, m, k, n, actual])
+        interpret(original, [a, b, m, k, n, expected])
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("at", PLACES)
+def test_cache_write_at_any_depth(at: str | None) -> None:
+    s, original = tiled()
+    block, storage = s.cache_write("C", scope="global", at=at)
+    assert (block.name, storage.name) == ("C_store", "C_cache")
+    assert_unchanged(s, original, floats(17, 10), floats(10, 20))
+
+
+def test_a_register_tile_starts_accumulates_and_is_stored() -> None:
+    s, original = tiled(16, 16, 8)
+    s.cache_write("C", scope="register", at="n_o")
+    assert [b.name for b in s.blocks()] == ["C_init", "C", "C_store"]
+    assert find_buffer(s.kernel, "C_cache").scope == "register"
+    assert all(b.name != "C_load" for b in s.blocks())
+    assert_unchanged(s, original, floats(16, 8), floats(8, 16))
+
+
+def test_a_tile_inside_a_reduction_loop_is_fetched_after_the_first_time() -> None:
+    s, original = tiled(16, 16, 8)
+    s.cache_write("C", scope="register", at="k_o")
+    assert [b.name for b in s.blocks()] == ["C_load", "C_init", "C", "C_store"]
+    assert "if k_o > 0" in str(s)
+    assert_unchanged(s, original, floats(16, 8), floats(8, 16))
+
+
+def test_copies_run_like_the_loops_they_are_made_from() -> None:
+    s, original = tiled(16, 16, 8)
+    s.vectorize("n_i")
+    s.unroll("m_i")
+    s.cache_write("C", scope="register", at="n_o")
+    kinds = [find_loop(s.kernel, name.name).kind for name in s.loops("C_store")[2:]]
+    assert kinds == ["unroll", "vector"]
+    assert_unchanged(s, original, floats(16, 8), floats(8, 16))
+
+
+def test_cache_write_with_symbolic_sizes_keeps_empty_reductions() -> None:
+    original = kernel_of(MATMUL)
+    s = Schedule(original)
+    s.split("n", 8)
+    s.cache_write("C", scope="global", at="n_o")
+    verify(s.kernel)
+    for m, n, k in ((3, 9, 5), (2, 3, 0)):
+        a, b, actual, expected = floats(m, k), floats(k, n), floats(m, n), floats(m, n)
+        interpret(s.kernel, [a, b, m, k, n, actual])
+        interpret(original, [a, b, m, k, n, expected])
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_cache_write_takes_a_block_name() -> None:
+    original = parse_kernel(
+        "kernel f(out y: float32[8]) { for i in 0:8 { block set(v spatial 0:8 = i) writes y[v] { y[v] = 1.0 } } }"
+    )
+    s = Schedule(original)
+    s.split("i", 4)
+    s.cache_write("set", scope="register", at="i_o")
+    assert_unchanged(s, original)
+
+
+def test_untouched_elements_stay_as_they_were() -> None:
+    text = (
+        "kernel f(out y: float32[9]) { for i in 0:4 { block a(v spatial 0:4 = i) writes y[v * 2] { y[v * 2] = 1.0 } } }"
+    )
+    s = Schedule(parse_kernel(text))
+    s.cache_write("y", scope="global")
+    found = np.full(9, 5, np.float32)
+    interpret(s.kernel, [found])
+    np.testing.assert_array_equal(found, [1, 5, 1, 5, 1, 5, 1, 5, 5])
+
+
+@pytest.mark.parametrize("at", ["m_o", "n_o", "k_o", "k_i", "m_i", "n_i"])
+def test_decompose_reduction_before_any_loop(at: str) -> None:
+    s, original = tiled()
+    made = s.decompose_reduction("C", at=at)
+    assert made.name == "C_init"
+    assert_unchanged(s, original, floats(17, 10), floats(10, 20))
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        ("j i", [20, 10]),
+        ("j/8 i j%8", [3, 10, 8]),
+        ("i/4 j/8 i%4 j%8", [3, 3, 4, 8]),
+        ("j/8 i j/2%4 j%2", [3, 10, 4, 2]),
+    ],
+)
+@pytest.mark.parametrize("pad", [False, True])
+def test_pack_copies_to_the_layout(layout: str, shape: list[int], pad: bool) -> None:
+    s, original = tiled()
+    block, storage = s.pack("B", layout, pad=pad)
+    assert (str(block), str(storage)) == ("B_pack_load", "B_pack")
+    assert [e.value for e in find_buffer(s.kernel, "B_pack").shape] == shape  # type: ignore[attr-defined]
+    assert_unchanged(s, original, floats(17, 10), floats(10, 20))
+
+
+def test_pack_below_a_loop_packs_what_is_read_there() -> None:
+    s, original = tiled()
+    s.pack("A", "j i", at="k_o")
+    assert [e.value for e in find_buffer(s.kernel, "A_pack").shape] == [4, 4]  # type: ignore[attr-defined]
+    assert_unchanged(s, original, floats(17, 10), floats(10, 20))
+
+
+def test_a_temporary_is_laid_out_without_a_copy() -> None:
+    original = kernel_of(CHAIN2, M=5, N=7)
+    s = Schedule(original)
+    block, storage = s.pack("Y", "j/4 i j%4")
+    assert (block, str(storage)) == (None, "Y")
+    assert [b.name for b in s.blocks()] == ["Y", "Z"]
+    assert "Y[vj // 4, vi, vj % 4]" in print_kernel(s.kernel)
+    assert_unchanged(s, original, floats(5, 7))
+
+
+@pytest.mark.parametrize("text", ["j/8 i", "i j j", "i", "k i j", "j%8 i", "j/0 i j%0", "j/8 i j%4", "", "j*2 i"])
+def test_layouts_that_lose_or_repeat_elements_are_refused(text: str) -> None:
+    with pytest.raises(ScheduleError, match="is not a layout"):
+        parse_layout(text, 2)
+
+
+@pytest.mark.parametrize("factor", [None, 4])
+@pytest.mark.parametrize("k", [1, 3, 10, 0])
+def test_rfactor_sums_parts(k: int, factor: int | None) -> None:
+    original = kernel_of(ROW_SUM, M=3, K=k)
+    s = Schedule(original, numerics="fast")
+    block, storage = s.rfactor("k", factor)
+    assert (block.name, storage.name) == ("S_part_update", "S_part")
+    verify(s.kernel)
+    a = floats(3, k)
+    np.testing.assert_allclose(run(s.kernel, a)[0], run(original, a)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_partial_results_are_independent() -> None:
+    s = schedule_of(INTEGER_SUM, K=50)
+    original = s.kernel
+    with pytest.raises(ScheduleError, match="both update"):
+        s.parallel("k")
+    s.rfactor("k", 8)
+    s.reorder("k_i", "k_o")
+    s.parallel("k_i")
+    values = np.arange(50, dtype=np.int32)
+    assert_unchanged(s, original, values)
+
+
+def test_rfactor_is_refused_whole() -> None:
+    s = schedule_of(ROW_SUM, M=3, K=8)
+    before = str(s)
+    with pytest.raises(ScheduleError, match="numerics="):
+        s.rfactor("k", 4)
+    assert (str(s), len(s.trace)) == (before, 0)
+
+
+def test_an_epilogue_in_the_same_tile() -> None:
+    original = kernel_of(EPILOGUE, M=8, N=8, K=4)
+    s = Schedule(original)
+    s.cache_write("C", scope="global")
+    assert_unchanged(s, original, floats(8, 4), floats(4, 8))
+
+
+def test_traces_of_data_movement_replay() -> None:
+    op = weft.define(MATMUL)
+    s = weft.schedule(op, A=(20, 9), B=(9, 40))
+    m, n, k = s.loops("C")
+    mo, mi = s.split(m, 4)
+    no, ni = s.split(n, 8)
+    s.reorder(mo, no, k, mi, ni)
+    s.cache_write("C", at=no)
+    s.pack("B", "j/8 i j%8")
+    assert 'C_store, C_cache = cache_write("C", scope="register", at="n_o")' in str(s.trace)
+    built = s.build()
+    for a, b in ((floats(20, 9), floats(9, 40)), (floats(7, 5), floats(5, 11))):
+        np.testing.assert_array_equal(built(a, b), op(a, b))
