@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import AddressOf, Load, Var
-from weft.ir.stmt import For, Kernel, Stmt, Store
+from weft.ir.stmt import Alloc, For, Kernel, Stmt, Store
 from weft.ir.visit import rebuild, walk
 from weft.passes.loop_ranges import constant_extent
 
@@ -26,14 +26,16 @@ def unroll_registers(kernel: Kernel) -> Kernel:
 def _unroll(s: Stmt, copies: int) -> Stmt:
     if isinstance(s, For):
         count = constant_extent(s)
-        if s.kind == "serial" and count is not None and count * copies <= MAX_COPIES and _subscripts_register(s):
+        if s.kind == "serial" and count is not None and count * copies <= MAX_COPIES and subscripts_register(s):
             s = replace(s, kind="unroll")
         if s.kind == "unroll" and count is not None:
             copies *= max(count, 1)
     return rebuild(s, lambda n: _unroll(n, copies) if isinstance(n, Stmt) else n)
 
 
-def _subscripts_register(loop: For) -> bool:
-    accesses = (n for n in walk(loop.body) if isinstance(n, _ACCESS) and n.buffer.scope == "register")
-    parts = (part for access in accesses for index in access.indices for part in walk(index))
+def subscripts_register(loop: For) -> bool:
+    """Whether the variable of ``loop`` picks elements of a register buffer that lives longer than an iteration."""
+    made = {n.buffer.name for n in walk(loop.body) if isinstance(n, Alloc)}
+    accesses = (n for n in walk(loop.body) if isinstance(n, (Load, Store)) and n.buffer.scope == "register")
+    parts = (part for a in accesses if a.buffer.name not in made for index in a.indices for part in walk(index))
     return any(isinstance(part, Var) and part.name == loop.var.name for part in parts)

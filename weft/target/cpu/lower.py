@@ -10,6 +10,8 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Tensorized
 from weft.ir.visit import walk
+from weft.passes.drop_guards import drop_guards
+from weft.passes.hoist_guards import hoist_guards
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.promote_registers import promote_registers
@@ -63,6 +65,8 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "lower_reduce": lower_reduce,
         "shrink_storage": shrink_storage,
         "simplify": simplify,
+        "hoist_guards": hoist_guards,
+        "drop_guards": drop_guards,
         "vectorize_innermost": vectorize,
         **({"strip_vector_loops": strip} if scheduled else {}),
         "promote_registers": promote_registers,
