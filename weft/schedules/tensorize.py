@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from weft.ir.hardware import HARDWARE, Hardware, find_hardware
 from weft.ir.match_hardware import Mismatch, match_hardware
-from weft.ir.stmt import For, Kernel, Tensorized
+from weft.ir.stmt import Block, For, Kernel, Tensorized
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.decompose_reduction import alternatives
+from weft.schedules.decompose_reduction import outermost_reduction_loop
 from weft.schedules.rewrite import (
     Rewrite,
     all_loops,
@@ -38,8 +38,9 @@ def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Nume
         )
     found = match_hardware(hardware, nest, ranges_at(kernel, nest))
     if isinstance(found, Mismatch):
-        first = () if found.block is None else alternatives(kernel, found.block)
-        legal = tuple(f"{call} first" for call in first) or _alternatives(kernel, nest, hardware)
+        legal = (
+            _alternatives(kernel, nest, hardware) if found.block is None else _start_apart(kernel, nest, found.block)
+        )
         return refuse(f"it is not `{intrinsic}`: {found.reason}", alternatives=legal)
     return OK
 
@@ -59,6 +60,13 @@ def check_tensorized(kernel: Kernel) -> Verdict:
                 why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {found.reason}"
                 return refuse(why, alternatives=("the step before s.tensorize",))
     return OK
+
+
+def _start_apart(kernel: Kernel, nest: For, block: Block) -> tuple[str, ...]:
+    """The step that takes the initialization out of the nest: before the reduction, if that starts further out."""
+    outer = outermost_reduction_loop(kernel, block)
+    inside = outer is None or any(f.var.name == outer for f in all_loops(nest))
+    return (f's.decompose_reduction("{block.name}", at="{nest.var.name if inside else outer}") first',)
 
 
 def _alternatives(kernel: Kernel, nest: For, hardware: Hardware) -> tuple[str, ...]:

@@ -291,6 +291,17 @@ def test_alternatives_are_loops_and_intrinsics_that_fit() -> None:
     assert error.notes == (("legal", 's.tensorize("ni", "vpdpbusd")'),)
 
 
+def test_what_a_refusal_says_to_do_first_helps() -> None:
+    op = weft.define("def quad(uint8(4) A, int8(16,4) B) -> (int32(16) C) { C(n) +=! int32(A(k)) * int32(B(n,k)) }")
+    s = weft.schedule(op, A=(4,), B=(16, 4))
+    with pytest.raises(ScheduleError, match=r's.decompose_reduction\("C", at="n"\) first'):
+        s.tensorize("n", "vpdpbusd")
+    s.decompose_reduction("C", at="n")
+    s.tensorize("n", "vpdpbusd")
+    a, b = np.arange(250, 254).astype(np.uint8), np.arange(-30, 34).astype(np.int8).reshape(16, 4)
+    np.testing.assert_array_equal(s.build()(a, b), b.astype(np.int32) @ a.astype(np.int32))
+
+
 def test_a_nest_is_tensorized_once_and_not_inside_lanes() -> None:
     s = Schedule(matmul(*DOTS["vpdpbusd"]))
     s.tensorize("ni", "vpdpbusd")
