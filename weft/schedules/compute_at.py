@@ -35,6 +35,7 @@ from weft.schedules.place_stage import (
     put_stage,
     without_stage,
 )
+from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import Rewrite, all_allocs, find_loop, loops_around, path_to, statements
 from weft.schedules.trace import Numerics
 
@@ -53,6 +54,7 @@ def compute_at(kernel: Kernel, block: str, loop: str) -> Rewrite:
     return Rewrite(place_at(kernel, block, loop))
 
 
+@remember_last
 def place_at(kernel: Kernel, block: str, loop: str | None) -> Kernel:
     stage = infer_stage(kernel, block)
     assert isinstance(stage, Stage), "the check answers this first"

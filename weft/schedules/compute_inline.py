@@ -19,6 +19,7 @@ from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.infer_stage import Member, Stage, infer_stage, strip
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import in_new_loops, without_stage
+from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import Rewrite, path_to, size_ranges
 from weft.schedules.trace import Numerics
 
@@ -50,6 +51,7 @@ def check_compute_inline(kernel: Kernel, block: str, *, numerics: Numerics) -> V
     return check_valid(compute_inline(kernel, block).kernel) if verdict.ok else verdict
 
 
+@remember_last
 def compute_inline(kernel: Kernel, block: str) -> Rewrite:
     """The temporary that ``block`` computes is gone, its formula in its place."""
     stage = infer_stage(kernel, block)

@@ -18,6 +18,7 @@ from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.redirect import only_plain_accesses
+from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import Rewrite, find_alloc, loops_around, replace_stmt, size_ranges
 from weft.schedules.trace import Numerics
 
@@ -76,6 +77,7 @@ def _moves_one_way(loop: For, span: Span, ranges: dict[str, Interval]) -> bool:
     return onward or all(is_at_most(next_e, e, ranges) for e, next_e in zip(span, after))
 
 
+@remember_last
 def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int) -> Rewrite:
     """Subscripts of dimension ``dim`` taken modulo ``factor``."""
     alloc = find_alloc(kernel, buffer)

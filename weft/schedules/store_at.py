@@ -29,6 +29,7 @@ from weft.schedules.place_stage import (
     put_stage,
     without_stage,
 )
+from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import Rewrite, all_loops, find_alloc, find_loop, loops_around, replace_stmt, sequence
 from weft.schedules.sliding_window import slide
 from weft.schedules.trace import Numerics
@@ -82,6 +83,7 @@ def _flows(found: list[Leaf], name: str) -> Iterator[tuple[Leaf, Access, Leaf, A
     return ((f, a, g, b) for f, a in touches if a.writes for g, b in touches if b.reads)
 
 
+@remember_last
 def store_at(kernel: Kernel, buffer: str, loop: str | None = None) -> Rewrite:
     """The storage of ``buffer`` in the body of ``loop``, or around everything."""
     alloc = find_alloc(kernel, buffer)
