@@ -20,6 +20,8 @@ _COMPARISONS: dict[type[ast.cmpop], CompareOp] = {
 
 def parse_condition(text: str, scalars: Mapping[str, Expr]) -> Expr:
     """The bool expression that ``text`` writes over ``scalars``."""
+    if not isinstance(text, str):
+        raise ScheduleError(f"{text!r} is not a condition", why="a condition is a text", help='as in "M % 16 == 0"')
     try:
         found = _expr(ast.parse(text, mode="eval").body, scalars)
     except SyntaxError as error:

@@ -23,6 +23,8 @@ from weft.schedules.widen_ranges import narrow_ranges, widen_ranges
 
 def check_reorder(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
     """The loops must form a nest with nothing between them, with ranges that fit the new order."""
+    if not loops:
+        return refuse("no loop is named")
     nodes = {name: find_loop(kernel, name) for name in loops}
     if len(nodes) != len(loops):
         twice = next(name for name in loops if loops.count(name) > 1)

@@ -63,6 +63,8 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
     def apply(self, trace: Trace | str) -> None:
         """Does every step of ``trace``, each checked on this program; all of them or, with an error, none."""
         steps = parse_trace(trace) if isinstance(trace, str) else trace
+        if not isinstance(steps, Trace):
+            raise located(ScheduleError(f"{trace!r} is not a trace", help="pass the trace of a schedule, or its text"))
         if steps.numerics == "fast" and self.numerics == "strict":
             raise located(
                 ScheduleError(

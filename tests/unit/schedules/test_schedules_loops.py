@@ -252,6 +252,7 @@ REFUSED: dict[str, tuple[Step, str]] = {
     "fuse over one": (lambda s: s.fuse("m", "k"), "`n` is between them"),
     "fuse twice the same": (lambda s: s.fuse("m", "m"), "named twice"),
     "fuse kinds": (lambda s: (s.parallel("m"), s.fuse("m", "n")), "`m` is parallel and `n` is serial"),
+    "reorder nothing": (lambda s: s.reorder(), "no loop is named"),
     "reorder twice": (lambda s: s.reorder("m", "m"), "`m` is named twice"),
     "parallel reduction": (lambda s: s.parallel("k"), "both update C"),
     "vector reduction": (lambda s: s.vectorize("k", 4), "both update C"),
@@ -276,6 +277,13 @@ def test_a_refused_step_says_why_and_changes_nothing(name: str) -> None:
     assert why in (found.value.why or "")
     assert found.value.span is not None
     assert found.value.span.source.name == "test_schedules_loops.py"
+
+
+def test_arguments_of_the_wrong_type_are_refused() -> None:
+    s = schedule_of(MATMUL, M=9, N=10, K=7)
+    for step in (lambda: s.specialize("m", 5), lambda: s.apply(5), lambda: s.split("m", "4"), lambda: s.fuse(1, 2)):  # type: ignore[arg-type]
+        with pytest.raises(ScheduleError):
+            step()
 
 
 def test_scans_stay_in_order() -> None:
