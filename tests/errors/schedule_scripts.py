@@ -41,8 +41,36 @@ PROGRAMS = {
         for i in 1:8 {
           block a(v spatial 1:8 = i) reads y[v - 1] writes x[v] { x[v] = y[v - 1] }
           block b(v spatial 1:8 = i) reads x[v] writes y[v] { y[v] = x[v] + 1.0 } } }""",
+    "blur": """def blur(float(H,W) A) -> (B) {
+        T(y,x) = A(y,x) + A(y,x+1)
+        B(y,x) = T(y,x) + T(y+1,x) }""",
+    "dense": """def dense(float(M,K) A, float(K,N) W) -> (C) {
+        T(m,n) +=! A(m,k) * W(k,n)
+        C(m,n) = max(T(m,n), 0.0) }""",
+    "recurrence": """def recurrence(float(N) A) -> (B) {
+        T(i) = A(i) * 2.0
+        T(i) = T(i-1) + A(i) where i in 1:N
+        B(i) = T(i) + 1.0 }""",
+    "again": """def again(float(N) A) -> (B) {
+        B(i) = A(i) + 1.0
+        T(i) = B(i) * 2.0
+        B(i) = T(i) + A(i) }""",
+    "fan": """def fan(float(N) A) -> (B, C) {
+        T(i) = A(i) * 2.0
+        B(i) = T(i) + 1.0
+        C(i) = T(i) + 2.0 }""",
+    "scattered": """def scattered(float(N) X, int(N) I) -> (float(8) O) {
+        float(8) T
+        T(I(i)) +=! X(i)
+        O(j) = T(j) * 2.0 }""",
 }
 SIZES = {
+    "blur": {"H": 8, "W": 8},
+    "dense": {"M": 8, "N": 8, "K": 8},
+    "recurrence": {"N": 8},
+    "again": {"N": 8},
+    "fan": {"N": 8},
+    "scattered": {"N": 8},
     "matmul": {"M": 8, "N": 8, "K": 8},
     "chain": {"N": 8},
     "backwards": {"N": 8},

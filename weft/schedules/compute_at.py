@@ -43,10 +43,7 @@ from weft.schedules.trace import Numerics
 def check_compute_at(kernel: Kernel, block: str, loop: str, *, numerics: Numerics) -> Verdict:
     """The temporary must be read below ``loop`` only, and what it is computed from must be the same there."""
     find_loop(kernel, loop)
-    verdict = check_place(kernel, block, loop, numerics=numerics)
-    if verdict.ok or verdict.alternatives:
-        return verdict
-    return Verdict(False, verdict.reason, verdict.witness, legal_places(kernel, block, numerics))
+    return check_place(kernel, block, loop, numerics=numerics)
 
 
 def compute_at(kernel: Kernel, block: str, loop: str) -> Rewrite:
@@ -61,17 +58,6 @@ def place_at(kernel: Kernel, block: str, loop: str | None) -> Kernel:
     place = find_place(without_stage(kernel, stage), stage.buffer, loop)
     nests = emit_stage(stage, needed_spans(place, stage.buffer), place, free_names(kernel, stage))
     return put_stage(stage, place, nests)
-
-
-def legal_places(kernel: Kernel, block: str, numerics: Numerics) -> tuple[str, ...]:
-    """The calls that would put ``block`` elsewhere."""
-    stage = infer_stage(kernel, block)
-    if not isinstance(stage, Stage):
-        return ()
-    readers = stage.readers(kernel)
-    around = [name for name in readers[0].loop_names if all(name in r.loop_names for r in readers)] if readers else []
-    found = [f's.compute_at("{block}", "{n}")' for n in around if check_place(kernel, block, n, numerics=numerics).ok]
-    return tuple(found)
 
 
 def check_place(kernel: Kernel, block: str, loop: str | None, *, numerics: Numerics) -> Verdict:

@@ -14,7 +14,7 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Kernel, Store
 from weft.ir.visit import rewrite, substitute, walk
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.compute_at import check_between, check_movable, legal_places
+from weft.schedules.compute_at import check_between, check_movable
 from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.infer_stage import Member, Stage, infer_stage, strip
 from weft.schedules.loop_facts import check_valid, first_no
@@ -40,7 +40,7 @@ def check_compute_inline(kernel: Kernel, block: str, *, numerics: Numerics) -> V
         return stage
     formula = infer_formula(stage)
     if isinstance(formula, Verdict):
-        return Verdict(False, formula.reason, None, legal_places(kernel, block, numerics))
+        return formula
     readers = stage.readers(kernel)
     if not readers:
         return refuse(f"nothing reads `{stage.buffer.name}`")

@@ -8,6 +8,7 @@ from weft.schedules.compute_inline import check_compute_inline, compute_inline
 from weft.schedules.compute_root import check_compute_root, compute_root
 from weft.schedules.fold_storage import check_fold_storage, fold_storage
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop
+from weft.schedules.legal_moves import suggesting
 from weft.schedules.reverse_compute_at import check_reverse_compute_at, reverse_compute_at
 from weft.schedules.set_scope import check_set_scope, set_scope
 from weft.schedules.state import ScheduleState
@@ -22,19 +23,19 @@ class ComputeMethods(ScheduleState):
 
         ``block`` writes a temporary whose readers are all inside ``loop``; its new loops are ``s.loops(block)``.
         """
-        self.run(check_compute_at, compute_at, self.name(block), self.name(loop))
+        self.run(suggesting(check_compute_at), compute_at, self.name(block), self.name(loop))
 
     def compute_root(self, block: AnyBlock) -> None:
         """What ``block`` computes, computed once in full before its first reader."""
-        self.run(check_compute_root, compute_root, self.name(block))
+        self.run(suggesting(check_compute_root), compute_root, self.name(block))
 
     def compute_inline(self, block: AnyBlock) -> None:
         """Every read of what ``block`` computes becomes its formula; the temporary is gone."""
-        self.run(check_compute_inline, compute_inline, self.name(block))
+        self.run(suggesting(check_compute_inline), compute_inline, self.name(block))
 
     def reverse_compute_at(self, block: AnyBlock, loop: AnyLoop) -> None:
         """``block`` joins ``loop``, in which what it reads is computed: an iteration uses what it has finished."""
-        self.run(check_reverse_compute_at, reverse_compute_at, self.name(block), self.name(loop))
+        self.run(suggesting(check_reverse_compute_at), reverse_compute_at, self.name(block), self.name(loop))
 
     def store_at(self, buffer: AnyBuffer, loop: AnyLoop | None = None) -> None:
         """The storage of a temporary in the body of an outer ``loop`` (or outside all), computed where it is.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict
-from weft.schedules.compute_at import check_place, legal_places, place_at
+from weft.schedules.compute_at import check_place, place_at
 from weft.schedules.rewrite import Rewrite
 from weft.schedules.trace import Numerics
 
 
 def check_compute_root(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
-    verdict = check_place(kernel, block, None, numerics=numerics)
-    if verdict.ok or verdict.alternatives:
-        return verdict
-    return Verdict(False, verdict.reason, verdict.witness, legal_places(kernel, block, numerics))
+    return check_place(kernel, block, None, numerics=numerics)
 
 
 def compute_root(kernel: Kernel, block: str) -> Rewrite:

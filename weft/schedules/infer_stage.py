@@ -16,7 +16,7 @@ from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt,
 from weft.ir.visit import loads, stores, walk
 from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.rewrite import all_allocs, blocks_inside, find_block, loops_around, path_to, statements
+from weft.schedules.rewrite import blocks_inside, find_block, path_to, statements
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,8 +103,7 @@ def infer_stage(kernel: Kernel, name: str) -> Stage | Verdict:
         return refuse(f"block `{name}` writes {listed}; it must write one buffer")
     (buffer,) = written.values()
     if buffer.name in {b.name for b in kernel.buffers}:
-        reason = f"`{buffer.name}` is an output: all of it must be in memory when the program ends"
-        return refuse(reason, alternatives=_reverse_hints(kernel, block))
+        return refuse(f"`{buffer.name}` is an output: all of it must be in memory when the program ends")
     return stage_of(kernel, buffer)
 
 
@@ -124,18 +123,6 @@ def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
     if not members[0].overwrites:
         return refuse(f"block `{members[0].block.name}` adds to what is in `{buffer.name}` before")
     return Stage(buffer, members)
-
-
-def _reverse_hints(kernel: Kernel, block: Block) -> tuple[str, ...]:
-    """Where an output that reads a temporary could go instead: under a loop of what computes that."""
-    temporaries = {a.buffer.name for a in all_allocs(kernel)}
-    read = {load.buffer.name for load in loads(block.body)} & temporaries
-    for other in blocks_inside(kernel):
-        if any(s.buffer.name in read for s in stores(other)):
-            return tuple(
-                f's.reverse_compute_at("{block.name}", "{f.var.name}")' for f in loops_around(kernel, other)[:1]
-            )
-    return ()
 
 
 def block_problem(block: Block, buffer: Buffer) -> str | None:
