@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ir.stmt import Assign, Atomic, Barrier, Break, For, Kernel, Let, Return, Stmt, While
+from weft.ir.stmt import Assign, Atomic, Barrier, Break, Continue, For, Kernel, Let, Return, Stmt, While
 from weft.poly.conflicts import (
     Meeting,
     Surroundings,
@@ -92,16 +92,19 @@ def _check_structure(loop: For, kind: str) -> str | None:
             target = n.var if isinstance(n, Assign) else n.result
             if target is not None and target.name not in local:
                 return f"every iteration assigns `{target.name}`, which lives longer than an iteration"
-    return "an iteration may end the loop early" if _breaks(loop.body) else None
+    leaving = _leaving(loop.body)
+    if leaving is None:
+        return None
+    return f"an iteration may {'end the loop early' if isinstance(leaving, Break) else 'skip its rest'}"
 
 
-def _breaks(s: Stmt) -> bool:
-    """Whether a break in ``s`` leaves the loop around ``s``."""
-    if isinstance(s, Break):
-        return True
+def _leaving(s: Stmt) -> Stmt | None:
+    """A break or continue in ``s`` that acts on the loop around ``s``: only serial loops can be left so."""
+    if isinstance(s, (Break, Continue)):
+        return s
     if isinstance(s, (For, While)):
-        return False
-    return any(map(_breaks, inner_statements(s)))
+        return None
+    return next((found for inner in inner_statements(s) if (found := _leaving(inner)) is not None), None)
 
 
 def _thread_storage(inside: list[Leaf], loop: For, kind: str) -> str | None:

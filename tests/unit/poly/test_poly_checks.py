@@ -91,6 +91,7 @@ ILLEGAL = {
     "for i in 0:64 { R[int64(I[i])] = 0.0 }": "iterations (i=0) and (i=1) may both write one element of `R`",
     "for i in 0:64 { if A[i, 0] > 0.0 { R[0] = 1.0 } }": "iterations (i=0) and (i=1) may both write one element of `R`",
     "for i in 0:64 { if i == 5 { break } R[i] = 0.0 }": "an iteration may end the loop early",
+    "for i in 0:64 { if i == 5 { continue } R[i] = 0.0 }": "an iteration may skip its rest",
     "for i in 0:64 { if i == 5 { return } R[i] = 0.0 }": "its body may return from the kernel",
     "for i in 0:64 { barrier(block) }": "its body waits at a barrier",
     "for i in 0:57 { R[ramp(i, 1, 8)] = broadcast(0.0, 8) }": "iterations (i=0) and (i=1) both write R[1]",
