@@ -10,7 +10,7 @@ from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.check_copy import check_reads, check_result
 from weft.schedules.copy_reads import Readers, copy_reads, find_reads
-from weft.schedules.rewrite import Rewrite, find_buffer
+from weft.schedules.rewrite import Rewrite, find_buffer, remembered
 from weft.schedules.trace import Numerics
 
 
@@ -31,13 +31,18 @@ def check_cache_read(
     verdict = check_reads(reads, scope)
     if not verdict.ok:
         return verdict
-    return check_result(reads.segment, cache_read(kernel, buffer, at, scope, readers).kernel, buffer, numerics)
+    return check_result(reads.segment, _copied(kernel, buffer, at, scope, readers).kernel, buffer, numerics)
 
 
 def cache_read(
     kernel: Kernel, buffer: str, at: str | None = None, scope: Scope = "global", readers: Readers | None = None
 ) -> Rewrite:
     """Makes the block that copies and the storage it fills."""
+    return _copied(kernel, buffer, at, scope, readers)
+
+
+@remembered
+def _copied(kernel: Kernel, buffer: str, at: str | None, scope: Scope, readers: Readers | None) -> Rewrite:
     reads = find_reads(kernel, buffer, at, readers)
     assert reads is not None
     return copy_reads(reads, scope, None, f"{buffer}_cache")

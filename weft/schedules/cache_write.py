@@ -19,7 +19,7 @@ from weft.ir.expr import Expr, Load, Unary
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, Kernel, Stmt, Store
 from weft.ir.visit import fresh_name, substitute
-from weft.poly.leaves import Access, Leaf, leaves
+from weft.poly.leaves import Access, Leaf
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.boxes import infer_box
 from weft.schedules.check_copy import check_place, check_result
@@ -33,13 +33,14 @@ from weft.schedules.decompose_reduction import (
 )
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import exits, has_barrier
-from weft.schedules.project import NotProjectable, Projection, both, project
+from weft.schedules.project import NotProjectable, Projection, both
 from weft.schedules.redirect import Placement, Redirection
 from weft.schedules.rewrite import (
     Rewrite,
     blocks_inside,
     find_block,
     find_buffer,
+    remembered,
     replace_in,
     sequence,
     taken_names,
@@ -53,7 +54,7 @@ def check_cache_write(
 ) -> Verdict:
     """All accesses below go to the storage, so what matters is what it starts with and what is stored in the end."""
     old = written_buffer(kernel, buffer)
-    segment = find_segment(kernel, at, touches_buffer(kernel, old.name))
+    segment = find_segment(kernel, at, touches_buffer(old.name))
     if segment is None or not segment.accesses(old.name, reads=False):
         return refuse(f"nothing {'' if at is None else f'below `{at}` '}writes `{old.name}`")
     for verdict in (check_place(segment, old.name, scope), _check_flow(segment, old)):
@@ -64,7 +65,7 @@ def check_cache_write(
         if not verdict.ok:
             return verdict
     try:
-        result = cache_write(kernel, buffer, at, scope).kernel
+        result = _keep(kernel, old, at, scope).kernel
     except OldValuesUnknown as why:
         return refuse(str(why))
     except NotProjectable as why:
@@ -74,8 +75,12 @@ def check_cache_write(
 
 def cache_write(kernel: Kernel, buffer: str, at: str | None = None, scope: Scope = "register") -> Rewrite:
     """Makes the block that stores, and the storage."""
-    old = written_buffer(kernel, buffer)
-    segment = find_segment(kernel, at, touches_buffer(kernel, old.name))
+    return _keep(kernel, written_buffer(kernel, buffer), at, scope)
+
+
+@remembered
+def _keep(kernel: Kernel, old: Buffer, at: str | None, scope: Scope) -> Rewrite:
+    segment = find_segment(kernel, at, touches_buffer(old.name))
     assert segment is not None
     plan = make_plan(segment, old)
     box = infer_box(old, segment.accesses(old.name), segment.fixed, segment.ranges)
@@ -145,10 +150,10 @@ def make_plan(segment: Segment, buffer: Buffer) -> Plan:
     starting = {id(b.init) for b in initializers(segment, buffer)}
     written: list[tuple[Leaf, Projection]] = []
     for child in segment.inside:
-        found = [leaf for leaf in leaves(segment.kernel, child) if id(leaf.stmt) not in starting]
+        found = [leaf for leaf in segment.leaves_in(child) if id(leaf.stmt) not in starting]
         for leaf in found:
             for access in (a for a in leaf.accesses if a.buffer.name == buffer.name):
-                elements = project(leaf, access.indices, segment.fixed, segment.ranges)
+                elements = segment.project(leaf, access.indices)
                 if access.reads:
                     _plan_read(plan, leaf, access, elements, started, written)
                 if access.writes:

@@ -108,7 +108,7 @@ def check_result(segment: Segment, result: Kernel, buffer: str, numerics: Numeri
     valid = check_valid(result)
     if not valid.ok:
         return valid
-    if touches_buffer(segment.kernel, buffer, reads=False)(segment.kernel.body):
+    if touches_buffer(buffer, reads=False)(segment.kernel.body):
         for loop in concurrent_loops(segment.loops):
             apart = check_parallel(result, loop.var.name, loop.kind, numerics)
             if not apart.ok:

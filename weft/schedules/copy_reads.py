@@ -40,7 +40,7 @@ class Reads:
 def find_reads(kernel: Kernel, buffer: str, at: str | None, readers: Readers | None) -> Reads | None:
     """The reads of ``buffer`` below ``at`` (None: in the kernel) by the blocks ``readers`` (None: by all)."""
     old = find_buffer(kernel, buffer)
-    reads = touches_buffer(kernel, buffer, writes=False)
+    reads = touches_buffer(buffer, writes=False)
     if readers is None:
         segment = find_segment(kernel, at, reads)
     else:

@@ -18,7 +18,7 @@ from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.check_copy import surroundings
 from weft.schedules.copy_reads import emit_set
-from weft.schedules.project import NotProjectable, Projection, project
+from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement
 from weft.schedules.rewrite import (
     Rewrite,
@@ -125,7 +125,7 @@ def project_init(segment: Segment, block: Block) -> Projection:
     written = {a.buffer.name for other in segment.leaves for a in other.accesses if a.writes}
     if any(load.buffer.name in written for load in loads(block.init.value)):
         raise NotProjectable("its start depends on what is computed there")
-    found = project(leaf, access.indices, segment.fixed, segment.ranges)
+    found = segment.project(leaf, access.indices)
     used = free_vars(leaf.resolve(block.init.value)).keys() & set(leaf.loop_names)
     if used - segment.fixed - {loop.var.name for loop in found.loops}:
         raise NotProjectable("its start depends on the reduction loops")

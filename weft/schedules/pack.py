@@ -20,7 +20,16 @@ from weft.schedules.copy_reads import Readers, copy_reads, find_reads
 from weft.schedules.layouts import parse_layout
 from weft.schedules.loop_facts import check_valid
 from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
-from weft.schedules.rewrite import Rewrite, all_allocs, find_alloc, find_buffer, ranges_at, replace_stmt, taken_names
+from weft.schedules.rewrite import (
+    Rewrite,
+    all_allocs,
+    find_alloc,
+    find_buffer,
+    ranges_at,
+    remembered,
+    replace_stmt,
+    taken_names,
+)
 from weft.schedules.trace import Numerics
 
 
@@ -47,7 +56,7 @@ def check_pack(
     verdict = check_reads(reads, scope)
     if not verdict.ok:
         return verdict
-    done = pack(kernel, buffer, layout, at, scope, pad, readers)
+    done = _copied(kernel, buffer, layout, at, scope, pad, readers)
     return check_result(reads.segment, done.kernel, buffer, numerics)
 
 
@@ -63,6 +72,13 @@ def pack(
     """Makes the block that copies and the storage it fills; nothing new for a temporary."""
     if is_own_storage(kernel, buffer, at):
         return lay_out(kernel, buffer, layout)
+    return _copied(kernel, buffer, layout, at, scope, pad, readers)
+
+
+@remembered
+def _copied(
+    kernel: Kernel, buffer: str, layout: str, at: str | None, scope: Scope, pad: bool, readers: Readers | None
+) -> Rewrite:
     reads = find_reads(kernel, buffer, at, readers)
     assert reads is not None
     return copy_reads(reads, scope, layout, f"{buffer}_pack", fill=pad)
@@ -73,6 +89,7 @@ def is_own_storage(kernel: Kernel, buffer: str, at: str | None) -> bool:
     return at is None and any(a.buffer.name == buffer for a in all_allocs(kernel))
 
 
+@remembered
 def lay_out(kernel: Kernel, buffer: str, layout: str) -> Rewrite:
     """A temporary with its elements in another order."""
     alloc = find_alloc(kernel, buffer)

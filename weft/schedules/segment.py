@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Expr, Load
 from weft.ir.interval import Interval
-from weft.ir.stmt import Alloc, For, Kernel, Let, Seq, Stmt
+from weft.ir.stmt import Alloc, For, Kernel, Let, Region, Seq, Stmt, Store
+from weft.ir.visit import Node, walk
 from weft.poly.leaves import Access, Leaf, leaves
+from weft.schedules.project import Projection, project
 from weft.schedules.rewrite import find_loop, path_to, ranges_at, replace_stmt, sequence
 
 
@@ -43,7 +47,26 @@ class Segment:
 
     @cached_property
     def leaves(self) -> list[Leaf]:
-        return [leaf for s in self.inside for leaf in leaves(self.kernel, s)]
+        return [leaf for s in self.inside for leaf in self.leaves_in(s)]
+
+    @cached_property
+    def _found(self) -> dict[int, list[Leaf]]:
+        return {id(s): leaves(self.kernel, s) for s in self.inside}
+
+    def leaves_in(self, s: Stmt) -> list[Leaf]:
+        """Those of ``s``, one of the statements inside."""
+        return self._found[id(s)]
+
+    @cached_property
+    def _projections(self) -> dict[tuple[int, tuple[Expr, ...]], Projection]:
+        return {}
+
+    def project(self, leaf: Leaf, indices: tuple[Expr, ...]) -> Projection:
+        """The elements ``indices`` that ``leaf``, one of those inside, touches in one iteration around."""
+        key = (id(leaf), indices)
+        if key not in self._projections:
+            self._projections[key] = project(leaf, indices, self.fixed, self.ranges)
+        return self._projections[key]
 
     def accesses(self, buffer: str, *, reads: bool = True, writes: bool = True) -> list[tuple[Leaf, Access]]:
         """The accesses of ``buffer`` inside that read or, as asked, write."""
@@ -80,14 +103,25 @@ def find_segment(kernel: Kernel, at: str | None, touches: Callable[[Stmt], bool]
         return Segment(kernel, node, tuple(parts[:first]), tuple(parts[first : last + 1]), tuple(parts[last + 1 :]))
 
 
-def touches_buffer(kernel: Kernel, buffer: str, *, reads: bool = True, writes: bool = True) -> Callable[[Stmt], bool]:
-    """Whether a statement of ``kernel`` accesses ``buffer``."""
+def touches_buffer(buffer: str, *, reads: bool = True, writes: bool = True) -> Callable[[Stmt], bool]:
+    """Whether a statement accesses ``buffer``."""
 
     def touches(s: Stmt) -> bool:
-        found = (a for leaf in leaves(kernel, s) for a in leaf.accesses if a.buffer.name == buffer)
-        return any((reads and a.reads) or (writes and a.writes) for a in found)
+        return any(_accesses(n, buffer, reads, writes) for n in walk(s))
 
     return touches
+
+
+def _accesses(n: Node, buffer: str, reads: bool, writes: bool) -> bool:
+    """Whether ``n`` reads or writes; what only mentions the buffer otherwise (takes its address) may do both."""
+    if isinstance(n, (Region, Alloc)):
+        return False
+    named = getattr(n, "buffer", None)
+    if not isinstance(named, Buffer) or named.name != buffer:
+        return False
+    if isinstance(n, Load):
+        return reads
+    return writes if isinstance(n, Store) else reads or writes
 
 
 def concurrent_loops(loops: Sequence[For]) -> Iterator[For]:
