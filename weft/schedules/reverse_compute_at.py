@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, idx
-from weft.ir.stmt import Alloc, Block, For, Kernel, Seq, Stmt
+from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
 from weft.ir.visit import loads, stores
 from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops, mentions
 from weft.poly.leaves import Access, Leaf
@@ -38,6 +38,7 @@ from weft.schedules.rewrite import (
     replace_stmt,
     sequence,
     size_ranges,
+    statements,
     taken_names,
 )
 from weft.schedules.trace import Numerics
@@ -113,9 +114,22 @@ def infer_epilogue(kernel: Kernel, block: Block, loop: For) -> Epilogue | Verdic
     if loop.kind == "vector":
         return refuse(f"the iterations of `{loop.var.name}` are lanes of vectors; no loops fit in there")
     between = parent.body[places[0] + 1 : places[1]]
+    problem = _find_obstacle(to_loop, [to_loop[depth], *between])
+    if problem is not None:
+        return refuse(problem)
     before = [m for s in between for m in _preparing(kernel, s, target)]
     roots = {id(m.root) for m in before}
     return Epilogue(member, loop, to_loop[depth], tuple(s for s in between if id(s) not in roots), tuple(before))
+
+
+def _find_obstacle(to_loop: list[Stmt], passed: list[Stmt]) -> str | None:
+    """What keeps statements from running in turn, so that nothing can join them."""
+    if any(isinstance(s, While) for s in to_loop):
+        return "a while loop does not say how often it runs"
+    inside = [s for p in passed for s in statements(p)]
+    if any(isinstance(s, (Break, Continue, Return)) for s in inside):
+        return "a break, continue or return may leave the loops early"
+    return "where a check happens must not change" if any(isinstance(s, Assert) for s in inside) else None
 
 
 def _preparing(kernel: Kernel, s: Stmt, target: Buffer) -> list[Member]:

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from weft.ir.expr import Binary, Compare, Expr, Select, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify_expr import ExprSimplifier
-from weft.ir.stmt import Alloc, For, Kernel, Seq
+from weft.ir.stmt import Alloc, Break, Continue, For, Kernel, Return, Seq
 from weft.ir.visit import substitute
 from weft.poly.infer_spans import Span, Spans, is_at_most, knowing_loops, mentions
 from weft.schedules.compute_at import check_movable, written_names
 from weft.schedules.infer_stage import Stage, stage_of
-from weft.schedules.loop_facts import exits
 from weft.schedules.place_stage import Place
-from weft.schedules.rewrite import all_allocs, path_to, size_ranges
+from weft.schedules.rewrite import all_allocs, path_to, size_ranges, statements
 from weft.schedules.trace import Numerics
 
 
@@ -45,7 +44,9 @@ def _moving_dim(loop: For, between: Sequence[For], spans: Spans, place: Place) -
     """The one dimension whose window moves with ``loop``, and with no other of the loops."""
     name = loop.var.name
     dims = [d for d, span in enumerate(spans) if any(mentions(e, {name}) for e in span)]
-    if len(dims) != 1 or loop.kind not in ("serial", "unroll") or exits(loop.body):
+    if len(dims) != 1 or loop.kind not in ("serial", "unroll"):
+        return None
+    if any(isinstance(s, (Break, Continue, Return)) for s in statements(loop)):
         return None
     others = {f.var.name for f in between if f is not loop}
     inner = between[next(i for i, f in enumerate(between) if f is loop) + 1 :]
