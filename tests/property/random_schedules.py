@@ -139,6 +139,8 @@ MAKERS: dict[str, Maker] = {
     "specialize": make_specialize,
     "cache_read": make_cache,
     "cache_write": make_cache,
+    "double_buffer": lambda draw, s: ((a_buffer(draw, s),), {}),
+    "prefetch": lambda draw, s: ((a_buffer(draw, s), a_loop(draw, s), draw(st.integers(1, 9))), {}),
     "pack": make_pack,
     "decompose_reduction": lambda draw, s: ((a_block(draw, s), a_loop(draw, s)), {}),
     "rfactor": lambda draw, s: (

@@ -10,8 +10,10 @@ from weft.ir.errors import ScheduleError
 from weft.schedules.cache_read import cache_read, check_cache_read
 from weft.schedules.cache_write import cache_write, check_cache_write
 from weft.schedules.decompose_reduction import check_decompose_reduction, decompose_reduction
+from weft.schedules.double_buffer import check_double_buffer, double_buffer
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef
 from weft.schedules.pack import check_pack, pack
+from weft.schedules.prefetch import check_prefetch, prefetch
 from weft.schedules.rfactor import check_rfactor, rfactor
 from weft.schedules.split import check_split, split
 from weft.schedules.state import ScheduleState
@@ -87,6 +89,17 @@ class DataMethods(ScheduleState):
             self.__dict__.update(before)
             raise
         return self._block_and_buffer(made)
+
+    def prefetch(self, buffer: AnyBuffer, at: AnyLoop, ahead: int = 1) -> None:
+        """Asks, in each iteration of ``at``, for what the one ``ahead`` iterations later reads of ``buffer``.
+
+        A hint to the caches; best among the last steps, since it stands in the way of reordering.
+        """
+        self.run(check_prefetch, prefetch, self.name(buffer), at=self.name(at), ahead=ahead)
+
+    def double_buffer(self, buffer: AnyBuffer) -> None:
+        """Storage that each iteration of a loop fills and then uses (see `cache_read`), filled an iteration ahead."""
+        self.run(check_double_buffer, double_buffer, self.name(buffer))
 
     def _options(
         self,

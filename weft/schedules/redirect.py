@@ -13,8 +13,9 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Reduce, Var, idx
 from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.intrinsics import HINTS
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Atomic, Block, For, Iter, Region, Stmt, Store
+from weft.ir.stmt import Atomic, Block, Evaluate, For, Iter, Region, Stmt, Store
 from weft.ir.visit import Node, bound_names, free_vars, fresh_name, loads, rebuild, stores, substitute, walk
 from weft.schedules.layouts import Layout
 
@@ -192,8 +193,12 @@ def _region(buffer: Buffer, indices: tuple[Expr, ...], inner: set[str]) -> Regio
 
 
 def only_plain_accesses(root: Node, buffer: str) -> bool:
-    """Whether every mention of ``buffer`` in code is a load, a store or an atomic: no address is taken."""
+    """Whether every mention of ``buffer`` in code is a load, a store or an atomic: no address is taken but in hints."""
+    hints = (n for n in walk(root) if isinstance(n, Evaluate) and n.call.name in HINTS)
+    hinted = {id(part) for hint in hints for part in walk(hint)}
     for n in walk(root):
+        if id(n) in hinted:
+            continue
         named = getattr(n, "buffer", None)
         plain = isinstance(n, (Load, Store, Atomic, Region)) or type(n).__name__ == "Alloc"
         if isinstance(named, Buffer) and named.name == buffer and not plain:

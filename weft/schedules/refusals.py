@@ -31,6 +31,8 @@ REFUSALS: dict[str, str] = {
     "cache_write": "cannot keep what is written to `{0}` in storage of its own",
     "pack": "cannot lay out `{0}` as {1}",
     "decompose_reduction": "cannot initialize block `{0}` on its own",
+    "prefetch": "cannot prefetch `{0}`",
+    "double_buffer": "cannot fill `{0}` ahead",
     "rfactor": "cannot make partial results over loop `{0}`",
 }
 

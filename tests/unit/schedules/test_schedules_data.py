@@ -252,6 +252,44 @@ def test_an_epilogue_in_the_same_tile() -> None:
     assert_unchanged(s, original, floats(8, 4), floats(4, 8))
 
 
+def test_storage_is_filled_an_iteration_ahead() -> None:
+    original = kernel_of(MATMUL, M=6, N=7, K=10)
+    s = Schedule(original)
+    s.split("k", 4)
+    s.cache_read("B", at="k_o")
+    s.cache_read("A", at="k_o")
+    s.double_buffer("B_cache")
+    s.double_buffer("A_cache")
+    assert [b.name for b in s.blocks()] == [
+        "B_cache_load_first", "A_cache_load_first", "B_cache_load", "A_cache_load", "C",
+    ]  # fmt: skip
+    assert "if k_o + 1 < 3" in print_kernel(s.kernel)
+    assert_unchanged(s, original, floats(6, 10), floats(10, 7))
+
+
+def test_storage_filled_from_what_the_loop_changes_is_not_filled_ahead() -> None:
+    original = parse_kernel("""kernel f(out y: float32[8]) {
+        for i in 1:8 {
+          alloc t: float32[1] {
+            block a(v spatial 1:8 = i) reads y[v - 1] writes t[0] { t[0] = y[v - 1] }
+            block b(v spatial 1:8 = i) reads t[0] writes y[v] { y[v] = t[0] + 1.0 } } } }""")
+    s = Schedule(original)
+    with pytest.raises(ScheduleError, match="filled from `y`, which `i` changes"):
+        s.double_buffer("t")
+
+
+def test_prefetch_asks_for_each_cache_line() -> None:
+    original = kernel_of(MATMUL, M=4, N=64, K=12)
+    s = Schedule(original)
+    s.split("n", 32)
+    s.reorder("n_o", "k", "m", "n_i")
+    s.prefetch("B", at="k", ahead=4)
+    assert "call prefetch(&B[k + 4, n_o * 32 + B_line1 * 16])" in print_kernel(s.kernel)
+    assert_unchanged(s, original, floats(4, 12), floats(12, 64))
+    s.cache_write("C", at="n_o")
+    assert_unchanged(s, original, floats(4, 12), floats(12, 64))
+
+
 def test_traces_of_data_movement_replay() -> None:
     op = weft.define(MATMUL)
     s = weft.schedule(op, A=(20, 9), B=(9, 40))

@@ -1,0 +1,92 @@
+"""``prefetch``: what an iteration of a loop will read of a buffer, asked for some iterations earlier.
+
+A hint at the start of the loop's body, one for each cache line of the box that is read there; results do not change.
+"""
+
+from __future__ import annotations
+
+import math
+
+from weft.ir import dtype as dt
+from weft.ir.expr import AddressOf, Call, Const, Expr, Var, idx
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Evaluate, For, Kernel, Stmt
+from weft.ir.visit import fresh_name, substitute
+from weft.poly.infer_region import Box
+from weft.poly.verdict import Verdict, refuse
+from weft.schedules.cache_read import nothing_reads
+from weft.schedules.copy_reads import find_reads
+from weft.schedules.loop_facts import check_number, check_valid
+from weft.schedules.rewrite import Rewrite, find_buffer, find_loop, loops_around, replace_stmt, sequence, taken_names
+from weft.schedules.trace import Numerics
+
+#: Bytes that come together.
+LINE = 64
+#: More lines than this for one iteration would crowd out what they are to serve.
+MOST_LINES = 64
+#: Up to so many hints are written out instead of looped over.
+MOST_UNROLLED = 16
+
+
+def check_prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, *, numerics: Numerics) -> Verdict:
+    """A hint changes nothing; it must be known what to ask for, and be little."""
+    loop, old = find_loop(kernel, at), find_buffer(kernel, buffer)
+    wrong = check_number("distance", ahead, 1)
+    if not wrong.ok:
+        return wrong
+    if old.scope in ("register", "shared", "constant"):
+        return refuse(f"`{buffer}` is in {old.scope} memory, which no cache is in front of")
+    lanes = [x.var.name for x in (*loops_around(kernel, loop), loop) if x.kind == "vector"]
+    if lanes:
+        return refuse(f"`{lanes[0]}` is a vector loop: its iterations run at once")
+    box = _box(kernel, buffer, at)
+    if box is None:
+        return refuse(nothing_reads(buffer, at))
+    lines = _lines(box, old.dtype.bits // 8 or 1)
+    if lines is None:
+        return refuse(f"how much of `{buffer}` an iteration of `{at}` reads is not a known number")
+    if math.prod(lines) > MOST_LINES:
+        reason = f"an iteration of `{at}` reads {math.prod(lines)} cache lines of `{buffer}`, more than {MOST_LINES}"
+        return refuse(reason)
+    return check_valid(prefetch(kernel, buffer, at, ahead).kernel)
+
+
+def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1) -> Rewrite:
+    """Puts the hints at the start of the body of ``at``."""
+    loop, old = find_loop(kernel, at), find_buffer(kernel, buffer)
+    box, size = _box(kernel, buffer, at), old.dtype.bits // 8 or 1
+    lines = None if box is None else _lines(box, size)
+    assert box is not None
+    assert lines is not None
+    later: dict[Var, Expr] = {loop.var: loop.var + ahead}
+    taken = taken_names(kernel)
+    names = [Var(fresh_name(f"{buffer}_line{d}", taken)) for d in range(old.rank)]
+    steps = [1] * (old.rank - 1) + [LINE // size]
+    many = [n if count > 1 else None for n, count in zip(names, lines)]
+    indices = []
+    for start, var, step in zip(box.starts, many, steps):
+        first = substitute(start, later)
+        indices.append(simplify(first if var is None else first + var * step))
+    hint: Stmt = Evaluate(Call("prefetch", (AddressOf(old, tuple(indices)),), dt.index))
+    kind = "unroll" if math.prod(lines) <= MOST_UNROLLED else "serial"
+    for var, count in reversed(list(zip(many, lines))):
+        if var is not None:
+            hint = For(var, idx(0), idx(count), kind, hint)  # type: ignore[arg-type]
+    body = sequence([hint, loop.body])
+    return Rewrite(replace_stmt(kernel, loop, For(loop.var, loop.lo, loop.hi, loop.kind, body, span=loop.span)))
+
+
+def _box(kernel: Kernel, buffer: str, at: str) -> Box | None:
+    reads = find_reads(kernel, buffer, at, None)
+    return None if reads is None else reads.box()
+
+
+def _lines(box: Box, size: int) -> list[int] | None:
+    """How many cache lines there are to ask for in each dimension, if that is known; only the last one is dense."""
+    counts = []
+    for d, extent in enumerate(box.extents):
+        if not isinstance(extent, Const):
+            return None
+        step = LINE // size if d == len(box.extents) - 1 else 1
+        counts.append(max(-(-int(extent.value) // step), 1))
+    return counts
