@@ -275,3 +275,13 @@ def test_empty_loops_and_buffers() -> None:
     text = """kernel k(A: float32[0], N: int64, out B: float32[4]) {
         vector i in 0:N { B[i] = A[i] }  parallel i in 3:N { B[i] = 1.0_f32 }  for i in 2:2 { B[i] = A[i] } }"""
     check_against_interpreter(text, MACHINES, [np.zeros(0, np.float32), 0, np.ones(4, np.float32)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float64"])
+def test_transposed_tiles(dtype: str) -> None:
+    text = f"""kernel k(A: {dtype}[32, 48], out B: {dtype}[48, 32], out C: {dtype}[48, 32]) {{
+        for y in 0:3 {{ for x in 0:2 {{
+            unroll j in 0:16 {{ vector i in 0:16 {{ B[y * 16 + j, x * 16 + i] = A[x * 16 + i, y * 16 + j] }} }}
+            unroll j in 0:16 {{ vector i in 0:16 {{ C[y * 16 + i, x * 16 + j] = A[x * 16 + j, y * 16 + i] }} }}
+        }} }} }}"""
+    check_against_interpreter(text, MACHINES)

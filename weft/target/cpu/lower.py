@@ -17,6 +17,7 @@ from weft.passes.lower_reduce import lower_reduce
 from weft.passes.promote_registers import promote_registers
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.strip_vector_loops import strip_vector_loops
+from weft.passes.transpose_tiles import transpose_tiles
 from weft.passes.unroll_registers import unroll_registers
 from weft.passes.vectorize_innermost import Vectorizer, vectorize_innermost
 from weft.target.cpu.check_supported import check_supported
@@ -71,6 +72,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         **({"strip_vector_loops": strip} if scheduled else {}),
         "promote_registers": promote_registers,
         "unroll_registers": unroll_registers,
+        "transpose_tiles": functools.partial(transpose_tiles, vector_bits=machine.vector_bits),
     }
 
 
