@@ -19,10 +19,10 @@ from __future__ import annotations
 from weft.ir.expr import AddressOf
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
 from weft.ir.visit import stores, walk
-from weft.poly.infer_spans import Spans, infer_spans
+from weft.poly.infer_spans import Spans, infer_spans, is_at_most, knowing_loops
 from weft.poly.leaves import Access, Leaf
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.infer_stage import Member, Stage, infer_stage
+from weft.schedules.infer_stage import Member, Stage, infer_stage, stage_of
 from weft.schedules.instances import check_instances, is_exact
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import (
@@ -36,7 +36,18 @@ from weft.schedules.place_stage import (
     without_stage,
 )
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, all_allocs, find_loop, loops_around, path_to, statements
+from weft.schedules.rewrite import (
+    Rewrite,
+    all_allocs,
+    blocks_inside,
+    find_alloc,
+    find_block,
+    find_loop,
+    loops_around,
+    path_to,
+    size_ranges,
+    statements,
+)
 from weft.schedules.trace import Numerics
 
 
@@ -75,8 +86,12 @@ def check_place(kernel: Kernel, block: str, loop: str | None, *, numerics: Numer
     if not verdict.ok:
         return verdict
     place = find_place(without_stage(kernel, stage), stage.buffer, loop)
-    verdict = first_no([check_inputs(kernel, stage, place), check_visible(stage, place)])
-    return check_valid(place_at(kernel, block, loop)) if verdict.ok else verdict
+    checks = [check_inputs(kernel, stage, place), check_lasting(kernel, stage), check_visible(stage, place)]
+    verdict = first_no(checks)
+    if not verdict.ok:
+        return verdict
+    moved = place_at(kernel, block, loop)
+    return first_no([check_valid(moved), _check_supply(kernel, moved, stage)])
 
 
 def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
@@ -156,6 +171,70 @@ def check_between(to_root: list[Stmt], to_reader: list[Stmt], stage: Stage) -> V
         if changed:
             return refuse(f"`{changed[0]}`, which it is computed from, is written before `{stage.buffer.name}` is read")
     return OK if start < end else refuse(f"`{stage.buffer.name}` is not computed before it is read")
+
+
+def check_lasting(kernel: Kernel, stage: Stage) -> Verdict:
+    """An element that outlives the iteration that computes it must have the same value in later ones."""
+    loops = lasting_loops(kernel, stage)
+    if loops and not is_settled(kernel, stage, loops[0]):
+        return refuse(f"what it is computed from changes as `{loops[0].var.name}` runs")
+    return OK
+
+
+def lasting_loops(kernel: Kernel, stage: Stage) -> list[For]:
+    """The loops around the stage that its storage outlives, outermost first."""
+    path = path_to(kernel, stage.roots[0])[:-1]
+    start = next(i for i, s in enumerate(path) if isinstance(s, Alloc) and s.buffer.name == stage.buffer.name)
+    return [s for s in path[start:] if isinstance(s, For)]
+
+
+def is_settled(kernel: Kernel, stage: Stage, loop: For, numerics: Numerics = "strict") -> bool:
+    """Whether an element computed in one iteration of ``loop`` would have the same value in any other."""
+    changed = written_names(loop.body) & stage.inputs
+    made = {a.buffer.name: a.buffer for a in all_allocs(kernel)}
+    for name in changed:
+        inner = stage_of(kernel, made[name]) if name in made else None
+        if not isinstance(inner, Stage) or not check_movable(kernel, inner, numerics).ok:
+            return False
+        if not is_settled(kernel, inner, loop, numerics):
+            return False
+    return True
+
+
+def _check_supply(kernel: Kernel, moved: Kernel, stage: Stage) -> Verdict:
+    """What is computed for the stage in loops around both must be all that it reads in its new place."""
+    for name in sorted(stage.inputs & {a.buffer.name for a in all_allocs(kernel)}):
+        for loop in _common_loops(moved, stage, name):
+            before, now = (_read_spans(k, stage, name, loop.var.name) for k in (kernel, moved))
+            if before is None or now is None or not _is_within(moved, now, before, loop):
+                return refuse(f"`{name}`, which it is computed from, is there only in part")
+    return OK
+
+
+def _common_loops(kernel: Kernel, stage: Stage, name: str) -> list[For]:
+    """The innermost loop around both the stage and something that computes ``name``, if there is one."""
+    own = loops_around(kernel, find_block(kernel, stage.members[0].block.name))
+    writers = [b for b in blocks_inside(kernel) if any(s.buffer.name == name for s in stores(b))]
+    common = [f for f in own if any(f is g for w in writers for g in loops_around(kernel, w))]
+    return common[-1:]
+
+
+def _read_spans(kernel: Kernel, stage: Stage, name: str, loop: str) -> Spans | None:
+    """What the stage reads of ``name`` in an iteration of ``loop``."""
+
+    def own(leaf: Leaf, access: Access) -> bool:
+        return access.reads and leaf.block in stage.names and loop in leaf.loop_names
+
+    target = find_loop(kernel, loop)
+    return infer_spans(kernel, find_alloc(kernel, name).buffer, target, len(loops_around(kernel, target)) + 1, own)
+
+
+def _is_within(kernel: Kernel, inner: Spans, outer: Spans, loop: For) -> bool:
+    loops = [*loops_around(kernel, loop), loop]
+    with knowing_loops(loops, size_ranges(kernel)) as simple:
+        ranges = dict(simple.ranges)
+    pairs = zip(inner, outer)
+    return all(is_at_most(b[0], a[0], ranges) and is_at_most(a[1], b[1], ranges) for a, b in pairs)
 
 
 def written_names(s: Stmt) -> set[str]:

@@ -14,7 +14,7 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Kernel, Store
 from weft.ir.visit import rewrite, substitute, walk
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.compute_at import check_between, check_movable
+from weft.schedules.compute_at import check_between, check_movable, lasting_loops, written_names
 from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.infer_stage import Member, Stage, infer_stage, strip
 from weft.schedules.loop_facts import check_valid, first_no
@@ -47,8 +47,17 @@ def check_compute_inline(kernel: Kernel, block: str, *, numerics: Numerics) -> V
     verdict = check_movable(kernel, stage, numerics) if formula.fill is not None else OK
     paths = [path_to(kernel, r.stmt) for r in readers]
     checks = (check_between(path_to(kernel, root), path, stage) for root in stage.roots for path in paths)
-    verdict = first_no([verdict, *checks])
+    verdict = first_no([verdict, _check_lasting(kernel, stage), *checks])
     return check_valid(compute_inline(kernel, block).kernel) if verdict.ok else verdict
+
+
+def _check_lasting(kernel: Kernel, stage: Stage) -> Verdict:
+    """Where storage outlives iterations, readers in later ones must still find the inputs as they were."""
+    for loop in lasting_loops(kernel, stage)[:1]:
+        changed = sorted(written_names(loop) & stage.inputs)
+        if changed:
+            return refuse(f"`{changed[0]}`, which it is computed from, changes as `{loop.var.name}` runs")
+    return OK
 
 
 @remember_last

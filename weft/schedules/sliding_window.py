@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from weft.ir.expr import Binary, Compare, Expr, Select, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify_expr import ExprSimplifier
-from weft.ir.stmt import Alloc, Break, Continue, For, Kernel, Return, Seq
+from weft.ir.stmt import Alloc, Break, Continue, For, Return, Seq
 from weft.ir.visit import substitute
 from weft.poly.infer_spans import Span, Spans, is_at_most, knowing_loops, mentions
-from weft.schedules.compute_at import check_movable, written_names
-from weft.schedules.infer_stage import Stage, stage_of
+from weft.schedules.compute_at import is_settled
+from weft.schedules.infer_stage import Stage
 from weft.schedules.place_stage import Place
-from weft.schedules.rewrite import all_allocs, path_to, size_ranges, statements
-from weft.schedules.trace import Numerics
+from weft.schedules.rewrite import path_to, size_ranges, statements
 
 
 def slide(stage: Stage, spans: Spans, place: Place, outer: int) -> tuple[Spans, list[str]]:
@@ -31,7 +30,7 @@ def slide(stage: Stage, spans: Spans, place: Place, outer: int) -> tuple[Spans, 
     with knowing_loops(place.loops, size_ranges(place.kernel)) as simple:
         for loop in between:
             dim = _moving_dim(loop, between, spans, place)
-            if dim is None or not _is_settled(place.kernel, stage, loop):
+            if dim is None or not is_settled(place.kernel, stage, loop):
                 continue
             fresh = _fresh_part(loop, spans[dim], simple)
             if fresh is not None:
@@ -67,16 +66,3 @@ def _fresh_part(loop: For, span: Span, simple: ExprSimplifier) -> Expr | None:
     if not is_at_most(was_first, first, ranges) or not is_at_most(was_end, end, ranges):
         return None
     return simple.expr(Select(Compare(">", loop.var, loop.lo), Binary("max", first, was_end), first))
-
-
-def _is_settled(kernel: Kernel, stage: Stage, loop: For, numerics: Numerics = "strict") -> bool:
-    """Whether an element computed in one iteration of ``loop`` would have the same value in any other."""
-    changed = written_names(loop.body) & stage.inputs
-    made = {a.buffer.name: a.buffer for a in all_allocs(kernel)}
-    for name in changed:
-        inner = stage_of(kernel, made[name]) if name in made else None
-        if not isinstance(inner, Stage) or not check_movable(kernel, inner, numerics).ok:
-            return False
-        if not _is_settled(kernel, inner, loop, numerics):
-            return False
-    return True

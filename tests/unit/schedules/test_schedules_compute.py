@@ -202,6 +202,43 @@ def test_inputs_must_not_change_in_between() -> None:
         s.compute_inline("T")
 
 
+LATER = """kernel later(out x: float32[8], out b: float32[8]) {
+  alloc t: float32[8]
+  for i in 0:8 {
+    block t(v spatial 0:8 = i) reads x[v] writes t[v] { t[v] = x[v] * 2.0 }
+    block b(v spatial 0:8 = i) reads t[v], t[max(v - 1, 0)] writes b[v] { b[v] = t[v] + t[max(v - 1, 0)] }
+    block x(v spatial 0:8 = i) writes x[v] { x[v] = 0.0 }
+  }
+}"""
+
+
+def test_inputs_must_not_change_in_later_iterations() -> None:
+    s = Schedule(parse_kernel(LATER))
+    with pytest.raises(ScheduleError, match="what it is computed from changes as `i` runs"):
+        s.compute_at("t", "i")
+    with pytest.raises(ScheduleError, match="`x`, which it is computed from, changes as `i` runs"):
+        s.compute_inline("t")
+
+
+def test_inputs_computed_in_part_stay_sufficient() -> None:
+    original = kernel_of(THREE, **SIZES)
+    s = Schedule(original)
+    s.compute_inline("S")
+    assert_unchanged(s, original, floats(9, 12))
+    s = Schedule(
+        kernel_of(BLUR.replace("T(y,x) =", "S(y,x) = A(y,x) * 2.0\n T(y,x) =").replace("A(y,x+", "S(y,x+"), **SIZES)
+    )
+    original, y = s.kernel, s.loops("B")[0]
+    s.compute_at("T", y)
+    s.store_at("T")
+    s.compute_at("S", y)
+    with pytest.raises(ScheduleError, match="`S`, which it is computed from, is there only in part"):
+        s.compute_at("T", y)
+    s.compute_root("S")
+    s.compute_at("T", y)
+    assert_unchanged(s, original, floats(9, 12))
+
+
 # compute_inline
 
 
