@@ -63,7 +63,8 @@ def schedule_conv2d(
     s.reorder(n, fo, h, wo, c, kh, kw, wi, fi)
     s.vectorize(fi)
     s.unroll(wi)
-    s.cache_write("O", scope="register", at=wo)
+    _, sums = s.cache_write("O", scope="register", at=wo)
+    s.pack(sums, "i j l m k")  # channels last: lanes of a register are neighbours
     s.parallel(s.fuse(n, fo, h))
     if pad:
         pn, pc, *_ = s.loops("Pad")
