@@ -82,7 +82,7 @@ def check_instances(
             return refuse(f"it is not proved that the loops run `{it.var.name}` of block `{block.name}` once each")
         found[it.var.name] = digits
     used = [(d.loop, d.place) for digits in found.values() for d in digits]
-    if len(set(used)) != len(used) or {loop for loop, _ in used} != set(range(len(nest.loops))):
+    if len(set(used)) != len(used) or not _repeating(nest) <= {loop for loop, _ in used}:
         return refuse(f"some loop around block `{block.name}` repeats it")
     order = [(d.loop, d.place) for name in ordered for d in found[name]]
     if order != sorted(order) and not exact:
@@ -90,6 +90,12 @@ def check_instances(
     if _leaves_out(nest, [nest.loops[loop] for loop, _ in order], partial=partial):
         return refuse(f"a test around block `{block.name}` leaves instances out")
     return OK
+
+
+def _repeating(nest: Nest) -> set[int]:
+    """The loops that may run more than once."""
+    ranges = [nest.ranges[loop.var.name] for loop in nest.loops]
+    return {p for p, r in enumerate(ranges) if r.lo is None or r.hi is None or r.lo < r.hi}
 
 
 def _leaves_out(nest: Nest, ordered: Sequence[For], *, partial: bool) -> bool:
