@@ -87,6 +87,7 @@ class Program:
     mutable: frozenset[str] = frozenset()  # variables that are assigned to
     contract: bool = False  # a product may be fused into a sum
     outlined: int = 0
+    varying: dict[int, frozenset[str] | None] = field(default_factory=dict)  # by id of a vector loop; None: not lanes
 
 
 @dataclass(slots=True)

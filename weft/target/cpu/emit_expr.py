@@ -99,8 +99,11 @@ def _emit_broadcast(f: Function, e: Broadcast) -> Value:
 
 
 def _emit_shuffle(f: Function, e: Shuffle) -> Value:
-    """Lanes are picked one by one; LLVM makes shuffles of it."""
+    """One instruction for up to two vectors; of more, lanes are picked one by one and LLVM makes shuffles of it."""
     sources = [emit_expr(f, v) for v in e.vectors]
+    whole = all(s.lanes == v.dtype.lanes == sources[0].lanes for s, v in zip(sources, e.vectors))
+    if whole and sources[0].lanes > 1 and len(sources) <= 2 and len(e.positions) > 1:
+        return f.b.shuffle(sources[0], sources[1] if len(sources) > 1 else None, e.positions)
     lanes = [(s, n) for s, v in zip(sources, e.vectors) for n in range(v.dtype.lanes)]
     picked = [s if s.lanes == 1 else f.b.extract(s, n) for s, n in (lanes[p] for p in e.positions)]
     if len(picked) == 1:

@@ -44,12 +44,20 @@ def emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
 
 def _becomes_lanes(f: Function, loop: For, extent: int) -> bool:
     starts_at_zero = isinstance(loop.lo, Const) and loop.lo.value == 0
-    return f.lane is None and starts_at_zero and 1 < extent <= MAX_LANES and check_vector(loop) is None
+    return f.lane is None and starts_at_zero and 1 < extent <= MAX_LANES and _varying(f, loop) is not None
+
+
+def _varying(f: Function, loop: For) -> frozenset[str] | None:
+    """What differs between lanes, or None where iterations cannot be lanes; found once for all unrolled copies."""
+    known = f.program.varying
+    if id(loop) not in known:
+        known[id(loop)] = infer_varying(loop) if check_vector(loop) is None else None
+    return known[id(loop)]
 
 
 def _emit_lanes(f: Function, loop: For, lanes: int, emit_stmt: EmitStmt) -> None:
     before = f.varying
-    f.lane, f.lanes, f.varying = loop.var.name, lanes, infer_varying(loop)
+    f.lane, f.lanes, f.varying = loop.var.name, lanes, _varying(f, loop) or frozenset()
     # The lane variable shows as a vector to whoever asks for its type; its value is a constant.
     with f.bound(loop.var.name, Value("poison", vector(I64, lanes))):
         emit_stmt(f, loop.body)
