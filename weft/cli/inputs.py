@@ -25,7 +25,11 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=VALUE", help="a .npy file, or a number for a scalar"
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a .npy file, or a number for a scalar; for an output, what it starts from",
     )
     parser.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="a size, for inputs that are made at random"
@@ -58,7 +62,7 @@ def make_arguments(interface: Interface, options: argparse.Namespace) -> list[An
     """The arguments given, and random ones of the given sizes for the rest."""
     given = read_pairs(options.arg, "--arg")
     sizes = {name: _parse_size(name, value) for name, value in read_pairs(options.size, "--size").items()}
-    names = [p.name for p in interface.params]
+    names = [p.name for p in interface.params] + [o.name for o in interface.outputs]
     for name in given:
         if name not in names:
             raise ArgumentError(f"{interface.name} has no parameter `{name}`", why=f"it is {interface}")
@@ -73,7 +77,7 @@ def make_arguments(interface: Interface, options: argparse.Namespace) -> list[An
                 sizes.setdefault(dim, size)
     _require_sizes(interface, loaded, sizes)
     rng = np.random.default_rng(options.seed)
-    return [loaded[p.name] if p.name in loaded else _random_value(p, sizes, rng) for p in interface.params]
+    return [loaded[p.name] if p.name in loaded else random_value(p, sizes, rng) for p in interface.params]
 
 
 def _parse_size(name: str, value: str) -> int:
@@ -85,15 +89,20 @@ def _parse_size(name: str, value: str) -> int:
 def _read_value(param: Parameter, text: str) -> Any:
     if param.role != "tensor":
         return _read_number(param, text)
+    return read_array(param.name, text)
+
+
+def read_array(name: str, text: str) -> np.ndarray[Any, Any]:
+    """The array in the file ``text``, given for ``name``."""
     try:
         value = np.load(text, allow_pickle=False)
     except OSError as error:
-        raise ArgumentError(f"cannot read {text} for `{param.name}`", why=error.strerror or str(error)) from None
+        raise ArgumentError(f"cannot read {text} for `{name}`", why=error.strerror or str(error)) from None
     except Exception:  # np.load lets whatever the damaged header provokes through
         value = None
     if not isinstance(value, np.ndarray):
         raise ArgumentError(
-            f"cannot read {text} for `{param.name}`",
+            f"cannot read {text} for `{name}`",
             why="it is not a whole .npy file of numbers",
             help="save it with numpy.save",
         )
@@ -123,7 +132,7 @@ def _require_sizes(interface: Interface, loaded: dict[str, Any], sizes: dict[str
         )
 
 
-def _random_value(param: Parameter, sizes: dict[str, int], rng: np.random.Generator) -> Any:
+def random_value(param: Parameter, sizes: dict[str, int], rng: np.random.Generator) -> Any:
     integral = param.dtype == "bool" or param.dtype.startswith(("int", "uint"))
     if param.role != "tensor":
         return param.dtype == "bool" or (1 if integral else float(rng.uniform(0.5, 1.5)))

@@ -2,6 +2,7 @@
 
 weft run mm.weft --arg A=a.npy --arg B=b.npy --save C=c.npy
 weft run mm.weft --size M=64 --size N=64 --size K=32
+weft run step.weft --arg X=x.npy --arg State=old.npy --save State=new.npy    # an output that is read
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_pairs
+from weft.cli.outputs import make_outputs
 from weft.ir.errors import ArgumentError
 
 
@@ -33,11 +35,13 @@ def main(options: argparse.Namespace) -> int:
         if name not in names:
             raise ArgumentError(f"{op.interface.name} has no output `{name}`", why=f"it is {op.interface}")
     arguments = make_arguments(op.interface, options)
+    outputs = make_outputs(op, options, arguments)
+    spare = None if outputs is None else tuple(o.copy() for o in outputs)  # a second call must not add to the first
     start = time.perf_counter()
-    result = op(*arguments)
+    result = op(*arguments, out=outputs)
     first = time.perf_counter() - start
     start = time.perf_counter()
-    op(*arguments)
+    op(*arguments, out=spare)
     again = time.perf_counter() - start
     for name, value in zip(names, result if isinstance(result, tuple) else (result,)):
         print(describe_result(name, value))

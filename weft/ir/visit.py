@@ -56,6 +56,20 @@ def walk(node: Node) -> Iterator[Node]:
         pending.extend(reversed(list(children(found))))
 
 
+def count_nodes(node: Node) -> int:
+    """How many nodes `walk` would visit; a shared one is looked at once, so huge trees that share much are quick."""
+    sizes: dict[int, int] = {}
+    pending = [node]
+    while pending:
+        below = list(children(pending[-1]))
+        waiting = [c for c in below if id(c) not in sizes]
+        if waiting:
+            pending += waiting
+        else:
+            sizes[id(pending.pop())] = 1 + sum(sizes[id(c)] for c in below)
+    return sizes[id(node)]
+
+
 def rebuild(node: N, fn: Callable[[Any], Any]) -> N:
     """``node`` with ``fn`` applied to each direct child and buffer; the same object where nothing changed."""
     changes = {}

@@ -15,6 +15,13 @@ from weft.ir.expr import Binary, BinaryOp, Call, Compare, Const, Expr, Select, U
 from weft.ir.intrinsics import INTRINSICS, Rule
 
 Compose = Callable[..., Expr]
+#: Bits after the point, the least exponent of a normal number, and the largest number.
+_FLOAT_SHAPES = {
+    "float16": (10, -14, 65504.0),
+    "bfloat16": (7, -126, float.fromhex("0x1.fep127")),
+    "float32": (23, -126, float.fromhex("0x1.fffffep127")),
+    "float64": (52, -1022, float.fromhex("0x1.fffffffffffffp1023")),
+}
 
 
 def _call(name: str, *args: Expr) -> Call:
@@ -81,6 +88,36 @@ def _logb(x: Expr) -> Expr:
     guess = _call("floor", _call("log2", size))
     low = Select(Compare(">", _call("exp2", guess), size), guess - 1.0, guess)
     return Select(Compare("<=", _call("exp2", low + 1.0), size), low + 1.0, low)
+
+
+def _ilogb(x: Expr) -> Expr:
+    """The exponent as an int; of NaN the least one, as of zero."""
+    return Select(_call("isnan", x), const(dt.int32.min_value, dt.int32), cast(dt.int32, _logb(x)))
+
+
+def _nearest_even(x: Expr) -> Expr:
+    return cast(dt.int64, _call("rint", x))
+
+
+def _nearest(x: Expr) -> Expr:
+    return cast(dt.int64, _call("round", x))
+
+
+def _nextafter(x: Expr, y: Expr) -> Expr:
+    """``x`` and the distance of its neighbours, which a power of two has at half the distance below it."""
+    digits, least, largest = _FLOAT_SHAPES[x.dtype.name]
+    size = _call("abs", x)
+    exponent = Binary("max", _logb(size), _like(x, least))
+    step = _call("exp2", exponent - float(digits))
+    is_power = Binary("&&", Compare("==", size, _call("exp2", exponent)), Compare(">", exponent, _like(x, least)))
+    inward: Expr = Select(is_power, size - step * 0.5, size - step)
+    inward = Select(_call("isinf", x), _like(x, largest), inward)
+    grows = Compare("==", Compare(">", y, x), Compare(">", x, _like(x, 0)))
+    moved: Expr = _call("copysign", Select(grows, size + step, inward), x)
+    smallest = _like(x, 2.0 ** (least - digits))
+    moved = Select(Compare("==", x, _like(x, 0)), _call("copysign", smallest, y), moved)
+    unordered = Binary("||", _call("isnan", x), _call("isnan", y))
+    return Select(unordered, x + y, Select(Compare("==", x, y), y, moved))
 
 
 def _remainder(x: Expr, y: Expr) -> Expr:
@@ -156,6 +193,12 @@ COMPOSED: dict[str, tuple[int, Compose]] = {
     "ldexp": (2, _ldexp),
     "scalbn": (2, _ldexp),
     "logb": (1, _logb),
+    "ilogb": (1, _ilogb),
+    "lrint": (1, _nearest_even),
+    "llrint": (1, _nearest_even),
+    "lround": (1, _nearest),
+    "llround": (1, _nearest),
+    "nextafter": (2, _nextafter),
     "remainder": (2, _remainder),
     "erfcx": (1, _erfcx),
     "erfinv": (1, _erfinv),
@@ -173,8 +216,7 @@ OPERATORS: dict[str, BinaryOp] = {
 
 #: Known from CUDA's library, but not to be had from the intrinsics.
 MISSING = frozenset({
-    "cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn", "nextafter", "ilogb", "lrint", "llrint",
-    "lround", "llround", "sincos", "frexp", "modf",
+    "cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn", "sincos", "frexp", "modf",
 })  # fmt: skip
 
 

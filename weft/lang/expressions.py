@@ -17,8 +17,10 @@ from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, promote
 from weft.ir.errors import Error, LanguageError, UnsupportedError
 from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
+from weft.ir.visit import count_nodes
 from weft.lang import ast
 from weft.lang.builtins import (
+    COMPOSED,
     MISSING,
     OPERATORS,
     apply_builtin,
@@ -28,6 +30,7 @@ from weft.lang.builtins import (
     rule_of,
     takes_only_integers,
 )
+from weft.lang.inline_lets import MAX_NODES
 from weft.lang.scope import Scope, did_you_mean, type_names
 from weft.tensor.boundary import Outside, OutsideMode
 
@@ -35,6 +38,11 @@ from weft.tensor.boundary import Outside, OutsideMode
 #: index: index variables and sizes, alone or with literals. value: everything else.
 Kind = Literal["literal", "real", "index", "value"]
 _INTEGER_OPS: Mapping[str, BinaryOp] = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "//": "//"}
+#: What numpy has functions for and a statement's assignment does here.
+_REDUCTIONS = {
+    name: f"the assignment reduces: `S(i) {op} A(i,j)`, over the variables that are only on the right"
+    for name, op in {"sum": "+=!", "prod": "*=!", "mean": "+=!", "argmin": "argmin=!", "argmax": "argmax=!"}.items()
+}
 _BOOLS = {"true": True, "false": False}
 
 
@@ -328,7 +336,20 @@ class ExpressionReader:
             )
         if rule_of(name) == "same" and args[0].dtype.is_bool and name not in OPERATORS:
             args = [cast(dt.int32, a) for a in args]
-        return _with_span(apply_builtin(name, args), node)
+        made = apply_builtin(name, args)
+        if name in COMPOSED:
+            self._check_size(node, made)
+        return _with_span(made, node)
+
+    def _check_size(self, node: ast.Apply, made: Expr) -> None:
+        """A composed function repeats its argument, so a few of them inside one another could fill the memory."""
+        if count_nodes(made) > MAX_NODES:
+            raise LanguageError(
+                f"expression is too large with `{node.name.text}` written out",
+                span=node.span,
+                why=f"it is made of other functions, which takes more than {MAX_NODES} operations here",
+                help="write its argument to a temporary: `T(i) = ...`, then use `T(i)`",
+            )
 
     def _checkcounted(self, node: ast.Apply, name: str) -> None:
         wanted = builtin_arity(name)
@@ -357,15 +378,15 @@ class ExpressionReader:
             return UnsupportedError(
                 f"function `{name}` is not available",
                 span=node.name.span,
-                why="Bessel functions, nextafter, functions that give integers or two results are missing",
-                help="for an integer write `int(rint(x))` or `int(logb(x))`",
+                why="Bessel functions and functions that give two results are missing",
+                help="of two results, compute each: `sin(x)` and `cos(x)`, `trunc(x)` and `x - trunc(x)`",
             )
         known = [*scope.tensors, *builtin_names(), *type_names()]
         return LanguageError(
             f"unknown tensor or function `{name}`",
             span=node.name.span,
             why="it is not a parameter, not written by an earlier statement and not a builtin",
-            help=did_you_mean(name, known),
+            help=_REDUCTIONS.get(name) or did_you_mean(name, known),
         )
 
 

@@ -14,7 +14,7 @@ from weft.ir.span import Source, Span
 from weft.lang import ast
 
 #: Passes over expressions recurse, so nesting is bounded well below Python's own limit.
-MAX_DEPTH = 100
+MAX_DEPTH = 200
 
 Children: TypeAlias = "list[Any]"
 

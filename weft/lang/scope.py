@@ -15,6 +15,12 @@ from weft.lang import ast
 from weft.tensor.build import ProgramBuilder
 
 _ALIASES = {"int": dt.int32, "uint": dt.uint32, "half": dt.float16, "double": dt.float64}
+#: Words other languages start a statement with; here they read as the type of a temporary.
+_KEYWORDS = {
+    "return": "outputs are assigned: `B(i) = ...`; nothing is returned",
+    "let": "a temporary is just assigned: `T(i) = ...`",
+    "var": "a temporary is just assigned: `T(i) = ...`",
+}
 
 
 @dataclass
@@ -70,7 +76,7 @@ class Scope:
                 f"unknown type `{name.text}`",
                 span=name.span,
                 why="the types are " + ", ".join(type_names()),
-                help=did_you_mean(name.text, type_names()),
+                help=_KEYWORDS.get(name.text) or did_you_mean(name.text, type_names()),
             )
         return found
 

@@ -28,6 +28,14 @@ _WORDS = {
 }
 _OPERATORS = {"ADD", "MINUS", "MULTIPLY", "COMPARE", "QMARK", "EQUIVALENT", "__ANON_1", "__ANON_2"}
 _STARTS_OPERAND = {"NAME", "INT", "FLOAT", "MINUS", "NOT", "LPAR"}
+_CHOICE = "write `condition ? a : b`"
+_WORDS_ELSEWHERE = {
+    "and": "write `&&` for a logical and",
+    "or": "write `||` for a logical or",
+    "not": "write `!` for a logical not",
+    "if": _CHOICE,
+    "else": _CHOICE,
+}
 #: What a text has at an error, and what its author most likely meant.
 _SLIPS: tuple[tuple[str, str], ...] = (
     (r"-=", "there is no `-=`: write `+=` and negate the right side"),
@@ -48,8 +56,19 @@ def syntax_error(span: Span, found: str, expected: Iterable[str], before: str, r
     terminals = set(expected)
     words = describe_expected(terminals)
     what = f"unexpected {describe_found(found)}" if found else "unexpected end of the text"
-    help = _missing(found, terminals) or _slip(before, rest)
+    help = _foreign(before, found, rest) or _missing(found, terminals) or _slip(before, rest)
     return LanguageError(what, span=span, why=f"expected {words} here" if words else None, help=help)
+
+
+def _foreign(before: str, found: str, rest: str) -> str | None:
+    """The way to write what other languages write with a word: it reads as the name of the next statement."""
+    word = re.search(r"\b(and|or|not|if|else)\s+\w*$", before) or re.match(r"(and|or|not|if|else)\b", rest)
+    if word:
+        return _WORDS_ELSEWHERE[word[1]]
+    if re.match(r"//|/\*", found + rest[len(found) :]):
+        return "a comment starts with `#`"
+    range_ = re.search(r"\bwhere\b[^}]*?\b(\w+)\s*=\s*[^=,}]*$", before) if found == ":" else None
+    return f"a range is written with `in`: `{range_[1]} in 0:N`" if range_ else None
 
 
 def _missing(found: str, expected: set[str]) -> str | None:

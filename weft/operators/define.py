@@ -37,7 +37,7 @@ def define(text: str, *, entry: str | None = None, name: str = "<define>", check
         raise ArgumentError(f"{wrong}= takes a text, not {_a(name if wrong == 'name' else entry)}")
     definition = Definition(Source(name, text), entry)
     op = Operator(definition, checks=_checks(checks))
-    with faults_reproduced(definition, None):
+    with faults_reproduced(definition, None, op._checks):
         _ = definition.interface  # mistakes in the text are told here, not at the first call
     return op
 

@@ -113,13 +113,13 @@ class Operator:
         signature = None
         if args or named or not self.interface.params:
             signature = check_call(self.interface, bind_arguments(self.interface, args, named), None).signature
-        with faults_reproduced(self._definition, signature):
+        with faults_reproduced(self._definition, signature, self._checks):
             return build(self.program, signature, host_machine(), self._checks, self._definition.trace).show(stage)
 
     def _specialize(self, signature: Signature) -> Specialization:
         with self._lock:
             if signature.key not in self._known:
-                with faults_reproduced(self._definition, signature):
+                with faults_reproduced(self._definition, signature, self._checks):
                     self._known[signature.key] = find_specialization(self._definition, signature, self._checks)
             return self._known[signature.key]
 

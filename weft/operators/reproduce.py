@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def faults_reproduced(definition: Definition, signature: Signature | None) -> Iterator[None]:
+def faults_reproduced(definition: Definition, signature: Signature | None, checks: bool) -> Iterator[None]:
     """What goes wrong inside that is not the user's doing becomes an `InternalError` with a script."""
     try:
         yield
     except InternalError as error:
-        raise internal_error(error, definition, signature) from error
+        raise internal_error(error, definition, signature, checks) from error
     except Error:
         raise
     except Exception as error:
-        raise internal_error(error, definition, signature) from error
+        raise internal_error(error, definition, signature, checks) from error
 
 
-def internal_error(error: Exception, definition: Definition, signature: Signature | None) -> InternalError:
+def internal_error(
+    error: Exception, definition: Definition, signature: Signature | None, checks: bool
+) -> InternalError:
     """``error`` as an InternalError that names a script reproducing it."""
-    path = write_reproduction(error, definition, signature)
+    path = write_reproduction(error, definition, signature, checks)
     report = InternalError(
         "Weft failed on a program it should handle",
         why=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
@@ -42,9 +44,11 @@ def internal_error(error: Exception, definition: Definition, signature: Signatur
     return report
 
 
-def write_reproduction(error: Exception, definition: Definition, signature: Signature | None) -> str | None:
+def write_reproduction(
+    error: Exception, definition: Definition, signature: Signature | None, checks: bool
+) -> str | None:
     """Writes the script to the temporary directory; None where that is not possible."""
-    text = reproduction_script(error, definition, signature)
+    text = reproduction_script(error, definition, signature, checks)
     try:
         path = Path(tempfile.gettempdir()) / f"weft-reproduction-{cache_key(text)[:12]}.py"
         path.write_text(text, encoding="utf-8")
@@ -53,8 +57,9 @@ def write_reproduction(error: Exception, definition: Definition, signature: Sign
     return str(path)
 
 
-def reproduction_script(error: Exception, definition: Definition, signature: Signature | None) -> str:
+def reproduction_script(error: Exception, definition: Definition, signature: Signature | None, checks: bool) -> str:
     trace = "".join(traceback.format_exception(error)).rstrip().replace("\n", "\n# ")
+    checked = "on" if checks else "off"
     lines = [
         f"# Weft {__version__} failed on this program:",
         f"# {trace}",
@@ -62,7 +67,7 @@ def reproduction_script(error: Exception, definition: Definition, signature: Sig
         "",
         "import weft",
         "",
-        f"op = weft.define({definition.source.text!r}, entry={definition.entry!r})",
+        f"op = weft.define({definition.source.text!r}, entry={definition.entry!r}, checks={checked!r})",
         *([] if definition.trace is None else [f"op = op.scheduled({definition.trace!r})"]),
         "",
         "",

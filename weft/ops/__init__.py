@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.ops.library import aliases, names, program, source
+from weft.ops.library import aliases, names, program, source, suggest
 
 #: Makes an operator of a text and the name of its file; the layer that knows operators sets it.
 make_operator: Callable[[str, str], Any] | None = None
@@ -34,7 +34,7 @@ def get(name: str, dtype: str = "float32") -> Any:
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or (name not in names() and name not in aliases()):
-        raise AttributeError(f"module 'weft.ops' has no kernel {name!r}; weft.ops.names() lists them")
+        raise AttributeError(f"module 'weft.ops' has no kernel {name!r}; {suggest(name)}")
     return get(name)
 
 

@@ -60,14 +60,16 @@ def source(name: str, dtype: str = "float32") -> tuple[str, str]:
     return re.sub(r"\baccumulator\b", wide, re.sub(r"\bfloat\b", dtype, text)), file
 
 
+def suggest(name: str) -> str:
+    """What to try instead of a name the library does not have."""
+    close = difflib.get_close_matches(name, [*_index(), *_ALIASES], n=3)
+    return f"did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else "see weft.ops.names()"
+
+
 def _text(name: str) -> tuple[str, str]:
     index = _index()
     if name not in index:
-        close = difflib.get_close_matches(name, [*index, *_ALIASES], n=3)
-        raise ArgumentError(
-            f"the library has no kernel `{name}`",
-            help=f"did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else "see weft.ops.names()",
-        )
+        raise ArgumentError(f"the library has no kernel `{name}`", help=suggest(name))
     text, file = index[name]
     called = [c for c in dict.fromkeys(re.findall(r"^\s*\w+ = (\w+)\(", text, re.MULTILINE)) if c in index]
     return "\n".join([*(_text(c)[0] for c in called), text]), file

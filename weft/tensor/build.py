@@ -351,12 +351,20 @@ class ProgramBuilder:
         if tensor is not None and tensor.declared_shape:
             self.declare_temporary(best, None, tensor.shape, span)
         self.statement(best, subscripts, combine, True, value, where=where, exists=exists, span=span)
+        self._require_positions(target, reductions[0], result, span)
         extreme = self.access(best, subscripts, span)
         found: Expr = Compare("==", value, cast(value.dtype, extreme))
         if value.dtype.is_float:
             found = Binary("||", found, Call("isnan", (value,), dt.bool_))
         place = Select(found, cast(result, reductions[0]), const(result.max_value, result))
         self.statement(target, subscripts, "min", True, place, where=where, exists=exists, span=span, dtype=result)
+
+    def _require_positions(self, target: str, var: Var, result: DType, span: Span | None) -> None:
+        """That ``result`` holds every position along the axis of ``var`` in the latest statement."""
+        end = next(a.hi for a in self._statements[-1].axes if a.var == var)
+        if result.bits < dt.index.bits:
+            message = f"positions along `{var.name}` do not fit the {result} of `{target}`: declare it as int64"
+            self._requirements.append(Requirement(Compare("<=", end, idx(result.max_value + 1)), message, span=span))
 
     # The end
 

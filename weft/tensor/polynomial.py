@@ -7,11 +7,12 @@ expression that stands for all equal to it, and reading that back gives the same
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from weft.ir import dtype as dt
 from weft.ir.errors import LanguageError
@@ -269,7 +270,14 @@ def _read(expr: Expr) -> Polynomial:
             return constant(int(value))
     # Subscripts below an atom are put in the form too: A(I(1 + i)) is A(I(i + 1)).
     opened = rebuild(expr, lambda e: canonical(e) if isinstance(e, Expr) and e.dtype == dt.index else e)
-    return atom(opened)
+    return atom(_without_spans(opened))
+
+
+def _without_spans(expr: Expr) -> Expr:
+    """Equal expressions share one reading, so none may say where it was written: that may be another program."""
+    made: Any = rebuild(expr, lambda e: _without_spans(e) if isinstance(e, Expr) else e)
+    plain: Expr = made if made.span is None else dataclasses.replace(made, span=None)
+    return plain
 
 
 def _read_truncating(expr: Binary, n: Polynomial, d: Polynomial) -> Polynomial:

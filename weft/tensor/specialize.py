@@ -12,12 +12,12 @@ from typing import Any
 
 from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import index
+from weft.ir.dtype import index, int32
 from weft.ir.errors import ShapeError
-from weft.ir.expr import Axis, Const, Expr, Var, const, idx
+from weft.ir.expr import Axis, Cast, Const, Expr, Var, const, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
-from weft.ir.visit import free_vars, rebuild, rebuild_buffer, substitute
+from weft.ir.visit import free_vars, loads, rebuild, rebuild_buffer, substitute, walk
 from weft.tensor.program import Requirement, Statement, TensorProgram
 from weft.tensor.text import describe
 
@@ -194,13 +194,35 @@ def _specialize_statement(statement: Statement, values: Mapping[Var, Expr], mapp
             hi = lo
         axes.append(Axis(axis.var, lo, hi))
         ranges[axis.var.name] = axis_interval(axes[-1], ranges)
+    value = put(statement.value)
+    _check_positions(value, ranges)
     return replace(
         statement,
         target=mapping[statement.target.name],
         indices=tuple(simplify(put(i), ranges) for i in statement.indices),
-        value=simplify(put(statement.value), ranges),
+        value=simplify(value, ranges),
         axes=tuple(axes),
     )
+
+
+def _check_positions(value: Expr, ranges: Mapping[str, Interval]) -> None:
+    """An index expression that is used as a value counts as int32, which long axes exceed."""
+    for node in walk(value):
+        if not (isinstance(node, Cast) and node.type == int32 and node.operand.dtype == index):
+            continue
+        found = (
+            bounds(node.operand, ranges) if ranges.keys() >= free_vars(node.operand).keys() else Interval(None, None)
+        )
+        if loads(node.operand) or found.lo is None or found.hi is None:
+            continue  # not a position but a number of the user's, which is converted as asked
+        if found.lo < int32.min_value or found.hi > int32.max_value:
+            text = describe(node.operand)
+            raise ShapeError(
+                f"`{text}` does not fit int32",
+                span=node.span,
+                why=f"it is used as a value, which counts as int32, and runs over {found.lo}:{found.hi + 1}",
+                help=f"say which type it has: `int64({text})`",
+            )
 
 
 def _check_range(axis: Axis, lo: Const, hi: Const, values: Mapping[Var, Expr], statement: Statement) -> None:

@@ -57,6 +57,39 @@ def test_run_saves_what_numpy_would_compute(capsys: Capture) -> None:
     assert shown[1].startswith("first call ")
 
 
+CARRIED = """def total(float(N) X) -> (float S) { S += X(i) }
+def step(float(N) X, int(N) I) -> (float(N) S, int(N) Count) {
+    S(i) = S(i) * 0.5 + X(i)
+    Count(I(i)) += 1
+}
+"""
+
+
+def test_run_takes_what_outputs_start_from(capsys: Capture) -> None:
+    Path("step.weft").write_text(CARRIED)
+    old = np.arange(4, dtype=np.float32)
+    np.save("x.npy", np.ones(4, np.float32))
+    np.save("old.npy", old)
+    inputs = ("--arg", "X=x.npy", "--arg", "S=old.npy", "--size", "N=4", "--save", "S=new.npy")
+    assert weft("run", "step.weft", *inputs, "--save", "Count=count.npy") == 0
+    np.testing.assert_array_equal(np.load("new.npy"), old * 0.5 + 1)
+    np.testing.assert_array_equal(np.load("old.npy"), old)
+    assert np.load("count.npy").sum() == 4  # what is not given starts from zero, and is not counted twice
+    np.save("start.npy", np.float32(10))
+    shown = capsys.readouterr().out
+    assert weft("run", "step.weft", "--def", "total", "--arg", "X=x.npy", "--arg", "S=start.npy") == 0
+    assert capsys.readouterr().out.startswith("S: float32[] [14.]")
+    assert weft("run", "step.weft", "--size", "N=4") == 0  # random, as the inputs are
+    assert capsys.readouterr().out.splitlines()[0] != shown.splitlines()[0]
+
+
+def test_run_refuses_an_output_of_another_size(capsys: Capture) -> None:
+    Path("step.weft").write_text(CARRIED)
+    np.save("old.npy", np.ones(5, np.float32))
+    assert weft("run", "step.weft", "--arg", "S=old.npy", "--size", "N=4") == 1
+    assert capsys.readouterr().err.startswith("error: dimension 0 of S must be 4, got 5\n")
+
+
 def test_run_makes_random_inputs_of_given_sizes(capsys: Capture) -> None:
     sizes = ["--size", "M=4", "--size", "K=3", "--size", "N=2"]
     for seed in ("1", "1", "2"):

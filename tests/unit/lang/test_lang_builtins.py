@@ -52,6 +52,12 @@ REFERENCES: dict[str, tuple[tuple[Array, ...], Callable[..., Array]]] = {
     "ldexp": ((SPREAD, np.rint(Y)), lambda x, n: np.ldexp(x, n.astype(int))),
     "scalbn": ((SPREAD, np.rint(Y)), lambda x, n: np.ldexp(x, n.astype(int))),
     "logb": ((POSITIVE,), lambda x: np.frexp(x)[1] - 1.0),
+    "ilogb": ((POSITIVE,), lambda x: np.frexp(x)[1] - 1),
+    "lrint": ((SPREAD * 2.5,), np.rint),
+    "llrint": ((SPREAD * 2.5,), np.rint),
+    "lround": ((SPREAD * 2.5,), lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)),
+    "llround": ((SPREAD * 2.5,), lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)),
+    "nextafter": ((SPREAD, Y), np.nextafter),
     "remainder": ((SPREAD, Y), lambda x, y: x - y * np.rint(x / y)),
     "erfcx": ((np.linspace(-3, 40, 61),), special("erfcx")),
     "erfinv": ((INSIDE,), special("erfinv")),
@@ -78,6 +84,31 @@ def test_inverses_at_their_ends() -> None:
     np.testing.assert_array_equal(call("erfcinv(x(i))", np.array([0.0, 2.0, 2.5])), [np.inf, -np.inf, np.nan])
     tail = np.array([1e-5, 1e-20, 1e-100, 1e-300])
     np.testing.assert_allclose(call("erfc(erfcinv(x(i)))", tail), tail, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("half", np.float16), ("float", np.float32), ("double", np.float64)])
+def test_nextafter_is_exact_everywhere(dtype: str, kind: Any) -> None:
+    info = np.finfo(kind)
+    ends = [0, info.smallest_subnormal, info.tiny / 2, info.tiny, 0.5, 1 - info.epsneg, 1, 1 + info.eps, 2, 3.7]
+    some = np.array([*ends, info.max / 2, info.max, np.inf, np.nan], kind)
+    both = np.concatenate([some, -some])
+    x, y = (v.reshape(-1) for v in np.meshgrid(both, both))
+    with np.errstate(over="ignore"):
+        wanted = np.nextafter(x, y)
+    found = call("nextafter(x(i), y(i))", x, y, dtype=dtype)
+    np.testing.assert_array_equal(found, wanted)
+    moved = (x != y) & ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[moved]), np.signbit(wanted[moved]), err_msg="signs of zeros")
+    assert not np.signbit(
+        call("nextafter(x(i), y(i))", np.array([-0.0]), np.array([0.0]))
+    ).any()  # as C, not numpy's half
+
+
+def test_functions_that_give_integers() -> None:
+    x = np.array([0.0, np.inf, np.nan, 1e30])
+    assert call("ilogb(x(i))", x).tolist() == [-(2**31), 2**31 - 1, -(2**31), 99]
+    assert call("llrint(x(i))", x).tolist() == [0, 2**63 - 1, 0, 2**63 - 1]
+    assert [call(f"{name}(x(i))", x).dtype for name in ("ilogb", "lrint", "llround")] == [np.int32, np.int64, np.int64]
 
 
 def test_names_of_c() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft
 from weft.lang.parse import parse_programs
 from weft.tensor.evaluate import evaluate
 
@@ -154,3 +155,16 @@ def test_float_stands_for_another_type() -> None:
 
     program = parse_programs("def f(float(N) A) -> (B) { B(i) = A(i) * 0.5 }", float_type=dt.float16)["f"]
     assert program.outputs[0].dtype == dt.float16
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["+".join(["A(i)"] * 150), "A(i)+(" * 150 + "A(i)" + ")" * 150, "A(i) < 0 ? A(i) : " * 150 + "A(i)"],
+    ids=["sum", "nested", "choices"],
+)
+def test_long_expressions_compile_and_run(value: str) -> None:
+    text = f"def f(float(N) A) -> (B) {{ B(i) = {value} }}"
+    compiled = weft.define(text)(V)
+    np.testing.assert_array_equal(compiled, run(text, V)[0])
+    wanted = V if "?" in value else V.astype(np.float64) * (value.count("A"))
+    np.testing.assert_allclose(compiled, wanted, rtol=1e-5)

@@ -103,6 +103,16 @@ def test_the_script_runs_without_the_fault_and_fails_with_it(
     assert "InternalError: error: Weft failed on a program it should handle\n  why:   KeyError: 'n'" in again.stderr
 
 
+def test_the_script_leaves_out_checks_where_the_operator_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookup = "def f(float(N) X, int(M) I) -> (Y) { Y(i) = X(I(i)) }"
+    arguments = (np.ones(3, np.float32), np.int32([0, 2]))
+    for checks in ("on", "off"):
+        op = weft.define(lookup, checks=checks)  # type: ignore[arg-type]
+        script = fault_of(monkeypatch, lambda op=op: op(*arguments), KeyError("n")).reproduction  # type: ignore[misc]
+        assert script is not None
+        assert f"checks='{checks}'" in Path(script).read_text()
+
+
 def test_a_program_made_in_python_is_reproduced_from_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     n = weft.size("N")
     x = weft.placeholder("X", (n,))

@@ -83,7 +83,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         'weft.placeholder("X", (M,), "complex64")',
     ),
     "nothing": (lambda: weft.compute((M,), lambda m: None), "cannot compute with a NoneType", ""),
-    "depth": (lambda: weft.compute((M,), deep), "expression is nested too deeply", "weft.compute((M,), deep)"),
+    "depth": (
+        lambda: weft.operator([A], [weft.compute((M,), deep)]),
+        "expression is nested too deeply",
+        "weft.operator([A], [weft.compute((M,), deep)])",
+    ),
     "outside": (
         lambda: weft.operator([A], [weft.compute((M, K), lambda m, n: A[m + 1, n], name="Y")]),
         "`A(m+1, n)` reads outside `A`",

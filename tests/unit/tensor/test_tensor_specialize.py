@@ -141,3 +141,40 @@ def test_constants_fold_in_values():
     program = program_of("def f(float(N) A) -> (O) { O(i) = A(i) * float(N) }")
     value = specialize(program, {"N": 4}).statements[0].value
     assert [n.value for n in walk(value) if isinstance(n, Const)] == [4.0]
+
+
+def test_positions_that_do_not_fit_are_refused():
+    """An index used as a value counts as int32, and an untyped argmax gives int32: neither wraps silently."""
+    long = {"A": (3_000_000_000,)}
+    assert message("def f(float(N) A) -> (O) { O max=! i * int(A(i)) }", long) == (
+        "error: `i` does not fit int32\n"
+        "  <test>:1        def f(float(N) A) -> (O) { O max=! i * int(A(i)) }\n"
+        "                                                     ^\n"
+        "  why:   it is used as a value, which counts as int32, and runs over 0:3000000000\n"
+        "  help:  say which type it has: `int64(i)`"
+    )
+    assert message("def f(float(N) A) -> (O) { O argmax=! A(i) }", long) == (
+        "error: positions along `i` do not fit the int32 of `O`: declare it as int64\n"
+        "  <test>:1        def f(float(N) A) -> (O) { O argmax=! A(i) }\n"
+        "                                             ^^^^^^^^^^^^^^^\n"
+        "  why:   with N = 3000000000"
+    )
+    assert "do not fit the uint8" in message("def f(float(N) A) -> (uint8 O) { O argmin=! A(i) }", {"A": (257,)})
+    assert "`i*60000+j` does not fit int32" in message(
+        "def f(float(N) A) -> (O) { O(i,j) = i*N + j + int(A(i)) where j in 0:N }", {"A": (60_000,)}
+    )
+
+
+def test_positions_that_fit_or_are_converted_are_not():
+    for text, size in {
+        "def f(float(N) A) -> (O) { O max=! i * int(A(i)) }": 2**31,
+        "def f(float(N) A) -> (O) { O max=! int64(i) * int64(A(i)) }": 2**40,
+        "def f(float(N) A) -> (O) { O max=! i * A(i) }": 2**40,  # straight to float
+        "def f(float(N) A) -> (O) { O max=! (i % 7) * int(A(i)) }": 2**40,
+        "def f(float(N) A) -> (O) { O argmax=! A(i) }": 2**31,
+        "def f(float(N) A) -> (int64 O) { O argmax=! A(i) }": 2**40,
+        "def f(float(N) A) -> (uint8 O) { O argmax=! A(i) }": 256,
+        "def f(float(N) A) -> (uint8(N) O) { O(i) = uint8(i) + uint8(A(i)) }": 1000,  # wraps as asked
+    }.items():
+        program = program_of(text)
+        assert specialize(program, {"N": size}).sizes == ()
