@@ -139,6 +139,7 @@ MAKERS: dict[str, Maker] = {
     "specialize": make_specialize,
     "cache_read": make_cache,
     "cache_write": make_cache,
+    "pad": lambda draw, s: ((a_block(draw, s),), {}),
     "double_buffer": lambda draw, s: ((a_buffer(draw, s),), {}),
     "prefetch": lambda draw, s: ((a_buffer(draw, s), a_loop(draw, s), draw(st.integers(1, 9))), {}),
     "pack": make_pack,

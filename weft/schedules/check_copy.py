@@ -77,7 +77,7 @@ def _has_values(reads: Reads) -> bool:
     if name not in segment.kernel.outputs and any(b.name == name for b in segment.kernel.buffers):
         return True
     whole = Box(tuple(idx(0) for _ in reads.buffer.shape), reads.buffer.shape)
-    if any(_fills(reads, leaf, a, whole, set()) for leaf, a in _written_before(segment, name)):
+    if any(_fills(reads, leaf, a, whole, set()) for leaf, a in written_before(segment, name)):
         return True
     box = reads.box()
     return any(_fills(reads, leaf, a, box, segment.fixed) for leaf, a in reads.touched if not a.tests)
@@ -91,7 +91,7 @@ def _fills(reads: Reads, leaf: Leaf, access: Access, box: Box, fixed: set[str]) 
     return found.fills(box, reads.buffer.shape, reads.segment.ranges)
 
 
-def _written_before(segment: Segment, buffer: str) -> Iterator[tuple[Leaf, Access]]:
+def written_before(segment: Segment, buffer: str) -> Iterator[tuple[Leaf, Access]]:
     """The writes of ``buffer`` by statements that are done before ``segment`` starts."""
     earlier: list[Stmt] = list(segment.before)
     for parent, child in zip(segment.path, segment.path[1:]):

@@ -13,6 +13,7 @@ from weft.schedules.decompose_reduction import check_decompose_reduction, decomp
 from weft.schedules.double_buffer import check_double_buffer, double_buffer
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef
 from weft.schedules.pack import check_pack, pack
+from weft.schedules.pad import check_pad, pad
 from weft.schedules.prefetch import check_prefetch, prefetch
 from weft.schedules.rfactor import check_rfactor, rfactor
 from weft.schedules.split import check_split, split
@@ -100,6 +101,13 @@ class DataMethods(ScheduleState):
     def double_buffer(self, buffer: AnyBuffer) -> None:
         """Storage that each iteration of a loop fills and then uses (see `cache_read`), filled an iteration ahead."""
         self.run(check_double_buffer, double_buffer, self.name(buffer))
+
+    def pad(self, block: AnyBlock) -> None:
+        """Runs ``block`` without the guards of uneven tiles, where that only fills up storage of its own.
+
+        For tiles kept by `cache_write` whose inputs are packed with ``pad=True``.
+        """
+        self.run(check_pad, pad, self.name(block))
 
     def _options(
         self,

@@ -56,8 +56,8 @@ class Projection:
     def fills(self, box: Box, sizes: Sequence[Expr], ranges: Ranges) -> bool:
         """Whether these are surely all elements of ``box`` that a buffer of ``sizes`` has."""
         known = self.ranges(ranges)
-        within = {_gap(Compare("<", i, n), known) for i, n in zip(self.indices, sizes)}
-        if any(_gap(g, known) not in within for g in self.guards):
+        within = {gap_of(Compare("<", i, n), known) for i, n in zip(self.indices, sizes)}
+        if any(gap_of(g, known) not in within for g in self.guards):
             return False
         left = {loop.var: loop for loop in self.loops}
         sides = zip(self.indices, box.starts, box.extents)
@@ -208,7 +208,7 @@ def _is_weakest_at_start(condition: Expr, name: str) -> bool:
     return alone and (factor > 0 if condition.op in ("<", "<=") else factor < 0)
 
 
-def _gap(condition: Expr, known: Ranges) -> Expr | None:
+def gap_of(condition: Expr, known: Ranges) -> Expr | None:
     """The sum that is at least 0 exactly where ``condition`` holds."""
     if not isinstance(condition, Compare) or condition.op not in ("<", "<="):
         return None
@@ -234,4 +234,4 @@ def _counts_through(offset: Expr, extent: Expr, left: dict[Var, For], known: Ran
     return least is not None and least >= 0
 
 
-__all__ = ["NotProjectable", "Projection", "both", "conjuncts", "guarded", "nest", "project"]
+__all__ = ["NotProjectable", "Projection", "both", "conjuncts", "gap_of", "guarded", "nest", "project"]

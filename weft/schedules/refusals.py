@@ -33,6 +33,7 @@ REFUSALS: dict[str, str] = {
     "decompose_reduction": "cannot initialize block `{0}` on its own",
     "prefetch": "cannot prefetch `{0}`",
     "double_buffer": "cannot fill `{0}` ahead",
+    "pad": "cannot run block `{0}` beyond the edge",
     "rfactor": "cannot make partial results over loop `{0}`",
 }
 

@@ -290,6 +290,30 @@ def test_prefetch_asks_for_each_cache_line() -> None:
     assert_unchanged(s, original, floats(4, 12), floats(12, 64))
 
 
+def test_tiles_beyond_the_edge_are_computed_and_not_stored() -> None:
+    s, original = tiled()
+    s.cache_write("C", scope="register", at="n_o")
+    s.pack("A", "i/4 j i%4", pad=True)
+    s.pack("B", "j/8 i j%8", pad=True)
+    s.pad("C_init")
+    s.pad("C")
+    guards = [line.strip() for line in str(s).splitlines() if line.strip().startswith("if")]
+    assert guards == ["if k_o * 4 + k_i < 10", "if m_o * 4 + m_i_store < 17", "if n_o * 8 + n_i_store < 20"]
+    assert_unchanged(s, original, floats(17, 10), floats(10, 20))
+
+
+def test_padding_without_values_is_not_read() -> None:
+    s, _ = tiled()
+    s.cache_write("C", scope="register", at="n_o")
+    s.pack("A", "i/4 j i%4")
+    s.pack("B", "j/8 i j%8", pad=True)
+    with pytest.raises(ScheduleError, match="`C_cache` may not have a value"):
+        s.pad("C")
+    s.pad("C_init")
+    with pytest.raises(ScheduleError, match="`A_pack` may not have a value"):
+        s.pad("C")
+
+
 def test_traces_of_data_movement_replay() -> None:
     op = weft.define(MATMUL)
     s = weft.schedule(op, A=(20, 9), B=(9, 40))

@@ -1,0 +1,155 @@
+"""``pad``: a block run beyond the edge of its tile, where all it does there is fill up storage of its own.
+
+Tiles that do not come out even are guarded: ``if m < M`` around each element. Once a tile is in storage of its own
+(`cache_write`) and what it reads is padded (`pack` with ``pad=True``), computing the elements beyond the edge costs
+less than not computing them; they are never stored. Guards of which that is not true stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from weft.ir.expr import Compare, Expr, idx
+from weft.ir.interval import Interval, bounds
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Block, If, Kernel, Stmt
+from weft.poly.conflicts import Meeting, Surroundings, written_by
+from weft.poly.infer_region import Box
+from weft.poly.leaves import Access, Test, leaves, sizes_of
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.check_copy import written_before
+from weft.schedules.loop_facts import is_true
+from weft.schedules.project import NotProjectable, conjuncts, gap_of, project
+from weft.schedules.rewrite import (
+    Rewrite,
+    all_allocs,
+    blocks_inside,
+    find_alloc,
+    find_block,
+    loops_around,
+    path_to,
+    ranges_at,
+    replace_stmt,
+)
+from weft.schedules.segment import Segment
+from weft.schedules.trace import Numerics
+
+
+def check_pad(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
+    """Without its guards the block must stay inside its buffers, read only values, and write what nobody else reads."""
+    target = find_block(kernel, block)
+    written = {w.buffer.name for w in target.writes}
+    temporaries = {a.buffer.name for a in all_allocs(kernel)}
+    if target.init is not None:
+        return refuse(f"block `{block}` also initializes", None, ("s.decompose_reduction, or s.cache_write, first",))
+    if len(written) != 1 or not written <= temporaries:
+        reason = f"block `{block}` writes `{min(written - temporaries, default='nothing')}`, which is no temporary"
+        return refuse(reason, None, (f's.cache_write("{min(written)}", at=...) first',) if written else ())
+    guards = find_guards(kernel, target)
+    if not guards:
+        return refuse(f"no guard is around block `{block}` alone")
+    readers = [find_reader(kernel, target, g) for g in guards]
+    if all(r is not None for r in readers):
+        return refuse(f"block `{readers[0]}` may read what block `{block}` writes beyond the edge")
+    done = pad(kernel, block).kernel
+    return _check_accesses(done, find_block(done, block))
+
+
+def pad(kernel: Kernel, block: str) -> Rewrite:
+    """The block without the guards that do not matter."""
+    target = find_block(kernel, block)
+    for guard in reversed(find_guards(kernel, target)):
+        if find_reader(kernel, target, guard) is None:
+            outer = next(s for s in path_to(kernel, find_block(kernel, block)) if _is_guard(s, guard.condition))
+            assert isinstance(outer, If)
+            kernel = replace_stmt(kernel, outer, outer.then)
+    old = find_block(kernel, block)
+    return Rewrite(replace_stmt(kernel, old, _widened(old, ranges_at(kernel, old))))
+
+
+def _widened(block: Block, ranges: Mapping[str, Interval]) -> Block:
+    """The block with the ranges of its iterators as wide as their bindings now are."""
+    iters = []
+    for i in block.iters:
+        if not is_true(simplify(Compare("<", i.binding, i.hi), ranges)):
+            most = bounds(i.binding, ranges).hi
+            i = replace(i, hi=simplify(i.binding + 1, ranges) if most is None else idx(most + 1))
+        if not is_true(simplify(Compare(">=", i.binding, i.lo), ranges)):
+            least = bounds(i.binding, ranges).lo
+            i = replace(i, lo=i.binding if least is None else idx(least))
+        iters.append(i)
+    return replace(block, iters=tuple(iters))
+
+
+def _is_guard(s: Stmt, condition: Expr) -> bool:
+    return isinstance(s, If) and s.condition == condition
+
+
+def find_guards(kernel: Kernel, block: Block) -> list[If]:
+    """The conditions around ``block`` and nothing else, inside the storage it writes; outermost first."""
+    target = block.writes[0].buffer.name
+    path = path_to(kernel, block)
+    made = max((n for n, s in enumerate(path) if isinstance(s, Alloc) and s.buffer.name == target), default=0)
+    alone = [s for s in path[made:] if isinstance(s, If) and s.otherwise is None and len(blocks_inside(s)) == 1]
+    return [s for s in alone if all(leaf.block == block.name or leaf.stmt is s for leaf in leaves(kernel, s))]
+
+
+def _check_accesses(kernel: Kernel, block: Block) -> Verdict:
+    """Whether the block without guards reads values, and all it touches exists."""
+    ranges = ranges_at(kernel, block)
+    for leaf in leaves(kernel, block):
+        kept = {gap_of(c, ranges) for t in leaf.tests for c in conjuncts(leaf.resolve(t.condition), t.holds)}
+        for access in leaf.accesses:
+            name = access.buffer.name
+            for i, size in zip(access.indices, access.buffer.shape):
+                index = simplify(leaf.resolve(i), ranges)
+                inside = (Compare("<=", idx(0), index), Compare("<", index, size))
+                if not all(is_true(simplify(c, ranges)) or gap_of(c, ranges) in kept for c in inside):
+                    return refuse(f"beyond the edge there is no element of `{name}`", None, _packing(kernel, name))
+            if access.reads and not _has_values(kernel, block, access):
+                return refuse(f"beyond the edge `{name}` may not have a value", None, _packing(kernel, name))
+    return OK
+
+
+def _packing(kernel: Kernel, buffer: str) -> tuple[str, ...]:
+    if any(a.buffer.name == buffer for a in all_allocs(kernel)):
+        return ()
+    return (f's.pack("{buffer}", ..., pad=True) first',)
+
+
+def _has_values(kernel: Kernel, block: Block, access: Access) -> bool:
+    """Whether every element of the buffer has been written: arguments have."""
+    buffer = access.buffer
+    if any(b.name == buffer.name for b in kernel.buffers):
+        return buffer.name not in kernel.outputs
+    fixed = {loop.var.name for loop in loops_around(kernel, find_alloc(kernel, buffer.name))}
+    whole = Box(tuple(idx(0) for _ in buffer.shape), buffer.shape)
+    ranges = ranges_at(kernel, block)
+    for leaf, a in written_before(Segment(kernel, block, (), (block,), ()), buffer.name):
+        try:
+            found = project(leaf, a.indices, fixed, ranges)
+        except NotProjectable:
+            continue
+        if found.fills(whole, buffer.shape, ranges):
+            return True
+    return False
+
+
+def find_reader(kernel: Kernel, block: Block, guard: If) -> str | None:
+    """A block that may read what ``block`` would write where ``guard`` keeps it from running; None where none does."""
+    target = block.writes[0].buffer.name
+    made = find_alloc(kernel, target)
+    everything = leaves(kernel, made)
+    shared = frozenset(loop.var.name for loop in loops_around(kernel, made))
+    around = Surroundings(shared, written_by(everything), sizes_of(kernel))
+    aside = [g.condition for g in find_guards(kernel, block)]
+    reads = [(f, a) for f in everything for a in f.accesses if a.reads and a.buffer.name == target]
+    for leaf in (f for f in everything if f.block == block.name):
+        tests = tuple(t for t in leaf.tests if t.condition not in aside)
+        beyond = replace(leaf, tests=(*tests, Test(guard.condition, False)), domain_cache=None)
+        for access in (a for a in leaf.accesses if a.writes and a.buffer.name == target):
+            for other, read in reads:
+                if Meeting(beyond, access, other, read, around).find([]) is not None:
+                    return other.block or block.name
+    return None
