@@ -1,10 +1,11 @@
-"""A matrix product scheduled with public primitives alone.
+"""Matrix products scheduled with public primitives alone: plain, with either side transposed, in batches.
 
 Run it to compare with numpy: ``python examples/schedules/matmul.py 1024 1024 1024``.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 
@@ -14,11 +15,28 @@ import weft
 
 #: Rows and columns of the tile of sums that is kept in registers.
 ROWS, COLUMNS = 8, 32
+#: Elements of a vector.
+LANES = 16
+
+_LEFT_TRANSPOSED = """
+def left_transposed_matmul(float(K,M) A, float(K,N) B) -> (C) {
+    C(m,n) +=! A(k,m) * B(k,n)
+}"""
 
 
-def schedule_matmul(m: int, n: int, k: int, *, threads: bool = True) -> weft.Operator:
-    """``weft.ops.matmul`` for these sizes; other sizes replay the same steps."""
-    s = weft.schedule(weft.ops.matmul, A=(m, k), B=(k, n), numerics="fast")
+@functools.cache
+def left_transposed_matmul() -> weft.Operator:
+    return weft.define(_LEFT_TRANSPOSED)
+
+
+def schedule_matmul(m: int, n: int, k: int, *, transposed: str = "") -> weft.Operator:
+    """A (m, k) times B (k, n); the matrix named by ``transposed``, "A" or "B", comes transposed.
+
+    Other sizes replay the same steps.
+    """
+    if m < ROWS:
+        return _schedule_few_rows(m, n, k, transposed=transposed)
+    s = _start(m, n, k, transposed)
     i, j, r = s.loops("C")
     io, ii = s.split(i, ROWS)
     jo, ji = s.split(j, COLUMNS)
@@ -27,9 +45,46 @@ def schedule_matmul(m: int, n: int, k: int, *, threads: bool = True) -> weft.Ope
     s.unroll(ii)
     s.cache_write("C", scope="register", at=io)
     # A panel of B is packed right before the rows of A come by, and stays in the cache while they do.
-    s.pack("B", f"j/{COLUMNS} i j%{COLUMNS}", at=jo)
-    if threads:
-        s.parallel(jo)
+    s.pack("B", f"i/{COLUMNS} j i%{COLUMNS}" if transposed == "B" else f"j/{COLUMNS} i j%{COLUMNS}", at=jo)
+    if n >= 8 * COLUMNS:  # enough columns to pay for packing A: the rows of a tile side by side
+        load, _ = s.pack("A", f"j/{ROWS} i j%{ROWS}" if transposed == "A" else f"i/{ROWS} j i%{ROWS}")
+        s.parallel(s.loops(load)[0])
+    s.parallel(jo)
+    return s.build()
+
+
+def _start(m: int, n: int, k: int, transposed: str) -> weft.operators.schedule.OperatorSchedule:
+    if transposed == "A":
+        return weft.schedule(left_transposed_matmul(), A=(k, m), B=(k, n), numerics="fast")
+    if transposed == "B":
+        return weft.schedule(weft.ops.transposed_matmul, A=(m, k), B=(n, k), numerics="fast")
+    return weft.schedule(weft.ops.matmul, A=(m, k), B=(k, n), numerics="fast")
+
+
+def _schedule_few_rows(m: int, n: int, k: int, *, transposed: str = "") -> weft.Operator:
+    """B is read once, in its own order; each thread has columns of its own."""
+    s = _start(m, n, k, transposed)
+    i, j, r = s.loops("C")
+    jo, ji = s.split(j, LANES * 16)
+    s.reorder(jo, i, r, ji)
+    s.cache_write("C", scope="register", at=i)
+    s.vectorize(ji)
+    s.parallel(jo)
+    return s.build()
+
+
+def schedule_batched_matmul(batch: int, m: int, n: int, k: int) -> weft.Operator:
+    """A product for each of a batch; the batch runs in parallel."""
+    s = weft.schedule(weft.ops.batched_matmul, X=(batch, m, k), Y=(batch, k, n), numerics="fast")
+    b, i, j, r = s.loops("Z")
+    io, ii = s.split(i, ROWS)
+    jo, ji = s.split(j, COLUMNS)
+    s.reorder(b, jo, io, r, ii, ji)
+    s.vectorize(ji)
+    s.unroll(ii)
+    s.cache_write("Z", scope="register", at=io)
+    s.pack("Y", f"i k/{COLUMNS} j k%{COLUMNS}", at=jo)
+    s.parallel(b)
     return s.build()
 
 
