@@ -19,13 +19,15 @@ from weft.ir.expr import Expr, Load, Unary
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, Kernel, Stmt, Store
 from weft.ir.visit import fresh_name, substitute
+from weft.poly.conflicts import Meeting
 from weft.poly.leaves import Access, Leaf
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.boxes import infer_box
-from weft.schedules.check_copy import check_place, check_result
+from weft.schedules.check_copy import check_place, check_result, surroundings
 from weft.schedules.copy_reads import emit_set
 from weft.schedules.decompose_reduction import (
     check_initialization,
+    earlier,
     emit_initialization,
     project_init,
     scope_of,
@@ -155,7 +157,7 @@ def make_plan(segment: Segment, buffer: Buffer) -> Plan:
             for access in (a for a in leaf.accesses if a.buffer.name == buffer.name):
                 elements = segment.project(leaf, access.indices)
                 if access.reads:
-                    _plan_read(plan, leaf, access, elements, started, written)
+                    _plan_read(plan, segment, (leaf, access), elements, started, written)
                 if access.writes:
                     plan.store(elements)
                     written.append((leaf, elements))
@@ -167,13 +169,14 @@ def make_plan(segment: Segment, buffer: Buffer) -> Plan:
 
 def _plan_read(
     plan: Plan,
-    leaf: Leaf,
-    access: Access,
+    segment: Segment,
+    read: tuple[Leaf, Access],
     elements: Projection,
     started: list[Projection],
     written: list[tuple[Leaf, Projection]],
 ) -> None:
     """Fetches what is read and has its value from before."""
+    leaf, access = read
     if any(p.covers(elements) for p in started) or any(_just_before(w, p, leaf, elements) for w, p in written):
         return
     for p in started:
@@ -181,13 +184,26 @@ def _plan_read(
         if extra:
             old_value = simplify(Unary("!", both(extra)))
             elements = replace(elements, guards=(*elements.guards, old_value))
-    others = [w for w, _ in written if w is not leaf]
-    if others:
-        name, writer = access.buffer.name, others[0].block
-        raise OldValuesUnknown(f"block `{leaf.block}` may read elements of `{name}` before block `{writer}` sets them")
+    setter = _earlier_setter(segment, leaf, access)
+    if setter is not None:
+        name = access.buffer.name
+        raise OldValuesUnknown(f"block `{leaf.block}` reads elements of `{name}` that block `{setter}` may set before")
     if access.tests:
         raise OldValuesUnknown(f"a condition decides whether block `{leaf.block}` reads `{access.buffer.name}`")
     plan.fetch(elements)
+
+
+def _earlier_setter(segment: Segment, leaf: Leaf, access: Access) -> str | None:
+    """A block that may set, inside ``segment``, an element before ``access`` reads it; None where none does."""
+    around = surroundings(segment)
+    starting = {id(b.init) for b in initializers(segment, access.buffer)}
+    for writer, write in segment.accesses(access.buffer.name, reads=False):
+        if write is access or id(writer.stmt) in starting:
+            continue
+        meeting = Meeting(writer, write, leaf, access, around)
+        if any(meeting.find(order, equal) is not None for order, equal in earlier(segment, writer, leaf)):
+            return writer.block
+    return None
 
 
 def _just_before(writer: Leaf, written: Projection, reader: Leaf, read: Projection) -> bool:

@@ -103,6 +103,15 @@ def test_cache_write_at_any_depth(at: str | None) -> None:
     assert_unchanged(s, original, floats(17, 10), floats(10, 20))
 
 
+def test_a_recurrence_does_not_fetch_what_it_has_not_set() -> None:
+    text = "def scans(int(M,N) A) -> (S) { S(i, 0) = A(i, 0)\n S(i, j) = S(i, j-1) + A(i, j) where j in 1:N }"
+    original = kernel_of(text, M=2, N=4)
+    s = Schedule(original)
+    with pytest.raises(ScheduleError, match="reads elements of `S` that block `S_1` may set before"):
+        s.cache_write("S", scope="global", at=s.loops("S_1")[0])
+    assert s.kernel == Schedule(original).kernel
+
+
 def test_a_register_tile_starts_accumulates_and_is_stored() -> None:
     s, original = tiled(16, 16, 8)
     s.cache_write("C", scope="register", at="n_o")
