@@ -9,6 +9,7 @@ BENCHES = {
     "start_up": "import, first call, warm start",
     "call_overhead": "what a call costs, against numpy and torch",
     "vector_math": "math functions on 1M elements, against torch, 1 thread",
+    "schedules": "examples/schedules against torch, onnxruntime and halide",
 }
 
 

@@ -62,13 +62,16 @@ def _start(m: int, n: int, k: int, transposed: str) -> weft.operators.schedule.O
 
 
 def _schedule_few_rows(m: int, n: int, k: int, *, transposed: str = "") -> weft.Operator:
-    """B is read once, in its own order; each thread has columns of its own."""
+    """B is read once, some rows at a time, each thread its own columns; sums wait in the nearest cache."""
     s = _start(m, n, k, transposed)
     i, j, r = s.loops("C")
-    jo, ji = s.split(j, LANES * 16)
-    s.reorder(jo, i, r, ji)
-    s.cache_write("C", scope="register", at=i)
+    jo, jr = s.split(j, 64 * LANES)
+    jm, ji = s.split(jr, LANES)
+    ro, ri = s.split(r, LANES)
+    s.reorder(jo, ro, i, jm, ri, ji)
+    s.cache_write("C", scope="register", at=jm)
     s.vectorize(ji)
+    s.unroll(ri)
     s.parallel(jo)
     return s.build()
 

@@ -60,7 +60,7 @@ def schedule_transpose(m: int, n: int) -> weft.Operator:
     """Squares that fit the cache, each with vectors along the rows of the result."""
     s = weft.schedule(weft.ops.transpose, A=(m, n))
     j, i = s.loops("O")
-    jo, io, ji, ii = s.tile(j, i, LANES, LANES)
+    jo, _, ji, ii = s.tile(j, i, LANES, LANES)
     s.vectorize(ii)
     s.unroll(ji)
     s.parallel(jo)
