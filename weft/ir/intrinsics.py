@@ -155,4 +155,5 @@ def _table() -> dict[str, Intrinsic]:
 INTRINSICS: dict[str, Intrinsic] = _table()
 
 #: Calls on one address that change the speed and nothing else; the address need not be that of an element.
-HINTS = frozenset({"prefetch"})
+#: prefetch: it is read soon. stream: what is stored to its buffer from here on is not read soon.
+HINTS = frozenset({"prefetch", "stream"})

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Ramp, Select
-from weft.ir.intrinsics import INTRINSICS
+from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.stmt import Evaluate, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children, used_names, walk
 from weft.passes.check_independent import check_independent
@@ -98,7 +98,12 @@ def _vectorize_loop(loop: For, by: Vectorizer, taken: set[str]) -> tuple[Stmt, f
 
 def _is_decided(loop: For) -> bool:
     """Whether somebody chose the vectors, or the instruction, inside."""
-    return any(isinstance(n, (Evaluate, Ramp)) or (isinstance(n, For) and n.kind == "vector") for n in walk(loop.body))
+    return any(
+        isinstance(n, Ramp)
+        or (isinstance(n, Evaluate) and n.call.name not in HINTS)
+        or (isinstance(n, For) and n.kind == "vector")
+        for n in walk(loop.body)
+    )
 
 
 def _cost_of_reduction(loop: For, reduction: Store, lanes: int) -> float:

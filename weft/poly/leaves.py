@@ -14,6 +14,7 @@ from functools import cached_property
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Axis, Binary, Call, Compare, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import (
     Alloc,
     Assert,
@@ -35,8 +36,6 @@ from weft.ir.stmt import (
 from weft.ir.visit import Node, children, substitute, walk
 
 CONCURRENT = ("parallel", "vector", "block", "thread")
-#: Calls made for an effect that no memory shows.
-_HARMLESS = frozenset({"prefetch"})
 _UPDATES = frozenset({"+", "-", "*", "min", "max", "&", "|", "^", "&&", "||"})
 
 
@@ -342,7 +341,7 @@ def _call_touches(s: Evaluate, scope: _Scope) -> Iterator[Access]:
     """What the block around a call declares; a buffer it was given but that no block speaks of, all of it."""
     for e in s.call.args:
         yield from _reads(e, scope)
-    if s.call.name in _HARMLESS:
+    if s.call.name in HINTS:
         return
     declared = set()
     for writes in (False, True):

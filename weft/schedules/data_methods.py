@@ -18,6 +18,7 @@ from weft.schedules.prefetch import check_prefetch, prefetch
 from weft.schedules.rfactor import check_rfactor, rfactor
 from weft.schedules.split import check_split, split
 from weft.schedules.state import ScheduleState
+from weft.schedules.stream import check_stream, stream
 
 
 class DataMethods(ScheduleState):
@@ -68,6 +69,10 @@ class DataMethods(ScheduleState):
         name, options = self.name(buffer), self._options(at=at, scope=scope, pad=pad, readers=readers)
         made = self.run(check_pack, pack, name, layout, **options)
         return self._block_and_buffer(made) if made else (None, self.handle(BufferRef, name))
+
+    def stream(self, buffer: AnyBuffer) -> None:
+        """Whole vectors that are stored to ``buffer`` go past the caches: for large results that nobody reads soon."""
+        self.run(check_stream, stream, self.name(buffer))
 
     def decompose_reduction(self, block: AnyBlock, at: AnyLoop) -> BlockRef:
         """The initialization of ``block`` as a block of its own in a nest right before loop ``at``."""

@@ -32,6 +32,7 @@ REFUSALS: dict[str, str] = {
     "pack": "cannot lay out `{0}` as {1}",
     "decompose_reduction": "cannot initialize block `{0}` on its own",
     "prefetch": "cannot prefetch `{0}`",
+    "stream": "cannot store to `{0}` past the caches",
     "double_buffer": "cannot fill `{0}` ahead",
     "pad": "cannot run block `{0}` beyond the edge",
     "rfactor": "cannot make partial results over loop `{0}`",

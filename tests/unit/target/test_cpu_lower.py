@@ -221,3 +221,24 @@ def test_nests_without_vectors_of_a_scheduled_program_get_default_ones() -> None
         parallel i in 0:8 { for j in 0:64 { B[i, j] = A[i, j] } } }"""
     check_against_interpreter(text)
     assert "zmm" in assembly(parse_kernel(text), NAMED["x86-64-avx512"])
+
+
+STREAM = """kernel k(A: float32[6, 64], out B: float32[6, 64]) {
+    call stream(&B[0, 0])
+    parallel i in 0:6 { vector j in 0:64 { B[i, j] = A[i, j] * 2.0 } } }"""
+
+
+def test_streamed_stores_bypass_caches_where_aligned() -> None:
+    text = assembly(parse_kernel(STREAM), NAMED["x86-64-avx512"])
+    assert "vmovntps" in text
+    assert "sfence" in text.partition("k.parallel0:")[2]
+    assert "sfence" not in assembly(parse_kernel(STREAM.replace("call stream(&B[0, 0])", "")))
+    compile_kernel(parse_kernel(STREAM), NAMED["aarch64"])
+    a, memory = np.arange(384, dtype=np.float32).reshape(6, 64), np.zeros(384 + 16, np.float32)
+    runner = Runner(parse_kernel(STREAM))
+    for start in range(16):  # every alignment
+        memory[:] = 0
+        assert runner(a, memory[start : start + 384]) == 0
+        np.testing.assert_array_equal(memory[start : start + 384].reshape(6, 64), a * 2)
+        assert not memory[:start].any()
+        assert not memory[start + 384 :].any()

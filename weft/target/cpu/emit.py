@@ -68,7 +68,7 @@ def emit_module(kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...],
             f.names[param.name] = _load_scalar(f, _slot(b, n), param)
     emit_stmt(f, kernel.body)
     if not b.terminated:
-        b.ret(status(0))
+        f.end(status(0))
     return module.text()
 
 

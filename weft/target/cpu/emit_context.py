@@ -58,12 +58,14 @@ class Memory:
 
     ``lanes`` above 1: each element is repeated per lane (private in a vector loop). ``own_elements``
     above 0: it is this function's own, of that many elements, so that reading and rewriting any is harmless.
+    ``streams``: whole vectors are stored past the caches.
     """
 
     pointer: Value
     lanes: int = 1
     invariant: bool = False
     own_elements: int = 0
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class Function:
     loops: list[LoopLabels] = field(default_factory=list)
     heap: list[Value] = field(default_factory=list)
     stack_bytes: int = 0
+    has_streamed: bool = False  # some stores may be seen late by other threads
     copies: int = 1  # of the current statement, made by unrolled loops around it
 
     @property
@@ -155,7 +158,16 @@ class Function:
     def leave(self, status: Value) -> None:
         """Return from the function with ``status``."""
         self.free_heap(0)
+        self.end(status)
+
+    def end(self, status: Value) -> None:
+        """Return, everything freed, with all stores done as other threads see it."""
+        self.fence()
         self.b.ret(status)
+
+    def fence(self) -> None:
+        if self.has_streamed and self.machine.is_x86:
+            self.b.call("llvm.x86.sse.sfence", "void", [])
 
 
 def function_attributes(machine: Machine) -> str:

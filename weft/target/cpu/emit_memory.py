@@ -28,6 +28,7 @@ from weft.target.cpu.emit_context import (
     storage_type,
 )
 from weft.target.cpu.emit_convert import narrow_to_memory, widen_from_memory
+from weft.target.cpu.emit_streamed import emit_streamed
 from weft.target.cpu.llvm_types import vector
 
 EmitExpr = Callable[[Function, Expr], Value]
@@ -68,7 +69,11 @@ def emit_load(f: Function, load: Load, emit: EmitExpr) -> Value:
 
 def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Value, emit: EmitExpr) -> None:
     address = emit_address(f, buffer, indices, emit)
-    _store_bits(f, narrow_to_memory(f, value, buffer.dtype), address)
+    bits = narrow_to_memory(f, value, buffer.dtype)
+    if f.memory(buffer).streams and address.step == 1 and _mask_for(f, address.lanes) is None:
+        emit_streamed(f, fit(f, bits, address.lanes), address.pointer)
+    else:
+        _store_bits(f, bits, address)
 
 
 def emit_address(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Address:

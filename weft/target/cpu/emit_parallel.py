@@ -32,6 +32,7 @@ def emit_parallel(f: Function, loop: For, emit_range: EmitBody) -> None:
     context = f.b.alloca(f"[{slots} x i64]", align=8)
     for key, value in captured.items():
         f.b.store(value, f.b.gep(I64, context, Value(str(places[key]), I64)), align=8)
+    f.fence()
     result = f.b.call(PARALLEL_FOR, "i32", [function, context, count])
     _emit_check(f, result)
 
@@ -63,10 +64,10 @@ def _emit_function(f: Function, loop: For, captured: dict[str, Value], emit_rang
         if kind == "name":
             g.names[plain] = value
         elif kind == "buffer":
-            g.buffers[plain] = Memory(value, invariant=f.buffers[plain].invariant)
+            g.buffers[plain] = Memory(value, invariant=f.buffers[plain].invariant, streams=f.buffers[plain].streams)
     emit_range(g, loop, add(g, values["lo"], b.argument("begin")), add(g, values["lo"], b.argument("end")))
     if not b.terminated:
-        b.ret(status(0))
+        g.end(status(0))
     return Value(f"@{name}", "ptr")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from weft.ir.buffer import Buffer
@@ -275,16 +276,23 @@ def _emit_evaluate(f: Function, s: Evaluate) -> None:
     if s.call.name in HARDWARE:
         emit_intrinsic(f, s.call)
     elif s.call.name in HINTS:
-        _emit_prefetch(f, s)
+        _emit_hint(f, s)
     else:
         emit_expr(f, s.call)
 
 
-def _emit_prefetch(f: Function, s: Evaluate) -> None:
-    """Data for reading soon, into every cache; of lanes, where the first one reads."""
+def _emit_hint(f: Function, s: Evaluate) -> None:
     place = s.call.args[0]
     if not isinstance(place, AddressOf):
         raise InternalError(f"`{s.call.name}` of something other than an address", span=s.span)
+    if s.call.name == "stream":
+        f.buffers[place.buffer.name] = replace(f.memory(place.buffer), streams=True)
+    else:
+        _emit_prefetch(f, place)
+
+
+def _emit_prefetch(f: Function, place: AddressOf) -> None:
+    """Data for reading soon, into every cache; of lanes, where the first one reads."""
     pointer = emit_address(f, place.buffer, place.indices, emit_expr).pointer
     if pointer.lanes > 1:
         pointer = f.b.extract(pointer, 0)

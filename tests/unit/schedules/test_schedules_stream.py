@@ -1,0 +1,45 @@
+"""Stores past the caches: a hint that a trace carries, refused where it makes no sense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.ir.parser import parse_kernel
+from weft.schedules.stream import check_stream, stream
+from weft.target.cpu.host import NAMED
+from weft.target.cpu.lower import assembly
+
+TEXT = """kernel k(A: float32[4, 64], out B: float32[4, 64]) {
+    alloc T: float32[4, 64] {
+        for i in 0:4 { vector j in 0:64 { T[i, j] = A[i, j] + 1.0 } }
+        for i in 0:4 { vector j in 0:64 { B[i, j] = T[i, j] * 2.0 } } } }"""
+
+
+@pytest.mark.parametrize("buffer", ["B", "T"])
+def test_results_and_temporaries(buffer: str) -> None:
+    kernel = parse_kernel(TEXT)
+    assert check_stream(kernel, buffer, numerics="strict").ok
+    after = stream(kernel, buffer).kernel
+    assert "vmovntps" in assembly(after, NAMED["x86-64-avx512"])
+    assert "vmovntps" not in assembly(kernel, NAMED["x86-64-avx512"])
+
+
+def test_refusals() -> None:
+    assert check_stream(parse_kernel(TEXT), "A", numerics="strict").reason == "nothing is stored to `A`"
+    local = parse_kernel(TEXT.replace("alloc T: float32[4, 64]", "alloc T: float32[4, 64] in local"))
+    assert check_stream(local, "T", numerics="strict").reason == "`T` is in local memory, which is close already"
+
+
+def test_a_scheduled_operator_streams_and_its_trace_reads_back() -> None:
+    double = weft.define("def double(float(M,N) A) -> (B) { B(m,n) = 2 * A(m,n) }")
+    s = weft.schedule(double, A=(32, 64))
+    s.parallel("m")
+    s.stream("B")
+    assert 'stream("B")' in str(s.trace)
+    again = weft.schedule(double, A=(32, 64))
+    again.apply(s.trace)
+    assert again.kernel == s.kernel
+    a = np.random.default_rng(0).standard_normal((32, 64)).astype(np.float32)
+    np.testing.assert_array_equal(s.build()(a), 2 * a)

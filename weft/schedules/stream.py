@@ -1,0 +1,37 @@
+"""``stream``: what is stored to a buffer goes past the caches.
+
+For large results that nobody reads soon: the processor then need not fetch the old contents of a line before it
+overwrites all of it, and what is in the caches stays there. A hint; results do not change.
+"""
+
+from __future__ import annotations
+
+from weft.ir import dtype as dt
+from weft.ir.expr import AddressOf, Call, idx
+from weft.ir.stmt import Alloc, Evaluate, Kernel, Store
+from weft.ir.visit import walk
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.rewrite import Rewrite, find_alloc, find_buffer, replace_stmt, sequence
+from weft.schedules.trace import Numerics
+
+
+def check_stream(kernel: Kernel, buffer: str, *, numerics: Numerics) -> Verdict:
+    """A hint changes nothing; there must be stores, to memory that has caches in front of it."""
+    found = find_buffer(kernel, buffer)
+    if found.scope != "global":
+        return refuse(f"`{buffer}` is in {found.scope} memory, which is close already")
+    if not any(isinstance(n, Store) and n.buffer.name == buffer for n in walk(kernel)):
+        return refuse(f"nothing is stored to `{buffer}`")
+    return OK
+
+
+def stream(kernel: Kernel, buffer: str) -> Rewrite:
+    """Puts the hint before everything that uses the buffer."""
+    found = find_buffer(kernel, buffer)
+    place = AddressOf(found, tuple(idx(0) for _ in found.shape))
+    hint = Evaluate(Call("stream", (place,), dt.index))
+    if buffer in {b.name for b in kernel.buffers}:
+        return Rewrite(replace_stmt(kernel, kernel.body, sequence([hint, kernel.body])))
+    alloc = find_alloc(kernel, buffer)
+    body = sequence([hint, alloc.body])
+    return Rewrite(replace_stmt(kernel, alloc, Alloc(alloc.buffer, body, span=alloc.span)))
