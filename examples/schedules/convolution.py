@@ -15,6 +15,8 @@ import weft
 
 #: Output channels side by side, and how many elements of a row are computed at once with them: 28 vectors of sums.
 CHANNELS, PIXELS = 32, 14
+#: Depthwise there is nothing to broadcast: rows that are computed at once, and elements of a vector.
+ROWS, LANES = 8, 16
 
 _PADDED = """
 def conv2d_blocked(float(N,C,H,W) I, float(FO,C,KH,KW,FI) Kernel, int P, int S) -> (O) {
@@ -76,14 +78,15 @@ def schedule_depthwise(image: tuple[int, int, int, int], kernel: tuple[int, int,
     """One kernel a channel; a channel with the zeros around it stays in the cache."""
     s = weft.schedule(definition(_DEPTHWISE), I=image, Kernel=kernel, P=pad, numerics="fast")
     n, c, h, w, kh, kw = s.loops("O")
-    width = image[3] + 2 * pad - kernel[2] + 1
-    wo, wi = s.split(w, 16 * tile_of(-(-width // 16), 8))
-    s.reorder(n, c, h, wo, kh, kw, wi)
+    height = image[2] + 2 * pad - kernel[1] + 1
+    ho, hi = s.split(h, tile_of(height, ROWS))
+    wo, wi = s.split(w, LANES)
+    s.reorder(n, c, ho, wo, kh, kw, hi, wi)
     s.cache_write("O", scope="register", at=wo)
     s.compute_at("Pad", c)
     s.vectorize(wi)
-    s.unroll(kw)
-    s.unroll(kh)
+    for loop in (kh, kw, hi):
+        s.unroll(loop)
     s.parallel(s.fuse(n, c))
     return s.build()
 
