@@ -60,6 +60,7 @@ def convolution(channels: int, size: int, pixels: int = 14) -> str:
 def softmax(rows: int, columns: int) -> str:
     at = f"j * {LANES} + l"
     return f"""kernel softmax(A: float32[{rows}, {columns}], out B: float32[{rows}, {columns}]) {{
+  call stream(&B[0, 0])
   parallel i in 0:{rows} {{
     alloc most: float32[{LANES}] in register
     alloc total: float32[{LANES}] in register
@@ -83,6 +84,7 @@ def layer_norm(rows: int, columns: int) -> str:
     each = f"for j in 0:{columns // LANES} {{ vector l in 0:{LANES}"
     return f"""kernel layer_norm(A: float32[{rows}, {columns}], G: float32[{columns}], H: float32[{columns}],
                                  out B: float32[{rows}, {columns}]) {{
+  call stream(&B[0, 0])
   parallel i in 0:{rows} {{
     alloc sum: float32[{LANES}] in register
     alloc square: float32[{LANES}] in register
@@ -132,6 +134,7 @@ def column_sums(rows: int, columns: int, parts: int = 32) -> str:
 def transpose(n: int, block: int = 64) -> str:
     row, column = f"ib * {block} + io * 16 + l", f"jb * {block} + jo * 16 + j"
     return f"""kernel transpose(A: float32[{n}, {n}], out B: float32[{n}, {n}]) {{
+  call stream(&B[0, 0])
   parallel ib in 0:{n // block} {{ for jb in 0:{n // block} {{
     for io in 0:{block // 16} {{ for jo in 0:{block // 16} {{
       unroll j in 0:16 {{ vector l in 0:16 {{ B[{column}, {row}] = A[{row}, {column}] }} }} }} }} }} }} }}"""
@@ -142,6 +145,7 @@ def blur(height: int, width: int, strip: int = 32) -> str:
     source, place = f"yo * {strip} + y", "xo * 32 + l"
     third = "0.33333334"
     return f"""kernel blur(A: float32[{height + 2}, {width + 2}], out B: float32[{height}, {width}]) {{
+  call stream(&B[0, 0])
   parallel yo in 0:{height // strip} {{
     alloc X: float32[{strip + 2}, {width}]
     for y in 0:{strip + 2} {{ for xo in 0:{width // 32} {{ vector l in 0:32 {{
