@@ -11,8 +11,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from weft.ir.errors import ScheduleError
+from weft.ir.hardware import HARDWARE
 from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside
 from weft.schedules.schedule import Schedule
+from weft.schedules.tensorize import _fits
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Maker = Callable[[Any, Schedule], Arguments]
@@ -108,6 +110,12 @@ def make_cache(draw: Any, s: Schedule) -> Arguments:
     return (a_buffer(draw, s),), {"at": a_place(draw, s), "scope": draw(SCOPES)}
 
 
+def make_cache_read(draw: Any, s: Schedule) -> Arguments:
+    args, kwargs = make_cache(draw, s)
+    readers = draw(st.lists(st.sampled_from(block_names(s)), max_size=2)) if not draw(st.integers(0, 3)) else None
+    return args, {**kwargs, "readers": readers}
+
+
 def make_pack(draw: Any, s: Schedule) -> Arguments:
     name = a_buffer(draw, s)
     found = [b for b in (*s.kernel.buffers, *(a.buffer for a in all_allocs(s.kernel))) if b.name == name]
@@ -119,7 +127,57 @@ def make_pack(draw: Any, s: Schedule) -> Arguments:
     return (name, layout), {"at": a_place(draw, s), "pad": draw(st.booleans())}
 
 
+def a_stage(draw: Any, s: Schedule) -> tuple[str, str]:
+    """A block and a loop, often one around a block that reads what the first writes."""
+    block = a_block(draw, s)
+    written = {r.buffer.name for b in blocks_inside(s.kernel) if b.name == block for r in b.writes}
+    readers = [b.name for b in blocks_inside(s.kernel) if any(r.buffer.name in written for r in b.reads)]
+    around = [loop.name for reader in readers if reader != block for loop in s.loops(reader)]
+    return block, draw(st.sampled_from(around)) if around and draw(st.integers(0, 4)) else a_loop(draw, s)
+
+
+def make_reverse_compute_at(draw: Any, s: Schedule) -> Arguments:
+    """Often a block and a loop around one that writes what it reads."""
+    block = a_block(draw, s)
+    read = {r.buffer.name for b in blocks_inside(s.kernel) if b.name == block for r in b.reads}
+    writers = [b.name for b in blocks_inside(s.kernel) if any(r.buffer.name in read for r in b.writes)]
+    around = [loop.name for writer in writers if writer != block for loop in s.loops(writer)]
+    return (block, draw(st.sampled_from(around)) if around and draw(st.integers(0, 4)) else a_loop(draw, s)), {}
+
+
+def a_temporary(draw: Any, s: Schedule) -> str:
+    """Mostly an allocated buffer, sometimes any."""
+    temporaries = [a.buffer.name for a in all_allocs(s.kernel)]
+    return str(draw(st.sampled_from(temporaries))) if temporaries and draw(st.integers(0, 9)) else a_buffer(draw, s)
+
+
+def make_store_at(draw: Any, s: Schedule) -> Arguments:
+    place = a_place(draw, s)
+    return ((a_temporary(draw, s),) if place is None else (a_temporary(draw, s), place)), {}
+
+
+def make_tensorize(draw: Any, s: Schedule) -> Arguments:
+    """Often an intrinsic that fits a loop, where there is one."""
+    fitting = [(f.var.name, h.name) for f in all_loops(s.kernel) for h in HARDWARE.values() if _fits(s.kernel, f, h)]
+    if fitting and draw(st.integers(0, 4)):
+        return draw(st.sampled_from(fitting)), {}
+    return (a_loop(draw, s), draw(st.sampled_from(sorted(HARDWARE)))), {}
+
+
+ALL_SCOPES = st.sampled_from(["global", "shared", "local", "register", "constant"])
 MAKERS: dict[str, Maker] = {
+    "compute_at": lambda draw, s: (a_stage(draw, s), {}),
+    "compute_root": lambda draw, s: ((a_block(draw, s),), {}),
+    "compute_inline": lambda draw, s: ((a_block(draw, s),), {}),
+    "reverse_compute_at": make_reverse_compute_at,
+    "store_at": make_store_at,
+    "fold_storage": lambda draw, s: (
+        (a_temporary(draw, s), draw(st.sampled_from([0, 0, 1, 2])), draw(st.integers(0, 6))),
+        {},
+    ),
+    "set_scope": lambda draw, s: ((a_temporary(draw, s), draw(ALL_SCOPES)), {}),
+    "bind": lambda draw, s: ((a_loop(draw, s), draw(st.sampled_from(["block", "thread"]))), {}),
+    "tensorize": make_tensorize,
     "split": make_split,
     "tile": make_tile,
     "reorder": make_reorder,
@@ -137,10 +195,10 @@ MAKERS: dict[str, Maker] = {
     "fission": make_fission,
     "fuse_loops": make_fuse_loops,
     "specialize": make_specialize,
-    "cache_read": make_cache,
+    "cache_read": make_cache_read,
     "cache_write": make_cache,
     "pad": lambda draw, s: ((a_block(draw, s),), {}),
-    "double_buffer": lambda draw, s: ((a_buffer(draw, s),), {}),
+    "double_buffer": lambda draw, s: ((a_temporary(draw, s),), {}),
     "prefetch": lambda draw, s: ((a_buffer(draw, s), a_loop(draw, s), draw(st.integers(1, 9))), {}),
     "pack": make_pack,
     "decompose_reduction": lambda draw, s: ((a_block(draw, s), a_loop(draw, s)), {}),
@@ -151,11 +209,16 @@ MAKERS: dict[str, Maker] = {
 }
 
 
-def random_steps(draw: Any, s: Schedule, most: int = 6) -> list[ScheduleError]:
+#: Stages move often: their steps are what later ones have to live with.
+OFTEN = ("compute_at", "reverse_compute_at", "compute_inline", "store_at", "fold_storage", "split", "reorder")
+NAMES = (*sorted(MAKERS), *OFTEN)
+
+
+def random_steps(draw: Any, s: Schedule, most: int = 8) -> list[ScheduleError]:
     """Up to ``most`` steps tried on ``s``; the refusals among them."""
     refusals = []
     for _ in range(draw(st.integers(1, most))):
-        name = draw(st.sampled_from(sorted(MAKERS)))
+        name = draw(st.sampled_from(NAMES))
         args, kwargs = MAKERS[name](draw, s)
         before = s.kernel
         try:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import programs
 from random_schedules import random_steps
+from stage_programs import stage_programs
 from touched_elements import really_conflict, touched_elements
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "target"))
@@ -86,7 +87,7 @@ def check_refusal(error: ScheduleError, arrays: dict[str, Any], scalars: dict[st
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-@given(programs(), st.data())
+@given(st.one_of(programs(), stage_programs()), st.data())
 def test_schedules_keep_the_result(random: Any, data: Any) -> None:
     op = weft.define(random.text)
     arguments = list(random.arguments.values())
