@@ -127,7 +127,7 @@ def blurs(threads: int, compiled: bool) -> Iterator[Case]:
 
     def make() -> weft.Operator:
         s = weft.schedule(op, A=tuple(image.shape))
-        blur.windows_in_strips(s)
+        blur.rows_in_registers(s)
         return s.build()
 
     peers = [Peer(name, call, filling=True) for name, call in halide_blurs(image.numpy(), threads).items()]

@@ -46,8 +46,8 @@ def pack_weights(kernel: np.ndarray) -> np.ndarray:
 
 
 def tile_of(extent: int, most: int) -> int:
-    """The tile size up to ``most`` that leaves least over, the largest of those."""
-    return min(range(max(1, most // 2), most + 1), key=lambda size: (-(-extent // size) * size, -size))
+    """The tile size up to ``most`` that leaves least over; of those 8, which turns in registers, or the largest."""
+    return min(range(max(1, most // 2), most + 1), key=lambda size: (-(-extent // size) * size, size != 8, -size))
 
 
 def schedule_conv2d(

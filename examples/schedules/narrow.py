@@ -48,7 +48,10 @@ def _by_dots(text: str, m: int, n: int, k: int, group: int, instruction: str) ->
     s.cache_write("C", scope="register", at=io)
     s.unroll(ii)
     s.unroll(jm)
-    s.tensorize(ji, instruction)
+    if n % COLUMNS or k % group:  # the instruction does whole groups only
+        s.vectorize(ji)
+    else:
+        s.tensorize(ji, instruction)
     s.parallel(jo)
     return s.build()
 
