@@ -22,6 +22,7 @@ from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement
 from weft.schedules.rewrite import (
     Rewrite,
+    all_allocs,
     find_block,
     find_loop,
     loops_around,
@@ -56,6 +57,9 @@ def _check_at(kernel: Kernel, block: Block, at: str) -> Verdict:
     loop = find_loop(kernel, at)
     if loop not in loops_around(kernel, block):
         return refuse(f"`{at}` is not a loop around block `{block.name}`")
+    assert isinstance(block.init, Store)
+    if block.init.buffer.name in {a.buffer.name for a in all_allocs(loop)}:
+        return refuse(f"the storage of `{block.init.buffer.name}` is inside loop `{at}`, made anew by each iteration")
     return check_initialization(Segment(kernel, loop, (), (loop,), ()), block)
 
 

@@ -1,0 +1,31 @@
+"""Schedules that random tests found to go wrong once: each is refused with its reason now, or computes the same."""
+
+from __future__ import annotations
+
+import pytest
+from schedule_kernels import kernel_of
+
+from weft.ir.errors import ScheduleError
+from weft.schedules.schedule import Schedule
+
+RELU = "def relu(float(H,K) A, float(K,W) C) -> (B) { T(m,n) +=! A(m,k) * C(k,n)\n B(m,n) = max(T(m,n), 0.0) }"
+
+#: Program, sizes, the steps before, the last step, and why that is refused.
+REFUSED = [
+    (
+        RELU,
+        {"H": 5, "K": 3, "W": 4},
+        'compute_at("T", "m_1")',
+        'decompose_reduction("T", at="m_1")',
+        "the storage of `T` is inside loop `m_1`, made anew by each iteration",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "sizes", "before", "last", "why"), REFUSED)
+def test_refused(text: str, sizes: dict[str, int], before: str, last: str, why: str) -> None:
+    s = Schedule(kernel_of(text, **sizes))
+    s.apply(before)
+    with pytest.raises(ScheduleError) as caught:
+        s.apply(last)
+    assert str(caught.value.why).endswith(why)
