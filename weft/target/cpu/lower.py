@@ -14,6 +14,7 @@ from weft.passes.drop_guards import drop_guards
 from weft.passes.hoist_guards import hoist_guards
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
+from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.promote_registers import promote_registers
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.strip_vector_loops import strip_vector_loops
@@ -66,6 +67,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "lower_reduce": lower_reduce,
         "shrink_storage": shrink_storage,
         "simplify": simplify,
+        **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
         "hoist_guards": hoist_guards,
         "drop_guards": drop_guards,
         "vectorize_innermost": vectorize,
