@@ -5,6 +5,7 @@ A new primitive joins by a function in `MAKERS` that draws its arguments for a s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -220,11 +221,26 @@ def random_steps(draw: Any, s: Schedule, most: int = 8) -> list[ScheduleError]:
     for _ in range(draw(st.integers(1, most))):
         name = draw(st.sampled_from(NAMES))
         args, kwargs = MAKERS[name](draw, s)
-        before = s.kernel
+        before, twin = s.kernel, s.copy()
         try:
             getattr(s, name)(*args, **kwargs)
         except ScheduleError as error:
             assert s.kernel is before, "a refused step left its mark"
             error.kernel = before  # type: ignore[attr-defined]
+            assert_legal(twin, error)
             refusals.append(error)
     return refusals
+
+
+def assert_legal(s: Schedule, error: ScheduleError) -> None:
+    """The steps on ``s`` that a refusal offers instead are accepted."""
+    for label, text in error.notes:
+        if label != "legal":
+            continue
+        for name, arguments, freer in re.findall(r"\bs\.(\w+)\(([^()]*)\)( first with)?", text):
+            if "..." in arguments or freer:
+                continue
+            try:
+                s.copy().apply(f"{name}({arguments})")
+            except ScheduleError as refused:
+                raise AssertionError(f"offered, but refused: {name}({arguments})\n{error}\n{refused}") from refused

@@ -54,12 +54,6 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
         """The loop of that name."""
         return self.handle(Loop, self.name(name))
 
-    def copy(self) -> Schedule:
-        """A schedule in the same state that goes its own way from here."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
-        return twin
-
     def apply(self, trace: Trace | str) -> None:
         """Does every step of ``trace``, each checked on this program; all of them or, with an error, none."""
         steps = parse_trace(trace) if isinstance(trace, str) else trace

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from weft.ir.errors import ScheduleError
@@ -13,11 +15,15 @@ from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
 from weft.schedules.refusals import refusal
 from weft.schedules.rewrite import Rewrite, all_allocs, all_loops, blocks_inside, unique_names
 from weft.schedules.tensorize import check_tensorized
-from weft.schedules.trace import Numerics, Step, Trace
+from weft.schedules.trace import Numerics, Step, Trace, parse_trace
 from weft.tensor.caller import caller_span
 
 P = ParamSpec("P")
 H = TypeVar("H", bound=Handle)
+S = TypeVar("S", bound="ScheduleState")
+
+#: An alternative that is a step on this schedule, perhaps to be done first or under freer numerics.
+_OFFER = re.compile(r's\.(?P<step>\w+\(.*\))( first)?(?P<fast> with numerics="fast")?')
 
 
 class Machine(Protocol):
@@ -49,6 +55,13 @@ class ScheduleState:
         self.trace = Trace((), numerics)
         self._fates: dict[str, str] = {}
         self._born: dict[str, int] = {}
+        self._trying = False
+
+    def copy(self: S) -> S:
+        """A schedule in the same state that goes its own way from here."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
+        return twin
 
     @property
     def numerics(self) -> Numerics:
@@ -69,7 +82,7 @@ class ScheduleState:
         try:
             verdict = check(self.kernel, *args, numerics=self.numerics, **kwargs)
             if not verdict.ok:
-                raise refused(step, verdict)
+                raise refused(step, replace(verdict, alternatives=self._accepted(verdict.alternatives)))
             done = rewrite(self.kernel, *args, **kwargs)
             verdict = check_tensorized(done.kernel)
             if not verdict.ok:
@@ -78,6 +91,24 @@ class ScheduleState:
             raise located(error) from None
         self._record(step, done)
         return done.made
+
+    def _accepted(self, offers: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the steps a refusal offers that are legal here, found by trying."""
+        return () if self._trying else tuple(offer for offer in offers if self._accepts(offer))
+
+    def _accepts(self, offer: str) -> bool:
+        found = _OFFER.fullmatch(offer)
+        if found is None or "..." in offer:
+            return True  # advice, not a step
+        twin = self.copy()
+        twin._trying = True
+        twin.trace = replace(self.trace, numerics="fast" if found["fast"] else self.numerics)
+        (step,) = parse_trace(found["step"])
+        try:
+            getattr(twin, step.name)(*step.args, **dict(step.kwargs))
+        except ScheduleError:
+            return False
+        return True
 
     def _record(self, step: Step, done: Rewrite) -> None:
         before, after = bound_here(self.kernel), bound_here(done.kernel)
