@@ -18,7 +18,7 @@ from torch.nn.functional import conv2d, gelu, layer_norm
 
 import weft
 from bench.schedule_peers import halide_blurs, onnx_call, torch_compiled
-from bench.schedules import Case, Peer
+from bench.schedules import Call, Case, Peer
 
 
 def _case(
@@ -118,7 +118,7 @@ def _conv_peers(image: Any, kernel: Any, threads: int, *, padding: int, stride: 
     ]
     attributes = {"pads": [padding] * 4, "strides": [stride] * 2, "group": groups}
     call = onnx_call("Conv", {"X": image.numpy()}, threads, constants={"W": kernel.numpy()}, **attributes)
-    return peers + [Peer("onnxruntime", call, filling=True)] * (call is not None)
+    return peers + onnx_peer(call)
 
 
 def blurs(threads: int, compiled: bool) -> Iterator[Case]:
@@ -126,7 +126,7 @@ def blurs(threads: int, compiled: bool) -> Iterator[Case]:
     op = weft.define(blur.BLUR)
 
     def make() -> weft.Operator:
-        s = weft.schedule(op, A=tuple(image.shape))
+        s = weft.schedule(op, A=tuple(image.shape), numerics="fast")
         blur.rows_in_registers(s)
         return s.build()
 
@@ -136,28 +136,57 @@ def blurs(threads: int, compiled: bool) -> Iterator[Case]:
 
 def by_rows(threads: int, compiled: bool) -> Iterator[Case]:
     x, b, g, square = torch.randn(4096, 1024), torch.randn(1024), torch.randn(1024), torch.randn(4096, 4096)
-    table: list[tuple[str, Callable[..., weft.Operator], Callable[..., Any], tuple[Any, ...], str | None]] = [
-        ("softmax", rows.schedule_softmax, lambda x: torch.softmax(x, 1), (x,), "Softmax"),
+    like, turned, bias = torch.empty_like(x), torch.empty_like(square), torch.empty_like(x)
+    row, column = torch.empty(4096), torch.empty(1024)
+    table: list[tuple[str, Callable[..., weft.Operator], Callable[..., Any], Call | None, tuple[Any, ...], str]] = [
         (
-            "layer norm",
-            rows.schedule_layer_norm,
-            lambda x, g, b: layer_norm(x, (1024,), g, b),
-            (x, g, b),
-            "LayerNormalization",
+            "softmax",
+            rows.schedule_softmax,
+            lambda x: x.softmax(1),
+            lambda: torch.softmax(x, 1, out=like),
+            (x,),
+            "Softmax",
         ),
-        ("bias + GELU", rows.schedule_bias_gelu, lambda x, b: gelu(x + b), (x, b), "bias_gelu"),
-        ("sums of rows", rows.schedule_sum_rows, lambda x: x.sum(1), (x,), "ReduceSum rows"),
-        ("sums of columns", rows.schedule_sum_columns, lambda x: x.sum(0), (x,), "ReduceSum columns"),
-        ("transpose 4096", rows.schedule_transpose, lambda x: x.t().contiguous(), (square,), "Transpose"),
+        ("layer norm", rows.schedule_layer_norm, _layer_norm, None, (x, g, b), "LayerNormalization"),
+        (
+            "bias + GELU",
+            rows.schedule_bias_gelu,
+            lambda x, b: gelu(x + b),
+            lambda: torch._C._nn.gelu(torch.add(x, b, out=bias), out=like),
+            (x, b),
+            "bias_gelu",
+        ),
+        ("sums of rows", rows.schedule_sum_rows, lambda x: x.sum(1), lambda: torch.sum(x, 1, out=row), (x,), "rows"),
+        (
+            "sums of columns",
+            rows.schedule_sum_columns,
+            lambda x: x.sum(0),
+            lambda: torch.sum(x, 0, out=column),
+            (x,),
+            "columns",
+        ),
+        ("transpose 4096", rows.schedule_transpose, _turned, lambda: turned.copy_(square.t()), (square,), "Transpose"),
     ]
-    for name, schedule, plain, args, op in table:
+    for name, schedule, plain, filling, args, op in table:
         m, n = args[0].shape
-        peers = [Peer("torch", functools.partial(plain, *args))]
+        peers = [Peer("torch", filling or functools.partial(plain, *args), filling=filling is not None)]
         if compiled:
             peers.append(Peer("torch.compile", torch_compiled(plain, args)))
         call = onnx_call(op, {f"X{i}": a.numpy() for i, a in enumerate(args)}, threads)
-        peers += [Peer("onnxruntime", call, filling=True)] * (call is not None)
+        peers += onnx_peer(call)
         yield _case("rows", name, functools.partial(schedule, m, n), args, plain(*args), peers)
+
+
+def _layer_norm(x: Any, g: Any, b: Any) -> Any:
+    return layer_norm(x, x.shape[1:], g, b)
+
+
+def _turned(x: Any) -> Any:
+    return x.t().contiguous()
+
+
+def onnx_peer(call: Call | None) -> list[Peer]:
+    return [] if call is None else [Peer("onnxruntime", call, filling=True)]
 
 
 def bytes_matmuls(threads: int, compiled: bool) -> Iterator[Case]:
@@ -166,7 +195,7 @@ def bytes_matmuls(threads: int, compiled: bool) -> Iterator[Case]:
     signed, out = (a // 2).to(torch.int8), torch.empty(n, n, dtype=torch.int32)
     peers = [Peer("torch", lambda: torch._int_mm(signed, b, out=out), filling=True)]
     call = onnx_call("MatMulInteger", {"A": a.numpy()}, threads, constants={"B": b.numpy()})
-    peers += [Peer("onnxruntime", call, filling=True)] * (call is not None)
+    peers += onnx_peer(call)
     expected = torch.from_numpy(a.numpy().astype(np.int32) @ b.numpy().astype(np.int32))
     make = functools.partial(narrow.schedule_matmul_bytes, n, n, n)
     yield _case("int8 matmul", "uint8 x int8 1024", make, (a, b), expected, peers, work=2.0 * n**3)

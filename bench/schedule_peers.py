@@ -55,8 +55,8 @@ def _nodes(
 
     if what == "bias_gelu":
         return [helper.make_node("Add", names, ["T"]), helper.make_node("Gelu", ["T"], ["Y"])], {}
-    if what.startswith("ReduceSum"):
-        axis = np.array([1 if what.endswith("rows") else 0], np.int64)
+    if what in ("rows", "columns"):
+        axis = np.array([1 if what == "rows" else 0], np.int64)
         return [helper.make_node("ReduceSum", [*names, "axes"], ["Y"], keepdims=0)], {"axes": axis}
     if what == "Transpose":
         attributes = {"perm": [1, 0]}

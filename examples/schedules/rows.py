@@ -10,8 +10,10 @@ import numpy as np
 
 import weft
 
-#: Elements of a vector, and how many vectors of partial results a reduction keeps.
-LANES, PARTS = 16, 4
+#: Elements of a vector, and vectors that are worked on at a time.
+LANES, VECTORS = 16, 4
+#: Results of more elements than this do not stay in a cache: they are stored past it.
+LARGE = 1 << 20
 
 
 def _by_rows(op: weft.Operator, stages: tuple[str, ...], **shapes: tuple[int, ...]) -> weft.Operator:
@@ -20,8 +22,11 @@ def _by_rows(op: weft.Operator, stages: tuple[str, ...], **shapes: tuple[int, ..
     m, n = s.loops("O")
     for stage in reversed(stages):
         s.compute_at(stage, m)
-    s.vectorize(n, LANES)
+    s.vectorize(n, LANES * VECTORS)
     s.parallel(m)
+    rows, columns = shapes["X"]
+    if rows * columns >= LARGE:
+        s.stream("O")
     return s.build()
 
 
@@ -57,13 +62,16 @@ def schedule_sum_columns(m: int, n: int) -> weft.Operator:
 
 
 def schedule_transpose(m: int, n: int) -> weft.Operator:
-    """Squares that fit the cache, each with vectors along the rows of the result."""
+    """Squares that turn in registers, read along the rows of the argument."""
     s = weft.schedule(weft.ops.transpose, A=(m, n))
     j, i = s.loops("O")
-    jo, _, ji, ii = s.tile(j, i, LANES, LANES)
+    jo, io, ji, ii = s.tile(j, i, LANES, LANES)
+    s.reorder(io, jo)
     s.vectorize(ii)
     s.unroll(ji)
-    s.parallel(jo)
+    s.parallel(io)
+    if m * n >= LARGE:
+        s.stream("O")
     return s.build()
 
 

@@ -89,7 +89,7 @@ def test_blur(schedule: Any) -> None:
     assert np.array_equal(s.build()(image), op(image))
 
 
-@pytest.mark.parametrize("shape", [(7, 19), (33, 270), (1, 1), (16, 64)])
+@pytest.mark.parametrize("shape", [(7, 19), (33, 270), (1, 1), (16, 64), (1023, 1029)])
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "bias_gelu", "sum_rows", "sum_columns", "transpose"])
 def test_rows(name: str, shape: tuple[int, int]) -> None:
     x, weights = random(*shape), (random(shape[1], seed=1), random(shape[1], seed=2))
