@@ -285,3 +285,13 @@ def test_transposed_tiles(dtype: str) -> None:
             unroll j in 0:16 {{ vector i in 0:16 {{ C[y * 16 + i, x * 16 + j] = A[x * 16 + j, y * 16 + i] }} }}
         }} }} }}"""
     check_against_interpreter(text, MACHINES)
+
+
+@pytest.mark.parametrize("width", [1, 4, 6, 8, 11, 17])
+def test_lanes_that_are_never_active(width: int) -> None:
+    """LLVM fails on wide masks part of which is constant where the machine has no mask registers."""
+    text = f"""kernel k(A: float32[4, {width}], N: int64, out B: float32[4, 32], out C: float64[4, 32]) {{
+        for i in 0:4 {{ vector j in 0:32 {{
+            B[i, j] = i < N && j < {width} ? A[i, j] : 0.0
+            C[i, j] = i < N && j < {width} ? float64(A[i, j]) : 0.0_f64 }} }} }}"""
+    check_against_interpreter(text, MACHINES)

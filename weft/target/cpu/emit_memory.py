@@ -29,7 +29,7 @@ from weft.target.cpu.emit_context import (
 )
 from weft.target.cpu.emit_convert import narrow_to_memory, widen_from_memory
 from weft.target.cpu.emit_streamed import emit_streamed
-from weft.target.cpu.llvm_types import vector
+from weft.target.cpu.llvm_types import bits_of, vector
 
 EmitExpr = Callable[[Function, Expr], Value]
 INVARIANT = ", !invariant.load !0"
@@ -238,6 +238,14 @@ def _load_scalar(f: Function, element: str, pointer: Value, metadata: str) -> Va
 
 def _masked_load(f: Function, type: str, pointer: Value, mask: Value) -> Value:
     element = type[type.index("x") + 2 : -1]
+    half = mask.lanes // 2
+    if not f.machine.has_masks and mask.lanes > f.machine.lanes(bits_of(type)) and mask.lanes % 2 == 0:
+        # Without masks in hardware LLVM takes wider loads apart itself, and fails where part of a mask is constant.
+        low, high = (f.b.shuffle(mask, None, range(n, n + half)) for n in (0, half))
+        above = f.b.gep(element, pointer, Value(str(half), I64), inbounds=False)
+        part = vector(element, half)
+        halves = _masked_load(f, part, pointer, low), _masked_load(f, part, above, high)
+        return f.b.shuffle(*halves, range(mask.lanes))
     arguments = [pointer, _align(element), mask, Value("zeroinitializer", type)]
     name = type[1 : type.index(" ")]
     return f.b.call(f"llvm.masked.load.v{name}{mangled(element)}.p0", type, arguments)
