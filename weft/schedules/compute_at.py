@@ -16,15 +16,15 @@ order of its iterators, so results are the same to the bit.
 
 from __future__ import annotations
 
-from weft.ir.expr import AddressOf
+from weft.ir.expr import AddressOf, Compare, idx
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
-from weft.ir.visit import stores, walk
+from weft.ir.visit import loads, stores, walk
 from weft.poly.infer_spans import Spans, infer_spans, is_at_most, knowing_loops
 from weft.poly.leaves import Access, Leaf
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.infer_stage import Member, Stage, infer_stage, stage_of
-from weft.schedules.instances import check_instances, is_exact
-from weft.schedules.loop_facts import check_valid, first_no
+from weft.schedules.instances import check_instances, is_exact, runs_everywhere
+from weft.schedules.loop_facts import check_valid, first_no, is_true
 from weft.schedules.place_stage import (
     Place,
     emit_stage,
@@ -111,6 +111,9 @@ def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
 
 def _check_instances(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
     """Every element must be computed by all its instances; of the elements, all steps must compute the same ones."""
+    tested = next((m for m in stage.members if not _may_run_everywhere(kernel, m)), None)
+    if tested is not None:
+        return refuse(f"a test around block `{tested.block.name}` keeps it from reading out of bounds")
     if len(stage.members) == 1 and not stage.members[0].updates:
         return OK
     everywhere = True
@@ -125,6 +128,17 @@ def _check_instances(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdic
     if everywhere or len({_written_part(kernel, stage, m) for m in stage.members}) == 1:
         return OK
     return refuse(f"the blocks that compute `{stage.buffer.name}` compute different parts of it")
+
+
+def _may_run_everywhere(kernel: Kernel, m: Member) -> bool:
+    """Whether all declared instances may run: there are no others now, or their reads are in bounds."""
+    if runs_everywhere(kernel, m.root, m.block):
+        return True
+    loops = [For(i.var, i.lo, i.hi, "serial", m.block) for i in m.block.iters]
+    with knowing_loops(loops, size_ranges(kernel)) as simple:
+        reads = [(e, size) for read in loads(m.block) for e, size in zip(read.indices, read.buffer.shape)]
+        tests = [t for e, size in reads for t in (Compare("<=", idx(0), e), Compare("<", e, size))]
+        return all(is_true(simple.expr(t)) for t in tests)
 
 
 def _written_part(kernel: Kernel, stage: Stage, m: Member) -> Spans | None:

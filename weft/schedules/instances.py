@@ -71,7 +71,7 @@ def check_instances(
     run through a part of their range.
     """
     nest = nest_between(kernel, root, block)
-    if any(isinstance(s, If) and s.otherwise is not None for s in path_to(root, block)):
+    if _is_branch(root, block):
         return refuse(f"block `{block.name}` runs in one of two branches")
     found: dict[str, list[Digit]] = {}
     for it in block.iters:
@@ -90,6 +90,16 @@ def check_instances(
     if _leaves_out(nest, [nest.loops[loop] for loop, _ in order], partial=partial):
         return refuse(f"a test around block `{block.name}` leaves instances out")
     return OK
+
+
+def runs_everywhere(kernel: Kernel, root: Stmt, block: Block) -> bool:
+    """Whether the tests from ``root`` on are no more than the ends of the iterators' ranges."""
+    return not _is_branch(root, block) and not _leaves_out(nest_between(kernel, root, block), (), partial=False)
+
+
+def _is_branch(root: Stmt, block: Block) -> bool:
+    """Whether ``block`` is in one of two branches."""
+    return any(isinstance(s, If) and s.otherwise is not None for s in path_to(root, block))
 
 
 def _repeating(nest: Nest) -> set[int]:

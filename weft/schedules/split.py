@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from weft.ir.expr import Binary, Compare, Expr, Var, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, LoopKind, Stmt
@@ -64,9 +64,10 @@ def check_split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard", *,
     if is_multiple(extent(old, ranges), factor, ranges):
         return OK
     if tail == "pad":
-        runs = print_expr(extent(old, ranges))
+        count = extent(old, ranges)
+        relation = "is not" if isinstance(count, Const) else "is not known to be"
         return refuse(
-            f"`{loop}` runs {runs} times, which is not known to be a multiple of {factor}",
+            f"`{loop}` runs {print_expr(count)} times, which {relation} a multiple of {factor}",
             alternatives=tuple(f's.split("{loop}", {factor}, tail="{t}")' for t in ("guard", "separate")),
         )
     return check_no_barrier(old, "an incomplete tile")

@@ -9,6 +9,7 @@ from weft.ir.errors import ScheduleError
 from weft.schedules.schedule import Schedule
 
 RELU = "def relu(float(H,K) A, float(K,W) C) -> (B) { T(m,n) +=! A(m,k) * C(k,n)\n B(m,n) = max(T(m,n), 0.0) }"
+BIAS = "def bias(float(H,W) A, float(W) b) -> (B) { B(y,x) = A(y,x) + b(x) }"
 
 #: Program, sizes, the steps before, the last step, and why that is refused.
 REFUSED = [
@@ -18,6 +19,13 @@ REFUSED = [
         'compute_at("T", "m_1")',
         'decompose_reduction("T", at="m_1")',
         "the storage of `T` is inside loop `m_1`, made anew by each iteration",
+    ),
+    (
+        BIAS,
+        {"H": 4, "W": 3},
+        'pack("b", "i/2 i%2")',
+        'compute_at("b_pack_load", "y")',
+        "a test around block `b_pack_load` keeps it from reading out of bounds",
     ),
 ]
 

@@ -246,7 +246,7 @@ REFUSED: dict[str, tuple[Step, str]] = {
     "factor 0": (lambda s: s.split("m", 0), "the factor is 0"),
     "factor True": (lambda s: s.split("m", True), "the factor is True"),
     "tail": (lambda s: s.split("m", 4, tail="drop"), "tail='drop' is not known"),  # type: ignore[arg-type]
-    "pad": (lambda s: s.split("m", 4, tail="pad"), "not known to be a multiple of 4"),
+    "pad": (lambda s: s.split("m", 4, tail="pad"), "which is not a multiple of 4"),
     "fuse one": (lambda s: s.fuse("m"), "at least two loops"),
     "fuse inside out": (lambda s: s.fuse("n", "m"), "nested in another order"),
     "fuse over one": (lambda s: s.fuse("m", "k"), "`n` is between them"),
