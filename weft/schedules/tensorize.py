@@ -31,17 +31,17 @@ def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Nume
             return refuse(f"loop `{loop}` is part of a nest that `{outer.intrinsic}` does already")
         if isinstance(outer, For) and outer.kind == "vector":
             return refuse(f"it is inside the vector loop `{outer.var.name}`, whose iterations are lanes")
-    if not hardware.exact and numerics == "strict":
-        return refuse(
-            f'`{intrinsic}` does not give the bits of its meaning, which numerics="strict" keeps',
-            alternatives=('weft.schedule(..., numerics="fast")',),
-        )
     found = match_hardware(hardware, nest, ranges_at(kernel, nest))
     if isinstance(found, Mismatch):
         legal = (
             _alternatives(kernel, nest, hardware) if found.block is None else _start_apart(kernel, nest, found.block)
         )
         return refuse(f"it is not `{intrinsic}`: {found.reason}", alternatives=legal)
+    if not hardware.exact and numerics == "strict":
+        return refuse(
+            f'`{intrinsic}` does not give the bits of its meaning, which numerics="strict" keeps',
+            alternatives=('weft.schedule(..., numerics="fast")',),
+        )
     return OK
 
 
