@@ -242,3 +242,20 @@ def test_streamed_stores_bypass_caches_where_aligned() -> None:
         np.testing.assert_array_equal(memory[start : start + 384].reshape(6, 64), a * 2)
         assert not memory[:start].any()
         assert not memory[start + 384 :].any()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "machine"),
+    [(14, 32, "x86-64-avx512"), (8, 48, "x86-64-avx512"), (6, 16, "x86-64-avx2"), (4, 24, "x86-64-avx2")],
+)
+def test_register_tiles_of_every_shape_stay_in_registers(rows: int, columns: int, machine: str) -> None:
+    text = f"""kernel tile(A: float32[{rows}, 64], B: float32[64, {columns}], out C: float32[{rows}, {columns}]) {{
+        alloc acc: float32[{rows}, {columns}] in register
+        for i in 0:{rows} {{ vector j in 0:{columns} {{ acc[i, j] = 0.0 }} }}
+        for k in 0:64 {{ for i in 0:{rows} {{ vector j in 0:{columns} {{
+            acc[i, j] = acc[i, j] + A[i, k] * B[k, j] }} }} }}
+        for i in 0:{rows} {{ vector j in 0:{columns} {{ C[i, j] = acc[i, j] }} }} }}"""
+    code = assembly(parse_kernel(text), NAMED[machine], fast=True)
+    assert "rsp" not in code
+    assert len(re.findall(r"vfmadd", code)) == rows * columns // NAMED[machine].lanes(32)
+    check_against_interpreter(text)

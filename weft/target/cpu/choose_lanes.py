@@ -34,6 +34,9 @@ def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
         return lanes
     if extent < 2:
         return 1
+    even = extent & -extent
+    if on_purpose and machine.lanes(data_bits(loop)) <= even < extent:
+        return min(lanes, even)  # three registers, say: whole ones, no masks
     enough = 1 << (extent - 1).bit_length()
     if not machine.has_masks and enough > extent:
         enough //= 2
