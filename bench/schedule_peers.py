@@ -38,6 +38,8 @@ def onnx_call(
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    # Its threads may spin while it works, but not while others are timed.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     result = session.run(None, dict(inputs))[0]
     binding = session.io_binding()

@@ -61,16 +61,18 @@ class Result:
     ratios: dict[str, float] = field(default_factory=dict)
 
 
-def measure(calls: dict[str, Call], rounds: int = 9, slice_s: float = 0.02) -> dict[str, float]:
-    """The median seconds of each call, all timed in turns."""
-    counts: dict[str, int] = {}
+def measure(calls: dict[str, Call], budget_s: float = 1.5, slice_s: float = 0.004) -> dict[str, float]:
+    """The median seconds of each call, all timed in short turns, so that a busy moment meets them all."""
+    counts, turn = {}, 0.0
     for name, call in calls.items():
         call()
         start = time.perf_counter()
         call()
-        counts[name] = max(1, min(1000, int(slice_s / max(time.perf_counter() - start, 1e-7))))
+        once = max(time.perf_counter() - start, 1e-7)
+        counts[name] = max(1, int(slice_s / once))
+        turn += counts[name] * once
     taken: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
+    for _ in range(max(7, min(101, int(budget_s / turn)))):
         for name, call in calls.items():
             start = time.perf_counter()
             for _ in range(counts[name]):

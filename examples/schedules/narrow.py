@@ -43,6 +43,7 @@ def _by_dots(text: str, m: int, n: int, k: int, group: int, instruction: str) ->
     panel, _, column, row = s.loops(load)
     s.reorder(row, column)
     s.vectorize(column)
+    s.unroll(row)
     s.parallel(panel)
     s.reorder(jo, io, ro, ii, jm, ji, ri)
     s.cache_write("C", scope="register", at=io)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import weft
+from weft.schedules.schedule import Schedule
 
 #: Elements of a vector, and vectors that are worked on at a time.
 LANES, VECTORS = 16, 4
@@ -16,22 +17,34 @@ LANES, VECTORS = 16, 4
 LARGE = 1 << 20
 
 
-def _by_rows(op: weft.Operator, stages: tuple[str, ...], **shapes: tuple[int, ...]) -> weft.Operator:
+def _in_lanes(s: Schedule, block: str, columns: int) -> None:
+    """The reduction of a row as partial results in the lanes of a few vectors, if it has so many elements."""
+    if columns < LANES * VECTORS:
+        return
+    part, _ = s.rfactor(s.loops(block)[-1], LANES * VECTORS)
+    s.vectorize(s.loops(part)[-1])
+
+
+def _by_rows(
+    op: weft.Operator, stages: tuple[str, ...], reductions: tuple[str, ...] = (), **shapes: tuple[int, ...]
+) -> weft.Operator:
     """Every stage computed for one row of the result at a time, rows in parallel."""
     s = weft.schedule(op, numerics="fast", **shapes)
     m, n = s.loops("O")
     for stage in reversed(stages):
         s.compute_at(stage, m)
+    rows, columns = shapes["X"]
+    for block in reductions:
+        _in_lanes(s, block, columns)
     s.vectorize(n, LANES * VECTORS)
     s.parallel(m)
-    rows, columns = shapes["X"]
     if rows * columns >= LARGE:
         s.stream("O")
     return s.build()
 
 
 def schedule_softmax(m: int, n: int) -> weft.Operator:
-    return _by_rows(weft.ops.softmax, ("Top", "E", "Total"), X=(m, n))
+    return _by_rows(weft.ops.softmax, ("Top", "E", "Total"), ("Top", "Total"), X=(m, n))
 
 
 def schedule_layer_norm(m: int, n: int) -> weft.Operator:
@@ -46,6 +59,7 @@ def schedule_sum_rows(m: int, n: int) -> weft.Operator:
     """Partial sums in the lanes of several vectors."""
     s = weft.schedule(weft.ops.sum_rows, A=(m, n), numerics="fast")
     s.parallel(s.loops("O")[0])
+    _in_lanes(s, "O", n)
     return s.build()
 
 
