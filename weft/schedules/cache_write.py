@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer, Scope
-from weft.ir.expr import Expr, Load, Unary
+from weft.ir.expr import Expr, Load, Unary, Var
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, Kernel, Stmt, Store
-from weft.ir.visit import fresh_name, substitute
+from weft.ir.visit import free_vars, fresh_name, substitute
 from weft.poly.conflicts import Meeting
 from weft.poly.leaves import Access, Leaf
 from weft.poly.verdict import OK, Verdict, refuse
@@ -181,6 +182,11 @@ def _plan_read(
         return
     for p in started:
         extra = same_elements(p, elements)
+        if extra and not _by_element(extra, elements):
+            name = access.buffer.name
+            raise OldValuesUnknown(
+                f"which elements of `{name}` block `{leaf.block}` reads before they start is not known"
+            )
         if extra:
             old_value = simplify(Unary("!", both(extra)))
             elements = replace(elements, guards=(*elements.guards, old_value))
@@ -191,6 +197,16 @@ def _plan_read(
     if access.tests:
         raise OldValuesUnknown(f"a condition decides whether block `{leaf.block}` reads `{access.buffer.name}`")
     plan.fetch(elements)
+
+
+def _by_element(conditions: list[Expr], elements: Projection) -> bool:
+    """Whether ``conditions`` depend on the element alone, not on which of the iterations that touch it is meant."""
+    loops = {loop.var.name for loop in elements.loops}
+    told: set[str] = set()
+    for i in elements.indices:
+        moving = [atom for atom in linear_form(i).terms if free_vars(atom).keys() & loops]
+        told |= {atom.name for atom in moving if isinstance(atom, Var) and len(moving) == 1}
+    return all(free_vars(c).keys() & loops <= told for c in conditions)
 
 
 def _earlier_setter(segment: Segment, leaf: Leaf, access: Access) -> str | None:

@@ -27,6 +27,13 @@ REFUSED = [
         'compute_at("b_pack_load", "y")',
         "a test around block `b_pack_load` keeps it from reading out of bounds",
     ),
+    (
+        RELU,
+        {"H": 5, "K": 3, "W": 4},
+        'fuse("n", "k")',
+        'cache_write("T", at="m")',
+        "which elements of `T` block `T` reads before they start is not known",
+    ),
 ]
 
 
