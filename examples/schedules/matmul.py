@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 import weft
+from weft.operators.schedule import OperatorSchedule
 
 #: Rows and columns of the tile of sums that is kept in registers.
 ROWS, COLUMNS = 8, 32
@@ -48,12 +49,13 @@ def schedule_matmul(m: int, n: int, k: int, *, transposed: str = "") -> weft.Ope
     s.pack("B", f"i/{COLUMNS} j i%{COLUMNS}" if transposed == "B" else f"j/{COLUMNS} i j%{COLUMNS}", at=jo)
     if n >= 8 * COLUMNS:  # enough columns to pay for packing A: the rows of a tile side by side
         load, _ = s.pack("A", f"j/{ROWS} i j%{ROWS}" if transposed == "A" else f"i/{ROWS} j i%{ROWS}")
+        assert load is not None  # an argument cannot be stored in another order without a copy
         s.parallel(s.loops(load)[0])
     s.parallel(jo)
     return s.build()
 
 
-def _start(m: int, n: int, k: int, transposed: str) -> weft.operators.schedule.OperatorSchedule:
+def _start(m: int, n: int, k: int, transposed: str) -> OperatorSchedule:
     if transposed == "A":
         return weft.schedule(left_transposed_matmul(), A=(k, m), B=(k, n), numerics="fast")
     if transposed == "B":
