@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from weft.ir.dtype import index
-from weft.ir.expr import Call, Cast, Load
+from weft.ir.expr import Binary, Call, Cast, Const, Load
 from weft.ir.intrinsics import INTRINSICS
-from weft.ir.stmt import For, Let, Store
-from weft.ir.visit import walk
+from weft.ir.stmt import Assert, For, Let, Store
+from weft.ir.visit import Node, walk
 from weft.passes.check_vector import infer_varying
 from weft.passes.infer_step import infer_step
 from weft.passes.loop_ranges import constant_extent
@@ -44,10 +44,12 @@ def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
 
 
 def data_bits(loop: For) -> int:
-    """Bits of the widest element the loop's body computes with; subscripts do not count."""
+    """Bits of the widest element the loop's body computes with; subscripts count only where they take divisions."""
     widest = 8
     for n in walk(loop.body):
-        if isinstance(n, (Load, Store)):
+        if isinstance(n, Assert) or _divides_indices(n):
+            widest = max(widest, index.bits)
+        elif isinstance(n, (Load, Store)):
             dtype = n.buffer.dtype
             widest = max(widest, 32 if dtype.is_narrow_float else dtype.bits)
         elif isinstance(n, (Let, Call, Cast)):
@@ -56,6 +58,11 @@ def data_bits(loop: For) -> int:
                 continue
             widest = max(widest, 32 if dtype.is_narrow_float else dtype.bits)
     return widest
+
+
+def _divides_indices(n: Node) -> bool:
+    """Whether ``n`` takes a division of subscripts that is one instruction for each lane."""
+    return isinstance(n, Binary) and n.op in ("//", "%") and n.dtype == index and not isinstance(n.right, Const)
 
 
 def _registers(loop: For) -> int:
