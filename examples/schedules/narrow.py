@@ -40,6 +40,7 @@ def _by_dots(text: str, m: int, n: int, k: int, group: int, instruction: str) ->
     jm, ji = s.split(jr, LANES)
     io, ii = s.split(i, ROWS)
     load, _ = s.pack("B", f"j/{COLUMNS} i/{group} j%{COLUMNS} i%{group}", pad=True)
+    assert load is not None  # an argument cannot be stored in another order without a copy
     panel, _, column, row = s.loops(load)
     s.reorder(row, column)
     s.vectorize(column)
