@@ -204,6 +204,8 @@ def _describe_torch(torch: Any, tensor: Any, place: _Place, is_output: bool) -> 
 
 def _torch_memory(tensor: Any, dtype: DType, place: _Place, is_output: bool) -> ArgumentInfo:
     note = None
+    if hasattr(tensor, "fake_mode"):  # asking a FakeTensor for its address draws a warning
+        raise place.error("has no data", why="it is a FakeTensor, which only has a shape")
     try:
         if tensor.is_neg():
             if is_output:
