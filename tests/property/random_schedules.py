@@ -5,6 +5,7 @@ A new primitive joins by a function in `MAKERS` that draws its arguments for a s
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from weft.ir.errors import ScheduleError
 from weft.ir.hardware import HARDWARE
-from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside
+from weft.ir.stmt import For, Seq
+from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside, statements
 from weft.schedules.schedule import Schedule
 from weft.schedules.tensorize import _fits
 
@@ -88,9 +90,12 @@ def make_fission(draw: Any, s: Schedule) -> Arguments:
 
 def make_fuse_loops(draw: Any, s: Schedule) -> Arguments:
     """Often two loops that follow one another."""
-    names = loop_names(s)
-    first = draw(st.integers(0, len(names) - 1))
-    return (names[first], names[draw(st.integers(0, len(names) - 1))]), {}
+    sequences = [n.body for n in statements(s.kernel) if isinstance(n, Seq)]
+    pairs = [(a, b) for parts in sequences for a, b in itertools.pairwise(parts) if isinstance(a, For)]
+    neighbours = [(a.var.name, b.var.name) for a, b in pairs if isinstance(b, For)]
+    if neighbours and draw(st.integers(0, 4)):
+        return draw(st.sampled_from(neighbours)), {}
+    return (a_loop(draw, s), a_loop(draw, s)), {}
 
 
 def make_specialize(draw: Any, s: Schedule) -> Arguments:
@@ -165,6 +170,24 @@ def make_tensorize(draw: Any, s: Schedule) -> Arguments:
     return (a_loop(draw, s), draw(st.sampled_from(sorted(HARDWARE)))), {}
 
 
+def make_cache_write(draw: Any, s: Schedule) -> Arguments:
+    """Often what a block writes, kept in a loop around the block."""
+    block = a_block(draw, s)
+    written = [r.buffer.name for b in blocks_inside(s.kernel) if b.name == block for r in b.writes]
+    if not written or not draw(st.integers(0, 3)):
+        return make_cache(draw, s)
+    place = draw(st.sampled_from([None, *(loop.name for loop in s.loops(block))]))
+    return (written[0],), {"at": place, "scope": draw(SCOPES)}
+
+
+def make_decompose_reduction(draw: Any, s: Schedule) -> Arguments:
+    """Mostly a block that initializes and a loop around it."""
+    blocks = [b.name for b in blocks_inside(s.kernel) if b.init is not None] or block_names(s)
+    block = draw(st.sampled_from(blocks))
+    around = [loop.name for loop in s.loops(block)] if blocks_inside(s.kernel) else []
+    return (block, draw(st.sampled_from(around)) if around and draw(st.integers(0, 4)) else a_loop(draw, s)), {}
+
+
 ALL_SCOPES = st.sampled_from(["global", "shared", "local", "register", "constant"])
 MAKERS: dict[str, Maker] = {
     "compute_at": lambda draw, s: (a_stage(draw, s), {}),
@@ -197,12 +220,12 @@ MAKERS: dict[str, Maker] = {
     "fuse_loops": make_fuse_loops,
     "specialize": make_specialize,
     "cache_read": make_cache_read,
-    "cache_write": make_cache,
+    "cache_write": make_cache_write,
     "pad": lambda draw, s: ((a_block(draw, s),), {}),
     "double_buffer": lambda draw, s: ((a_temporary(draw, s),), {}),
     "prefetch": lambda draw, s: ((a_buffer(draw, s), a_loop(draw, s), draw(st.integers(1, 9))), {}),
     "pack": make_pack,
-    "decompose_reduction": lambda draw, s: ((a_block(draw, s), a_loop(draw, s)), {}),
+    "decompose_reduction": make_decompose_reduction,
     "rfactor": lambda draw, s: (
         (a_loop(draw, s), draw(st.sampled_from([None, 2, 4]))),
         {"axis": draw(st.integers(0, 1))},
@@ -215,13 +238,30 @@ OFTEN = ("compute_at", "reverse_compute_at", "compute_inline", "store_at", "fold
 NAMES = (*sorted(MAKERS), *OFTEN)
 
 
+#: What comes one after another in schedules by hand.
+RECIPES = (
+    ("compute_at", "store_at", "fold_storage"),
+    ("split", "compute_at", "store_at", "fold_storage"),
+    ("tile", "compute_at", "reverse_compute_at"),
+    ("tile", "reorder", "cache_write", "pack", "pack", "pad", "vectorize"),
+    ("split", "cache_write", "pad"),
+    ("split", "cache_read", "double_buffer"),
+    ("cache_read", "set_scope", "double_buffer"),
+    ("decompose_reduction", "tensorize"),
+    ("fuse_loops", "fuse_loops", "fission"),
+    ("rfactor", "reverse_compute_at", "vectorize"),
+    ("compute_inline", "split", "cache_write", "unroll"),
+)
+
+
 def random_steps(draw: Any, s: Schedule, most: int = 8) -> list[ScheduleError]:
     """Up to ``most`` steps tried on ``s``; the refusals among them."""
     refusals = []
     # Few primitives at a time meet one another more often than all of them would.
     palette = draw(st.sampled_from([NAMES, draw(st.lists(st.sampled_from(NAMES), min_size=3, max_size=6))]))
-    for _ in range(draw(st.integers(1, most))):
-        name = draw(st.sampled_from(palette))
+    names = [draw(st.sampled_from(palette)) for _ in range(draw(st.integers(1, most)))]
+    recipe = draw(st.sampled_from([(), *RECIPES]))
+    for name in [*recipe, *names][: max(most, len(recipe))]:
         args, kwargs = MAKERS[name](draw, s)
         before, twin = s.kernel, s.copy()
         try:

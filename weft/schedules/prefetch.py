@@ -17,7 +17,16 @@ from weft.poly.verdict import Verdict, refuse
 from weft.schedules.cache_read import nothing_reads
 from weft.schedules.copy_reads import find_reads
 from weft.schedules.loop_facts import check_number, check_valid
-from weft.schedules.rewrite import Rewrite, find_buffer, find_loop, loops_around, replace_stmt, sequence, taken_names
+from weft.schedules.rewrite import (
+    Rewrite,
+    all_allocs,
+    find_buffer,
+    find_loop,
+    loops_around,
+    replace_stmt,
+    sequence,
+    taken_names,
+)
 from weft.schedules.trace import Numerics
 
 #: Bytes that come together.
@@ -36,6 +45,8 @@ def check_prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, *, nume
         return wrong
     if old.scope in ("register", "shared", "constant"):
         return refuse(f"`{buffer}` is in {old.scope} memory, which no cache is in front of")
+    if buffer in {a.buffer.name for a in all_allocs(loop)}:
+        return refuse(f"`{buffer}` is made anew by each iteration of `{at}`: there is nothing to fetch ahead")
     lanes = [x.var.name for x in (*loops_around(kernel, loop), loop) if x.kind == "vector"]
     if lanes:
         return refuse(f"`{lanes[0]}` is a vector loop: its iterations run at once")

@@ -34,6 +34,13 @@ REFUSED = [
         'cache_write("T", at="m")',
         "which elements of `T` block `T` reads before they start is not known",
     ),
+    (
+        RELU,
+        {"H": 5, "K": 3, "W": 4},
+        'compute_at("T", "n_1")',
+        'prefetch("T", "n_1")',
+        "`T` is made anew by each iteration of `n_1`: there is nothing to fetch ahead",
+    ),
 ]
 
 
