@@ -16,6 +16,8 @@ from weft.operators.schedule import OperatorSchedule
 
 #: Rows and columns of the tile of sums that is kept in registers.
 ROWS, COLUMNS = 8, 32
+#: Large matrices go by blocks of B: rows of a block, and panels of ``COLUMNS`` in it. It stays in the second cache.
+DEPTH, PANELS = 512, 8
 #: Elements of a vector.
 LANES = 16
 
@@ -41,17 +43,24 @@ def schedule_matmul(m: int, n: int, k: int, *, transposed: str = "") -> weft.Ope
     i, j, r = s.loops("C")
     io, ii = s.split(i, ROWS)
     jo, ji = s.split(j, COLUMNS)
-    s.reorder(jo, io, r, ii, ji)
     s.vectorize(ji)
     s.unroll(ii)
-    s.cache_write("C", scope="register", at=io)
-    # A panel of B is packed right before the rows of A come by, and stays in the cache while they do.
-    s.pack("B", f"i/{COLUMNS} j i%{COLUMNS}" if transposed == "B" else f"j/{COLUMNS} i j%{COLUMNS}", at=jo)
+    # What is packed of B stays in the cache while the rows of A come by: a panel, or a block of some panels.
+    if k > 2 * DEPTH and n >= 8 * PANELS * COLUMNS:
+        block, jo = s.split(jo, PANELS)
+        ro, ri = s.split(r, DEPTH)
+        s.reorder(block, ro, io, jo, ri, ii, ji)
+        tile, packed, outer = jo, ro, block
+    else:
+        s.reorder(jo, io, r, ii, ji)
+        tile, packed, outer = io, jo, jo
+    s.cache_write("C", scope="register", at=tile)
+    s.pack("B", f"i/{COLUMNS} j i%{COLUMNS}" if transposed == "B" else f"j/{COLUMNS} i j%{COLUMNS}", at=packed)
     if n >= 8 * COLUMNS:  # enough columns to pay for packing A: the rows of a tile side by side
         load, _ = s.pack("A", f"j/{ROWS} i j%{ROWS}" if transposed == "A" else f"i/{ROWS} j i%{ROWS}")
         assert load is not None  # an argument cannot be stored in another order without a copy
         s.parallel(s.loops(load)[0])
-    s.parallel(jo)
+    s.parallel(outer)
     return s.build()
 
 

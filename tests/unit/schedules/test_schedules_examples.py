@@ -46,6 +46,11 @@ def test_matmul(m: int, n: int, k: int, transposed: str) -> None:
     close(matmul.schedule_matmul(m, n, k, transposed=transposed)(left, right), a @ b)
 
 
+def test_matmul_in_blocks() -> None:
+    a, b = random(9, 1030), random(1030, 2050, seed=1)
+    np.testing.assert_allclose(matmul.schedule_matmul(9, 2050, 1030)(a, b), a @ b, rtol=1e-4, atol=1e-3)
+
+
 def test_matmul_replays_on_other_sizes() -> None:
     product = matmul.schedule_matmul(64, 256, 32)
     close(product(random(30, 33), random(33, 270, seed=1)), random(30, 33) @ random(33, 270, seed=1))
