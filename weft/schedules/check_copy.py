@@ -77,7 +77,8 @@ def _has_values(reads: Reads) -> bool:
     if name not in segment.kernel.outputs and any(b.name == name for b in segment.kernel.buffers):
         return True
     whole = Box(tuple(idx(0) for _ in reads.buffer.shape), reads.buffer.shape)
-    if any(_fills(reads, leaf, a, whole, set()) for leaf, a in written_before(segment, name)):
+    # Of loops around both, one iteration counts: storage may be made anew in each, and later ones write later.
+    if any(_fills(reads, leaf, a, whole, segment.fixed) for leaf, a in written_before(segment, name)):
         return True
     box = reads.box()
     return any(_fills(reads, leaf, a, box, segment.fixed) for leaf, a in reads.touched if not a.tests)

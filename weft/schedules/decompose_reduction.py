@@ -117,8 +117,8 @@ def earlier(segment: Segment, first: Leaf, second: Leaf) -> list[tuple[list[Form
 
 
 def find_init(segment: Segment, block: Block) -> tuple[Leaf, Access]:
-    """The leaf of the initializing store and its write."""
-    leaf = next(leaf for leaf in segment.leaves if leaf.stmt is block.init)
+    """The leaf of the initializing store and its write; blocks made from one share the statement."""
+    leaf = next(leaf for leaf in segment.leaves if leaf.stmt is block.init and leaf.block == block.name)
     return leaf, next(a for a in leaf.accesses if a.writes)
 
 

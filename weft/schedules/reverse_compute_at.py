@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Expr, idx
+from weft.ir.expr import AddressOf, Expr, idx
 from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
-from weft.ir.visit import loads, stores
+from weft.ir.visit import loads, stores, walk
 from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops, mentions
 from weft.poly.leaves import Access, Leaf
 from weft.poly.verdict import OK, Verdict, refuse
@@ -63,7 +63,7 @@ class Epilogue:
     @property
     def joined(self) -> list[Buffer]:
         """The buffers it reads that are written inside ``top``."""
-        written = written_names(self.top)
+        written = {w.buffer.name for w in stores(self.top)}
         found = {load.buffer.name: load.buffer for load in loads(self.member.block.body)}
         return [b for name, b in found.items() if name in written]
 
@@ -158,6 +158,9 @@ def _check_between(e: Epilogue) -> Verdict:
     inputs = {load.buffer.name for load in loads(block)} - {target}
     if not e.joined:
         return refuse(f"`{block.name}` reads nothing that is computed in `{e.loop.var.name}`")
+    reached = sorted({n.buffer.name for n in walk(e.top) if isinstance(n, AddressOf)} & inputs)
+    if reached:
+        return refuse(f"a call reaches into the memory of `{reached[0]}`")
     for s in (e.top, *e.between):
         if target in written_names(s) | {load.buffer.name for load in loads(s)}:
             return refuse(f"`{target}` is used before `{block.name}` computes it")

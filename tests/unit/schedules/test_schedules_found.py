@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from schedule_kernels import kernel_of
+from schedule_kernels import assert_unchanged, floats, kernel_of
 
 from weft.ir.errors import ScheduleError
 from weft.schedules.schedule import Schedule
 
 RELU = "def relu(float(H,K) A, float(K,W) C) -> (B) { T(m,n) +=! A(m,k) * C(k,n)\n B(m,n) = max(T(m,n), 0.0) }"
 BIAS = "def bias(float(H,W) A, float(W) b) -> (B) { B(y,x) = A(y,x) + b(x) }"
+ROWS = """def rows(float(H,W) A) -> (E) { S(y,x) = A(y,x) * 2.0
+  M(y) max=! S(y,x)
+  E(y,x) = S(y,x) - M(y) }"""
 
 #: Program, sizes, the steps before, the last step, and why that is refused.
 REFUSED = [
@@ -41,6 +44,20 @@ REFUSED = [
         'prefetch("T", "n_1")',
         "`T` is made anew by each iteration of `n_1`: there is nothing to fetch ahead",
     ),
+    (
+        ROWS,
+        {"H": 5, "W": 4},
+        'prefetch("S", "y_1", 8)',
+        'reverse_compute_at("E", "y_1")',
+        "a call reaches into the memory of `S`",
+    ),
+    (
+        BIAS,
+        {"H": 7, "W": 4},
+        'split("y", 5)\ncache_write("B", scope="global", at="y_o")',
+        'cache_read("B_cache", at="y_o")',
+        "the copy may read elements of `B_cache` that nothing has written yet",
+    ),
 ]
 
 
@@ -51,3 +68,22 @@ def test_refused(text: str, sizes: dict[str, int], before: str, last: str, why: 
     with pytest.raises(ScheduleError) as caught:
         s.apply(last)
     assert str(caught.value.why).endswith(why)
+
+
+#: Program, sizes, steps that are all accepted.
+ACCEPTED = [
+    (
+        "def rows(float(H,W) A) -> (S) { S(y) +=! A(y,x) }",
+        {"H": 5, "W": 4},
+        'split("y", 2, tail="separate")\ncache_write("S")',
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "sizes", "steps"), ACCEPTED)
+def test_accepted(text: str, sizes: dict[str, int], steps: str) -> None:
+    original = kernel_of(text, **sizes)
+    s = Schedule(original)
+    s.apply(steps)
+    inputs = [b for b in original.buffers if b.name not in original.outputs]
+    assert_unchanged(s, original, *(floats(*(int(e.value) for e in b.shape)) for b in inputs))  # type: ignore[attr-defined]
