@@ -91,7 +91,7 @@ def compare(case: Case, threads: int) -> Result:
     took = measure(calls)
     ratios = {p.name: took[p.name] / took["weft, filling" if p.filling else "weft"] for p in case.peers}
     against = min(ratios, key=lambda name: ratios[name])
-    ours = min(t for name, t in took.items() if name.startswith("weft"))
+    ours = took[against] / ratios[against]
     rate = case.work / ours * 1e-9 if case.work else None
     ms = {name: t * 1e3 for name, t in took.items()}
     return Result(case.group, case.name, threads, ms, ratios[against], against, rate, case.built_s * 1e3, ratios)
@@ -127,15 +127,15 @@ def table(results: list[Result]) -> str:
             "|---|---|---|---|---|---|---|",
         ]
         for r in rows:
-            ours = min(ms for name, ms in r.ms.items() if name.startswith("weft"))
+            ours = r.ms[r.against] / r.ratio  # in the way of that peer: filling an array, or returning one
             rate = "" if r.gflops is None else f"{r.gflops:.0f}"
             cells = (r.name, r.threads, f"{ours:.3f}", rate, r.against, f"{r.ms[r.against]:.3f}", f"{r.ratio:.2f}")
             lines.append(f"| {' | '.join(map(str, cells))} |")
-        lines += [
-            "",
-            f"Geometric mean {geomean([r.ratio for r in rows]):.2f}, least {min(r.ratio for r in rows):.2f}.",
-            "",
-        ]
+        for threads in dict.fromkeys(r.threads for r in rows):
+            ratios = [r.ratio for r in rows if r.threads == threads]
+            mean = f"geometric mean {geomean(ratios):.2f}, least {min(ratios):.2f}"
+            lines += ["", f"{threads} thread{'s' * (threads > 1)}: {mean}."]
+        lines.append("")
     return "\n".join(lines)
 
 
@@ -147,7 +147,7 @@ def machine() -> str:
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),
     )
-    features = [f for f in ("avx512f", "avx512vnni", "avx512bf16", "amx-bf16") if f in host_machine().features]
+    features = [f for f in ("avx512f", "avx512vnni", "avx512bf16", "amx-bf16") if host_machine().has_feature(f)]
     return f"{os.cpu_count()} cores of {model} ({', '.join(features)})"
 
 
@@ -173,11 +173,19 @@ Measured on {machine}, with {versions}; load average {load:.1f} when it started.
 """
 _NO_AMX = " This machine has no AMX: the bfloat16 rows use `vdpbf16ps`, and say nothing about tiles."
 
+_BUSY = """
+
+**The machine was busy with other work.** Rows with more than one thread then come out at 8, 16 or 32 ms, for torch as for
+Weft, whatever the work: threads seem to wait for one another through whole time slices (onnxruntime suffers less). They
+say nothing about the schedules; measure them again where nothing else runs."""
+
 
 def write(results: list[Result], load: float) -> None:
     from weft.target.cpu.host import host_machine
 
-    note = "" if "amx-bf16" in host_machine().features else _NO_AMX
+    note = "" if host_machine().has_feature("amx-bf16") else _NO_AMX
+    if load > 1.0 and any(r.threads > 1 for r in results):
+        note += _BUSY
     header = HEADER.format(machine=machine(), versions=versions(), load=load, note=note)
     (ROOT / "docs" / "bench-schedules.md").write_text(header + table(results))
     rows = [vars(r) for r in results]
