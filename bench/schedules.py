@@ -175,9 +175,9 @@ _NO_AMX = " This machine has no AMX: the bfloat16 rows use `vdpbf16ps`, and say 
 
 _BUSY = """
 
-**The machine was busy with other work.** Rows with more than one thread then come out at 8, 16 or 32 ms, for torch as for
-Weft, whatever the work: threads seem to wait for one another through whole time slices (onnxruntime suffers less). They
-say nothing about the schedules; measure them again where nothing else runs."""
+**The machine was busy with other work.** Many rows with more than one thread then come out at about 8, 16 or 32 ms,
+for torch as for Weft, whatever the work: threads seem to wait for one another through whole time slices (onnxruntime
+suffers less). They say little about the schedules; measure them again where nothing else runs."""
 
 
 def write(results: list[Result], load: float) -> None:
