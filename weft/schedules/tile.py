@@ -24,7 +24,11 @@ def check_tile(
         return nested
     first = split(kernel, i, rows, tail)
     if tail == "separate":
-        return check_reorder(first.kernel, j, first.made[1], numerics=numerics)
+        out = check_reorder(first.kernel, j, first.made[1], numerics=numerics)
+        if not out.ok:
+            return out
+        second = split(reorder(first.kernel, j, first.made[1]).kernel, j, columns, tail)
+        return check_reorder(second.kernel, *_order(first, second)[2:], numerics=numerics)
     second = split(first.kernel, j, columns, tail)
     return check_reorder(second.kernel, *_order(first, second), numerics=numerics)
 
