@@ -58,6 +58,13 @@ REFUSED = [
         'cache_read("B_cache", at="y_o")',
         "the copy may read elements of `B_cache` that nothing has written yet",
     ),
+    (
+        "def below(float(N,M) A) -> (T) { T(i) +=! A(i, j) where j in 0:i+1 }",
+        {},
+        'serial("i")',
+        'tile("i", "j", 16, 2, tail="separate")',
+        "the range of `i_i` depends on `j_i`, which would be inside it",
+    ),
 ]
 
 
