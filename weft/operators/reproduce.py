@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +46,8 @@ def write_reproduction(
     error: Exception, definition: Definition, signature: Signature | None, checks: bool
 ) -> str | None:
     """Writes the script to the temporary directory; None where that is not possible."""
+    import tempfile  # only faults need it, and it takes milliseconds to load
+
     text = reproduction_script(error, definition, signature, checks)
     try:
         path = Path(tempfile.gettempdir()) / f"weft-reproduction-{cache_key(text)[:12]}.py"
@@ -58,6 +58,8 @@ def write_reproduction(
 
 
 def reproduction_script(error: Exception, definition: Definition, signature: Signature | None, checks: bool) -> str:
+    import traceback
+
     trace = "".join(traceback.format_exception(error)).rstrip().replace("\n", "\n# ")
     checked = "on" if checks else "off"
     lines = [

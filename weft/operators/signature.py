@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.ir.errors import ArgumentError
 from weft.operators.interface import Interface, Parameter
 from weft.runtime.arrays import ArgumentInfo, describe, describe_output, scalar_value
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Type, shape and strides (in elements) of one tensor."""
 
     dtype: str
@@ -23,8 +21,7 @@ class Layout:
         return f"{self.dtype}{list(self.shape)}{list(self.strides)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What machine code is specialized for: tensor layouts, constants, layouts of given outputs."""
 
     tensors: tuple[tuple[str, Layout], ...]
@@ -49,8 +46,7 @@ class Signature:
         return {name: layout.strides for name, layout in named if layout.strides != dense_strides(layout.shape)}
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(NamedTuple):
     """A checked call: one entry a parameter (an array's description or a number), and the given outputs."""
 
     values: tuple[ArgumentInfo | int | float | bool, ...]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import TargetError
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from weft.tensor.program import TensorProgram
 
 
-@dataclass(frozen=True, slots=True)
-class OutputLayout:
+class OutputLayout(NamedTuple):
     """An output of a specialization; ``fill`` is what a fresh one starts from where the kernel reads it."""
 
     name: str
@@ -32,8 +30,7 @@ class OutputLayout:
     fill: int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Specialization:
+class Specialization(NamedTuple):
     """A loaded kernel and what a call of it needs to know; ``fast`` is the same for the fast call."""
 
     signature: Signature

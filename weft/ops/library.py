@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import cache
 from pathlib import Path
@@ -62,6 +61,8 @@ def source(name: str, dtype: str = "float32") -> tuple[str, str]:
 
 def suggest(name: str) -> str:
     """What to try instead of a name the library does not have."""
+    import difflib
+
     close = difflib.get_close_matches(name, [*_index(), *_ALIASES], n=3)
     return f"did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else "see weft.ops.names()"
 

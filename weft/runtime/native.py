@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -12,6 +11,7 @@ from weft.ir.errors import TargetError
 from weft.runtime.loader import LoadedObject, load_object
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import NAMED, Machine
+from weft.version import blake2b
 
 _ALLOCATE = """
 declare ptr @aligned_alloc(i64, i64)
@@ -30,7 +30,7 @@ define ptr @weft_alloc(i64 %bytes) {
 def load_native(text: str, symbols: Mapping[str, int], machine: Machine | None = None) -> LoadedObject:
     """``text`` compiled for any processor of this kind (or found in the store) and loaded."""
     machine = machine or _baseline()
-    key = f"native {machine.key} {hashlib.blake2b(text.encode()).hexdigest()}"
+    key = f"native {machine.key} {blake2b(text.encode()).hexdigest()}"
     store = default_store()
     found = store.get(key)
     if found is not None and "object" in found.blobs:

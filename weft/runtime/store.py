@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import itertools
 import json
 import os
@@ -27,6 +26,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from weft.version import blake2b
 
 _MAGIC = b"WEFTART1"
 _DIGEST = 32
@@ -123,7 +124,7 @@ class ArtifactStore:
 
     def _path(self, key: str) -> Path:
         assert self._directory is not None
-        return self._directory / (hashlib.blake2b(key.encode(), digest_size=20).hexdigest() + _SUFFIX)
+        return self._directory / (blake2b(key.encode(), digest_size=20).hexdigest() + _SUFFIX)
 
     def _usable(self) -> bool:
         if self._state is None:
@@ -187,7 +188,7 @@ def _split(body: bytes) -> list[bytes]:
 
 
 def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_DIGEST, person=_MAGIC).digest()
+    return blake2b(body, digest_size=_DIGEST, person=_MAGIC).digest()
 
 
 def _write_file(path: Path, data: bytes) -> None:
