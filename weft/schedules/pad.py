@@ -61,9 +61,11 @@ def pad(kernel: Kernel, block: str) -> Rewrite:
     target = find_block(kernel, block)
     for guard in reversed(find_guards(kernel, target)):
         if find_reader(kernel, target, guard) is None:
-            outer = next(s for s in path_to(kernel, find_block(kernel, block)) if _is_guard(s, guard.condition))
-            assert isinstance(outer, If)
-            kernel = replace_stmt(kernel, outer, outer.then)
+            # The innermost of that condition: one further out guards other blocks too.
+            path = reversed(path_to(kernel, find_block(kernel, block)))
+            own = next(s for s in path if _is_guard(s, guard.condition))
+            assert isinstance(own, If)
+            kernel = replace_stmt(kernel, own, own.then)
     old = find_block(kernel, block)
     return Rewrite(replace_stmt(kernel, old, _widened(old, ranges_at(kernel, old))))
 

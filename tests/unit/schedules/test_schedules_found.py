@@ -16,6 +16,13 @@ ROWS = """def rows(float(H,W) A) -> (E) { S(y,x) = A(y,x) * 2.0
 
 #: Program, sizes, the steps before, the last step, and why that is refused.
 REFUSED = [
+    (  # the test around the whole nest has the same condition as the one around the store
+        "def unread(float(N,N) A) -> (B) { T(i) +=! A(i,j) where j in 0:i+1\n B(i) max=! A(i,j) }",
+        {"N": 1},
+        'tile("i", "j", 2, 1)\nreorder("i_i", "j_i", "j_o")\ncache_write("T", scope="global", at="j_o")',
+        'pad("T_store")',
+        "beyond the edge `T_cache` may not have a value",
+    ),
     (
         RELU,
         {"H": 5, "K": 3, "W": 4},
