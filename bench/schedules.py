@@ -9,6 +9,7 @@ table in ``docs/bench-schedules.md`` and the numbers beside it as JSON.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -108,7 +109,14 @@ def run(groups: list[str], threads: int, *, compiled: bool) -> Iterator[Result]:
     for group, cases in GROUPS.items():
         if not groups or group in groups:
             for case in cases(threads, compiled):
-                yield compare(case, threads)
+                if case.peers:
+                    yield compare(case, threads)
+                else:
+                    print(f"{case.name:<28} no peer is installed: pip install onnxruntime onnx halide")
+
+
+def missing_peers() -> list[str]:
+    return [name for name in ("onnxruntime", "halide") if importlib.util.find_spec(name) is None]
 
 
 def geomean(values: list[float]) -> float:
@@ -200,6 +208,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     load, results = os.getloadavg()[0], []
+    for name in missing_peers():
+        print(f"{name} is not installed and not among the peers")
     for threads in options.threads:
         for r in run(options.only, threads, compiled=options.compile):
             results.append(r)
