@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Binary, Expr, idx
 
-LETTERS = "ijklmn"
-_WORD = re.compile(r"([i-n])((?:[/%][0-9]+)*)\Z")
+LETTERS = "ijklmnopqrstuvwxyz"
+_WORD = re.compile(r"([i-z])((?:[/%][0-9]+)*)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,8 @@ def plain_layout(rank: int) -> Layout:
 
 def parse_layout(text: str, rank: int) -> Layout:
     """The layout that ``text`` spells, for a box of ``rank`` dimensions."""
+    if rank > len(LETTERS):
+        raise _wrong(text, f"the buffer has {rank} dimensions, and layouts have letters for {len(LETTERS)}")
     words = tuple(_word(w, text, rank) for w in text.split())
     for d in range(rank):
         _check_digits(text, LETTERS[d], sorted((w for w in words if w.dimension == d), key=lambda w: w.low))

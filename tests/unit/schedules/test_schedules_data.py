@@ -336,3 +336,7 @@ def test_traces_of_data_movement_replay() -> None:
     built = s.build()
     for a, b in ((floats(20, 9), floats(9, 40)), (floats(7, 5), floats(5, 11))):
         np.testing.assert_array_equal(built(a, b), op(a, b))
+
+
+def test_layouts_have_letters_for_buffers_that_were_packed_before() -> None:
+    assert len(parse_layout("o n m l k j i", 7).words) == 7
