@@ -275,9 +275,22 @@ def _store_bits(f: Function, value: Value, address: Address) -> None:
     elif address.step == 1 and mask is None:
         f.b.store(value, address.pointer)
     elif address.step == 1:
-        arguments = [value, address.pointer, _align(value.element), mask or all_lanes(lanes)]
+        assert mask is not None
+        arguments = [value, address.pointer, _align(value.element), _opaque_mask(f, mask, value)]
         f.b.call(f"llvm.masked.store.{mangled(value.type)}.p0", "void", arguments)
     else:
         pointers = _lane_pointers(f, value.element, address)
         arguments = [value, pointers, _align(value.element), mask or all_lanes(lanes)]
         f.b.call(f"llvm.masked.scatter.{mangled(value.type)}.{mangled(pointers.type)}", "void", arguments)
+
+
+def _opaque_mask(f: Function, mask: Value, value: Value) -> Value:
+    """``mask`` in a form LLVM cannot see through.
+
+    Where LLVM knows that exactly one lane of a store is active and the value was truncated to its type, it stores
+    that lane untruncated: eight bytes for one. The error record's address is never 1, but LLVM does not know.
+    """
+    if value.element not in ("i8", "i16", "i32"):
+        return mask
+    is_true = f.b.icmp("ne", f.error_record, Value("inttoptr (i64 1 to ptr)", "ptr"))
+    return f.b.and_(mask, f.b.splat(is_true, mask.lanes))
