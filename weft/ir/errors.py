@@ -11,7 +11,7 @@ A message says where, what, why, and what would work::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from weft.ir.span import Span
 
@@ -106,6 +106,14 @@ class InternalError(Error):
 
 #: Longer source lines are shown in part, around the caret.
 _SHOWN = 160
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A question that offers the names in ``known`` closest to ``name``; None where none is close."""
+    import difflib  # only mistakes need it
+
+    close = difflib.get_close_matches(name, list(known), n=3)
+    return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None
 
 
 def render_span(span: Span) -> list[str]:

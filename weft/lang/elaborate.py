@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.errors import Error, LanguageError
+from weft.ir.errors import Error, LanguageError, did_you_mean
 from weft.ir.span import Source
 from weft.lang import ast
 from weft.lang.builtins import find_builtin
@@ -16,7 +16,7 @@ from weft.lang.calls import open_call
 from weft.lang.declare import declare_outputs, declare_params, declare_temporary
 from weft.lang.expressions import ExpressionReader
 from weft.lang.inline_lets import inline_lets
-from weft.lang.scope import Scope, did_you_mean
+from weft.lang.scope import Scope
 from weft.tensor.build import ProgramBuilder, RangeClause
 from weft.tensor.program import TensorProgram
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, promote
-from weft.ir.errors import Error, LanguageError, UnsupportedError
+from weft.ir.errors import Error, LanguageError, UnsupportedError, did_you_mean
 from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Load, Select, Unary, cast, const, idx
 from weft.ir.visit import count_nodes
 from weft.lang import ast
@@ -31,7 +31,7 @@ from weft.lang.builtins import (
     takes_only_integers,
 )
 from weft.lang.inline_lets import MAX_NODES
-from weft.lang.scope import Scope, did_you_mean, type_names
+from weft.lang.scope import Scope, type_names
 from weft.tensor.boundary import Outside, OutsideMode
 
 #: literal: integer literals and integer parameters, at home in values and in subscripts. real: float literals.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import SCALAR_TYPES, DType
-from weft.ir.errors import LanguageError
+from weft.ir.errors import LanguageError, did_you_mean
 from weft.ir.expr import Expr, Var
 from weft.lang import ast
 from weft.tensor.build import ProgramBuilder
@@ -102,8 +101,3 @@ class Scope:
 
 def type_names() -> list[str]:
     return ["float", "double", "half", "int", "uint", *SCALAR_TYPES]
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
-    return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None

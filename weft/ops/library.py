@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.ir.dtype import parse_dtype
-from weft.ir.errors import ArgumentError
+from weft.ir.errors import ArgumentError, did_you_mean
 
 if TYPE_CHECKING:
     from weft.tensor.program import TensorProgram
@@ -61,10 +61,7 @@ def source(name: str, dtype: str = "float32") -> tuple[str, str]:
 
 def suggest(name: str) -> str:
     """What to try instead of a name the library does not have."""
-    import difflib
-
-    close = difflib.get_close_matches(name, [*_index(), *_ALIASES], n=3)
-    return f"did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else "see weft.ops.names()"
+    return did_you_mean(name, [*_index(), *_ALIASES]) or "see weft.ops.names()"
 
 
 def _text(name: str) -> tuple[str, str]:

@@ -7,7 +7,6 @@ second copy of a statement from `fresh_copy`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -15,7 +14,7 @@ from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from weft.ir.buffer import Buffer
-from weft.ir.errors import InternalError, ScheduleError
+from weft.ir.errors import InternalError, ScheduleError, did_you_mean
 from weft.ir.expr import Expr, Reduce, Var
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import inner_statements, simplify
@@ -135,11 +134,6 @@ def unknown(what: str, name: str, known: Iterable[str]) -> ScheduleError:
         why=f"the {plural} are {', '.join(listed)}" if listed else f"the program has no {plural}",
         help=did_you_mean(name, listed),
     )
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    close = difflib.get_close_matches(name, list(known), n=3)
-    return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None
 
 
 def path_to(root: Kernel | Stmt, node: Stmt) -> list[Stmt]:
@@ -346,7 +340,7 @@ def _rename(root: S, positions: Iterator[int], names: Mapping[int, str]) -> S:
 
 
 __all__ = [
-    "Rewrite", "all_allocs", "all_loops", "blocks_inside", "did_you_mean", "find_alloc", "find_block",
+    "Rewrite", "all_allocs", "all_loops", "blocks_inside", "find_alloc", "find_block",
     "find_buffer", "find_loop", "fresh_copy", "fresh_name", "loop_chain", "loop_range", "loops_around", "nest_of",
     "node_of", "path_to", "ranges_at", "remembered", "replace_in", "replace_stmt", "replace_vars", "sequence",
     "simplify_bounds", "size_ranges", "statements", "taken_names", "unique_names", "unknown",

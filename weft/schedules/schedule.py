@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.ir.errors import ScheduleError
+from weft.ir.errors import ScheduleError, did_you_mean
 from weft.ir.stmt import Kernel
 from weft.schedules.compute_methods import ComputeMethods
 from weft.schedules.data_methods import DataMethods
@@ -13,7 +13,7 @@ from weft.schedules.intrinsic_methods import IntrinsicMethods
 from weft.schedules.loop_methods import LoopMethods
 from weft.schedules.outline import outline
 from weft.schedules.refusals import REFUSALS
-from weft.schedules.rewrite import all_allocs, blocks_inside, did_you_mean, find_block, loops_around
+from weft.schedules.rewrite import all_allocs, blocks_inside, find_block, loops_around
 from weft.schedules.state import Machine, located
 from weft.schedules.trace import Step, Trace, parse_trace
 

@@ -18,7 +18,7 @@ from weft.ir.errors import InternalError
 from weft.ir.span import Span
 from weft.target.cpu.builder import Builder, Module, Value, constant
 from weft.target.cpu.host import Machine
-from weft.target.cpu.llvm_types import element_of, vector
+from weft.target.cpu.llvm_types import vector
 
 I64 = "i64"
 ZERO, ONE = Value("0", I64), Value("1", I64)
@@ -235,7 +235,3 @@ def any_lane(f: Function, mask: Value) -> Value:
 
 def all_lanes(lanes: int) -> Value:
     return constant(vector("i1", lanes), True)
-
-
-def same_lanes(type: str, like: Value) -> str:
-    return vector(element_of(type), like.lanes)

@@ -50,11 +50,6 @@ def multiply(a: Pair, b: Pair) -> Pair:
     return quick_two_sum(product.high, product.low + (a.high * b.low + a.low * b.high))
 
 
-def multiply_by(a: Pair, b: Term) -> Pair:
-    product = two_product(a.high, b)
-    return quick_two_sum(product.high, product.low + a.low * b)
-
-
 def add(a: Pair, b: Pair) -> Pair:
     total = two_sum(a.high, b.high)
     return quick_two_sum(total.high, total.low + (a.low + b.low))
