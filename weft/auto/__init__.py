@@ -1,0 +1,15 @@
+"""The automatic scheduler: a schedule for any tensor program in milliseconds, chosen by a model of the machine.
+
+How it goes, in the order of the files:
+
+- `stages` reads off the loop program what there is to know of each block: iterators, affine accesses, work.
+- `draft` is a schedule under way: steps may be tried and taken back, and every decision is written down (`plan`).
+- `fuse` decides what is computed where: inlined, together in shared outer loops, or by itself.
+- Strategies schedule the nest of one block (or a chain of blocks that share loops); each looks at how iterators are
+  used, never at names: `contraction` (operands reused along different iterators), `rows` (reductions with little
+  reuse), `moves` (transposes and other reorderings), `windows` (stencils), `irregular` (gathers, scatters, scans),
+  `pointwise` (all else).
+- `scheduler` runs them, and falls back to simpler ones where a step is refused.
+
+Everything is done with the public primitives of `weft.schedules`, so everything is checked.
+"""

@@ -1,0 +1,76 @@
+"""An automatic schedule under way: steps can be tried and taken back, and decisions are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.auto.plan import Decision, Topic
+from weft.auto.stages import Stage, Stages, read_stages
+from weft.ir.errors import ScheduleError
+from weft.ir.stmt import Kernel
+from weft.schedules.schedule import Schedule
+from weft.target.cpu.host import Machine
+
+#: Operations below which starting threads costs more than they save: some 20 microseconds on one core.
+THREAD_WORK = 1 << 17
+
+
+class Draft:
+    """A schedule, the machine it is for, and the decisions so far."""
+
+    def __init__(self, schedule: Schedule, machine: Machine, threads: int) -> None:
+        self.s = schedule
+        self.machine = machine
+        self.threads = threads
+        self.decisions: list[Decision] = []
+        self.scheduled: set[str] = set()  # blocks whose nests are done
+        self._stages: tuple[Kernel, Stages] | None = None
+
+    @property
+    def stages(self) -> Stages:
+        """The stages as the program is now."""
+        if self._stages is None or self._stages[0] is not self.s.kernel:
+            self._stages = (self.s.kernel, read_stages(self.s.kernel))
+        return self._stages[1]
+
+    def stage(self, name: str) -> Stage:
+        return self.stages[name]
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether sums may be added in another order."""
+        return self.s.numerics == "fast"
+
+    def lanes(self, stage: Stage) -> int:
+        """Elements of what ``stage`` writes that fit a vector."""
+        return self.machine.lanes(stage.write.buffer.dtype.bits)
+
+    @property
+    def registers(self) -> int:
+        """Vector registers."""
+        return 32 if self.machine.has_masks or not self.machine.is_x86 else 16
+
+    def cache(self, level: str) -> int:
+        """Bytes of cache ``L1``, ``L2`` or ``L3``, or of the last one before it that there is."""
+        caches = self.machine.caches
+        return caches.get(level) or list(caches.values())[-1]
+
+    def pays_threads(self, stage: Stage) -> bool:
+        """Whether ``stage`` is work enough to start threads for."""
+        return self.threads > 1 and stage.points * max(1, stage.operations) >= THREAD_WORK
+
+    def decide(self, topic: Topic, subject: str, what: str, why: str) -> None:
+        self.decisions.append(Decision(topic, subject, what, why))
+
+    def attempt(self, steps: Callable[[], None]) -> ScheduleError | None:
+        """``steps`` as a whole or not at all: a refusal of one takes back those before it and is returned."""
+        state, count, done = dict(self.s.copy().__dict__), len(self.decisions), set(self.scheduled)
+        try:
+            steps()
+        except ScheduleError as error:
+            self.s.__dict__.clear()
+            self.s.__dict__.update(state)
+            del self.decisions[count:]
+            self.scheduled = done
+            return error
+        return None

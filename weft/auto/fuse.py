@@ -1,0 +1,35 @@
+"""What is computed where: formulas of cheap stages go into their readers."""
+
+from __future__ import annotations
+
+from weft.auto.draft import Draft
+from weft.auto.stages import Stage
+
+#: A stage of at most so many operations a point may be computed again for each reader.
+CHEAP = 8
+
+
+def fuse_stages(draft: Draft) -> None:
+    inline_stages(draft)
+
+
+def inline_stages(draft: Draft) -> None:
+    """Stages that are cheaper to compute where they are read than to store and read back."""
+    for name in [s.name for s in draft.stages]:
+        stage = draft.stage(name)
+        if _pays_inline(draft, stage) and draft.attempt(lambda n=name: draft.s.compute_inline(n)) is None:  # type: ignore[misc]
+            draft.decide("fusion", name, "inlined into its readers", f"{stage.operations} operations an element")
+
+
+def _pays_inline(draft: Draft, stage: Stage) -> bool:
+    if draft.stages.is_output(stage) or stage.op != "=" or stage.reads_target or stage.reductions:
+        return False
+    readers = draft.stages.consumers(stage)
+    reads = sum(1 for r in readers for a in r.reads if a.buffer.name == stage.write.buffer.name)
+    repeats = max((_repeats(r, stage) for r in readers), default=1)
+    return (reads == 1 and repeats == 1) or (stage.operations * reads * repeats <= CHEAP and repeats <= 2)
+
+
+def _repeats(reader: Stage, stage: Stage) -> int:
+    """How often ``reader`` reads each element that ``stage`` computes, about."""
+    return max(1, reader.points // max(1, stage.points))

@@ -1,0 +1,50 @@
+"""The driver: fusion, then a strategy for every nest, the best that is not refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.auto.draft import Draft
+from weft.auto.fuse import fuse_stages
+from weft.auto.plan import Decision
+from weft.auto.pointwise import schedule_pointwise
+from weft.auto.strategy import Strategy
+from weft.ir.errors import ScheduleError
+from weft.schedules.schedule import Schedule
+from weft.target.cpu.host import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class AutoSchedule:
+    """An ordinary schedule, and how it came about."""
+
+    schedule: Schedule
+    decisions: tuple[Decision, ...]
+
+
+#: Tried in this order on the nest of every block that no other strategy has scheduled.
+STRATEGIES: tuple[Strategy, ...] = (Strategy("pointwise", lambda draft, stage: True, schedule_pointwise),)
+
+
+def auto_schedule(schedule: Schedule, machine: Machine, threads: int) -> AutoSchedule:
+    """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed."""
+    draft = Draft(schedule, machine, threads)
+    fuse_stages(draft)
+    for name in [s.name for s in draft.stages]:
+        if name in draft.stages and name not in draft.scheduled:
+            _schedule_nest(draft, name)
+    return AutoSchedule(draft.s, tuple(draft.decisions))
+
+
+def _schedule_nest(draft: Draft, name: str) -> None:
+    refusal: ScheduleError | None = None
+    for strategy in STRATEGIES:
+        stage = draft.stage(name)
+        if not strategy.fits(draft, stage):
+            continue
+        refusal = draft.attempt(lambda s=strategy: s.schedule(draft, name))  # type: ignore[misc]
+        if refusal is None:
+            draft.scheduled.add(name)
+            return
+        draft.decide("fallback", name, f"not scheduled as {strategy.name}", refusal.why or refusal.what)
+    draft.scheduled.add(name)

@@ -1,0 +1,283 @@
+"""What the scheduler knows of each block of a loop program: iterators, accesses, work.
+
+>>> stage = read_stages(kernel)["C"]
+>>> [(i.name, i.extent, i.is_reduction) for i in stage.iters]
+[('m', 512, False), ('n', 512, False), ('k', 512, True)]
+>>> stage.reads[0].stride("m")          # elements of memory between neighbours along `m`; 0: the same element
+512
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+from weft.ir.affine import affine_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
+from weft.ir.interval import bounds
+from weft.ir.simplify import inner_statements
+from weft.ir.stmt import Atomic, Block, For, If, Kernel, Stmt, Store
+from weft.ir.visit import free_vars, loads, stores, walk
+from weft.schedules.rewrite import ranges_at
+from weft.tensor.cost import count_operations
+
+
+@dataclass(frozen=True, slots=True)
+class StageIter:
+    """An iterator of a block. ``loop`` is the loop it is bound to, where it is bound to one alone."""
+
+    name: str
+    loop: str | None
+    extent: int | None
+    is_reduction: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StageAccess:
+    """One access of a block; ``rows`` has, per dimension of the buffer, the coefficient of each iterator.
+
+    ``rows`` is None where a subscript is not affine in the iterators (a lookup). ``guarded`` accesses are made at
+    some points only.
+    """
+
+    buffer: Buffer
+    rows: tuple[Mapping[str, int], ...] | None
+    is_write: bool
+    guarded: bool
+
+    @property
+    def is_affine(self) -> bool:
+        return self.rows is not None
+
+    def uses(self, name: str) -> bool:
+        """Whether which element is touched depends on iterator ``name``; a lookup may depend on all."""
+        return self.rows is None or any(row.get(name) for row in self.rows)
+
+    def stride(self, name: str) -> int | None:
+        """Elements of memory from one point along ``name`` to the next; None where that is not one number."""
+        if self.rows is None:
+            return None
+        total = 0
+        for row, step in zip(self.rows, self.buffer.element_strides()):
+            if coefficient := row.get(name, 0):
+                if not isinstance(step, Const):
+                    return None
+                total += coefficient * int(step.value)
+        return total
+
+    def subscript_of(self, name: str) -> int | None:
+        """The dimension whose subscript is exactly ``name`` plus a constant, where no other depends on it."""
+        if self.rows is None:
+            return None
+        used = [d for d, row in enumerate(self.rows) if row.get(name)]
+        if len(used) != 1:
+            return None
+        row = self.rows[used[0]]
+        return used[0] if row[name] == 1 and sum(c != 0 for c in row.values()) == 1 else None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A block of the program and the loops around it, outermost first."""
+
+    name: str
+    block: Block
+    loops: tuple[str, ...]
+    iters: tuple[StageIter, ...]
+    write: StageAccess
+    reads: tuple[StageAccess, ...]
+    #: arithmetic operations at one point, elementary functions counted by their cost
+    operations: int
+    #: "+", "*", "min", "max" for a reduction onto the target; "=" otherwise
+    op: str
+    position: int = field(compare=False, default=0)
+
+    @cached_property
+    def by_name(self) -> dict[str, StageIter]:
+        return {i.name: i for i in self.iters}
+
+    @property
+    def spatial(self) -> tuple[StageIter, ...]:
+        return tuple(i for i in self.iters if not i.is_reduction)
+
+    @property
+    def reductions(self) -> tuple[StageIter, ...]:
+        return tuple(i for i in self.iters if i.is_reduction)
+
+    @property
+    def accesses(self) -> tuple[StageAccess, ...]:
+        return (self.write, *self.reads)
+
+    @property
+    def points(self) -> int:
+        """How many points there are; unknown extents count as some."""
+        return prod(UNKNOWN_EXTENT if i.extent is None else i.extent for i in self.iters)
+
+    @property
+    def is_affine(self) -> bool:
+        return all(a.is_affine for a in self.accesses)
+
+    @property
+    def reads_target(self) -> bool:
+        """Whether it reads what it writes other than to accumulate (a scan, an in-place update)."""
+        return any(a.buffer.name == self.write.buffer.name for a in self.reads)
+
+    def loop_of(self, name: str) -> str:
+        """The loop of an iterator that has one to itself."""
+        loop = self.by_name[name].loop
+        assert loop is not None, name
+        return loop
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each iterator has a loop of its own and there are no others: as lowering makes them."""
+        own = [i.loop for i in self.iters]
+        return None not in own and len(set(own)) == len(own) == len(self.loops)
+
+
+#: What the extent of a symbolic range is taken for.
+UNKNOWN_EXTENT = 256
+
+
+@dataclass(frozen=True)
+class Stages:
+    """All stages of a program in order, and who reads whom."""
+
+    stages: tuple[Stage, ...]
+    outputs: frozenset[str]
+
+    def __getitem__(self, name: str) -> Stage:
+        return self._by_name[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(self.stages)
+
+    def __len__(self) -> int:
+        return len(self.stages)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Stage]:
+        return {s.name: s for s in self.stages}
+
+    def writers(self, buffer: str) -> tuple[Stage, ...]:
+        return tuple(s for s in self.stages if s.write.buffer.name == buffer)
+
+    def readers(self, buffer: str) -> tuple[Stage, ...]:
+        return tuple(s for s in self.stages if any(a.buffer.name == buffer for a in s.reads))
+
+    def producers(self, stage: Stage) -> tuple[Stage, ...]:
+        """Stages that compute what ``stage`` reads."""
+        read = {a.buffer.name for a in stage.reads}
+        return tuple(s for s in self.stages if s is not stage and s.write.buffer.name in read)
+
+    def consumers(self, stage: Stage) -> tuple[Stage, ...]:
+        return tuple(s for s in self.readers(stage.write.buffer.name) if s is not stage)
+
+    def is_output(self, stage: Stage) -> bool:
+        return stage.write.buffer.name in self.outputs
+
+
+def read_stages(kernel: Kernel) -> Stages:
+    """Every outermost block of ``kernel`` that writes one buffer through one store."""
+    found: list[Stage] = []
+    _collect(kernel, kernel.body, (), found)
+    return Stages(tuple(found), frozenset(kernel.outputs))
+
+
+def _collect(kernel: Kernel, s: Stmt, loops: tuple[For, ...], found: list[Stage]) -> None:
+    if isinstance(s, Block):
+        stage = _stage(kernel, s, loops, len(found))
+        if stage is not None:
+            found.append(stage)
+        return
+    inner = (*loops, s) if isinstance(s, For) else loops
+    for child in inner_statements(s):
+        _collect(kernel, child, inner, found)
+
+
+def _stage(kernel: Kernel, block: Block, loops: tuple[For, ...], position: int) -> Stage | None:
+    writes = stores(block.body)
+    if len({(w.buffer.name, w.indices) for w in writes}) != 1:
+        return None
+    names = {i.var.name for i in block.iters}
+    written = writes[0]
+    value, op = _update(written)
+    write = _access(written.buffer, written.indices, names, is_write=True, guarded=isinstance(block.body, If))
+    reads = tuple(
+        _access(load.buffer, load.indices, names, guarded=guarded)
+        for e in (value, *written.indices)
+        for load, guarded in _loads(e, False)
+    )
+    ranges = ranges_at(kernel, block) if any(not isinstance(i.hi, Const) for i in block.iters) else {}
+    own = _own_loops(block, loops)
+    iters = tuple(
+        StageIter(i.var.name, own.get(i.var.name), _extent(i.lo, i.hi, ranges), i.kind == "reduce") for i in block.iters
+    )
+    count = count_operations(value, op != "=")
+    return Stage(block.name, block, tuple(x.var.name for x in loops), iters, write, reads, count, op, position)
+
+
+def _own_loops(block: Block, loops: tuple[For, ...]) -> dict[str, str]:
+    """The loop of each iterator that is bound to a single one, which binds no other."""
+    inside = {loop.var.name for loop in loops}
+    users: dict[str, list[str]] = {}
+    for i in block.iters:
+        for name in free_vars(i.binding):
+            users.setdefault(name, []).append(i.var.name)
+    return {
+        i.var.name: i.binding.name
+        for i in block.iters
+        if isinstance(i.binding, Var) and i.binding.name in inside and users[i.binding.name] == [i.var.name]
+    }
+
+
+def _extent(lo: Expr, hi: Expr, ranges: Mapping[str, object]) -> int | None:
+    if isinstance(lo, Const) and isinstance(hi, Const):
+        return max(0, int(hi.value) - int(lo.value))
+    last, first = bounds(hi, ranges).hi, bounds(lo, ranges).lo  # type: ignore[arg-type]
+    return None if last is None or first is None else max(0, last - first)
+
+
+def _update(s: Store | Atomic) -> tuple[Expr, str]:
+    """The value that is accumulated and how; or the value stored and ``=``."""
+    if isinstance(s, Atomic):
+        return s.value, s.op
+    value = s.value
+    if isinstance(value, Binary) and value.op in ("+", "*", "min", "max"):
+        for old, new in ((value.left, value.right), (value.right, value.left)):
+            if isinstance(old, Load) and old.buffer.name == s.buffer.name and old.indices == s.indices:
+                return new, value.op
+    return value, "="
+
+
+def _loads(e: Expr, guarded: bool) -> Iterator[tuple[Load, bool]]:
+    """Loads of ``e``, each with whether it is made at some points only."""
+    if isinstance(e, Select):
+        yield from _loads(e.condition, guarded)
+        yield from _loads(e.then, True)
+        yield from _loads(e.otherwise, True)
+        return
+    found = loads(e)
+    if not any(isinstance(n, Select) for n in walk(e)):
+        yield from ((load, guarded) for load in found)
+        return
+    chosen = {id(n) for s in walk(e) if isinstance(s, Select) for side in (s.then, s.otherwise) for n in loads(side)}
+    yield from ((load, guarded or id(load) in chosen) for load in found)
+
+
+def _access(
+    buffer: Buffer, indices: tuple[Expr, ...], names: set[str], *, is_write: bool = False, guarded: bool = False
+) -> StageAccess:
+    rows: list[Mapping[str, int]] = []
+    for index in indices:
+        form = affine_form(index)
+        if form is None:
+            return StageAccess(buffer, None, is_write, guarded)
+        rows.append({n: c for n, c in form.coefficients.items() if n in names and c})
+    return StageAccess(buffer, tuple(rows), is_write, guarded)
