@@ -8,6 +8,7 @@ import sys
 BENCHES = {
     "start_up": "import, first call, warm start",
     "call_overhead": "what a call costs, against numpy and torch",
+    "compile_time": "what compiling costs, stage by stage",
     "vector_math": "math functions on 1M elements, against torch, 1 thread",
     "schedules": "examples/schedules against torch, onnxruntime and halide",
 }

@@ -18,6 +18,7 @@ from torch.nn.functional import conv2d, gelu, layer_norm
 
 import weft
 from bench.schedule_peers import halide_blurs, onnx_call, torch_compiled
+from bench.schedule_shapes import CONVOLUTIONS, SIZES
 from bench.schedules import Call, Case, Peer
 
 
@@ -41,18 +42,6 @@ def _case(
     return Case(group, name, lambda: op(*args), lambda: op(*args, out=found), peers, built_s=took, **facts)
 
 
-SIZES = (
-    (256,) * 3,
-    (512,) * 3,
-    (1024,) * 3,
-    (2048,) * 3,
-    (32, 768, 3072),
-    (32, 3072, 768),
-    (1, 4096, 4096),
-    (1000, 999, 777),
-)
-
-
 def matmuls(threads: int, compiled: bool) -> Iterator[Case]:
     """Sizes are rows, depth, columns."""
     for m, k, n in SIZES:
@@ -74,17 +63,6 @@ def _matmul(name: str, m: int, n: int, k: int, transposed: str = "") -> Case:
     peer = Peer("torch", lambda: torch.matmul(left, right, out=out), filling=True)
     make = functools.partial(matmul.schedule_matmul, m, n, k, transposed=transposed)
     return _case("f32 matmul", name, make, (a, b), left @ right, [peer], work=2.0 * m * n * k)
-
-
-#: Channels in, width and height, channels out, kernel, zeros around, step.
-CONVOLUTIONS = (
-    (64, 56, 64, 3, 1, 1),
-    (128, 28, 128, 3, 1, 1),
-    (256, 14, 256, 3, 1, 1),
-    (512, 7, 512, 3, 1, 1),
-    (3, 224, 64, 7, 3, 2),
-    (256, 56, 64, 1, 0, 1),
-)
 
 
 def convolutions(threads: int, compiled: bool) -> Iterator[Case]:

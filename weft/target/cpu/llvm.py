@@ -24,7 +24,7 @@ _CPUINFO_NAMES = {"bmi": "bmi1", "lzcnt": "abm", "sse4.1": "sse4_1", "sse4.2": "
 def compile_llvm(text: str, machine: Machine, *, optimize: bool = True) -> bytes:
     """The object code of a module given as LLVM text."""
     with _lock:
-        return bytes(_target_machine(machine).emit_object(_prepare(text, machine, optimize)))
+        return emit_object(_prepare(text, machine, optimize), machine)
 
 
 def assemble_llvm(text: str, machine: Machine, *, optimize: bool = True) -> str:
@@ -97,20 +97,25 @@ def _target_machine(machine: Machine) -> Any:
 
 
 def _prepare(text: str, machine: Machine, optimize: bool) -> Any:
-    binding = _binding()
+    module = parse_llvm(text, machine)
+    if optimize:
+        optimize_llvm(module, machine)
+    return module
+
+
+def parse_llvm(text: str, machine: Machine) -> Any:
+    """The module in memory."""
     try:
-        module = binding.parse_assembly(text)
+        module = _binding().parse_assembly(text)
     except RuntimeError as error:
         raise InternalError("the generated LLVM text is not well formed", why=str(error).strip()) from None
     module.triple = machine.triple
     module.data_layout = str(_target_machine(machine).target_data)
-    if optimize:
-        _run_passes(module, machine)
     return module
 
 
-def _run_passes(module: Any, machine: Machine) -> None:
-    """Variables to SSA and clean-up; our loops are in final form already."""
+def optimize_llvm(module: Any, machine: Machine) -> None:
+    """Variables to SSA and clean-up, in place; our loops are in final form already."""
     binding = _binding()
     with binding.create_pipeline_tuning_options(speed_level=2) as options:
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
@@ -120,3 +125,8 @@ def _run_passes(module: Any, machine: Machine) -> None:
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()
         passes.run(module, builder)
+
+
+def emit_object(module: Any, machine: Machine) -> bytes:
+    """The object code of a module in memory."""
+    return bytes(_target_machine(machine).emit_object(module))
