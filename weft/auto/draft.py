@@ -56,8 +56,8 @@ class Draft:
         return caches.get(level) or list(caches.values())[-1]
 
     def pays_threads(self, stage: Stage) -> bool:
-        """Whether ``stage`` is work enough to start threads for."""
-        return self.threads > 1 and stage.points * max(1, stage.operations) >= THREAD_WORK
+        """Whether ``stage`` is work enough to start threads for; loops it shares with others are started already."""
+        return self.threads > 1 and not stage.outer and stage.points * max(1, stage.operations) >= THREAD_WORK
 
     def decide(self, topic: Topic, subject: str, what: str, why: str) -> None:
         self.decisions.append(Decision(topic, subject, what, why))

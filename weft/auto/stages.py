@@ -17,9 +17,9 @@ from math import prod
 from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
-from weft.ir.interval import bounds
-from weft.ir.simplify import inner_statements
-from weft.ir.stmt import Atomic, Block, For, If, Kernel, Stmt, Store
+from weft.ir.interval import Interval, bounds
+from weft.ir.simplify import inner_statements, simplify
+from weft.ir.stmt import Atomic, Block, For, If, Iter, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, loads, stores, walk
 from weft.schedules.rewrite import ranges_at
 from weft.tensor.cost import count_operations
@@ -27,7 +27,11 @@ from weft.tensor.cost import count_operations
 
 @dataclass(frozen=True, slots=True)
 class StageIter:
-    """An iterator of a block. ``loop`` is the loop it is bound to, where it is bound to one alone."""
+    """An iterator of a block, as it runs in the block's own nest.
+
+    ``loop`` is the loop of the nest it is bound to, where it is bound to one alone; ``extent`` is how often that runs:
+    1 for an iterator that loops shared with other blocks give a value.
+    """
 
     name: str
     loop: str | None
@@ -39,14 +43,15 @@ class StageIter:
 class StageAccess:
     """One access of a block; ``rows`` has, per dimension of the buffer, the coefficient of each iterator.
 
-    ``rows`` is None where a subscript is not affine in the iterators (a lookup). ``guarded`` accesses are made at
-    some points only.
+    ``rows`` is None where a subscript is not affine in the iterators (a lookup). ``offsets`` has the constant of each
+    subscript (None where there is a size in it). ``guarded`` accesses are made at some points only.
     """
 
     buffer: Buffer
     rows: tuple[Mapping[str, int], ...] | None
     is_write: bool
     guarded: bool
+    offsets: tuple[int | None, ...] = ()
 
     @property
     def is_affine(self) -> bool:
@@ -81,7 +86,10 @@ class StageAccess:
 
 @dataclass(frozen=True)
 class Stage:
-    """A block of the program and the loops around it, outermost first."""
+    """A block of the program and the loops of its own nest, outermost first.
+
+    Loops around several blocks are ``outer``: they are settled, and a strategy works on the nest inside them.
+    """
 
     name: str
     block: Block
@@ -94,6 +102,7 @@ class Stage:
     #: "+", "*", "min", "max" for a reduction onto the target; "=" otherwise
     op: str
     position: int = field(compare=False, default=0)
+    outer: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, StageIter]:
@@ -134,7 +143,7 @@ class Stage:
     @property
     def is_plain(self) -> bool:
         """Whether each iterator has a loop of its own and there are no others: as lowering makes them."""
-        own = [i.loop for i in self.iters]
+        own = [i.loop for i in self.iters if i.loop is not None or i.extent != 1]
         return None not in own and len(set(own)) == len(own) == len(self.loops)
 
 
@@ -185,23 +194,37 @@ class Stages:
 
 def read_stages(kernel: Kernel) -> Stages:
     """Every outermost block of ``kernel`` that writes one buffer through one store."""
-    found: list[Stage] = []
-    _collect(kernel, kernel.body, (), found)
-    return Stages(tuple(found), frozenset(kernel.outputs))
+    reader = _Reader(kernel)
+    reader.visit(kernel.body, ())
+    return Stages(tuple(reader.found), frozenset(kernel.outputs))
 
 
-def _collect(kernel: Kernel, s: Stmt, loops: tuple[For, ...], found: list[Stage]) -> None:
-    if isinstance(s, Block):
-        stage = _stage(kernel, s, loops, len(found))
-        if stage is not None:
-            found.append(stage)
-        return
-    inner = (*loops, s) if isinstance(s, For) else loops
-    for child in inner_statements(s):
-        _collect(kernel, child, inner, found)
+class _Reader:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.found: list[Stage] = []
+        self.blocks: dict[int, int] = {}  # by loop: how many blocks are inside
+        self._count(kernel.body)
+
+    def _count(self, s: Stmt) -> int:
+        count = 1 if isinstance(s, Block) else sum(map(self._count, inner_statements(s)))
+        if isinstance(s, For):
+            self.blocks[id(s)] = count
+        return count
+
+    def visit(self, s: Stmt, loops: tuple[For, ...]) -> None:
+        if isinstance(s, Block):
+            shared = sum(self.blocks[id(loop)] > 1 for loop in loops)
+            stage = _stage(self.kernel, s, loops[:shared], loops[shared:], len(self.found))
+            if stage is not None:
+                self.found.append(stage)
+            return
+        inner = (*loops, s) if isinstance(s, For) else loops
+        for child in inner_statements(s):
+            self.visit(child, inner)
 
 
-def _stage(kernel: Kernel, block: Block, loops: tuple[For, ...], position: int) -> Stage | None:
+def _stage(kernel: Kernel, block: Block, outer: tuple[For, ...], loops: tuple[For, ...], position: int) -> Stage | None:
     writes = stores(block.body)
     if len({(w.buffer.name, w.indices) for w in writes}) != 1:
         return None
@@ -214,34 +237,46 @@ def _stage(kernel: Kernel, block: Block, loops: tuple[For, ...], position: int) 
         for e in (value, *written.indices)
         for load, guarded in _loads(e, False)
     )
-    ranges = ranges_at(kernel, block) if any(not isinstance(i.hi, Const) for i in block.iters) else {}
-    own = _own_loops(block, loops)
-    iters = tuple(
-        StageIter(i.var.name, own.get(i.var.name), _extent(i.lo, i.hi, ranges), i.kind == "reduce") for i in block.iters
-    )
+    iters = _iters(kernel, block, loops)
     count = count_operations(value, op != "=")
-    return Stage(block.name, block, tuple(x.var.name for x in loops), iters, write, reads, count, op, position)
+    own, shared = (tuple(x.var.name for x in some) for some in (loops, outer))
+    return Stage(block.name, block, own, iters, write, reads, count, op, position, shared)
 
 
-def _own_loops(block: Block, loops: tuple[For, ...]) -> dict[str, str]:
-    """The loop of each iterator that is bound to a single one, which binds no other."""
-    inside = {loop.var.name for loop in loops}
+def _iters(kernel: Kernel, block: Block, loops: tuple[For, ...]) -> tuple[StageIter, ...]:
+    limits = [e for i in block.iters for e in (i.lo, i.hi)] + [e for loop in loops for e in (loop.lo, loop.hi)]
+    ranges = ranges_at(kernel, block) if any(not isinstance(e, Const) for e in limits) else {}
+    inside = {loop.var.name: loop for loop in loops}
     users: dict[str, list[str]] = {}
     for i in block.iters:
         for name in free_vars(i.binding):
             users.setdefault(name, []).append(i.var.name)
-    return {
-        i.var.name: i.binding.name
-        for i in block.iters
-        if isinstance(i.binding, Var) and i.binding.name in inside and users[i.binding.name] == [i.var.name]
-    }
+
+    def read(i: Iter) -> StageIter:
+        used = [n for n in free_vars(i.binding) if n in inside]
+        is_own = len(used) == 1 and users[used[0]] == [i.var.name] and _counts_up(i.binding, used[0])
+        if is_own:
+            loop = inside[used[0]]
+            return StageIter(i.var.name, used[0], _extent(loop.lo, loop.hi, ranges), i.kind == "reduce")
+        return StageIter(i.var.name, None, _extent(i.lo, i.hi, ranges) if used else 1, i.kind == "reduce")
+
+    return tuple(map(read, block.iters))
 
 
-def _extent(lo: Expr, hi: Expr, ranges: Mapping[str, object]) -> int | None:
+def _counts_up(binding: Expr, loop: str) -> bool:
+    """Whether ``binding`` is one more for each iteration of ``loop``."""
+    if isinstance(binding, Var):
+        return True
+    form = affine_form(binding)
+    return form is not None and form.coefficients.get(loop) == 1
+
+
+def _extent(lo: Expr, hi: Expr, ranges: Mapping[str, Interval]) -> int | None:
+    """How many values there are from ``lo`` to ``hi``, at most."""
     if isinstance(lo, Const) and isinstance(hi, Const):
         return max(0, int(hi.value) - int(lo.value))
-    last, first = bounds(hi, ranges).hi, bounds(lo, ranges).lo  # type: ignore[arg-type]
-    return None if last is None or first is None else max(0, last - first)
+    last = bounds(simplify(hi - lo, ranges), ranges).hi
+    return None if last is None else max(0, last)
 
 
 def _update(s: Store | Atomic) -> tuple[Expr, str]:
@@ -275,9 +310,11 @@ def _access(
     buffer: Buffer, indices: tuple[Expr, ...], names: set[str], *, is_write: bool = False, guarded: bool = False
 ) -> StageAccess:
     rows: list[Mapping[str, int]] = []
+    offsets: list[int | None] = []
     for index in indices:
         form = affine_form(index)
         if form is None:
             return StageAccess(buffer, None, is_write, guarded)
         rows.append({n: c for n, c in form.coefficients.items() if n in names and c})
-    return StageAccess(buffer, tuple(rows), is_write, guarded)
+        offsets.append(form.constant if names.issuperset(form.coefficients) else None)
+    return StageAccess(buffer, tuple(rows), is_write, guarded, tuple(offsets))
