@@ -270,3 +270,18 @@ def test_demo_checks_a_dozen_kernels(capsys: Capture) -> None:
         assert f"--- transpose: {stage} " in shown
     assert shown.endswith("12 of 12 kernels match numpy in float64\n")
     assert "WRONG" not in shown
+
+
+def test_machine_says_where_each_figure_comes_from(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("machine.json").write_text('{"name": "toy", "cores": 64, "vector_bits": 256}')
+    monkeypatch.setenv("WEFT_MACHINE", "machine.json")
+    assert weft("machine") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("toy\n  cores ")
+    assert "256 bits, " in shown
+    assert "given" in shown
+    assert weft("machine", "--json") == 0
+    assert '"cores": 64' in capsys.readouterr().out
+    monkeypatch.setenv("WEFT_MACHINE", "nothing.json")
+    assert weft("machine") == 1
+    assert "cannot read the machine description nothing.json" in capsys.readouterr().err

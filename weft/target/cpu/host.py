@@ -10,7 +10,6 @@ import os
 import platform
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from weft.ir.errors import TargetError
@@ -162,14 +161,9 @@ def machine_with_flags(flags: frozenset[str]) -> Machine:
 @functools.cache
 def host_caches() -> dict[str, int]:
     """The data caches of the first core, as Linux lists them."""
-    found: dict[str, int] = {}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
-        except OSError:
-            continue
-        if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
-            found[f"L{level}"] = int(size[:-1]) << 10
+    from weft.target.cpu.host_facts import read_host_facts
+
+    found = {f"L{cache.level}": cache.size for cache in read_host_facts().caches}
     return found or {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}
 
 

@@ -1,0 +1,89 @@
+"""Machine models: what is read, assumed, given; their text form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from weft.ir.errors import TargetError
+from weft.target.cpu.host import NAMED
+from weft.target.cpu.host_facts import CacheFacts, HostFacts, count_listed, read_caches
+from weft.target.cpu.machine_model import assume_model, parse_model, read_model
+
+FACTS = HostFacts("GenuineIntel", 6, "Some Xeon", 2000.0, 4, 8, (CacheFacts(1, 48 << 10, 12, 64, 2),))
+
+
+def test_facts_of_the_system_are_kept_and_the_rest_is_assumed() -> None:
+    model = assume_model(NAMED["x86-64-avx512"], FACTS)
+    assert (model.cores, model.threads, model.frequency, model.vector_registers) == (4, 8, 2e9, 32)
+    assert model.caches == {"L1": 48 << 10}
+    assert [model.source(n) for n in ("cores", "L1", "L1.read", "fma_units")] == ["read", "read", "assumed", "assumed"]
+    assert model.peak == 2 * 2 * 16 * 2e9
+
+
+def test_vectors_that_are_split_count_half() -> None:
+    amd = replace(FACTS, vendor="AuthenticAMD", family=25)
+    assert assume_model(NAMED["x86-64-avx512"], amd).fma_units == 1
+    assert assume_model(NAMED["x86-64-avx2"], amd).fma_units == 2
+    assert assume_model(NAMED["x86-64-avx512"], replace(amd, family=26)).fma_units == 2
+
+
+def test_a_system_that_says_nothing_gets_usual_values() -> None:
+    model = assume_model(NAMED["aarch64"], HostFacts())
+    assert model.cores == 1
+    assert list(model.caches) == ["L1", "L2", "L3"]
+    assert model.source("frequency") == "assumed"
+    reads = [level.read for level in model.levels]
+    assert reads == sorted(reads, reverse=True)
+
+
+def test_text_reads_back() -> None:
+    model = assume_model(NAMED["x86-64-avx2"], FACTS).with_measured({"fma_units": 1.5, "L1.read": 3e9})
+    found = parse_model(model.to_json())
+    assert found == model
+    assert found.levels[0].read == 3e9
+    assert [found.source(n) for n in ("fma_units", "L1.read", "load_units")] == ["measured", "measured", "assumed"]
+
+
+def test_figures_left_out_are_assumed() -> None:
+    model = parse_model('{"cores": 96}')
+    assert (model.cores, model.source("cores")) == (96, "given")
+    assert model.levels == assume_model().levels
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "it is not JSON"),
+        ("[]", "not an object"),
+        ('{"core": 2}', "there is no figure `core`"),
+        ('{"cores": 0}', "`cores` is 0, which is not positive"),
+        ('{"cores": "two"}', "`cores` is 'two', not a int"),
+        ('{"levels": []}', "at least one cache"),
+        ('{"levels": [{}, {}]}', "has exactly name, size"),
+    ],
+)
+def test_wrong_descriptions_say_what_is_wrong(text: str, why: str) -> None:
+    with pytest.raises(TargetError, match="cannot be used") as caught:
+        parse_model(text, "m.json")
+    assert why in str(caught.value)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="cannot read the machine description"):
+        read_model(tmp_path / "none.json")
+
+
+def test_caches_as_linux_lists_them(tmp_path: Path) -> None:
+    for n, (level, kind, size, shared) in enumerate([("2", "Unified", "1024K", "0-1"), ("1", "Data", "32K", "0")]):
+        folder = tmp_path / f"index{n}"
+        folder.mkdir()
+        facts = {"level": level, "type": kind, "size": size, "shared_cpu_list": shared, "ways_of_associativity": "8"}
+        for name, text in facts.items():
+            (folder / name).write_text(text + "\n")
+    assert read_caches(tmp_path) == [CacheFacts(1, 32 << 10, 8, 64, 1), CacheFacts(2, 1 << 20, 8, 64, 2)]
+    assert count_listed("0-3,8") == 5
+    assert json.loads(assume_model().to_json())["levels"]

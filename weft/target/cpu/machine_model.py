@@ -1,0 +1,226 @@
+"""A machine as schedules see it: how much it computes in a cycle, what its caches hold, how fast data move.
+
+`Machine` is what the code generator needs; a `MachineModel` says what code costs. Each figure is read from the
+system, measured (`weft machine --measure`), given (a JSON file named by ``WEFT_MACHINE``) or assumed; ``sources``
+says which. Nothing here takes time: `assume_model` reads a few small files and fills in usual values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from weft.ir.errors import TargetError
+from weft.target.cpu.host import Machine, host_machine
+from weft.target.cpu.host_facts import CacheFacts, HostFacts, read_host_facts
+
+Source = Literal["read", "measured", "assumed", "given"]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A cache, or memory (the last level, ``size`` 0), and the bytes a second that come from it or go to it.
+
+    ``read`` and ``write`` are what one core moves, ``read_all`` and ``write_all`` what all of them move together.
+    ``shared_by`` counts the cores that use the same one.
+    """
+
+    name: str
+    size: int
+    ways: int
+    line: int
+    shared_by: int
+    read: float
+    write: float
+    read_all: float
+    write_all: float
+
+
+@dataclass(frozen=True, slots=True)
+class MachineModel:
+    """What code costs on a machine. Units count whole vectors a cycle, so 0.5 is one in two cycles."""
+
+    name: str
+    cores: int
+    threads: int
+    frequency: float
+    vector_bits: int
+    vector_registers: int
+    fma_units: float
+    fma_latency: float
+    load_units: float
+    store_units: float
+    issue_width: float
+    levels: tuple[Level, ...]
+    parallel_start: float
+    stream: float
+    has_masks: bool
+    sources: Mapping[str, Source] = field(default_factory=dict, compare=False)
+
+    @property
+    def caches(self) -> dict[str, int]:
+        """Bytes by cache level, nearest first."""
+        return {level.name: level.size for level in self.levels[:-1]}
+
+    @property
+    def memory(self) -> Level:
+        return self.levels[-1]
+
+    @property
+    def line(self) -> int:
+        """Bytes that move together."""
+        return self.levels[0].line
+
+    @property
+    def peak(self) -> float:
+        """Float32 operations a second of one core, all fused multiply-adds."""
+        return 2 * self.fma_units * self.lanes(32) * self.frequency
+
+    def lanes(self, bits: int) -> int:
+        """How many elements of ``bits`` bits one vector register holds."""
+        return max(1, self.vector_bits // bits)
+
+    def source(self, name: str) -> Source:
+        """Where a figure comes from; those of a level are named ``L2.read``."""
+        return self.sources.get(name, "assumed")
+
+    def with_measured(self, figures: Mapping[str, float], source: Source = "measured") -> MachineModel:
+        """This model with some figures, named as for `source`, replaced."""
+        own: dict[str, Any] = {name: value for name, value in figures.items() if "." not in name}
+        sources = {**self.sources, **dict.fromkeys(figures, source)}
+        return replace(self, **own, levels=tuple(_with_rates(v, figures) for v in self.levels), sources=sources)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+RATES = ("read", "write", "read_all", "write_all")
+
+
+def _with_rates(level: Level, figures: Mapping[str, float]) -> Level:
+    """``level`` with those of its rates that ``figures`` has."""
+    found: dict[str, Any] = {rate: figures.get(f"{level.name}.{rate}", getattr(level, rate)) for rate in RATES}
+    return replace(level, **found)
+
+
+def assume_model(machine: Machine | None = None, facts: HostFacts | None = None) -> MachineModel:
+    """The model of ``machine`` (this host unless given) from what the system says, and usual values for the rest."""
+    machine = machine or host_machine()
+    facts = facts or read_host_facts()
+    threads, cores = max(1, facts.threads), max(1, facts.cores)
+    hertz = (facts.megahertz or 2500.0) * 1e6
+    vectors = 1.0 if _splits_vectors(machine, facts) else 2.0
+    levels = _levels(facts.caches, cores, hertz, vectors * machine.vector_bits / 8)
+    known: dict[str, Source] = dict.fromkeys((f.name for f in fields(MachineModel)), "assumed")
+    known |= dict.fromkeys(("vector_bits", "vector_registers", "has_masks"), "read")
+    known |= {name: "read" for name, value in (("threads", facts.threads), ("cores", facts.cores)) if value}
+    known |= {"frequency": "read"} if facts.megahertz else {}
+    known |= {level.name: "read" for level in levels[:-1]} if facts.caches else {}
+    return MachineModel(
+        name=f"{machine.name} ({facts.name})" if facts.name else machine.name,
+        cores=cores,
+        threads=threads,
+        frequency=hertz,
+        vector_bits=machine.vector_bits,
+        vector_registers=32 if machine.has_masks or not machine.is_x86 else 16,
+        fma_units=vectors,
+        fma_latency=4.0,
+        load_units=vectors,
+        store_units=vectors / 2,
+        issue_width=6.0 if machine.has_masks else 4.0,
+        levels=levels,
+        parallel_start=3e-6,
+        stream=levels[-1].write * 1.5,
+        has_masks=machine.has_masks,
+        sources=known,
+    )
+
+
+def _splits_vectors(machine: Machine, facts: HostFacts) -> bool:
+    """Whether the widest vectors go through units of half their width: AVX-512 on AMD's cores before Zen 5."""
+    return machine.vector_bits == 512 and facts.vendor == "AuthenticAMD" and facts.family < 26
+
+
+#: Caches of a usual core, where the system does not list them.
+_USUAL = (CacheFacts(1, 32 << 10, 8, 64, 1), CacheFacts(2, 1 << 20, 8, 64, 1), CacheFacts(3, 32 << 20, 16, 64, 8))
+#: Bytes a cycle one core reads from the second cache and from those behind it, and bytes a second from memory.
+_NEAR, _FAR, _MEMORY = 32.0, 12.0, 12e9
+#: Cores that use all of what memory gives.
+_MEMORY_CORES = 6
+
+
+def _levels(caches: tuple[CacheFacts, ...], cores: int, hertz: float, first: float) -> tuple[Level, ...]:
+    """The caches and memory; ``first`` is what the core takes from the nearest cache in a cycle."""
+    caches = caches or _USUAL
+    levels = []
+    for n, cache in enumerate(caches):
+        read = hertz * (first if n == 0 else _NEAR if n == 1 else _FAR)
+        shared = min(cores, cache.shared_by)
+        together = cores if shared == 1 else cores * 0.8 if cores > 1 else 1
+        rates = (read, read / 2, read * together, read / 2 * together)
+        levels.append(Level(f"L{cache.level}", cache.size, cache.ways, cache.line, shared, *rates))
+    together = min(cores, _MEMORY_CORES)
+    rates = (_MEMORY, _MEMORY / 2, _MEMORY * together, _MEMORY / 2 * together)
+    return (*levels, Level("memory", 0, 0, caches[0].line, cores, *rates))
+
+
+def read_model(path: str | Path) -> MachineModel:
+    """The model in a JSON file; figures it leaves out are assumed for this host."""
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        raise TargetError(f"cannot read the machine description {path}", why=error.strerror or str(error)) from None
+    return parse_model(text, str(path))
+
+
+def parse_model(text: str, name: str = "<text>") -> MachineModel:
+    """The model that ``text``, JSON as `MachineModel.to_json` writes it, describes."""
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise _wrong(name, f"it is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise _wrong(name, "it is not an object of figures")
+    base = assume_model()
+    kinds = {f.name: type(getattr(base, f.name)) for f in fields(base) if f.name not in ("levels", "sources")}
+    unknown = sorted(given.keys() - kinds.keys() - {"levels", "sources"})
+    if unknown:
+        raise _wrong(name, f"there is no figure `{unknown[0]}`; there are {', '.join(kinds)}, levels")
+    values = {key: _figure(name, key, given[key], kinds[key]) for key in given.keys() & kinds.keys()}
+    if "levels" in given:
+        values["levels"] = tuple(_level(name, entry) for entry in _list(name, given["levels"]))
+    told: dict[str, Any] = {**base.sources, **dict.fromkeys(values, "given"), **(given.get("sources") or {})}
+    return replace(base, **values, sources=told)
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or len(value) < 2:
+        raise _wrong(name, "`levels` lists at least one cache and, last, memory")
+    return value
+
+
+def _level(name: str, entry: Any) -> Level:
+    kinds = {f.name: {"str": str, "int": int, "float": float}[str(f.type)] for f in fields(Level)}
+    if not isinstance(entry, dict) or entry.keys() != kinds.keys():
+        raise _wrong(name, f"an entry of `levels` has exactly {', '.join(kinds)}")
+    return Level(**{key: _figure(name, f"levels.{key}", entry[key], kind) for key, kind in kinds.items()})
+
+
+def _figure(name: str, key: str, value: Any, kind: type) -> Any:
+    """``value`` as a ``kind``; numbers are positive, except where a level has no size."""
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise _wrong(name, f"`{key}` is {value!r}, not a {kind.__name__}")
+    least = 0 if key in ("levels.size", "levels.ways") else 1e-12
+    if kind is not bool and isinstance(value, (int, float)) and not least <= value < float("inf"):
+        raise _wrong(name, f"`{key}` is {value!r}, which is not positive")
+    return value
+
+
+def _wrong(name: str, why: str) -> TargetError:
+    help = "write one with: weft machine --json > machine.json"
+    return TargetError(f"the machine description {name} cannot be used", why=why, help=help)
