@@ -3,8 +3,9 @@
     python -m bench.compile_time [--only NAME ...] [--repeats 3] [--fresh]
 
 Milliseconds, the least of some repetitions; stages in time of the processor, which other work disturbs less.
-``first`` is what a user waits for, on the clock: from the definition (and the steps of its schedule) to the first result, less the
-time of a second one. LLVM is loaded before. ``--fresh`` measures ``first`` in a process of its own for each row, imports of Weft and LLVM included.
+``first`` is what a user waits for, on the clock: from the definition (and the steps of its schedule) to the first
+result, less the time of a second one. LLVM is loaded before. ``--fresh`` measures ``first`` in a process of its own
+for each row, imports of Weft and LLVM included.
 """
 
 from __future__ import annotations
@@ -127,10 +128,11 @@ def operator_rows() -> Iterator[Row]:
 
 def stage_times(row: Row) -> dict[str, float]:
     """Milliseconds of every stage, and the instructions of the LLVM text under ``lines``."""
+    from weft.operators.scheduling import apply_scheduling
     from weft.operators.signature import bind_arguments, check_call
     from weft.operators.stages import build
     from weft.runtime.kernel import load_kernel
-    from weft.schedules.schedule import replay
+    from weft.schedules.schedule import Schedule
     from weft.target.cpu.emit import assert_sites, emit_module, entry_name
     from weft.target.cpu.host import host_machine
     from weft.target.cpu.llvm import emit_object, optimize_llvm, parse_llvm
@@ -148,10 +150,12 @@ def stage_times(row: Row) -> dict[str, float]:
         times[stage] = (time.process_time() - start) * 1e3
         return done
 
-    made = build(program, signature, machine, True, op.trace)
-    kernel = timed("lower", lambda: build(program, signature, machine, True).kernel())
-    if made.schedule is not None:
-        kernel = timed("schedule", lambda: replay(kernel, made.schedule, machine, made.sizes))
+    made = build(program, signature, machine, True, op._definition.how)
+    kernel = timed("lower", made.unscheduled)
+    if made.how.how != "naive":
+        schedule = Schedule(kernel, numerics=made.how.numerics, machine=machine, sizes=made.sizes)
+        timed("schedule", lambda: apply_scheduling(schedule, made.how, machine))
+        kernel = schedule.kernel
     final = timed("passes", lambda: lower_kernel(kernel, machine, fast=made.fast))
     text = timed("emit", lambda: emit_module(final, machine, assert_sites(kernel), contract=made.fast))
     module = timed("parse", lambda: parse_llvm(text, machine))

@@ -10,6 +10,7 @@ from weft.ir.span import Source
 from weft.operators.definition import Definition, ProgramDefinition
 from weft.operators.operator import Operator
 from weft.operators.reproduce import faults_reproduced
+from weft.operators.scheduling import Numerics, choose_scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +18,22 @@ if TYPE_CHECKING:
 Checks = Literal["on", "off"]
 
 
-def define(text: str, *, entry: str | None = None, name: str = "<define>", checks: Checks = "on") -> Operator:
+def define(
+    text: str,
+    *,
+    entry: str | None = None,
+    name: str = "<define>",
+    checks: Checks = "on",
+    schedule: Any = None,
+    numerics: Numerics | None = None,
+) -> Operator:
     """The operator that ``text``, in the whiteboard language, defines.
 
     ``entry`` picks one of several definitions (the last otherwise; ``op.defs`` has all). ``name``
     is how error messages call the text. ``checks="off"`` skips the run-time test of lookup indices.
+    ``schedule`` is how it is made fast: "naive" runs the loops as written, "auto" as a model of the machine
+    chooses, "polyhedral" as isl does; or a trace or schedule of your own. ``numerics="strict"`` keeps every sum in
+    the order of the definition, "fast" may add in another.
 
     >>> relu = weft.define("def relu(float(N) X) -> (Y) { Y(i) = max(X(i), 0) }")
     >>> relu(np.float32([-1, 2]))
@@ -35,7 +47,7 @@ def define(text: str, *, entry: str | None = None, name: str = "<define>", check
     if not isinstance(name, str) or not isinstance(entry, (str, type(None))):
         wrong = "name" if not isinstance(name, str) else "entry"
         raise ArgumentError(f"{wrong}= takes a text, not {_a(name if wrong == 'name' else entry)}")
-    definition = Definition(Source(name, text), entry)
+    definition = Definition(Source(name, text), entry, choose_scheduling(schedule, numerics))
     op = Operator(definition, checks=_checks(checks))
     with faults_reproduced(definition, None, op._checks):
         _ = definition.interface  # mistakes in the text are told here, not at the first call
@@ -43,9 +55,18 @@ def define(text: str, *, entry: str | None = None, name: str = "<define>", check
 
 
 def operator(
-    inputs: Sequence[Any], outputs: Sequence[Any], *, name: str | None = None, checks: Checks = "on"
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    *,
+    name: str | None = None,
+    checks: Checks = "on",
+    schedule: Any = None,
+    numerics: Numerics | None = None,
 ) -> Operator:
-    """The operator that computes ``outputs`` (made with `compute`) from ``inputs`` (placeholders and scalars)."""
+    """The operator that computes ``outputs`` (made with `compute`) from ``inputs`` (placeholders and scalars).
+
+    The other arguments are those of `define`.
+    """
     from weft.tensor.python_api import build_program
 
     for role, given in (("inputs", inputs), ("outputs", outputs)):
@@ -54,7 +75,8 @@ def operator(
                 f"the {role} of an operator are a list, not {_a(given)}",
                 help="weft.operator([A, B], [C])",
             )
-    return Operator(ProgramDefinition(build_program(inputs, outputs, name=name)), checks=_checks(checks))
+    how = choose_scheduling(schedule, numerics)
+    return Operator(ProgramDefinition(build_program(inputs, outputs, name=name), how), checks=_checks(checks))
 
 
 weft.ops.make_operator = lambda text, file: define(text, name=file)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft.ir.errors import LanguageError
 from weft.ir.span import Source
 from weft.operators.interface import Interface
+from weft.operators.scheduling import DEFAULT, Scheduling
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
@@ -21,20 +22,17 @@ if TYPE_CHECKING:
 
 
 class Definition:
-    """A text in the whiteboard language, which of its definitions is meant, and how it is scheduled.
+    """A text in the whiteboard language, which of its definitions is meant, and how it is scheduled."""
 
-    ``trace`` is the text of a schedule to replay for every signature; without one Weft chooses.
-    """
-
-    def __init__(self, source: Source, entry: str | None, trace: str | None = None) -> None:
+    def __init__(self, source: Source, entry: str | None, how: Scheduling = DEFAULT) -> None:
         self.source = source
         self.entry = entry
-        self.trace = trace
+        self.how = how
 
     @cached_property
     def key(self) -> str:
-        parts = (self.source.name, self.source.text, self.entry or "", self.trace or "")
-        return cache_key("definition", *parts, *_intrinsic_keys(self.trace or ""))
+        parts = (self.source.name, self.source.text, self.entry or "", self.how.key)
+        return cache_key("definition", *parts, *_intrinsic_keys(self.how.trace or ""))
 
     @cached_property
     def programs(self) -> dict[str, TensorProgram]:
@@ -68,13 +66,13 @@ class Definition:
 
     def sibling(self, entry: str) -> Definition:
         """Another definition of the same text."""
-        other = Definition(self.source, entry)
+        other = Definition(self.source, entry, self.how)
         other.programs = self.programs
         return other
 
-    def scheduled(self, trace: str) -> Definition:
-        """The same definition, scheduled by ``trace``."""
-        other = Definition(self.source, self.entry, trace)
+    def scheduled(self, how: Scheduling) -> Definition:
+        """The same definition, scheduled as ``how`` says."""
+        other = Definition(self.source, self.entry, how)
         if "program" in self.__dict__:
             other.programs, other.program = self.programs, self.program
         return other
@@ -92,9 +90,9 @@ def _intrinsic_keys(trace: str) -> list[str]:
 class ProgramDefinition(Definition):
     """A program made with the Python builders; its printed form stands for the text."""
 
-    def __init__(self, program: TensorProgram) -> None:
+    def __init__(self, program: TensorProgram, how: Scheduling = DEFAULT) -> None:
         from weft.tensor.printer import print_program
 
-        super().__init__(Source(f"<operator {program.name}>", print_program(program)), None)
+        super().__init__(Source(f"<operator {program.name}>", print_program(program)), None, how)
         self.program = program
         self.programs = {program.name: program}

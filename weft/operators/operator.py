@@ -11,6 +11,7 @@ from weft.ir.span import Source
 from weft.operators.definition import Definition
 from weft.operators.interface import Interface
 from weft.operators.reproduce import faults_reproduced
+from weft.operators.scheduling import Numerics, Scheduling, choose_scheduling
 from weft.operators.signature import Arguments, Signature, bind_arguments, check_call
 from weft.operators.specialization import OutputLayout, Specialization, find_specialization
 from weft.runtime.arrays import ArgumentInfo, allocate, describe, overlaps
@@ -18,6 +19,7 @@ from weft.runtime.fastcall import MISS, CallTable, make_calls_fast
 from weft.target.cpu.host import host_machine
 
 if TYPE_CHECKING:
+    from weft.operators.schedule import OperatorSchedule
     from weft.tensor.program import TensorProgram
 
 
@@ -65,11 +67,28 @@ class Operator:
     @property
     def trace(self) -> str | None:
         """The text of the schedule it replays for every signature; None where Weft chooses."""
-        return self._definition.trace
+        return self._definition.how.trace
 
-    def scheduled(self, trace: str) -> Operator:
-        """This operator scheduled by ``trace``, the printed trace of a `weft.schedule`."""
-        return Operator(self._definition.scheduled(trace), checks=self._checks)
+    def with_schedule(self, schedule: Any, *, numerics: Numerics | None = None) -> Operator:
+        """This operator scheduled another way: "auto", "naive", "polyhedral", a trace or its text, or a schedule."""
+        how = choose_scheduling(schedule, numerics)
+        return Operator(self._definition.scheduled(how), checks=self._checks)
+
+    def schedule(self, /, *args: Any, **named: Any) -> OperatorSchedule:
+        """The schedule that a call with these arguments uses, to be read, changed and built: arrays or shapes.
+
+        >>> s = mm.schedule(A=(512, 512), B=(512, 512))
+        >>> print(s.trace)
+        """
+        from weft.operators.schedule import chosen_schedule
+
+        return chosen_schedule(self, args, named)
+
+    def explain(self, /, *args: Any, **named: Any) -> str:
+        """What the schedule for these arguments (arrays or shapes) does and why, in words and numbers."""
+        from weft.operators.explain import explain
+
+        return explain(self, args, named)
 
     def __repr__(self) -> str:
         return f"<weft operator {self.interface}>"
@@ -77,7 +96,7 @@ class Operator:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the definition alone; machine code is found again where they are used."""
         source = self._definition.source
-        return _restore, (source.name, source.text, self._definition.entry, self._checks, self._definition.trace)
+        return _restore, (source.name, source.text, self._definition.entry, self._checks, self._definition.how)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         return self._call_slowly(*args, out=out, **named)  # `make_calls_fast` puts machine code in front of this
@@ -114,7 +133,7 @@ class Operator:
         if args or named or not self.interface.params:
             signature = check_call(self.interface, bind_arguments(self.interface, args, named), None).signature
         with faults_reproduced(self._definition, signature, self._checks):
-            return build(self.program, signature, host_machine(), self._checks, self._definition.trace).show(stage)
+            return build(self.program, signature, host_machine(), self._checks, self._definition.how).show(stage)
 
     def _specialize(self, signature: Signature) -> Specialization:
         with self._lock:
@@ -149,8 +168,8 @@ class Operator:
                 )
 
 
-def _restore(name: str, text: str, entry: str | None, checks: bool, trace: str | None) -> Operator:
-    return Operator(Definition(Source(name, text), entry, trace), checks=checks)
+def _restore(name: str, text: str, entry: str | None, checks: bool, how: Scheduling) -> Operator:
+    return Operator(Definition(Source(name, text), entry, how), checks=checks)
 
 
 def _fresh(framework: Any, layout: OutputLayout) -> Any:

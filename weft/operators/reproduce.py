@@ -70,7 +70,7 @@ def reproduction_script(error: Exception, definition: Definition, signature: Sig
         "import weft",
         "",
         f"op = weft.define({definition.source.text!r}, entry={definition.entry!r}, checks={checked!r})",
-        *([] if definition.trace is None else [f"op = op.scheduled({definition.trace!r})"]),
+        f"op = op.with_schedule({definition.how.how!r}, numerics={definition.how.numerics!r})",
         "",
         "",
         "def make(dtype, shape, strides):  # an array of this layout; its values do not matter",

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from weft.auto.plan import Decision
 from weft.ir.errors import ArgumentError
 from weft.ir.stmt import Kernel
 from weft.operators.interface import Interface
 from weft.operators.operator import Operator
+from weft.operators.scheduling import Numerics, apply_scheduling
 from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
 from weft.operators.stages import build
 from weft.runtime.arrays import describe, scalar_value
 from weft.schedules.schedule import Schedule
-from weft.schedules.trace import Numerics
 from weft.target.cpu.host import Machine, host_machine
 
 
@@ -34,7 +35,7 @@ class OperatorSchedule(Schedule):
 
     def build(self) -> Operator:
         """An operator that replays this schedule for every signature it is called with."""
-        return self._operator.scheduled(str(self.trace))
+        return self._operator.with_schedule(self.trace)
 
 
 def schedule(op: Operator, /, *args: Any, numerics: Numerics = "strict", **named: Any) -> OperatorSchedule:
@@ -47,12 +48,30 @@ def schedule(op: Operator, /, *args: Any, numerics: Numerics = "strict", **named
     """
     if not isinstance(op, Operator):
         raise ArgumentError(f"schedule takes an operator, not {type(op).__name__}", help="weft.schedule(op)")
-    signature = _signature(op.interface, args, named) if args or named else None
-    made = build(op.program, signature, host_machine(), op._checks)
-    found = OperatorSchedule(made.kernel(), op, numerics=numerics, machine=made.machine, sizes=made.sizes)
+    found = _start(op, args, named, numerics)
     if op.trace is not None:
         found.apply(op.trace)
     return found
+
+
+def chosen_schedule(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any]) -> OperatorSchedule:
+    """The schedule that ``op`` is compiled with for these arguments."""
+    return explained_schedule(op, args, named)[0]
+
+
+def explained_schedule(
+    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
+    """As `chosen_schedule`, and the decisions it came from."""
+    how = op._definition.how
+    found = _start(op, args, named, how.numerics)
+    return found, apply_scheduling(found, how, host_machine())
+
+
+def _start(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], numerics: Numerics) -> OperatorSchedule:
+    signature = _signature(op.interface, args, named) if args or named else None
+    made = build(op.program, signature, host_machine(), op._checks)
+    return OperatorSchedule(made.unscheduled(), op, numerics=numerics, machine=made.machine, sizes=made.sizes)
 
 
 def _signature(interface: Interface, args: tuple[Any, ...], named: Mapping[str, Any]) -> Signature:

@@ -8,6 +8,7 @@ from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import TargetError
 from weft.operators.definition import Definition
 from weft.operators.interface import Interface, place_of
+from weft.operators.scheduling import DEFAULT, Scheduling, thread_key
 from weft.operators.signature import Layout, Signature, dense_strides
 from weft.runtime import fastcall
 from weft.runtime.fastcall import ArgumentRule, ConstantValue, ScalarType, TensorLayout
@@ -42,7 +43,9 @@ class Specialization(NamedTuple):
 def find_specialization(definition: Definition, signature: Signature, checks: bool) -> Specialization:
     """From the store where it is there and loads, else compiled."""
     machine = host_machine()
-    key = cache_key("kernel", definition.key, signature.key, str(checks), machine.key, llvm_version())
+    key = cache_key(
+        "kernel", definition.key, signature.key, str(checks), machine.key, llvm_version(), thread_key(definition.how)
+    )
     store = default_store()
     kept = store.get(key)
     if kept is not None:
@@ -50,18 +53,18 @@ def find_specialization(definition: Definition, signature: Signature, checks: bo
             return load_specialization(kept, signature, definition.interface)
         except (TargetError, KeyError, TypeError, ValueError):
             store.remove(key)  # written by something else under our key: compile anew
-    made = compile_artifact(definition.program, signature, machine, checks, definition.trace)
+    made = compile_artifact(definition.program, signature, machine, checks, definition.how)
     store.put(key, made)
     return load_specialization(made, signature, definition.interface)
 
 
 def compile_artifact(
-    program: TensorProgram, signature: Signature, machine: Machine, checks: bool, trace: str | None = None
+    program: TensorProgram, signature: Signature, machine: Machine, checks: bool, how: Scheduling = DEFAULT
 ) -> Artifact:
     from weft.operators.describe import output_records, releases_gil
     from weft.operators.stages import build
 
-    made = build(program, signature, machine, checks, trace)
+    made = build(program, signature, machine, checks, how)
     compiled = made.compiled()
     metadata = {
         "entry": compiled.entry,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from weft.ir.errors import ArgumentError
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
+from weft.operators.scheduling import DEFAULT, Scheduling, apply_scheduling
 from weft.operators.signature import Signature
 from weft.target.cpu.host import Machine
 from weft.target.cpu.lower import Compiled, assembly, compile_kernel, emit_kernel, lower_kernel
@@ -17,9 +18,6 @@ from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
 from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes, specialize
-
-if TYPE_CHECKING:  # a program without a schedule does not load the rewrites
-    from weft.schedules.trace import Trace
 
 #: tensor: the math, sizes filled in. loops: one nest a statement, or what a schedule made of them.
 #: lowered: after the passes of the target. llvm: as handed to LLVM. asm: what the machine runs.
@@ -34,20 +32,25 @@ class Build:
     program: TensorProgram
     machine: Machine
     checks: bool
-    schedule: Trace | None = None
+    how: Scheduling = DEFAULT
     sizes: Mapping[str, int] = field(default_factory=dict)
 
-    def kernel(self) -> Kernel:
-        kernel = lower(normalize(self.program), checks=self.checks)
-        if self.schedule is None:
-            return kernel
-        from weft.schedules.schedule import replay
+    def unscheduled(self) -> Kernel:
+        """One nest a statement."""
+        return lower(normalize(self.program), checks=self.checks)
 
-        return replay(kernel, self.schedule, self.machine, self.sizes)
+    def kernel(self) -> Kernel:
+        if self.how.how == "naive":  # does not load the rewrites
+            return self.unscheduled()
+        from weft.schedules.schedule import Schedule
+
+        schedule = Schedule(self.unscheduled(), numerics=self.how.numerics, machine=self.machine, sizes=self.sizes)
+        apply_scheduling(schedule, self.how, self.machine)
+        return schedule.kernel
 
     @property
     def fast(self) -> bool:
-        return self.schedule is not None and self.schedule.numerics == "fast"
+        return self.how.numerics == "fast"
 
     def compiled(self) -> Compiled:
         return compile_kernel(self.kernel(), self.machine, fast=self.fast)
@@ -67,17 +70,11 @@ class Build:
 
 
 def build(
-    program: TensorProgram, signature: Signature | None, machine: Machine, checks: bool, trace: str | None = None
+    program: TensorProgram, signature: Signature | None, machine: Machine, checks: bool, how: Scheduling = DEFAULT
 ) -> Build:
-    """The build for ``signature``; without one, sizes stay symbolic. ``trace`` is the text of its schedule."""
+    """The build for ``signature``; without one, sizes stay symbolic."""
     sizes: dict[str, int] = {}
     if signature is not None:
         sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
         program = specialize(program, sizes, signature.strides)
-    return Build(program, machine, checks, None if trace is None else _read_trace(trace), sizes)
-
-
-def _read_trace(text: str) -> Trace:
-    from weft.schedules.trace import parse_trace
-
-    return parse_trace(text)
+    return Build(program, machine, checks, how, sizes)

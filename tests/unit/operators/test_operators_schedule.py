@@ -18,7 +18,7 @@ CALL = f"""
 import sys
 import numpy as np
 import weft
-f = weft.define({TEXT!r}).scheduled({TRACE!r})
+f = weft.define({TEXT!r}).with_schedule({TRACE!r})
 assert (f(np.full(5, 3, np.float32)) == 7).all()
 print(*(m for m in ("lark", "llvmlite", "weft.tensor.lower", "weft.schedules.schedule") if m in sys.modules))
 """
@@ -32,8 +32,8 @@ def test_a_warm_start_of_a_scheduled_operator_replays_nothing(tmp_path: Path) ->
 
 def test_schedules_of_one_definition_are_kept_apart() -> None:
     plain = weft.define(TEXT)
-    scheduled = plain.scheduled(TRACE)
-    other = plain.scheduled('unroll("i", 2)')
+    scheduled = plain.with_schedule(TRACE)
+    other = plain.with_schedule('unroll("i", 2)')
     x = np.arange(9, dtype=np.float32)
     for op in (plain, scheduled, other):
         np.testing.assert_array_equal(op(x), x * 2 + 1)
@@ -44,13 +44,13 @@ def test_schedules_of_one_definition_are_kept_apart() -> None:
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda op: pickle.loads(pickle.dumps(op))])
 def test_copies_keep_the_schedule(copied) -> None:  # type: ignore[no-untyped-def]
-    op = copied(weft.define(TEXT).scheduled(TRACE))
+    op = copied(weft.define(TEXT).with_schedule(TRACE))
     assert op.trace == TRACE
     assert "parallel i_o" in op.show("loops", np.zeros(8, np.float32))
 
 
 def test_a_schedule_that_does_not_fit_is_told_at_the_call() -> None:
-    op = weft.define(TEXT).scheduled('split("m", 4)')
+    op = weft.define(TEXT).with_schedule('split("m", 4)')
     with pytest.raises(weft.ScheduleError, match="step 1 of the trace does not fit kernel `f`"):
         op(np.zeros(8, np.float32))
 

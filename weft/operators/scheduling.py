@@ -1,0 +1,104 @@
+"""How an operator is scheduled: by the automatic scheduler, not at all, by the polyhedral one, or by a given trace."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from weft.ir.errors import ArgumentError, did_you_mean
+
+if TYPE_CHECKING:
+    from weft.auto.plan import Decision
+    from weft.schedules.schedule import Schedule
+    from weft.target.cpu.host import Machine
+
+Numerics = Literal["strict", "fast"]
+#: auto: chosen by a model of the machine. naive: one nest a statement, as written. polyhedral: isl decides
+#: fusion, skewing and parallelism. Anything else is the text of a trace.
+MODES = ("auto", "naive", "polyhedral")
+
+
+class Scheduling(NamedTuple):
+    """``how`` is one of `MODES` or the text of a trace; a trace says its numerics itself."""
+
+    how: str = "naive"
+    numerics: Numerics = "strict"
+
+    @property
+    def trace(self) -> str | None:
+        return None if self.how in MODES else self.how
+
+    @property
+    def key(self) -> str:
+        return f"{self.numerics} {self.how}"
+
+
+DEFAULT = Scheduling()
+
+
+def choose_scheduling(schedule: Any, numerics: Numerics | None) -> Scheduling:
+    """What ``schedule=`` and ``numerics=`` of `define` mean: a mode, a trace or its text, or a `Schedule`."""
+    if numerics not in (None, "strict", "fast"):
+        raise ArgumentError(f"numerics={numerics!r} is not known", help='use numerics="strict" or numerics="fast"')
+    if schedule is None:
+        return Scheduling(DEFAULT.how, numerics or DEFAULT.numerics)
+    if isinstance(schedule, str) and schedule in MODES:
+        return Scheduling(schedule, numerics or ("strict" if schedule == "naive" else "fast"))
+    if isinstance(schedule, str) and schedule.strip().isidentifier():
+        raise ArgumentError(
+            f"schedule={schedule!r} is not known",
+            help=did_you_mean(schedule, MODES) or f"use one of {', '.join(MODES)}, a trace, or a schedule",
+        )
+    text = schedule if isinstance(schedule, str) else _trace_text(schedule)
+    said: Numerics = "fast" if _FAST.search(text) else "strict"
+    if numerics not in (None, said):
+        raise ArgumentError(
+            f'the trace is for numerics="{said}"',
+            why=f'numerics="{numerics}" was asked for',
+            help="leave numerics= out: the trace says it",
+        )
+    return Scheduling(text, said)
+
+
+#: How a trace says that sums may be reordered. It is not parsed here: a warm start does not load the rewrites.
+_FAST = re.compile(r'^numerics = "fast"', re.MULTILINE)
+
+
+def _trace_text(schedule: Any) -> str:
+    from weft.schedules.schedule import Schedule
+    from weft.schedules.trace import Trace
+
+    trace = schedule.trace if isinstance(schedule, Schedule) else schedule
+    if not isinstance(trace, Trace):
+        raise ArgumentError(
+            f"schedule= takes a mode, a trace or a schedule, not {type(schedule).__name__}",
+            help=f"use one of {', '.join(MODES)}, the text of a trace, or a weft.schedule",
+        )
+    return str(trace)
+
+
+def thread_key(how: Scheduling) -> str:
+    """What machine code depends on of the threads there are: where Weft chooses, their number."""
+    if how.how not in ("auto", "polyhedral"):
+        return ""
+    from weft.runtime.threads import get_num_threads
+
+    return str(get_num_threads())
+
+
+def apply_scheduling(schedule: Schedule, how: Scheduling, machine: Machine) -> tuple[Decision, ...]:
+    """Schedules as ``how`` says; the decisions taken, where Weft takes them."""
+    if how.trace is not None:
+        schedule.apply(how.trace)
+        return ()
+    if how.how == "naive":
+        return ()
+    from weft.runtime.threads import get_num_threads
+
+    if how.how == "polyhedral":
+        from weft.auto.polyhedral import polyhedral_schedule
+
+        return tuple(polyhedral_schedule(schedule, machine))
+    from weft.auto.scheduler import auto_schedule
+
+    return auto_schedule(schedule, machine, get_num_threads()).decisions
