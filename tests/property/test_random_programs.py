@@ -43,7 +43,7 @@ def assert_close(name: str, text: str, actual: Any, expected: Any, *, exact: boo
 
 def interpreted(op: weft.Operator, arguments: list[Any]) -> list[Any]:
     signature = check_call(op.interface, arguments, None).signature
-    made = build(op.program, signature, host_machine(), True)
+    made = build(op.program, signature, host_machine(), True, op._definition.how)
     kernel = made.kernel()
     verify(kernel)
     outputs = []
