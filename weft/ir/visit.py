@@ -12,6 +12,7 @@ that `substitute` and `replace_buffers` reach into the shapes and strides they h
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -22,38 +23,68 @@ from weft.ir.stmt import Alloc, Atomic, Block, For, Iter, Kernel, Let, Region, S
 Node: TypeAlias = "Expr | Stmt | Axis | Iter | Region | Kernel"
 N = TypeVar("N", bound=Node)
 _NODES = (Expr, Stmt, Axis, Iter, Region, Kernel)
+_PARTS = (*_NODES, Buffer)
 
 
 _LEAF_FIELDS = ("span", "op", "name", "kind", "dtype", "type", "message", "lanes", "positions", "scope", "outputs")
-_node_fields: dict[type, tuple[str, ...]] = {}
+#: Annotations of fields that always hold one node, or a tuple of nodes: nothing need be asked of their values.
+_ONE = frozenset({"Expr", "Var", "Stmt", "Call", "Load"})
+_MANY = frozenset({f"tuple[{kind}, ...]" for kind in ("Expr", "Stmt", "Axis", "Iter", "Region")})
 
 
-def _fields(cls: Any) -> tuple[str, ...]:
-    """Fields of a node class that can hold nodes or buffers."""
-    found = _node_fields.get(cls)
-    if found is None:
-        found = tuple(f.name for f in dataclasses.fields(cls) if f.name not in _LEAF_FIELDS)
-        _node_fields[cls] = found
-    return found
+class _Readers(dict[type, Callable[[Any], tuple[Any, ...]]]):
+    """How to get the children of a node of a class, made when the class is first met."""
+
+    def __missing__(self, cls: Any) -> Callable[[Any], tuple[Any, ...]]:
+        fields = [f for f in dataclasses.fields(cls) if f.name not in _LEAF_FIELDS and f.type != "Buffer"]
+        names = [f.name for f in fields]
+        plain = all(f.type in _ONE for f in fields) if len(fields) > 1 else fields and fields[0].type in _MANY
+        if not fields:
+            found: Callable[[Any], tuple[Any, ...]] = _no_children
+        else:
+            found = operator.attrgetter(*names) if plain else _reader(names)
+        self[cls] = found
+        return found
 
 
-def children(node: Node) -> Iterator[Node]:
+def _no_children(node: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _reader(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """For fields that may hold nodes, tuples with nodes among others, or something else."""
+
+    def read(node: Any) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for name in names:
+            value = getattr(node, name)
+            if isinstance(value, _NODES):
+                found.append(value)
+            elif isinstance(value, tuple):
+                found += [v for v in value if isinstance(v, _NODES)]
+        return tuple(found)
+
+    return read
+
+
+_READERS = _Readers()
+
+
+def children(node: Node) -> tuple[Node, ...]:
     """The direct children in program order."""
-    for name in _fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, _NODES):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (v for v in value if isinstance(v, _NODES))
+    return _READERS[type(node)](node)
 
 
 def walk(node: Node) -> Iterator[Node]:
     """``node`` and everything below it, parents before children, in program order."""
+    readers = _READERS
     pending = [node]
     while pending:
         found = pending.pop()
         yield found
-        pending.extend(reversed(list(children(found))))
+        below = readers[type(found)](found)
+        if below:
+            pending += below[::-1]
 
 
 def count_nodes(node: Node) -> int:
@@ -70,24 +101,48 @@ def count_nodes(node: Node) -> int:
     return sizes[id(node)]
 
 
+class _Layouts(dict[type, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]):
+    """The fields of a class: those that can hold nodes or buffers, all positional ones, all others."""
+
+    def __missing__(self, cls: Any) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        fields = dataclasses.fields(cls)
+        found = (
+            tuple(f.name for f in fields if f.name not in _LEAF_FIELDS),
+            tuple(f.name for f in fields if not f.kw_only),
+            tuple(f.name for f in fields if f.kw_only),
+        )
+        self[cls] = found
+        return found
+
+
+_LAYOUTS = _Layouts()
+
+
 def rebuild(node: N, fn: Callable[[Any], Any]) -> N:
     """``node`` with ``fn`` applied to each direct child and buffer; the same object where nothing changed."""
-    changes = {}
-    for name in _fields(type(node)):
+    cls: Any = type(node)
+    parts, positional, keywords = _LAYOUTS[cls]
+    changes: dict[str, Any] | None = None
+    for name in parts:
         old = getattr(node, name)
         new: Any
-        if isinstance(old, tuple):
-            new = tuple(fn(v) if isinstance(v, (*_NODES, Buffer)) else v for v in old)
-            if all(a is b for a, b in zip(old, new)):
-                continue
-        elif isinstance(old, (*_NODES, Buffer)):
+        if isinstance(old, _PARTS):
             new = fn(old)
             if new is old:
                 continue
+        elif isinstance(old, tuple):
+            new = tuple([fn(v) if isinstance(v, _PARTS) else v for v in old])
+            if all(map(operator.is_, old, new)):
+                continue
         else:
             continue
+        if changes is None:
+            changes = {}
         changes[name] = new
-    return cast(N, dataclasses.replace(cast(Any, node), **changes)) if changes else node
+    if changes is None:
+        return node
+    values = [changes[name] if name in changes else getattr(node, name) for name in positional]
+    return cast(N, cls(*values, **{name: getattr(node, name) for name in keywords}))
 
 
 def rewrite(node: N, fn: Callable[[Node], Node | None]) -> N:
@@ -155,17 +210,34 @@ def bound_names(node: Node) -> tuple[str, ...]:
     return ()
 
 
+_BINDING = (For, Let, Reduce, Block, Alloc, Kernel)
+
+
 def free_vars(node: Node) -> dict[str, Var]:
     """Variables used in ``node`` and bound nowhere in it, by name, in order of first use."""
-    bound = {name for n in walk(node) for name in bound_names(n)}
-    return {n.name: n for n in walk(node) if isinstance(n, Var) and n.name not in bound}
+    if isinstance(node, Var):
+        return {node.name: node}
+    bound: set[str] = set()
+    found: dict[str, Var] = {}
+    for n in walk(node):
+        if isinstance(n, Var):
+            found.setdefault(n.name, n)
+        elif isinstance(n, _BINDING):
+            bound.update(bound_names(n))
+    return {name: v for name, v in found.items() if name not in bound} if bound else found
 
 
 def used_names(node: Node) -> set[str]:
     """Every variable and buffer name that occurs, for choosing fresh ones."""
-    names = {name for n in walk(node) for name in bound_names(n)}
-    names |= {n.name for n in walk(node) if isinstance(n, Var)}
-    return names | {n.buffer.name for n in walk(node) if isinstance(n, (Load, Store, Atomic, AddressOf))}
+    names: set[str] = set()
+    for n in walk(node):
+        if isinstance(n, Var):
+            names.add(n.name)
+        elif isinstance(n, (Load, Store, Atomic, AddressOf)):
+            names.add(n.buffer.name)
+        elif isinstance(n, _BINDING):
+            names.update(bound_names(n))
+    return names
 
 
 def fresh_name(base: str, taken: set[str]) -> str:

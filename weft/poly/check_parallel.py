@@ -37,13 +37,15 @@ def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: 
     found = loop_named(kernel, loop)
     if found is None:
         return refuse(f"there is no loop `{loop}`")
-    verdict, is_reduction = _check(kernel, found, kind, numerics)
+    verdict, update = _check(kernel, found, kind, numerics)
     if verdict.ok:
         return OK
-    others = _other_loops(kernel, found, kind, numerics)
-    if is_reduction is not None:
-        others.append(_split_reduction(loop, is_reduction, numerics))
-    return refuse(verdict.reason or "", verdict.witness, tuple(others))
+
+    def others() -> tuple[str, ...]:
+        calls = _other_loops(kernel, found, kind, numerics)
+        return (*calls, *(() if update is None else (_split_reduction(loop, update, numerics),)))
+
+    return refuse(verdict.reason or "", verdict.witness, others)
 
 
 def _check(kernel: Kernel, loop: For, kind: str, numerics: str) -> tuple[Verdict, Access | None]:

@@ -50,7 +50,7 @@ def check_reorder(
     if structure is not None:
         return refuse(structure)
     verdict = _check_memory(kernel, chain, order, numerics)
-    return verdict if verdict.ok else replace(verdict, alternatives=_alternatives(kernel, chain, order, numerics))
+    return verdict if verdict.ok else replace(verdict, offers=lambda: _alternatives(kernel, chain, order, numerics))
 
 
 def _alternatives(kernel: Kernel, chain: list[For], wanted: list[For], numerics: str) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +22,23 @@ class Witness:
     certain: bool = True
 
 
+#: Calls that would be legal, as text, or how to find them: that takes trying, and not everyone who asks wants them.
+Offers: TypeAlias = "tuple[str, ...] | Callable[[], tuple[str, ...]]"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a rewrite keeps the result; ``alternatives`` are calls that would be legal, as text."""
+    """Whether a rewrite keeps the result."""
 
     ok: bool
     reason: str | None = None
     witness: Witness | None = None
-    alternatives: tuple[str, ...] = ()
+    offers: Offers = ()
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """Calls that would be legal, as text."""
+        return self.offers() if callable(self.offers) else self.offers
 
     def __bool__(self) -> bool:
         # `first_no or OK` would throw a refusal away, and no test of acceptance would notice.
@@ -38,5 +48,5 @@ class Verdict:
 OK = Verdict(True)
 
 
-def refuse(reason: str, witness: Witness | None = None, alternatives: tuple[str, ...] = ()) -> Verdict:
+def refuse(reason: str, witness: Witness | None = None, alternatives: Offers = ()) -> Verdict:
     return Verdict(False, reason, witness, alternatives)

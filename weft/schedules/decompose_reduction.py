@@ -42,7 +42,7 @@ def check_decompose_reduction(kernel: Kernel, block: str, at: str, *, numerics: 
     if not isinstance(target.init, Store):
         return refuse(f"block `{block}` initializes nothing" if target.init is None else "its start is not one store")
     verdict = _check_at(kernel, target, at)
-    return verdict if verdict.ok else replace(verdict, alternatives=alternatives(kernel, target))
+    return verdict if verdict.ok else replace(verdict, offers=lambda: alternatives(kernel, target))
 
 
 def alternatives(kernel: Kernel, block: Block) -> tuple[str, ...]:

@@ -26,9 +26,9 @@ def suggesting(check: Callable[..., Verdict]) -> Callable[..., Verdict]:
 
     def checked(kernel: Kernel, block: str, *args: Any, numerics: Numerics) -> Verdict:
         verdict = check(kernel, block, *args, numerics=numerics)
-        if verdict.ok or verdict.alternatives:
+        if verdict.ok or verdict.offers:
             return verdict
-        return replace(verdict, alternatives=legal_moves(kernel, block, numerics))
+        return replace(verdict, offers=lambda: legal_moves(kernel, block, numerics))
 
     return checked
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -63,6 +64,27 @@ class ScheduleState:
         twin.__dict__.update(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
         return twin
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Steps that are taken together or not at all, and quickly refused: the error gives the reason alone.
+
+        >>> try:
+        ...     with s.attempt():
+        ...         s.vectorize(n, 16)
+        ...         s.parallel(m)
+        ... except ScheduleError:
+        ...     ...                       # neither is done; nothing else was tried to offer it instead
+        """
+        before = dict(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
+        self._trying = True
+        try:
+            yield
+        except ScheduleError:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self._trying = before["_trying"]
+
     @property
     def numerics(self) -> Numerics:
         return self.trace.numerics
@@ -82,19 +104,21 @@ class ScheduleState:
         try:
             verdict = check(self.kernel, *args, numerics=self.numerics, **kwargs)
             if not verdict.ok:
-                raise refused(step, replace(verdict, alternatives=self._accepted(verdict.alternatives)))
+                raise refused(step, verdict, () if self._trying else self._accepted(verdict.alternatives))
             done = rewrite(self.kernel, *args, **kwargs)
             verdict = check_tensorized(done.kernel)
             if not verdict.ok:
-                raise refused(step, verdict)
+                raise refused(step, verdict, verdict.alternatives)
         except ScheduleError as error:
+            if self._trying:
+                raise
             raise located(error) from None
         self._record(step, done)
         return done.made
 
     def _accepted(self, offers: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the steps a refusal offers that are legal here, found by trying."""
-        return () if self._trying else tuple(offer for offer in offers if self._accepts(offer))
+        return tuple(offer for offer in offers if self._accepts(offer))
 
     def _accepts(self, offer: str) -> bool:
         found = _OFFER.fullmatch(offer)
@@ -154,8 +178,8 @@ def gone(what: str, name: str, fate: str) -> ScheduleError:
     return ScheduleError(f"{what}`{name}` is no longer there", why=f"`{name}` {fate}")
 
 
-def refused(step: Step, verdict: Verdict) -> ScheduleError:
-    legal = ", ".join(verdict.alternatives)
+def refused(step: Step, verdict: Verdict, offers: tuple[str, ...]) -> ScheduleError:
+    legal = ", ".join(offers)
     error = ScheduleError(refusal(step.name, step.args), why=verdict.reason, notes=[("legal", legal)] if legal else ())
     error.witness = verdict.witness
     return error

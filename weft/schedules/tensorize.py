@@ -33,9 +33,11 @@ def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Nume
             return refuse(f"it is inside the vector loop `{outer.var.name}`, whose iterations are lanes")
     found = match_hardware(hardware, nest, ranges_at(kernel, nest))
     if isinstance(found, Mismatch):
-        legal = (
-            _alternatives(kernel, nest, hardware) if found.block is None else _start_apart(kernel, nest, found.block)
-        )
+        block = found.block
+
+        def legal() -> tuple[str, ...]:
+            return _alternatives(kernel, nest, hardware) if block is None else _start_apart(kernel, nest, block)
+
         return refuse(f"it is not `{intrinsic}`: {found.reason}", alternatives=legal)
     if not hardware.exact and numerics == "strict":
         return refuse(

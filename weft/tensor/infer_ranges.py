@@ -174,7 +174,7 @@ def accesses_of(node: Node) -> Iterator[Access]:
     """Every load in program order, except those whose outside is defined (their own subscripts still count)."""
     parts = children(node)
     if isinstance(node, Outside):
-        parts = iter((*node.load.indices, *((node.fill,) if node.fill is not None else ())))
+        parts = (*node.load.indices, *((node.fill,) if node.fill is not None else ()))
     elif isinstance(node, Load):
         yield Access(node.buffer, node.indices, node.span)
     for part in parts:

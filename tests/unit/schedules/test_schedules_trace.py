@@ -156,3 +156,19 @@ def test_the_arguments_of_schedule_are_checked() -> None:
         weft.schedule("matmul")  # type: ignore[arg-type]
     with pytest.raises(ScheduleError, match="numerics='loose' is not known"):
         weft.schedule(op, numerics="loose")  # type: ignore[arg-type]
+
+
+def test_an_attempt_is_taken_back_as_a_whole() -> None:
+    s = schedule_of(MATMUL, M=8, N=8, K=8)
+    before, m = s.kernel, s.loops("C")[0]
+    with pytest.raises(ScheduleError, match="in parallel") as found, s.attempt():
+        s.split(m, 4)
+        s.parallel("k")
+    assert s.kernel is before and len(s.trace) == 0 and s.loop(m) == m
+    assert found.value.why is not None and not found.value.notes
+    with s.attempt():
+        s.parallel(m)
+    assert len(s.trace) == 1
+    with pytest.raises(ScheduleError) as found:
+        s.parallel("k")
+    assert found.value.notes  # outside an attempt refusals offer what would be legal
