@@ -75,8 +75,9 @@ class Specialization:
     """A compiled kernel and the arguments it is for.
 
     ``argument_slots`` and ``output_slots`` say which parameter of the kernel each argument
-    and output is (None: none). ``release_gil`` lets other Python threads run meanwhile; it
-    costs some 50 ns. ``allocates``: outputs may be made here where a call gives none.
+    and output is (None: none); ``fixed`` are the values of the last ones, the same in every call.
+    ``release_gil`` lets other Python threads run meanwhile; it costs some 50 ns.
+    ``allocates``: outputs may be made here where a call gives none.
     """
 
     def __init__(
@@ -87,15 +88,17 @@ class Specialization:
         outputs: Sequence[TensorLayout],
         output_slots: Sequence[int],
         *,
+        fixed: Sequence[int] = (),
         release_gil: bool = True,
         allocates: bool = True,
     ) -> None:
         self.kernel = kernel
         self.arguments, self.argument_slots = tuple(arguments), tuple(argument_slots)
         self.outputs, self.output_slots = tuple(outputs), tuple(output_slots)
+        self.fixed = tuple(fixed)
         self.release_gil, self.allocates = release_gil, allocates
         used = sorted(s for s in (*self.argument_slots, *self.output_slots) if s is not None)
-        if used != list(range(len(kernel.params))):
+        if used != list(range(len(kernel.params) - len(self.fixed))):
             raise InternalError("a specialization must fill every kernel parameter once", why=f"it fills {used}")
 
 
@@ -123,7 +126,7 @@ class CallTable:
 
     def add(self, specialization: Specialization) -> None:
         """Calls that fit ``specialization`` are fast from now on; adding it again costs next to nothing."""
-        if self._native is None:
+        if self._native is None or len(specialization.fixed) > text.MAX_FIXED:
             return
         with_torch = self._native.bind_torch()
         known = self._plans.get(id(specialization))
@@ -153,12 +156,14 @@ class CallTable:
             for layout, slot in zip(spec.outputs, spec.output_slots)
             for field in self._record(layout, slot, allocate=True, with_torch=with_torch)
         ]
-        blocks = _words(arguments), _words(outputs)
+        blocks = _words(arguments), _words(outputs), _words(spec.fixed)
         self._keep += [handler, *blocks]
         can_allocate = spec.allocates and all(o.is_dense for o in spec.outputs)
-        args, outs = map(ctypes.addressof, blocks)
-        nslots = len(spec.kernel.params)
-        return _words([spec.kernel.address, nslots, spec.release_gil, can_allocate, id(handler), args, outs])
+        args, outs, fixed = map(ctypes.addressof, blocks)
+        nslots, nfixed = len(spec.kernel.params), len(spec.fixed)
+        return _words(
+            [spec.kernel.address, nslots, spec.release_gil, can_allocate, id(handler), args, outs, fixed, nfixed]
+        )
 
     def _record(self, rule: ArgumentRule, slot: int, *, allocate: bool = False, with_torch: bool = False) -> list[int]:
         fields = dict.fromkeys(text.RECORD, 0) | {"slot": slot}

@@ -158,6 +158,31 @@ done:
   ret ptr %tuple
 }
 
+; The values that the plan itself knows, into the slots that end at %last.
+define internal void @fill_fixed(ptr %plan, ptr %last) {
+entry:
+  %count.at = getelementptr i8, ptr %plan, i64 $plan_nfixed
+  %count = load i64, ptr %count.at
+  %fixed.at = getelementptr i8, ptr %plan, i64 $plan_fixed
+  %fixed = load ptr, ptr %fixed.at
+  %back = sub i64 0, %count
+  %first = getelementptr i64, ptr %last, i64 %back
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %copy ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %copy, label %done
+copy:
+  %from = getelementptr i64, ptr %fixed, i64 %i
+  %value = load i64, ptr %from
+  %to = getelementptr i64, ptr %first, i64 %i
+  store i64 %value, ptr %to
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret void
+}
+
 ; Where %out is null, outputs are allocated; otherwise it is what the call gave and gets back.
 define internal ptr @run_plan(ptr %plan, ptr %slots, ptr %out, ptr %outs, i64 %nouts, i64 %framework) {
   %made = alloca [$max_outputs x ptr], align 8
@@ -167,6 +192,7 @@ define internal ptr @run_plan(ptr %plan, ptr %slots, ptr %out, ptr %outs, i64 %n
   %last = getelementptr i64, ptr %slots, i64 %nslots
   call void @llvm.memset.p0.i64(ptr %record, i8 0, i64 64, i1 false)
   store ptr %record, ptr %last
+  call void @fill_fixed(ptr %plan, ptr %last)
   %given = icmp ne ptr %out, null
   br i1 %given, label %run, label %make
 make:

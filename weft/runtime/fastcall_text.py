@@ -18,7 +18,7 @@ from weft.runtime.fastcall_view_text import VIEWS
 
 #: 8-byte fields of the structures that Python fills in.
 TABLE = ("nargs", "nouts", "count", "plans")
-PLAN = ("address", "nslots", "release", "allocates", "on_error", "args", "outs")
+PLAN = ("address", "nslots", "release", "allocates", "on_error", "args", "outs", "fixed", "nfixed")
 RECORD = (
     "kind", "slot", "ndim", "type", "other_type", "dlpack", "mask", "low", "high",
     "dims", "strides", "elements", "keep", "least", "most", "descr", "prototype",
@@ -28,6 +28,8 @@ VIEW = ("framework", "data", "ndim", "dims", "strides", "type", "writable", "unu
 TENSOR, INTEGER, FLOAT32, FLOAT64, BOOL = range(5)
 MAX_ARGUMENTS = 24
 MAX_OUTPUTS = 8
+#: Parameters whose values a specialization knows by itself.
+MAX_FIXED = 32
 
 #: Functions and objects of CPython the code refers to.
 PYTHON_NAMES = (
@@ -364,7 +366,7 @@ def fastcall_text() -> str:
         "views_length": len(VIEW) * MAX_ARGUMENTS,
         "out_views_length": len(VIEW) * MAX_OUTPUTS,
         "max_outputs": MAX_OUTPUTS,
-        "slots_length": MAX_ARGUMENTS + MAX_OUTPUTS + 1,
+        "slots_length": MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1,
         "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,
     }  # fmt: skip
     sections = (_DECLARATIONS, VIEWS, MATCHING, ALIASING, RUNNING, _ENTRY)
