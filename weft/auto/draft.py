@@ -57,7 +57,10 @@ class Draft:
 
     def pays_threads(self, stage: Stage) -> bool:
         """Whether ``stage`` is work enough to start threads for; loops it shares with others are started already."""
-        return self.threads > 1 and not stage.outer and stage.points * max(1, stage.operations) >= THREAD_WORK
+        return self.threads > 1 and not stage.outer and self.is_worth_threads(stage.points * max(1, stage.operations))
+
+    def is_worth_threads(self, operations: int) -> bool:
+        return operations >= THREAD_WORK
 
     def decide(self, topic: Topic, subject: str, what: str, why: str) -> None:
         self.decisions.append(Decision(topic, subject, what, why))

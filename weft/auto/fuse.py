@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.auto.chain import find_chains, schedule_chain
 from weft.auto.draft import Draft
 from weft.auto.stages import Stage
 
@@ -10,7 +11,12 @@ CHEAP = 8
 
 
 def fuse_stages(draft: Draft) -> None:
+    """Stages inlined, then the rest in chains that share loops."""
     inline_stages(draft)
+    for chain in find_chains(draft):
+        refusal = draft.attempt(lambda c=chain: schedule_chain(draft, c))  # type: ignore[misc]
+        if refusal is not None:
+            draft.decide("fallback", chain.anchor.name, "not computed as a chain", refusal.why or refusal.what)
 
 
 def inline_stages(draft: Draft) -> None:

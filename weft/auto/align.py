@@ -1,0 +1,51 @@
+"""How the iterators of stages correspond: which one of a reader walks through which one of what it reads.
+
+In softmax, ``O(m,n) = E(m,n) / Total(m)`` and ``Total(m) +=! E(m,n)``: the ``m`` of all three is one and the same, so
+all three can be computed row by row. The ``n`` of ``Total`` runs through a whole row for each element, so it is no
+counterpart of the ``n`` of ``O``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.auto.stages import Stage, StageAccess, Stages
+
+#: Iterators of one stage by the iterator of another (the last of a chain) that they go along with.
+Alignment = Mapping[str, str]
+
+
+def own_alignment(anchor: Stage) -> Alignment:
+    """Every iterator that subscripts the result goes along with itself."""
+    return {i.name: i.name for i in anchor.spatial if i.loop is not None}
+
+
+def align_producer(stage: Stage, readers: Mapping[str, Alignment], stages: Stages) -> Alignment:
+    """The alignment of ``stage`` from those of all ``readers`` of what it writes: what these agree on."""
+    found: dict[str, str] | None = None
+    for reader, alignment in readers.items():
+        for access in stages[reader].reads:
+            if access.buffer.name == stage.write.buffer.name:
+                here = _through(stage.write, access, alignment)
+                found = here if found is None else {k: v for k, v in found.items() if here.get(k) == v}
+    return found or {}
+
+
+def align_reader(reader: Stage, producer: Stage, alignment: Alignment) -> Alignment:
+    """The alignment of another ``reader`` of ``producer``, from the producer's own."""
+    found: dict[str, str] = {}
+    for access in reader.reads:
+        if access.buffer.name == producer.write.buffer.name:
+            found |= _through(access, producer.write, alignment)
+    return {k: v for k, v in found.items() if not reader.by_name[k].is_reduction}
+
+
+def _through(inner: StageAccess, outer: StageAccess, alignment: Alignment) -> dict[str, str]:
+    """For each dimension that both subscript with an iterator alone: that of ``inner`` by what that of ``outer`` is."""
+    found: dict[str, str] = {}
+    for one, other, a, b in zip(inner.rows or (), outer.rows or (), inner.offsets, outer.offsets):
+        if len(one) == len(other) == 1 and a == b is not None:
+            ((name, step),), ((theirs, pace),) = one.items(), other.items()
+            if step == pace == 1 and theirs in alignment:
+                found[name] = alignment[theirs]
+    return found
