@@ -1,0 +1,83 @@
+"""Weft: the text of a definition in, and whatever schedule it chooses."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weft
+from bench.field.peers import Array, Prepared
+from bench.field.workloads import Workload
+
+_PROGRAMS = Path(__file__).resolve().parent.parent / "programs.weft"
+
+
+def version() -> str:
+    return str(weft.__version__)
+
+
+def definition(name: str) -> str:
+    """The text of ``name``: of the library, or of this bench."""
+    for text in re.split(r"\n{2,}", _PROGRAMS.read_text(encoding="utf-8")):
+        if re.search(rf"^def {name}\(", text, re.MULTILINE):
+            return text
+    return str(weft.ops.source(name)[0])
+
+
+def define(workload: Workload) -> weft.Operator:
+    """The operator, with sums in any order where Weft lets one ask: so do all the others."""
+    options: dict[str, Any] = {}
+    if "numerics" in inspect.signature(weft.define).parameters:
+        options["numerics"] = "fast"
+    return weft.define(definition(workload.family.definition), name=workload.family.definition, **options)
+
+
+def arguments(workload: Workload, inputs: Mapping[str, Array]) -> list[Any]:
+    given = {**inputs, **workload.numbers()}
+    return [given[a.name] for a in workload.family.arguments]
+
+
+def prepare(workload: Workload, inputs: Mapping[str, Array], threads: int) -> Prepared:
+    weft.set_num_threads(threads)
+    _load_compiler()
+    args = arguments(workload, inputs)
+    start = time.perf_counter()
+    op = define(workload)
+    result = op(*args)
+    seconds = {"cold": time.perf_counter() - start}
+    if hasattr(op, "schedule"):
+        start = time.perf_counter()
+        op.schedule(*args)
+        seconds["schedule"] = time.perf_counter() - start
+    op, args = _bound(op, workload, inputs, args)
+    out = result if isinstance(result, tuple) else (result,)
+    given: Any = out if len(out) > 1 else out[0]
+    calls = {"fresh": lambda: op(*args), "filling": lambda: op(*args, out=given)}
+    return Prepared(calls, lambda: _filled(op, args, out), seconds)
+
+
+def _bound(op: weft.Operator, workload: Workload, inputs: Mapping[str, Array], args: list[Any]) -> tuple[Any, list[Any]]:
+    """Constants given once, where Weft can, as peers are given theirs."""
+    constants = {name: inputs[name] for name in workload.family.constants}
+    if not constants or not hasattr(op, "bind"):
+        return op, args
+    rest = [v for a, v in zip(workload.family.arguments, args) if a.name not in constants]
+    return op.bind(**constants), rest
+
+
+def _filled(op: Any, args: list[Any], out: tuple[Array, ...]) -> tuple[Array, ...]:
+    for array in out:
+        array[...] = 0
+    results = op(*args, out=out if len(out) > 1 else out[0])
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _load_compiler() -> None:
+    """Parser and code generator are loaded, so that what is timed is compilation."""
+    weft.define("def load(float(N) X) -> (Y) { Y(i) = X(i) + 1 }")(np.zeros(8, np.float32))

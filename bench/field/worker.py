@@ -1,0 +1,115 @@
+"""One peer in a process of its own: prepares workloads and times calls when told to.
+
+Commands and answers are lines of JSON on two pipes given by number; what libraries print goes to standard error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from typing import Any, TextIO
+
+import numpy as np
+
+from bench.field.peers import PEERS, Call, Cannot, PeerModule, Prepared
+from bench.field.statistics import relative_error
+from bench.field.workloads import FAMILIES, Workload
+
+#: Errors above this are wrong answers; float32 sums of thousands of terms stay well below.
+TOLERANCE = 2e-4
+#: A sample takes at least this long, so that reading the clock does not show.
+_SAMPLE_S = 20e-6
+
+
+class Worker:
+    def __init__(self, peer: str, threads: int, cores: list[int]) -> None:
+        self.threads, self.cores = threads, cores
+        self.all_cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores)  # before the import: libraries count the cores they may use
+        module: Any = importlib.import_module(f"bench.field.peers.{PEERS[peer].module}")
+        self.peer: PeerModule = module
+        self.prepared: Prepared | None = None
+
+    def answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        if command["do"] == "prepare":
+            return self.prepare(command)
+        if command["do"] == "time":
+            return self.time(command["way"], command["seconds"])
+        return {"version": self.peer.version()}
+
+    def prepare(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Compiles, computes once, and says how far that is from what is right."""
+        workload = Workload(FAMILIES[command["family"]], command["sizes"])
+        self.prepared = None
+        if not command["alone"]:
+            pin_threads(self.all_cores)  # compilers of others may use all cores
+        try:
+            prepared = self.peer.prepare(workload, workload.inputs(command["seed"]), self.threads)
+            error = _error(prepared, command["reference"])
+        except Cannot as why:
+            return {"reason": str(why)}
+        except Exception as error:
+            return {"reason": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300]}
+        finally:
+            pin_threads(self.cores)
+        if error > TOLERANCE:
+            return {"reason": f"wrong result: relative error {error:.1e}", "wrong": True}
+        self.prepared = prepared
+        return {"ways": {w: _once(c) for w, c in prepared.calls.items()}, "seconds": prepared.seconds, "error": error}
+
+    def time(self, way: str, seconds: float) -> dict[str, Any]:
+        assert self.prepared is not None
+        return {"times": take_turn(self.prepared.calls[way], seconds)}
+
+
+def _error(prepared: Prepared, reference: str) -> float:
+    with np.load(reference) as right:
+        wanted = [right[name] for name in right.files]
+    return max(relative_error(got, want) for got, want in zip(prepared.results(), wanted, strict=False))
+
+
+def _once(call: Call) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def take_turn(call: Call, seconds: float) -> list[float]:
+    """Seconds a call, sampled for about ``seconds`` after some calls that warm caches and threads up."""
+    once = _once(call)
+    warm_until = time.perf_counter() + 0.2 * seconds
+    while time.perf_counter() < warm_until:
+        once = min(once, _once(call))
+    count = max(1, int(_SAMPLE_S / max(once, 1e-8)))
+    samples: list[float] = []
+    end = time.perf_counter() + seconds
+    while not samples or time.perf_counter() < end:
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        samples.append((time.perf_counter() - start) / count)
+    return samples
+
+
+def pin_threads(cores: list[int]) -> None:
+    """Every thread of this process on ``cores``."""
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            os.sched_setaffinity(int(thread), cores)
+        except OSError:  # it ended in the meantime
+            continue
+
+
+def main(peer: str, threads: str, cores: str, commands: str, answers: str) -> None:
+    reading: TextIO = os.fdopen(int(commands))
+    writing: TextIO = os.fdopen(int(answers), "w")
+    worker = Worker(peer, int(threads), [int(c) for c in cores.split(",")])
+    for line in reading:
+        print(json.dumps(worker.answer(json.loads(line))), file=writing, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
