@@ -8,17 +8,19 @@ The nests inside are then scheduled like any others.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from math import prod
 
 from weft.auto.align import Alignment, align_producer, align_reader, own_alignment
 from weft.auto.draft import Draft
 from weft.auto.stages import UNKNOWN_EXTENT, Stage, Stages
+from weft.ir.errors import ScheduleError
 
 
 @dataclass
 class Chain:
-    """Stages by name with their alignments, ``anchor`` among them; ``sinks`` are other last ones beside it."""
+    """Stages by name with their alignments, ``anchor`` among them; ``sinks`` are other results among them."""
 
     anchor: Stage
     alignments: dict[str, Alignment]
@@ -59,34 +61,49 @@ def _grow(draft: Draft, chain: Chain, taken: set[str]) -> Chain:
         larger = _joined(stages, chain, stage)
         if larger is not None and larger.shared and pays_sharing(draft, larger, stage):
             chain = larger
-    return chain
+    return _without_stray(stages, chain)
+
+
+def _without_stray(stages: Stages, chain: Chain) -> Chain:
+    """``chain`` less the results that cannot be merged into its loops, and what those read."""
+    while True:
+        stray = [n for n in chain.sinks if not _may_merge(stages, chain, stages[n])]
+        kept = {n: a for n, a in chain.alignments.items() if n not in stray}
+        stray += [n for n in kept if n != chain.anchor.name and not _is_read_within(stages, kept, stages[n])]
+        if not stray:
+            return chain
+        left = {n: a for n, a in chain.alignments.items() if n not in stray}
+        chain = Chain(chain.anchor, left, [n for n in chain.sinks if n in left])
+
+
+def _is_read_within(stages: Stages, names: Container[str], stage: Stage) -> bool:
+    return stages.is_output(stage) or all(r.name in names for r in stages.consumers(stage))
 
 
 def _joined(stages: Stages, chain: Chain, stage: Stage) -> Chain | None:
-    """``chain`` with ``stage``, and other last stages that read it; None where one of its readers is elsewhere."""
-    if stages.is_output(stage) or stage.reads_target or stages.writers(stage.write.buffer.name) != (stage,):
+    """``chain`` with ``stage``, and other results that read it; None where one of its readers is elsewhere."""
+    if stage.reads_target or stages.writers(stage.write.buffer.name) != (stage,):
         return None
     readers = stages.consumers(stage)
     inside = {r.name: chain.alignments[r.name] for r in readers if r.name in chain.alignments}
     if not inside:
         return None
     alignment = align_producer(stage, inside, stages)
-    outside = [r for r in readers if r.name not in inside]
     more = {stage.name: alignment}
-    for reader in outside:
-        if not _is_beside(stages, chain, reader):
-            return None
-        more[reader.name] = align_reader(reader, stage, alignment)
-    return chain.with_stages(more, [r.name for r in outside])
+    sinks = [stage.name] if stages.is_output(stage) else []
+    for reader in readers:
+        if reader.name not in inside:
+            if not stages.is_output(reader) or stages.consumers(reader) or reader.reads_target:
+                return None
+            more[reader.name] = align_reader(reader, stage, alignment)
+            sinks.append(reader.name)
+    return chain.with_stages(more, sinks)
 
 
-def _is_beside(stages: Stages, chain: Chain, stage: Stage) -> bool:
-    """Whether ``stage`` is a last one right behind the anchor, so that their loops can become one."""
-    return (
-        stages.is_output(stage)
-        and not stages.consumers(stage)
-        and stage.position == chain.anchor.position + 1 + len(chain.sinks)
-    )
+def _may_merge(stages: Stages, chain: Chain, sink: Stage) -> bool:
+    """Whether the loops of another result can become those of the anchor: nothing else is between them."""
+    between = sorted((sink.position, chain.anchor.position))
+    return all(s.name in chain.alignments for s in stages.stages[between[0] : between[1]])
 
 
 def pays_sharing(draft: Draft, chain: Chain, stage: Stage) -> bool:
@@ -106,23 +123,26 @@ def _known(extent: int | None) -> int:
 
 def schedule_chain(draft: Draft, chain: Chain) -> None:
     """The stages of ``chain`` in the shared loops of its anchor, these outermost and, if it pays, on threads."""
-    anchor = chain.anchor
+    anchor, in_parallel = chain.anchor, _pays_threads(draft, chain)
     shared = _in_order(draft, chain)
-    loops = [anchor.loop_of(name) for name in shared]
-    rest = [x for x in anchor.loops if x not in loops]
-    if list(anchor.loops) != loops + rest:
-        draft.s.reorder(*loops, *rest)
-    at, in_parallel = loops[-1], _pays_threads(draft, chain)
-    for name in chain.sinks:
-        _merge_sink(draft, chain, name, shared, loops)
-    moved = _move_inside(draft, chain, at)
+    loops = _outermost(draft, anchor, [anchor.loop_of(name) for name in shared])
+    loops, moved = _Mover(draft, chain, shared, loops).run()
+    if len(moved) == 1:
+        raise ScheduleError("nothing can be computed in the shared loops")
+    names = ", ".join(f"`{n}`" for n in shared)
+    others = ", ".join(f"`{n}`" for n in moved if n != anchor.name)
+    draft.decide("fusion", anchor.name, f"computed together with {others}", f"all go along with {names}")
     if in_parallel:
         draft.s.parallel(loops[0])
-        draft.decide(
-            "parallel", anchor.name, f"`{loops[0]}` on {draft.threads} threads", "outermost of the shared loops"
-        )
-    names = ", ".join(f"`{n}`" for n in shared)
-    draft.decide("fusion", anchor.name, f"computed together with {', '.join(moved)}", f"all go along with {names}")
+        draft.decide("parallel", anchor.name, f"`{loops[0]}` on {draft.threads} threads", "outermost shared loop")
+
+
+def _outermost(draft: Draft, stage: Stage, loops: list[str]) -> list[str]:
+    """``loops`` of a nest, brought outermost in this order."""
+    rest = [x for x in stage.loops if x not in loops]
+    if list(stage.loops) != loops + rest:
+        draft.s.reorder(*loops, *rest)
+    return loops
 
 
 def _in_order(draft: Draft, chain: Chain) -> list[str]:
@@ -137,29 +157,43 @@ def _in_order(draft: Draft, chain: Chain) -> list[str]:
     return list(extents) if first is None else [first, *(n for n in extents if n != first)]
 
 
-def _merge_sink(draft: Draft, chain: Chain, name: str, shared: list[str], loops: list[str]) -> None:
-    """The loops of another last stage become those of the anchor."""
-    sink = draft.stage(name)
-    theirs = {anchor: own for own, anchor in chain.alignments[name].items()}
-    own = [sink.loop_of(theirs[iterator]) for iterator in shared]
-    rest = [x for x in sink.loops if x not in own]
-    if list(sink.loops) != own + rest:
-        draft.s.reorder(*own, *rest)
-    for loop, other in zip(loops, own):
-        draft.s.fuse_loops(loop, other)
+class _Mover:
+    """Moves the stages of a chain, from the last to the first, into the shared loops of its anchor."""
 
+    def __init__(self, draft: Draft, chain: Chain, shared: list[str], loops: list[str]) -> None:
+        self.draft, self.chain, self.shared, self.loops = draft, chain, shared, loops
+        stages = draft.stages
+        self.order = sorted((stages[n] for n in chain.alignments), key=lambda s: -s.position)
+        self.readers = {s.name: {r.name for r in stages.consumers(s)} for s in self.order}
+        self.moved = {chain.anchor.name}
 
-def _move_inside(draft: Draft, chain: Chain, at: str) -> list[str]:
-    """Every other stage, last ones first, computed at loop ``at``; those that may not be stay where they are."""
-    moved: set[str] = {chain.anchor.name, *chain.sinks}
-    order = sorted(chain.alignments, key=lambda n: -draft.stages[n].position)
-    readers = {n: {r.name for r in draft.stages.consumers(draft.stages[n])} for n in order}
-    for name in order:
-        if name in moved or not readers[name] <= moved:
-            continue
-        refusal = draft.attempt(lambda n=name: draft.s.compute_at(n, at))  # type: ignore[misc]
+    def run(self) -> tuple[list[str], list[str]]:
+        """The shared loops and the stages in them, in order; those that may not move stay where they are."""
+        position = self.chain.anchor.position
+        for sink in reversed([s for s in self.order if s.position > position]):
+            self._attempt(sink, after=True)
+        for stage in self.order:
+            if stage.position < position and self.readers[stage.name] <= self.moved:
+                self._attempt(stage, after=False)
+        return self.loops, [s.name for s in reversed(self.order) if s.name in self.moved]
+
+    def _attempt(self, stage: Stage, *, after: bool) -> None:
+        is_sink = stage.name in self.chain.sinks
+        step = (lambda: self._merge(stage, after)) if is_sink else (lambda: self._compute_inside(stage))
+        refusal = self.draft.attempt(step)
         if refusal is None:
-            moved.add(name)
+            self.moved.add(stage.name)
         else:
-            draft.decide("fallback", name, f"not computed at `{at}`", refusal.why or refusal.what)
-    return [f"`{n}`" for n in reversed(order) if n in moved and n != chain.anchor.name]
+            where = f"not computed at `{self.loops[-1]}`"
+            self.draft.decide("fallback", stage.name, where, refusal.why or refusal.what)
+
+    def _compute_inside(self, stage: Stage) -> None:
+        self.draft.s.compute_at(stage.name, self.loops[-1])
+
+    def _merge(self, sink: Stage, after: bool) -> None:
+        """The loops of another result become those of the anchor; the first of the two keep their names."""
+        theirs = {anchor: own for own, anchor in self.chain.alignments[sink.name].items()}
+        own = _outermost(self.draft, sink, [sink.loop_of(theirs[name]) for name in self.shared])
+        for mine, other in zip(self.loops, own):
+            self.draft.s.fuse_loops(*((mine, other) if after else (other, mine)))
+        self.loops = self.loops if after else own
