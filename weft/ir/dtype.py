@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Kind = Literal["bool", "int", "uint", "float", "bfloat"]
 
 
-@dataclass(frozen=True, slots=True)
+def _derived() -> Any:
+    return field(init=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type; ``lanes`` above 1 makes it a vector of that element."""
+    """An element type; ``lanes`` above 1 makes it a vector of that element.
+
+    What follows from kind and bits is kept, because every expression that is built asks for it.
+    """
 
     kind: Kind
     bits: int
     lanes: int = 1
+    is_bool: bool = _derived()
+    is_integer: bool = _derived()
+    is_float: bool = _derived()
+    _hash: int = _derived()
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        keep(self, "is_bool", self.kind == "bool")
+        keep(self, "is_integer", self.kind in ("int", "uint"))
+        keep(self, "is_float", self.kind in ("float", "bfloat"))
+        keep(self, "_hash", hash((self.kind, self.bits, self.lanes)))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, DType):
+            return NotImplemented
+        return self.kind == other.kind and self.bits == other.bits and self.lanes == other.lanes
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def name(self) -> str:
@@ -32,18 +60,6 @@ class DType:
         return max(self.bits, 8) // 8
 
     @property
-    def is_bool(self) -> bool:
-        return self.kind == "bool"
-
-    @property
-    def is_integer(self) -> bool:
-        return self.kind in ("int", "uint")
-
-    @property
-    def is_float(self) -> bool:
-        return self.kind in ("float", "bfloat")
-
-    @property
     def is_signed(self) -> bool:
         return self.kind not in ("bool", "uint")
 
@@ -54,10 +70,16 @@ class DType:
 
     @property
     def scalar(self) -> DType:
-        return self if self.lanes == 1 else replace(self, lanes=1)
+        return self if self.lanes == 1 else self.with_lanes(1)
 
     def with_lanes(self, lanes: int) -> DType:
-        return self if self.lanes == lanes else replace(self, lanes=lanes)
+        if self.lanes == lanes:
+            return self
+        key = (self.kind, self.bits, lanes)
+        found = _made.get(key)
+        if found is None:
+            found = _made[key] = DType(*key)
+        return found
 
     @property
     def min_value(self) -> int:
@@ -76,21 +98,25 @@ class DType:
         return self.name
 
 
+#: Types that differ in lanes alone are made once: comparing an object with itself is quick.
+_made: dict[tuple[Kind, int, int], DType] = {}
+
 bool_ = DType("bool", 1)
 int8, int16, int32, int64 = (DType("int", bits) for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (DType("uint", bits) for bits in (8, 16, 32, 64))
 float16, float32, float64 = (DType("float", bits) for bits in (16, 32, 64))
 bfloat16 = DType("bfloat", 16)
+_made.update(
+    ((t.kind, t.bits, 1), t)
+    for t in (
+        bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
+    )
+)  # fmt: skip
 
 #: The type of loop variables, sizes and subscripts.
 index = int64
 
-SCALAR_TYPES: dict[str, DType] = {
-    t.name: t
-    for t in (
-        bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
-    )
-}  # fmt: skip
+SCALAR_TYPES: dict[str, DType] = {t.name: t for t in tuple(_made.values())}
 
 
 def parse_dtype(name: str) -> DType | None:

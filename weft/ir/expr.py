@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType, promote
@@ -39,12 +39,20 @@ def _span() -> Any:
 
 def _require(condition: bool, node: str, rule: str, *operands: object) -> None:
     if not condition:
-        seen = ", ".join(str(getattr(o, "dtype", o)) for o in operands)
-        raise InternalError(f"cannot build {node}", why=f"{rule}; got {seen}" if operands else rule)
+        _refuse(node, rule, *operands)
+
+
+def _refuse(node: str, rule: str, *operands: object) -> NoReturn:
+    seen = ", ".join(str(getattr(o, "dtype", o)) for o in operands)
+    raise InternalError(f"cannot build {node}", why=f"{rule}; got {seen}" if operands else rule)
+
+
+_VALUES: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": float, "bfloat": float}
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 class Expr:
-    """Base of all expressions; ``dtype`` is the type of the value."""
+    """Base of all expressions; ``dtype`` is the type of the value, kept by the constructor or when first asked for."""
 
     __slots__ = ("_dtype",)
     _dtype: DType
@@ -127,11 +135,11 @@ class Const(Expr):
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
-        kinds = {"bool": bool, "int": int, "uint": int, "float": float, "bfloat": float}
-        _require(type(self.value) is kinds[self.type.kind], "a constant", f"{self.value!r} is not a {self.type}")
-        if self.type.is_integer:
-            fits = self.type.min_value <= self.value <= self.type.max_value
-            _require(fits, "a constant", f"{self.value} does not fit {self.type}")
+        t, value = self.type, self.value
+        if type(value) is not _VALUES[t.kind]:
+            _refuse("a constant", f"{value!r} is not a {t}")
+        if t.is_integer and not t.min_value <= value <= t.max_value:
+            _refuse("a constant", f"{value} does not fit {t}")
 
     @property
     def dtype(self) -> DType:
@@ -198,12 +206,10 @@ class Unary(Expr):
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
-        t = self.operand.dtype
-        allowed = {"-": t.is_float or t.is_integer, "!": t.is_bool, "~": t.is_integer}.get(self.op, False)
-        _require(allowed, f"unary {self.op}", "the operand has the wrong type", self.operand)
-
-    def _infer_dtype(self) -> DType:
-        return self.operand.dtype
+        t, op = self.operand.dtype, self.op
+        if not ((t.is_float or t.is_integer) if op == "-" else t.is_bool if op == "!" else t.is_integer and op == "~"):
+            _refuse(f"unary {op}", "the operand has the wrong type", self.operand)
+        object.__setattr__(self, "_dtype", t)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +220,12 @@ class Binary(Expr):
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
-        t = self.left.dtype
-        _require(t == self.right.dtype, f"`{self.op}`", "operand types differ", self.left, self.right)
-        _require(_binary_takes(self.op, t), f"`{self.op}`", "operands of a type it takes", self.left, self.right)
-
-    def _infer_dtype(self) -> DType:
-        return self.left.dtype
+        t, other = self.left.dtype, self.right.dtype
+        if t is not other and t != other:
+            _refuse(f"`{self.op}`", "operand types differ", self.left, self.right)
+        if not _binary_takes(self.op, t):
+            _refuse(f"`{self.op}`", "operands of a type it takes", self.left, self.right)
+        object.__setattr__(self, "_dtype", t)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +236,10 @@ class Compare(Expr):
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
-        _require(self.op in get_args(CompareOp), "a comparison", f"unknown operator {self.op}")
-        _require(self.left.dtype == self.right.dtype, f"`{self.op}`", "operand types differ", self.left, self.right)
+        if self.op not in _COMPARISONS:
+            _refuse("a comparison", f"unknown operator {self.op}")
+        if self.left.dtype != self.right.dtype:
+            _refuse(f"`{self.op}`", "operand types differ", self.left, self.right)
 
     def _infer_dtype(self) -> DType:
         return dt.bool_.with_lanes(self.left.dtype.lanes)
@@ -247,12 +255,11 @@ class Select(Expr):
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
-        _require(self.condition.dtype.is_bool, "a select", "the condition must be bool", self.condition)
-        same = self.then.dtype == self.otherwise.dtype
-        _require(same, "a select", "the two sides differ in type", self.then, self.otherwise)
-
-    def _infer_dtype(self) -> DType:
-        return self.then.dtype
+        if not self.condition.dtype.is_bool:
+            _refuse("a select", "the condition must be bool", self.condition)
+        if self.then.dtype != self.otherwise.dtype:
+            _refuse("a select", "the two sides differ in type", self.then, self.otherwise)
+        object.__setattr__(self, "_dtype", self.then.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +302,8 @@ class Axis:
 
     def __post_init__(self) -> None:
         for e in (self.var, self.lo, self.hi):
-            _require(e.dtype == dt.index, "an axis", "an axis runs over int64", e)
+            if e.dtype != dt.index:
+                _refuse("an axis", "an axis runs over int64", e)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,9 +388,12 @@ def _binary_takes(op: str, t: DType) -> bool:
 
 def check_indices(what: str, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
     rank = len(buffer.shape)
-    _require(len(indices) == rank, f"{what} of {buffer.name}", f"it has {rank} dimensions", len(indices))
+    if len(indices) != rank:
+        _refuse(f"{what} of {buffer.name}", f"it has {rank} dimensions", len(indices))
     for i in indices:
-        _require(i.dtype.scalar == dt.index, f"{what} of {buffer.name}", "indices are int64", i)
+        t = i.dtype
+        if t is not dt.index and t.scalar != dt.index:
+            _refuse(f"{what} of {buffer.name}", "indices are int64", i)
 
 
 def const(value: Number, dtype: DType) -> Const:

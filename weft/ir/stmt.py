@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Axis, Call, Expr, Var, _require, _span, check_indices
+from weft.ir.expr import Axis, Call, Expr, Var, _refuse, _require, _span, check_indices
 from weft.ir.span import Span
 
 #: serial: in order. parallel/block/thread: any order, concurrently; block and thread are the two
@@ -21,12 +21,14 @@ LoopKind = Literal["serial", "parallel", "vector", "unroll", "block", "thread"]
 BarrierScope = Literal["warp", "block", "grid"]
 AtomicOp = Literal["+", "min", "max", "&", "|", "^", "exchange", "cas"]
 IterKind = Literal["spatial", "reduce"]
+_LOOP_KINDS = frozenset(get_args(LoopKind))
 
 
 class Stmt:
-    """Base of all statements."""
+    """Base of all statements; what `weft.ir.visit.fact` finds out about one is kept with it."""
 
-    __slots__ = ()
+    __slots__ = ("_facts",)
+    _facts: dict[object, object]
     span: Span | None
 
 
@@ -43,8 +45,10 @@ class For(Stmt):
 
     def __post_init__(self) -> None:
         for e in (self.var, self.lo, self.hi):
-            _require(e.dtype == dt.index, "a loop", "loops run over int64", e)
-        _require(self.kind in get_args(LoopKind), "a loop", f"unknown kind {self.kind}")
+            if e.dtype != dt.index:
+                _refuse("a loop", "loops run over int64", e)
+        if self.kind not in _LOOP_KINDS:
+            _refuse("a loop", f"unknown kind {self.kind}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +114,8 @@ class Store(Stmt):
 
     def __post_init__(self) -> None:
         check_indices("a store", self.buffer, self.indices)
-        same = self.value.dtype.scalar == self.buffer.dtype
-        _require(same, f"a store to {self.buffer.name}", f"it holds {self.buffer.dtype}", self.value)
+        if self.value.dtype.scalar != self.buffer.dtype:
+            _refuse(f"a store to {self.buffer.name}", f"it holds {self.buffer.dtype}", self.value)
 
 
 @dataclass(frozen=True, slots=True)

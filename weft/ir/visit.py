@@ -27,31 +27,51 @@ _PARTS = (*_NODES, Buffer)
 
 
 _LEAF_FIELDS = ("span", "op", "name", "kind", "dtype", "type", "message", "lanes", "positions", "scope", "outputs")
-#: Annotations of fields that always hold one node, or a tuple of nodes: nothing need be asked of their values.
+#: Annotations of fields that always hold one node, a tuple of nodes, a node or None, or nothing to visit.
 _ONE = frozenset({"Expr", "Var", "Stmt", "Call", "Load"})
 _MANY = frozenset({f"tuple[{kind}, ...]" for kind in ("Expr", "Stmt", "Axis", "Iter", "Region")})
+_NONE = frozenset({"Buffer", "int", "int | float | bool"})
+
+_Read: TypeAlias = "Callable[[Any], tuple[Any, ...]]"
 
 
-class _Readers(dict[type, Callable[[Any], tuple[Any, ...]]]):
+class _Readers(dict[type, _Read]):
     """How to get the children of a node of a class, made when the class is first met."""
 
-    def __missing__(self, cls: Any) -> Callable[[Any], tuple[Any, ...]]:
-        fields = [f for f in dataclasses.fields(cls) if f.name not in _LEAF_FIELDS and f.type != "Buffer"]
-        names = [f.name for f in fields]
-        plain = all(f.type in _ONE for f in fields) if len(fields) > 1 else fields and fields[0].type in _MANY
-        if not fields:
-            found: Callable[[Any], tuple[Any, ...]] = _no_children
-        else:
-            found = operator.attrgetter(*names) if plain else _reader(names)
-        self[cls] = found
+    def __missing__(self, cls: Any) -> _Read:
+        fields = [f for f in dataclasses.fields(cls) if f.name not in _LEAF_FIELDS and f.type not in _NONE]
+        found = self[cls] = _reader([(f.name, str(f.type)) for f in fields])
         return found
 
 
-def _no_children(node: Any) -> tuple[Any, ...]:
-    return ()
+def _reader(fields: list[tuple[str, str]]) -> _Read:
+    """The quickest way to read fields of these names and annotations."""
+    if not fields:
+        return lambda node: ()
+    names, types = zip(*fields)
+    get = operator.attrgetter(*names)
+    if all(t in _ONE for t in types):
+        return get if len(fields) > 1 else lambda node: (get(node),)
+    if len(fields) == 1 and types[0] in _MANY:
+        return get
+    if len(fields) == 2 and types[0] in _MANY and types[1] in _ONE | _MANY:
+        return _reader_of_two(get, many=types[1] in _MANY)
+    return _reader_of_any(names)
 
 
-def _reader(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+def _reader_of_two(get: Callable[[Any], Any], *, many: bool) -> _Read:
+    def many_and_one(node: Any) -> tuple[Any, ...]:
+        first, last = get(node)
+        return (*first, last)
+
+    def many_and_many(node: Any) -> tuple[Any, ...]:
+        first, last = get(node)
+        return (*first, *last)
+
+    return many_and_many if many else many_and_one
+
+
+def _reader_of_any(names: tuple[str, ...]) -> _Read:
     """For fields that may hold nodes, tuples with nodes among others, or something else."""
 
     def read(node: Any) -> tuple[Any, ...]:
@@ -227,17 +247,60 @@ def free_vars(node: Node) -> dict[str, Var]:
     return {name: v for name, v in found.items() if name not in bound} if bound else found
 
 
-def used_names(node: Node) -> set[str]:
-    """Every variable and buffer name that occurs, for choosing fresh ones."""
+F = TypeVar("F")
+S = TypeVar("S", bound=Stmt)
+
+
+def fact(find: Callable[[S], F]) -> Callable[[S], F]:
+    """``find``, which looks at one statement alone, with what it found kept with the statement.
+
+    Programs never change: a rewrite makes new statements where it changes something and shares the rest, so that
+    a fact which is put together from those of the parts is only looked for again along the way that changed.
+    """
+
+    def ask(s: S) -> F:
+        try:
+            facts = s._facts
+        except AttributeError:
+            facts = {}
+            object.__setattr__(s, "_facts", facts)
+        if find not in facts:
+            facts[find] = find(s)
+        return cast(F, facts[find])
+
+    return ask
+
+
+@fact
+def _names_in(s: Stmt) -> frozenset[str]:
+    """The names that occur in ``s``."""
+    names: set[str] = set(bound_names(s))
+    if isinstance(s, (Store, Atomic)):
+        names.add(s.buffer.name)
+    for child in children(s):
+        names |= _names_in(child) if isinstance(child, Stmt) else _names_below(child)
+    return frozenset(names)
+
+
+def _names_below(node: Node) -> set[str]:
     names: set[str] = set()
     for n in walk(node):
         if isinstance(n, Var):
             names.add(n.name)
-        elif isinstance(n, (Load, Store, Atomic, AddressOf)):
+        elif isinstance(n, (Load, AddressOf)):
             names.add(n.buffer.name)
+        elif isinstance(n, Stmt):
+            names |= _names_in(n)
         elif isinstance(n, _BINDING):
             names.update(bound_names(n))
     return names
+
+
+def used_names(node: Node) -> set[str]:
+    """Every variable and buffer name that occurs, for choosing fresh ones."""
+    if isinstance(node, Kernel):
+        return set(bound_names(node)) | _names_in(node.body)
+    return set(_names_in(node)) if isinstance(node, Stmt) else _names_below(node)
 
 
 def fresh_name(base: str, taken: set[str]) -> str:
