@@ -268,7 +268,7 @@ def random_steps(draw: Any, s: Schedule, most: int = 8) -> list[ScheduleError]:
             getattr(s, name)(*args, **kwargs)
         except ScheduleError as error:
             assert s.kernel is before, "a refused step left its mark"
-            error.kernel = before  # type: ignore[attr-defined]
+            error.kernel, error.step = before, name  # type: ignore[attr-defined]
             assert_legal(twin, error)
             refusals.append(error)
     return refusals

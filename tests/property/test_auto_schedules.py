@@ -22,9 +22,7 @@ TARGETS = ("host", "x86-64-avx2", "x86-64-sse4")
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(programs(), st.sampled_from(TARGETS), st.booleans(), st.sampled_from(("fast", "strict")))
-def test_automatic_schedules_keep_the_meaning(
-    random: RandomProgram, target: str, eager: bool, numerics: Any
-) -> None:
+def test_automatic_schedules_keep_the_meaning(random: RandomProgram, target: str, eager: bool, numerics: Any) -> None:
     arguments = list(random.arguments.values())
     plain = weft.define(random.text, schedule="naive")
     op = weft.define(random.text, schedule="auto", numerics=numerics)

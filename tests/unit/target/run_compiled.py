@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.expr import Const
+from weft.ir.expr import Const, Var
 from weft.ir.interpret import interpret
 from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
@@ -83,11 +83,21 @@ def _scalar_bits(dtype: Any, value: Any) -> int:
 def make_arguments(kernel: Kernel, seed: int = 0) -> list[Any]:
     """Random arrays (specials among the floats) and numbers for the parameters; outputs are filled too."""
     rng = np.random.default_rng(seed)
-    return [_random(rng, p.dtype, _shape(p)) if isinstance(p, Buffer) else _number(rng, p.dtype) for p in kernel.params]
+    named = dict.fromkeys(e.name for b in kernel.buffers for e in b.shape if isinstance(e, Var))
+    sizes = {name: int(rng.integers(1, 6)) for name in named}
+    made: list[Any] = []
+    for p in kernel.params:
+        if isinstance(p, Buffer):
+            made.append(_random(rng, p.dtype, _shape(p, sizes)))
+        else:
+            made.append(sizes[p.name] if p.name in sizes else _number(rng, p.dtype))
+    return made
 
 
-def _shape(buffer: Buffer) -> tuple[int, ...]:
-    return tuple(int(e.value) for e in buffer.shape if isinstance(e, Const))
+def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(
+        sizes[e.name] if isinstance(e, Var) else int(e.value) for e in buffer.shape if isinstance(e, (Const, Var))
+    )
 
 
 def _random(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Any:

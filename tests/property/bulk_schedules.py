@@ -1,0 +1,191 @@
+"""Random schedules in bulk, each case in a process that may die: ``python tests/property/bulk_schedules.py``.
+
+    --seed 1 --count 50000 --seconds 3600    cases 1, 2, 3 ... until either limit
+    --failures DIR                           one text for each fault: what happened, and all to see it again
+    --log FILE                               a line for each batch that ended
+    --replay FILE                            the kernel and the trace of such a text, on other arguments
+
+A seed gives the same case as long as the generators stay as they are; the text does beyond that. In the end a table
+says which share of the schedules has each primitive in it, and how often which was refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+#: Cases a process runs before another takes over, and seconds after which a silent one is hung.
+BATCH, PATIENCE = 200, 300
+
+
+def main() -> None:
+    options = read_options()
+    if options.replay:
+        replay(Path(options.replay))
+    elif options.worker:
+        work(options.seed, options.count, Path(options.failures))
+    else:
+        print(report(run(options)))
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--failures", default="schedule_failures")
+    parser.add_argument("--log")
+    parser.add_argument("--replay")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> Counter[str]:
+    """Batches, each in a process of its own; one that dies is a fault of the case it was at."""
+    total: Counter[str] = Counter()
+    start, seed, end = time.time(), options.seed, options.seed + options.count
+    Path(options.failures).mkdir(parents=True, exist_ok=True)
+    while seed < end and time.time() - start < options.seconds:
+        seed = run_batch(seed, min(BATCH, end - seed), Path(options.failures), total)
+        if options.log:
+            line = (
+                f"{time.strftime('%H:%M:%S')} up to seed {seed}: {total['cases']} schedules, {total['faults']} faults"
+            )
+            with Path(options.log).open("a", encoding="utf-8") as log:
+                log.write(line + "\n")
+    return total
+
+
+def run_batch(seed: int, count: int, failures: Path, total: Counter[str]) -> int:
+    """Adds what a process counted; gives the seed to go on with."""
+    command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(count)]
+    command += ["--failures", str(failures)]
+    at = seed
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        tempfile.TemporaryDirectory(prefix="weft-bulk-") as cache,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "WEFT_CACHE_DIR": cache}
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            found = json.loads(line)
+            at = found.pop("seed")
+            total.update(found)
+        errors.seek(0)
+        said = errors.read()
+    if process.returncode != 0:
+        total["faults"] += 1
+        where = failures / f"{at}_crash.txt"
+        known = where.read_text(encoding="utf-8") if where.exists() else ""
+        where.write_text(f"the process ended with status {process.returncode}\n{said}\n{known}", encoding="utf-8")
+    return at + 1
+
+
+def work(seed: int, count: int, failures: Path) -> None:
+    """Runs the cases one by one, saying before each which it is and after each what it counted."""
+    import schedule_cases  # noqa: F401 - what it imports may not be imported while drawing
+    from hypothesis.control import BuildContext
+    from hypothesis.internal.conjecture.data import ConjectureData
+
+    for at in range(seed, seed + count):
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        say({"seed": at})
+        data = ConjectureData(random=random.Random(at))
+        with BuildContext(data, is_final=False, wrapped_test=run_case):
+            say({"seed": at, **run_case(at, data.draw, failures)})
+    faulthandler.cancel_dump_traceback_later()
+
+
+def say(counted: dict[str, int]) -> None:
+    print(json.dumps(counted), flush=True)
+
+
+def run_case(seed: int, draw: Any, failures: Path) -> dict[str, int]:
+    """Checks one case; what is worth counting of it."""
+    from hypothesis.errors import StopTest
+    from schedule_cases import Case, NoMeaning, check_case, describe, draw_case, take_steps
+
+    case: Case | None = None
+    crash = failures / f"{seed}_crash.txt"
+    try:
+        case = draw_case(draw)
+        take_steps(case, draw, 12)
+        crash.write_text(as_text(describe(case)), encoding="utf-8")  # stays where the process dies
+        check_case(case)
+    except (NoMeaning, StopTest):
+        crash.unlink(missing_ok=True)
+        return {"dropped": 1}
+    except Exception as error:
+        known = {} if case is None else dict(describe(case))
+        said = "".join(traceback.format_exception(error))[-20000:]
+        name = failures / f"{seed}.txt"
+        name.write_text(as_text({"error": said, **known}), encoding="utf-8")
+        crash.unlink(missing_ok=True)
+        return {"faults": 1}
+    crash.unlink(missing_ok=True)
+    return count_case(case)
+
+
+def count_case(case: Any) -> dict[str, int]:
+    """The primitives accepted at least once, those refused, and the witnesses among the refusals."""
+    steps = {step.name for step in case.schedule.trace.steps}
+    refused = Counter(error.step for error in case.refusals)
+    witnesses = sum(error.witness is not None for error in case.refusals)
+    counted = {"cases": 1, "refusals": len(case.refusals), "witnesses": witnesses}
+    return {**counted, **{f"+{name}": 1 for name in steps}, **{f"-{name}": n for name, n in refused.items()}}
+
+
+def as_text(parts: Mapping[str, str]) -> str:
+    return "".join(f"--- {heading}\n{text}\n" for heading, text in parts.items())
+
+
+def report(total: Counter[str]) -> str:
+    """How many schedules have each primitive, and how often it was refused."""
+    cases = max(total["cases"], 1)
+    lines = [f"{total['cases']} schedules, {total['faults']} faults, {total['dropped']} dropped"]
+    lines.append(f"{total['refusals']} refusals, {total['witnesses']} with a witness")
+    from random_schedules import MAKERS
+
+    for name in sorted(MAKERS, key=lambda name: -total[f"+{name}"]):
+        share = 100 * total[f"+{name}"] / cases
+        rare = "   rare" if share < 2 else ""
+        lines.append(f"{name:24}{share:6.1f} % of schedules{total[f'-{name}']:8} times refused{rare}")
+    return "\n".join(lines)
+
+
+def replay(path: Path) -> None:
+    """Checks the kernel and trace of a saved text on arguments made anew."""
+    from run_compiled import make_arguments
+    from schedule_cases import Case, check_case
+
+    from weft.ir.parser import parse_kernel
+    from weft.schedules.schedule import Schedule
+    from weft.schedules.trace import parse_trace
+
+    parts = dict(part.split("\n", 1) for part in path.read_text(encoding="utf-8").split("--- ")[1:])
+    kernel, trace = parse_kernel(parts["kernel"]), parse_trace(parts["trace"])
+    s = Schedule(kernel, numerics=trace.numerics)
+    s.apply(trace)
+    print(s.kernel)
+    check_case(Case(parts["kernel"], kernel, make_arguments(kernel), exact=True, schedule=s))
+
+
+if __name__ == "__main__":
+    main()
