@@ -32,6 +32,7 @@ class Worker:
         module: Any = importlib.import_module(f"bench.field.peers.{PEERS[peer].module}")
         self.peer: PeerModule = module
         self.prepared: Prepared | None = None
+        self.inputs: dict[str, np.ndarray[Any, Any]] = {}
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         if command["do"] == "prepare":
@@ -47,7 +48,8 @@ class Worker:
         if not command["alone"]:
             pin_threads(self.all_cores)  # compilers of others may use all cores
         try:
-            prepared = self.peer.prepare(workload, workload.inputs(command["seed"]), self.threads)
+            self.inputs = workload.inputs(command["seed"])  # kept: some peers only remember where they are
+            prepared = self.peer.prepare(workload, self.inputs, self.threads)
             error = _error(prepared, command["reference"])
         except Cannot as why:
             return {"reason": str(why)}

@@ -1,7 +1,8 @@
 """What is compared: families of work, and the sizes at which each is measured.
 
 A family names a definition (in the library of operators, or in ``programs.weft`` here) and its arguments in order:
-``A(M,K)`` is a float32 array, ``I(B,L)<E`` an int32 one with elements below ``E``, a bare name a whole number.
+``A(M,K)`` is a float32 array, ``G(M)+`` one of positive elements, ``I(B,L)<E`` an int32 one with elements below
+``E``, a bare name a whole number.
 Peers know families, never sizes. ``randomly_resized`` gives the same families at sizes nobody chose.
 """
 
@@ -25,6 +26,7 @@ class Argument:
     name: str
     dims: tuple[str, ...] | None
     below: str | None = None
+    positive: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Workload:
         shape = tuple(extent(d, self.sizes) for d in argument.dims or ())
         if argument.below is not None:
             return aligned(rng.integers(0, self.sizes[argument.below], shape, np.int32))
+        if argument.positive:
+            return aligned(rng.uniform(0.1, 1.0, shape).astype(np.float32))
         values = rng.standard_normal(shape, np.float32)
         return aligned(np.round(values * 32) / 32 if self.family.exact else values)
 
@@ -91,8 +95,11 @@ def extent(text: str, sizes: Sizes) -> int:
 
 
 def parse_arguments(text: str) -> tuple[Argument, ...]:
-    found = re.findall(r"(\w+)(?:\(([^)]*)\)(?:<(\w+))?)?", text)
-    return tuple(Argument(n, tuple(dims.split(",")) if dims else None, below or None) for n, dims, below in found)
+    found = re.findall(r"(\w+)(?:\(([^)]*)\)(\+?)(?:<(\w+))?)?", text)
+    return tuple(
+        Argument(name, tuple(dims.split(",")) if dims else None, below or None, bool(plus))
+        for name, dims, plus, below in found
+    )
 
 
 def _family(
@@ -165,7 +172,7 @@ FAMILIES = {
         _family("max-plus", _UNHEARD, "max_plus", "A(M,K) B(K,N)", "{M}x{K}x{N}"),
         _family("min distance", _UNHEARD, "min_distance", "X(M,K) Y(N,K)", "{M}x{N}x{K}"),
         _family("argmin distance", _UNHEARD, "argmin_distance", "X(M,K) Y(N,K)", "{M}x{N}x{K}", exact=True),
-        _family("bilateral", _UNHEARD, "bilateral", "I(H,W) G(KH,KW) R", "{KH}x{KW} {H}x{W}", "", "KH KW R"),
+        _family("bilateral", _UNHEARD, "bilateral", "I(H,W) G(KH,KW)+ R", "{KH}x{KW} {H}x{W}", "", "KH KW R"),
     )
 }  # fmt: skip
 
