@@ -33,7 +33,7 @@ HEAVY = {
     "llvmlite": {"target/cpu/llvm.py"},
     "ml_dtypes": {"ir/numpy_dtypes.py"},
     "torch": {"runtime/torch_edge.py"},
-    "islpy": {"poly/isl_oracle.py"},
+    "islpy": {"poly/isl_worker.py"},
 }
 
 

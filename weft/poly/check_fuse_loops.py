@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from weft.ir.stmt import Assert, For, Kernel
 from weft.poly.conflicts import Meeting, Surroundings, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
@@ -10,11 +13,15 @@ from weft.poly.leaves import CONCURRENT, Leaf, leaves, loop_named, sizes_of, sta
 from weft.poly.solve import Form, combine
 from weft.poly.verdict import OK, Verdict, refuse
 
+_Place: TypeAlias = Callable[[Leaf, For], Form]
 
-def check_fuse_loops(kernel: Kernel, first: str, second: str, numerics: str = "strict") -> Verdict:
-    """Whether iteration ``x`` of ``second`` may run right after iteration ``x`` of ``first``, both counted from 0.
 
-    That they are neighbours of equal length is the caller's to know.
+def check_fuse_loops(
+    kernel: Kernel, first: str, second: str, numerics: str = "strict", *, by_value: bool = False
+) -> Verdict:
+    """Whether iteration ``x`` of ``second`` may run right after iteration ``x`` of ``first``.
+
+    Both are counted from 0, or meant ``by_value``. That they are neighbours is the caller's to know.
     """
     one, other = loop_named(kernel, first), loop_named(kernel, second)
     for name, loop in ((first, one), (second, other)):
@@ -31,11 +38,15 @@ def check_fuse_loops(kernel: Kernel, first: str, second: str, numerics: str = "s
         for access in leaf.accesses:
             if access.buffer.name in written_by(left):
                 return refuse(f"the range of `{second}` is read from `{access.buffer.name}`, which `{first}` writes")
-    return _check_memory(kernel, one, other, left, right, numerics)
+    places = (_value if by_value else _count), left, right
+    return _check_memory(kernel, one, other, places, numerics)
 
 
-def _check_memory(kernel: Kernel, one: For, other: For, left: list[Leaf], right: list[Leaf], numerics: str) -> Verdict:
+def _check_memory(
+    kernel: Kernel, one: For, other: For, places: tuple[_Place, list[Leaf], list[Leaf]], numerics: str
+) -> Verdict:
     """Work of the first loop must not meet work of an earlier iteration of the second, which will precede it."""
+    place, left, right = places
     if not left or not right:
         return OK
     concurrent = one.kind in CONCURRENT or other.kind in CONCURRENT
@@ -46,7 +57,7 @@ def _check_memory(kernel: Kernel, one: For, other: For, left: list[Leaf], right:
     def orders(meeting: Meeting) -> list[list[Form]]:
         if commute(meeting.a, meeting.b, numerics, concurrent=concurrent):
             return []
-        ahead = combine(_count(meeting.first, one), meeting.prime(_count(meeting.second, other)), -1)
+        ahead = combine(place(meeting.first, one), meeting.prime(place(meeting.second, other)), -1)
         orders = [[combine(ahead, {"": -1})]]
         if concurrent:
             orders.append([combine({"": -1}, ahead, -1)])
@@ -54,6 +65,10 @@ def _check_memory(kernel: Kernel, one: For, other: For, left: list[Leaf], right:
 
     conflict = find_conflict(pairs(left, right), around, orders)
     return OK if conflict is None else refuse_conflict(conflict[0], conflict[1].a, conflict[1].b)
+
+
+def _value(_: Leaf, loop: For) -> Form:
+    return {loop.var.name: 1}
 
 
 def _count(leaf: Leaf, loop: For) -> Form:

@@ -27,12 +27,17 @@ def ask_isl(
 ) -> Answer:
     """A point, None where isl proves that there is none, `UNKNOWN` where it does not answer within ``seconds``."""
     text, names = set_text(list(equations), list(inequalities), clauses)
-    with _lock:
-        reply = _worker.ask(text, seconds)
+    reply = ask_worker(text, seconds)
     if not isinstance(reply, dict):
         return UNKNOWN
     values = reply.get("point")
     return None if values is None else dict(zip(names, values))
+
+
+def ask_worker(question: Any, seconds: float) -> Any:
+    """The worker's reply to ``question`` (see `isl_worker`), or None where there is none in time."""
+    with _lock:
+        return _worker.ask(question, seconds)
 
 
 def set_text(
@@ -62,15 +67,14 @@ class _Worker:
         self.process: subprocess.Popen[bytes] | None = None
         self.is_absent = False
 
-    def ask(self, text: str, seconds: float) -> Any:
-        """The reply to ``text``, or None where there is none in time."""
+    def ask(self, question: Any, seconds: float) -> Any:
         try:
             if (self.process is None or self.process.poll() is not None) and not self.start():
                 return None
             process = self.process
             assert process is not None
             assert process.stdin is not None
-            process.stdin.write(json.dumps(text).encode() + b"\n")
+            process.stdin.write(json.dumps(question).encode() + b"\n")
             process.stdin.flush()
             return self.read(seconds)
         except OSError:
@@ -83,7 +87,7 @@ class _Worker:
         root = str(Path(__file__).resolve().parents[2])
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "weft.poly.isl_oracle"],
+            [sys.executable, "-m", "weft.poly.isl_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -127,33 +131,3 @@ def _forget_worker() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_worker)
-
-
-def answer(text: str) -> dict[str, list[int] | None]:
-    """isl's own answer, in this process: the coordinates of a point of the set, or None for an empty one."""
-    import islpy
-
-    found = islpy.Set(text)
-    if found.is_empty():
-        return {"point": None}
-    point = found.sample_point()
-    space = point.get_space().dim(islpy.dim_type.set)
-    values = [point.get_coordinate_val(islpy.dim_type.set, i).to_python() for i in range(space)]
-    return {"point": [int(v) for v in values]}
-
-
-def serve() -> None:
-    """Answers questions, one a line, until the asking process is gone."""
-    import islpy  # noqa: F401  (a missing package ends the process before it says it is ready)
-
-    print(json.dumps("ready"), flush=True)
-    for line in sys.stdin:
-        try:
-            reply: Any = answer(json.loads(line))
-        except Exception:
-            reply = None
-        print(json.dumps(reply), flush=True)
-
-
-if __name__ == "__main__":
-    serve()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from weft.ir import dtype as dt
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Binary, BinaryOp, CompareOp, Const, Expr, Unary, arithmetic, as_expr, compare
+from weft.ir.expr import Binary, BinaryOp, CompareOp, Const, Expr, Unary, arithmetic, as_expr, compare, idx
 from weft.ir.span import Source, Span
 from weft.schedules.rewrite import unknown
 
@@ -31,6 +32,21 @@ def parse_condition(text: str, scalars: Mapping[str, Expr]) -> Expr:
         ) from None
     if not found.dtype.is_bool:
         raise ScheduleError(f"`{text}` is not a condition", why="it has no comparison", help='as in "M % 16 == 0"')
+    return found
+
+
+def parse_index(text: str, variables: Mapping[str, Expr]) -> Expr:
+    """The whole number that ``text`` writes over ``variables``."""
+    try:
+        found = _expr(ast.parse(text, mode="eval").body, variables)
+    except SyntaxError as error:
+        column = error.offset or 1
+        span = Span(Source("value", text), 1, column, column + 1)
+        raise ScheduleError("this is not a value for a loop", span=span, why=error.msg) from None
+    if isinstance(found, Const) and found.type.is_integer:
+        return idx(int(found.value))
+    if found.dtype != dt.index:
+        raise ScheduleError(f"`{text}` is not a value for a loop", why=f"it is {found.dtype}, loops run over int64")
     return found
 
 

@@ -1,13 +1,20 @@
-"""``fuse_loops``: two loops that follow one another become one that does the work of both in each iteration."""
+"""``fuse_loops``: two loops that follow one another become one that does the work of both in each iteration.
+
+``by="count"`` pairs the n-th iterations of loops of one length; ``by="value"`` pairs equal values of the loop
+variables: the loop then runs over all values of both, and each body is guarded by its own range.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal, get_args
 
-from weft.ir.expr import Binary, idx
+from weft.ir.expr import Binary, Compare, idx
+from weft.ir.interval import Interval
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, Kernel, Seq
+from weft.ir.stmt import For, If, Kernel, Seq
 from weft.ir.visit import substitute
 from weft.poly.check_fuse_loops import check_fuse_loops as check_mergeable
 from weft.poly.check_parallel import check_parallel as check_independent
@@ -25,11 +32,15 @@ from weft.schedules.rewrite import (
 )
 from weft.schedules.trace import Numerics
 
+Pairing = Literal["count", "value"]
 
-def check_fuse_loops(kernel: Kernel, first: str, second: str, *, numerics: Numerics) -> Verdict:
-    """The loops must be neighbours of the same length, and no work of ``first`` may have to wait for ``second``'s."""
+
+def check_fuse_loops(kernel: Kernel, first: str, second: str, by: Pairing = "count", *, numerics: Numerics) -> Verdict:
+    """The loops must be neighbours, and no work of ``first`` may have to wait for ``second``'s."""
     a, b = find_loop(kernel, first), find_loop(kernel, second)
-    wrong = first_no([_check_neighbours(kernel, a, b), _check_length(kernel, a, b)])
+    if by not in get_args(Pairing):
+        return refuse(f"by={by!r} is not known", alternatives=tuple(f'by="{p}"' for p in get_args(Pairing)))
+    wrong = first_no([_check_neighbours(kernel, a, b), OK if by == "value" else _check_length(kernel, a, b)])
     if not wrong.ok:
         return wrong
     sound = [check_runs_through(a), check_runs_through(b)]
@@ -37,10 +48,10 @@ def check_fuse_loops(kernel: Kernel, first: str, second: str, *, numerics: Numer
     wrong = first_no(sound)
     if not wrong.ok:
         return wrong
-    verdict = check_mergeable(kernel, first, second, numerics)
+    verdict = check_mergeable(kernel, first, second, numerics, by_value=by == "value")
     if not verdict.ok or a.kind in ("serial", "unroll"):
         return verdict
-    return check_independent(fuse_loops(kernel, first, second).kernel, first, a.kind, numerics)
+    return check_independent(fuse_loops(kernel, first, second, by).kernel, first, a.kind, numerics)
 
 
 def _check_neighbours(kernel: Kernel, a: For, b: For) -> Verdict:
@@ -67,15 +78,35 @@ def _check_length(kernel: Kernel, a: For, b: For) -> Verdict:
     if simplify(Binary("-", one, other), ranges) == idx(0):
         return OK
     names = f"`{a.var.name}` runs {print_expr(one)} times and `{b.var.name}` {print_expr(other)}"
-    return refuse(f"{names}; both must run equally often")
+    legal = f's.fuse_loops("{a.var.name}", "{b.var.name}", by="value")'
+    return refuse(f"{names}; both must run equally often", alternatives=(legal,))
 
 
 @remembered
-def fuse_loops(kernel: Kernel, first: str, second: str) -> Rewrite:
+def fuse_loops(kernel: Kernel, first: str, second: str, by: Pairing = "count") -> Rewrite:
     """``first`` keeps its name and takes over the body of ``second``."""
     a, b = find_loop(kernel, first), find_loop(kernel, second)
     seq = next(s for s in reversed(path_to(kernel, a)[:-1]) if isinstance(s, Seq))
-    body = substitute(b.body, {b.var: a.var + Binary("-", b.lo, a.lo)})
-    merged = simplify_bounds(replace(a, body=sequence([a.body, body])), ranges_at(kernel, a))
+    ranges = ranges_at(kernel, a)
+    if by == "value":
+        merged = _over_both(a, b, ranges)
+    else:
+        body = substitute(b.body, {b.var: a.var + Binary("-", b.lo, a.lo)})
+        merged = replace(a, body=sequence([a.body, body]))
+    merged = simplify_bounds(merged, ranges)
     together = sequence(merged if s is a else s for s in seq.body if s is not b)
     return Rewrite(replace_stmt(kernel, seq, together), (), {second: f"was merged into {first}"})
+
+
+def _over_both(a: For, b: For, ranges: Mapping[str, Interval]) -> For:
+    """A loop over the values of both, each body where its own loop ran."""
+    lo, hi = simplify(Binary("min", a.lo, b.lo), ranges), simplify(Binary("max", a.hi, b.hi), ranges)
+    bodies = []
+    for loop in (a, b):
+        body = substitute(loop.body, {loop.var: a.var})
+        if loop.hi != hi:
+            body = If(Compare("<", a.var, loop.hi), body)
+        if loop.lo != lo:
+            body = If(Compare(">=", a.var, loop.lo), body)
+        bodies.append(body)
+    return replace(a, lo=lo, hi=hi, body=sequence(bodies))

@@ -7,7 +7,7 @@ from weft.poly.verdict import Verdict
 from weft.schedules.bind import Level, bind, check_bind
 from weft.schedules.fission import check_fission, fission
 from weft.schedules.fuse import check_fuse, fuse
-from weft.schedules.fuse_loops import check_fuse_loops, fuse_loops
+from weft.schedules.fuse_loops import Pairing, check_fuse_loops, fuse_loops
 from weft.schedules.handles import AnyBlock, AnyLoop, Loop
 from weft.schedules.parallel import check_parallel, parallel
 from weft.schedules.peel import End, check_peel, peel
@@ -19,10 +19,12 @@ from weft.schedules.skew import check_skew, skew
 from weft.schedules.specialize import check_specialize, specialize
 from weft.schedules.split import Tail, check_split, split
 from weft.schedules.state import ScheduleState
+from weft.schedules.swap import check_swap, swap
 from weft.schedules.tile import check_tile, tile
 from weft.schedules.trace import Numerics
 from weft.schedules.unroll import check_unroll, unroll
 from weft.schedules.vectorize import check_vectorize, vectorize
+from weft.schedules.wrap import check_wrap, wrap
 
 
 class LoopMethods(ScheduleState):
@@ -32,7 +34,7 @@ class LoopMethods(ScheduleState):
         """``loop`` as an outer loop over tiles of ``factor`` iterations and an inner one through each.
 
         ``tail``: ``"guard"`` tests every iteration, ``"separate"`` makes a third loop ``m_t`` for the
-        rest, ``"pad"`` is refused unless the tiles come out even.
+        rest, ``"pad"`` is refused unless the tiles come out even, ``"clip"`` cuts at multiples of ``factor``.
         """
         outer, inner, *_ = self.run(check_split, split, self.name(loop), factor, tail=tail)
         return self.handle(Loop, outer), self.handle(Loop, inner)
@@ -102,10 +104,29 @@ class LoopMethods(ScheduleState):
         (made,) = self.run(check_fission, fission, self.name(loop), self.name(after))
         return self.handle(Loop, made)
 
-    def fuse_loops(self, first: AnyLoop, second: AnyLoop) -> Loop:
-        """Two neighbouring loops as one: ``first``, which is returned, does the work of both."""
-        self.run(check_fuse_loops, fuse_loops, self.name(first), self.name(second))
+    def fuse_loops(self, first: AnyLoop, second: AnyLoop, by: Pairing = "count") -> Loop:
+        """Two neighbouring loops as one: ``first``, which is returned, does the work of both.
+
+        ``by="count"``: their first iterations together, their second ones, and so on; both must run equally
+        often. ``by="value"``: iterations of equal value together, whatever the ranges.
+        """
+        if by == "count":
+            self.run(check_fuse_loops, fuse_loops, self.name(first), self.name(second))
+        else:
+            self.run(check_fuse_loops, fuse_loops, self.name(first), self.name(second), by=by)
         return self.handle(Loop, str(first))
+
+    def wrap(self, node: AnyBlock | AnyLoop, at: int | str = 0) -> Loop:
+        """A loop of one iteration, with the value ``at``, around a block or loop; see ``fuse_loops(by="value")``.
+
+        >>> d_at = s.wrap("d", "k")              # inside loop k: for d_at in k:k + 1
+        """
+        (made,) = self.run(check_wrap, wrap, self.name(node), at)
+        return self.handle(Loop, made)
+
+    def swap(self, first: AnyBlock | AnyLoop, second: AnyBlock | AnyLoop) -> None:
+        """What holds ``second``, which follows what holds ``first``, runs before it."""
+        self.run(check_swap, swap, self.name(first), self.name(second))
 
     def specialize(self, loop: AnyLoop, condition: str) -> list[Loop]:
         """A version of ``loop`` for calls where ``condition`` holds: its loops, outermost first.

@@ -18,6 +18,8 @@ REFUSALS: dict[str, str] = {
     "skew": "cannot skew loop `{0}`",
     "fission": "cannot split the body of loop `{0}`",
     "fuse_loops": "cannot merge loops `{0}` and `{1}`",
+    "wrap": "cannot put a loop around `{0}`",
+    "swap": "cannot exchange `{0}` and `{1}`",
     "tensorize": "cannot tensorize loop `{0}` as `{1}`",
     "specialize": "cannot specialize on `{1}`",
     "compute_at": "cannot compute `{0}` at loop `{1}`",

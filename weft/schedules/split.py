@@ -2,6 +2,8 @@
 
 Where the tiles may not come out even, ``tail`` says what happens to the last one: ``"guard"`` tests
 every iteration, ``"separate"`` gives the rest a loop of its own, ``"pad"`` promises there is no rest.
+``"clip"`` cuts at multiples of the factor, wherever the loop starts: the tiles of a loop whose range depends
+on loops around it (a triangle, a skewed loop) then lie at the same places for all of them.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ from weft.schedules.rewrite import (
 )
 from weft.schedules.trace import Numerics
 
-Tail = Literal["guard", "separate", "pad"]
-_TAILS = ("guard", "separate", "pad")
+Tail = Literal["guard", "separate", "pad", "clip"]
+_TAILS = ("guard", "separate", "pad", "clip")
 #: What the outer and the inner loop run like. Tiles of concurrent iterations may run in order, but
 #: threads stay threads: barriers count them.
 _KINDS: dict[LoopKind, tuple[LoopKind, LoopKind]] = {
@@ -61,6 +63,8 @@ def check_split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard", *,
     if not wrong.ok:
         return wrong
     ranges = ranges_at(kernel, old)
+    if tail == "clip" and old.kind not in ("serial", "parallel"):
+        return refuse(f"tiles that are cut short would not fit the {old.kind} loop `{loop}`")
     if is_multiple(extent(old, ranges), factor, ranges):
         return OK
     if tail == "pad":
@@ -79,6 +83,8 @@ def split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard") -> Rewri
     old = find_loop(kernel, loop)
     taken, ranges = taken_names(kernel), ranges_at(kernel, old)
     outer, inner = (Var(fresh_name(f"{loop}_{part}", taken), span=old.var.span) for part in "oi")
+    if tail == "clip":
+        return _clip(kernel, old, factor, outer, inner)
     total = extent(old, ranges)
     even = is_multiple(total, factor, ranges)
     if not even and tail == "separate":
@@ -106,6 +112,18 @@ def _drop_true_guard(nest: For) -> For:
         inside = For(inside.var, inside.lo, inside.hi, inside.kind, inside.body.then, span=inside.span)
         return For(nest.var, nest.lo, nest.hi, nest.kind, inside, span=nest.span)
     return nest
+
+
+def _clip(kernel: Kernel, old: For, factor: int, outer: Var, inner: Var) -> Rewrite:
+    """The inner loop has the values of the old one, from one multiple of ``factor`` to the next."""
+    size, ranges = idx(factor), ranges_at(kernel, old)
+    around, through = _KINDS[old.kind]
+    lo, hi = Binary("max", old.lo, outer * size), Binary("min", old.hi, outer * size + size)
+    inside = For(inner, lo, hi, through, substitute(old.body, {old.var: inner}), span=old.span)
+    end = Binary("//", old.hi + (size - idx(1)), size)
+    nest = simplify_bounds(For(outer, Binary("//", old.lo, size), end, around, inside, span=old.span), ranges)
+    fate = {old.var.name: f"was split into {outer.name} and {inner.name}"}
+    return Rewrite(replace_stmt(kernel, old, nest), (outer.name, inner.name), fate)
 
 
 def _separate(kernel: Kernel, old: For, factor: int, outer: Var, inner: Var, taken: set[str]) -> Rewrite:

@@ -23,6 +23,8 @@ def check_unroll(
             return refuse(f"`{loop}` runs {runs} times, not a known number", alternatives=(f's.unroll("{loop}", 4)',))
         return check_set_kind(kernel, loop, "unroll", numerics=numerics)
     verdict = check_split(kernel, loop, factor, tail, numerics=numerics)
+    if tail == "clip":
+        verdict = refuse("a tile that is cut short cannot be written out")
     if not verdict.ok:
         return verdict
     halves = split(kernel, loop, factor, tail)

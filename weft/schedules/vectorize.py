@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.ir.stmt import Kernel
-from weft.poly.verdict import Verdict
+from weft.poly.verdict import Verdict, refuse
 from weft.schedules.loop_facts import check_number, trip_count
 from weft.schedules.rewrite import Rewrite, find_loop, ranges_at, remembered
 from weft.schedules.set_kind import check_set_kind, set_kind
@@ -23,6 +23,8 @@ def check_vectorize(
     verdict = check_set_kind(kernel, loop, "vector", numerics=numerics)
     if not verdict.ok or lanes is None:
         return verdict
+    if tail == "clip":
+        return refuse("a tile that is cut short does not fill a vector")
     return check_split(kernel, loop, lanes, tail, numerics=numerics)
 
 

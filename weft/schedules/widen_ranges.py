@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from weft.ir.affine import Linear, linear_form
-from weft.ir.expr import Binary, Compare, Expr, Var, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
 from weft.ir.visit import free_vars
@@ -34,9 +35,9 @@ def widen_ranges(kernel: Kernel, chain: Sequence[For], order: Sequence[str]) -> 
             continue
         own: list[Expr] = []
         if lo != found.lo:
-            own.append(Compare(">=", found.var, found.lo))
+            own += _tests(">=", found.var, found.lo)
         if hi != found.hi:
-            own.append(Compare("<", found.var, found.hi))
+            own += _tests("<", found.var, found.hi)
         body = found.body
         for test in reversed(own):
             body = If(test, body, span=found.span)
@@ -48,18 +49,61 @@ def widen_ranges(kernel: Kernel, chain: Sequence[For], order: Sequence[str]) -> 
 
 
 def _extreme(bound: Expr, inside: Sequence[For], sign: int) -> Expr | None:
-    """The least (-1) or greatest value of ``bound`` over the loops ``inside``; None where it is not linear in them."""
-    names = {loop.var.name for loop in inside}
-    if not names & set(free_vars(bound)):
-        return bound
-    form = linear_form(bound)
+    """The least (-1) or greatest value of ``bound`` over the loops ``inside``, or one beyond it; None if unknown."""
+    found: Expr | None = bound
     for loop in reversed(inside):
-        factor = form.terms.pop(loop.var, 0)
-        if factor:
-            end = loop.hi - idx(1) if factor * sign > 0 else loop.lo
-            form.add(linear_form(end), factor)
-    found = form.expr(bound.dtype)
-    return None if names & set(free_vars(found)) else found
+        found = None if found is None else _at_end(found, loop, sign)
+    names = {loop.var.name for loop in inside}
+    return None if found is None or names & set(free_vars(found)) else found
+
+
+def _at_end(e: Expr, loop: For, sign: int) -> Expr | None:
+    """``e`` with ``loop`` at the end of its range where ``e`` is least (-1) or greatest."""
+    if loop.var.name not in free_vars(e):
+        return e
+    total = linear_form(e)
+    for part, factor in list(total.terms.items()):
+        if loop.var.name not in free_vars(part):
+            continue
+        towards = sign if factor > 0 else -sign
+        if part == loop.var:
+            end: Expr | None = loop.hi - idx(1) if towards > 0 else loop.lo
+        else:
+            end = _part_at_end(part, loop, towards)
+        if end is None:
+            return None
+        total.terms.pop(part)
+        total.add(linear_form(end), factor)
+    return total.expr(e.dtype)
+
+
+def _part_at_end(e: Expr, loop: For, sign: int) -> Expr | None:
+    """The same for an expression that is no sum: one that grows with its operands."""
+    if not isinstance(e, Binary) or not (e.op in ("min", "max") or (e.op == "//" and _is_positive(e.right))):
+        return None
+    left, right = _at_end(e.left, loop, sign), _at_end(e.right, loop, sign)
+    return None if left is None or right is None else Binary(e.op, left, right)
+
+
+def _is_positive(e: Expr) -> bool:
+    return isinstance(e, Const) and int(e.value) > 0
+
+
+def _tests(op: Literal["<", ">="], value: Expr, bound: Expr) -> list[Expr]:
+    """``value op bound`` as tests without quotients, minima and maxima where that is possible."""
+    extreme = "min" if op == "<" else "max"
+    form = linear_form(bound)
+    for part, factor in form.terms.items():
+        if factor != 1 or not isinstance(part, Binary):
+            continue
+        rest = Linear().add(form).add(linear_form(part), -1).expr(bound.dtype)
+        if part.op == extreme:
+            return [t for side in (part.left, part.right) for t in _tests(op, value, side + rest)]
+        if part.op == "//" and _is_positive(part.right):
+            # v >= e // n means n * v + n - 1 >= e, and v < e // n means n * v + n - 1 < e.
+            last = (value - rest) * part.right + (part.right - idx(1))
+            return _tests(op, last, part.left)
+    return [Compare(op, value, bound)]
 
 
 def narrow_ranges(root: Stmt, tests: Sequence[Expr]) -> Stmt:

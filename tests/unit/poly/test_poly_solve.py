@@ -10,7 +10,8 @@ import signal
 import pytest
 
 from weft.poly import isl_oracle
-from weft.poly.isl_oracle import answer, ask_isl, set_text
+from weft.poly.isl_oracle import ask_isl, set_text
+from weft.poly.isl_worker import answer
 from weft.poly.solve import UNKNOWN, Form, evaluate, solve
 
 

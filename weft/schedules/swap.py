@@ -1,0 +1,46 @@
+"""``swap``: two neighbouring statements change places."""
+
+from __future__ import annotations
+
+from weft.ir.stmt import Assert, Kernel, Seq, Stmt
+from weft.poly.check_swap import check_swap as check_independent
+from weft.poly.verdict import Verdict, refuse
+from weft.schedules.loop_facts import exits, has_barrier
+from weft.schedules.rewrite import Rewrite, node_of, path_to, remembered, replace_stmt, sequence, statements
+from weft.schedules.trace import Numerics
+
+
+def check_swap(kernel: Kernel, first: str, second: str, *, numerics: Numerics) -> Verdict:
+    """Nothing that one of them writes may be read or written by the other."""
+    found = _neighbours(kernel, first, second)
+    if isinstance(found, Verdict):
+        return found
+    _, a, b = found
+    for s, name in ((a, first), (b, second)):
+        if has_barrier(s) or exits(s) or any(isinstance(n, Assert) for n in statements(s)):
+            return refuse(f"what is done around `{name}` is not only reading and writing")
+    return check_independent(kernel, a, b, numerics)
+
+
+@remembered
+def swap(kernel: Kernel, first: str, second: str) -> Rewrite:
+    """The statement that is, or holds, ``second`` runs before the one that is, or holds, ``first``."""
+    found = _neighbours(kernel, first, second)
+    assert not isinstance(found, Verdict), "check_swap answers this first"
+    around, a, b = found
+    order = [b if s is a else a if s is b else s for s in around.body]
+    return Rewrite(replace_stmt(kernel, around, sequence(order)))
+
+
+def _neighbours(kernel: Kernel, first: str, second: str) -> tuple[Seq, Stmt, Stmt] | Verdict:
+    """The sequence in which the two part ways, and the statements in it that hold them."""
+    one, other = (path_to(kernel, node_of(kernel, name)) for name in (first, second))
+    common = [s for s, t in zip(one, other) if s is t]
+    around = common[-1] if common else None
+    if not isinstance(around, Seq):
+        return refuse(f"`{first}` and `{second}` do not follow one another in one place")
+    a, b = one[len(common)], other[len(common)]
+    place, where = (next(n for n, s in enumerate(around.body) if s is t) for t in (a, b))
+    if where != place + 1:
+        return refuse(f"`{second}` does not directly follow `{first}`")
+    return around, a, b

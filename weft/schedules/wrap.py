@@ -1,0 +1,53 @@
+"""``wrap``: a loop of one iteration around a block or a loop, so that it can be merged with a loop beside it.
+
+A statement before a loop, as the division in an LU step, becomes part of that loop's nest: wrapped at the value
+of the loop where it is to run, and then merged by ``fuse_loops(..., by="value")``.
+"""
+
+from __future__ import annotations
+
+from weft.ir.errors import ScheduleError
+from weft.ir.expr import Expr, Var, idx
+from weft.ir.simplify import simplify
+from weft.ir.stmt import For, Kernel, Stmt
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.condition import parse_index
+from weft.schedules.rewrite import (
+    Rewrite,
+    fresh_name,
+    loops_around,
+    node_of,
+    ranges_at,
+    remembered,
+    replace_stmt,
+    taken_names,
+)
+from weft.schedules.trace import Numerics
+
+
+def check_wrap(kernel: Kernel, node: str, at: int | str = 0, *, numerics: Numerics) -> Verdict:
+    """Always legal outside of vectors and threads: the loop runs once."""
+    found = node_of(kernel, node)
+    _value(kernel, found, at)
+    inside = next((f for f in loops_around(kernel, found) if f.kind in ("vector", "unroll")), None)
+    return OK if inside is None else refuse(f"`{node}` is in the {inside.kind} loop `{inside.var.name}`")
+
+
+@remembered
+def wrap(kernel: Kernel, node: str, at: int | str = 0) -> Rewrite:
+    """Makes the loop ``u_at``, whose only value is ``at``."""
+    found = node_of(kernel, node)
+    value = _value(kernel, found, at)
+    var = Var(fresh_name(f"{node}_at", taken_names(kernel)))
+    end = simplify(value + idx(1), ranges_at(kernel, found))
+    return Rewrite(replace_stmt(kernel, found, For(var, value, end, "serial", found)), (var.name,))
+
+
+def _value(kernel: Kernel, node: Stmt, at: int | str) -> Expr:
+    if isinstance(at, int) and not isinstance(at, bool):
+        return idx(at)
+    if not isinstance(at, str):
+        raise ScheduleError(f"{at!r} is not a value for a loop", help='use a number, or a text such as "k + 1"')
+    known: dict[str, Expr] = {loop.var.name: loop.var for loop in loops_around(kernel, node)}
+    known |= {v.name: v for v in kernel.scalars}
+    return simplify(parse_index(at, known), ranges_at(kernel, node))
