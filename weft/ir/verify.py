@@ -6,15 +6,12 @@ names, declarations, who may write what, and which statement may stand in which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
-from weft.ir.expr import AddressOf, Call, Const, Expr, Var
+from weft.ir.expr import AddressOf, Call, Const, Expr, Load, Var
 from weft.ir.hardware import HARDWARE
 from weft.ir.intrinsics import HINTS
 from weft.ir.printer import print_kernel, print_stmt
@@ -41,7 +38,6 @@ from weft.ir.stmt import (
     While,
 )
 from weft.ir.verify_expr import (
-    Declared,
     Problem,
     Report,
     check_assert,
@@ -49,10 +45,8 @@ from weft.ir.verify_expr import (
     check_expr,
     check_lanes,
 )
-from weft.ir.visit import children, loads, stores, walk
-
-Role = Literal["parameter", "loop", "let", "iterator", "axis"]
-_CONCURRENT = ("parallel", "vector", "block", "thread")
+from weft.ir.verify_scope import CONCURRENT, Scope, found_in_order, outermost_scope
+from weft.ir.visit import children, fact, walk
 
 
 def verify(kernel: Kernel) -> None:
@@ -77,35 +71,13 @@ def find_problems(kernel: Kernel) -> list[Problem]:
     return checker.problems
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What encloses a statement: its loops, outermost first, and how many concurrent ones there are."""
-
-    loops: tuple[str, ...] = ()
-
-    def inside(self, kind: str) -> Surroundings:
-        return Surroundings((*self.loops, kind))
-
-    @property
-    def fences(self) -> int:
-        return sum(kind in _CONCURRENT for kind in self.loops)
-
-    def has(self, *kinds: str) -> bool:
-        return any(kind in kinds for kind in self.loops)
-
-
 class Verifier:
     """One pass over a kernel with the names in scope and the enclosing loops."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.problems: list[Problem] = []
-        self.vars: dict[str, Declared] = {}
-        self.buffers: dict[str, Buffer] = {}
-        #: Variables of enclosing statements that a block body must not use.
-        self.hidden: set[str] = set()
-        self.writable: set[str] = set(kernel.outputs)
-        self.around = Surroundings()
+        self.scope = Scope({}, {}, frozenset(kernel.outputs))
         self.where: Stmt | Kernel = kernel
 
     # Reporting and scopes
@@ -116,32 +88,21 @@ class Verifier:
         line = lines[0].strip().removesuffix("{").strip() if lines else "{ }"
         self.problems.append(Problem(text, line, span or here.span))
 
-    @contextmanager
-    def binding(self, variables: Iterable[Var], role: Role) -> Iterator[None]:
-        """``variables`` are in scope inside the ``with``."""
-        saved = dict(self.vars)
-        for v in variables:
-            self.check_new_name(v.name, role)
-            self.vars[v.name] = Declared(v, role, self.around.fences)
-        try:
-            yield
-        finally:
-            self.vars = saved
+    def inside(self, scope: Scope, *parts: Stmt) -> None:
+        """Checks ``parts`` in ``scope``."""
+        outer, self.scope = self.scope, scope
+        for s in parts:
+            self.check(s)
+        self.scope = outer
 
-    @contextmanager
-    def within(self, kind: str) -> Iterator[None]:
-        saved = self.around
-        self.around = saved.inside(kind)
-        try:
-            yield
-        finally:
-            self.around = saved
-
-    def check_new_name(self, name: str, role: str) -> None:
-        if not name:
-            self.problem(f"a {role} has an empty name")
-        elif name in self.vars or name in self.buffers or name in self.hidden:
-            self.problem(f"`{name}` is bound again although an enclosing statement already binds it")
+    def check_new_names(self, names: Iterable[str], role: str) -> None:
+        seen: set[str] = set()
+        for name in names:
+            if not name:
+                self.problem(f"a {role} has an empty name")
+            elif name in seen or self.scope.binds(name):
+                self.problem(f"`{name}` is bound again although an enclosing statement already binds it")
+            seen.add(name)
 
     # The signature
 
@@ -149,14 +110,11 @@ class Verifier:
         kernel = self.kernel
         if not kernel.name:
             self.problem("the kernel has an empty name")
-        for p in kernel.params:
-            self.check_new_name(p.name, "parameter")
-            if isinstance(p, Var):
-                self.vars[p.name] = Declared(p, "parameter", 0)
-                if p.type.lanes > 1:
-                    self.problem(f"parameter `{p.name}` is a vector; scalars and buffers can be passed")
-            else:
-                self.buffers[p.name] = p
+        self.check_new_names((p.name for p in kernel.params), "parameter")
+        for p in kernel.scalars:
+            if p.type.lanes > 1:
+                self.problem(f"parameter `{p.name}` is a vector; scalars and buffers can be passed")
+        self.scope = outermost_scope(kernel.params, kernel.outputs, tuple((h.name, h.text) for h in HARDWARE.values()))
         for b in kernel.buffers:
             self.check_buffer(b)
             if b.scope not in ("global", "constant"):
@@ -166,9 +124,9 @@ class Verifier:
     def check_outputs(self) -> None:
         kernel = self.kernel
         for name in kernel.outputs:
-            if name not in self.buffers:
+            if name not in self.scope.buffers:
                 self.problem(f"output `{name}` is not a buffer parameter")
-            elif self.buffers[name].scope == "constant":
+            elif self.scope.buffers[name].scope == "constant":
                 self.problem(f"output `{name}` is in constant scope")
         order = [b.name for b in kernel.buffers if b.name in kernel.outputs]
         if sorted(order) == sorted(kernel.outputs) and order != list(kernel.outputs):
@@ -190,11 +148,13 @@ class Verifier:
     # Statements
 
     def check(self, s: Stmt) -> None:
-        saved, self.where = self.where, s
-        try:
-            self.check_stmt(s)
-        finally:
-            self.where = saved
+        if found_in_order(s).scope is self.scope:
+            return
+        saved, self.where, before = self.where, s, len(self.problems)
+        self.check_stmt(s)
+        self.where = saved
+        if len(self.problems) == before:
+            found_in_order(s).scope = self.scope
 
     def check_stmt(self, s: Stmt) -> None:
         match s:
@@ -205,8 +165,7 @@ class Verifier:
                 self.check_loop(s)
             case While():
                 self.check_exprs(s.condition)
-                with self.within("while"):
-                    self.check(s.body)
+                self.inside(self.scope.bind((), "loop", "while"), s.body)
             case If():
                 self.check_exprs(s.condition)
                 self.check(s.then)
@@ -214,8 +173,8 @@ class Verifier:
                     self.check(s.otherwise)
             case Let():
                 self.check_exprs(s.value)
-                with self.binding((s.var,), "let"):
-                    self.check(s.body)
+                self.check_new_names((s.var.name,), "let")
+                self.inside(self.scope.bind((s.var,), "let"), s.body)
             case Alloc():
                 self.check_alloc(s)
             case Tensorized():
@@ -236,7 +195,7 @@ class Verifier:
             case Break() | Continue():
                 self.check_exit("break" if isinstance(s, Break) else "continue")
             case Return():
-                if self.around.has("parallel", "vector"):
+                if self.scope.has("parallel", "vector"):
                     self.problem("return inside a parallel or vector loop, whose iterations are not threads")
             case Barrier():
                 self.check_barrier(s)
@@ -253,32 +212,28 @@ class Verifier:
     def check_loop(self, s: For) -> None:
         self.check_exprs(s.lo, s.hi)
         refused = _REFUSED_INSIDE.get(s.kind, ())
-        for kind in self.around.loops:
+        for kind in self.scope.loops:
             if kind in refused:
                 self.problem(f"{_article(s.kind)} loop inside {_article(kind)} loop")
                 break
-        with self.within(s.kind), self.binding((s.var,), "loop"):
-            self.check(s.body)
+        self.check_new_names((s.var.name,), "loop")
+        self.inside(self.scope.bind((s.var,), "loop", s.kind), s.body)
 
     def check_alloc(self, s: Alloc) -> None:
         b = s.buffer
-        self.check_new_name(b.name, "buffer")
+        self.check_new_names((b.name,), "buffer")
         self.check_buffer(b)
-        saved, writable = dict(self.buffers), set(self.writable)
-        self.buffers[b.name] = b
-        self.writable.add(b.name)
-        self.check(s.body)
-        self.buffers, self.writable = saved, writable
+        self.inside(self.scope.allocate(b), s.body)
 
     def check_assignable(self, var: Var) -> None:
-        known = self.vars.get(var.name)
+        known = self.scope.vars.get(var.name)
         if known is None:
             self.problem(f"`{var.name}` is assigned but no enclosing let makes it", var.span)
         elif known.role != "let":
             self.problem(f"`{var.name}` is assigned but it is a {known.role} variable, not a let", var.span)
         elif known.var != var:
             self.problem(f"`{var.name}` is a {known.var.type}, used as {var.type}", var.span)
-        elif known.fences != self.around.fences:
+        elif known.fences != self.scope.fences:
             self.problem(f"`{var.name}` is assigned across a concurrent loop: its let is outside", var.span)
 
     def check_write(self, s: Store | Atomic) -> None:
@@ -286,7 +241,7 @@ class Verifier:
         self.check_exprs(*s.indices, s.value)
         self.check_declared(s.buffer, s.span)
         check_lanes(self.report, s)
-        if name in self.buffers and name not in self.writable:
+        if name in self.scope.buffers and name not in self.scope.writable:
             self.problem(f"`{name}` is written but it is not an output")
         elif s.buffer.scope == "constant":
             self.problem(f"`{name}` is written but it is in constant scope")
@@ -300,7 +255,7 @@ class Verifier:
     def check_hardware(self, name: str) -> None:
         if name not in HARDWARE:
             self.problem(f"`{name}` is not a declared hardware intrinsic")
-        elif self.around.has("vector"):
+        elif self.scope.has("vector"):
             self.problem(f"the hardware intrinsic `{name}` inside a vector loop")
 
     def check_hardware_call(self, s: Evaluate) -> None:
@@ -313,22 +268,22 @@ class Verifier:
             return
         for param, arg in zip(hardware.meaning.params, s.call.args):
             written = isinstance(arg, AddressOf) and param.name in hardware.meaning.outputs
-            if isinstance(arg, AddressOf) and written and arg.buffer.name not in self.writable:
+            if isinstance(arg, AddressOf) and written and arg.buffer.name not in self.scope.writable:
                 self.problem(f"`{arg.buffer.name}` is written but it is not an output")
 
     def check_exit(self, word: str) -> None:
-        loops = self.around.loops
+        loops = self.scope.loops
         if not loops:
             self.problem(f"{word} outside a loop")
-        elif loops[-1] in _CONCURRENT:
+        elif loops[-1] in CONCURRENT:
             self.problem(f"{word} would leave {_article(loops[-1])} loop, whose iterations are concurrent")
 
     def check_barrier(self, s: Barrier) -> None:
-        if self.around.has("vector"):
+        if self.scope.has("vector"):
             self.problem("a barrier inside a vector loop")
-        elif s.scope == "grid" and not self.around.has("thread", "block"):
+        elif s.scope == "grid" and not self.scope.has("thread", "block"):
             self.problem("a grid barrier outside block and thread loops")
-        elif s.scope != "grid" and not self.around.has("thread"):
+        elif s.scope != "grid" and not self.scope.has("thread"):
             self.problem(f"a {s.scope} barrier outside thread loops")
 
     def check_block(self, s: Block) -> None:
@@ -337,26 +292,20 @@ class Verifier:
             for what, e in (("variable", i.var), ("range", i.lo), ("range", i.hi), ("binding", i.binding)):
                 if e.dtype != dt.index:
                     self.problem(f"the {what} of iterator `{i.var.name}` is {e.dtype}; iterators are int64")
-        outer, hidden, around = self.vars, self.hidden, self.around
-        self.vars = {n: d for n, d in outer.items() if d.role == "parameter"}
-        self.hidden = hidden | (outer.keys() - self.vars.keys())
-        # A break must not leave the block; which concurrent loops it runs in still matters inside.
-        self.around = Surroundings(tuple(k for k in around.loops if k in _CONCURRENT))
-        with self.binding((i.var for i in s.iters), "iterator"):
-            self.check_regions(s)
-            for part in (s.init, s.body):
-                if part is not None:
-                    self.check(part)
-        self.vars, self.hidden, self.around = outer, hidden, around
+        outer = self.scope
+        self.scope = outer.block()
+        self.check_new_names((i.var.name for i in s.iters), "iterator")
+        self.scope = self.scope.bind([i.var for i in s.iters], "iterator")
+        self.check_regions(s)
+        for part in (s.init, s.body):
+            if part is not None:
+                self.check(part)
+        self.scope = outer
 
     def check_regions(self, s: Block) -> None:
         for r in (*s.reads, *s.writes):
             self.check_region(r)
-        parts: list[Stmt] = [s.body] if s.init is None else [s.init, s.body]
-        own = {n.buffer.name for p in parts for n in walk(p) if isinstance(n, Alloc)}
-        written = {n.buffer.name for p in parts for n in stores(p)}
-        updated = {n.buffer.name for p in parts for n in stores(p) if isinstance(n, Atomic)}
-        read = {n.buffer.name for p in parts for n in loads(p)} | updated
+        own, read, written = _touched(s)
         for verb, used, regions in (("reads", read, s.reads), ("writes", written, s.writes)):
             declared = {r.buffer.name for r in regions}
             # What a block writes it may read back without saying so: an update is one access.
@@ -385,20 +334,37 @@ class Verifier:
             check_expr(self, e)
 
     def check_var(self, v: Var) -> None:
-        known = self.vars.get(v.name)
-        if known is None and v.name in self.hidden:
+        known = self.scope.vars.get(v.name)
+        if known is None and v.name in self.scope.hidden:
             self.problem(f"`{v.name}` is a variable outside the block; a block uses its iterators and scalars", v.span)
         elif known is None:
             self.problem(f"`{v.name}` is not in scope", v.span)
-        elif known.var != v:
+        elif known.var is not v and known.var != v:
             self.problem(f"`{v.name}` is a {known.var.type}, used as {v.type}", v.span)
 
     def check_declared(self, b: Buffer, span: Span | None) -> None:
-        known = self.buffers.get(b.name)
+        known = self.scope.buffers.get(b.name)
         if known is None:
             self.problem(f"buffer `{b.name}` is not in scope", span)
-        elif known != b:
+        elif known is not b and known != b:
             self.problem(f"buffer `{b.name}` is used with another type, shape, layout or scope than declared", span)
+
+
+@fact
+def _touched(s: Block) -> tuple[set[str], set[str], set[str]]:
+    """The names of the buffers that ``s`` makes, reads and writes."""
+    own, read, written = set(), set(), set()
+    for part in (s.body,) if s.init is None else (s.init, s.body):
+        for n in walk(part):
+            if isinstance(n, Load):
+                read.add(n.buffer.name)
+            elif isinstance(n, Alloc):
+                own.add(n.buffer.name)
+            elif isinstance(n, (Store, Atomic)):
+                written.add(n.buffer.name)
+                if isinstance(n, Atomic):
+                    read.add(n.buffer.name)
+    return own, read, written
 
 
 #: Loops that must not enclose a loop of this kind.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from weft.ir.dtype import DType
 from weft.ir.expr import (
@@ -52,40 +52,29 @@ class Problem:
         return f"{self.text}, in: {self.statement}{place}"
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A variable in scope, what made it, and the number of concurrent loops around that place."""
-
-    var: Var
-    role: str
-    fences: int
-
-
 def check_expr(checker: Verifier, e: Expr) -> None:
     """Every problem in ``e`` and below."""
-    match e:
-        case Var():
-            checker.check_var(e)
-        case Reduce():
-            _check_reduce(checker, e)
-            return
-        case Load():
-            checker.check_declared(e.buffer, e.span)
-            check_lanes(checker.report, e)
-        case AddressOf():
-            checker.check_declared(e.buffer, e.span)
-        case Call():
-            _check_call(checker.report, e)
-        case Select():
-            if e.condition.dtype.lanes not in (1, e.dtype.lanes):
-                lanes = e.condition.dtype.lanes
-                checker.problem(f"a select has {lanes} conditions for {e.dtype.lanes} values", e.span)
-        case _:
-            if not isinstance(e, _KNOWN):
-                checker.problem(f"{type(e).__name__} is not an expression of loop programs", e.span)
-    for child in children(e):
-        if isinstance(child, Expr):
-            check_expr(checker, child)
+    rule = _RULES.get(type(e))
+    if rule is not None:
+        rule(checker, e)
+    elif not isinstance(e, _KNOWN):
+        checker.problem(f"{type(e).__name__} is not an expression of loop programs", e.span)
+    if rule is not _check_reduce:
+        for child in children(e):
+            if type(child) is not Const:
+                check_expr(checker, cast(Expr, child))
+
+
+def _check_load(checker: Verifier, e: Load) -> None:
+    checker.check_declared(e.buffer, e.span)
+    if e.dtype.lanes > 1:
+        check_lanes(checker.report, e)
+
+
+def _check_select(checker: Verifier, e: Select) -> None:
+    lanes = e.condition.dtype.lanes
+    if lanes not in (1, e.dtype.lanes):
+        checker.problem(f"a select has {lanes} conditions for {e.dtype.lanes} values", e.span)
 
 
 def _check_reduce(checker: Verifier, e: Reduce) -> None:
@@ -102,8 +91,11 @@ def _check_axes(checker: Verifier, e: Reduce, at: int) -> None:
     axis = e.axes[at]
     check_expr(checker, axis.lo)
     check_expr(checker, axis.hi)
-    with checker.binding((axis.var,), "axis"):
-        _check_axes(checker, e, at + 1)
+    checker.check_new_names((axis.var.name,), "axis")
+    outer = checker.scope
+    checker.scope = outer.bind((axis.var,), "axis")
+    _check_axes(checker, e, at + 1)
+    checker.scope = outer
 
 
 def _check_call(report: Report, e: Call) -> None:
@@ -158,3 +150,13 @@ def check_assert(report: Report, s: Stmt) -> None:
         missing = sorted({int(n) for n in re.findall(r"\{(\d+)\}", s.message)} - set(range(len(s.values))))
         if missing:
             report(f"the message of an assert mentions {{{missing[0]}}} but has {len(s.values)} values", s.span)
+
+
+_RULES: dict[type, Callable[[Any, Any], None]] = {
+    Var: lambda checker, e: checker.check_var(e),
+    Reduce: _check_reduce,
+    Load: _check_load,
+    AddressOf: lambda checker, e: checker.check_declared(e.buffer, e.span),
+    Call: lambda checker, e: _check_call(checker.report, e),
+    Select: _check_select,
+}
