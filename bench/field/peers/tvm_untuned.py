@@ -23,8 +23,7 @@ def prepare(workload: Workload, inputs: Mapping[str, Array], threads: int) -> Pr
     start = time.perf_counter()
     model = make_model(workload, inputs)
     module = from_onnx(model, keep_params_in_input=False)
-    target = tvm.target.Target("llvm")
-    machine = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(module, tvm.target.Target.from_device(tvm.cpu())), tvm.cpu())
     given = [tvm.runtime.tensor(inputs[i.name]) for i in model.graph.input]
     entry = machine["main"]
     entry(*given)
