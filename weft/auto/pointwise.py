@@ -1,29 +1,63 @@
-"""Nests without reuse to exploit: the iterator that runs along memory becomes lanes, the outermost runs in parallel."""
+"""Nests without reuse to exploit: iterators that run along memory become lanes, the outermost runs on threads.
+
+Dimensions that lie one behind the other in all operands are walked through as one, so that short ones fill vectors
+too: an image of 7 by 7 elements is a row of 49.
+"""
 
 from __future__ import annotations
 
+from math import prod
+
 from weft.auto.draft import Draft
-from weft.auto.stages import Stage, StageIter
-from weft.ir.errors import ScheduleError
+from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageIter
+from weft.ir.expr import Const, Var
+from weft.ir.stmt import Atomic, Store
+from weft.ir.visit import loads, walk
 
 #: Vectors worked on at a time, so that one waits for memory while another computes.
 VECTORS = 2
+#: Chunks per thread of a nest that is one loop.
+CHUNKS = 4
+#: Vectors' worth of iterations from which on a loop is long enough by itself: what is left over hardly counts.
+LONG = 16
 
 
 def schedule_pointwise(draft: Draft, name: str) -> None:
-    """``name``'s nest with its memory-bound iterator in lanes and, if it pays, its outermost loop on threads."""
+    """``name``'s nest with what runs along memory in lanes and, if it pays, its outermost loop on threads."""
     stage = draft.stage(name)
+    in_parallel = draft.pays_threads(stage)
+    along = None if stage.reductions else vector_iterator(stage)
+    if along is not None:
+        _vectorize(draft, stage, along, in_parallel)
+    if in_parallel:
+        parallel_outermost(draft, name)
+    if _is_streamed(draft, stage) and along is not None:
+        draft.s.stream(stage.write.buffer.name)
+        size = f"{written_bytes(stage) >> 20} MiB written once"
+        draft.decide(
+            "storage", name, "stored past the caches", f"{size}, of a last cache of {draft.cache('L3') >> 20} MiB"
+        )
+
+
+def _vectorize(draft: Draft, stage: Stage, along: StageIter, in_parallel: bool) -> None:
     lanes = draft.lanes(stage)
-    along = vector_iterator(stage)
-    if along is not None and (along.extent is None or along.extent >= lanes):
-        loop = stage.loop_of(along.name)
-        if stage.loops[-1] != loop:
-            draft.s.reorder(*(x for x in stage.loops if x != loop), loop)
-        _parallel_chunks(draft, stage, along)
-        factor = lanes * VECTORS if along.extent is None or along.extent >= lanes * VECTORS else lanes
-        draft.s.vectorize(_inner(draft, name), factor)
-        draft.decide("vector", name, f"`{along.name}` in vectors of {lanes}", "most accesses run along memory with it")
-    parallel_outermost(draft, name)
+    run = contiguous_run(stage, along, LONG * lanes)
+    count = prod(_known(i.extent) for i in run)
+    if count < lanes:
+        return
+    loops = [i.loop for i in run if i.loop is not None]
+    order = [x for x in stage.loops if x not in loops] + loops
+    if order != list(stage.loops):
+        draft.s.reorder(*order)
+    loop = str(draft.s.fuse(*loops)) if len(loops) > 1 else loops[0]
+    factor = lanes * VECTORS if count >= lanes * VECTORS else lanes
+    if in_parallel and len(order) == len(loops):
+        chunk = -(-count // (CHUNKS * draft.threads))
+        loop = str(draft.s.split(loop, -(-chunk // factor) * factor)[1])
+    draft.s.vectorize(loop, factor)
+    names = " and ".join(f"`{i.name}`" for i in run)
+    why = f"{count} elements along memory" if len(run) == 1 else f"together {count} elements along memory"
+    draft.decide("vector", stage.name, f"{names} in {factor // lanes} vectors of {lanes} at a time", why)
 
 
 def vector_iterator(stage: Stage) -> StageIter | None:
@@ -37,12 +71,48 @@ def vector_iterator(stage: Stage) -> StageIter | None:
     return max(candidates, key=score, default=None)
 
 
+def contiguous_run(stage: Stage, along: StageIter, enough: int) -> list[StageIter]:
+    """``along``, and in front of it iterators that continue it in memory in all accesses, up to ``enough`` elements."""
+    run = [along]
+    used_as_values = _used_as_values(stage)
+    while True:
+        count = prod(_known(i.extent) for i in run)
+        if count >= enough or any(i.extent is None or i.name in used_as_values for i in run):
+            return run
+        left = [i for i in stage.spatial if i not in run and i.loop is not None and i.extent is not None]
+        next_one = (i for i in left if i.name not in used_as_values and _continues(stage, i, along, count))
+        found = next(next_one, None)
+        if found is None:
+            return run
+        run.insert(0, found)
+
+
+def _continues(stage: Stage, i: StageIter, along: StageIter, count: int) -> bool:
+    """Whether a step of ``i`` is, in all accesses, as far as ``count`` steps of ``along``."""
+    for a in stage.accesses:
+        step, unit = a.stride(i.name), a.stride(along.name)
+        if step is None or unit is None or step != unit * count:
+            return False
+    return True
+
+
+def _used_as_values(stage: Stage) -> set[str]:
+    """Iterators of which the block uses more than the elements they subscript: they are best left alone."""
+    body = stage.block.body
+    accesses = [*loads(body), *(n for n in walk(body) if isinstance(n, (Store, Atomic)))]
+    in_subscripts = sum(isinstance(n, Var) for a in accesses for e in a.indices for n in walk(e))
+    names = {i.name for i in stage.iters}
+    everywhere = [n.name for n in walk(body) if isinstance(n, Var) and n.name in names]
+    return set() if len(everywhere) <= in_subscripts else set(everywhere)
+
+
 def parallel_outermost(draft: Draft, name: str) -> None:
-    """The first loop around ``name`` that may run in parallel does, if there is work enough."""
+    """The first loop around ``name`` that may run in parallel, and has work for all threads, does."""
     stage = draft.stage(name)
-    if not draft.pays_threads(stage):
-        return
+    counts = {i.loop: i.extent for i in stage.iters}
     for loop in stage.loops[:-1]:
+        if counts.get(loop) == 1:
+            continue
         if draft.attempt(lambda loop=loop: _parallel(draft, loop)) is None:  # type: ignore[misc]
             draft.decide("parallel", name, f"`{loop}` on {draft.threads} threads", "the outermost loop that may be")
             return
@@ -52,16 +122,22 @@ def _parallel(draft: Draft, loop: str) -> None:
     draft.s.parallel(loop)
 
 
-def _parallel_chunks(draft: Draft, stage: Stage, along: StageIter) -> None:
-    """A nest of one loop in chunks, so that there is something to run in parallel."""
-    if len(stage.loops) == 1 and draft.pays_threads(stage) and along.extent:
-        chunk = -(-along.extent // (4 * draft.threads))
-        lanes = draft.lanes(stage) * VECTORS
-        draft.s.split(stage.loop_of(along.name), -(-chunk // lanes) * lanes)
+def written_bytes(stage: Stage) -> int:
+    """Of the whole result; 0 where its size is not known."""
+    buffer = stage.write.buffer
+    return prod(int(e.value) if isinstance(e, Const) else 0 for e in buffer.shape) * buffer.dtype.itemsize
 
 
-def _inner(draft: Draft, name: str) -> str:
-    loops = draft.stage(name).loops
-    if not loops:
-        raise ScheduleError(f"`{name}` has no loops")
-    return loops[-1]
+def _is_streamed(draft: Draft, stage: Stage) -> bool:
+    """Whether the result is so large that, with what it is made from, little of it would stay in the last cache."""
+    stages = draft.stages
+    return (
+        stages.is_output(stage)
+        and not stages.consumers(stage)
+        and stage.op == "="
+        and written_bytes(stage) >= draft.cache("L3") // 4
+    )
+
+
+def _known(extent: int | None) -> int:
+    return UNKNOWN_EXTENT if extent is None else extent

@@ -95,23 +95,35 @@ def _flatten_remainder(rest: Linear, by: int) -> tuple[Linear, int] | None:
 
 
 def merge_quotients(n: Linear) -> Linear:
-    """k*c * (x // c) + k * (x % c) is k * x."""
+    """k*c * (x // c) + k * (x % c) is k * x; and k*c * (x // c % d) + k * (x % c) is k * (x % (c*d))."""
     for atom, factor in list(n.terms.items()):
         remainder = _by_constant(atom, "%")
         if remainder is None or atom not in n.terms:
             continue
-        x, c = remainder
-        quotient = _split_quotient(x, c, n, factor)
-        if quotient is not None:
-            return merge_quotients(quotient)
+        merged = _merged_quotient(atom, *remainder, n, factor)
+        if merged is not None:
+            return merge_quotients(merged)
     return n
 
 
-def _split_quotient(x: Expr, c: int, n: Linear, factor: int) -> Linear | None:
+def _merged_quotient(low: Expr, x: Expr, c: int, n: Linear, factor: int) -> Linear | None:
+    """``n`` with its ``factor * low``, which is ``x % c``, and the term of the digits above that put together."""
     t = x.dtype
     whole = Binary("//", x, const(c, t))
-    if n.terms.get(whole) != factor * c:
-        return None
+    if n.terms.get(whole) == factor * c:
+        high, merged = whole, linear_form(x)
+    else:
+        digits = [(a, d) for a, times in n.terms.items() if times == factor * c and (d := _digit(a, whole))]
+        if not digits or c * digits[0][1] > t.max_value:
+            return None
+        high = digits[0][0]
+        merged = Linear({Binary("%", x, const(c * digits[0][1], t)): 1})
     rest = Linear(dict(n.terms), n.constant)
-    del rest.terms[whole], rest.terms[Binary("%", x, const(c, t))]
-    return rest.add(linear_form(x), factor)
+    del rest.terms[high], rest.terms[low]
+    return rest.add(merged, factor)
+
+
+def _digit(atom: Expr, whole: Expr) -> int | None:
+    """d where ``atom`` is ``whole % d``."""
+    found = _by_constant(atom, "%")
+    return found[1] if found is not None and found[0] == whole else None

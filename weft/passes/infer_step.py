@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Const, Expr, Var
+from weft.ir.expr import Const, Expr, Var, idx
+from weft.ir.offsets import joined_offset
 from weft.passes.check_vector import is_varying
 
 
@@ -12,8 +13,10 @@ def infer_step(buffer: Buffer, indices: tuple[Expr, ...], var: str, varying: fro
     """Elements between the accesses of neighbouring iterations, or None where that is not one number."""
     if buffer.name in varying:
         return 1 if not any(is_varying(i, varying) for i in indices) else None
+    joined = joined_offset(buffer, indices)
+    parts = zip(indices, buffer.element_strides()) if joined is None else [(joined, idx(1))]
     total = 0
-    for index, stride in zip(indices, buffer.element_strides()):
+    for index, stride in parts:
         if not is_varying(index, varying):
             continue
         terms = linear_form(index).terms

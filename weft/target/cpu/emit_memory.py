@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Broadcast, Const, Expr, Load, Ramp, Unary, Var
+from weft.ir.offsets import joined_offset
 from weft.target.cpu.builder import Value, constant, element_align, mangled
 from weft.target.cpu.emit_context import (
     I64,
@@ -104,6 +105,9 @@ def _spread_over_lanes(f: Function, offset: Linear | Value, memory: Memory) -> L
 
 
 def _emit_offset(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Linear | Value:
+    joined = joined_offset(buffer, indices)
+    if joined is not None:
+        return emit_linear(f, joined, emit)
     total: Linear | Value = Linear(ZERO, 0)
     for index, stride in zip(indices, buffer.element_strides()):
         scale = emit(f, stride)

@@ -1,0 +1,31 @@
+"""Where in memory an access goes, as one sum: what several subscripts take apart is put together again.
+
+Of ``f // 28`` and ``f % 28`` in rows of 28 elements, ``f`` is left: fused loops walk along memory.
+"""
+
+from __future__ import annotations
+
+from weft.ir import dtype as dt
+from weft.ir.affine import Linear, linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.divide import merge_quotients
+from weft.ir.expr import Binary, Const, Expr
+from weft.ir.visit import walk
+
+
+def joined_offset(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr | None:
+    """Elements from the start of ``buffer``, where that takes fewer divisions than the subscripts do; else None."""
+    divisions = sum(map(_count_divisions, indices))
+    if not divisions:
+        return None
+    total = Linear()
+    for index, stride in zip(indices, buffer.element_strides()):
+        if not isinstance(stride, Const):
+            return None
+        total.add(linear_form(index), int(stride.value))
+    joined = merge_quotients(total).expr(dt.index)
+    return joined if _count_divisions(joined) < divisions else None
+
+
+def _count_divisions(e: Expr) -> int:
+    return sum(isinstance(n, Binary) and n.op in ("//", "%") for n in walk(e))
