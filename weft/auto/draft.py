@@ -16,12 +16,19 @@ THREAD_WORK = 1 << 17
 
 
 class Draft:
-    """A schedule, the machine it is for, and the decisions so far."""
+    """A schedule, the machine it is for, and the decisions so far.
 
-    def __init__(self, schedule: Schedule, machine: Machine, threads: int) -> None:
+    ``constants`` are buffers with the same contents in every call: nests at the top of the program that read
+    nothing else, such as a `pack` without ``at``, run once and cost nothing.
+    """
+
+    def __init__(
+        self, schedule: Schedule, machine: Machine, threads: int, constants: frozenset[str] = frozenset()
+    ) -> None:
         self.s = schedule
         self.machine = machine
         self.threads = threads
+        self.constants = constants
         self.decisions: list[Decision] = []
         self.scheduled: set[str] = set()  # blocks whose nests are done
         self._stages: tuple[Kernel, Stages] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.auto.contraction import fits_contraction, schedule_contraction
 from weft.auto.draft import Draft
 from weft.auto.fuse import fuse_stages
 from weft.auto.plan import Decision
@@ -23,12 +24,17 @@ class AutoSchedule:
 
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
-STRATEGIES: tuple[Strategy, ...] = (Strategy("pointwise", lambda draft, stage: True, schedule_pointwise),)
+STRATEGIES: tuple[Strategy, ...] = (
+    Strategy("contraction", fits_contraction, schedule_contraction),
+    Strategy("pointwise", lambda draft, stage: True, schedule_pointwise),
+)
 
 
-def auto_schedule(schedule: Schedule, machine: Machine, threads: int) -> AutoSchedule:
+def auto_schedule(
+    schedule: Schedule, machine: Machine, threads: int, constants: frozenset[str] = frozenset()
+) -> AutoSchedule:
     """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed."""
-    draft = Draft(schedule, machine, threads)
+    draft = Draft(schedule, machine, threads, constants)
     fuse_stages(draft)
     for name in [s.name for s in draft.stages]:
         if name in draft.stages and name not in draft.scheduled:

@@ -8,6 +8,7 @@ import weft.ops
 from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
 from weft.operators.definition import Definition, ProgramDefinition
+from weft.operators.dynamic import check_dynamic
 from weft.operators.operator import Operator
 from weft.operators.reproduce import faults_reproduced
 from weft.operators.scheduling import Numerics, choose_scheduling
@@ -26,6 +27,7 @@ def define(
     checks: Checks = "on",
     schedule: Any = None,
     numerics: Numerics | None = None,
+    dynamic: Sequence[str] = (),
 ) -> Operator:
     """The operator that ``text``, in the whiteboard language, defines.
 
@@ -33,7 +35,8 @@ def define(
     is how error messages call the text. ``checks="off"`` skips the run-time test of lookup indices.
     ``schedule`` is how it is made fast: "naive" runs the loops as written, "auto" as a model of the machine
     chooses, "polyhedral" as isl does; or a trace or schedule of your own. ``numerics="strict"`` keeps every sum in
-    the order of the definition, "fast" may add in another.
+    the order of the definition, "fast" may add in another. Of the sizes named in ``dynamic``, one compilation
+    serves all values.
 
     >>> relu = weft.define("def relu(float(N) X) -> (Y) { Y(i) = max(X(i), 0) }")
     >>> relu(np.float32([-1, 2]))
@@ -50,7 +53,8 @@ def define(
     definition = Definition(Source(name, text), entry, choose_scheduling(schedule, numerics))
     op = Operator(definition, checks=_checks(checks))
     with faults_reproduced(definition, None, op._checks):
-        _ = definition.interface  # mistakes in the text are told here, not at the first call
+        interface = definition.interface  # mistakes in the text are told here, not at the first call
+    definition.dynamic = check_dynamic(interface, dynamic)
     return op
 
 

@@ -7,8 +7,10 @@ next process can check calls and find machine code without loading the parser.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 
 from weft.ir.errors import LanguageError
 from weft.ir.span import Source
@@ -18,20 +20,35 @@ from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
 if TYPE_CHECKING:
+    from weft.operators.signature import Signature
+    from weft.runtime.arrays import ArgumentInfo
     from weft.tensor.program import TensorProgram
 
 
-class Definition:
-    """A text in the whiteboard language, which of its definitions is meant, and how it is scheduled."""
+#: An array or a number that every call has in common.
+BoundValue: TypeAlias = "ArgumentInfo | int | float | bool"
 
-    def __init__(self, source: Source, entry: str | None, how: Scheduling = DEFAULT) -> None:
+
+class Definition:
+    """A text in the whiteboard language, which of its definitions is meant, and how it is scheduled.
+
+    ``dynamic`` names the sizes that one compilation serves all values of.
+    """
+
+    #: Values that every call has in common, see `bind`.
+    bound: Mapping[str, BoundValue] = MappingProxyType({})
+
+    def __init__(
+        self, source: Source, entry: str | None, how: Scheduling = DEFAULT, dynamic: tuple[str, ...] = ()
+    ) -> None:
         self.source = source
         self.entry = entry
         self.how = how
+        self.dynamic = dynamic
 
     @cached_property
     def key(self) -> str:
-        parts = (self.source.name, self.source.text, self.entry or "", self.how.key)
+        parts = (self.source.name, self.source.text, self.entry or "", self.how.key, *self.dynamic)
         return cache_key("definition", *parts, *_intrinsic_keys(self.how.trace or ""))
 
     @cached_property
@@ -64,15 +81,24 @@ class Definition:
         store.put(self.key, Artifact(interface.to_json()))
         return interface
 
+    @property
+    def whole_interface(self) -> Interface:
+        """The interface with bound parameters too."""
+        return self.interface
+
+    def complete(self, signature: Signature) -> Signature:
+        """The signature of a call with the bound values added."""
+        return signature
+
     def sibling(self, entry: str) -> Definition:
         """Another definition of the same text."""
-        other = Definition(self.source, entry, self.how)
+        other = Definition(self.source, entry, self.how, self.dynamic)
         other.programs = self.programs
         return other
 
     def scheduled(self, how: Scheduling) -> Definition:
         """The same definition, scheduled as ``how`` says."""
-        other = Definition(self.source, self.entry, how)
+        other = Definition(self.source, self.entry, how, self.dynamic)
         if "program" in self.__dict__:
             other.programs, other.program = self.programs, self.program
         return other
@@ -90,9 +116,9 @@ def _intrinsic_keys(trace: str) -> list[str]:
 class ProgramDefinition(Definition):
     """A program made with the Python builders; its printed form stands for the text."""
 
-    def __init__(self, program: TensorProgram, how: Scheduling = DEFAULT) -> None:
+    def __init__(self, program: TensorProgram, how: Scheduling = DEFAULT, dynamic: tuple[str, ...] = ()) -> None:
         from weft.tensor.printer import print_program
 
-        super().__init__(Source(f"<operator {program.name}>", print_program(program)), None, how)
+        super().__init__(Source(f"<operator {program.name}>", print_program(program)), None, how, dynamic)
         self.program = program
         self.programs = {program.name: program}

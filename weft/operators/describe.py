@@ -39,6 +39,11 @@ def _output(program: TensorProgram, output: Buffer) -> Output:
     return Output(output.name, output.dtype.name, needed, place_of(output.span))
 
 
+def describe_program(program: TensorProgram) -> dict[str, Any]:
+    """What a call of a specialized program needs to know, as plain data."""
+    return {"outputs": output_records(program), "release_gil": releases_gil(program)}
+
+
 def output_records(program: TensorProgram) -> list[dict[str, Any]]:
     """Outputs of a specialized program as plain data: type, shape, and what a fresh one starts from."""
     return [

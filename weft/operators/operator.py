@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
 from weft.operators.definition import Definition
+from weft.operators.dynamic import dynamic_sizes
 from weft.operators.interface import Interface
 from weft.operators.reproduce import faults_reproduced
 from weft.operators.scheduling import Numerics, Scheduling, choose_scheduling
@@ -20,6 +21,7 @@ from weft.target.cpu.host import host_machine
 
 if TYPE_CHECKING:
     from weft.operators.schedule import OperatorSchedule
+    from weft.operators.stages import Build
     from weft.tensor.program import TensorProgram
 
 
@@ -74,6 +76,24 @@ class Operator:
         how = choose_scheduling(schedule, numerics)
         return Operator(self._definition.scheduled(how), checks=self._checks)
 
+    def bind(self, /, **values: Any) -> Operator:
+        """This operator with some arguments fixed: what depends on them alone, packing included, is done once.
+
+        Arrays are copied: later changes to them have no effect.
+
+        >>> layer = linear.bind(W=weights, b=bias)
+        >>> layer(x)
+        """
+        from weft.operators.bind import bind_values
+
+        return Operator(bind_values(self._definition, values), checks=self._checks)
+
+    def guards(self) -> str:
+        """A table of what is compiled so far, and what in a call would cause a new compilation."""
+        from weft.operators.guards import describe_guards
+
+        return describe_guards(self._definition, self._known)
+
     def schedule(self, /, *args: Any, **named: Any) -> OperatorSchedule:
         """The schedule that a call with these arguments uses, to be read, changed and built: arrays or shapes.
 
@@ -96,7 +116,10 @@ class Operator:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the definition alone; machine code is found again where they are used."""
         source = self._definition.source
-        return _restore, (source.name, source.text, self._definition.entry, self._checks, self._definition.how)
+        definition = self._definition
+        bound = {n: v.owner if isinstance(v, ArgumentInfo) else v for n, v in definition.bound.items()}
+        options = definition.entry, definition.how, definition.dynamic
+        return _restore, (source.name, source.text, options, self._checks, bound)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         return self._call_slowly(*args, out=out, **named)  # `make_calls_fast` puts machine code in front of this
@@ -127,13 +150,21 @@ class Operator:
 
     def show(self, stage: str, /, *args: Any, **named: Any) -> str:
         """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic."""
-        from weft.operators.stages import build
-
         signature = None
         if args or named or not self.interface.params:
             signature = check_call(self.interface, bind_arguments(self.interface, args, named), None).signature
         with faults_reproduced(self._definition, signature, self._checks):
-            return build(self.program, signature, host_machine(), self._checks, self._definition.how).show(stage)
+            return self._build(signature).show(stage)
+
+    def _build(self, signature: Signature | None) -> Build:
+        """As a call of ``signature`` is compiled; without one, with all sizes symbolic."""
+        from weft.operators.stages import build
+
+        definition = self._definition
+        whole = None if signature is None else definition.complete(signature)
+        sizes = {} if whole is None else dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
+        options = {"symbolic": frozenset(sizes), "constants": frozenset(definition.bound)}
+        return build(definition.program, whole, host_machine(), self._checks, definition.how, **options)
 
     def _specialize(self, signature: Signature) -> Specialization:
         with self._lock:
@@ -153,7 +184,8 @@ class Operator:
             check_overlap(self.interface, call.values, outputs)
         constants = {name for name, _ in special.signature.constants}
         values = [v for p, v in zip(self.interface.params, call.values) if p.name not in constants]
-        special.kernel.run([v.pointer if isinstance(v, ArgumentInfo) else v for v in (*values, *outputs)])
+        pointers = (v.pointer if isinstance(v, ArgumentInfo) else v for v in (*values, *outputs))
+        special.kernel.run([*pointers, *special.fixed])
         results = tuple(o.owner for o in outputs) if out is None else out
         return results[0] if out is None and len(results) == 1 else results
 
@@ -168,8 +200,15 @@ class Operator:
                 )
 
 
-def _restore(name: str, text: str, entry: str | None, checks: bool, how: Scheduling) -> Operator:
-    return Operator(Definition(Source(name, text), entry, how), checks=checks)
+def _restore(
+    name: str,
+    text: str,
+    options: tuple[str | None, Scheduling, tuple[str, ...]],
+    checks: bool,
+    bound: Mapping[str, Any],
+) -> Operator:
+    op = Operator(Definition(Source(name, text), *options), checks=checks)
+    return op.bind(**bound) if bound else op
 
 
 def _fresh(framework: Any, layout: OutputLayout) -> Any:

@@ -69,7 +69,8 @@ def reproduction_script(error: Exception, definition: Definition, signature: Sig
         "",
         "import weft",
         "",
-        f"op = weft.define({definition.source.text!r}, entry={definition.entry!r}, checks={checked!r})",
+        f"text = {definition.source.text!r}",
+        f"op = weft.define(text, entry={definition.entry!r}, checks={checked!r}, dynamic={definition.dynamic!r})",
         f"op = op.with_schedule({definition.how.how!r}, numerics={definition.how.numerics!r})",
         "",
         "",
@@ -84,9 +85,10 @@ def reproduction_script(error: Exception, definition: Definition, signature: Sig
     ]
     if signature is None:
         return "\n".join([*lines, 'print(op.show("loops"))', ""])
+    signature = definition.complete(signature)
     named = [f"{name}={_make(layout)}" for name, layout in signature.tensors]
     named += [f"{name}={value}" for name, value in signature.constants]
-    named += [f"{p.name}={p.dtype == 'bool' or 1}" for p in definition.interface.params if p.role == "scalar"]
+    named += [f"{p.name}={p.dtype == 'bool' or 1}" for p in definition.whole_interface.params if p.role == "scalar"]
     if signature.outputs:
         named.append(f"out=({', '.join(_make(layout) for _, layout in signature.outputs)},)")
     return "\n".join([*lines, f"op({', '.join(named)})", ""])

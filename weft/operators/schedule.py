@@ -12,7 +12,6 @@ from weft.operators.interface import Interface
 from weft.operators.operator import Operator
 from weft.operators.scheduling import Numerics, apply_scheduling
 from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
-from weft.operators.stages import build
 from weft.runtime.arrays import describe, scalar_value
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine, host_machine
@@ -63,14 +62,13 @@ def explained_schedule(
     op: Operator, args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
     """As `chosen_schedule`, and the decisions it came from."""
-    how = op._definition.how
-    found = _start(op, args, named, how.numerics)
-    return found, apply_scheduling(found, how, host_machine())
+    definition = op._definition
+    found = _start(op, args, named, definition.how.numerics)
+    return found, apply_scheduling(found, definition.how, host_machine(), frozenset(definition.bound))
 
 
 def _start(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], numerics: Numerics) -> OperatorSchedule:
-    signature = _signature(op.interface, args, named) if args or named else None
-    made = build(op.program, signature, host_machine(), op._checks)
+    made = op._build(_signature(op.interface, args, named) if args or named else None)
     return OperatorSchedule(made.unscheduled(), op, numerics=numerics, machine=made.machine, sizes=made.sizes)
 
 

@@ -86,8 +86,13 @@ def thread_key(how: Scheduling) -> str:
     return str(get_num_threads())
 
 
-def apply_scheduling(schedule: Schedule, how: Scheduling, machine: Machine) -> tuple[Decision, ...]:
-    """Schedules as ``how`` says; the decisions taken, where Weft takes them."""
+def apply_scheduling(
+    schedule: Schedule, how: Scheduling, machine: Machine, constants: frozenset[str] = frozenset()
+) -> tuple[Decision, ...]:
+    """Schedules as ``how`` says; the decisions taken, where Weft takes them.
+
+    What depends on ``constants`` alone, parameters with the same values in every call, costs nothing.
+    """
     if how.trace is not None:
         schedule.apply(how.trace)
         return ()
@@ -101,4 +106,4 @@ def apply_scheduling(schedule: Schedule, how: Scheduling, machine: Machine) -> t
         return tuple(polyhedral_schedule(schedule, machine))
     from weft.auto.scheduler import auto_schedule
 
-    return auto_schedule(schedule, machine, get_num_threads()).decisions
+    return auto_schedule(schedule, machine, get_num_threads(), constants).decisions

@@ -104,7 +104,7 @@ def bind_arguments(interface: Interface, args: Sequence[Any], named: dict[str, A
 
 def check_call(interface: Interface, args: Sequence[Any], out: Any) -> Arguments:
     """Every argument described and checked; raises the error that names the first wrong one."""
-    values = tuple(_check_value(interface, p, a) for p, a in zip(interface.params, args))
+    values = tuple(check_value(interface, p, a) for p, a in zip(interface.params, args))
     outputs = None if out is None else _check_outputs(interface, out)
     tensors = tuple((p.name, _layout(v)) for p, v in zip(interface.params, values) if isinstance(v, ArgumentInfo))
     constants = tuple((p.name, int(v)) for p, v in zip(interface.params, values) if p.role == "constant")  # type: ignore[arg-type]
@@ -116,7 +116,8 @@ def _layout(info: ArgumentInfo) -> Layout:
     return Layout(info.dtype.name, info.shape, canonical_strides(info.shape, info.strides))
 
 
-def _check_value(interface: Interface, param: Parameter, value: Any) -> ArgumentInfo | int | float | bool:
+def check_value(interface: Interface, param: Parameter, value: Any) -> ArgumentInfo | int | float | bool:
+    """One argument described and checked against its parameter."""
     span = interface.span(param.place)
     if param.role != "tensor":
         return scalar_value(value, param.dtype, name=param.name, span=span)

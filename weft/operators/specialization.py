@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import TargetError
-from weft.operators.definition import Definition
+from weft.operators.definition import BoundValue, Definition
+from weft.operators.dynamic import dynamic_sizes, general_key
 from weft.operators.interface import Interface, place_of
-from weft.operators.scheduling import DEFAULT, Scheduling, thread_key
+from weft.operators.scheduling import thread_key
 from weft.operators.signature import Layout, Signature, dense_strides
 from weft.runtime import fastcall
+from weft.runtime.arrays import ArgumentInfo, aligned_bytes
 from weft.runtime.fastcall import ArgumentRule, ConstantValue, ScalarType, TensorLayout
-from weft.runtime.kernel import LoadedKernel, load_kernel
+from weft.runtime.kernel import LoadedKernel, load_kernel, scalar_bits
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import Machine, host_machine
 from weft.target.cpu.llvm import llvm_version
 from weft.version import cache_key
 
 if TYPE_CHECKING:
-    from weft.tensor.program import TensorProgram
+    from weft.ir.buffer import Buffer
+    from weft.ir.stmt import Kernel
 
 
 class OutputLayout(NamedTuple):
@@ -32,59 +36,115 @@ class OutputLayout(NamedTuple):
 
 
 class Specialization(NamedTuple):
-    """A loaded kernel and what a call of it needs to know; ``fast`` is the same for the fast call."""
+    """A loaded kernel and what a call of it needs to know; ``fast`` is the same for the fast call.
+
+    ``fixed`` are the values of its last parameters, ``prepared`` memory among them that was filled once.
+    """
 
     signature: Signature
     kernel: LoadedKernel
     outputs: tuple[OutputLayout, ...]
     fast: fastcall.Specialization
+    fixed: tuple[int | float, ...] = ()
+    prepared: tuple[Any, ...] = ()
 
 
 def find_specialization(definition: Definition, signature: Signature, checks: bool) -> Specialization:
     """From the store where it is there and loads, else compiled."""
+    whole = definition.complete(signature)
+    sizes = dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
     machine = host_machine()
-    key = cache_key(
-        "kernel", definition.key, signature.key, str(checks), machine.key, llvm_version(), thread_key(definition.how)
-    )
+    parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks), machine.key)
+    key = cache_key("kernel", *parts, llvm_version(), thread_key(definition.how))
     store = default_store()
     kept = store.get(key)
     if kept is not None:
         try:
-            return load_specialization(kept, signature, definition.interface)
+            return load_specialization(kept, definition, signature, sizes)
         except (TargetError, KeyError, TypeError, ValueError):
             store.remove(key)  # written by something else under our key: compile anew
-    made = compile_artifact(definition.program, signature, machine, checks, definition.how)
+    made = compile_artifact(definition, whole, machine, checks, frozenset(sizes))
     store.put(key, made)
-    return load_specialization(made, signature, definition.interface)
+    return load_specialization(made, definition, signature, sizes)
 
 
 def compile_artifact(
-    program: TensorProgram, signature: Signature, machine: Machine, checks: bool, how: Scheduling = DEFAULT
+    definition: Definition, signature: Signature, machine: Machine, checks: bool, symbolic: frozenset[str]
 ) -> Artifact:
-    from weft.operators.describe import output_records, releases_gil
+    """Machine code for ``signature``, for all values of the sizes in ``symbolic``."""
+    from weft.operators.describe import describe_program
     from weft.operators.stages import build
 
-    made = build(program, signature, machine, checks, how)
-    compiled = made.compiled()
+    constants = frozenset(definition.bound)
+    made = build(definition.program, signature, machine, checks, definition.how, symbolic=symbolic, constants=constants)
+    separated = made.separated()
+    compiled = made.compiled(separated.main)
     metadata = {
         "entry": compiled.entry,
-        "scalars": [None if p in made.program.inputs else p.dtype.name for p in made.program.params],
+        "scalars": _scalars(separated.main),
         "messages": [site.message for site in compiled.sites],
-        "release_gil": releases_gil(made.program),
         "places": [place_of(site.span) for site in compiled.sites],
-        "outputs": output_records(made.program),
+        "kept": separated.kept,
+        **({} if symbolic else describe_program(made.program)),
     }
-    return Artifact(metadata, {"object": compiled.object})
+    if separated.prepare is None:
+        return Artifact(metadata, {"object": compiled.object})
+    first = made.compiled(separated.prepare)
+    metadata["prepare"] = {
+        "entry": first.entry,
+        "scalars": _scalars(separated.prepare),
+        "inputs": [p.name for p in separated.prepare.params if p.name in constants],
+        "bytes": [_bytes(b) for b in separated.prepared],
+    }
+    return Artifact(metadata, {"object": compiled.object, "prepare": first.object})
 
 
-def load_specialization(artifact: Artifact, signature: Signature, interface: Interface) -> Specialization:
-    facts = artifact.metadata
+def _scalars(kernel: Kernel) -> list[str | None]:
+    """The type of each parameter that is a number."""
+    return [p.dtype.name if p in kernel.scalars else None for p in kernel.params]
+
+
+def _bytes(buffer: Buffer) -> int:
+    """How much memory a buffer of fixed size takes."""
+    pairs = zip(buffer.shape, buffer.element_strides())
+    reach = sum((int(n.value) - 1) * int(s.value) for n, s in pairs)  # type: ignore[attr-defined,misc]
+    return (reach + 1) * buffer.dtype.itemsize
+
+
+def load_specialization(
+    artifact: Artifact, definition: Definition, signature: Signature, sizes: Mapping[str, int]
+) -> Specialization:
+    """Machine code in memory, for calls of ``signature``; ``sizes`` are those that the code leaves open."""
+    facts, interface = artifact.metadata, definition.interface
+    if sizes:
+        from weft.operators.stages import specialized_facts
+
+        facts = dict(facts) | specialized_facts(definition.program, definition.complete(signature))
     outputs = tuple(_output_layout(record) for record in facts["outputs"])
-    scalars = [None if name is None else _dtype(name) for name in facts["scalars"]] + [None] * len(outputs)
     spans = [interface.span(place) for place in facts["places"]]
+    scalars = [None if name is None else _dtype(name) for name in facts["scalars"]]
     kernel = load_kernel(artifact.blobs["object"], facts["entry"], scalars, facts["messages"], spans)
-    fast = _fast_specialization(kernel, interface, signature, outputs, facts["release_gil"])
-    return Specialization(signature, kernel, outputs, fast)
+    prepared = _prepare(artifact, definition.bound)
+    kept = [_value(definition.bound[name]) for name in facts["kept"]]
+    fixed = (*kept, *(memory.ctypes.data for memory in prepared), *sizes.values())
+    fast = _fast_specialization(kernel, interface, signature, outputs, facts["release_gil"], fixed)
+    return Specialization(signature, kernel, outputs, fast, fixed, prepared)
+
+
+def _prepare(artifact: Artifact, bound: Mapping[str, BoundValue]) -> tuple[Any, ...]:
+    """What is made once from bound values, as memory that must stay."""
+    facts = artifact.metadata.get("prepare")
+    if facts is None:
+        return ()
+    memory = tuple(aligned_bytes(count) for count in facts["bytes"])
+    scalars = [None if name is None else _dtype(name) for name in facts["scalars"]]
+    kernel = load_kernel(artifact.blobs["prepare"], facts["entry"], scalars)
+    kernel.run([*(_value(bound[name]) for name in facts["inputs"]), *(m.ctypes.data for m in memory)])
+    return memory
+
+
+def _value(value: BoundValue) -> int | float:
+    return value.pointer if isinstance(value, ArgumentInfo) else value
 
 
 def _fast_specialization(
@@ -93,6 +153,7 @@ def _fast_specialization(
     signature: Signature,
     outputs: tuple[OutputLayout, ...],
     release_gil: bool,
+    fixed: tuple[int | float, ...],
 ) -> fastcall.Specialization:
     layouts, constants = dict(signature.tensors), dict(signature.constants)
     given = dict(signature.outputs)
@@ -107,12 +168,14 @@ def _fast_specialization(
         rules.append(_tensor_rule(layouts[p.name]) if p.name in layouts else ScalarType(_dtype(p.dtype)))
         slots.append(taken)
         taken += 1
+    types = kernel.params[len(kernel.params) - len(fixed) :]
     return fastcall.Specialization(
         kernel,
         tuple(rules),
         tuple(slots),
         tuple(_tensor_rule(given[o.name]) if o.name in given else _fresh_rule(o) for o in outputs),
         tuple(range(taken, taken + len(outputs))),
+        fixed=[int(v) if dtype is None else scalar_bits(dtype, v) for dtype, v in zip(types, fixed)],
         release_gil=release_gil,
         allocates=not given and all(o.fill is None for o in outputs) and not any(o.needed for o in interface.outputs),
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 from weft.ir.errors import ArgumentError
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
+from weft.operators.describe import describe_program
 from weft.operators.scheduling import DEFAULT, Scheduling, apply_scheduling
 from weft.operators.signature import Signature
+from weft.passes.separate_constants import Separated, separate_constants
 from weft.target.cpu.host import Machine
 from weft.target.cpu.lower import Compiled, assembly, compile_kernel, emit_kernel, lower_kernel
 from weft.tensor.lower import lower
@@ -34,6 +36,7 @@ class Build:
     checks: bool
     how: Scheduling = DEFAULT
     sizes: Mapping[str, int] = field(default_factory=dict)
+    constants: frozenset[str] = frozenset()
 
     def unscheduled(self) -> Kernel:
         """One nest a statement."""
@@ -45,15 +48,23 @@ class Build:
         from weft.schedules.schedule import Schedule
 
         schedule = Schedule(self.unscheduled(), numerics=self.how.numerics, machine=self.machine, sizes=self.sizes)
-        apply_scheduling(schedule, self.how, self.machine)
+        apply_scheduling(schedule, self.how, self.machine, self.constants)
         return schedule.kernel
 
     @property
     def fast(self) -> bool:
         return self.how.numerics == "fast"
 
-    def compiled(self) -> Compiled:
-        return compile_kernel(self.kernel(), self.machine, fast=self.fast)
+    def separated(self) -> Separated:
+        """What calls run, and what is done once for all of them; sizes are the last parameters."""
+        kernel = self.kernel()
+        sizes = tuple(p for p in kernel.params if p in self.program.sizes)
+        made = separate_constants(kernel, self.constants)
+        params = (*(p for p in made.main.params if p not in sizes), *sizes)
+        return replace(made, main=replace(made.main, params=params))
+
+    def compiled(self, kernel: Kernel) -> Compiled:
+        return compile_kernel(kernel, self.machine, fast=self.fast)
 
     def show(self, stage: str) -> str:
         if stage == "tensor":
@@ -69,12 +80,29 @@ class Build:
         raise ArgumentError(f"there is no stage `{stage}`", help=f"use one of: {', '.join(STAGES)}")
 
 
+def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str, Any]:
+    """What a call of ``signature`` needs to know of ``program``; raises where its sizes do not fit."""
+    sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
+    return describe_program(specialize(program, sizes, signature.strides))
+
+
 def build(
-    program: TensorProgram, signature: Signature | None, machine: Machine, checks: bool, how: Scheduling = DEFAULT
+    program: TensorProgram,
+    signature: Signature | None,
+    machine: Machine,
+    checks: bool,
+    how: Scheduling = DEFAULT,
+    *,
+    symbolic: frozenset[str] = frozenset(),
+    constants: frozenset[str] = frozenset(),
 ) -> Build:
-    """The build for ``signature``; without one, sizes stay symbolic."""
+    """The build for ``signature``; without one, sizes stay symbolic, and with one those named in ``symbolic``.
+
+    ``constants`` are parameters that have the same values in every call.
+    """
     sizes: dict[str, int] = {}
     if signature is not None:
         sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
-        program = specialize(program, sizes, signature.strides)
-    return Build(program, machine, checks, how, sizes)
+        program = specialize(program, sizes, signature.strides, symbolic)
+        sizes = {name: value for name, value in sizes.items() if name not in symbolic}
+    return Build(program, machine, checks, how, sizes, constants)

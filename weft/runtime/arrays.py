@@ -360,6 +360,18 @@ def _as_numpy(info: ArgumentInfo) -> npt.NDArray[Any]:
     return np.asarray(_Memory(info))
 
 
+def copy_dense(info: ArgumentInfo) -> ArgumentInfo:
+    """A copy of an array, row-major, that nobody else has."""
+    return describe(np.array(_as_numpy(info), order="C").view(to_numpy(info.dtype)))
+
+
+def aligned_bytes(count: int) -> npt.NDArray[np.uint8]:
+    """Memory for ``count`` bytes that starts at the beginning of a cache line."""
+    memory = np.empty(count + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + count]
+
+
 def allocate(framework: Framework, dtype: DType, shape: Sequence[int]) -> Any:
     """An uninitialized dense array of the caller's framework."""
     try:

@@ -106,14 +106,18 @@ def describe_shape(shape: Sequence[Expr]) -> str:
 
 
 def specialize(
-    program: TensorProgram, sizes: Mapping[str, int], layouts: Mapping[str, Sequence[int]] | None = None
+    program: TensorProgram,
+    sizes: Mapping[str, int],
+    layouts: Mapping[str, Sequence[int]] | None = None,
+    symbolic: frozenset[str] = frozenset(),
 ) -> TensorProgram:
     """``program`` with values for its ``sizes`` and ``constants``; the constants leave ``params``.
 
     ``layouts`` gives element strides for parameters and outputs that are not dense and row-major.
-    Raises ShapeError where a requirement fails or a range would have a negative length.
+    Sizes named in ``symbolic`` stay open. Raises ShapeError where a requirement fails or a range
+    would have a negative length.
     """
-    values = _size_values(program, sizes)
+    values = {v: e for v, e in _size_values(program, sizes).items() if v.name not in symbolic}
     for requirement in program.requirements:
         _check_requirement(requirement, values, sizes)
     layouts = layouts or {}
@@ -129,7 +133,7 @@ def specialize(
         outputs=tuple(mapping[b.name] for b in program.outputs),
         temporaries=tuple(mapping[b.name] for b in program.temporaries),
         statements=tuple(_specialize_statement(s, values, mapping) for s in program.statements),
-        sizes=(),
+        sizes=tuple(v for v in program.sizes if v.name in symbolic),
         constants=(),
         requirements=(),
     )
