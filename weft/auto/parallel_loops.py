@@ -1,0 +1,38 @@
+"""Which loops run on threads: enough iterations for all, and about as many for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from math import prod
+
+from weft.auto.draft import Draft
+from weft.auto.stages import Stage
+
+#: Part of the time that may be lost to threads that wait for others before more loops are taken in.
+IMBALANCE = 0.1
+
+
+def parallel_prefix(draft: Draft, stage: Stage, loops: Sequence[str], counts: Mapping[str, int]) -> list[str]:
+    """The first of ``loops`` that together run on threads as one; none where threads do not pay.
+
+    As few as give every thread about the same number of iterations; of those that never do, those that come nearest.
+    """
+    if not draft.pays_threads(stage):
+        return []
+    taken = list(takewhile(lambda loop: counts[loop] == 1, loops))
+    best: list[str] = []
+    lost = 1.0
+    for n in range(len(taken) + 1, len(loops) + 1):
+        found = idle_part(prod(counts[loop] for loop in loops[:n]), draft.threads)
+        if found < lost - IMBALANCE / 2:
+            best, lost = list(loops[len(taken) : n]), found
+        if lost <= IMBALANCE:
+            break
+    return best if best and prod(counts[loop] for loop in best) > 1 else []
+
+
+def idle_part(iterations: int, threads: int) -> float:
+    """The part of the time that a thread waits, on average, when iterations are dealt out."""
+    rounds = -(-iterations // threads)
+    return 1 - iterations / (rounds * threads)
