@@ -1,0 +1,166 @@
+"""How long a scheduled program will take, and what holds it up, by the model of the machine.
+
+>>> estimate(s.kernel, machine_model(), threads=1).seconds
+
+For each statement: cycles of the core with its data in the first cache (`estimate_compute`), and the time that its
+traffic takes between each pair of caches (`estimate_traffic`). They overlap, so the longest counts most. Caches are
+taken to be warm: what the whole program touches and a cache holds is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.auto.estimate_compute import Counts, Work, infer_work
+from weft.auto.estimate_traffic import TrafficModel
+from weft.auto.estimate_vectors import Lanes, choose_vectors
+from weft.ir.stmt import Kernel
+from weft.schedules.nests import Leaf, Nest, Program, read_nests
+from weft.target.cpu.machine_model import MachineModel
+
+#: How much of the shorter times hides behind the longest: times are added as if raised to this power.
+OVERLAP = 3.0
+#: Seconds of a call, before and after its loops.
+CALL = 3e-7
+
+
+@dataclass(frozen=True, slots=True)
+class NestEstimate:
+    """One statement: its block, the loops around it, its seconds by what takes them, and the bytes into each cache."""
+
+    block: str
+    loops: tuple[str, ...]
+    seconds: float
+    bound: str
+    parts: Mapping[str, float]
+    traffic: Mapping[str, float]
+    flops: float
+    counts: Counts
+    lanes: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The program: ``bound`` is what takes most of the time (compute, latency, a cache, memory, overhead)."""
+
+    seconds: float
+    bound: str
+    flops: float
+    traffic: Mapping[str, float]
+    parts: Mapping[str, float]
+    nests: tuple[NestEstimate, ...]
+    threads: int
+    peak: float = field(default=0.0)
+
+    def __str__(self) -> str:
+        return describe_estimate(self)
+
+
+def estimate(
+    kernel: Kernel,
+    model: MachineModel,
+    threads: int = 1,
+    *,
+    fast: bool = True,
+    sizes: Mapping[str, int] | None = None,
+) -> Estimate:
+    """The time of ``kernel``, scheduled but not lowered, on ``threads`` threads of ``model``.
+
+    ``fast`` numerics fuse products into sums; ``sizes`` are values of symbolic sizes.
+    """
+    program = read_nests(kernel, sizes)
+    lanes = choose_vectors(program.root, model, fast)
+    traffic = TrafficModel(program, model.line, lanes)
+    found = []
+    for leaf in traffic.leaves:
+        work = infer_work(leaf, lanes.get(leaf), model, fast)
+        found.append(_estimate_leaf(leaf, work, lanes.get(leaf), traffic, model, threads))
+    return _total(found, _parallel_seconds(program, model, threads), model, threads)
+
+
+def _estimate_leaf(
+    leaf: Leaf, work: Work, lanes: Lanes | None, traffic: TrafficModel, model: MachineModel, threads: int
+) -> NestEstimate:
+    speedup = _speedup(leaf, threads, model)
+    parts = {"compute": work.cycles / model.frequency / speedup}
+    moved: dict[str, float] = {}
+    for nearer, level in zip(model.levels, model.levels[1:]):
+        t = traffic.of(leaf, nearer.size)
+        together = speedup if level.shared_by == 1 else min(speedup, level.read_all / level.read)
+        past = t.streamed / (model.stream if level is model.memory else level.write)
+        parts[level.name] = (t.read / level.read + t.written / level.write + past) / together
+        moved[nearer.name] = t.read + t.written + t.streamed
+    seconds = sum(p**OVERLAP for p in parts.values()) ** (1 / OVERLAP)
+    bound = max(parts, key=lambda name: parts[name])
+    return NestEstimate(
+        block=leaf.block,
+        loops=tuple(n.name for n in leaf.nests),
+        seconds=seconds,
+        bound=work.bound or bound if bound == "compute" else bound,
+        parts=parts,
+        traffic=moved,
+        flops=work.flops,
+        counts=work.counts,
+        lanes=lanes.count if lanes else 1,
+        threads=round(speedup),
+    )
+
+
+def _speedup(leaf: Leaf, threads: int, model: MachineModel) -> float:
+    """How many threads really share the iterations of the outermost parallel loop."""
+    if threads == 1:
+        return 1.0
+    usable = min(threads, model.cores)
+    for nest in leaf.nests:
+        if nest.kind in ("parallel", "block") and nest.trips > 1:
+            rounds = -(-nest.trips // usable)
+            return max(1.0, nest.trips / rounds)
+    return 1.0
+
+
+def _parallel_seconds(program: Program, model: MachineModel, threads: int) -> float:
+    if threads == 1:
+        return 0.0
+    return model.parallel_start * _starts(program.root, 1.0)
+
+
+def _starts(nest: Nest, times: float) -> float:
+    """How often parallel loops are started; those inside others run alone."""
+    total = 0.0
+    for part in nest.parts:
+        if isinstance(part, Nest):
+            if part.kind in ("parallel", "block"):
+                total += times
+            else:
+                total += _starts(part, times * max(1.0, part.trips))
+    return total
+
+
+def _total(found: list[NestEstimate], starts: float, model: MachineModel, threads: int) -> Estimate:
+    parts: dict[str, float] = {}
+    traffic: dict[str, float] = {}
+    bounds: dict[str, float] = {"overhead": starts + CALL}
+    for nest in found:
+        bounds[nest.bound] = bounds.get(nest.bound, 0.0) + nest.seconds
+        for name, value in nest.parts.items():
+            parts[name] = parts.get(name, 0.0) + value
+        for name, value in nest.traffic.items():
+            traffic[name] = traffic.get(name, 0.0) + value
+    seconds = sum(n.seconds for n in found) + starts + CALL
+    parts["overhead"] = starts + CALL
+    bound = max(bounds, key=lambda name: bounds[name])
+    flops = sum(n.flops for n in found)
+    return Estimate(seconds, bound, flops, traffic, parts, tuple(found), threads, model.peak)
+
+
+def describe_estimate(e: Estimate) -> str:
+    """The total, then a line for each statement that takes a hundredth of it."""
+    rate = e.flops / e.seconds / 1e9
+    lines = [f"{e.seconds * 1e6:.1f} us expected on {e.threads} threads, {rate:.1f} GFLOP/s, bound by {e.bound}"]
+    for nest in e.nests:
+        if nest.seconds > e.seconds / 100:
+            parts = ", ".join(f"{name} {value * 1e6:.1f}" for name, value in nest.parts.items() if value > 0)
+            lines.append(f"  {nest.block:<16} {nest.seconds * 1e6:9.1f} us  {nest.bound:<8} x{nest.lanes:<3} {parts}")
+    return "\n".join(lines)

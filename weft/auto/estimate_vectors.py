@@ -1,0 +1,159 @@
+"""Which loop of a statement becomes the lanes of vectors, and how many lanes: as the code generator will decide.
+
+A loop that a schedule vectorized is taken; nests without any get the loop that the generator's own vectorizer takes
+(`weft.passes.vectorize_innermost`), by the same costs in short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.ir.expr import Binary, Call, Expr
+from weft.ir.visit import walk
+from weft.passes.vectorize_innermost import FOLD, GATHER, SCATTER, SHORT_STEP
+from weft.schedules.nests import Access, Leaf, Nest
+from weft.target.cpu.choose_lanes import CALLS, MOST, PLAIN, REDUCTION, SIMPLE_CALLS
+from weft.target.cpu.machine_model import MachineModel
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """``nest`` runs as ``count`` lanes at a time, held in ``registers`` vectors; ``folded`` over a reduction."""
+
+    nest: Nest
+    count: int
+    registers: float
+    folded: bool = False
+
+
+def choose_vectors(root: Nest, model: MachineModel, fast: bool) -> dict[Leaf, Lanes]:
+    """The lanes of every statement that has any."""
+    found: dict[Leaf, Lanes] = {}
+    for nest in root.nests():
+        if nest.kind == "vector":
+            for leaf in nest.below():
+                found.setdefault(leaf, _asked(nest, leaf, model))
+    _default(root, model, fast, found, [])
+    return found
+
+
+def data_bits(leaf: Leaf) -> int:
+    """Bits of the widest element that takes part; 16-bit floats are computed in 32."""
+    widest = 8
+    for a in leaf.accesses:
+        t = a.buffer.dtype
+        widest = max(widest, 32 if t.is_narrow_float else t.bits)
+    return widest
+
+
+def _asked(nest: Nest, leaf: Leaf, model: MachineModel) -> Lanes:
+    """A vector loop's extent is kept up to some registers."""
+    register = model.lanes(data_bits(leaf))
+    extent = max(1, int(nest.trips))
+    even = extent & -extent
+    most = register * MOST
+    count = min(most, even) if register <= even < extent else min(most, 1 << (extent - 1).bit_length())
+    return Lanes(nest, count, max(1.0, min(count, extent) / register))
+
+
+def _default(
+    nest: Nest, model: MachineModel, fast: bool, found: dict[Leaf, Lanes], around: list[Nest]
+) -> tuple[float, bool]:
+    """Fills ``found`` for nests without vectors; the cost of ``nest`` and whether somebody chose vectors in it."""
+    cost, decided = 0.0, nest.kind == "vector"
+    for part in nest.parts:
+        if isinstance(part, Leaf):
+            cost += _cost(part, None, 1)
+            decided = decided or part in found or part.intrinsic is not None
+        else:
+            inside, chosen = _default(part, model, fast, found, [*around, nest])
+            cost, decided = cost + inside, decided or chosen
+    cost *= max(1.0, nest.trips)
+    if decided or nest.kind not in ("serial", "unroll") or nest.trips <= 1 or nest.loop is None:
+        return cost, decided
+    leaves = list(nest.below())
+    register = model.lanes(max(map(data_bits, leaves), default=32))
+    as_lanes = _cost_as_lanes(nest, leaves, register) if nest.kind == "serial" else None
+    folded = _cost_folded(nest, leaves, register, fast)
+    best = min(c for c in (cost, as_lanes, folded) if c is not None)
+    if best < cost:
+        _take(nest, leaves, register, best == folded, found)
+    return best, False
+
+
+def _take(nest: Nest, leaves: list[Leaf], register: int, folded: bool, found: dict[Leaf, Lanes]) -> None:
+    calls = any(_has_calls(leaf.value) for leaf in leaves)
+    loops = any(isinstance(part, Nest) for part in nest.parts)
+    most = register * (CALLS if calls else REDUCTION if loops else PLAIN)
+    extent = int(nest.trips)
+    count = max(1, min(most, 1 << (extent - 1).bit_length()))
+    for leaf in leaves:
+        found[leaf] = Lanes(nest, count, max(1.0, min(count, extent) / register), folded)
+
+
+def _has_calls(value: Expr) -> bool:
+    return any(isinstance(n, Call) and n.name not in SIMPLE_CALLS for n in walk(value))
+
+
+def _cost_as_lanes(nest: Nest, leaves: list[Leaf], lanes: int) -> float | None:
+    if not _is_independent(nest, leaves):
+        return None
+    total = 0.0
+    for leaf in leaves:
+        inside = 1.0
+        for inner in leaf.nests[nest.depth :]:
+            inside *= max(1.0, inner.trips)
+        total += inside * leaf.share * _cost(leaf, nest, lanes)
+    return max(1.0, nest.trips / lanes) * total
+
+
+def _is_independent(nest: Nest, leaves: list[Leaf]) -> bool:
+    """Whether every iteration writes elements of its own, and reads no others of what it writes."""
+    written: dict[str, Access] = {}
+    for leaf in leaves:
+        if leaf.is_atomic or (leaf.accesses and leaf.write.is_store and not leaf.write.step(nest.name)):
+            return False
+        if leaf.accesses and leaf.write.is_store:
+            written[leaf.write.buffer.name] = leaf.write
+    return all(
+        _along(a, nest) == _along(written[a.buffer.name], nest)
+        for leaf in leaves
+        for a in leaf.accesses
+        if a.buffer.name in written
+    )
+
+
+def _along(access: Access, nest: Nest) -> list[object]:
+    """The subscripts that move with ``nest``."""
+    return [f for f in access.forms if any(t.variable == nest.name for t in f.coefficients)]
+
+
+def _cost_folded(nest: Nest, leaves: list[Leaf], lanes: int, fast: bool) -> float | None:
+    """The iterations of a reduction spread over lanes."""
+    updates = [leaf for leaf in leaves if not leaf.starts]
+    if len(updates) != 1 or any(isinstance(p, Nest) for p in nest.parts) or not updates[0].accesses:
+        return None
+    leaf = updates[0]
+    op = leaf.value.op if isinstance(leaf.value, Binary) else ""
+    if op not in ("+", "*", "min", "max") or leaf.write.moves_with(nest.name) or not leaf.write.is_store:
+        return None
+    if leaf.write.buffer.dtype.is_float and op in ("+", "*") and not fast:
+        return None
+    return nest.trips / lanes * (_cost(leaf, nest, lanes) + 1) + FOLD
+
+
+def _cost(leaf: Leaf, lane: Nest | None, lanes: int) -> float:
+    """Simple instructions for one run, for all lanes at once where there are any."""
+    cost = 1.0 + sum(isinstance(n, (Binary, Call)) for n in walk(leaf.value))
+    for a in leaf.accesses:
+        if lane is None:
+            cost += 1.0
+            continue
+        step = a.step(lane.name, lanes)
+        if step in (0, 1):
+            cost += 1.0
+        elif step is not None and 1 < step <= SHORT_STEP and not a.is_store:
+            cost += 2.0 * step
+        else:
+            cost += 2.0 if step == -1 else (SCATTER if a.is_store else GATHER) * lanes
+    return cost

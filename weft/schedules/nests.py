@@ -1,0 +1,369 @@
+"""A loop program as nests of loops with the statements in them, each access in terms of the loops around it.
+
+This is what estimates of time and traffic look at: blocks are seen through, bounds that depend on outer loops are
+taken in the middle of those, and a test counts by the share of iterations that pass it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
+from weft.ir.interval import bounds
+from weft.ir.stmt import (
+    Alloc,
+    Assign,
+    Atomic,
+    Block,
+    Evaluate,
+    For,
+    If,
+    Kernel,
+    Let,
+    LoopKind,
+    Seq,
+    Stmt,
+    Store,
+    Tensorized,
+    While,
+)
+from weft.ir.visit import loads, walk
+from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form
+
+#: Values taken for sizes that are not known, and iterations for loops that run until something happens.
+TYPICAL_SIZE, TYPICAL_LOOP = 512, 8
+
+
+@dataclass(slots=True, eq=False)
+class Nest:
+    """A loop, or the whole program, and what is in it; ``trips`` is how often it runs, on average."""
+
+    name: str
+    kind: LoopKind
+    trips: float
+    depth: int
+    loop: For | None = None
+    parts: list[Nest | Leaf] = field(default_factory=list)
+
+    def below(self) -> Iterator[Leaf]:
+        """Every statement inside, in program order."""
+        for part in self.parts:
+            if isinstance(part, Leaf):
+                yield part
+            else:
+                yield from part.below()
+
+    def nests(self) -> Iterator[Nest]:
+        """Itself and every loop inside."""
+        yield self
+        for part in self.parts:
+            if isinstance(part, Nest):
+                yield from part.nests()
+
+
+@dataclass(slots=True, eq=False)
+class Access:
+    """A read or write; ``forms`` has a form for each dimension, ``step`` the elements between iterations of a loop."""
+
+    buffer: Buffer
+    forms: tuple[Form, ...]
+    is_store: bool
+    strides: tuple[int, ...]
+
+    def step(self, variable: str, lanes: int = 1) -> int | None:
+        """Elements between ``lanes`` neighbouring iterations of a loop, or None where they are not even."""
+        total = 0
+        for form, stride in zip(self.forms, self.strides):
+            if variable in form.scattered:
+                return None
+            for term, times in form.coefficients.items():
+                if term.variable == variable:
+                    if term.divisor == 1 and (not term.modulus or term.modulus >= lanes):
+                        total += times * stride
+                    elif term.divisor < lanes:
+                        return None
+        return total
+
+    def moves_with(self, variable: str) -> bool:
+        """Whether the element depends on a loop."""
+        return any(variable in f.scattered or any(t.variable == variable for t in f.coefficients) for f in self.forms)
+
+
+@dataclass(slots=True, eq=False)
+class Leaf:
+    """A statement: what it computes, its accesses (the store last), the loops around it, outermost first.
+
+    ``share`` of the iterations reach it, past ``tests`` of the given loops. ``starts`` marks the start of a
+    reduction, which only the first iteration of the loops ``reduced`` runs; ``intrinsic`` an instruction that does
+    all the loops below ``instruction`` at once.
+    """
+
+    value: Expr
+    accesses: tuple[Access, ...]
+    nests: tuple[Nest, ...]
+    share: float
+    tests: tuple[frozenset[str], ...]
+    forms: Forms
+    block: str = ""
+    starts: bool = False
+    reduced: frozenset[str] = frozenset()
+    intrinsic: str | None = None
+    is_atomic: bool = False
+
+    @property
+    def write(self) -> Access:
+        return self.accesses[-1]
+
+
+@dataclass(slots=True)
+class Program:
+    """The whole: its outermost nest, every loop by name, buffers that are stored past the caches."""
+
+    root: Nest
+    nests: dict[str, Nest]
+    streamed: set[str]
+    unknown: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a statement stands."""
+
+    nest: Nest
+    around: tuple[Nest, ...]
+    forms: dict[str, Form]
+    share: float = 1.0
+    tests: tuple[frozenset[str], ...] = ()
+    block: str = ""
+    reduced: frozenset[str] = frozenset()
+    intrinsic: str | None = None
+
+
+def read_nests(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> Program:
+    """``kernel`` as nests; ``sizes`` are values of its symbolic sizes."""
+    reader = _Reader(dict(sizes or {}))
+    unknown = tuple(p.name for p in kernel.scalars if p.name not in reader.middle and p.type.is_integer)
+    reader.middle.update(dict.fromkeys(unknown, TYPICAL_SIZE))
+    root = Nest("", "serial", 1, 0)
+    reader.read(kernel.body, _Place(root, (), {}))
+    return Program(root, reader.nests, reader.streamed, unknown)
+
+
+class _Reader:
+    def __init__(self, sizes: dict[str, int]) -> None:
+        #: The value of a variable in the middle of its range.
+        self.middle: dict[str, float] = dict(sizes)
+        self.trips: dict[str, float] = {}
+        self.nests: dict[str, Nest] = {}
+        self.streamed: set[str] = set()
+        #: Loops that a buffer lives shorter than: each of their iterations has its own, in the same place.
+        self.outside: dict[str, frozenset[str]] = {}
+        self._strides: dict[int, tuple[int, ...]] = {}
+
+    def read(self, s: Stmt, at: _Place) -> None:
+        kind = type(s)
+        if kind is Seq:
+            for part in s.body:  # type: ignore[attr-defined]
+                self.read(part, at)
+        elif isinstance(s, For):
+            self._loop(s, at)
+        elif isinstance(s, Block):
+            self._block(s, at)
+        elif isinstance(s, (Store, Atomic)):
+            self._store(s, at)
+        elif isinstance(s, If):
+            self._if(s, at)
+        elif isinstance(s, Alloc):
+            self.outside[s.buffer.name] = frozenset(n.name for n in at.around)
+            self.read(s.body, at)
+        elif isinstance(s, Tensorized):
+            self.read(s.body, _moved(at, intrinsic=s.intrinsic))
+        elif isinstance(s, Let):
+            self._let(s, at)
+        elif isinstance(s, Assign):
+            self._leaf(s.value, (), at)
+        elif isinstance(s, While):
+            self._inside(Nest("while", "serial", TYPICAL_LOOP, at.nest.depth + 1), s.body, at)
+        elif isinstance(s, Evaluate) and s.call.name == "stream":
+            self.streamed.update(a.buffer.name for a in walk(s.call) if hasattr(a, "buffer"))
+
+    def _loop(self, s: For, at: _Place) -> None:
+        lo, hi = self.value(s.lo), self.value(s.hi)
+        trips = max(0, hi - lo)
+        name = s.var.name
+        self.trips[name] = trips
+        self.middle[name] = lo + max(0, trips - 1) // 2
+        nest = Nest(name, s.kind, int(trips) if trips == int(trips) else trips, at.nest.depth + 1, s)
+        self.nests[name] = nest
+        at.forms[name] = add_forms(index_form(s.lo, at.forms, self.trips), Form({Term(name): 1}, 0))
+        self._inside(nest, s.body, at)
+
+    def _inside(self, nest: Nest, body: Stmt, at: _Place) -> None:
+        at.nest.parts.append(nest)
+        self.read(body, _moved(at, nest=nest, around=(*at.around, nest)))
+
+    def _block(self, s: Block, at: _Place) -> None:
+        reduced: set[str] = set()
+        for i in s.iters:
+            form = index_form(i.binding, at.forms, self.trips)
+            at.forms[i.var.name] = form
+            self.middle[i.var.name] = self.value(i.binding)
+            if i.kind == "reduce":
+                reduced.update(t.variable for t in form.coefficients)
+        inside = _moved(at, block=s.name, reduced=frozenset(reduced))
+        if s.init is not None:
+            for part in walk(s.init):
+                if isinstance(part, Store):
+                    self._store(part, inside, starts=True)
+        self.read(s.body, inside)
+
+    def _store(self, s: Store | Atomic, at: _Place, starts: bool = False) -> None:
+        found: dict[tuple[str, tuple[Expr, ...]], Access] = {}
+        for part in (s.value, *s.indices):
+            for e in loads(part):
+                key = (e.buffer.name, e.indices)
+                if key not in found:
+                    found[key] = self.access(e.buffer, e.indices, at.forms, False)
+        written = self.access(s.buffer, s.indices, at.forms, True)
+        self._leaf(s.value, (*found.values(), written), at, starts, isinstance(s, Atomic))
+
+    def _leaf(
+        self, value: Expr, accesses: tuple[Access, ...], at: _Place, starts: bool = False, atomic: bool = False
+    ) -> None:
+        share = at.share
+        if starts:
+            for name in at.reduced:
+                share /= max(1, self.trips.get(name, 1))
+        leaf = Leaf(
+            value, accesses, at.around, share, at.tests, at.forms, at.block, starts, at.reduced, at.intrinsic, atomic
+        )
+        at.nest.parts.append(leaf)
+
+    def access(self, buffer: Buffer, indices: tuple[Expr, ...], forms: Forms, is_store: bool) -> Access:
+        outside = self.outside.get(buffer.name)
+        found = tuple(index_form(i, forms, self.trips) for i in indices)
+        if outside:
+            found = tuple(_without(f, outside) for f in found)
+        return Access(buffer, found, is_store, self.strides(buffer))
+
+    def strides(self, buffer: Buffer) -> tuple[int, ...]:
+        known = self._strides.get(id(buffer))
+        if known is None:
+            known = self._strides[id(buffer)] = tuple(int(self.value(e)) for e in buffer.element_strides())
+        return known
+
+    def _let(self, s: Let, at: _Place) -> None:
+        if s.value.dtype.is_integer:
+            at.forms[s.var.name] = index_form(s.value, at.forms, self.trips)
+            self.middle[s.var.name] = self.value(s.value)
+        self._leaf(s.value, tuple(self.access(e.buffer, e.indices, at.forms, False) for e in loads(s.value)), at)
+        self.read(s.body, at)
+
+    def _if(self, s: If, at: _Place) -> None:
+        passed = self.share(s.condition, at.forms)
+        tested = frozenset(v for e in walk(s.condition) if isinstance(e, Var) for v in _loops_of(e, at.forms))
+        tests = (*at.tests, tested)
+        self.read(s.then, _moved(at, share=at.share * passed, tests=tests))
+        if s.otherwise is not None:
+            self.read(s.otherwise, _moved(at, share=at.share * (1 - passed), tests=tests))
+
+    def share(self, e: Expr, forms: Forms) -> float:
+        """The share of iterations in which a condition holds, its sides taken to be evenly spread."""
+        if isinstance(e, Binary) and e.op in ("&&", "||"):
+            a, b = self.share(e.left, forms), self.share(e.right, forms)
+            return a * b if e.op == "&&" else 1 - (1 - a) * (1 - b)
+        if isinstance(e, Unary) and e.op == "!":
+            return 1 - self.share(e.operand, forms)
+        if not isinstance(e, Compare) or not e.left.dtype.is_integer:
+            return 0.5
+        left, right = index_form(e.left, forms, self.trips), index_form(e.right, forms, self.trips)
+        terms: dict[Term, int] = dict(left.coefficients)
+        for term, times in right.coefficients.items():
+            terms[term] = terms.get(term, 0) - times
+        return _share_of(e.op, left.constant - right.constant, terms, self.trips)
+
+    def value(self, e: Expr) -> float:
+        """An expression with every loop in the middle of its range."""
+        if isinstance(e, Const):
+            return int(e.value)
+        if isinstance(e, Var):
+            return self.middle.get(e.name, TYPICAL_SIZE)
+        if isinstance(e, Binary) and e.op in _ARITHMETIC:
+            return _ARITHMETIC[e.op](self.value(e.left), self.value(e.right))
+        known = bounds(e, {})
+        if known.lo is not None and known.hi is not None:
+            return (known.lo + known.hi) // 2
+        return self._other_value(e)
+
+    def _other_value(self, e: Expr) -> float:
+        if isinstance(e, Select):
+            return self.value(e.then) if self.holds(e.condition) else self.value(e.otherwise)
+        if isinstance(e, Cast):
+            return self.value(e.operand)
+        if isinstance(e, Unary) and e.op == "-":
+            return -self.value(e.operand)
+        return TYPICAL_SIZE if isinstance(e, Load) else 0
+
+    def holds(self, e: Expr) -> bool:
+        """Whether a condition holds in the middle."""
+        if isinstance(e, Binary) and e.op in ("&&", "||"):
+            sides = (self.holds(e.left), self.holds(e.right))
+            return all(sides) if e.op == "&&" else any(sides)
+        if isinstance(e, Compare):
+            a, b = self.value(e.left), self.value(e.right)
+            return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}[e.op]
+        return True
+
+
+def _divide(a: float, b: float) -> float:
+    return a // b if b else 0
+
+
+_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": _divide,
+    "tdiv": _divide,
+    "%": lambda a, b: a % b if b else 0,
+    "tmod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+}
+
+
+def _moved(at: _Place, **changes: object) -> _Place:
+    fields = {name: getattr(at, name) for name in _Place.__slots__}
+    return _Place(**{**fields, **changes})
+
+
+def _without(form: Form, loops: frozenset[str]) -> Form:
+    """``form`` in storage that starts anew in each iteration of ``loops``."""
+    if not any(t.variable in loops for t in form.coefficients):
+        return form
+    kept = {t: c for t, c in form.coefficients.items() if t.variable not in loops}
+    return Form(kept, form.constant, form.scattered)
+
+
+def _loops_of(var: Var, forms: Forms) -> Iterator[str]:
+    form = forms.get(var.name, NOTHING)
+    yield from form.scattered
+    yield from (t.variable for t in form.coefficients)
+
+
+def _share_of(op: str, constant: int, terms: Mapping[Term, int], trips: Mapping[str, float]) -> float:
+    """The share of points where ``terms + constant op 0``."""
+    low = high = float(constant)
+    for term, times in terms.items():
+        reach = times * (term.values(trips.get(term.variable, 1)) - 1)
+        low, high = low + min(0, reach), high + max(0, reach)
+    count = high - low + 1
+    if op in (">", ">="):
+        op, low, high = {">": "<", ">=": "<="}[op], -high, -low
+    if op in ("==", "!="):
+        inside = 1 / count if low <= 0 <= high else 0.0
+        return inside if op == "==" else 1 - inside
+    below = (0 if op == "<" else 1) - low
+    return min(1.0, max(0.0, below / count))
