@@ -3,6 +3,7 @@
     --seed 1 --count 50000 --seconds 3600    cases 1, 2, 3 ... until either limit
     --failures DIR                           one text for each fault: what happened, and all to see it again
     --log FILE                               a line for each batch that ended
+    --reasons                                also how often steps were refused for which reason
     --replay FILE                            the kernel and the trace of such a text, on other arguments
 
 A seed gives the same case as long as the generators stay as they are; the text does beyond that. In the end a table
@@ -16,6 +17,7 @@ import faulthandler
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,9 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 #: Cases a process runs before another takes over, and seconds after which a silent one is hung.
 BATCH, PATIENCE = 200, 300
 
+#: What differs between two refusals for one reason.
+REASON = re.compile(r"`[^`]*`|\(\w+=.*?\)|-?\d+")
+
 
 def main() -> None:
     options = read_options()
@@ -40,7 +45,10 @@ def main() -> None:
     elif options.worker:
         work(options.seed, options.count, Path(options.failures))
     else:
-        print(report(run(options)))
+        total = run(options)
+        print(report(total))
+        if options.reasons:
+            print(reasons(total))
 
 
 def read_options() -> argparse.Namespace:
@@ -51,6 +59,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--failures", default="schedule_failures")
     parser.add_argument("--log")
     parser.add_argument("--replay")
+    parser.add_argument("--reasons", action="store_true", help="how often each reason was given")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -149,7 +158,8 @@ def count_case(case: Any) -> dict[str, int]:
     refused = Counter(error.step for error in case.refusals)
     witnesses = sum(error.witness is not None for error in case.refusals)
     counted = {"cases": 1, "refusals": len(case.refusals), "witnesses": witnesses}
-    return {**counted, **{f"+{name}": 1 for name in steps}, **{f"-{name}": n for name, n in refused.items()}}
+    counted |= {f"+{name}": 1 for name in steps} | {f"-{name}": n for name, n in refused.items()}
+    return counted | Counter(f"?{error.step}: {REASON.sub('_', error.why)}" for error in case.refusals)
 
 
 def as_text(parts: Mapping[str, str]) -> str:
@@ -168,6 +178,10 @@ def report(total: Counter[str]) -> str:
         rare = "   rare" if share < 2 else ""
         lines.append(f"{name:24}{share:6.1f} % of schedules{total[f'-{name}']:8} times refused{rare}")
     return "\n".join(lines)
+
+
+def reasons(total: Counter[str]) -> str:
+    return "\n".join(f"{count:6} {key[1:]}" for key, count in total.most_common() if key.startswith("?"))
 
 
 def replay(path: Path) -> None:

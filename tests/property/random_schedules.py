@@ -11,10 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
+from random_recipes import RECIPES, Step
 
 from weft.ir.errors import ScheduleError
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import For, Seq
+from weft.schedules.fission import body_parts
+from weft.schedules.precompute import parts_of, used_iters
 from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside, statements
 from weft.schedules.schedule import Schedule
 from weft.schedules.tensorize import _fits
@@ -84,22 +87,58 @@ def make_marked(draw: Any, s: Schedule) -> Arguments:
     return (a_loop(draw, s), lanes), {"tail": draw(TAILS)}
 
 
+def a_body_to_break(s: Schedule) -> list[tuple[str, str]]:
+    """Loops over several statements, each with a block in one that is not the last."""
+    found = []
+    for loop in all_loops(s.kernel):
+        parts = body_parts(loop.body) or ()
+        found += [(loop.var.name, b.name) for part in parts[:-1] for b in blocks_inside(part)[-1:]]
+    return found
+
+
 def make_fission(draw: Any, s: Schedule) -> Arguments:
+    found = a_body_to_break(s)
+    if found and draw(st.integers(0, 4)):
+        return draw(st.sampled_from(found)), {}
     return (a_loop(draw, s), a_block(draw, s)), {}
 
 
-def make_fuse_loops(draw: Any, s: Schedule) -> Arguments:
-    """Often two loops that follow one another."""
+def neighbours(s: Schedule) -> list[tuple[str, str]]:
+    """Loops that follow one another."""
     sequences = [n.body for n in statements(s.kernel) if isinstance(n, Seq)]
     pairs = [(a, b) for parts in sequences for a, b in itertools.pairwise(parts) if isinstance(a, For)]
-    neighbours = [(a.var.name, b.var.name) for a, b in pairs if isinstance(b, For)]
-    if neighbours and draw(st.integers(0, 4)):
-        return draw(st.sampled_from(neighbours)), {}
+    return [(a.var.name, b.var.name) for a, b in pairs if isinstance(b, For)]
+
+
+def make_fuse_loops(draw: Any, s: Schedule) -> Arguments:
+    found = neighbours(s)
+    if found and draw(st.integers(0, 4)):
+        return draw(st.sampled_from(found)), {}
     return (a_loop(draw, s), a_loop(draw, s)), {}
 
 
+def make_skew(draw: Any, s: Schedule) -> Arguments:
+    """Mostly a loop and one around it."""
+    nest = a_nest(draw, s)
+    if len(nest) > 1 and draw(st.integers(0, 4)):
+        inner = draw(st.integers(1, len(nest) - 1))
+        return (nest[inner], nest[draw(st.integers(0, inner - 1))], draw(st.integers(-2, 2))), {}
+    return (a_loop(draw, s), a_loop(draw, s), draw(st.integers(-2, 2))), {}
+
+
+def make_prefetch(draw: Any, s: Schedule) -> Arguments:
+    """Mostly what a block reads, in a loop around it."""
+    blocks = [b for b in blocks_inside(s.kernel) if b.reads and s.loops(b.name)]
+    ahead = draw(st.integers(1, 9))
+    if not blocks or not draw(st.integers(0, 4)):
+        return (a_buffer(draw, s), a_loop(draw, s), ahead), {}
+    block = draw(st.sampled_from(blocks))
+    place = draw(st.sampled_from([loop.name for loop in s.loops(block.name)]))
+    return (draw(st.sampled_from([r.buffer.name for r in block.reads])), place, ahead), {}
+
+
 def make_specialize(draw: Any, s: Schedule) -> Arguments:
-    scalars = [v.name for v in s.kernel.scalars] or ["N"]
+    scalars = [v.name for v in s.kernel.scalars] or list(s.sizes) or ["N"]
     size = draw(st.sampled_from(scalars))
     test = draw(st.sampled_from(["{} % 4 == 0", "{} == 3", "{} >= 4 and {} < 100", "not {} == 1"]))
     return (a_loop(draw, s), test.replace("{}", size)), {}
@@ -133,9 +172,16 @@ def make_pack(draw: Any, s: Schedule) -> Arguments:
     return (name, layout), {"at": a_place(draw, s), "pad": draw(st.booleans())}
 
 
+def a_producer(draw: Any, s: Schedule) -> str:
+    """Mostly a block that writes a temporary, sometimes any."""
+    temporaries = {a.buffer.name for a in all_allocs(s.kernel)}
+    found = [b.name for b in blocks_inside(s.kernel) if any(w.buffer.name in temporaries for w in b.writes)]
+    return str(draw(st.sampled_from(found))) if found and draw(st.integers(0, 5)) else a_block(draw, s)
+
+
 def a_stage(draw: Any, s: Schedule) -> tuple[str, str]:
     """A block and a loop, often one around a block that reads what the first writes."""
-    block = a_block(draw, s)
+    block = a_producer(draw, s)
     written = {r.buffer.name for b in blocks_inside(s.kernel) if b.name == block for r in b.writes}
     readers = [b.name for b in blocks_inside(s.kernel) if any(r.buffer.name in written for r in b.reads)]
     around = [loop.name for reader in readers if reader != block for loop in s.loops(reader)]
@@ -144,7 +190,13 @@ def a_stage(draw: Any, s: Schedule) -> tuple[str, str]:
 
 def make_reverse_compute_at(draw: Any, s: Schedule) -> Arguments:
     """Often a block and a loop around one that writes what it reads."""
-    block = a_block(draw, s)
+    written = {w.buffer.name for b in blocks_inside(s.kernel) for w in b.writes}
+    consumers = [
+        b.name
+        for b in blocks_inside(s.kernel)
+        if {r.buffer.name for r in b.reads} & (written - {b.writes[0].buffer.name})
+    ]
+    block = draw(st.sampled_from(consumers)) if consumers and draw(st.integers(0, 5)) else a_block(draw, s)
     read = {r.buffer.name for b in blocks_inside(s.kernel) if b.name == block for r in b.reads}
     writers = [b.name for b in blocks_inside(s.kernel) if any(r.buffer.name in read for r in b.writes)]
     around = [loop.name for writer in writers if writer != block for loop in s.loops(writer)]
@@ -188,11 +240,25 @@ def make_decompose_reduction(draw: Any, s: Schedule) -> Arguments:
     return (block, draw(st.sampled_from(around)) if around and draw(st.integers(0, 4)) else a_loop(draw, s)), {}
 
 
+def make_precompute(draw: Any, s: Schedule) -> Arguments:
+    """Mostly iterators that a part of the block's formula uses."""
+    blocks = blocks_inside(s.kernel)
+    if not blocks:
+        return (a_block(draw, s),), {}
+    block = draw(st.sampled_from(blocks))
+    used = [used_iters(e, block) for inner in statements(block.body) for e in parts_of(inner)]
+    if used and draw(st.integers(0, 4)):
+        return (block.name, *sorted(draw(st.sampled_from(used)))), {}
+    names = [i.var.name for i in block.iters]
+    return (block.name, *(draw(st.lists(st.sampled_from(names), unique=True)) if names else [])), {}
+
+
 ALL_SCOPES = st.sampled_from(["global", "shared", "local", "register", "constant"])
 MAKERS: dict[str, Maker] = {
     "compute_at": lambda draw, s: (a_stage(draw, s), {}),
-    "compute_root": lambda draw, s: ((a_block(draw, s),), {}),
-    "compute_inline": lambda draw, s: ((a_block(draw, s),), {}),
+    "compute_root": lambda draw, s: ((a_producer(draw, s),), {}),
+    "compute_inline": lambda draw, s: ((a_producer(draw, s),), {}),
+    "precompute": make_precompute,
     "reverse_compute_at": make_reverse_compute_at,
     "store_at": make_store_at,
     "fold_storage": lambda draw, s: (
@@ -215,15 +281,15 @@ MAKERS: dict[str, Maker] = {
         {"end": draw(st.sampled_from(["first", "last"]))},
     ),
     "shift": lambda draw, s: ((a_loop(draw, s), draw(st.integers(-3, 3))), {}),
-    "skew": lambda draw, s: ((a_loop(draw, s), a_loop(draw, s), draw(st.integers(-2, 2))), {}),
+    "skew": make_skew,
     "fission": make_fission,
     "fuse_loops": make_fuse_loops,
     "specialize": make_specialize,
     "cache_read": make_cache_read,
     "cache_write": make_cache_write,
-    "pad": lambda draw, s: ((a_block(draw, s),), {}),
+    "pad": lambda draw, s: ((a_producer(draw, s),), {}),
     "double_buffer": lambda draw, s: ((a_temporary(draw, s),), {}),
-    "prefetch": lambda draw, s: ((a_buffer(draw, s), a_loop(draw, s), draw(st.integers(1, 9))), {}),
+    "prefetch": make_prefetch,
     "pack": make_pack,
     "decompose_reduction": make_decompose_reduction,
     "rfactor": lambda draw, s: (
@@ -239,39 +305,47 @@ NAMES = (*sorted(MAKERS), *OFTEN)
 
 
 #: What comes one after another in schedules by hand.
-RECIPES = (
+SEQUENCES = (
     ("compute_at", "store_at", "fold_storage"),
     ("split", "compute_at", "store_at", "fold_storage"),
     ("tile", "compute_at", "reverse_compute_at"),
     ("tile", "reorder", "cache_write", "pack", "pack", "pad", "vectorize"),
-    ("split", "cache_write", "pad"),
-    ("split", "cache_read", "double_buffer"),
     ("cache_read", "set_scope", "double_buffer"),
-    ("decompose_reduction", "tensorize"),
-    ("fuse_loops", "fuse_loops", "fission"),
     ("rfactor", "reverse_compute_at", "vectorize"),
     ("compute_inline", "split", "cache_write", "unroll"),
 )
 
 
 def random_steps(draw: Any, s: Schedule, most: int = 8) -> list[ScheduleError]:
-    """Up to ``most`` steps tried on ``s``; the refusals among them."""
-    refusals = []
+    """Up to ``most`` steps tried on ``s``, besides those of a recipe; the refusals among them."""
+    refusals: list[ScheduleError] = []
     # Few primitives at a time meet one another more often than all of them would.
     palette = draw(st.sampled_from([NAMES, draw(st.lists(st.sampled_from(NAMES), min_size=3, max_size=6))]))
-    names = [draw(st.sampled_from(palette)) for _ in range(draw(st.integers(1, most)))]
-    recipe = draw(st.sampled_from([(), *RECIPES]))
-    for name in [*recipe, *names][: max(most, len(recipe))]:
-        args, kwargs = MAKERS[name](draw, s)
-        before, twin = s.kernel, s.copy()
-        try:
-            getattr(s, name)(*args, **kwargs)
-        except ScheduleError as error:
-            assert s.kernel is before, "a refused step left its mark"
-            error.kernel, error.step = before, name  # type: ignore[attr-defined]
-            assert_legal(twin, error)
-            refusals.append(error)
+    names = [draw(st.sampled_from(palette)) for _ in range(draw(st.integers(0, most)))]
+    before = draw(st.integers(0, len(names)))
+    for name in names[:before]:
+        attempt(s, (name, *MAKERS[name](draw, s)), refusals)
+    if draw(st.integers(0, 3)):
+        for step in draw(st.sampled_from(RECIPES))(draw, s):
+            attempt(s, step, refusals)
+    else:
+        names[before:before] = draw(st.sampled_from(SEQUENCES))
+    for name in names[before:]:
+        attempt(s, (name, *MAKERS[name](draw, s)), refusals)
     return refusals
+
+
+def attempt(s: Schedule, step: Step, refusals: list[ScheduleError]) -> None:
+    """One step; a refusal leaves no mark, and what it offers instead is legal."""
+    name, args, kwargs = step
+    before, twin = s.kernel, s.copy()
+    try:
+        getattr(s, name)(*args, **kwargs)
+    except ScheduleError as error:
+        assert s.kernel is before, "a refused step left its mark"
+        error.kernel, error.step = before, name  # type: ignore[attr-defined]
+        assert_legal(twin, error)
+        refusals.append(error)
 
 
 def assert_legal(s: Schedule, error: ScheduleError) -> None:

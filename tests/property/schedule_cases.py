@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
-from weft.ir.verify import verify
+from weft.ir.verify import find_problems, verify
 from weft.operators.signature import check_call
 from weft.operators.stages import build
 from weft.schedules.schedule import Schedule
@@ -61,6 +62,8 @@ class Case:
     fresh: tuple[str, ...] = ()
     #: Runs a schedule another way: as the operator of its printed trace.
     replay: Replay | None = None
+    #: Values of sizes that are numbers in the kernel, for conditions that name them.
+    sizes: Mapping[str, int] = field(default_factory=dict)
     schedule: Schedule | None = None
     refusals: list[ScheduleError] = field(default_factory=list)
 
@@ -104,15 +107,16 @@ def tensor_case(draw: Draw) -> Case:
     outputs = outputs_of(made.program)
     if not draw(st.booleans()):
         every = [*arguments, *outputs]
-        return Case(random.text, made.kernel(), every, random.exact, fresh, lambda s: _replay(op, s, arguments))
+        again = partial(_replay, op, arguments)
+        return Case(random.text, made.unscheduled(), every, random.exact, fresh, again, made.sizes)
     sizes = solve_sizes(op.program, signature.shapes, {})
-    kernel = build(op.program, None, host_machine(), True).kernel()
+    kernel = build(op.program, None, host_machine(), True).unscheduled()
     dense = [np.ascontiguousarray(a) for a in arguments]
     scalars = [sizes[v.name] for v in kernel.scalars]
     return Case(f"{random.text}\nsymbolic", kernel, [*dense, *scalars, *outputs], random.exact, fresh)
 
 
-def _replay(op: weft.Operator, s: Schedule, arguments: list[Any]) -> tuple[Any, ...]:
+def _replay(op: weft.Operator, arguments: list[Any], s: Schedule) -> tuple[Any, ...]:
     """What the operator gives that replays the printed trace."""
     found = op.with_schedule(s.trace)(*arguments)
     return found if isinstance(found, tuple) else (found,)
@@ -121,6 +125,8 @@ def _replay(op: weft.Operator, s: Schedule, arguments: list[Any]) -> tuple[Any, 
 def kernel_case(draw: Draw) -> Case:
     """A loop program given as text, or a random one."""
     kernel = draw(kernel_programs())
+    if find_problems(kernel):
+        raise NoMeaning
     return Case(print_kernel(kernel), kernel, make_arguments(kernel, draw(st.integers(0, 99))), exact=True)
 
 
@@ -131,7 +137,7 @@ def draw_case(draw: Draw) -> Case:
 def take_steps(case: Case, draw: Draw, most: int = 8) -> None:
     """A random schedule of the case's kernel."""
     numerics = draw(st.sampled_from(["strict", "fast"]))
-    case.schedule = Schedule(case.kernel, numerics=numerics, machine=host_machine())
+    case.schedule = Schedule(case.kernel, numerics=numerics, machine=host_machine(), sizes=case.sizes)
     case.refusals = random_steps(draw, case.schedule, most)
 
 

@@ -18,9 +18,9 @@ EXAMPLES = int(os.environ.get("WEFT_RANDOM_SCHEDULES", "300"))
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(st.data())
 def test_schedules_keep_the_result(data: Any) -> None:
-    case = draw_case(data.draw)
-    take_steps(case, data.draw)
     try:
+        case = draw_case(data.draw)
+        take_steps(case, data.draw)
         check_case(case)
     except NoMeaning:
         assume(False)
