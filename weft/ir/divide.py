@@ -109,7 +109,7 @@ def merge_quotients(n: Linear) -> Linear:
 def _merged_quotient(low: Expr, x: Expr, c: int, n: Linear, factor: int) -> Linear | None:
     """``n`` with its ``factor * low``, which is ``x % c``, and the term of the digits above that put together."""
     t = x.dtype
-    whole = Binary("//", x, const(c, t))
+    whole: Expr = Binary("//", x, const(c, t))
     if n.terms.get(whole) == factor * c:
         high, merged = whole, linear_form(x)
     else:

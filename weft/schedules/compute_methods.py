@@ -7,8 +7,9 @@ from weft.schedules.compute_at import check_compute_at, compute_at
 from weft.schedules.compute_inline import check_compute_inline, compute_inline
 from weft.schedules.compute_root import check_compute_root, compute_root
 from weft.schedules.fold_storage import check_fold_storage, fold_storage
-from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop
+from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef
 from weft.schedules.legal_moves import suggesting
+from weft.schedules.precompute import check_precompute, precompute
 from weft.schedules.reverse_compute_at import check_reverse_compute_at, reverse_compute_at
 from weft.schedules.set_scope import check_set_scope, set_scope
 from weft.schedules.state import ScheduleState
@@ -32,6 +33,14 @@ class ComputeMethods(ScheduleState):
     def compute_inline(self, block: AnyBlock) -> None:
         """Every read of what ``block`` computes becomes its formula; the temporary is gone."""
         self.run(suggesting(check_compute_inline), compute_inline, self.name(block))
+
+    def precompute(self, block: AnyBlock, *iters: str) -> tuple[BlockRef, BufferRef]:
+        """The part of what ``block`` computes that depends on its iterators ``iters`` alone, in a stage before it.
+
+        Neighbouring nests that compute the same read it too. Returns the block that computes it and the storage.
+        """
+        made = self.run(check_precompute, precompute, self.name(block), *iters)
+        return self.handle(BlockRef, made[0]), self.handle(BufferRef, made[1])
 
     def reverse_compute_at(self, block: AnyBlock, loop: AnyLoop) -> None:
         """``block`` joins ``loop``, in which what it reads is computed: an iteration uses what it has finished."""
