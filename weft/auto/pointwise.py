@@ -31,12 +31,8 @@ def schedule_pointwise(draft: Draft, name: str) -> None:
         _vectorize(draft, stage, along, in_parallel)
     if in_parallel:
         parallel_outermost(draft, name)
-    if _is_streamed(draft, stage) and along is not None:
-        draft.s.stream(stage.write.buffer.name)
-        size = f"{written_bytes(stage) >> 20} MiB written once"
-        draft.decide(
-            "storage", name, "stored past the caches", f"{size}, of a last cache of {draft.cache('L3') >> 20} MiB"
-        )
+    if along is not None:
+        stream_large_result(draft, stage)
 
 
 def _vectorize(draft: Draft, stage: Stage, along: StageIter, in_parallel: bool) -> None:
@@ -128,15 +124,15 @@ def written_bytes(stage: Stage) -> int:
     return prod(int(e.value) if isinstance(e, Const) else 0 for e in buffer.shape) * buffer.dtype.itemsize
 
 
-def _is_streamed(draft: Draft, stage: Stage) -> bool:
-    """Whether the result is so large that, with what it is made from, little of it would stay in the last cache."""
+def stream_large_result(draft: Draft, stage: Stage) -> None:
+    """A result so large that, with what it is made from, little of it would stay in the last cache goes past it."""
     stages = draft.stages
-    return (
-        stages.is_output(stage)
-        and not stages.consumers(stage)
-        and stage.op == "="
-        and written_bytes(stage) >= draft.cache("L3") // 4
-    )
+    if not stages.is_output(stage) or stages.consumers(stage) or stage.op != "=":
+        return
+    if written_bytes(stage) >= draft.cache("L3") // 4:
+        draft.s.stream(stage.write.buffer.name)
+        why = f"{written_bytes(stage) >> 20} MiB written once, of a last cache of {draft.cache('L3') >> 20} MiB"
+        draft.decide("storage", stage.name, "stored past the caches", why)
 
 
 def _known(extent: int | None) -> int:

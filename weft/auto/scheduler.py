@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from weft.auto.contraction import fits_contraction, schedule_contraction
 from weft.auto.draft import Draft
 from weft.auto.fuse import fuse_stages
+from weft.auto.moves import fits_moves, schedule_moves
 from weft.auto.plan import Decision
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.strategy import Strategy
@@ -26,6 +27,7 @@ class AutoSchedule:
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy("contraction", fits_contraction, schedule_contraction),
+    Strategy("moves", fits_moves, schedule_moves),
     Strategy("pointwise", lambda draft, stage: True, schedule_pointwise),
 )
 
@@ -38,11 +40,12 @@ def auto_schedule(
     fuse_stages(draft)
     for name in [s.name for s in draft.stages]:
         if name in draft.stages and name not in draft.scheduled:
-            _schedule_nest(draft, name)
+            schedule_nest(draft, name)
     return AutoSchedule(draft.s, tuple(draft.decisions))
 
 
-def _schedule_nest(draft: Draft, name: str) -> None:
+def schedule_nest(draft: Draft, name: str) -> None:
+    """The nest of block ``name`` by the first strategy that fits it and is not refused."""
     refusal: ScheduleError | None = None
     for strategy in STRATEGIES:
         stage = draft.stage(name)

@@ -14,7 +14,10 @@ from weft.ir.visit import walk
 
 
 def joined_offset(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr | None:
-    """Elements from the start of ``buffer``, where that takes fewer divisions than the subscripts do; else None."""
+    """Elements from the start of ``buffer``, where that takes fewer divisions than the subscripts do; else None.
+
+    Subscripts that are vectors are left out: their part is to be added.
+    """
     divisions = sum(map(_count_divisions, indices))
     if not divisions:
         return None
@@ -22,7 +25,8 @@ def joined_offset(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr | None:
     for index, stride in zip(indices, buffer.element_strides()):
         if not isinstance(stride, Const):
             return None
-        total.add(linear_form(index), int(stride.value))
+        if index.dtype.lanes == 1:
+            total.add(linear_form(index), int(stride.value))
     joined = merge_quotients(total).expr(dt.index)
     return joined if _count_divisions(joined) < divisions else None
 

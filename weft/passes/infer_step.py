@@ -13,7 +13,7 @@ def infer_step(buffer: Buffer, indices: tuple[Expr, ...], var: str, varying: fro
     """Elements between the accesses of neighbouring iterations, or None where that is not one number."""
     if buffer.name in varying:
         return 1 if not any(is_varying(i, varying) for i in indices) else None
-    joined = joined_offset(buffer, indices)
+    joined = joined_offset(buffer, indices) if all(i.dtype.lanes == 1 for i in indices) else None
     parts = zip(indices, buffer.element_strides()) if joined is None else [(joined, idx(1))]
     total = 0
     for index, stride in parts:

@@ -106,10 +106,10 @@ def _spread_over_lanes(f: Function, offset: Linear | Value, memory: Memory) -> L
 
 def _emit_offset(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Linear | Value:
     joined = joined_offset(buffer, indices)
-    if joined is not None:
-        return emit_linear(f, joined, emit)
-    total: Linear | Value = Linear(ZERO, 0)
+    total: Linear | Value = Linear(ZERO, 0) if joined is None else emit_linear(f, joined, emit)
     for index, stride in zip(indices, buffer.element_strides()):
+        if joined is not None and index.dtype.lanes == 1:
+            continue
         scale = emit(f, stride)
         total = _sum(f, total, _scale(f, emit_linear(f, index, emit), scale))
     return total
