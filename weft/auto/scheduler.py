@@ -11,6 +11,7 @@ from weft.auto.moves import fits_moves, schedule_moves
 from weft.auto.plan import Decision
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.strategy import Strategy
+from weft.auto.windows import fits_windows, schedule_windows
 from weft.ir.errors import ScheduleError
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
@@ -27,6 +28,7 @@ class AutoSchedule:
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy("contraction", fits_contraction, schedule_contraction),
+    Strategy("windows", fits_windows, schedule_windows),
     Strategy("moves", fits_moves, schedule_moves),
     Strategy("pointwise", lambda draft, stage: True, schedule_pointwise),
 )

@@ -22,6 +22,7 @@ from weft.schedules.state import ScheduleState
 from weft.schedules.swap import check_swap, swap
 from weft.schedules.tile import check_tile, tile
 from weft.schedules.trace import Numerics
+from weft.schedules.trim import check_trim, trim
 from weft.schedules.unroll import check_unroll, unroll
 from weft.schedules.vectorize import check_vectorize, vectorize
 from weft.schedules.wrap import check_wrap, wrap
@@ -115,6 +116,10 @@ class LoopMethods(ScheduleState):
         else:
             self.run(check_fuse_loops, fuse_loops, self.name(first), self.name(second), by=by)
         return self.handle(Loop, str(first))
+
+    def trim(self, loop: AnyLoop) -> None:
+        """``loop`` runs only where the tests directly inside it hold, and they are gone."""
+        self.run(check_trim, trim, self.name(loop))
 
     def wrap(self, node: AnyBlock | AnyLoop, at: int | str = 0) -> Loop:
         """A loop of one iteration, with the value ``at``, around a block or loop; see ``fuse_loops(by="value")``.

@@ -106,8 +106,11 @@ def _tests(op: Literal["<", ">="], value: Expr, bound: Expr) -> list[Expr]:
     return [Compare(op, value, bound)]
 
 
-def narrow_ranges(root: Stmt, tests: Sequence[Expr]) -> Stmt:
-    """``root`` with each of ``tests`` that stands directly in a loop made part of that loop's range."""
+def narrow_ranges(root: Stmt, tests: Sequence[Expr], *, deep: bool = True) -> Stmt:
+    """``root`` with each of ``tests`` that stands directly in a loop made part of that loop's range.
+
+    Only of the outermost loop where not ``deep``.
+    """
     if isinstance(root, If):
         return replace(root, then=narrow_ranges(root.then, tests))
     if not isinstance(root, For):
@@ -121,7 +124,7 @@ def narrow_ranges(root: Stmt, tests: Sequence[Expr]) -> Stmt:
         lo = lo if least is None else Binary("max", lo, least)
         hi = hi if most is None else Binary("min", hi, most)
         body = body.then
-    return replace(root, lo=lo, hi=hi, body=narrow_ranges(body, tests))
+    return replace(root, lo=lo, hi=hi, body=narrow_ranges(body, tests) if deep else body)
 
 
 def _solve(test: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:

@@ -1,0 +1,127 @@
+"""``schedule="polyhedral"``: isl decides what is fused, skewed and run at once; public steps do it.
+
+Meant for programs whose dependences are no boxes: stencils in a time loop, eliminations, wavefronts, chains of
+matrix and vector products. Nests that isl leaves as they are get the strategies of ``schedule="auto"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+
+from weft.auto.draft import Draft
+from weft.auto.plan import Decision
+from weft.auto.polyhedral_facts import Facts, read_facts
+from weft.auto.polyhedral_finish import finish_nest
+from weft.auto.polyhedral_follow import Follower
+from weft.auto.polyhedral_nest import Nest, choose_depth, choose_order
+from weft.auto.scheduler import schedule_nest
+from weft.ir.errors import ScheduleError
+from weft.poly.isl_schedule import Band, Parts, Tree, ask_schedule
+from weft.runtime.threads import get_num_threads
+from weft.schedules.schedule import Schedule
+from weft.target.cpu.host import Machine
+
+#: How long isl may think; what it has not answered by then is scheduled without it.
+SECONDS = 4.0
+
+
+def polyhedral_schedule(schedule: Schedule, machine: Machine, threads: int | None = None) -> list[Decision]:
+    """Schedules ``schedule``'s program for ``machine``; what was decided, and what was not possible."""
+    draft = Draft(schedule, machine, get_num_threads() if threads is None else threads)
+    tree = ask_schedule(schedule.kernel, schedule.numerics, seconds=SECONDS)
+    if isinstance(tree, str):
+        draft.decide("fallback", schedule.kernel.name, "scheduled without isl", tree)
+    else:
+        work = _Polyhedral(draft)
+        work.follow(tree, work.follower.in_order(list(work.follower.names)), 0)
+    for name in [stage.name for stage in draft.stages]:
+        if name in draft.stages and name not in draft.scheduled:
+            schedule_nest(draft, name)
+    return draft.decisions
+
+
+class _Polyhedral:
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.follower = Follower(draft.s)
+        self.facts: Facts = read_facts(draft.s.kernel)
+
+    def attempt(self, steps: Callable[[], None]) -> ScheduleError | None:
+        """``steps`` as a whole or not at all."""
+        known = deepcopy((self.follower.names, self.follower.values))
+
+        def quickly() -> None:
+            with self.draft.s.attempt():
+                steps()
+
+        error = self.draft.attempt(quickly)
+        if error is not None:
+            self.follower.names, self.follower.values = known
+        return error
+
+    def follow(self, tree: Tree, blocks: Sequence[str], level: int) -> None:
+        if isinstance(tree, Parts):
+            self._parts(tree, blocks, level)
+        elif isinstance(tree, Band):
+            self._band(tree, blocks, level)
+
+    def _parts(self, tree: Parts, blocks: Sequence[str], level: int) -> None:
+        rank = {name: n for n, (names, _) in enumerate(tree.parts) for name in names}
+
+        def apart() -> None:
+            self.follower.separate(blocks, level, rank.__getitem__)
+            if tree.ordered:
+                self.follower.arrange(blocks, level, rank)
+
+        error = self.attempt(apart)
+        if error is not None:
+            self._give_up(blocks, "not taken apart as isl would", error)
+            return
+        for names, inside in tree.parts:
+            self.follow(inside, [b for b in blocks if b in names], level)
+
+    def _band(self, band: Band, blocks: Sequence[str], level: int) -> None:
+        nest = Nest(tuple(blocks), band, choose_order(band, blocks, self.facts), level)
+        nest.depth, nest.tiles = choose_depth(nest, self.facts, self.draft)
+        if len(blocks) == 1 and level == 0 and not nest.tiles and any(band.coincident):
+            return  # nothing that the strategies for one block do not do better
+        error = self.attempt(lambda: self._follow_band(nest))
+        if error is None:
+            return
+        self._give_up(blocks, "not merged as isl would" if len(blocks) > 1 else "not skewed as isl would", error)
+        if len(blocks) > 1:
+            alone = {b: n for n, b in enumerate(blocks)}
+            if self.attempt(lambda: self.follower.separate(blocks, level, alone.__getitem__)) is None:
+                for block in blocks:
+                    self._band(Band({block: band.rows[block]}, band.coincident, band.permutable, None), [block], level)
+
+    def _follow_band(self, nest: Nest) -> None:
+        self._move_out_small(nest)
+        blocks = list(nest.blocks)
+        for n, member in enumerate(nest.order[: nest.depth]):
+            nest.loops.append(self.follower.follow_member(nest.band, member, blocks, nest.level + n))
+        if nest.depth == len(nest.order):
+            self.follow(nest.band.inside, blocks, nest.level + nest.depth)
+        finish_nest(self.draft, nest, self.facts)
+
+    def _move_out_small(self, nest: Nest) -> None:
+        """Statements of fewer loops (those that only start or finish something) go first, or last, where they can."""
+        deep = len(nest.order)
+        small = [b for b in nest.blocks if len(self.follower.loops(b, nest.level)) < deep]
+        large = [b for b in nest.blocks if b not in small]
+        if nest.tiles or not small or len(large) < 1:
+            return
+        for place in (-1, 1):
+            rank = {b: place if b in small else 0 for b in nest.blocks}
+
+            def move(rank: dict[str, int] = rank) -> None:
+                self.follower.separate(nest.blocks, nest.level, rank.__getitem__)
+                self.follower.arrange(nest.blocks, nest.level, rank)
+
+            if self.attempt(move) is None:
+                nest.blocks = tuple(large)
+                return
+
+    def _give_up(self, blocks: Sequence[str], what: str, error: ScheduleError) -> None:
+        self.draft.decide("fallback", ", ".join(blocks), what, error.why or error.what)

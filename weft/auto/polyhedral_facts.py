@@ -1,0 +1,72 @@
+"""What the polyhedral mode asks about the blocks of the program as it was written: accesses, extents, ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Const
+from weft.ir.stmt import Kernel
+from weft.poly.domain import touch_of
+from weft.poly.leaves import leaves
+from weft.poly.solve import Form
+from weft.schedules.rewrite import find_loop, loop_range, loops_around, ranges_at
+
+#: What a size that is not known counts for.
+UNKNOWN_EXTENT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BlockAccess:
+    """One access of a block: per dimension the sum of loops that is its subscript."""
+
+    buffer: Buffer
+    subscripts: tuple[Form, ...]
+    writes: bool
+
+    def step(self, loop: str) -> int | None:
+        """Elements from one iteration of ``loop`` to the next; None where rows, or more, lie between."""
+        if any(form.get(loop) for form in self.subscripts[:-1]):
+            return None
+        return self.subscripts[-1].get(loop, 0) if self.subscripts else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """By block: its loops with their extents, and its accesses."""
+
+    extents: Mapping[str, Mapping[str, int]]
+    accesses: Mapping[str, tuple[BlockAccess, ...]]
+
+    def of(self, blocks: Iterable[str]) -> list[BlockAccess]:
+        return [a for b in blocks for a in self.accesses[b]]
+
+
+def read_facts(kernel: Kernel) -> Facts:
+    """The facts about every block of ``kernel``."""
+    extents: dict[str, dict[str, int]] = {}
+    accesses: dict[str, tuple[BlockAccess, ...]] = {}
+    for leaf in leaves(kernel):
+        if leaf.block is None:
+            continue
+        found = []
+        for access in leaf.accesses:
+            touch = touch_of(leaf, access, "@")
+            found.append(BlockAccess(access.buffer, tuple(touch.indices[touch.owners :]), access.writes))
+        accesses[leaf.block] = (*accesses.get(leaf.block, ()), *found)
+        extents[leaf.block] = {name: _extent(kernel, name) for name in leaf.loop_names}
+    return Facts(extents, accesses)
+
+
+def _extent(kernel: Kernel, loop: str) -> int:
+    found = find_loop(kernel, loop)
+    span = loop_range(found, ranges_at(kernel, found))
+    return UNKNOWN_EXTENT if span.lo is None or span.hi is None else max(1, span.hi - span.lo + 1)
+
+
+def buffer_shape(buffer: Buffer) -> list[int]:
+    return [int(e.value) if isinstance(e, Const) else UNKNOWN_EXTENT for e in buffer.shape]
+
+
+__all__ = ["BlockAccess", "Facts", "buffer_shape", "loops_around", "read_facts"]

@@ -1,0 +1,135 @@
+"""The nest that is made of a band: the order of its loops, and how many of them are tiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from weft.auto.draft import Draft
+from weft.auto.polyhedral_facts import BlockAccess, Facts, buffer_shape
+from weft.poly.isl_schedule import Band
+
+#: Sides of tiles that are tried, largest first.
+SIDES = (1024, 512, 256, 128, 64, 32, 16, 8)
+
+
+@dataclass(slots=True)
+class Nest:
+    """Loops around ``blocks``, inside ``level`` others: those of ``band`` in ``order``, as far as ``depth``.
+
+    ``tiles`` are the sides of tiles for the outermost of them, if any.
+    """
+
+    blocks: tuple[str, ...]
+    band: Band
+    order: list[int]
+    level: int
+    depth: int = 0
+    tiles: tuple[int, ...] = ()
+    loops: list[str] = field(default_factory=list)
+
+    @property
+    def coincident(self) -> list[bool]:
+        return [self.band.coincident[n] for n in self.order[: self.depth]]
+
+
+def choose_order(band: Band, blocks: Sequence[str], facts: Facts) -> list[int]:
+    """The members of ``band``, outermost first: the one along which memory is contiguous innermost, if that may be."""
+    members = list(range(len(band.coincident)))
+    if not band.permutable or len(members) == 1:
+        return members
+    last = max(members, key=lambda n: (_contiguity(band, n, blocks, facts), n))
+    return [*(n for n in members if n != last), last]
+
+
+def _contiguity(band: Band, member: int, blocks: Sequence[str], facts: Facts) -> int:
+    """How many accesses go through memory with step 1, less those that jump."""
+    score = 0
+    for block in blocks:
+        loop = _own_loop(band, member, block)
+        for access in facts.accesses[block] if loop else ():
+            step = access.step(loop) if loop else 0
+            weight = 2 if access.writes else 1
+            score += weight if step in (1, -1) else 0 if step == 0 else -2 * weight
+    return score
+
+
+def _own_loop(band: Band, member: int, block: str) -> str | None:
+    """The loop of ``block`` that row ``member`` runs through: the innermost of those in it that no row before has."""
+    row = band.rows[block][member]
+    if row is None:
+        return None
+    before = {name for r in band.rows[block][:member] if r is not None for name in r.coefficients}
+    own = [name for name in row.coefficients if name not in before]
+    return own[-1] if own else None
+
+
+def choose_depth(nest: Nest, facts: Facts, draft: Draft) -> tuple[int, tuple[int, ...]]:
+    """How many loops of the band are made, and the tiles of the outermost of them.
+
+    Tiles pay where there are more loops than dimensions of memory, so that every element is used again: as few
+    loops are tiled as make a tile fit the second cache, and those inside run over whole rows.
+    """
+    band, blocks = nest.band, nest.blocks
+    count = len(nest.order)
+    accesses = facts.of(blocks)
+    rank = max((len(a.subscripts) for a in accesses), default=0)
+    if not band.permutable or count < 2 or rank == 0:
+        return count, ()
+    if count <= rank:
+        waves = draft.threads > 1 and not any(band.coincident) and len(blocks) == 1
+        return (count, (64,) * count) if waves and _is_work(nest, facts, draft) else (count, ())
+    if _bytes(accesses, lambda d, a: buffer_shape(a.buffer)[d]) <= draft.cache("L1") and draft.threads == 1:
+        return count, ()
+    for depth in range(count - rank + 1, count + 1):
+        side = _largest_side(nest, depth, facts, draft)
+        if side is not None:
+            return depth, _sides(nest, depth, side, facts, draft)
+    return count, _sides(nest, count, SIDES[-1], facts, draft)
+
+
+def _is_work(nest: Nest, facts: Facts, draft: Draft) -> bool:
+    return draft.is_worth_threads(sum(prod(facts.extents[b].values()) for b in nest.blocks))
+
+
+def _largest_side(nest: Nest, depth: int, facts: Facts, draft: Draft) -> int | None:
+    """The side of tiles of the first ``depth`` loops whose memory fits in most of the second cache."""
+    tiled = {b: {_own_loop(nest.band, n, b) for n in nest.order[:depth]} for b in nest.blocks}
+    room = draft.cache("L2") * 3 // 4
+    for side in SIDES:
+        size = 0
+        seen: set[str] = set()
+        for block in nest.blocks:
+            for access in facts.accesses[block]:
+                if access.buffer.name in seen:
+                    continue
+                seen.add(access.buffer.name)
+                size += _tile_bytes(access, tiled[block], side)
+        if size <= room:
+            return side
+    return None
+
+
+def _tile_bytes(access: BlockAccess, tiled: set[str | None], side: int) -> int:
+    """Bytes of a buffer that a tile touches; along skewed loops it wanders, by its side again."""
+    sizes = []
+    for extent, form in zip(buffer_shape(access.buffer), access.subscripts):
+        sizes.append(min(extent, 2 * side) if any(name in tiled for name in form) else extent)
+    return prod(sizes) * (access.buffer.dtype.bits // 8)
+
+
+def _bytes(accesses: Sequence[BlockAccess], extent: object) -> int:
+    by_buffer = {a.buffer.name: a.buffer for a in accesses}
+    return sum(prod(buffer_shape(b)) * (b.dtype.bits // 8) for b in by_buffer.values())
+
+
+def _sides(nest: Nest, depth: int, side: int, facts: Facts, draft: Draft) -> tuple[int, ...]:
+    """Sides for each tiled loop: such that, in waves of tiles, every thread has some."""
+    found = []
+    for n in nest.order[:depth]:
+        loops = [(b, _own_loop(nest.band, n, b)) for b in nest.blocks]
+        extent = max((facts.extents[b][loop] for b, loop in loops if loop is not None), default=1)
+        share = extent // (4 * draft.threads) if draft.threads > 1 and not any(nest.coincident) else extent
+        found.append(next((n for n in SIDES if n <= min(side, share)), SIDES[-1]))
+    return tuple(found)
