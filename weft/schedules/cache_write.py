@@ -202,11 +202,18 @@ def _plan_read(
 def _by_element(conditions: list[Expr], elements: Projection) -> bool:
     """Whether ``conditions`` depend on the element alone, not on which of the iterations that touch it is meant."""
     loops = {loop.var.name for loop in elements.loops}
+    told = _told_by_element(elements)
+    return all(free_vars(c).keys() & loops <= told for c in conditions)
+
+
+def _told_by_element(elements: Projection) -> set[str]:
+    """The loops of which no two iterations touch one element."""
+    loops = {loop.var.name for loop in elements.loops}
     told: set[str] = set()
     for i in elements.indices:
         moving = [atom for atom in linear_form(i).terms if free_vars(atom).keys() & loops]
         told |= {atom.name for atom in moving if isinstance(atom, Var) and len(moving) == 1}
-    return all(free_vars(c).keys() & loops <= told for c in conditions)
+    return told
 
 
 def _earlier_setter(segment: Segment, leaf: Leaf, access: Access) -> str | None:
@@ -253,7 +260,10 @@ def _without_inits(s: Stmt, segment: Segment, buffer: Buffer) -> Stmt:
 
 
 def _emit_load(found: Projection, place: Placement, segment: Segment, taken: set[str]) -> Stmt:
-    elements = found.renamed(taken, "_load")
+    # Concurrent iterations may read one element, but may not both store it to the storage.
+    apart = _told_by_element(found)
+    loops = tuple(x if x.var.name in apart else replace(x, kind="serial") for x in found.loops)
+    elements = replace(found, loops=loops).renamed(taken, "_load")
     name = fresh_name(f"{place.buffer.name}_load", taken)
     kept = place.element(elements.indices, elements.ranges(segment.ranges))
     value = Load(place.buffer, elements.indices)

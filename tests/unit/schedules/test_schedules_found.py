@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import numpy as np
 import pytest
 from schedule_kernels import assert_unchanged, floats, kernel_of
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "target"))
+from run_compiled import Runner, make_arguments
+
 from weft.ir.errors import ScheduleError
+from weft.ir.interpret import interpret
+from weft.ir.parser import parse_kernel
 from weft.schedules.schedule import Schedule
 
 RELU = "def relu(float(H,K) A, float(K,W) C) -> (B) { T(m,n) +=! A(m,k) * C(k,n)\n B(m,n) = max(T(m,n), 0.0) }"
@@ -102,3 +111,28 @@ def test_accepted(text: str, sizes: dict[str, int], steps: str) -> None:
     s.apply(steps)
     inputs = [b for b in original.buffers if b.name not in original.outputs]
     assert_unchanged(s, original, *(floats(*(int(e.value) for e in b.shape)) for b in inputs))  # type: ignore[attr-defined]
+
+
+#: Loop programs as text, and steps that are all accepted.
+KERNELS = [
+    (  # lanes that read one element may not both fetch it
+        """kernel lanes(out A: int16[4], out B: int16[5]) { for i in 0:4 { A[i] = A[i] + 1_i16 }
+          vector j in 0:5 { B[j] = B[j] + A[(3 + j) % 4] } }""",
+        'cache_write("A", scope="global")',
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "steps"), KERNELS)
+def test_kernels(text: str, steps: str) -> None:
+    original = parse_kernel(text)
+    s = Schedule(original)
+    s.apply(steps)
+    want, got = make_arguments(original), make_arguments(original)
+    interpret(original, want)
+    interpret(s.kernel, got)
+    compiled = make_arguments(original)
+    assert Runner(s.kernel)(*compiled) == 0
+    for right, found, machine in zip(want, got, compiled):
+        np.testing.assert_array_equal(found, right)
+        np.testing.assert_array_equal(machine, right)
