@@ -6,12 +6,11 @@ names, declarations, who may write what, and which statement may stand in which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
-from weft.ir.expr import AddressOf, Call, Const, Expr, Load, Var
+from weft.ir.expr import AddressOf, Call, Const, Expr, Var
 from weft.ir.hardware import HARDWARE
 from weft.ir.intrinsics import HINTS
 from weft.ir.printer import print_kernel, print_stmt
@@ -29,7 +28,6 @@ from weft.ir.stmt import (
     If,
     Kernel,
     Let,
-    Region,
     Return,
     Seq,
     Stmt,
@@ -37,6 +35,7 @@ from weft.ir.stmt import (
     Tensorized,
     While,
 )
+from weft.ir.verify_block import check_block
 from weft.ir.verify_expr import (
     Problem,
     Report,
@@ -45,8 +44,8 @@ from weft.ir.verify_expr import (
     check_expr,
     check_lanes,
 )
-from weft.ir.verify_scope import CONCURRENT, Scope, found_in_order, outermost_scope
-from weft.ir.visit import children, fact, walk
+from weft.ir.verify_scope import CONCURRENT, Role, Scope, found_in_order, outermost_scope
+from weft.ir.visit import children
 
 
 def verify(kernel: Kernel) -> None:
@@ -65,20 +64,38 @@ def verify(kernel: Kernel) -> None:
 
 def find_problems(kernel: Kernel) -> list[Problem]:
     """Everything wrong with ``kernel``, in program order."""
-    checker = Verifier(kernel)
-    checker.check_signature()
-    checker.check(kernel.body)
-    return checker.problems
+    for quick in (Verifier(kernel, places=False, anew=False), Verifier(kernel, names=False)):
+        if quick.problems_of_kernel():
+            return Verifier(kernel).problems_of_kernel()
+    return []
 
 
 class Verifier:
-    """One pass over a kernel with the names in scope and the enclosing loops."""
+    """One pass over a kernel with the names in scope and the enclosing loops.
 
-    def __init__(self, kernel: Kernel) -> None:
+    Of the rules, those about ``names`` depend on what is declared around a statement, those about ``places`` on
+    the loops around it. Unless it looks ``anew``, it passes by statements found in order in the same scope before:
+    quick, but not all problems are told then.
+    """
+
+    def __init__(self, kernel: Kernel, *, names: bool = True, places: bool = True, anew: bool = True) -> None:
         self.kernel = kernel
+        self.names = names
+        self.places = places
+        self.anew = anew
         self.problems: list[Problem] = []
-        self.scope = Scope({}, {}, frozenset(kernel.outputs))
+        self.scope = Scope({}, {}, frozenset())
+        #: Variables of enclosing statements that a block body must not use.
+        self.hidden: frozenset[str] = frozenset()
+        #: The loops around, outermost first, and for let variables how many concurrent ones there are.
+        self.loops: tuple[str, ...] = ()
+        self.lets: dict[str, int] = {}
         self.where: Stmt | Kernel = kernel
+
+    def problems_of_kernel(self) -> list[Problem]:
+        self.check_signature()
+        self.check(self.kernel.body)
+        return self.problems
 
     # Reporting and scopes
 
@@ -88,29 +105,48 @@ class Verifier:
         line = lines[0].strip().removesuffix("{").strip() if lines else "{ }"
         self.problems.append(Problem(text, line, span or here.span))
 
-    def inside(self, scope: Scope, *parts: Stmt) -> None:
-        """Checks ``parts`` in ``scope``."""
-        outer, self.scope = self.scope, scope
-        for s in parts:
-            self.check(s)
-        self.scope = outer
+    def inside(self, scope: Scope, body: Stmt, loop: str | None = None) -> None:
+        """Checks ``body`` in ``scope`` and, where it is given, one more loop."""
+        outer, loops = self.scope, self.loops
+        self.scope = scope
+        if loop is not None:
+            self.loops = (*loops, loop)
+        self.check(body)
+        self.scope, self.loops = outer, loops
 
-    def check_new_names(self, names: Iterable[str], role: str) -> None:
-        seen: set[str] = set()
-        for name in names:
+    def bind(self, variables: Sequence[Var], role: Role) -> Scope:
+        """The scope inside, in which ``variables`` are new."""
+        if not self.names:
+            return self.scope
+        self.check_new_names([v.name for v in variables], role)
+        return self.scope.bind(variables, role)
+
+    def check_new_names(self, names: Sequence[str], role: str) -> None:
+        if not self.names:
+            return
+        for place, name in enumerate(names):
             if not name:
                 self.problem(f"a {role} has an empty name")
-            elif name in seen or self.scope.binds(name):
+            elif name in names[:place] or self.scope.binds(name) or name in self.hidden:
                 self.problem(f"`{name}` is bound again although an enclosing statement already binds it")
-            seen.add(name)
+
+    def is_inside(self, *kinds: str) -> bool:
+        return any(kind in kinds for kind in self.loops)
+
+    @property
+    def fences(self) -> int:
+        """How many concurrent loops are around."""
+        return sum(kind in CONCURRENT for kind in self.loops)
 
     # The signature
 
     def check_signature(self) -> None:
         kernel = self.kernel
+        if not self.names:
+            return
         if not kernel.name:
             self.problem("the kernel has an empty name")
-        self.check_new_names((p.name for p in kernel.params), "parameter")
+        self.check_new_names([p.name for p in kernel.params], "parameter")
         for p in kernel.scalars:
             if p.type.lanes > 1:
                 self.problem(f"parameter `{p.name}` is a vector; scalars and buffers can be passed")
@@ -148,13 +184,14 @@ class Verifier:
     # Statements
 
     def check(self, s: Stmt) -> None:
-        if found_in_order(s).scope is self.scope:
+        known = None if self.anew else found_in_order(s)
+        if known is not None and known.scope is self.scope:
             return
         saved, self.where, before = self.where, s, len(self.problems)
         self.check_stmt(s)
         self.where = saved
-        if len(self.problems) == before:
-            found_in_order(s).scope = self.scope
+        if known is not None and len(self.problems) == before:
+            known.scope = self.scope
 
     def check_stmt(self, s: Stmt) -> None:
         match s:
@@ -165,23 +202,21 @@ class Verifier:
                 self.check_loop(s)
             case While():
                 self.check_exprs(s.condition)
-                self.inside(self.scope.bind((), "loop", "while"), s.body)
+                self.inside(self.scope, s.body, "while")
             case If():
                 self.check_exprs(s.condition)
                 self.check(s.then)
                 if s.otherwise is not None:
                     self.check(s.otherwise)
             case Let():
-                self.check_exprs(s.value)
-                self.check_new_names((s.var.name,), "let")
-                self.inside(self.scope.bind((s.var,), "let"), s.body)
+                self.check_let(s)
             case Alloc():
                 self.check_alloc(s)
             case Tensorized():
                 self.check_hardware(s.intrinsic)
                 self.check(s.body)
             case Block():
-                self.check_block(s)
+                check_block(self, s)
             case _:
                 self.check_simple(s)
 
@@ -192,13 +227,8 @@ class Verifier:
                 self.check_assignable(s.var)
             case Store() | Atomic():
                 self.check_write(s)
-            case Break() | Continue():
-                self.check_exit("break" if isinstance(s, Break) else "continue")
-            case Return():
-                if self.scope.has("parallel", "vector"):
-                    self.problem("return inside a parallel or vector loop, whose iterations are not threads")
-            case Barrier():
-                self.check_barrier(s)
+            case Break() | Continue() | Return() | Barrier():
+                self.check_leaving(s)
             case Evaluate(call=Call(name=name)) if name in HARDWARE:
                 self.check_hardware_call(s)
             case Evaluate(call=Call(name=name, args=args)) if name in HINTS:
@@ -206,37 +236,70 @@ class Verifier:
                 if len(args) != 1 or not isinstance(args[0], AddressOf):
                     self.problem(f"`{name}` takes one address")
             case _:
-                check_assert(self.report, s)
+                if self.names:
+                    check_assert(self.report, s)
                 self.check_exprs(*(n for n in children(s) if isinstance(n, Expr)))
+
+    def check_leaving(self, s: Stmt) -> None:
+        if not self.places:
+            return
+        match s:
+            case Return() if self.is_inside("parallel", "vector"):
+                self.problem("return inside a parallel or vector loop, whose iterations are not threads")
+            case Barrier():
+                self.check_barrier(s)
+            case Break() | Continue():
+                self.check_exit("break" if isinstance(s, Break) else "continue")
 
     def check_loop(self, s: For) -> None:
         self.check_exprs(s.lo, s.hi)
         refused = _REFUSED_INSIDE.get(s.kind, ())
-        for kind in self.scope.loops:
-            if kind in refused:
+        if self.places and refused:
+            kind = next((kind for kind in self.loops if kind in refused), None)
+            if kind is not None:
                 self.problem(f"{_article(s.kind)} loop inside {_article(kind)} loop")
-                break
-        self.check_new_names((s.var.name,), "loop")
-        self.inside(self.scope.bind((s.var,), "loop", s.kind), s.body)
+        self.inside(self.bind((s.var,), "loop"), s.body, s.kind)
+
+    def check_let(self, s: Let) -> None:
+        self.check_exprs(s.value)
+        outer = self.lets
+        self.lets = {**outer, s.var.name: self.fences}
+        self.inside(self.bind((s.var,), "let"), s.body)
+        self.lets = outer
 
     def check_alloc(self, s: Alloc) -> None:
         b = s.buffer
+        if not self.names:
+            self.check(s.body)
+            return
         self.check_new_names((b.name,), "buffer")
         self.check_buffer(b)
         self.inside(self.scope.allocate(b), s.body)
 
     def check_assignable(self, var: Var) -> None:
         known = self.scope.vars.get(var.name)
-        if known is None:
+        if not self.names:
+            if self.lets.get(var.name, self.fences) != self.fences:
+                self.problem(f"`{var.name}` is assigned across a concurrent loop: its let is outside", var.span)
+        elif known is None:
             self.problem(f"`{var.name}` is assigned but no enclosing let makes it", var.span)
         elif known.role != "let":
             self.problem(f"`{var.name}` is assigned but it is a {known.role} variable, not a let", var.span)
         elif known.var != var:
             self.problem(f"`{var.name}` is a {known.var.type}, used as {var.type}", var.span)
-        elif known.fences != self.scope.fences:
+        elif self.places and self.lets[var.name] != self.fences:
             self.problem(f"`{var.name}` is assigned across a concurrent loop: its let is outside", var.span)
 
     def check_write(self, s: Store | Atomic) -> None:
+        if self.names:
+            self.check_written(s)
+        if isinstance(s, Atomic):
+            if s.expected is not None:
+                self.check_exprs(s.expected)
+            if s.result is not None:
+                self.check_assignable(s.result)
+
+    def check_written(self, s: Store | Atomic) -> None:
         name = s.buffer.name
         self.check_exprs(*s.indices, s.value)
         self.check_declared(s.buffer, s.span)
@@ -247,19 +310,17 @@ class Verifier:
             self.problem(f"`{name}` is written but it is in constant scope")
         if isinstance(s, Atomic):
             check_atomic(self.report, s)
-            if s.expected is not None:
-                self.check_exprs(s.expected)
-            if s.result is not None:
-                self.check_assignable(s.result)
 
     def check_hardware(self, name: str) -> None:
         if name not in HARDWARE:
             self.problem(f"`{name}` is not a declared hardware intrinsic")
-        elif self.scope.has("vector"):
+        elif self.places and self.is_inside("vector"):
             self.problem(f"the hardware intrinsic `{name}` inside a vector loop")
 
     def check_hardware_call(self, s: Evaluate) -> None:
         self.check_hardware(s.call.name)
+        if not self.names:
+            return
         self.check_exprs(*s.call.args)
         hardware = HARDWARE[s.call.name]
         wrong = hardware.find_problem(s.call.args)
@@ -272,56 +333,19 @@ class Verifier:
                 self.problem(f"`{arg.buffer.name}` is written but it is not an output")
 
     def check_exit(self, word: str) -> None:
-        loops = self.scope.loops
+        loops = self.loops
         if not loops:
             self.problem(f"{word} outside a loop")
         elif loops[-1] in CONCURRENT:
             self.problem(f"{word} would leave {_article(loops[-1])} loop, whose iterations are concurrent")
 
     def check_barrier(self, s: Barrier) -> None:
-        if self.scope.has("vector"):
+        if self.is_inside("vector"):
             self.problem("a barrier inside a vector loop")
-        elif s.scope == "grid" and not self.scope.has("thread", "block"):
+        elif s.scope == "grid" and not self.is_inside("thread", "block"):
             self.problem("a grid barrier outside block and thread loops")
-        elif s.scope != "grid" and not self.scope.has("thread"):
+        elif s.scope != "grid" and not self.is_inside("thread"):
             self.problem(f"a {s.scope} barrier outside thread loops")
-
-    def check_block(self, s: Block) -> None:
-        for i in s.iters:
-            self.check_exprs(i.lo, i.hi, i.binding)
-            for what, e in (("variable", i.var), ("range", i.lo), ("range", i.hi), ("binding", i.binding)):
-                if e.dtype != dt.index:
-                    self.problem(f"the {what} of iterator `{i.var.name}` is {e.dtype}; iterators are int64")
-        outer = self.scope
-        self.scope = outer.block()
-        self.check_new_names((i.var.name for i in s.iters), "iterator")
-        self.scope = self.scope.bind([i.var for i in s.iters], "iterator")
-        self.check_regions(s)
-        for part in (s.init, s.body):
-            if part is not None:
-                self.check(part)
-        self.scope = outer
-
-    def check_regions(self, s: Block) -> None:
-        for r in (*s.reads, *s.writes):
-            self.check_region(r)
-        own, read, written = _touched(s)
-        for verb, used, regions in (("reads", read, s.reads), ("writes", written, s.writes)):
-            declared = {r.buffer.name for r in regions}
-            # What a block writes it may read back without saying so: an update is one access.
-            if verb == "reads":
-                declared |= {r.buffer.name for r in s.writes}
-            for name in sorted(used - declared - own):
-                self.problem(f"block `{s.name}` {verb} `{name}` but does not declare it")
-
-    def check_region(self, r: Region) -> None:
-        self.check_declared(r.buffer, None)
-        if not len(r.starts) == len(r.extents) == r.buffer.rank:
-            self.problem(f"a region of `{r.buffer.name}` does not have {r.buffer.rank} dimensions")
-        self.check_exprs(*r.starts, *r.extents)
-        for e in (*r.starts, *r.extents):
-            if e.dtype != dt.index:
-                self.problem(f"a region of `{r.buffer.name}` has a bound of type {e.dtype}; bounds are int64")
 
     # Expressions and names
 
@@ -330,12 +354,14 @@ class Verifier:
         return self.problem
 
     def check_exprs(self, *parts: Expr) -> None:
+        if not self.names:
+            return
         for e in parts:
             check_expr(self, e)
 
     def check_var(self, v: Var) -> None:
         known = self.scope.vars.get(v.name)
-        if known is None and v.name in self.scope.hidden:
+        if known is None and v.name in self.hidden:
             self.problem(f"`{v.name}` is a variable outside the block; a block uses its iterators and scalars", v.span)
         elif known is None:
             self.problem(f"`{v.name}` is not in scope", v.span)
@@ -348,23 +374,6 @@ class Verifier:
             self.problem(f"buffer `{b.name}` is not in scope", span)
         elif known is not b and known != b:
             self.problem(f"buffer `{b.name}` is used with another type, shape, layout or scope than declared", span)
-
-
-@fact
-def _touched(s: Block) -> tuple[set[str], set[str], set[str]]:
-    """The names of the buffers that ``s`` makes, reads and writes."""
-    own, read, written = set(), set(), set()
-    for part in (s.body,) if s.init is None else (s.init, s.body):
-        for n in walk(part):
-            if isinstance(n, Load):
-                read.add(n.buffer.name)
-            elif isinstance(n, Alloc):
-                own.add(n.buffer.name)
-            elif isinstance(n, (Store, Atomic)):
-                written.add(n.buffer.name)
-                if isinstance(n, Atomic):
-                    read.add(n.buffer.name)
-    return own, read, written
 
 
 #: Loops that must not enclose a loop of this kind.

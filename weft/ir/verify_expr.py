@@ -91,9 +91,8 @@ def _check_axes(checker: Verifier, e: Reduce, at: int) -> None:
     axis = e.axes[at]
     check_expr(checker, axis.lo)
     check_expr(checker, axis.hi)
-    checker.check_new_names((axis.var.name,), "axis")
     outer = checker.scope
-    checker.scope = outer.bind((axis.var,), "axis")
+    checker.scope = checker.bind((axis.var,), "axis")
     _check_axes(checker, e, at + 1)
     checker.scope = outer
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Var
+from weft.ir.expr import Reduce, Var
 from weft.ir.stmt import Param, Stmt
-from weft.ir.visit import fact
+from weft.ir.visit import bound_names, children, fact, walk
 
 Role = Literal["parameter", "loop", "let", "iterator", "axis"]
 CONCURRENT = ("parallel", "vector", "block", "thread")
@@ -20,15 +20,14 @@ _MOST_KEPT = 2000
 
 @dataclass(frozen=True)
 class Declared:
-    """A variable in scope, what made it, and the number of concurrent loops around that place."""
+    """A variable in scope, and what made it."""
 
     var: Var
     role: str
-    fences: int
 
 
 class Scope:
-    """What is known where a statement stands: the names in scope, and the loops around it, outermost first.
+    """The names in scope where a statement stands.
 
     Scopes are entered one from another, always the same object for the same way in, so that a statement
     which was found to be in order in a scope need not be looked at there again.
@@ -39,35 +38,27 @@ class Scope:
         vars: dict[str, Declared],
         buffers: dict[str, Buffer],
         writable: frozenset[str],
-        hidden: frozenset[str] = frozenset(),
-        loops: tuple[str, ...] = (),
-        root: Scope | None = None,
+        outer: Scope | None = None,
     ) -> None:
         self.vars = vars
         self.buffers = buffers
         self.writable = writable
-        #: Variables of enclosing statements that a block body must not use.
-        self.hidden = hidden
-        self.loops = loops
-        self.fences = sum(kind in CONCURRENT for kind in loops)
         self._entered: dict[object, Scope] = {}
-        self._root = root or self
+        self._root: Scope = self if outer is None else outer._root
         self._kept = 0
-
-    def has(self, *kinds: str) -> bool:
-        return any(kind in kinds for kind in self.loops)
+        #: The scope of a block here, which sees parameters and storage, but no variables made around it.
+        self.block: Scope = self if outer is None else outer.block
 
     def binds(self, name: str) -> bool:
-        return name in self.vars or name in self.buffers or name in self.hidden
+        return name in self.vars or name in self.buffers
 
-    def bind(self, variables: Sequence[Var], role: Role, kind: str | None = None) -> Scope:
-        """``variables`` are in scope, in one more loop where ``kind`` is given."""
-        key = (kind, role, *((v.name, v.type) for v in variables))
+    def bind(self, variables: Sequence[Var], role: Role) -> Scope:
+        """``variables`` are in scope."""
+        key = (role, *((v.name, v.type) for v in variables))
         found = self._entered.get(key)
         if found is None:
-            loops = self.loops if kind is None else (*self.loops, kind)
-            found = Scope(dict(self.vars), self.buffers, self.writable, self.hidden, loops, self._root)
-            found.vars.update((v.name, Declared(v, role, found.fences)) for v in variables)
+            found = Scope(dict(self.vars), self.buffers, self.writable, self)
+            found.vars.update((v.name, Declared(v, role)) for v in variables)
             self._keep(key, found)
         return found
 
@@ -76,21 +67,14 @@ class Scope:
         known = self._entered.get(buffer.name)
         if known is None or known.buffers[buffer.name] != buffer:
             buffers, writable = {**self.buffers, buffer.name: buffer}, self.writable | {buffer.name}
-            known = Scope(self.vars, buffers, writable, self.hidden, self.loops, self._root)
+            known = Scope(self.vars, buffers, writable, self)
+            known.block = known if self.block is self else self.block.allocate(buffer)
             self._keep(buffer.name, known)
         return known
 
-    def block(self) -> Scope:
-        """A block sees parameters alone, besides its iterators."""
-        found = self._entered.get(None)
-        if found is None:
-            vars = {n: d for n, d in self.vars.items() if d.role == "parameter"}
-            hidden = self.hidden | (self.vars.keys() - vars.keys())
-            # A break must not leave the block; which concurrent loops it runs in still matters inside.
-            loops = tuple(k for k in self.loops if k in CONCURRENT)
-            found = Scope(vars, self.buffers, self.writable, hidden, loops, self._root)
-            self._keep(None, found)
-        return found
+    def for_iterators(self, iterators: Sequence[Var]) -> Scope:
+        """Inside a block with these iterators, whose own blocks see them no more than it sees what is around it."""
+        return self.block.bind(iterators, "iterator")
 
     def _keep(self, key: object, entered: Scope) -> None:
         root = self._root
@@ -107,7 +91,7 @@ def outermost_scope(
 ) -> Scope:
     """The scope of a kernel's body; statements in order depend on which hardware intrinsics there are, too."""
     return Scope(
-        {p.name: Declared(p, "parameter", 0) for p in params if isinstance(p, Var)},
+        {p.name: Declared(p, "parameter") for p in params if isinstance(p, Var)},
         {p.name: p for p in params if isinstance(p, Buffer)},
         frozenset(outputs),
     )
@@ -115,11 +99,24 @@ def outermost_scope(
 
 @dataclass(eq=False, slots=True)
 class Found:
-    """Where a statement was last found to be in order."""
+    """Where a statement was last found to be in order; of the body of a block, with what around it."""
 
     scope: Scope | None = None
+    block: tuple[object, ...] = ()
 
 
 @fact
 def found_in_order(s: Stmt) -> Found:
     return Found()
+
+
+@fact
+def names_bound_in(s: Stmt) -> frozenset[str]:
+    """The names that ``s`` and the statements in it bind."""
+    names = set(bound_names(s))
+    for n in children(s):
+        if isinstance(n, Stmt):
+            names |= names_bound_in(n)
+        else:
+            names.update(name for e in walk(n) if isinstance(e, Reduce) for name in bound_names(e))
+    return frozenset(names)
