@@ -54,8 +54,9 @@ _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 class Expr:
     """Base of all expressions; ``dtype`` is the type of the value, kept by the constructor or when first asked for."""
 
-    __slots__ = ("_dtype",)
+    __slots__ = ("_dtype", "_hash")
     _dtype: DType
+    _hash: int
     span: Span | None
 
     @property
@@ -146,11 +147,15 @@ class Const(Expr):
         return self.type
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Const) or self.type != other.type:
+            return False
         # repr keeps -0.0 apart from 0.0 and makes NaN equal to itself: equal programs print equally.
-        return isinstance(other, Const) and self.type == other.type and repr(self.value) == repr(other.value)
+        return repr(self.value) == repr(other.value) if self.type.is_float else self.value == other.value
 
     def __hash__(self) -> int:
-        return hash((repr(self.value), self.type))
+        return hash(repr(self.value) if self.type.is_float else self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +169,12 @@ class Var(Expr):
     @property
     def dtype(self) -> DType:
         return self.type
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Var) and self.name == other.name and self.type == other.type)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +229,14 @@ class Binary(Expr):
     left: Expr
     right: Expr
     span: Span | None = _span()
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash((self.op, self.left, self.right))
+            object.__setattr__(self, "_hash", found)
+            return found
 
     def __post_init__(self) -> None:
         t, other = self.left.dtype, self.right.dtype
