@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
+from weft.auto.costs import point_cost
 from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
@@ -22,7 +23,6 @@ from weft.ir.simplify import inner_statements, simplify
 from weft.ir.stmt import Atomic, Block, For, If, Iter, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, loads, stores, walk
 from weft.schedules.rewrite import ranges_at
-from weft.tensor.cost import count_operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Stage:
     iters: tuple[StageIter, ...]
     write: StageAccess
     reads: tuple[StageAccess, ...]
-    #: arithmetic operations at one point, elementary functions counted by their cost
+    #: what one point costs, in multiplications (see `costs`)
     operations: int
     #: "+", "*", "min", "max" for a reduction onto the target; "=" otherwise
     op: str
@@ -238,7 +238,7 @@ def _stage(kernel: Kernel, block: Block, outer: tuple[For, ...], loops: tuple[Fo
         for load, guarded in _loads(e, False)
     )
     iters = _iters(kernel, block, loops)
-    count = count_operations(value, op != "=")
+    count = round(point_cost(value)) + (op != "=")
     own, shared = (tuple(x.var.name for x in some) for some in (loops, outer))
     return Stage(block.name, block, own, iters, write, reads, count, op, position, shared)
 
