@@ -34,9 +34,11 @@ def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
         return lanes
     if extent < 2:
         return 1
-    even = extent & -extent
-    if on_purpose and machine.lanes(data_bits(loop)) <= even < extent:
+    even, whole = extent & -extent, machine.lanes(data_bits(loop))
+    if on_purpose and whole <= even < extent:
         return min(lanes, even)  # three registers, say: whole ones, no masks
+    if on_purpose and whole < extent and even != extent:
+        return whole  # four registers and a half, say: no mask but for the last one
     enough = 1 << (extent - 1).bit_length()
     if not machine.has_masks and enough > extent:
         enough //= 2
