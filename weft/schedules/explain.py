@@ -2,24 +2,23 @@
 
 For every loop: how often it runs, how, what one run of it touches, and how many bytes come into each
 cache from the one behind it. The model is simple on purpose: an access touches the box its subscripts
-span, lines of 64 bytes; data are kept by a cache over a loop where two iterations fit into it
-together. It knows nothing of associativity or of prefetching, and it takes one core.
+span (`footprint`); data are kept by a cache over a loop where what one iteration touches fits into it.
+It knows nothing of prefetching, and it takes one core.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Const, Expr, Load, Var, idx
-from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.printer import print_expr
-from weft.ir.simplify import inner_statements, simplify
-from weft.ir.stmt import Atomic, Block, For, Kernel, LoopKind, Stmt, Store
-from weft.ir.visit import loads, substitute
+from weft.ir.simplify import simplify
+from weft.ir.stmt import For, Kernel, LoopKind
+from weft.ir.visit import substitute
+from weft.schedules.footprint import Touch, infer_touches
+from weft.schedules.nests import Leaf, Nest, Program, read_nests
 from weft.tensor.cost import count_operations
 
 DEFAULT_CACHES: Mapping[str, int] = {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}
@@ -29,76 +28,56 @@ OPERATIONS_PER_LANE = 4
 BYTES_PER_CYCLE: Mapping[str, float] = {"L1": 64, "L2": 24, "L3": 8}
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """A read or write, with the names of the loops around it."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    loops: tuple[str, ...]
-
-
-@dataclass
-class Nest:
-    """A loop (the whole program has none) with what is directly in it; ``trips`` None where sizes are not known."""
-
-    loop: For | None
-    trips: int | None
-    inner: list[Nest] = field(default_factory=list)
-    accesses: list[Access] = field(default_factory=list)
-    operations: int = 0
-
-    @property
-    def name(self) -> str:
-        return "" if self.loop is None else self.loop.var.name
-
-    def below(self) -> Iterator[Access]:
-        yield from self.accesses
-        for nest in self.inner:
-            yield from nest.below()
-
-    def total(self) -> int:
-        """Operations of one run."""
-        return (self.trips or 0) * (self.operations + sum(n.total() for n in self.inner))
-
-
 @dataclass
 class Model:
-    """A program as nests, and the ranges of all its loops."""
+    """A program as nests, what its statements touch, and the machine."""
 
-    root: Nest
-    ranges: dict[str, Interval]
+    program: Program
+    touches: Mapping[Leaf, list[Touch]]
     caches: Mapping[str, int]
     lanes: int
 
-    def footprint(self, nest: Nest, iterations: int | None = None) -> dict[str, int]:
-        """Bytes of each buffer that one run of ``nest`` (or so many of its iterations) touches."""
-        boxes: dict[str, list[Interval]] = {}
-        buffers: dict[str, Buffer] = {}
-        inside = {n.name for n in nests_of(nest)}
-        for access in nest.below():
-            ranges = {name: r if name in inside else _first(r) for name, r in self.ranges.items()}
-            if iterations is not None and nest.loop is not None:
-                ranges[nest.name] = _first(self.ranges[nest.name], iterations)
-            box = [_within(bounds(i, ranges), n) for i, n in zip(access.indices, access.buffer.shape)]
-            known = boxes.get(access.buffer.name)
-            boxes[access.buffer.name] = box if known is None else [a.union(b) for a, b in zip(known, box)]
-            buffers[access.buffer.name] = access.buffer
-        return {name: _bytes(buffers[name], box) for name, box in boxes.items()}
+    @property
+    def root(self) -> Nest:
+        return self.program.root
+
+    def operations(self, nest: Nest) -> int:
+        """Operations of one run."""
+        inside = 0
+        for part in nest.parts:
+            inside += self.operations(part) if isinstance(part, Nest) else 0 if part.starts else _operations(part)
+        return int(nest.trips * inside)
+
+    def footprint(self, nest: Nest, *, iteration: bool = False) -> dict[str, int]:
+        """Bytes of each buffer that one run of ``nest``, or one of its iterations, touches."""
+        depth = nest.depth if iteration or nest is self.root else nest.depth - 1
+        most: dict[str, float] = {}
+        for leaf in nest.below():
+            own: dict[str, float] = {}
+            for touch in self.touches[leaf]:
+                own[touch.name] = own.get(touch.name, 0.0) + touch.touched[depth]
+            for name, size in own.items():
+                most[name] = max(most.get(name, 0.0), size)
+        return {name: int(size) for name, size in most.items()}
 
     def traffic(self, nest: Nest, size: int) -> dict[str, int]:
         """Bytes of each buffer that come into a cache of ``size`` bytes in one run of ``nest``."""
         whole = self.footprint(nest)
-        if nest.loop is not None and sum(whole.values()) <= size:
+        if sum(self.footprint(nest, iteration=True).values()) <= size:
             return whole
         once: dict[str, int] = {}
-        for part in nest.inner:
-            for name, count in self.traffic(part, size).items():
+        for part in nest.parts:
+            found = self.traffic(part, size) if isinstance(part, Nest) else self._single(part)
+            for name, count in found.items():
                 once[name] = once.get(name, 0) + count
-        for name, count in self.footprint(Nest(None, 1, [], nest.accesses)).items():
-            once[name] = max(once.get(name, 0), count)
-        stays = nest.loop is not None and sum(self.footprint(nest, 2).values()) <= size
-        return whole if stays else {name: count * (nest.trips or 1) for name, count in once.items()}
+        return {name: int(count * nest.trips) for name, count in once.items()}
+
+    def _single(self, leaf: Leaf) -> dict[str, int]:
+        return {touch.name: int(touch.touched[-1]) for touch in self.touches[leaf]}
+
+
+def _operations(leaf: Leaf) -> int:
+    return count_operations(leaf.value) + leaf.is_atomic
 
 
 def explain(
@@ -109,9 +88,12 @@ def explain(
 ) -> str:
     """The table for ``kernel``, with ``sizes`` for its symbolic sizes; ``lanes`` 32-bit ones a vector."""
     values = _size_values(kernel, sizes or {})
-    model = make_model(substitute(kernel.body, values), caches or DEFAULT_CACHES, lanes)
+    known = Kernel(kernel.name, kernel.params, kernel.outputs, substitute(kernel.body, values))
+    model = make_model(known, caches or DEFAULT_CACHES, lanes)
     unknown = sorted(p.name for p in kernel.scalars if p.name not in (sizes or {}) and _is_size(kernel, p))
-    rows = [_heading(model)] + [_row(nest, depth, model) for nest, depth in _walk(model.root, 0) if nest.loop]
+    rows = [_heading(model)] + [
+        _row(nest, depth, model, not unknown) for nest, depth in _walk(model.root, 0) if nest.loop
+    ]
     lines = [*_summary(kernel, model, unknown), "", *_aligned(rows)]
     return "\n".join(lines) + "\n"
 
@@ -131,71 +113,16 @@ def _is_size(kernel: Kernel, scalar: Var) -> bool:
     return any(scalar == e for b in kernel.buffers for e in b.shape)
 
 
-def make_model(body: Stmt, caches: Mapping[str, int], lanes: int) -> Model:
-    root = Nest(None, 1)
-    model = Model(root, {}, caches, lanes)
-    _collect(body, root, (), model.ranges)
-    return model
-
-
-def _collect(s: Stmt, nest: Nest, loops: tuple[str, ...], ranges: dict[str, Interval]) -> None:
-    if isinstance(s, Block):
-        values = {i.var: i.binding for i in s.iters}
-        for part in (s.init, s.body):
-            if part is not None:
-                _collect(substitute(part, values), nest, loops, ranges)
-        return
-    if isinstance(s, For):
-        ranges[s.var.name] = half_open(bounds(s.lo, ranges), bounds(s.hi, ranges))
-        most = bounds(simplify(s.hi - s.lo), ranges).hi
-        nest.inner.append(Nest(s, None if most is None else max(0, most)))
-        _collect(s.body, nest.inner[-1], (*loops, s.var.name), ranges)
-        return
-    if isinstance(s, (Store, Atomic)):
-        nest.operations += count_operations(s.value) + isinstance(s, Atomic)
-        written = Load(s.buffer, s.indices)
-        found = [written, *(e for part in (s.value, *s.indices) for e in loads(part))]
-        nest.accesses += [Access(e.buffer, e.indices, loops) for e in found if e.buffer.scope != "register"]
-    for inner in inner_statements(s):
-        _collect(inner, nest, loops, ranges)
-
-
-def nests_of(nest: Nest) -> Iterator[Nest]:
-    yield nest
-    for inner in nest.inner:
-        yield from nests_of(inner)
+def make_model(kernel: Kernel, caches: Mapping[str, int], lanes: int) -> Model:
+    program = read_nests(kernel)
+    return Model(program, {leaf: infer_touches(leaf, LINE) for leaf in program.root.below()}, caches, lanes)
 
 
 def _walk(nest: Nest, depth: int) -> Iterator[tuple[Nest, int]]:
     yield nest, depth
-    for inner in nest.inner:
-        yield from _walk(inner, depth + (nest.loop is not None))
-
-
-def _first(r: Interval, count: int = 1) -> Interval:
-    """The first ``count`` values of a loop variable."""
-    if r.lo is None:
-        return r
-    last = r.lo + count - 1
-    return Interval(r.lo, last if r.hi is None else min(last, r.hi))
-
-
-def _within(r: Interval, size: Expr) -> Interval:
-    """A subscript's values cut to the dimension; all of it where they are not known."""
-    last = int(size.value) - 1 if isinstance(size, Const) else None
-    lo = 0 if r.lo is None else max(0, r.lo)
-    hi = last if r.hi is None or (last is not None and r.hi > last) else r.hi
-    return Interval(lo, hi)
-
-
-def _bytes(buffer: Buffer, box: list[Interval]) -> int:
-    """Bytes of a box, in whole lines along the dimension that is dense in memory."""
-    counts = [1 if r.hi is None or r.lo is None else max(1, r.hi - r.lo + 1) for r in box]
-    dense = [d for d, s in enumerate(buffer.element_strides()) if isinstance(s, Const) and s.value == 1]
-    along = counts.pop(dense[-1]) if dense else 1
-    run = -(-along * buffer.dtype.itemsize // LINE) * LINE
-    whole = math.prod(int(n.value) if isinstance(n, Const) else 1 << 62 for n in buffer.shape)
-    return min(run * math.prod(counts), max(1, whole) * buffer.dtype.itemsize)
+    for part in nest.parts:
+        if isinstance(part, Nest):
+            yield from _walk(part, depth + (nest.loop is not None))
 
 
 # Text
@@ -206,7 +133,7 @@ def _summary(kernel: Kernel, model: Model, unknown: list[str]) -> list[str]:
     if unknown:
         wanted = ", ".join(f"{name}=1024" for name in unknown)
         return [f"kernel {kernel.name}, sizes not known: s.explain({wanted}) estimates", f"caches: {caches}"]
-    work, touched = sum(n.total() for n in model.root.inner) + model.root.operations, model.footprint(model.root)
+    work, touched = model.operations(model.root), model.footprint(model.root)
     total = max(1, sum(touched.values()))
     intensity = work / total
     lines = [
@@ -230,19 +157,18 @@ def _heading(model: Model) -> list[str]:
     return ["loop", "runs", "as", *(f"into {level}" for level in model.caches), "one run touches"]
 
 
-def _row(nest: Nest, depth: int, model: Model) -> list[str]:
+def _row(nest: Nest, depth: int, model: Model, known: bool) -> list[str]:
     assert nest.loop is not None
-    known = all(n.trips is not None for n in nests_of(nest))
     traffic = [_amount(sum(model.traffic(nest, size).values())) if known else "?" for size in model.caches.values()]
     touched = ", ".join(f"{name} {_amount(n)}" for name, n in model.footprint(nest).items()) if known else "?"
-    return ["  " * depth + nest.name, _trips(nest.loop, nest.trips), _how(nest.loop.kind), *traffic, touched]
+    return ["  " * depth + nest.name, _trips(nest.loop, nest, known), _how(nest.loop.kind), *traffic, touched]
 
 
-def _trips(loop: For, trips: int | None) -> str:
+def _trips(loop: For, nest: Nest, known: bool) -> str:
     extent = simplify(loop.hi - loop.lo)
     if isinstance(extent, Const):
         return str(extent.value)
-    return print_expr(extent) if trips is None else f"<= {trips}"
+    return f"about {nest.trips:g}" if known else print_expr(extent)
 
 
 def _how(kind: LoopKind) -> str:
