@@ -70,7 +70,7 @@ CASES: Cases = {
         lambda lookup: lookup(table[:0], np.int32([0])),
         ShapeError,
         (
-            "error: T index out of range in `O(0, d) = T(I(0), d)`: I[0] = 0, but T has 0 rows\n"
+            "error: T index out of range in `O(i, d) = T(I(i), d)`: I[0] = 0, but T has 0 rows\n"
             "  <define>:2      O(i,d) = T(I(i),d)\n"
             "                           ^^^^^^^^^\n"
             "  why:   indices count from 0 and stay below the size; negative ones do not count from the end"

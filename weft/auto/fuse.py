@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from weft.auto.chain import find_chains, schedule_chain
 from weft.auto.draft import Draft
+from weft.auto.fuse_parts import precompute_parts
 from weft.auto.stages import Stage
+from weft.auto.windows import inline_windows
 
 #: A stage of at most so many operations a point may be computed again for each reader.
 CHEAP = 8
 
 
 def fuse_stages(draft: Draft) -> None:
-    """Stages inlined, then the rest in chains that share loops."""
+    """Parts of formulas made stages, stages inlined, then the rest in chains that share loops."""
+    precompute_parts(draft)
     inline_stages(draft)
+    inline_windows(draft)
     for chain in find_chains(draft):
         refusal = draft.attempt(lambda c=chain: schedule_chain(draft, c))  # type: ignore[misc]
         if refusal is not None:

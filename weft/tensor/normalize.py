@@ -12,12 +12,12 @@ from dataclasses import replace
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import float32
 from weft.ir.expr import Axis, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, cast, const, idx
-from weft.ir.simplify import simplify
 from weft.ir.visit import Node, free_vars, fresh_name, rewrite, walk
 from weft.tensor.access import is_injective, is_scatter, reads_target
 from weft.tensor.boundary import Outside, expand_outside
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.prove_bounds import GuardedAccess, check_access
+from weft.tensor.simplify_values import simplify_subscript, simplify_value
 from weft.tensor.specialize import axis_ranges
 
 
@@ -61,9 +61,10 @@ def expand_boundaries(statement: Statement) -> Statement:
     ranges = axis_ranges(statement.axes)
 
     def expand(e: Expr) -> Expr:
-        return simplify(expand_outside(rewrite(e, lambda n: _plain(n, statement.axes))), ranges)
+        return expand_outside(rewrite(e, lambda n: _plain(n, statement.axes)))
 
-    return replace(statement, indices=tuple(map(expand, statement.indices)), value=expand(statement.value))
+    indices = tuple(simplify_subscript(expand(i), ranges) for i in statement.indices)
+    return replace(statement, indices=indices, value=simplify_value(expand(statement.value), ranges))
 
 
 def _plain(node: Node, axes: tuple[Axis, ...]) -> Node | None:

@@ -19,6 +19,7 @@ from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars, loads, rebuild, rebuild_buffer, substitute, walk
 from weft.tensor.program import Requirement, Statement, TensorProgram
+from weft.tensor.simplify_values import simplify_subscript, simplify_value
 from weft.tensor.text import describe
 
 Shape = tuple[int, ...]
@@ -203,8 +204,8 @@ def _specialize_statement(statement: Statement, values: Mapping[Var, Expr], mapp
     return replace(
         statement,
         target=mapping[statement.target.name],
-        indices=tuple(simplify(put(i), ranges) for i in statement.indices),
-        value=simplify(value, ranges),
+        indices=tuple(simplify_subscript(put(i), ranges) for i in statement.indices),
+        value=simplify_value(value, ranges),
         axes=tuple(axes),
     )
 

@@ -1,0 +1,103 @@
+"""Parts of formulas that are worth a stage of their own: expensive, and computed over and over where they stand.
+
+In ``Y(s,e) +=! exp(P(s,t) - Top(s)) * V(t,e)`` the exponential is the same for every ``e``; and where another
+statement takes the same exponential, once is enough for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from weft.auto.draft import Draft
+from weft.auto.stages import UNKNOWN_EXTENT, Stage
+from weft.ir.expr import Binary, Call, Expr, Var
+from weft.ir.printer import print_expr
+from weft.ir.visit import free_vars, substitute, walk
+from weft.schedules.precompute import parts_of, used_iters
+from weft.schedules.rewrite import statements
+from weft.tensor.cost import count_operations
+
+#: Operations that a part must take before storing and reading it back is cheaper than computing it again.
+EXPENSIVE = 8
+#: What a division or square root counts for: they take as long as so many additions.
+SLOW = 8
+_SLOW_CALLS = frozenset({"sqrt", "rsqrt"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A formula in a stage, the iterators it uses, and its cost in operations."""
+
+    stage: Stage
+    formula: Expr
+    iters: tuple[str, ...]
+    cost: int
+
+    @property
+    def repeats(self) -> int:
+        """How often each value is computed: the points of the other iterators."""
+        others = (i.extent for i in self.stage.iters if i.name not in self.iters)
+        return prod(UNKNOWN_EXTENT if e is None else e for e in others)
+
+
+def precompute_parts(draft: Draft) -> None:
+    """Expensive parts that are computed many times, each given a stage."""
+    for name in [s.name for s in draft.stages]:
+        part = _best_part(draft, draft.stage(name))
+        if part is None:
+            continue
+        if draft.attempt(lambda p=part: _precompute(draft, p)) is None:  # type: ignore[misc]
+            what = f"{part.cost} operations of it computed once for each {', '.join(f'`{i}`' for i in part.iters)}"
+            again = f"each {part.repeats} times otherwise" if part.repeats > 1 else "other statements take the same"
+            draft.decide("fusion", name, what, again)
+
+
+def _precompute(draft: Draft, part: Part) -> None:
+    draft.s.precompute(part.stage.name, *part.iters)
+
+
+def _best_part(draft: Draft, stage: Stage) -> Part | None:
+    """The part that saves most, or None where none is worth it."""
+    parts = [p for p in parts_in(stage) if p.cost >= EXPENSIVE and p.iters]
+    again = [p for p in parts if p.repeats > 1]
+    if again:
+        return max(again, key=lambda p: (p.cost * (p.repeats - 1), -len(p.iters)))
+    whole = [p for p in parts if not _is_whole(p)]
+    if not whole:
+        return None
+    part = whole[0]
+    others = {_canonical(p) for s in draft.stages if s is not stage for p in parts_in(s)}
+    return part if _canonical(part) in others else None
+
+
+def parts_in(stage: Stage) -> Iterator[Part]:
+    """All parts of the stage's formula, larger before smaller."""
+    for s in statements(stage.block.body):
+        for e in parts_of(s):
+            used = used_iters(e, stage.block)
+            yield Part(stage, e, tuple(i.name for i in stage.iters if i.name in used), _cost(e))
+
+
+def _is_whole(part: Part) -> bool:
+    """Whether the part is all that the stage computes: then it has a stage already."""
+    stage = part.stage
+    return stage.op == "=" and part.cost >= _cost_of_stage(stage)
+
+
+def _cost_of_stage(stage: Stage) -> int:
+    return max((p.cost for p in parts_in(stage)), default=0)
+
+
+def _cost(e: Expr) -> int:
+    slow = sum(
+        (isinstance(n, Call) and n.name in _SLOW_CALLS) or (isinstance(n, Binary) and n.op == "/") for n in walk(e)
+    )
+    return count_operations(e) + SLOW * slow
+
+
+def _canonical(part: Part) -> str:
+    """The same text for the same formula over iterators of any name."""
+    names = [name for name in free_vars(part.formula) if name in part.iters]
+    return print_expr(substitute(part.formula, {Var(n): Var(f"v{k}") for k, n in enumerate(names)}))
