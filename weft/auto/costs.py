@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from weft.auto.estimate_compute import CALL_COST, DIVISION, INTEGER_DIVISION
-from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary
+from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.intrinsics import INTRINSICS
+from weft.ir.visit import walk
 
 
 def point_cost(e: Expr) -> float:
-    """Subscripts are free, as are casts; both sides of a select are computed, as they are in vectors."""
+    """Subscripts are free, as are casts and what is the same everywhere; both sides of a select are computed."""
+    if is_constant(e):
+        return 0.0
     match e:
         case Load():
             return 0.0
@@ -25,6 +28,11 @@ def point_cost(e: Expr) -> float:
         case Call(name=name, args=args):
             return CALL_COST.get(name, INTRINSICS[name].flops) + sum(map(point_cost, args))
     return 0.0
+
+
+def is_constant(e: Expr) -> bool:
+    """Whether ``e`` has one value, known when compiling."""
+    return not any(isinstance(n, (Load, Var)) for n in walk(e))
 
 
 def _binary_cost(op: str, right: Expr, is_float: bool) -> float:

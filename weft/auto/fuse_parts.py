@@ -10,20 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from weft.auto.costs import point_cost
 from weft.auto.draft import Draft
 from weft.auto.stages import UNKNOWN_EXTENT, Stage
-from weft.ir.expr import Binary, Call, Expr, Var
+from weft.ir.expr import Expr, Var
 from weft.ir.printer import print_expr
-from weft.ir.visit import free_vars, substitute, walk
+from weft.ir.visit import free_vars, substitute
 from weft.schedules.precompute import parts_of, used_iters
 from weft.schedules.rewrite import statements
-from weft.tensor.cost import count_operations
 
 #: Operations that a part must take before storing and reading it back is cheaper than computing it again.
 EXPENSIVE = 8
-#: What a division or square root counts for: they take as long as so many additions.
-SLOW = 8
-_SLOW_CALLS = frozenset({"sqrt", "rsqrt"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def parts_in(stage: Stage) -> Iterator[Part]:
     for s in statements(stage.block.body):
         for e in parts_of(s):
             used = used_iters(e, stage.block)
-            yield Part(stage, e, tuple(i.name for i in stage.iters if i.name in used), _cost(e))
+            yield Part(stage, e, tuple(i.name for i in stage.iters if i.name in used), round(point_cost(e)))
 
 
 def _is_whole(part: Part) -> bool:
@@ -88,13 +85,6 @@ def _is_whole(part: Part) -> bool:
 
 def _cost_of_stage(stage: Stage) -> int:
     return max((p.cost for p in parts_in(stage)), default=0)
-
-
-def _cost(e: Expr) -> int:
-    slow = sum(
-        (isinstance(n, Call) and n.name in _SLOW_CALLS) or (isinstance(n, Binary) and n.op == "/") for n in walk(e)
-    )
-    return count_operations(e) + SLOW * slow
 
 
 def _canonical(part: Part) -> str:
