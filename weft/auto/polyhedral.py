@@ -84,7 +84,7 @@ class _Polyhedral:
     def _band(self, band: Band, blocks: Sequence[str], level: int) -> None:
         nest = Nest(tuple(blocks), band, choose_order(band, blocks, self.facts), level)
         nest.depth, nest.tiles = choose_depth(nest, self.facts, self.draft)
-        if len(blocks) == 1 and level == 0 and not nest.tiles and any(band.coincident):
+        if not nest.depth or (len(blocks) == 1 and level == 0 and not nest.tiles and any(band.coincident)):
             return  # nothing that the strategies for one block do not do better
         error = self.attempt(lambda: self._follow_band(nest))
         if error is None:

@@ -69,19 +69,21 @@ def choose_depth(nest: Nest, facts: Facts, draft: Draft) -> tuple[int, tuple[int
     """How many loops of the band are made, and the tiles of the outermost of them.
 
     Tiles pay where there are more loops than dimensions of memory, so that every element is used again: as few
-    loops are tiled as make a tile fit the second cache, and those inside run over whole rows.
+    loops are tiled as make a tile fit the second cache, and those inside run over whole rows. Where all memory is
+    in the first cache anyway, and nothing could run at once, the nest stays as it is: no loop is made.
     """
     band, blocks = nest.band, nest.blocks
     count = len(nest.order)
     accesses = facts.of(blocks)
     rank = max((len(a.subscripts) for a in accesses), default=0)
-    if not band.permutable or count < 2 or rank == 0:
+    if not band.permutable or count < 2 or rank == 0 or (len(blocks) == 1 and any(band.coincident)):
         return count, ()
     if count <= rank:
         waves = draft.threads > 1 and not any(band.coincident) and len(blocks) == 1
         return (count, (64,) * count) if waves and _is_work(nest, facts, draft) else (count, ())
-    if _bytes(accesses, lambda d, a: buffer_shape(a.buffer)[d]) <= draft.cache("L1") and draft.threads == 1:
-        return count, ()
+    fits = _bytes(accesses) <= draft.cache("L1")
+    if not any(band.coincident) and (fits if draft.threads == 1 else not _is_work(nest, facts, draft)):
+        return 0, ()
     for depth in range(count - rank + 1, count + 1):
         side = _largest_side(nest, depth, facts, draft)
         if side is not None:
@@ -119,7 +121,7 @@ def _tile_bytes(access: BlockAccess, tiled: set[str | None], side: int) -> int:
     return prod(sizes) * (access.buffer.dtype.bits // 8)
 
 
-def _bytes(accesses: Sequence[BlockAccess], extent: object) -> int:
+def _bytes(accesses: Sequence[BlockAccess]) -> int:
     by_buffer = {a.buffer.name: a.buffer for a in accesses}
     return sum(prod(buffer_shape(b)) * (b.dtype.bits // 8) for b in by_buffer.values())
 

@@ -1,8 +1,8 @@
 """Accumulators in registers: an element that a loop keeps updating is loaded once and stored once.
 
 ``for k: C[m,n] = C[m,n] + ...`` becomes ``let c = C[m,n]: for k: c = c + ...; C[m,n] = c``,
-through all nested loops in which the element stays the same. Legal where the loop touches the
-buffer nowhere else; distinct buffers never overlap.
+through all nested loops in which the element stays the same. Legal where all else that the loop
+touches of the buffer are reads of other elements; distinct buffers never overlap.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from weft.ir.stmt import (
     Store,
 )
 from weft.ir.visit import Node, bound_names, fresh_name, rebuild, rewrite, used_names, walk
+from weft.passes.are_apart import are_apart
 from weft.passes.loop_ranges import Ranges, is_serial_loop, loop_range, runs_at_least_once
 
 #: What reaches memory; a call may do anything with an address.
@@ -39,26 +40,30 @@ _ACCESS = (Load, Store, Atomic, AddressOf)
 
 def promote_registers(kernel: Kernel) -> Kernel:
     """Updates of one element through a loop kept in a variable."""
-    return replace(kernel, body=_promote(kernel.body, {}, used_names(kernel)))
+    return replace(kernel, body=_promote(kernel.body, {}, (), used_names(kernel)))
 
 
-def _promote(s: Stmt, ranges: Ranges, taken: set[str]) -> Stmt:
-    inner = ranges if not isinstance(s, For) else {**ranges, s.var.name: loop_range(s, ranges)}
-    s = rebuild(s, lambda n: _promote(n, inner, taken) if isinstance(n, Stmt) else n)
+def _promote(s: Stmt, ranges: Ranges, around: tuple[For, ...], taken: set[str]) -> Stmt:
+    inner, inside = ranges, around
+    if isinstance(s, For):
+        inner, inside = {**ranges, s.var.name: loop_range(s, ranges)}, (*around, s)
+    s = rebuild(s, lambda n: _promote(n, inner, inside, taken) if isinstance(n, Stmt) else n)
     if isinstance(s, Seq):
         return _start_from_stored(s)
-    return _promote_loop(s, inner, ranges, taken) if isinstance(s, For) and is_serial_loop(s) else s
+    if isinstance(s, For) and is_serial_loop(s):
+        return _promote_loop(s, inner, ranges, around, taken)
+    return s
 
 
-def _promote_loop(loop: For, inner: Ranges, ranges: Ranges, taken: set[str]) -> Stmt:
+def _promote_loop(loop: For, inner: Ranges, ranges: Ranges, around: tuple[For, ...], taken: set[str]) -> Stmt:
     """The loop with every element that it keeps updating in a variable around it."""
     kept: list[tuple[Var, Store]] = []
-    element = _find_element(loop, inner)
+    element = _find_element(loop, inner, around)
     while element is not None:
         var = Var(fresh_name(f"{element.buffer.name}_sum", taken), element.buffer.dtype, span=element.span)
         kept.append((var, element))
-        loop = _use_variable(loop, element.buffer, var)
-        element = _find_element(loop, inner)
+        loop = _use_variable(loop, element, var)
+        element = _find_element(loop, inner, around)
     result: Stmt = loop
     for var, store in kept:
         load = Load(store.buffer, store.indices, span=store.span)
@@ -66,7 +71,7 @@ def _promote_loop(loop: For, inner: Ranges, ranges: Ranges, taken: set[str]) -> 
     return result if not kept or runs_at_least_once(loop, ranges) else If(Compare("<", loop.lo, loop.hi), result)
 
 
-def _find_element(loop: For, ranges: Ranges) -> Store | None:
+def _find_element(loop: For, ranges: Ranges, around: tuple[For, ...]) -> Store | None:
     """A store of the loop whose element can be kept in a variable."""
     nodes = _without_hints(loop.body)
     if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
@@ -76,11 +81,15 @@ def _find_element(loop: For, ranges: Ranges) -> Store | None:
     stores = {n.buffer.name: n for n in nodes if isinstance(n, Store)}
     for store in stores.values():
         accesses = [n for n in nodes if isinstance(n, _ACCESS) and n.buffer.name == store.buffer.name]
-        same = all(not isinstance(n, (Atomic, AddressOf)) and n.indices == store.indices for n in accesses)
-        is_read = any(isinstance(n, Load) for n in accesses)
-        if not (same and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
+        plain = all(not isinstance(n, (Atomic, AddressOf)) for n in accesses)
+        others = [n for n in accesses if not isinstance(n, AddressOf) and n.indices != store.indices]
+        is_read = any(isinstance(n, Load) and n.indices == store.indices for n in accesses)
+        if not (plain and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
             continue
-        if _is_fixed(store, bound, written) and _always_reached(loop.body, store.buffer, ranges):
+        if not _is_fixed(store, bound, written) or not _always_reached(loop.body, store.buffer, ranges):
+            continue
+        loops = (*around, loop, *(n for n in nodes if isinstance(n, For))) if others else ()
+        if all(isinstance(n, Load) and are_apart(n.indices, store.indices, loops) for n in others):
             return store
     return None
 
@@ -125,11 +134,14 @@ def _always_reached(s: Stmt, buffer: Buffer, ranges: Ranges) -> bool:
     return False
 
 
-def _use_variable(loop: For, buffer: Buffer, var: Var) -> For:
+def _use_variable(loop: For, element: Store, var: Var) -> For:
+    def is_element(n: Load | Store) -> bool:
+        return n.buffer.name == element.buffer.name and n.indices == element.indices
+
     def in_register(n: Any) -> Any:
-        if isinstance(n, Load) and n.buffer.name == buffer.name:
+        if isinstance(n, Load) and is_element(n):
             return var
-        if isinstance(n, Store) and n.buffer.name == buffer.name:
+        if isinstance(n, Store) and is_element(n):
             return Assign(var, n.value, span=n.span)
         return None
 

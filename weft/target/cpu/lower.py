@@ -10,6 +10,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Tensorized
 from weft.ir.visit import walk
+from weft.passes.carry_stores import carry_stores
 from weft.passes.drop_guards import drop_guards
 from weft.passes.hoist_guards import hoist_guards
 from weft.passes.lower_blocks import lower_blocks
@@ -73,6 +74,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "vectorize_innermost": vectorize,
         **({"strip_vector_loops": strip} if scheduled else {}),
         "promote_registers": promote_registers,
+        "carry_stores": carry_stores,
         "unroll_registers": unroll_registers,
         "transpose_tiles": functools.partial(transpose_tiles, vector_bits=machine.vector_bits),
     }

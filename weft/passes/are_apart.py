@@ -1,0 +1,52 @@
+"""Whether two subscripts never name one element, from the ranges of the loops around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from weft.ir.affine import affine_form
+from weft.ir.expr import Binary, Expr
+from weft.ir.stmt import For
+from weft.poly.solve import Form, combine, solve
+
+
+def are_apart(a: Sequence[Expr], b: Sequence[Expr], loops: Sequence[For]) -> bool:
+    """Whether ``a`` and ``b`` differ in every iteration of ``loops``, as in ``x[j]`` and ``x[i]`` for ``j`` in ``0:i``.
+
+    Variables have one value in both.
+    """
+    equations = []
+    for left, right in zip(a, b):
+        one, other = _form(left), _form(right)
+        if one is not None and other is not None:
+            equations.append(combine(one, other, -1))
+    if not equations:
+        return False
+    return solve(equations, [form for loop in loops for form in _bounds(loop)]) is None
+
+
+def _form(e: Expr) -> Form | None:
+    found = affine_form(e)
+    if found is None:
+        return None
+    constant: Form = {"": found.constant} if found.constant else {}
+    return {**found.coefficients, **constant}
+
+
+def _bounds(loop: For) -> Iterator[Form]:
+    """What is known of the variable: ``lo <= v`` and ``v < hi``, each of several where they are extremes."""
+    name = loop.var.name
+    for e in _sides(loop.lo, "max"):
+        if (form := _form(e)) is not None:
+            yield combine({name: 1}, form, -1)
+    for e in _sides(loop.hi, "min"):
+        if (form := _form(e)) is not None:
+            yield combine(combine(form, {name: 1}, -1), {"": -1})
+
+
+def _sides(e: Expr, op: str) -> Iterator[Expr]:
+    if isinstance(e, Binary) and e.op == op:
+        yield from _sides(e.left, op)
+        yield from _sides(e.right, op)
+    else:
+        yield e
