@@ -1,4 +1,5 @@
 # make demo: set up .venv and run the main job. make test: set up and run every check.
+# make bench: measure against the field (about 25 minutes) and write docs/bench.md.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -18,7 +19,7 @@ lint: $(STAMP)
 	$(VENV)/bin/mypy
 
 bench: $(STAMP)
-	$(RUN) -m bench
+	$(RUN) -m weft bench --install --write
 
 $(STAMP): pyproject.toml
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
@@ -26,4 +27,4 @@ $(STAMP): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -54,7 +54,9 @@ class Worker:
         except Cannot as why:
             return {"reason": str(why)}
         except Exception as error:
-            return {"reason": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300]}
+            return {
+                "reason": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300]
+            }
         finally:
             pin_threads(self.cores)
         if error > TOLERANCE:

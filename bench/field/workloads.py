@@ -103,10 +103,24 @@ def parse_arguments(text: str) -> tuple[Argument, ...]:
 
 
 def _family(
-    name: str, group: str, definition: str, arguments: str, label: str, constants: str = "", kept: str = "", **flags: bool
+    name: str,
+    group: str,
+    definition: str,
+    arguments: str,
+    label: str,
+    constants: str = "",
+    kept: str = "",
+    **flags: bool,
 ) -> Family:
     return Family(
-        name, group, definition, parse_arguments(arguments), label, tuple(constants.split()), tuple(kept.split()), **flags
+        name,
+        group,
+        definition,
+        parse_arguments(arguments),
+        label,
+        tuple(constants.split()),
+        tuple(kept.split()),
+        **flags,
     )
 
 
@@ -116,6 +130,7 @@ _IMAGE = "I(N,C,H,W) Kernel(F,C,KH,KW)"
 _RESNEXT = "I(N,G,C,H,W) Kernel(G,F,C,KH,KW) P"
 _MLP3 = "X(B,M) W1(N,M) B1(N) W2(O,N) B2(O) W3(P,O) B3(P)"
 _WAVENET = "X(B,R,T) WF(C,R,2) BF(C) WG(C,R,2) BG(C) WR(R,C) BR(R) WS(S,C) BS(S) D"
+_QKV = "Q(B,H,S,D) K(B,H,S,D) V(B,H,S,D)"
 _HEADS = "{B}x{H}x{S}x{D}"
 
 FAMILIES = {
@@ -149,8 +164,8 @@ FAMILIES = {
         _family("bias+GELU", _ROWS, "bias_gelu", "X(M,N) b(N)", "{M}x{N}"),
         _family("RMS norm+SwiGLU", _ROWS, "rms_norm_swiglu", "X(M,K) Gain(K) Gate(N,K) Up(N,K)", "{M}x{K}x{N}",
                 "Gain Gate Up"),
-        _family("attention", _ATTENTION, "attention", "Q(B,H,S,D) K(B,H,S,D) V(B,H,S,D)", _HEADS, "", "B"),
-        _family("causal attention", _ATTENTION, "causal_attention", "Q(B,H,S,D) K(B,H,S,D) V(B,H,S,D)", _HEADS, "", "B"),
+        _family("attention", _ATTENTION, "attention", _QKV, _HEADS, "", "B"),
+        _family("causal attention", _ATTENTION, "causal_attention", _QKV, _HEADS, "", "B"),
         _family("sums of rows", _MEMORY, "sum_rows", "A(M,N)", "{M}x{N}"),
         _family("sums of columns", _MEMORY, "sum_columns", "A(M,N)", "{M}x{N}"),
         _family("sum of all", _MEMORY, "sum_all", "A(M,N)", "{M}x{N}"),
@@ -246,5 +261,8 @@ def randomly_resized(workloads: Sequence[Workload], seed: int) -> Iterator[Workl
         kept = workload.family.kept
         yield Workload(
             workload.family,
-            {n: v if n in kept or v == 1 else max(2, round(v * rng.uniform(0.5, 1.5))) for n, v in workload.sizes.items()},
+            {
+                n: v if n in kept or v == 1 else max(2, round(v * rng.uniform(0.5, 1.5)))
+                for n, v in workload.sizes.items()
+            },
         )

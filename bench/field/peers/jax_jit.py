@@ -126,9 +126,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "layer norm": lambda x, gain, shift: _normalized(x, (1,)) * gain + shift,
     "RMS norm": _rms_norm,
     "batch norm": lambda x, gain, shift: _normalized(x, (0, 2, 3)) * gain[:, None, None] + shift[:, None, None],
-    "group norm": lambda x, gain, shift: (
-        _normalized(x, (2, 3, 4)) * gain[..., None, None] + shift[..., None, None]
-    ),
+    "group norm": lambda x, gain, shift: _normalized(x, (2, 3, 4)) * gain[..., None, None] + shift[..., None, None],
     "bias+GELU": lambda x, b: nn.gelu(x + b, approximate=False),
     "RMS norm+SwiGLU": _swiglu,
     "attention": _attention,

@@ -62,7 +62,9 @@ def prepare(workload: Workload, inputs: Mapping[str, Array], threads: int) -> Pr
     return Prepared(calls, lambda: _filled(op, args, out), seconds)
 
 
-def _bound(op: weft.Operator, workload: Workload, inputs: Mapping[str, Array], args: list[Any]) -> tuple[Any, list[Any]]:
+def _bound(
+    op: weft.Operator, workload: Workload, inputs: Mapping[str, Array], args: list[Any]
+) -> tuple[Any, list[Any]]:
     """Constants given once, where Weft can, as peers are given theirs."""
     constants = {name: inputs[name] for name in workload.family.constants}
     if not constants or not hasattr(op, "bind"):
