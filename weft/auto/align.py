@@ -8,8 +8,9 @@ counterpart of the ``n`` of ``O``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from weft.auto.stages import Stage, StageAccess, Stages
+from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, Stages
 
 #: Iterators of one stage by the iterator of another (the last of a chain) that they go along with.
 Alignment = Mapping[str, str]
@@ -49,3 +50,57 @@ def _through(inner: StageAccess, outer: StageAccess, alignment: Alignment) -> di
             if step == pace == 1 and theirs in alignment:
                 found[name] = alignment[theirs]
     return found
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Stages by name with their alignments, ``anchor`` among them; ``sinks`` are other results among them."""
+
+    stages: Stages
+    anchor: Stage
+    alignments: Mapping[str, Alignment]
+    sinks: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> list[Stage]:
+        return [self.stages[name] for name in self.alignments]
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The iterators of the anchor that every stage goes along with."""
+        common = set.intersection(*(set(a.values()) for a in self.alignments.values()))
+        return tuple(i.name for i in self.anchor.spatial if i.name in common)
+
+    def with_stages(self, more: Mapping[str, Alignment], sinks: list[str]) -> Chain:
+        return replace(self, alignments={**self.alignments, **more}, sinks=(*self.sinks, *sinks))
+
+    def extent(self, shared: str) -> int:
+        return known(self.anchor.by_name[shared].extent)
+
+    def counterpart(self, stage: Stage, shared: str) -> str | None:
+        """The iterator of ``stage`` that goes along with ``shared``."""
+        return next((own for own, theirs in self.alignments[stage.name].items() if theirs == shared), None)
+
+    def footprint(self, stage: Stage, access: StageAccess, fixed: tuple[str, ...] = ()) -> int:
+        """Elements that ``access`` touches while the shared iterators ``fixed`` stand still."""
+        still = {own for own, theirs in self.alignments[stage.name].items() if theirs in fixed}
+        count = 1
+        for row in access.rows or ():
+            steps = (abs(c) * (known(stage.by_name[n].extent) - 1) for n, c in row.items() if n not in still)
+            count *= 1 + sum(steps)
+        return count
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of temporaries in one round of all shared loops."""
+        inner = [s for s in self.members if not self.stages.is_output(s)]
+        return sum(self.footprint(s, s.write, self.shared) * s.write.buffer.dtype.itemsize for s in inner)
+
+    @property
+    def work(self) -> int:
+        """Operations of all stages together."""
+        return sum(s.points * max(1, s.operations) for s in self.members)
+
+
+def known(extent: int | None) -> int:
+    return UNKNOWN_EXTENT if extent is None else extent

@@ -9,31 +9,14 @@ The nests inside are then scheduled like any others.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import replace
 from math import prod
 
-from weft.auto.align import Alignment, align_producer, align_reader, own_alignment
+from weft.auto.align import Chain, align_producer, align_reader, own_alignment
 from weft.auto.draft import Draft
-from weft.auto.stages import UNKNOWN_EXTENT, Stage, Stages
+from weft.auto.fuse_tiles import ChainTile, choose_tile
+from weft.auto.stages import Stage, Stages
 from weft.ir.errors import ScheduleError
-
-
-@dataclass
-class Chain:
-    """Stages by name with their alignments, ``anchor`` among them; ``sinks`` are other results among them."""
-
-    anchor: Stage
-    alignments: dict[str, Alignment]
-    sinks: list[str] = field(default_factory=list)
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """The iterators of the anchor that every stage goes along with."""
-        common = set.intersection(*(set(a.values()) for a in self.alignments.values()))
-        return tuple(i.name for i in self.anchor.spatial if i.name in common)
-
-    def with_stages(self, more: dict[str, Alignment], sinks: list[str]) -> Chain:
-        return Chain(self.anchor, {**self.alignments, **more}, [*self.sinks, *sinks])
 
 
 def find_chains(draft: Draft) -> list[Chain]:
@@ -45,7 +28,7 @@ def find_chains(draft: Draft) -> list[Chain]:
     for anchor in sorted(last, key=lambda s: (-s.points, -s.position)):
         if anchor.name in taken or anchor.outer:
             continue
-        chain = _grow(draft, Chain(anchor, {anchor.name: own_alignment(anchor)}), taken)
+        chain = _grow(draft, Chain(stages, anchor, {anchor.name: own_alignment(anchor)}), taken)
         if len(chain.alignments) > 1:
             taken |= set(chain.alignments)
             found.append(chain)
@@ -73,7 +56,7 @@ def _without_stray(stages: Stages, chain: Chain) -> Chain:
         if not stray:
             return chain
         left = {n: a for n, a in chain.alignments.items() if n not in stray}
-        chain = Chain(chain.anchor, left, [n for n in chain.sinks if n in left])
+        chain = replace(chain, alignments=left, sinks=tuple(n for n in chain.sinks if n in left))
 
 
 def _is_read_within(stages: Stages, names: Container[str], stage: Stage) -> bool:
@@ -108,33 +91,44 @@ def _may_merge(stages: Stages, chain: Chain, sink: Stage) -> bool:
 
 def pays_sharing(draft: Draft, chain: Chain, stage: Stage) -> bool:
     """Whether ``stage``, just joined to ``chain``, is better computed in the shared loops than by itself."""
-    rounds = prod(_known(chain.anchor.by_name[name].extent) for name in chain.shared)
+    rounds = prod(map(chain.extent, chain.shared))
     return rounds >= draft.threads or not _pays_threads(draft, chain)
 
 
 def _pays_threads(draft: Draft, chain: Chain) -> bool:
-    members = [draft.stages[name] for name in chain.alignments]
-    return draft.threads > 1 and draft.is_worth_threads(sum(s.points * max(1, s.operations) for s in members))
-
-
-def _known(extent: int | None) -> int:
-    return UNKNOWN_EXTENT if extent is None else extent
+    return draft.threads > 1 and draft.is_worth_threads(chain.work)
 
 
 def schedule_chain(draft: Draft, chain: Chain) -> None:
     """The stages of ``chain`` in the shared loops of its anchor, these outermost and, if it pays, on threads."""
     anchor, in_parallel = chain.anchor, _pays_threads(draft, chain)
-    shared = _in_order(draft, chain)
+    tile = choose_tile(draft, chain)
+    shared = _in_order(draft, chain, tile)
     loops = _outermost(draft, anchor, [anchor.loop_of(name) for name in shared])
-    loops, moved = _Mover(draft, chain, shared, loops).run()
+    if tile is not None:
+        loops[-1] = _split_tile(draft, anchor, tile)
+    loops, moved = _Mover(draft, chain, shared, tile, loops).run()
     if len(moved) == 1:
         raise ScheduleError("nothing can be computed in the shared loops")
-    names = ", ".join(f"`{n}`" for n in shared)
-    others = ", ".join(f"`{n}`" for n in moved if n != anchor.name)
-    draft.decide("fusion", anchor.name, f"computed together with {others}", f"all go along with {names}")
+    _tell(draft, chain, shared, tile, moved)
     if in_parallel:
         draft.s.parallel(loops[0])
         draft.decide("parallel", anchor.name, f"`{loops[0]}` on {draft.threads} threads", "outermost shared loop")
+
+
+def _tell(draft: Draft, chain: Chain, shared: list[str], tile: ChainTile | None, moved: list[str]) -> None:
+    name = chain.anchor.name
+    names = ", ".join(f"`{n}`" for n in shared)
+    others = ", ".join(f"`{n}`" for n in moved if n != name)
+    kept = f"{chain.kept_bytes} bytes in between" if chain.kept_bytes < 4096 else f"{chain.kept_bytes >> 10} KiB"
+    draft.decide("fusion", name, f"computed together with {others}", f"all go along with {names}; {kept} each time")
+    if tile is not None:
+        draft.decide("tiling", name, f"{tile.size} values of `{tile.name}` at a time", tile.why)
+
+
+def _split_tile(draft: Draft, stage: Stage, tile: ChainTile) -> str:
+    """The loop through tiles; that through the values of a tile is right inside it."""
+    return str(draft.s.split(stage.loop_of(tile.name), tile.size)[0])
 
 
 def _outermost(draft: Draft, stage: Stage, loops: list[str]) -> list[str]:
@@ -145,23 +139,26 @@ def _outermost(draft: Draft, stage: Stage, loops: list[str]) -> list[str]:
     return loops
 
 
-def _in_order(draft: Draft, chain: Chain) -> list[str]:
-    """The shared iterators, that which gives threads most even work first."""
-    extents = {name: chain.anchor.by_name[name].extent for name in chain.shared}
+def _in_order(draft: Draft, chain: Chain, tile: ChainTile | None) -> list[str]:
+    """The shared iterators, that which gives threads most even work first, that of which some are done at once last."""
+    rounds = {name: chain.extent(name) for name in chain.shared}
+    if tile is not None:
+        rounds[tile.name] = -(-rounds[tile.name] // tile.size)
+    last = [] if tile is None else [tile.name]
+    others = [name for name in rounds if name not in last]
 
     def is_even(name: str) -> bool:
-        extent = _known(extents[name])
-        return extent >= 4 * draft.threads or (extent > 0 and extent % draft.threads == 0)
+        return rounds[name] >= 4 * draft.threads or (rounds[name] > 0 and rounds[name] % draft.threads == 0)
 
-    first = next((name for name in extents if is_even(name)), None)
-    return list(extents) if first is None else [first, *(n for n in extents if n != first)]
+    first = next((name for name in others if is_even(name)), None)
+    return [*([] if first is None else [first]), *(n for n in others if n != first), *last]
 
 
 class _Mover:
     """Moves the stages of a chain, from the last to the first, into the shared loops of its anchor."""
 
-    def __init__(self, draft: Draft, chain: Chain, shared: list[str], loops: list[str]) -> None:
-        self.draft, self.chain, self.shared, self.loops = draft, chain, shared, loops
+    def __init__(self, draft: Draft, chain: Chain, shared: list[str], tile: ChainTile | None, loops: list[str]) -> None:
+        self.draft, self.chain, self.shared, self.tile, self.loops = draft, chain, shared, tile, loops
         stages = draft.stages
         self.order = sorted((stages[n] for n in chain.alignments), key=lambda s: -s.position)
         self.readers = {s.name: {r.name for r in stages.consumers(s)} for s in self.order}
@@ -194,6 +191,8 @@ class _Mover:
         """The loops of another result become those of the anchor; the first of the two keep their names."""
         theirs = {anchor: own for own, anchor in self.chain.alignments[sink.name].items()}
         own = _outermost(self.draft, sink, [sink.loop_of(theirs[name]) for name in self.shared])
+        if self.tile is not None:
+            own[-1] = _split_tile(self.draft, sink, replace(self.tile, name=theirs[self.tile.name]))
         for mine, other in zip(self.loops, own):
             self.draft.s.fuse_loops(*((mine, other) if after else (other, mine)))
         self.loops = self.loops if after else own

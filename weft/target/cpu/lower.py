@@ -17,6 +17,7 @@ from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.promote_registers import promote_registers
+from weft.passes.rebase_loops import rebase_loops
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.strip_vector_loops import strip_vector_loops
 from weft.passes.transpose_tiles import transpose_tiles
@@ -67,6 +68,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
         "shrink_storage": shrink_storage,
+        "rebase_loops": rebase_loops,
         "simplify": simplify,
         **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
         "hoist_guards": hoist_guards,

@@ -1,0 +1,95 @@
+"""How many iterations of its shared loops a chain does at a time.
+
+One, where nothing is gained by more: a row of a softmax. Some, where an operand is the same for all of them (the keys
+of attention serve every query), or where they lie side by side in memory and become lanes (softmax along columns). What
+is kept in between for so many at a time must fit a cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.auto.align import Chain
+from weft.auto.draft import Draft
+
+#: Iterations at a time, at most, where operands are reused along them.
+MOST_ROWS = 64
+#: The same at least: fewer do not fill a tile of registers.
+FEWEST_ROWS = 8
+#: Vectors side by side where iterations become lanes.
+MOST_VECTORS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ChainTile:
+    """Iterator ``name`` of a chain's anchor, ``size`` of its values at a time; ``why`` is told."""
+
+    name: str
+    size: int
+    why: str
+
+
+def choose_tile(draft: Draft, chain: Chain) -> ChainTile | None:
+    """The shared iterator that runs several values at a time, if any does."""
+    for name in reversed(chain.shared):
+        if _is_along_memory(chain, name):
+            return _tile_of_lanes(draft, chain, name)
+    operands = {name: _reused_operand(draft, chain, name) for name in chain.shared}
+    reused = {name: operand for name, operand in operands.items() if operand is not None}
+    if not reused:
+        return None
+    name = max(reused, key=chain.extent)
+    rows = tile_of_rows(draft, chain, name)
+    buffer, size = reused[name]
+    kept = f"what is in between takes {chain.kept_bytes * rows >> 10} KiB"
+    return ChainTile(name, rows, f"`{buffer}` ({size >> 10} KiB) serves all of them; {kept}") if rows > 1 else None
+
+
+def _is_along_memory(chain: Chain, name: str) -> bool:
+    """Whether values of shared iterator ``name`` are neighbours in most of what the stages touch."""
+    near = far = 0
+    for stage in chain.members:
+        own = chain.counterpart(stage, name)
+        for access in stage.accesses:
+            if own is not None and access.uses(own):
+                count = chain.footprint(stage, access)
+                near += count if access.stride(own) == 1 else 0
+                far += 0 if access.stride(own) == 1 else count
+    return near > far
+
+
+def _tile_of_lanes(draft: Draft, chain: Chain, name: str) -> ChainTile | None:
+    lanes, extent = draft.lanes(chain.anchor), chain.extent(name)
+    if extent <= lanes:
+        return ChainTile(name, extent, "they lie side by side in memory") if extent > 1 else None
+    vectors = MOST_VECTORS
+    while vectors > 1 and (vectors * lanes * chain.kept_bytes > draft.cache("L2") // 2 or vectors * lanes > extent):
+        vectors //= 2
+    return ChainTile(name, vectors * lanes, f"they lie side by side in memory: {vectors} vectors of {lanes}")
+
+
+def _reused_operand(draft: Draft, chain: Chain, name: str) -> tuple[str, int] | None:
+    """What some stage reads anew for every value of ``name``, if it is too large for the first cache; its bytes."""
+    found: dict[str, int] = {}
+    for stage in chain.members:
+        own = chain.counterpart(stage, name)
+        for access in stage.reads:
+            if own is not None and access.is_affine and not access.uses(own):
+                size = chain.footprint(stage, access, chain.shared) * access.buffer.dtype.itemsize
+                found[access.buffer.name] = max(size, found.get(access.buffer.name, 0))
+    largest = max(found.items(), key=lambda item: item[1], default=None)
+    return largest if largest is not None and largest[1] > draft.cache("L1") // 2 else None
+
+
+def tile_of_rows(draft: Draft, chain: Chain, name: str) -> int:
+    """As many as leave what is in between in the second cache, evenly if possible; 1 where that are too few."""
+    extent = chain.anchor.by_name[name].extent
+    most = min(MOST_ROWS, draft.cache("L2") // 4 // max(1, chain.kept_bytes))
+    if most < FEWEST_ROWS:
+        return 1
+    if extent is None:
+        return 1 << (most.bit_length() - 1)
+    if extent <= most:
+        return max(1, extent)
+    even = [n for n in range(most, max(FEWEST_ROWS, most // 4) - 1, -1) if extent % n == 0]
+    return max(even, key=lambda n: (n & -n >= FEWEST_ROWS, n)) if even else 1 << (most.bit_length() - 1)
