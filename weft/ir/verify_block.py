@@ -6,10 +6,9 @@ import operator
 from typing import TYPE_CHECKING
 
 from weft.ir import dtype as dt
-from weft.ir.expr import Load
-from weft.ir.stmt import Alloc, Atomic, Block, Region, Store
-from weft.ir.verify_scope import CONCURRENT, found_in_order, names_bound_in
-from weft.ir.visit import fact, walk
+from weft.ir.stmt import Block, Region
+from weft.ir.verify_scope import CONCURRENT, found_in_order
+from weft.ir.visit import mentions
 
 if TYPE_CHECKING:
     from weft.ir.verify import Verifier
@@ -40,7 +39,7 @@ def _check_iterators(checker: Verifier, s: Block) -> None:
 def _enter_block(checker: Verifier, s: Block) -> None:
     """Checks what the block declares, and goes to the scope inside it."""
     around = [name for name, known in checker.scope.vars.items() if known.role != "parameter"]
-    if not checker.anew and not names_bound_in(s).isdisjoint(around):
+    if not checker.anew and not mentions(s).bound.isdisjoint(around):
         checker.problem("a name in the block is bound again")
     checker.hidden = checker.hidden.union(around)
     checker.scope, outer = checker.scope.block, checker.scope
@@ -76,18 +75,11 @@ def _check_region(checker: Verifier, r: Region) -> None:
             checker.problem(f"a region of `{r.buffer.name}` has a bound of type {e.dtype}; bounds are int64")
 
 
-@fact
 def _touched(s: Block) -> tuple[set[str], set[str], set[str]]:
     """The names of the buffers that ``s`` makes, reads and writes."""
-    own, read, written = set(), set(), set()
-    for part in (s.body,) if s.init is None else (s.init, s.body):
-        for n in walk(part):
-            if isinstance(n, Load):
-                read.add(n.buffer.name)
-            elif isinstance(n, Alloc):
-                own.add(n.buffer.name)
-            elif isinstance(n, (Store, Atomic)):
-                written.add(n.buffer.name)
-                if isinstance(n, Atomic):
-                    read.add(n.buffer.name)
-    return own, read, written
+    parts = [mentions(part) for part in (s.init, s.body) if part is not None]
+    return (
+        {name for p in parts for name in p.allocated},
+        {name for p in parts for name in p.loaded},
+        {name for p in parts for name in p.stored},
+    )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Reduce, Var
+from weft.ir.expr import Var
 from weft.ir.stmt import Param, Stmt
-from weft.ir.visit import bound_names, children, fact, walk
+from weft.ir.visit import fact
 
 Role = Literal["parameter", "loop", "let", "iterator", "axis"]
 CONCURRENT = ("parallel", "vector", "block", "thread")
@@ -108,15 +108,3 @@ class Found:
 @fact
 def found_in_order(s: Stmt) -> Found:
     return Found()
-
-
-@fact
-def names_bound_in(s: Stmt) -> frozenset[str]:
-    """The names that ``s`` and the statements in it bind."""
-    names = set(bound_names(s))
-    for n in children(s):
-        if isinstance(n, Stmt):
-            names |= names_bound_in(n)
-        else:
-            names.update(name for e in walk(n) if isinstance(e, Reduce) for name in bound_names(e))
-    return frozenset(names)

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Axis, Expr, Load, Reduce, Var
-from weft.ir.stmt import Alloc, Atomic, Block, For, Iter, Kernel, Let, Region, Stmt, Store
+from weft.ir.intrinsics import HINTS
+from weft.ir.stmt import Alloc, Atomic, Block, Evaluate, For, Iter, Kernel, Let, Region, Stmt, Store
 
 Node: TypeAlias = "Expr | Stmt | Axis | Iter | Region | Kernel"
 N = TypeVar("N", bound=Node)
@@ -271,36 +272,74 @@ def fact(find: Callable[[S], F]) -> Callable[[S], F]:
     return ask
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mentions:
+    """What names a statement and the code in it mention, the regions that blocks declare aside."""
+
+    #: All of variables and buffers, and those of them that are bound inside, or allocated.
+    names: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
+    allocated: frozenset[str] = frozenset()
+    #: Buffers: an atomic update loads and stores. Addresses in hints to the caches count apart.
+    loaded: frozenset[str] = frozenset()
+    stored: frozenset[str] = frozenset()
+    addressed: frozenset[str] = frozenset()
+    hinted: frozenset[str] = frozenset()
+
+
 @fact
-def _names_in(s: Stmt) -> frozenset[str]:
-    """The names that occur in ``s``."""
-    names: set[str] = set(bound_names(s))
+def mentions(s: Stmt) -> Mentions:
+    """The names in ``s``."""
+    names, bound, allocated, loaded, stored, addressed, hinted = found = tuple(set[str]() for _ in range(7))
+    bound.update(bound_names(s))
     if isinstance(s, (Store, Atomic)):
+        stored.add(s.buffer.name)
         names.add(s.buffer.name)
-    for child in children(s):
-        names |= _names_in(child) if isinstance(child, Stmt) else _names_below(child)
-    return frozenset(names)
+        if isinstance(s, Atomic):
+            loaded.add(s.buffer.name)
+    elif isinstance(s, Alloc):
+        allocated.add(s.buffer.name)
+    for n in children(s):
+        if isinstance(n, Stmt):
+            inner = mentions(n)
+            for mine, theirs in zip(found, (inner.names, inner.bound, inner.allocated, inner.loaded)):
+                mine |= theirs
+            for mine, theirs in zip(found[4:], (inner.stored, inner.addressed, inner.hinted)):
+                mine |= theirs
+        else:
+            _mentioned_by(n, names, bound, loaded, hinted if _is_hint(s) else addressed)
+    names |= bound
+    return Mentions(*map(frozenset, found))
 
 
-def _names_below(node: Node) -> set[str]:
-    names: set[str] = set()
+def _is_hint(s: Stmt) -> bool:
+    return isinstance(s, Evaluate) and s.call.name in HINTS
+
+
+def _mentioned_by(node: Node, names: set[str], bound: set[str], loaded: set[str], addressed: set[str]) -> None:
+    """Adds what the expressions of ``node`` mention."""
     for n in walk(node):
         if isinstance(n, Var):
             names.add(n.name)
-        elif isinstance(n, (Load, AddressOf)):
+        elif isinstance(n, Load):
             names.add(n.buffer.name)
-        elif isinstance(n, Stmt):
-            names |= _names_in(n)
-        elif isinstance(n, _BINDING):
-            names.update(bound_names(n))
-    return names
+            loaded.add(n.buffer.name)
+        elif isinstance(n, AddressOf):
+            names.add(n.buffer.name)
+            addressed.add(n.buffer.name)
+        elif isinstance(n, Reduce):
+            bound.update(bound_names(n))
 
 
 def used_names(node: Node) -> set[str]:
     """Every variable and buffer name that occurs, for choosing fresh ones."""
     if isinstance(node, Kernel):
-        return set(bound_names(node)) | _names_in(node.body)
-    return set(_names_in(node)) if isinstance(node, Stmt) else _names_below(node)
+        return {*bound_names(node), *mentions(node.body).names}
+    if isinstance(node, Stmt):
+        return set(mentions(node).names)
+    names: set[str] = set()
+    _mentioned_by(node, names, names, names, names)
+    return names
 
 
 def fresh_name(base: str, taken: set[str]) -> str:

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
+from weft.poly.gaps import Gaps
+from weft.poly.infer_region import loop_ranges
 from weft.poly.leaves import Access, Leaf
 from weft.poly.products import Products
 from weft.poly.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, holds, solve
@@ -65,7 +68,6 @@ def commute(a: Access, b: Access, numerics: str, *, concurrent: bool) -> bool:
 class Memory:
     """What the questions of one check have in common."""
 
-    touches: dict[int, Touch] = field(default_factory=dict)
     #: Questions about subscripts and loop bounds alone, and whether nothing answers them.
     empty: dict[object, bool] = field(default_factory=dict)
 
@@ -120,9 +122,9 @@ class Meeting:
         return True
 
     def _touch(self, leaf: Leaf, access: Access) -> Touch:
-        found = self.memory.touches.get(id(access))
-        if found is None:
-            found = self.memory.touches[id(access)] = touch_of(leaf, access, "@")
+        found = leaf.touch_cache.get(id(access))
+        if not isinstance(found, Touch):
+            found = leaf.touch_cache[id(access)] = touch_of(leaf, access, "@")
         return found
 
     def distance(self, name: str) -> Form:
@@ -173,12 +175,27 @@ class Meeting:
         question = (subject, tuple(map(_key, order)))
         known = self.memory.empty.get(question)
         if known is None:
-            known = self._solve_bounds(order, equal)
+            known = self._exclude(order, equal)
             self.memory.empty[question] = known
             if self.first.loops is self.second.loops and self.left.indices == self.right.indices:
                 opposite = ({n: -c if n else c for n, c in form.items()} for form in order)
                 self.memory.empty[subject, tuple(map(_key, opposite))] = known
         return known
+
+    def _exclude(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
+        gaps = self.gaps
+        if gaps.exclude(order, equal):
+            return True
+        # What no equation speaks of, and its range allows, needs the tests of both statements to be excluded.
+        asked = {n for form in order for n in form if n and n in self.marked}
+        return bool(asked) and gaps.mention(asked) and self._solve_bounds(order, equal)
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        """How far the two iterations may be apart, as far as ranges of loops tell."""
+        return Gaps(
+            self.equations, loop_ranges(self.first), loop_ranges(self.second), {n: primed(n) for n in self.marked}
+        )
 
     def _solve_bounds(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
         inequalities = list(order)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Axis, Binary, Call, Compare, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.expr import AddressOf, Axis, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var, idx
 from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import (
     Alloc,
@@ -33,7 +33,7 @@ from weft.ir.stmt import (
     Tensorized,
     While,
 )
-from weft.ir.visit import Node, children, substitute, walk
+from weft.ir.visit import Node, children, free_vars, substitute, walk
 
 CONCURRENT = ("parallel", "vector", "block", "thread")
 _UPDATES = frozenset({"+", "-", "*", "min", "max", "&", "|", "^", "&&", "||"})
@@ -99,6 +99,9 @@ class Leaf:
     #: Symbolic sizes of the kernel's buffers, which are never negative.
     sizes: frozenset[str] = frozenset()
     domain_cache: object | None = field(default=None, repr=False)
+    #: Accesses in linear form, by identity, and expressions that were resolved.
+    touch_cache: dict[int, object] = field(default_factory=dict, repr=False)
+    resolved: dict[Expr, Expr] = field(default_factory=dict, repr=False)
 
     @property
     def update_op(self) -> str | None:
@@ -111,8 +114,17 @@ class Leaf:
 
     def resolve(self, e: Expr) -> Expr:
         """``e`` with block iterators and pure lets replaced by what they stand for."""
+        if isinstance(e, Const):
+            return e
+        found = self.resolved.get(e)
+        if found is None:
+            found = self.resolved[e] = self._resolve(e)
+        return found
+
+    def _resolve(self, e: Expr) -> Expr:
+        values = self.values
         for _ in range(32):
-            known = {n: self.values[n.name] for n in walk(e) if isinstance(n, Var) and n.name in self.values}
+            known = {v: values[name] for name, v in free_vars(e).items() if name in values}
             if not known:
                 break
             e = substitute(e, known)

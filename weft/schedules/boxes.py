@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, BinaryOp, Const, Expr, idx
+from weft.ir.expr import Axis, Binary, BinaryOp, Const, Expr, idx
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars
@@ -17,14 +17,16 @@ from weft.poly.infer_region import Box, extremes
 from weft.poly.leaves import Access, Leaf
 
 Ranges = Mapping[str, Interval]
+Span = tuple[Expr, Expr]
 
 
 def infer_box(buffer: Buffer, touched: Sequence[tuple[Leaf, Access]], fixed: set[str], ranges: Ranges) -> Box:
     """A box that holds all accesses ``touched``, in terms of the variables ``fixed``."""
     starts: list[Expr] = []
     extents: list[Expr] = []
+    around = _Limits(fixed, ranges)
     for d, size in enumerate(buffer.shape):
-        start, extent = _side([_span(leaf, a, d, fixed, ranges) for leaf, a in touched], size, ranges)
+        start, extent = _side([around.span(leaf, a, d) for leaf, a in touched], size, ranges)
         if start == idx(0):
             beyond = bounds(simplify(extent - size, ranges), ranges).hi
             extent = size if beyond is None or beyond > 0 else extent
@@ -33,7 +35,7 @@ def infer_box(buffer: Buffer, touched: Sequence[tuple[Leaf, Access]], fixed: set
     return Box(tuple(starts), tuple(extents))
 
 
-def _side(spans: Sequence[tuple[Expr, Expr] | None], size: Expr, ranges: Ranges) -> tuple[Expr, Expr]:
+def _side(spans: Sequence[Span | None], size: Expr, ranges: Ranges) -> tuple[Expr, Expr]:
     """Start and extent of one dimension."""
     found = [s for s in spans if s is not None]
     if not found or len(found) < len(spans):
@@ -58,16 +60,46 @@ def _extreme(op: BinaryOp, ends: Sequence[Expr], ranges: Ranges) -> Expr:
     return result
 
 
-def _span(leaf: Leaf, access: Access, d: int, fixed: set[str], ranges: Ranges) -> tuple[Expr, Expr] | None:
-    """The least and the greatest subscript in dimension ``d``."""
-    limits: dict[str, tuple[Expr, Expr]] = {}
-    known = dict(ranges)
-    inner = [(x.name, x.lo, x.hi) for x in leaf.loops if x.name not in fixed]
-    for name, lo, hi in (*inner, *((a.var.name, a.lo, a.hi) for a in access.axes)):
-        if hi is not None:
-            limits[name] = leaf.resolve(lo), simplify(leaf.resolve(hi) - 1, known)
-            known[name] = half_open(bounds(limits[name][0], known), bounds(leaf.resolve(hi), known))
-    span = extremes(simplify(leaf.resolve(access.indices[d]), known), limits)
-    if span is None or any(not free_vars(end).keys() <= fixed for end in span):
-        return None
-    return simplify(span[0], known), simplify(span[1], known)
+class _Limits:
+    """Between which subscripts accesses lie; those of one nest share most of the answer."""
+
+    def __init__(self, fixed: set[str], ranges: Ranges) -> None:
+        self.fixed = fixed
+        self.ranges = ranges
+        self.of_loops: dict[int, tuple[dict[str, Span], dict[str, Interval]]] = {}
+        self.spans: dict[tuple[int, tuple[Axis, ...], Expr], Span | None] = {}
+
+    def span(self, leaf: Leaf, access: Access, d: int) -> Span | None:
+        """The least and the greatest subscript in dimension ``d``."""
+        index = leaf.resolve(access.indices[d])
+        key = (id(leaf.loops), access.axes, index)
+        if key not in self.spans:
+            self.spans[key] = self.infer_span(leaf, access, index)
+        return self.spans[key]
+
+    def infer_span(self, leaf: Leaf, access: Access, index: Expr) -> Span | None:
+        limits, known = self.around(leaf)
+        if access.axes:
+            limits, known = dict(limits), dict(known)
+            for axis in access.axes:
+                _add_limits(leaf, (axis.var.name, axis.lo, axis.hi), limits, known)
+        span = extremes(simplify(index, known), limits)
+        if span is None or any(not free_vars(end).keys() <= self.fixed for end in span):
+            return None
+        return simplify(span[0], known), simplify(span[1], known)
+
+    def around(self, leaf: Leaf) -> tuple[dict[str, Span], dict[str, Interval]]:
+        """Ends and range of each loop that moves."""
+        found = self.of_loops.get(id(leaf.loops))
+        if found is None:
+            found = self.of_loops[id(leaf.loops)] = {}, dict(self.ranges)
+            for loop in leaf.loops:
+                if loop.hi is not None and loop.name not in self.fixed:
+                    _add_limits(leaf, (loop.name, loop.lo, loop.hi), *found)
+        return found
+
+
+def _add_limits(leaf: Leaf, loop: tuple[str, Expr, Expr], limits: dict[str, Span], known: dict[str, Interval]) -> None:
+    name, lo, hi = loop[0], leaf.resolve(loop[1]), leaf.resolve(loop[2])
+    limits[name] = lo, simplify(hi - 1, known)
+    known[name] = half_open(bounds(lo, known), bounds(hi, known))

@@ -48,7 +48,7 @@ from weft.schedules.rewrite import (
     sequence,
     taken_names,
 )
-from weft.schedules.segment import Segment, find_segment, touches_buffer
+from weft.schedules.segment import Segment, segment_touching
 from weft.schedules.trace import Numerics
 
 
@@ -57,7 +57,7 @@ def check_cache_write(
 ) -> Verdict:
     """All accesses below go to the storage, so what matters is what it starts with and what is stored in the end."""
     old = written_buffer(kernel, buffer)
-    segment = find_segment(kernel, at, touches_buffer(old.name))
+    segment = segment_touching(kernel, at, old.name)
     if segment is None or not segment.accesses(old.name, reads=False):
         return refuse(f"nothing {'' if at is None else f'below `{at}` '}writes `{old.name}`")
     for verdict in (check_place(segment, old.name, scope), _check_flow(segment, old)):
@@ -83,7 +83,7 @@ def cache_write(kernel: Kernel, buffer: str, at: str | None = None, scope: Scope
 
 @remembered
 def _keep(kernel: Kernel, old: Buffer, at: str | None, scope: Scope) -> Rewrite:
-    segment = find_segment(kernel, at, touches_buffer(old.name))
+    segment = segment_touching(kernel, at, old.name)
     assert segment is not None
     plan = make_plan(segment, old)
     box = infer_box(old, segment.accesses(old.name), segment.fixed, segment.ranges)

@@ -80,7 +80,7 @@ def _has_values(reads: Reads) -> bool:
     # Of loops around both, one iteration counts: storage may be made anew in each, and later ones write later.
     if any(_fills(reads, leaf, a, whole, segment.fixed) for leaf, a in written_before(segment, name)):
         return True
-    box = reads.box()
+    box = reads.box
     return any(_fills(reads, leaf, a, box, segment.fixed) for leaf, a in reads.touched if not a.tests)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer, Scope
@@ -18,13 +19,14 @@ from weft.schedules.boxes import infer_box
 from weft.schedules.layouts import parse_layout, plain_layout
 from weft.schedules.project import both, nest
 from weft.schedules.redirect import Placement, Redirection
+from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import Rewrite, blocks_inside, find_block, find_buffer, sequence, taken_names
 from weft.schedules.segment import Segment, find_segment, touches_buffer
 
 Readers = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reads:
     """The reads of a buffer that are to go to storage, and the statements they are in."""
 
@@ -33,10 +35,12 @@ class Reads:
     touched: list[tuple[Leaf, Access]]
     only: frozenset[str] | None
 
+    @cached_property
     def box(self) -> Box:
         return infer_box(self.buffer, self.touched, self.segment.fixed, self.segment.ranges)
 
 
+@remember_last
 def find_reads(kernel: Kernel, buffer: str, at: str | None, readers: Readers | None) -> Reads | None:
     """The reads of ``buffer`` below ``at`` (None: in the kernel) by the blocks ``readers`` (None: by all)."""
     old = find_buffer(kernel, buffer)
@@ -58,7 +62,7 @@ def copy_reads(reads: Reads, scope: Scope, layout: str | None, name: str, *, fil
 
     With ``fill`` what only pads the storage is set to zero.
     """
-    old, segment, box = reads.buffer, reads.segment, reads.box()
+    old, segment, box = reads.buffer, reads.segment, reads.box
     order = plain_layout(old.rank) if layout is None else parse_layout(layout, old.rank)
     taken = taken_names(segment.kernel)
     shape = tuple(simplify(n, segment.ranges) for n in order.shape(box.extents))

@@ -89,7 +89,7 @@ def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1) -> Rewrite:
 
 def _box(kernel: Kernel, buffer: str, at: str) -> Box | None:
     reads = find_reads(kernel, buffer, at, None)
-    return None if reads is None else reads.box()
+    return None if reads is None else reads.box
 
 
 def _lines(box: Box, size: int) -> list[int] | None:

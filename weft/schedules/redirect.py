@@ -13,10 +13,17 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Reduce, Var, idx
 from weft.ir.interval import Interval, bounds, half_open
-from weft.ir.intrinsics import HINTS
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Atomic, Block, Evaluate, For, Iter, Region, Stmt, Store
-from weft.ir.visit import Node, bound_names, free_vars, fresh_name, loads, rebuild, stores, substitute, walk
+from weft.ir.stmt import Atomic, Block, For, Iter, Region, Stmt, Store
+from weft.ir.visit import (
+    free_vars,
+    fresh_name,
+    loads,
+    mentions,
+    rebuild,
+    stores,
+    substitute,
+)
 from weft.schedules.layouts import Layout
 
 
@@ -95,6 +102,9 @@ class Redirection:
         return self.stmt(s, _Level(dict(ranges)))
 
     def stmt(self, s: Stmt, level: _Level) -> Stmt:
+        m, name = mentions(s), self.place.buffer.name
+        if name not in m.loaded and name not in m.stored:
+            return s
         if isinstance(s, For):
             lo, hi = self.expr(s.lo, level), self.expr(s.hi, level)
             level.ranges[s.var.name] = half_open(bounds(lo, level.ranges), bounds(hi, level.ranges))
@@ -131,7 +141,7 @@ class Redirection:
         if self.only is not None and level.parent is None and s.name not in self.only:
             return s
         iters = [replace(i, binding=self.expr(i.binding, level)) for i in s.iters]
-        inner = frozenset(name for part in (s.init, s.body) if part is not None for name in _bound(part))
+        inner = frozenset(name for part in (s.init, s.body) if part is not None for name in mentions(part).bound)
         ranges = dict(level.ranges)
         for i in iters:
             ranges[i.var.name] = half_open(bounds(i.lo, ranges), bounds(i.hi, ranges))
@@ -146,7 +156,7 @@ class Redirection:
     def regions(self, s: Block, init: Stmt | None, body: Stmt) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
         """What the block touches now: regions of the buffer give way to those of the storage."""
         parts = [body] if init is None else [init, body]
-        inner = {name for p in parts for name in _bound(p)}
+        inner = {name for p in parts for name in mentions(p).bound}
         storage = self.place.storage
         read = [(n.buffer, n.indices) for p in parts for n in loads(p)]
         written = [(n.buffer, n.indices) for p in parts for n in stores(p)]
@@ -181,10 +191,6 @@ class Redirection:
         return level if level.parent is None else self.outermost(level.parent)
 
 
-def _bound(s: Stmt) -> set[str]:
-    return {name for n in walk(s) for name in bound_names(n)}
-
-
 def _region(buffer: Buffer, indices: tuple[Expr, ...], inner: set[str]) -> Region:
     """One element; where it depends on more than the iterators, the whole buffer."""
     if any(loads(i) or inner & free_vars(i).keys() for i in indices):
@@ -192,15 +198,6 @@ def _region(buffer: Buffer, indices: tuple[Expr, ...], inner: set[str]) -> Regio
     return Region(buffer, indices, tuple(idx(1) for _ in indices))
 
 
-def only_plain_accesses(root: Node, buffer: str) -> bool:
+def only_plain_accesses(root: Stmt, buffer: str) -> bool:
     """Whether every mention of ``buffer`` in code is a load, a store or an atomic: no address is taken but in hints."""
-    hints = (n for n in walk(root) if isinstance(n, Evaluate) and n.call.name in HINTS)
-    hinted = {id(part) for hint in hints for part in walk(hint)}
-    for n in walk(root):
-        if id(n) in hinted:
-            continue
-        named = getattr(n, "buffer", None)
-        plain = isinstance(n, (Load, Store, Atomic, Region)) or type(n).__name__ == "Alloc"
-        if isinstance(named, Buffer) and named.name == buffer and not plain:
-            return False
-    return True
+    return buffer not in mentions(root).addressed

@@ -47,7 +47,7 @@ def remembered(primitive: Callable[Concatenate[Kernel, P], Rewrite]) -> Callable
 
     @wraps(primitive)
     def answer(kernel: Kernel, /, *args: P.args, **kwargs: P.kwargs) -> Rewrite:
-        key = (id(kernel), repr(args), repr(kwargs))
+        key = (id(kernel), *(a if isinstance(a, Buffer) else repr(a) for a in args), repr(kwargs))
         found = kept.get(key)
         if found is not None and found[0] is kernel:
             return found[1]

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from weft.ir.buffer import Buffer
-from weft.ir.expr import Expr, Load
+from weft.ir.expr import Expr
 from weft.ir.interval import Interval
-from weft.ir.stmt import Alloc, For, Kernel, Let, Region, Seq, Stmt, Store
-from weft.ir.visit import Node, walk
+from weft.ir.stmt import Alloc, For, Kernel, Let, Seq, Stmt
+from weft.ir.visit import mentions
 from weft.poly.leaves import Access, Leaf, leaves
 from weft.schedules.project import Projection, project
+from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import find_loop, path_to, ranges_at, replace_stmt, sequence
 
 
@@ -103,25 +103,22 @@ def find_segment(kernel: Kernel, at: str | None, touches: Callable[[Stmt], bool]
         return Segment(kernel, node, tuple(parts[:first]), tuple(parts[first : last + 1]), tuple(parts[last + 1 :]))
 
 
+@remember_last
+def segment_touching(kernel: Kernel, at: str | None, buffer: str) -> Segment | None:
+    """`find_segment` of what accesses ``buffer``."""
+    return find_segment(kernel, at, touches_buffer(buffer))
+
+
 def touches_buffer(buffer: str, *, reads: bool = True, writes: bool = True) -> Callable[[Stmt], bool]:
     """Whether a statement accesses ``buffer``."""
 
     def touches(s: Stmt) -> bool:
-        return any(_accesses(n, buffer, reads, writes) for n in walk(s))
+        m = mentions(s)
+        if buffer in m.addressed or buffer in m.hinted:
+            return reads or writes
+        return (reads and buffer in m.loaded) or (writes and buffer in m.stored)
 
     return touches
-
-
-def _accesses(n: Node, buffer: str, reads: bool, writes: bool) -> bool:
-    """Whether ``n`` reads or writes; what only mentions the buffer otherwise (takes its address) may do both."""
-    if isinstance(n, (Region, Alloc)):
-        return False
-    named = getattr(n, "buffer", None)
-    if not isinstance(named, Buffer) or named.name != buffer:
-        return False
-    if isinstance(n, Load):
-        return reads
-    return writes if isinstance(n, Store) else reads or writes
 
 
 def concurrent_loops(loops: Sequence[For]) -> Iterator[For]:
