@@ -103,6 +103,7 @@ class Stage:
     op: str
     position: int = field(compare=False, default=0)
     outer: tuple[str, ...] = ()
+    outer_counts: tuple[int, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, StageIter]:
@@ -139,6 +140,16 @@ class Stage:
         loop = self.by_name[name].loop
         assert loop is not None, name
         return loop
+
+    def home_of(self, access: StageAccess) -> int:
+        """How many of the outer loops, from the outermost on, it takes to decide which elements ``access`` touches."""
+        bindings = {i.var.name: free_vars(i.binding) for i in self.block.iters}
+        used = {loop for name, loops in bindings.items() if access.uses(name) for loop in loops}
+        return max((n + 1 for n, loop in enumerate(self.outer) if loop in used), default=0)
+
+    def reuse_of(self, access: StageAccess) -> int:
+        """How often the outer loops inside those that `home_of` counts touch the same elements again."""
+        return prod(self.outer_counts[self.home_of(access) :])
 
     @property
     def is_plain(self) -> bool:
@@ -240,7 +251,14 @@ def _stage(kernel: Kernel, block: Block, outer: tuple[For, ...], loops: tuple[Fo
     iters = _iters(kernel, block, loops)
     count = round(point_cost(value)) + (op != "=")
     own, shared = (tuple(x.var.name for x in some) for some in (loops, outer))
-    return Stage(block.name, block, own, iters, write, reads, count, op, position, shared)
+    counts = tuple(_count(kernel, loop) for loop in outer)
+    return Stage(block.name, block, own, iters, write, reads, count, op, position, shared, counts)
+
+
+def _count(kernel: Kernel, loop: For) -> int:
+    constant = isinstance(loop.lo, Const) and isinstance(loop.hi, Const)
+    extent = _extent(loop.lo, loop.hi, {} if constant else ranges_at(kernel, loop))
+    return UNKNOWN_EXTENT if extent is None else extent
 
 
 def _iters(kernel: Kernel, block: Block, loops: tuple[For, ...]) -> tuple[StageIter, ...]:
