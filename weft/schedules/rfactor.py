@@ -48,7 +48,7 @@ from weft.schedules.trace import Numerics
 def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, *, numerics: Numerics) -> Verdict:
     """Partial results change the order of the reduction: legal for exact ones, or under fast numerics."""
     found = find_loop(kernel, loop)
-    blocks = blocks_inside(found)
+    blocks = _reducing(found)
     if len(blocks) != 1:
         return refuse(f"`{loop}` has {len(blocks) or 'no'} blocks inside; a reduction is one")
     wrong = check_number("axis", axis, 0)
@@ -67,7 +67,17 @@ def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, *, numerics: Numeric
 def rfactor(kernel: Kernel, loop: str, axis: int = 0) -> Rewrite:
     """Makes the block of the partial results and the storage they are in."""
     found = find_loop(kernel, loop)
-    return Factoring.find(kernel, found, blocks_inside(found)[0]).rewrite(axis)
+    return Factoring.find(kernel, found, _reducing(found)[0]).rewrite(axis)
+
+
+def _reducing(loop: For) -> list[Block]:
+    """The blocks inside that reduce over ``loop``; where there is only one block, that one."""
+    inside = blocks_inside(loop)
+    return inside if len(inside) == 1 else [b for b in inside if loop.var.name in _reduced_names(b)]
+
+
+def _reduced_names(block: Block) -> set[str]:
+    return {name for i in block.iters if i.kind == "reduce" for name in free_vars(i.binding)}
 
 
 @dataclass(frozen=True)
@@ -84,8 +94,7 @@ class Factoring:
     def find(kernel: Kernel, loop: For, block: Block) -> Factoring:
         name = loop.var.name
         outer = outermost_reduction_loop(kernel, block)
-        reduce = {n for i in block.iters if i.kind == "reduce" for n in free_vars(i.binding)}
-        if outer is None or name not in reduce:
+        if outer is None or name not in _reduced_names(block):
             raise NotProjectable(f"block `{block.name}` does not reduce over `{name}`")
         whole = find_loop(kernel, outer)
         segment = Segment(kernel, whole, (), (whole,), ())
@@ -117,11 +126,11 @@ class Factoring:
             )
         if any(loop.var.name == self.loop.var.name for loop in self.elements.loops):
             return refuse(f"`{self.loop.var.name}` also decides which element is updated")
-        others = [b.name for b in blocks_inside(self.segment.node) if b is not self.block]
+        others = [leaf.block for leaf, _ in self.segment.accesses(name) if leaf.block != self.block.name]
         if others:
             outer = self.segment.node
             assert isinstance(outer, For)
-            return refuse(f"block `{others[0]}` is inside the reduction loop `{outer.var.name}` too")
+            return refuse(f"block `{others[0]}` uses `{name}` inside the reduction loop `{outer.var.name}` too")
         verdict = check_place(self.segment, name, "global")
         if not verdict.ok or self.block.init is None:
             return verdict

@@ -254,6 +254,36 @@ def test_rfactor_is_refused_whole() -> None:
     assert (str(s), len(s.trace)) == (before, 0)
 
 
+def test_rfactor_of_a_sum_whose_loop_also_makes_what_it_adds() -> None:
+    """As in a softmax: the loop that makes the terms sums them in lanes, for the loop after it to use both."""
+    text = "def f(float(M,N) X) -> (O) { E(m,n) = X(m,n) * X(m,n)\n T(m) +=! E(m,n)\n O(m,n) = E(m,n) / T(m) }"
+    original = kernel_of(text, M=3, N=11)
+    s = Schedule(original, numerics="fast")
+    row, _ = s.loops("O")
+    s.compute_at("T", row)
+    s.compute_at("E", row)
+    both = s.fuse_loops(s.loops("E")[-1], s.loops("T")[-1])
+    _, lane = s.split(both, 4)
+    s.rfactor(lane)
+    verify(s.kernel)
+    x = floats(3, 11)
+    np.testing.assert_allclose(run(s.kernel, x)[0], run(original, x)[0], rtol=1e-5)
+
+
+RUNNING_SUM = """
+kernel running(X: float32[8], out T: float32[], out P: float32[8]) {
+  for n in 0:8 {
+    block T(vn reduce 0:8 = n) reads T[], X[vn] writes T[] { init { T[] = 0.0 } T[] = T[] + X[vn] }
+    block P(vn spatial 0:8 = n) reads T[] writes P[vn] { P[vn] = T[] }
+  }
+}"""
+
+
+def test_rfactor_is_refused_where_the_loop_reads_the_sum() -> None:
+    with pytest.raises(ScheduleError, match="block `P` uses `T` inside the reduction loop `n` too"):
+        Schedule(parse_kernel(RUNNING_SUM), numerics="fast").rfactor("n")
+
+
 def test_an_epilogue_in_the_same_tile() -> None:
     original = kernel_of(EPILOGUE, M=8, N=8, K=4)
     s = Schedule(original)
