@@ -18,24 +18,17 @@ LARGE = 1 << 20
 
 
 def _in_lanes(s: Schedule, block: str, columns: int) -> None:
-    """The reduction of a row as partial results in the lanes of a few vectors, if it has so many elements."""
+    """The reduction of a row as partial results in the lanes of a few registers, if it has so many elements."""
     if columns < LANES * VECTORS:
         return
-    part, _ = s.rfactor(s.loops(block)[-1], LANES * VECTORS)
+    part, partial = s.rfactor(s.loops(block)[-1], LANES * VECTORS)
+    s.set_scope(partial, "register")
     s.vectorize(s.loops(part)[-1])
 
 
-def _by_rows(
-    op: weft.Operator, stages: tuple[str, ...], reductions: tuple[str, ...] = (), **shapes: tuple[int, ...]
-) -> weft.Operator:
-    """Every stage computed for one row of the result at a time, rows in parallel."""
-    s = weft.schedule(op, numerics="fast", **shapes)
+def _finish(s: Schedule, rows: int, columns: int) -> weft.Operator:
+    """The result in vectors, rows in parallel."""
     m, n = s.loops("O")
-    for stage in reversed(stages):
-        s.compute_at(stage, m)
-    rows, columns = shapes["X"]
-    for block in reductions:
-        _in_lanes(s, block, columns)
     s.vectorize(n, LANES * VECTORS)
     s.parallel(m)
     if rows * columns >= LARGE:
@@ -44,19 +37,40 @@ def _by_rows(
 
 
 def schedule_softmax(m: int, n: int) -> weft.Operator:
-    return _by_rows(weft.ops.softmax, ("Top", "E", "Total"), ("Top", "Total"), X=(m, n))
+    """Exponentials are summed as they are made."""
+    s = weft.schedule(weft.ops.softmax, X=(m, n), numerics="fast")
+    row, _ = s.loops("O")
+    for stage in ("Total", "E", "Top"):
+        s.compute_at(stage, row)
+    _in_lanes(s, "Top", n)
+    if n >= LANES * 2:
+        both = s.fuse_loops(s.loops("E")[-1], s.loops("Total")[-1])
+        _, lane = s.split(both, LANES * 2)
+        _, partial = s.rfactor(lane)
+        s.set_scope(partial, "register")
+        s.vectorize(lane)
+    return _finish(s, m, n)
 
 
 def schedule_layer_norm(m: int, n: int) -> weft.Operator:
-    return _by_rows(weft.ops.layer_norm, ("S", "Mu", "Q", "R"), X=(m, n), Gain=(n,), Shift=(n,))
+    """Every stage computed for one row of the result at a time."""
+    s = weft.schedule(weft.ops.layer_norm, X=(m, n), Gain=(n,), Shift=(n,), numerics="fast")
+    row, _ = s.loops("O")
+    for stage in ("R", "Q", "Mu", "S"):
+        s.compute_at(stage, row)
+    _in_lanes(s, "S", n)
+    _in_lanes(s, "Q", n)
+    return _finish(s, m, n)
 
 
 def schedule_bias_gelu(m: int, n: int) -> weft.Operator:
-    return _by_rows(weft.ops.bias_gelu, (), X=(m, n), b=(n,))
+    s = weft.schedule(weft.ops.bias_gelu, X=(m, n), b=(n,), numerics="fast")
+    s.compute_inline("T")
+    return _finish(s, m, n)
 
 
 def schedule_sum_rows(m: int, n: int) -> weft.Operator:
-    """Partial sums in the lanes of several vectors."""
+    """Partial sums in the lanes of several registers."""
     s = weft.schedule(weft.ops.sum_rows, A=(m, n), numerics="fast")
     s.parallel(s.loops("O")[0])
     _in_lanes(s, "O", n)
@@ -64,14 +78,16 @@ def schedule_sum_rows(m: int, n: int) -> weft.Operator:
 
 
 def schedule_sum_columns(m: int, n: int) -> weft.Operator:
-    """A block of columns for each thread, row after row."""
+    """A block of columns for each thread; a few rows are added up before their sum is added to what is in the cache."""
     s = weft.schedule(weft.ops.sum_columns, A=(m, n), numerics="fast")
     j, i = s.loops("O")
-    jo, ji = s.split(j, LANES * 16)
-    s.reorder(jo, i, ji)
+    block, jr = s.split(j, LANES * 32)
+    jo, ji = s.split(jr, LANES * 8)
+    io, ii = s.split(i, 8)
+    s.reorder(block, io, jo, ii, ji)
     s.vectorize(ji)
-    s.cache_write("O", scope="register", at=jo)
-    s.parallel(jo)
+    s.unroll(ii)
+    s.parallel(block)
     return s.build()
 
 

@@ -29,6 +29,7 @@ class Features:
     fma: bool = True
     rounding: bool = True
     vector_bits: int = 512
+    scaling: bool = False  # p * 2^n (AVX-512)
 
 
 #: Any x86-64 has these, and no more.

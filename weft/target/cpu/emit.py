@@ -54,8 +54,7 @@ def emit_module(kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...],
 
     ``contract`` lets a product and a sum become one operation, rounded once.
     """
-    features = Features(fma=machine.has_fma, rounding=machine.has_rounding, vector_bits=machine.vector_bits)
-    module = Module(features, header=[f'target triple = "{machine.triple}"'], footer=["!0 = !{}"])
+    module = Module(machine_features(machine), header=[f'target triple = "{machine.triple}"'], footer=["!0 = !{}"])
     numbers = {(s.message, s.span): n for n, s in enumerate(sites, 1)}
     program = Program(module, machine, entry_name(kernel), numbers, _mutable_names(kernel), contract)
     b = module.function(program.name, "i32", [("ptr", "args")], attributes=function_attributes(machine))
@@ -70,6 +69,15 @@ def emit_module(kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...],
     if not b.terminated:
         f.end(status(0))
     return module.text()
+
+
+def machine_features(machine: Machine) -> Features:
+    return Features(
+        fma=machine.has_fma,
+        rounding=machine.has_rounding,
+        vector_bits=machine.vector_bits,
+        scaling=machine.is_x86 and machine.has_masks,
+    )
 
 
 def _slot(b: Builder, n: int) -> Value:

@@ -22,6 +22,8 @@ from weft.target.cpu.math.formula import (
     where,
 )
 from weft.target.cpu.math.pairs import Pair, constant_pair, multiply, quick_two_sum, two_product, two_sum
+from weft.target.cpu.math.rounding import rint
+from weft.target.cpu.math.scale import can_scale, scale_by
 
 #: ln 2 as a part short enough that small integers times it are exact, and the rest.
 LN2 = {
@@ -37,17 +39,25 @@ def _exp_limits(fmt: Format) -> tuple[float, float]:
 
 def exp(x: Term) -> Term:
     low, high = _exp_limits(x.format)
+    if can_scale(x) and x.is_single:  # the polynomial is positive everywhere: infinity comes out by itself
+        return exp_scaled(at_least(x, low))
     return exp_scaled(at_least(at_most(x, high), low))
 
 
 def exp_scaled(x: Term, tail: Term | None = None) -> Term:
     """e^(x + tail) within the limits, by x = n ln 2 + r."""
+    if can_scale(x):
+        whole = rint(x * (1.0 / math.log(2.0)))
+        return scale_by(_exp_core(_subtract_multiple(x, whole, tail)) + 1.0, whole)
     count, low_bits = nearest(x, 1.0 / math.log(2.0), 2 * x.format.bias)
     r = _subtract_multiple(x, count, tail)
     return _scale_twice(_exp_core(r) + 1.0, low_bits)
 
 
 def exp2(x: Term) -> Term:
+    if can_scale(x):
+        whole = rint(x)
+        return scale_by(_exp_core((x - whole) * math.log(2.0)) + 1.0, whole)
     low, high = (-151.0, 129.0) if x.is_single else (-1076.0, 1025.0)
     x = at_least(at_most(x, high), low)
     count, low_bits = nearest(x, 1.0, 2 * x.format.bias)
