@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weft.auto.estimate_compute import Counts, Work, infer_work
+from weft.auto.estimate_compute import Counts, Work, find_registers, infer_work
 from weft.auto.estimate_traffic import TrafficModel
 from weft.auto.estimate_vectors import Lanes, choose_vectors
 from weft.ir.stmt import Kernel
@@ -73,9 +73,10 @@ def estimate(
     program = read_nests(kernel, sizes)
     lanes = choose_vectors(program.root, model, fast)
     traffic = TrafficModel(program, model.line, lanes)
+    registers = find_registers(traffic.leaves, lanes)
     found = []
     for leaf in traffic.leaves:
-        work = infer_work(leaf, lanes.get(leaf), model, fast)
+        work = infer_work(leaf, lanes.get(leaf), registers, model, fast)
         found.append(_estimate_leaf(leaf, work, lanes.get(leaf), traffic, model, threads))
     return _total(found, _parallel_seconds(program, model, threads), model, threads)
 

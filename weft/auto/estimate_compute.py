@@ -6,6 +6,7 @@ computes and stores in one go, whether sums stay in registers, and whether they 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -31,6 +32,8 @@ THROUGH_MEMORY = 6.0
 CONTROL, ENTER, UNFORESEEN, FORESEEN_TRIPS = 2.0, 4.0, 12.0, 40
 #: Instructions in a loop body beyond which they no longer come from the cache of decoded ones.
 LONG_BODY = 4000.0
+#: Instructions that a core looks ahead.
+IN_FLIGHT = 250.0
 #: Copies up to which the code generator unrolls loops through registers.
 MAX_COPIES = 256
 
@@ -72,21 +75,23 @@ class Work:
 
 
 @dataclass(slots=True)
-class _Region:
+class Region:
     """The innermost loop that runs, and what is inside it.
 
-    ``runs`` are the loops around the body, outermost first, with their trips; ``copies`` the unrolled ones inside.
+    ``runs`` are the loops around the body, outermost first, with their trips; ``copies`` the unrolled ones inside it,
+    ``outer_copies`` how many copies of the loop itself there are. ``registers`` names buffers that are registers.
     """
 
     leaf: Leaf
     lanes: Lanes | None
     runs: list[tuple[Nest, float]]
     outer_copies: float
-    copies: list[Nest]
-    has_copies_of_loops: bool = False
+    copies: list[tuple[Nest, float]]
+    registers: frozenset[str]
 
     @property
-    def registers(self) -> float:
+    def vectors(self) -> float:
+        """Registers that hold the lanes of one value."""
         return 1.0 if self.lanes is None else self.lanes.registers
 
     def varies(self, access: Access) -> bool:
@@ -95,53 +100,77 @@ class _Region:
     def instances(self, access: Access) -> float:
         """Different elements (or vectors) among the unrolled copies."""
         count = 1.0
-        for nest in self.copies:
+        for nest, trips in self.copies:
             if access.moves_with(nest.name):
-                count *= nest.trips
+                count *= trips
         return count
 
     def all_copies(self) -> float:
         count = 1.0
-        for nest in self.copies:
-            count *= nest.trips
+        for _, trips in self.copies:
+            count *= trips
         return count
 
+    def is_register(self, access: Access) -> bool:
+        return access.buffer.name in self.registers
 
-def find_region(leaf: Leaf, lanes: Lanes | None) -> _Region:
-    """Which loops run, and which are unrolled inside the innermost one that does."""
-    last, copies = -1, 1.0
-    chain: list[tuple[Nest, float, bool]] = []
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop around a statement: how often it really runs, and whether it is unrolled."""
+
+    nest: Nest
+    trips: float
+    unrolled: bool
+
+
+def find_loops(leaf: Leaf, lanes: Lanes | None) -> list[_Loop]:
+    """The loops around ``leaf``, lanes counted in vectors; those that pick registers are unrolled."""
+    copies = 1.0
+    chain: list[_Loop] = []
     for nest in leaf.nests:
         trips = max(1.0, float(nest.trips))
-        if lanes is not None and nest is lanes.nest:
+        in_lanes = lanes is not None and nest is lanes.nest
+        if lanes is not None and in_lanes:
             trips = ceil(trips / lanes.count)
-        unrolled = nest.kind == "unroll" or (lanes is not None and nest is lanes.nest and trips == 1)
-        if not unrolled and nest.kind == "serial" and trips * copies <= MAX_COPIES and _picks_registers(leaf, nest):
-            unrolled = True
-        if unrolled and nest.kind != "vector":
-            copies *= trips
-        chain.append((nest, trips, unrolled))
-        if not unrolled and trips > 1:
-            last = len(chain) - 1
-    runs = [(nest, trips) for nest, trips, unrolled in chain[: last + 1] if not unrolled]
+        unrolled = nest.kind == "unroll" or trips == 1
+        if not unrolled and nest.kind in ("serial", "vector") and trips * copies <= MAX_COPIES:
+            unrolled = any(a.buffer.scope == "register" and a.moves_with(nest.name) for a in leaf.accesses)
+        copies *= trips if unrolled else 1.0
+        chain.append(_Loop(nest, trips, unrolled))
+    return chain
+
+
+def find_registers(leaves: Sequence[Leaf], lanes: Mapping[Leaf, Lanes]) -> frozenset[str]:
+    """Buffers that really are registers: no loop that runs picks elements of them."""
+    asked: set[str] = set()
+    moved: set[str] = set()
+    for leaf in leaves:
+        own = [a for a in leaf.accesses if a.buffer.scope == "register"]
+        if own:
+            asked.update(a.buffer.name for a in own)
+            runs = [loop.nest.name for loop in find_loops(leaf, lanes.get(leaf)) if not loop.unrolled]
+            moved.update(a.buffer.name for a in own if any(a.moves_with(name) for name in runs))
+    return frozenset(asked - moved)
+
+
+def find_region(leaf: Leaf, lanes: Lanes | None, registers: frozenset[str]) -> Region:
+    """Which loops run, and which are unrolled inside the innermost one that does."""
+    chain = find_loops(leaf, lanes)
+    last = max((n for n, loop in enumerate(chain) if not loop.unrolled), default=-1)
+    runs = [(loop.nest, loop.trips) for loop in chain[: last + 1] if not loop.unrolled]
     outer = 1.0
-    for _nest, trips, unrolled in chain[: last + 1]:
-        outer *= trips if unrolled else 1.0
-    inside = [n for n, trips, unrolled in chain[last + 1 :] if unrolled and trips > 1 and not _is_lane(n, lanes)]
-    return _Region(leaf, lanes, runs, outer, inside)
+    for loop in chain[: last + 1]:
+        outer *= loop.trips if loop.unrolled else 1.0
+    inside = [(loop.nest, loop.trips) for loop in chain[last + 1 :] if loop.trips > 1]
+    return Region(leaf, lanes, runs, outer, inside, registers)
 
 
-def _is_lane(nest: Nest, lanes: Lanes | None) -> bool:
-    return lanes is not None and nest is lanes.nest
-
-
-def _picks_registers(leaf: Leaf, nest: Nest) -> bool:
-    return any(a.buffer.scope == "register" and a.moves_with(nest.name) for a in leaf.accesses)
-
-
-def infer_work(leaf: Leaf, lanes: Lanes | None, model: MachineModel, fast: bool) -> Work:
+def infer_work(leaf: Leaf, lanes: Lanes | None, registers: frozenset[str], model: MachineModel, fast: bool) -> Work:
     """The cycles of ``leaf`` in the whole program, on one core, its data being in the first cache."""
-    region = find_region(leaf, lanes)
+    if any(n.trips <= 0 for n in leaf.nests) or leaf.share <= 0:
+        return Work(0.0, Counts(), 0.0, "")
+    region = find_region(leaf, lanes, registers)
     times = region.outer_copies * leaf.share
     for _, trips in region.runs:
         times *= trips
@@ -158,7 +187,7 @@ def infer_work(leaf: Leaf, lanes: Lanes | None, model: MachineModel, fast: bool)
     if leaf.intrinsic is not None:
         body = _as_instruction(region, body)
     cycles = _cycles(body, model)
-    wait = _latency(region, kept, model)
+    wait = _latency(region, kept, body.total, model)
     bound = "latency" if wait > cycles else "spills" if spilled else ""
     total = times * max(cycles, wait, 1.0) + _loop_overhead(region)
     total += _cycles(outside, model) * times / max(1.0, region.runs[-1][1] if region.runs else 1.0)
@@ -183,7 +212,7 @@ def _start_is_hoisted(leaf: Leaf) -> bool:
     return sorted(inner) == inner
 
 
-def _as_instruction(region: _Region, body: Counts) -> Counts:
+def _as_instruction(region: Region, body: Counts) -> Counts:
     """A hardware instruction does what the innermost loops say at once."""
     return Counts(multiplies=1.0, loads=min(1.5, body.loads), control=body.control)
 
@@ -191,7 +220,7 @@ def _as_instruction(region: _Region, body: Counts) -> Counts:
 class _Expression:
     """Counts the instructions of a value, each as often as copies differ."""
 
-    def __init__(self, region: _Region, fast: bool) -> None:
+    def __init__(self, region: Region, fast: bool) -> None:
         self.region = region
         self.fast = fast
         self.counts = Counts()
@@ -288,24 +317,24 @@ class _Expression:
     def _add(self, on: frozenset[str], multiplies: float, simple: float = 0.0, flops: float = 0.0) -> None:
         region = self.region
         copies = 1.0
-        for nest in region.copies:
+        for nest, trips in region.copies:
             if nest.name in on:
-                copies *= nest.trips
+                copies *= trips
         in_lanes = region.lanes is not None and region.lanes.nest.name in on
         self.flops += flops * region.all_copies() * (region.lanes.count if region.lanes else 1)
-        times = copies * (region.registers if in_lanes else 1.0)
+        times = copies * (region.vectors if in_lanes else 1.0)
         self.counts.multiplies += multiplies * times
         self.counts.simple += simple * times
 
 
-def _kept_in_register(region: _Region) -> bool:
+def _kept_in_register(region: Region) -> bool:
     """Whether the element written stays in a register while the innermost loop runs."""
     leaf = region.leaf
     if not leaf.accesses or not leaf.write.is_store:
         return True
     write = leaf.write
-    if write.buffer.scope == "register":
-        return region.instances(write) * region.registers <= MAX_COPIES
+    if region.is_register(write):
+        return True
     if not region.runs or leaf.starts or not _updates(leaf):
         return False
     innermost = region.runs[-1][0]
@@ -319,13 +348,13 @@ def _updates(leaf: Leaf) -> bool:
     return any(not a.is_store and a.buffer.name == write.buffer.name and a.forms == write.forms for a in leaf.accesses)
 
 
-def _memory(region: _Region, kept: bool, model: MachineModel) -> tuple[Counts, Counts]:
+def _memory(region: Region, kept: bool, model: MachineModel) -> tuple[Counts, Counts]:
     """Loads and stores of a body, and those that happen once around the innermost loop."""
     leaf = region.leaf
     inside, outside = Counts(), Counts()
-    shared = kept or region.all_copies() == 1 or not leaf.reduced or _start_is_hoisted(leaf)
+    shared = not _splits_copies(region)
     for a in leaf.accesses:
-        if a.buffer.scope == "register":
+        if region.is_register(a):
             continue
         own = leaf.write.is_store and a.buffer.name == leaf.write.buffer.name and a.forms == leaf.write.forms
         cost = _access(region, a, model).scaled(region.instances(a) if shared or a.is_store else region.all_copies())
@@ -336,13 +365,13 @@ def _memory(region: _Region, kept: bool, model: MachineModel) -> tuple[Counts, C
     return inside, outside
 
 
-def _access(region: _Region, a: Access, model: MachineModel) -> Counts:
+def _access(region: Region, a: Access, model: MachineModel) -> Counts:
     """One access, of all lanes."""
     size = a.buffer.dtype.itemsize
     lanes = region.lanes
     if lanes is None or not region.varies(a):
         return Counts(stores=0.5) if a.is_store else Counts(loads=0.5)
-    step = a.step(lanes.nest.name, lanes.count)
+    step = a.step(lanes.nest.name)
     vectors = max(0.5, lanes.count * size * 8 / model.vector_bits)
     if step in (1, -1):
         turned = vectors if step == -1 else 0.0
@@ -371,53 +400,61 @@ def _is_aligned(a: Access, lanes: Lanes, model: MachineModel) -> bool:
     return True
 
 
-def _guards(region: _Region, model: MachineModel) -> Counts:
-    """Tests inside the innermost loop: a branch a copy, or masks made from the lanes' numbers."""
-    inner = {n.name for n in region.copies}
-    if region.runs:
-        inner.add(region.runs[-1][0].name)
+def _splits_copies(region: Region) -> bool:
+    """Whether tests stand between the unrolled copies, so that each loads for itself."""
+    inner = {nest.name for nest, _ in region.copies}
+    if any(tested & inner for tested in region.leaf.tests):
+        return True
+    return bool(inner) and not region.leaf.starts and not _start_is_hoisted(region.leaf)
+
+
+def _guards(region: Region, model: MachineModel) -> Counts:
+    """Tests inside the innermost loop: a branch a copy, or masks made from the lanes' numbers.
+
+    Those that only ask about loops that run have become the bounds of the loops.
+    """
     found = Counts()
+    inner = {nest.name for nest, _ in region.copies}
+    copies = region.all_copies() if _splits_copies(region) else 1.0
     for tested in region.leaf.tests:
         if region.lanes is not None and region.lanes.nest.name in tested:
-            found.simple += 3.0 * region.lanes.count * 64 / model.vector_bits
+            found.simple += copies * (3.0 * region.lanes.count * 64 / model.vector_bits + 2.0)
         elif tested & inner:
-            found.control += 2.0 * region.all_copies()
+            found.control += 2.0 * copies
     if region.leaf.reduced and not region.leaf.starts and not _start_is_hoisted(region.leaf):
-        found.control += 2.0 * region.all_copies()
+        found.control += 2.0 * copies
     return found
 
 
-def _spills(region: _Region, kept: bool, model: MachineModel) -> float:
-    """Vectors that do not fit the registers: each is stored and loaded again in every run of the body."""
+def _spills(region: Region, kept: bool, model: MachineModel) -> float:
+    """Sums that do not fit the registers: they are loaded and stored again in every run of the body."""
     leaf = region.leaf
     if not kept or not leaf.accesses or not leaf.write.is_store or not region.runs:
         return 0.0
-    sums = region.instances(leaf.write) * (region.registers if region.varies(leaf.write) else 1.0)
-    operands = [
-        region.registers
-        for a in leaf.accesses
-        if not a.is_store and region.varies(a) and a.buffer.name != leaf.write.buffer.name
-    ]
-    needed = sums + min(operands, default=0.0) + 1
-    return max(0.0, needed - model.vector_registers)
+    sums = region.instances(leaf.write) * (region.vectors if region.varies(leaf.write) else 1.0)
+    own = leaf.write.buffer.name
+    operands = [region.vectors for a in leaf.accesses if a.buffer.name != own and region.varies(a)]
+    excess = sums + min(operands, default=0.0) + 1 - model.vector_registers
+    return max(0.0, min(1.5 * sums, 3.0 * excess))
 
 
-def _latency(region: _Region, kept: bool, model: MachineModel) -> float:
-    """Cycles that one body waits for the sums of the one before."""
+def _latency(region: Region, kept: bool, instructions: float, model: MachineModel) -> float:
+    """Cycles that one body waits for the sums of the one before; short loops overlap with the next ones."""
     leaf = region.leaf
     if not leaf.accesses or not leaf.write.is_store or not _updates(leaf) or not region.runs:
         return 0.0
-    innermost, _ = region.runs[-1]
+    innermost, trips = region.runs[-1]
     if leaf.write.moves_with(innermost.name) and not (region.lanes and region.lanes.folded):
         return 0.0
     chain = region.all_copies() / max(1.0, region.instances(leaf.write))
     step = model.fma_latency + (0.0 if kept else THROUGH_MEMORY)
     if isinstance(leaf.value, Binary) and leaf.value.op in ("min", "max"):
         step += 3.0
-    return step * chain
+    together = max(1.0, IN_FLIGHT / (trips * max(1.0, instructions)))
+    return step * chain / together
 
 
-def _loop_overhead(region: _Region) -> float:
+def _loop_overhead(region: Region) -> float:
     """Cycles to enter and leave loops."""
     total, times = 0.0, region.outer_copies
     for _, trips in region.runs:

@@ -35,6 +35,9 @@ class TrafficModel:
         self.leaves = list(program.root.below())
         self.touches: dict[Leaf, list[Touch]] = {}
         for leaf in self.leaves:
+            if leaf.starts:  # the reduction touches the same elements
+                self.touches[leaf] = []
+                continue
             found = lanes.get(leaf)
             self.touches[leaf] = infer_touches(leaf, line, None if found is None else (found.nest.name, found.count))
         self.needs: dict[Nest, float] = {}

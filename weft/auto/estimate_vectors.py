@@ -149,7 +149,7 @@ def _cost(leaf: Leaf, lane: Nest | None, lanes: int) -> float:
         if lane is None:
             cost += 1.0
             continue
-        step = a.step(lane.name, lanes)
+        step = a.step(lane.name)
         if step in (0, 1):
             cost += 1.0
         elif step is not None and 1 < step <= SHORT_STEP and not a.is_store:

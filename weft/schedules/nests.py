@@ -72,18 +72,17 @@ class Access:
     is_store: bool
     strides: tuple[int, ...]
 
-    def step(self, variable: str, lanes: int = 1) -> int | None:
-        """Elements between ``lanes`` neighbouring iterations of a loop, or None where they are not even."""
+    def step(self, variable: str) -> int | None:
+        """Elements between neighbouring iterations of a loop, or None where they are not even."""
         total = 0
         for form, stride in zip(self.forms, self.strides):
             if variable in form.scattered:
                 return None
             for term, times in form.coefficients.items():
                 if term.variable == variable:
-                    if term.divisor == 1 and (not term.modulus or term.modulus >= lanes):
-                        total += times * stride
-                    elif term.divisor < lanes:
+                    if term.divisor != 1 or term.modulus:
                         return None
+                    total += times * stride
         return total
 
     def moves_with(self, variable: str) -> bool:
