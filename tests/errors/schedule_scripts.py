@@ -55,6 +55,15 @@ PROGRAMS = {
         B(i) = A(i) + 1.0
         T(i) = B(i) * 2.0
         B(i) = T(i) + A(i) }""",
+    "lagging": """def lagging(float(N) A) -> (B) {
+        B(i) = A(i) + 1.0
+        T(i) = B(i) * 2.0
+        B(i) = T(i-1) + A(i) where i in 1:N }""",
+    "passed": """def passed(float(N) A) -> (B, C) {
+        B(i) = A(i) + 1.0
+        T(i) = B(i) * 2.0
+        B(i) = A(i) * 3.0
+        C(i) = T(i) + 1.0 }""",
     "fan": """def fan(float(N) A) -> (B, C) {
         T(i) = A(i) * 2.0
         B(i) = T(i) + 1.0
@@ -69,6 +78,8 @@ SIZES = {
     "dense": {"M": 8, "N": 8, "K": 8},
     "recurrence": {"N": 8},
     "again": {"N": 8},
+    "lagging": {"N": 8},
+    "passed": {"N": 8},
     "fan": {"N": 8},
     "scattered": {"N": 8},
     "matmul": {"M": 8, "N": 8, "K": 8},

@@ -65,9 +65,13 @@ class ArgumentError(Error):
 
 
 class ScheduleError(Error):
-    """A schedule rewrite would change the result; ``witness`` is the pair of iterations that shows it, if any."""
+    """A schedule rewrite would change the result; ``witness`` is the pair of iterations that shows it, if any.
+
+    ``kind`` says of what kind the reason is (see `weft.poly.verdict.Kind`).
+    """
 
     witness: object | None = None
+    kind: str = "structure"
 
 
 class UnsupportedError(Error):

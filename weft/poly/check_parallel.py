@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weft.ir.stmt import Assign, Atomic, Barrier, Break, Continue, For, Kernel, Let, Return, Stmt, While
 from weft.poly.conflicts import (
     Meeting,
@@ -45,7 +47,7 @@ def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: 
         calls = _other_loops(kernel, found, kind, numerics)
         return (*calls, *(() if update is None else (_split_reduction(loop, update, numerics),)))
 
-    return refuse(verdict.reason or "", verdict.witness, others)
+    return replace(verdict, offers=others)
 
 
 def _check(kernel: Kernel, loop: For, kind: str, numerics: str) -> tuple[Verdict, Access | None]:

@@ -213,5 +213,6 @@ def _find_at(
 
 def _refusal(found: Found, a: Access, b: Access) -> Verdict:
     if found is None or isinstance(found, Unknown):
-        return refuse(f"it could not be proved that no two iterations that meet in `{a.buffer.name}` change order")
+        reason = f"it could not be proved that no two iterations that meet in `{a.buffer.name}` change order"
+        return refuse(reason, kind="unproved")
     return refuse(f"{describe(found, a, b)}, in this order", found)

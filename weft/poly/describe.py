@@ -34,5 +34,5 @@ def describe(witness: Witness, a: Access, b: Access) -> str:
 def refuse_conflict(found: Witness | Unknown, a: Access, b: Access) -> Verdict:
     """The refusal that a conflict, or the lack of an answer, means."""
     if isinstance(found, Unknown):
-        return refuse(f"it could not be proved that iterations never meet in `{a.buffer.name}`")
+        return refuse(f"it could not be proved that iterations never meet in `{a.buffer.name}`", kind="unproved")
     return refuse(describe(found, a, b), found)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
+
+#: Why something is refused. dependence: two iterations touch one element and would not keep their order. unproved:
+#: they may, and nothing shows that they do not. structure: the program does not have the form the rewrite needs, or
+#: an argument makes no sense; there is nothing to witness.
+Kind: TypeAlias = Literal["dependence", "unproved", "structure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +17,8 @@ class Witness:
     """Two iterations that touch one element: values of the loops around each statement, outermost first.
 
     ``sizes`` are values of symbolic sizes for which it happens. Where data decide (a gather, a test of loaded
-    values) nothing is ``certain``: the two may meet.
+    values) nothing is ``certain``: the two may meet. They are iterations of the program as it is, or as it would be
+    ``after`` the rewrite.
     """
 
     first: Mapping[str, int]
@@ -20,6 +26,7 @@ class Witness:
     element: str
     sizes: Mapping[str, int] = field(default_factory=dict)
     certain: bool = True
+    after: bool = False
 
 
 #: Calls that would be legal, as text, or how to find them: that takes trying, and not everyone who asks wants them.
@@ -34,6 +41,7 @@ class Verdict:
     reason: str | None = None
     witness: Witness | None = None
     offers: Offers = ()
+    kind: Kind = "structure"
 
     @property
     def alternatives(self) -> tuple[str, ...]:
@@ -48,5 +56,8 @@ class Verdict:
 OK = Verdict(True)
 
 
-def refuse(reason: str, witness: Witness | None = None, alternatives: Offers = ()) -> Verdict:
-    return Verdict(False, reason, witness, alternatives)
+def refuse(
+    reason: str, witness: Witness | None = None, alternatives: Offers = (), *, kind: Kind | None = None
+) -> Verdict:
+    """A no; with a witness it is about a dependence, without one about structure, unless ``kind`` says otherwise."""
+    return Verdict(False, reason, witness, alternatives, kind or ("structure" if witness is None else "dependence"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import get_args
 
 from weft.ir.buffer import Scope
@@ -30,7 +31,8 @@ def check_reads(reads: Reads, scope: Scope) -> Verdict:
             return verdict
     if _has_values(reads):
         return OK
-    return refuse(f"the copy may read elements of `{reads.buffer.name}` that nothing has written yet")
+    reason = f"the copy may read elements of `{reads.buffer.name}` that nothing has written yet"
+    return refuse(reason, kind="unproved")
 
 
 def check_place(segment: Segment, buffer: str, scope: Scope) -> Verdict:
@@ -56,7 +58,8 @@ def check_unchanged(reads: Reads) -> Verdict:
         for reader, r in reads.touched:
             witness = Meeting(writer, w, reader, r, around).find([])
             if isinstance(witness, Unknown):
-                return refuse(f"block `{writer.block}` may write elements of `{name}` that are read from the copy")
+                reason = f"block `{writer.block}` may write elements of `{name}` that are read from the copy"
+                return refuse(reason, kind="unproved")
             if witness is not None and r.writes:
                 reason = f"iteration {iteration(witness.second)} writes the {witness.element} that it reads"
                 return refuse(reason, witness, (f's.cache_write("{name}")',))
@@ -113,5 +116,6 @@ def check_result(segment: Segment, result: Kernel, buffer: str, numerics: Numeri
         for loop in concurrent_loops(segment.loops):
             apart = check_parallel(result, loop.var.name, loop.kind, numerics)
             if not apart.ok:
-                return refuse(f"in the concurrent loop `{loop.var.name}` {apart.reason}", apart.witness)
+                witness = None if apart.witness is None else replace(apart.witness, after=True)
+                return refuse(f"in the concurrent loop `{loop.var.name}` {apart.reason}", witness, kind=apart.kind)
     return OK

@@ -16,11 +16,16 @@ order of its iterators, so results are the same to the bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.ir.expr import AddressOf, Compare, idx
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
 from weft.ir.visit import loads, stores, walk
+from weft.poly.conflicts import after, before
 from weft.poly.infer_spans import Spans, infer_spans, is_at_most, knowing_loops
-from weft.poly.leaves import Access, Leaf
+from weft.poly.leaves import Access, Leaf, leaves
+from weft.poly.refuse_meeting import check_precedes, refuse_meeting, touches
+from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.infer_stage import Member, Stage, infer_stage, stage_of
 from weft.schedules.instances import check_instances, is_exact, runs_everywhere
@@ -86,12 +91,13 @@ def check_place(kernel: Kernel, block: str, loop: str | None, *, numerics: Numer
     if not verdict.ok:
         return verdict
     place = find_place(without_stage(kernel, stage), stage.buffer, loop)
-    checks = [check_inputs(kernel, stage, place), check_lasting(kernel, stage), check_visible(stage, place)]
-    verdict = first_no(checks)
+    reader = stage.readers(kernel)[0]
+    checks = [check_between(kernel, path_to(kernel, root), reader, stage) for root in stage.roots]
+    verdict = first_no([*checks, check_lasting(kernel, stage), check_visible(stage, place)])
     if not verdict.ok:
         return verdict
     moved = place_at(kernel, block, loop)
-    return first_no([check_valid(moved), _check_supply(kernel, moved, stage)])
+    return first_no([check_valid(moved), _check_kept(kernel, moved, stage), _check_supply(kernel, moved, stage)])
 
 
 def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
@@ -153,46 +159,108 @@ def _check_readers(kernel: Kernel, stage: Stage, loop: str | None) -> Verdict:
     if not readers:
         return refuse(f"nothing reads `{stage.buffer.name}`")
     outside = [r for r in readers if loop is not None and loop not in r.loop_names]
-    if outside:
-        return refuse(f"{_reader(outside[0])} reads `{stage.buffer.name}` outside loop `{loop}`")
-    return OK
+    if not outside:
+        return OK
+    name = stage.buffer.name
+    reason = f"{_reader(outside[0])} reads `{name}` outside loop `{loop}`"
+    own = touches(own_leaves(kernel, stage), name, reads=False)
+    return refuse_meeting(reason, kernel, own, touches(outside[:1], name, writes=False))
+
+
+def own_leaves(kernel: Kernel, stage: Stage) -> list[Leaf]:
+    return [leaf for leaf in leaves(kernel) if leaf.block in stage.names]
+
+
+def refuse_change(
+    reason: str, kernel: Kernel, stage: Stage, name: str, orders: Sequence[Sequence[Form]] = ((),)
+) -> Verdict:
+    """``reason``, with iterations of the stage and of another statement that read and write an element of ``name``."""
+    mine = own_leaves(kernel, stage)
+    others = [leaf for leaf in leaves(kernel) if leaf.block not in stage.names and leaf.order > mine[0].order]
+    others += [leaf for leaf in leaves(kernel) if leaf.block not in stage.names and leaf.order < mine[0].order]
+    return refuse_meeting(
+        reason, kernel, touches(mine, name, writes=False), list(touches(others, name, reads=False)), orders
+    )
 
 
 def _reader(leaf: Leaf) -> str:
     return "a statement" if leaf.block is None else f"block `{leaf.block}`"
 
 
-def check_inputs(kernel: Kernel, stage: Stage, place: Place) -> Verdict:
-    """Whether what the stage reads is the same at ``place`` as where it is computed now."""
-    for reader in place.readers:
-        changed = sorted(written_names(reader) & stage.inputs)
-        if changed:
-            return refuse(f"`{changed[0]}`, which it is computed from, changes where it would be computed")
-    to_reader = path_to(kernel, stage.readers(kernel)[0].stmt)
-    return first_no(check_between(path_to(kernel, root), to_reader, stage) for root in stage.roots)
+def check_between(kernel: Kernel, to_root: list[Stmt], reader: Leaf, stage: Stage) -> Verdict:
+    """Inside the last statement around both, the stage comes before its reader."""
+    parts = _parts_between(to_root, path_to(kernel, reader.stmt))
+    return OK if parts is not None else _refuse_late(kernel, reader, stage)
 
 
-def check_between(to_root: list[Stmt], to_reader: list[Stmt], stage: Stage) -> Verdict:
-    """Inside the last statement around both, inputs may be written before the stage only."""
+def check_inputs(kernel: Kernel, to_root: list[Stmt], reader: Leaf, stage: Stage) -> Verdict:
+    """Whether nothing writes what the stage is computed from until ``reader`` is done, in the statement around both."""
+    parts = _parts_between(to_root, path_to(kernel, reader.stmt)) or ()
+    for place, part in enumerate(parts):
+        for name in sorted(written_names(part) & stage.inputs):
+            reason = f"`{name}`, which it is computed from, is written before `{stage.buffer.name}` is read"
+            between = 0 < place < len(parts) - 1
+            return refuse_change(reason, kernel, stage, name) if between else refuse(reason, kind="unproved")
+    return OK
+
+
+def _parts_between(to_root: list[Stmt], to_reader: list[Stmt]) -> tuple[Stmt, ...] | None:
+    """The statements from the one that holds the stage to the one that holds its reader; None where it comes first."""
     depth = next((d for d, (a, b) in enumerate(zip(to_root, to_reader)) if a is not b), None)
     common = None if depth is None else to_root[depth - 1]
     if depth is None or not isinstance(common, Seq):
-        return refuse(f"`{stage.buffer.name}` is not computed before it is read")
-    parts = common.body
-    start, end = (next(i for i, s in enumerate(parts) if s is path[depth]) for path in (to_root, to_reader))
-    for part in parts[start : end + 1]:
-        changed = sorted(written_names(part) & stage.inputs)
-        if changed:
-            return refuse(f"`{changed[0]}`, which it is computed from, is written before `{stage.buffer.name}` is read")
-    return OK if start < end else refuse(f"`{stage.buffer.name}` is not computed before it is read")
+        return None
+    start, end = (next(i for i, s in enumerate(common.body) if s is path[depth]) for path in (to_root, to_reader))
+    return common.body[start : end + 1] if start < end else None
+
+
+def _check_kept(kernel: Kernel, moved: Kernel, stage: Stage) -> Verdict:
+    """What is written after the stage now must not be written before it reads it in its new place.
+
+    Of loops that it leaves, no iteration may write what it reads at all.
+    """
+    own = own_leaves(kernel, stage)
+    now = {name for leaf in own_leaves(moved, stage) for name in leaf.loop_names}
+    left = {f.var.name for f in loops_around(kernel, stage.roots[0])} - now
+    fixed = {f.var.name for f in _loops_around_all(kernel, stage)} & now
+    later = {(leaf.block, id(leaf.stmt)) for leaf in leaves(kernel) if leaf.order > own[0].order}
+    for leaf in (f for f in leaves(moved) if f.block not in stage.names):
+        leaves_loop = bool(left & set(leaf.loop_names))
+        for writer in ((leaf, a) for a in leaf.accesses if a.writes and a.buffer.name in stage.inputs):
+            name = writer[1].buffer.name
+            reads = touches(own_leaves(moved, stage), name, writes=False)
+            if leaves_loop or (leaf.block, id(leaf.stmt)) in later:
+                reason = f"`{name}`, which it is computed from, changes where it would be computed"
+                verdict = check_precedes(reason, moved, writer, reads, fixed, in_any_order=leaves_loop)
+                if not verdict.ok:
+                    return verdict
+    return OK
+
+
+def _loops_around_all(kernel: Kernel, stage: Stage) -> list[For]:
+    """The loops around the stage and all its readers."""
+    paths = [path_to(kernel, root) for root in stage.roots]
+    paths += [path_to(kernel, reader.stmt) for reader in stage.readers(kernel)]
+    return [s for s in paths[0] if isinstance(s, For) and all(any(s is t for t in path) for path in paths)]
+
+
+def _refuse_late(kernel: Kernel, reader: Leaf, stage: Stage) -> Verdict:
+    name = stage.buffer.name
+    own = touches(own_leaves(kernel, stage), name, reads=False)
+    reason = f"`{name}` is not computed before it is read"
+    return refuse_meeting(reason, kernel, touches([reader], name, writes=False), own)
 
 
 def check_lasting(kernel: Kernel, stage: Stage) -> Verdict:
     """An element that outlives the iteration that computes it must have the same value in later ones."""
     loops = lasting_loops(kernel, stage)
-    if loops and not is_settled(kernel, stage, loops[0]):
-        return refuse(f"what it is computed from changes as `{loops[0].var.name}` runs")
-    return OK
+    if not loops or is_settled(kernel, stage, loops[0]):
+        return OK
+    reason = f"what it is computed from changes as `{loops[0].var.name}` runs"
+    changed = sorted(written_names(loops[0].body) & stage.inputs)
+    orders = [[after(loops[0].var.name)], [before(loops[0].var.name)]]
+    verdicts = [refuse_change(reason, kernel, stage, name, orders) for name in changed]
+    return next((v for v in verdicts if v.witness is not None), refuse(reason, kind="unproved"))
 
 
 def lasting_loops(kernel: Kernel, stage: Stage) -> list[For]:
@@ -221,7 +289,7 @@ def _check_supply(kernel: Kernel, moved: Kernel, stage: Stage) -> Verdict:
         for loop in _common_loops(moved, stage, name):
             before, now = (_read_spans(k, stage, name, loop.var.name) for k in (kernel, moved))
             if before is None or now is None or not _is_within(moved, now, before, loop):
-                return refuse(f"`{name}`, which it is computed from, is there only in part")
+                return refuse(f"`{name}`, which it is computed from, is there only in part", kind="unproved")
     return OK
 
 

@@ -13,8 +13,16 @@ from weft.ir.expr import Binary, Compare, Const, Expr, Load, Reduce, Select, Var
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Kernel, Store
 from weft.ir.visit import rewrite, substitute, walk
+from weft.poly.conflicts import after, before
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.compute_at import check_between, check_movable, lasting_loops, written_names
+from weft.schedules.compute_at import (
+    check_between,
+    check_inputs,
+    check_movable,
+    lasting_loops,
+    refuse_change,
+    written_names,
+)
 from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.infer_stage import Member, Stage, infer_stage, strip
 from weft.schedules.loop_facts import check_valid, first_no
@@ -45,8 +53,9 @@ def check_compute_inline(kernel: Kernel, block: str, *, numerics: Numerics) -> V
     if not readers:
         return refuse(f"nothing reads `{stage.buffer.name}`")
     verdict = check_movable(kernel, stage, numerics) if formula.fill is not None else OK
-    paths = [path_to(kernel, r.stmt) for r in readers]
-    checks = (check_between(path_to(kernel, root), path, stage) for root in stage.roots for path in paths)
+    roots = [path_to(kernel, root) for root in stage.roots]
+    pairs = [(root, reader) for root in roots for reader in readers]
+    checks = (check(kernel, *pair, stage) for check in (check_between, check_inputs) for pair in pairs)
     verdict = first_no([verdict, _check_lasting(kernel, stage), *checks])
     return check_valid(compute_inline(kernel, block).kernel) if verdict.ok else verdict
 
@@ -56,7 +65,9 @@ def _check_lasting(kernel: Kernel, stage: Stage) -> Verdict:
     for loop in lasting_loops(kernel, stage)[:1]:
         changed = sorted(written_names(loop) & stage.inputs)
         if changed:
-            return refuse(f"`{changed[0]}`, which it is computed from, changes as `{loop.var.name}` runs")
+            reason = f"`{changed[0]}`, which it is computed from, changes as `{loop.var.name}` runs"
+            orders = [[after(loop.var.name)], [before(loop.var.name)], []]
+            return refuse_change(reason, kernel, stage, changed[0], orders)
     return OK
 
 

@@ -19,8 +19,10 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, idx
 from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
 from weft.ir.visit import loads, stores, walk
+from weft.poly.conflicts import after, before
 from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops, mentions
-from weft.poly.leaves import Access, Leaf
+from weft.poly.leaves import Access, Leaf, leaves
+from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import written_names
 from weft.schedules.infer_stage import Member, block_problem, root_of
@@ -73,7 +75,7 @@ def check_reverse_compute_at(kernel: Kernel, block: str, loop: str, *, numerics:
     epilogue = infer_epilogue(kernel, find_block(kernel, block), find_loop(kernel, loop))
     if isinstance(epilogue, Verdict):
         return epilogue
-    checks = [_check_order(kernel, epilogue, numerics), _check_between(epilogue)]
+    checks = [_check_order(kernel, epilogue, numerics), _check_between(kernel, epilogue)]
     checks += [_check_finished(kernel, epilogue, b) for b in epilogue.joined]
     verdict = first_no(checks)
     if not verdict.ok:
@@ -152,7 +154,7 @@ def _check_order(kernel: Kernel, e: Epilogue, numerics: Numerics) -> Verdict:
     )
 
 
-def _check_between(e: Epilogue) -> Verdict:
+def _check_between(kernel: Kernel, e: Epilogue) -> Verdict:
     """Nothing that now runs before the block, and would run after it, may have to do with it."""
     block, target = e.member.block, e.member.target.name
     inputs = {load.buffer.name for load in loads(block)} - {target}
@@ -161,11 +163,19 @@ def _check_between(e: Epilogue) -> Verdict:
     reached = sorted({n.buffer.name for n in walk(e.top) if isinstance(n, AddressOf)} & inputs)
     if reached:
         return refuse(f"a call reaches into the memory of `{reached[0]}`")
+    own = [leaf for leaf in leaves(kernel) if leaf.block == block.name]
     for s in (e.top, *e.between):
         if target in written_names(s) | {load.buffer.name for load in loads(s)}:
-            return refuse(f"`{target}` is used before `{block.name}` computes it")
-    changed = sorted(name for s in e.between for name in written_names(s) & inputs)
-    return refuse(f"`{changed[0]}` is written after `{e.loop.var.name}`") if changed else OK
+            reason = f"`{target}` is used before `{block.name}` computes it"
+            return refuse_meeting(reason, kernel, touches(leaves(kernel, s), target), touches(own, target, reads=False))
+    for s in e.between:
+        for name in sorted(written_names(s) & inputs):
+            reason, writes = (
+                f"`{name}` is written after `{e.loop.var.name}`",
+                touches(leaves(kernel, s), name, reads=False),
+            )
+            return refuse_meeting(reason, kernel, writes, touches(own, name, writes=False))
+    return OK
 
 
 def _writers(e: Epilogue, buffer: Buffer) -> list[Member]:
@@ -193,7 +203,11 @@ def _check_finished(kernel: Kernel, e: Epilogue, buffer: Buffer) -> Verdict:
         for it in m.block.iters:
             outside = [d.loop <= level for d in digits[it.var.name]]
             if it.var.name in m.repeated and any(outside):
-                return refuse(f"`{buffer.name}` is not finished inside `{e.loop.var.name}`: `{name}` still adds to it")
+                reason = f"`{buffer.name}` is not finished inside `{e.loop.var.name}`"
+                later = [after(around[d.loop].var.name) for d in digits[it.var.name] if d.loop <= level]
+                own = list(touches((f for f in leaves(kernel) if f.block == name), buffer.name, reads=False))
+                own.sort(key=lambda touch: touch[1].update is None)
+                return refuse_meeting(reason, kernel, own, own, [[order] for order in later])
             if outside != sorted(outside, reverse=True):
                 return refuse(f"an iteration of `{e.loop.var.name}` computes elements of `{buffer.name}` far apart")
     return OK
@@ -300,5 +314,10 @@ def _check_reads(moved: Kernel, e: Epilogue) -> Verdict:
             ranges = dict(simple.ranges)
         for (lo, end), (first, last) in zip(read, written):
             if not is_at_most(first, lo, ranges) or not is_at_most(end, last, ranges):
-                return refuse(f"`{name}` reads elements of `{buffer.name}` that other iterations compute")
+                reason = f"`{name}` reads elements of `{buffer.name}` that other iterations compute"
+                others = (f for f in leaves(moved, loop) if f.block != name)
+                own = touches((f for f in leaves(moved, loop) if f.block == name), buffer.name, writes=False)
+                orders = [[before(e.loop.var.name)], [after(e.loop.var.name)]]
+                writes = touches(others, buffer.name, reads=False)
+                return refuse_meeting(reason, moved, writes, own, orders, is_after=True)
     return OK

@@ -181,7 +181,7 @@ def gone(what: str, name: str, fate: str) -> ScheduleError:
 def refused(step: Step, verdict: Verdict, offers: tuple[str, ...]) -> ScheduleError:
     legal = ", ".join(offers)
     error = ScheduleError(refusal(step.name, step.args), why=verdict.reason, notes=[("legal", legal)] if legal else ())
-    error.witness = verdict.witness
+    error.witness, error.kind = verdict.witness, verdict.kind
     return error
 
 
@@ -190,5 +190,5 @@ def located(error: ScheduleError) -> ScheduleError:
     if error.span is not None:
         return error
     placed = ScheduleError(error.what, span=caller_span(), why=error.why, help=error.help, notes=error.notes)
-    placed.witness = error.witness
+    placed.witness, placed.kind = error.witness, error.kind
     return placed

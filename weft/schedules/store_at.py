@@ -15,6 +15,7 @@ from weft.ir.stmt import Alloc, For, Kernel
 from weft.poly.conflicts import Meeting, Surroundings, after, find_conflict, written_by
 from weft.poly.describe import refuse_conflict
 from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
+from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import check_place
@@ -47,10 +48,20 @@ def check_store_at(kernel: Kernel, buffer: str, loop: str | None = None, *, nume
     crossed = around if loop is None else around[names.index(loop) + 1 :]
     for f in crossed:
         if f.kind in CONCURRENT:
-            return refuse(f"the iterations of `{f.var.name}` run concurrently and would share `{buffer}`")
+            return _refuse_sharing(kernel, alloc, f, loop)
     if not crossed:
         return refuse(f"`{buffer}` is stored there already")
     return check_valid(store_at(kernel, buffer, loop).kernel)
+
+
+def _refuse_sharing(kernel: Kernel, alloc: Alloc, crossed: For, loop: str | None) -> Verdict:
+    """Two of the concurrent iterations that would write one element."""
+    name, between = alloc.buffer.name, crossed.var.name
+    reason = f"the iterations of `{between}` run concurrently and would share `{name}`"
+    moved = with_storage(replace_stmt(kernel, alloc, alloc.body), alloc, loop)
+    inside = [leaf for leaf in leaves(moved) if between in leaf.loop_names]
+    writes = touches(inside, name, reads=False)
+    return refuse_meeting(reason, moved, writes, touches(inside, name), [[after(between)]], is_after=True)
 
 
 def check_inwards(kernel: Kernel, alloc: Alloc, loop: For) -> Verdict:
@@ -61,7 +72,10 @@ def check_inwards(kernel: Kernel, alloc: Alloc, loop: For) -> Verdict:
         return refuse(f"loop `{loop.var.name}` is outside the reach of `{name}`")
     outside = [f for f in touching if loop.var.name not in f.loop_names]
     if outside or not touching:
-        return refuse(f"`{name}` is also used outside loop `{loop.var.name}`")
+        reason = f"`{name}` is also used outside loop `{loop.var.name}`"
+        inside = [f for f in touching if loop.var.name in f.loop_names]
+        early, late = sorted((inside, outside), key=lambda found: found[0].order if found else 0)
+        return refuse_meeting(reason, kernel, touches(early, name), touches(late, name))
     depth = touching[0].loop_names.index(loop.var.name) + 1
     loops = touching[0].loop_names[:depth]
     for level in range(outer, depth):

@@ -196,10 +196,24 @@ def test_inputs_must_not_change_in_between() -> None:
         T(i) = B(i) * 2.0
         B(i) = T(i) + A(i) }"""
     s = schedule_of(text, N=8)
-    with pytest.raises(ScheduleError, match="`B`, which it is computed from, changes where it would be computed"):
-        s.compute_at("T", s.loops("B_1")[0])
     with pytest.raises(ScheduleError, match="`B`, which it is computed from, is written before `T` is read"):
         s.compute_inline("T")
+    s.compute_at("T", s.loops("B_1")[0])  # an iteration reads B[i] before it writes it
+    assert_unchanged(s, kernel_of(text, N=8), floats(8))
+    lagging = text.replace("T(i) + A(i)", "T(i-1) + A(i) where i in 1:N")
+    s = schedule_of(lagging, N=8)
+    with pytest.raises(ScheduleError, match=r"changes where it would be computed: iteration \(i_2=1\) writes B\[1\]"):
+        s.compute_at("T", s.loops("B_1")[0])
+
+
+def test_storage_kept_in_a_loop_does_not_leave_it_past_a_write() -> None:
+    text = """kernel steps(A: float32[8], out B: float32[8]) { for t in 0:3 { alloc T: float32[8]
+      for i in 0:8 { block b(v spatial 0:8 = i) reads A[v], B[v] writes B[v] { B[v] = B[v] + A[v] } }
+      for i in 0:8 { block T(v spatial 0:8 = i) reads B[v] writes T[v] { T[v] = B[v] * 2.0 } }
+      for i in 0:8 { block c(v spatial 0:8 = i) reads T[v] writes B[v] { B[v] = T[v] } } } }"""
+    s = Schedule(parse_kernel(text))
+    with pytest.raises(ScheduleError, match="`B`, which it is computed from, changes where it would be computed"):
+        s.compute_root("T")
 
 
 LATER = """kernel later(out x: float32[8], out b: float32[8]) {
