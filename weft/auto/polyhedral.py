@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from math import prod
 
 from weft.auto.draft import Draft
 from weft.auto.plan import Decision
@@ -83,8 +84,9 @@ class _Polyhedral:
 
     def _band(self, band: Band, blocks: Sequence[str], level: int) -> None:
         nest = Nest(tuple(blocks), band, choose_order(band, blocks, self.facts), level)
+        nest.points = sum(prod(self.facts.extents[b].values()) for b in blocks)
         nest.depth, nest.tiles = choose_depth(nest, self.facts, self.draft)
-        if not nest.depth or (len(blocks) == 1 and level == 0 and not nest.tiles and any(band.coincident)):
+        if len(blocks) == 1 and level == 0 and not nest.tiles and any(band.coincident):
             return  # nothing that the strategies for one block do not do better
         error = self.attempt(lambda: self._follow_band(nest))
         if error is None:
@@ -101,9 +103,9 @@ class _Polyhedral:
         blocks = list(nest.blocks)
         for n, member in enumerate(nest.order[: nest.depth]):
             nest.loops.append(self.follower.follow_member(nest.band, member, blocks, nest.level + n))
-        if nest.depth == len(nest.order):
+        if 0 < nest.depth == len(nest.order):
             self.follow(nest.band.inside, blocks, nest.level + nest.depth)
-        finish_nest(self.draft, nest, self.facts)
+        finish_nest(self.draft, nest)
 
     def _move_out_small(self, nest: Nest) -> None:
         """Statements of fewer loops (those that only start or finish something) go first, or last, where they can."""

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from weft.auto.draft import Draft
-from weft.auto.polyhedral_facts import Facts
-from weft.auto.polyhedral_nest import Nest
-from weft.ir.errors import ScheduleError
+from weft.auto.polyhedral_interleave import interleave
+from weft.auto.polyhedral_nest import Nest, is_work
+from weft.ir.expr import Const
 from weft.ir.stmt import For, If
 from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves, loops_inside
 from weft.schedules.fission import body_parts
-from weft.schedules.rewrite import blocks_inside, find_loop
+from weft.schedules.loop_facts import trip_count
+from weft.schedules.rewrite import blocks_inside, find_loop, loops_around, ranges_at
+
+#: Strips for threads are multiples of this many iterations: whole vectors, whole lines of cache.
+STRIP = 64
 
 
-def finish_nest(draft: Draft, nest: Nest, facts: Facts) -> None:
+def finish_nest(draft: Draft, nest: Nest) -> None:
     """Tiles ``nest``, spreads it over threads and gives its innermost loops vectors."""
-    outer = nest.loops[0]
+    outer = (nest.loops or [f.var.name for f in loops_around(draft.s.kernel, nest.blocks[0])][nest.level :])[0]
     if nest.tiles:
         outer = _tile(draft, nest)
-    elif draft.threads > 1 and nest.level == 0:
+    elif draft.threads > 1 and nest.level == 0 and nest.loops:
         outer = _spread(draft, nest)
+    before = {b.name for b in blocks_inside(draft.s.kernel)}
     for loop in [f.var.name for f in _innermost(find_loop(draft.s.kernel, outer))]:
         _finish_inner(draft, loop)
-    draft.scheduled.update(nest.blocks)
+    draft.scheduled.update(nest.blocks, {b.name for b in blocks_inside(draft.s.kernel)} - before)
 
 
 # Tiles and threads
@@ -31,7 +39,7 @@ def finish_nest(draft: Draft, nest: Nest, facts: Facts) -> None:
 def _tile(draft: Draft, nest: Nest) -> str:
     """Tiles of the outermost loops; the tiles that do not wait for one another run at once. The outermost loop."""
     s, count = draft.s, len(nest.tiles)
-    made = [tuple(map(str, s.split(loop, side, tail="clip"))) for loop, side in zip(nest.loops, nest.tiles)]
+    made = [_split(draft, loop, side) for loop, side in zip(nest.loops, nest.tiles)]
     outer, inner = [a for a, _ in made], [b for _, b in made]
     s.reorder(*outer, *inner)
     names = " x ".join(str(side) for side in nest.tiles)
@@ -53,6 +61,14 @@ def _tile(draft: Draft, nest: Nest) -> str:
     return _waves(draft, nest, outer)
 
 
+def _split(draft: Draft, loop: str, side: int) -> tuple[str, str]:
+    """Tiles at the same places whatever the loops around do; of a loop that does not depend on them, from its start."""
+    found = find_loop(draft.s.kernel, loop)
+    fixed = isinstance(found.lo, Const) and isinstance(found.hi, Const)
+    outer, inner = draft.s.split(loop, side, tail="guard" if fixed else "clip")
+    return str(outer), str(inner)
+
+
 def _waves(draft: Draft, nest: Nest, outer: list[str]) -> str:
     """The tiles on one diagonal run at once."""
     s = draft.s
@@ -71,18 +87,28 @@ def _waves(draft: Draft, nest: Nest, outer: list[str]) -> str:
 
 
 def _spread(draft: Draft, nest: Nest) -> str:
-    """The first loop that carries nothing, or strips of the innermost one, over the threads."""
+    """The first loop that carries nothing over the threads: its iterations, or strips of it if it is an inner one."""
     s = draft.s
     free = next((n for n, coincident in enumerate(nest.coincident) if coincident), None)
-    if free is None:
+    if free is None or not is_work(nest, draft):
         return nest.loops[0]
-    loop = nest.loops[free]
+    loop, blocks = nest.loops[free], ", ".join(nest.blocks)
     if free == 0:
         s.parallel(loop)
-        draft.decide("parallel", ", ".join(nest.blocks), f"`{loop}` over the threads", "no iteration waits for another")
+        draft.decide("parallel", blocks, f"`{loop}` over the threads", "no iteration waits for another")
         return loop
     found = find_loop(s.kernel, loop)
-    return nest.loops[0] if found is None else nest.loops[0]
+    length = trip_count(found, ranges_at(s.kernel, found))
+    if length is None:
+        return nest.loops[0]
+    strip = -(-length // (draft.threads * STRIP)) * STRIP
+    strips, inside = map(str, s.split(loop, strip, tail="guard" if length % strip == 0 else "clip"))
+    s.reorder(strips, *nest.loops[:free])
+    s.parallel(strips)
+    nest.loops[free] = inside
+    why = f"`{nest.loops[0]}` carries sums from one iteration to the next, `{loop}` does not"
+    draft.decide("parallel", blocks, f"strips of {strip} of `{loop}` over the threads", why)
+    return strips
 
 
 # Inside
@@ -98,10 +124,14 @@ def _finish_inner(draft: Draft, loop: str) -> None:
     body = find_loop(draft.s.kernel, loop).body
     parts = body_parts(body) or ()
     ranged = any(isinstance(p, If) for p in parts)
-    if (ranged or not _vectorize(draft, loop)) and len(parts) > 1:
+    if not ranged and _vectorize(draft, loop):
+        return
+    if len(parts) > 1:
         for piece in _fission_all(draft, loop):
-            _try(draft, lambda piece=piece: draft.s.trim(piece))  # type: ignore[misc]
+            _try(draft, partial(draft.s.trim, piece))
             _vectorize(draft, piece)
+    else:
+        interleave(draft, loop)
 
 
 def _fission_all(draft: Draft, loop: str) -> list[str]:
@@ -110,17 +140,16 @@ def _fission_all(draft: Draft, loop: str) -> list[str]:
     names = [[b.name for b in blocks_inside(p)] for p in parts]
     pieces, rest = [loop], loop
     for here in names[:-1]:
-        made: list[str] = []
-        if here and _try(draft, lambda: made.append(str(draft.s.fission(rest, here[-1])))):  # noqa: B023
-            rest = made[0]
+        if here and _try(draft, partial(draft.s.fission, rest, here[-1])):
+            rest = draft.s.trace.steps[-1].made[0]
             pieces.append(rest)
     return pieces
 
 
-def _try(draft: Draft, step: object) -> bool:
+def _try(draft: Draft, step: Callable[[], object]) -> bool:
     def quickly() -> None:
         with draft.s.attempt():
-            step()  # type: ignore[operator]
+            step()
 
     return draft.attempt(quickly) is None
 
@@ -128,7 +157,7 @@ def _try(draft: Draft, step: object) -> bool:
 def _vectorize(draft: Draft, loop: str) -> bool:
     if not _is_contiguous(draft, loop):
         return False
-    return _try(draft, lambda: draft.s.vectorize(loop))
+    return _try(draft, partial(draft.s.vectorize, loop))
 
 
 def _is_contiguous(draft: Draft, loop: str) -> bool:
@@ -143,6 +172,3 @@ def _is_contiguous(draft: Draft, loop: str) -> bool:
                 return False
             jumps += step not in (0, 1)
     return jumps <= 1
-
-
-__all__ = ["ScheduleError", "finish_nest"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from weft.ir.errors import ScheduleError
 from weft.ir.stmt import For, Stmt
@@ -76,16 +77,21 @@ class Follower:
 
     def _divide(self, loop: str, blocks: Sequence[str], key: Key) -> None:
         """``loop`` as several, each for blocks of one key, in the order they stand."""
+        inside = self._inside(loop, blocks)
+        if len({key(b) for b in inside}) < 2:
+            return None
         parts = body_parts(find_loop(self.s.kernel, loop).body)
         if parts is None:
-            inner = next(f for f in self.loops(self._inside(loop, blocks)[0]) if f != loop and self._is_in(f, loop))
+            inner = next((f for f in self.loops(inside[0]) if f != loop and self._is_in(f, loop)), None)
+            if inner is None:
+                raise ScheduleError(f"the statements in `{loop}` stand in no sequence")
             self._divide(inner, blocks, key)
             return self._divide(loop, blocks, key)
         mixed = next((p for p in parts if isinstance(p, For) and len({key(b) for b in _names(p, blocks)}) > 1), None)
         if mixed is not None:
             self._divide(mixed.var.name, blocks, key)
             return self._divide(loop, blocks, key)
-        for part, following in zip(parts, parts[1:]):
+        for part, following in pairwise(parts):
             here, there = _names(part, blocks), _names(following, blocks)
             if {key(b) for b in here} != {key(b) for b in there}:
                 rest = str(self.s.fission(loop, here[-1]))
@@ -108,7 +114,7 @@ class Follower:
             order = self.in_order(blocks)
             heads = list(dict.fromkeys(self._head(b, level) for b in order))
             of = {self._head(b, level): rank[b] for b in order}
-            wrong = next(((a, b) for a, b in zip(heads, heads[1:]) if of[a] > of[b]), None)
+            wrong = next(((a, b) for a, b in pairwise(heads) if of[a] > of[b]), None)
             if wrong is None:
                 return
             self.s.swap(*wrong)

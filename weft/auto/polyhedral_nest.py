@@ -28,6 +28,8 @@ class Nest:
     depth: int = 0
     tiles: tuple[int, ...] = ()
     loops: list[str] = field(default_factory=list)
+    #: How many instances of its statements there are.
+    points: int = 0
 
     @property
     def coincident(self) -> list[bool]:
@@ -70,7 +72,7 @@ def choose_depth(nest: Nest, facts: Facts, draft: Draft) -> tuple[int, tuple[int
 
     Tiles pay where there are more loops than dimensions of memory, so that every element is used again: as few
     loops are tiled as make a tile fit the second cache, and those inside run over whole rows. Where all memory is
-    in the first cache anyway, and nothing could run at once, the nest stays as it is: no loop is made.
+    in the first cache anyway, or the innermost loop is all there is of it, the nest stays as it is: no loop is made.
     """
     band, blocks = nest.band, nest.blocks
     count = len(nest.order)
@@ -80,9 +82,8 @@ def choose_depth(nest: Nest, facts: Facts, draft: Draft) -> tuple[int, tuple[int
         return count, ()
     if count <= rank:
         waves = draft.threads > 1 and not any(band.coincident) and len(blocks) == 1
-        return (count, (64,) * count) if waves and _is_work(nest, facts, draft) else (count, ())
-    fits = _bytes(accesses) <= draft.cache("L1")
-    if not any(band.coincident) and (fits if draft.threads == 1 else not _is_work(nest, facts, draft)):
+        return (count, (64,) * count) if waves and is_work(nest, draft) else (count, ())
+    if not any(band.coincident) and ((rank == 1 and len(blocks) == 1) or _is_small(nest, facts, draft)):
         return 0, ()
     for depth in range(count - rank + 1, count + 1):
         side = _largest_side(nest, depth, facts, draft)
@@ -91,8 +92,15 @@ def choose_depth(nest: Nest, facts: Facts, draft: Draft) -> tuple[int, tuple[int
     return count, _sides(nest, count, SIDES[-1], facts, draft)
 
 
-def _is_work(nest: Nest, facts: Facts, draft: Draft) -> bool:
-    return draft.is_worth_threads(sum(prod(facts.extents[b].values()) for b in nest.blocks))
+def _is_small(nest: Nest, facts: Facts, draft: Draft) -> bool:
+    """Whether all memory stays in the first cache, and the work is not worth threads."""
+    fits = _bytes(facts.of(nest.blocks)) <= draft.cache("L1")
+    return fits and (draft.threads == 1 or not is_work(nest, draft))
+
+
+def is_work(nest: Nest, draft: Draft) -> bool:
+    """Whether there is enough to do for threads."""
+    return draft.is_worth_threads(nest.points)
 
 
 def _largest_side(nest: Nest, depth: int, facts: Facts, draft: Draft) -> int | None:

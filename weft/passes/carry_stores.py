@@ -91,5 +91,5 @@ def _with_variable(loop: For, parts: tuple[Stmt, ...], place: int, load: Load, v
     before = [rewrite(p, in_register) for p in parts[:place]]
     value = Assign(var, rewrite(store.value, in_register), span=store.span)
     body = Seq((*before, value, replace(store, value=var), *parts[place + 1 :]), span=loop.body.span)
-    start = substitute(load, {loop.var: loop.lo})
+    start = simplify(substitute(load, {loop.var: loop.lo}), {})
     return Let(var, start, replace(loop, body=body), span=store.span)
