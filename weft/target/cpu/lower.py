@@ -16,6 +16,7 @@ from weft.passes.hoist_guards import hoist_guards
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
+from weft.passes.pad_registers import pad_registers
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
 from weft.passes.shrink_storage import shrink_storage
@@ -77,6 +78,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         **({"strip_vector_loops": strip} if scheduled else {}),
         "promote_registers": promote_registers,
         "carry_stores": carry_stores,
+        "pad_registers": pad_registers,
         "unroll_registers": unroll_registers,
         "transpose_tiles": functools.partial(transpose_tiles, vector_bits=machine.vector_bits),
     }
