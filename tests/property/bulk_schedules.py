@@ -186,8 +186,7 @@ def reasons(total: Counter[str]) -> str:
 
 def replay(path: Path) -> None:
     """Checks the kernel and trace of a saved text on arguments made anew."""
-    from run_compiled import make_arguments
-    from schedule_cases import Case, check_case
+    from schedule_cases import Case, check_case, make_arguments
 
     from weft.ir.parser import parse_kernel
     from weft.schedules.schedule import Schedule

@@ -122,7 +122,9 @@ def take_turns(draw: Any, s: Schedule) -> Iterator[Step]:
     block = pick(draw, blocks)
     if draw(st.booleans()):
         yield "split", (pick(draw, loops_around(s.kernel, block)).var.name, pick(draw, [2, 3, 4])), {}
-    around = [f.var.name for f in loops_around(s.kernel, block.name)]
+    around = [f.var.name for f in loops_around(s.kernel, block.name)] if block.name in named(s) else []
+    if not around:
+        return
     read = pick(draw, list(dict.fromkeys(r.buffer.name for r in block.reads)))
     yield "cache_read", (read,), {"at": pick(draw, around), "scope": pick(draw, ["global", "local"])}
     made = last_made(s)

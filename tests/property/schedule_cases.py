@@ -22,7 +22,7 @@ from stage_programs import stage_programs
 from touched_elements import check_witness
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "target"))
-from run_compiled import Runner, make_arguments
+from run_compiled import Fenced, Runner, make_arguments
 
 import weft
 from weft.ir.buffer import Buffer
@@ -188,10 +188,13 @@ def _check_results(case: Case, s: Schedule, expected: list[Any], text: str) -> N
 
 
 def _compiled(case: Case, s: Schedule, *, fast: bool) -> list[Any]:
-    arguments = case.copied()
+    text = f"{s.trace}\n{print_kernel(s.kernel)}"
+    fenced = {n: Fenced(case.arguments[n]) for n in case.outputs}
+    arguments = [fenced[n].array if n in fenced else a for n, a in enumerate(case.arguments)]
     status = Runner(s.kernel, fast=fast)(*arguments)
-    assert status == 0, f"status {status}\n{s.trace}\n{print_kernel(s.kernel)}"
-    return [arguments[n] for n in case.outputs]
+    assert status == 0, f"status {status}\n{text}"
+    assert all(f.is_whole() for f in fenced.values()), f"written outside an output\n{text}"
+    return [f.array for f in fenced.values()]
 
 
 def assert_same(actual: Any, expected: Any, limit: Any, text: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from schedule_kernels import assert_unchanged, floats, kernel_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "target"))
-from run_compiled import Runner, make_arguments
+from run_compiled import Fenced, Runner, make_arguments
 
 from weft.ir.errors import ScheduleError
 from weft.ir.interpret import interpret
@@ -120,6 +120,11 @@ KERNELS = [
           vector j in 0:5 { B[j] = B[j] + A[(3 + j) % 4] } }""",
         'cache_write("A", scope="global")',
     ),
+    (  # all lanes along a diagonal have one address
+        "kernel diagonal(A: float32[2, 2], out B: float32[2, 2]) {"
+        " for i in 0:2 { for j in 0:2 { B[i, j] = A[i, j] } } }",
+        'skew("j", "i", 2)\nreorder("j", "i")',
+    ),
 ]
 
 
@@ -131,8 +136,9 @@ def test_kernels(text: str, steps: str) -> None:
     want, got = make_arguments(original), make_arguments(original)
     interpret(original, want)
     interpret(s.kernel, got)
-    compiled = make_arguments(original)
-    assert Runner(s.kernel)(*compiled) == 0
+    compiled = [Fenced(a) for a in make_arguments(original)]
+    assert Runner(s.kernel)(*(f.array for f in compiled)) == 0
     for right, found, machine in zip(want, got, compiled):
         np.testing.assert_array_equal(found, right)
-        np.testing.assert_array_equal(machine, right)
+        np.testing.assert_array_equal(machine.array, right)
+        assert machine.is_whole()

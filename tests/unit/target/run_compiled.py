@@ -36,16 +36,47 @@ def _parallel_for(function: int, context: int, count: int) -> int:
     return 0
 
 
+#: Bytes before and after what a kernel may write, and what they hold.
+_FENCE = 128
+_CANARY = b"\xa5" * _FENCE
+#: Memory that kernels have now: its size by address. And what was found broken when they gave it back.
+_alive: dict[int, int] = {}
+_broken: list[str] = []
+
+
 @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)
 def _alloc(size: int) -> int | None:
     if size > 1 << 40:
         return None
-    return _libc.aligned_alloc(64, (size + 63) // 64 * 64 + 64)  # type: ignore[no-any-return]
+    base = int(_libc.aligned_alloc(64, (size + 63) // 64 * 64 + 2 * _FENCE))
+    for fence in (base, base + _FENCE + size):
+        ctypes.memmove(fence, _CANARY, _FENCE)
+    _alive[base + _FENCE] = size
+    return base + _FENCE
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def _free(pointer: int) -> None:
-    _libc.free(ctypes.c_void_p(pointer))
+    size = _alive.pop(pointer)
+    for fence in (pointer - _FENCE, pointer + size):
+        if ctypes.string_at(fence, _FENCE) != _CANARY:
+            _broken.append(f"a temporary of {size} bytes")
+    _libc.free(ctypes.c_void_p(pointer - _FENCE))
+
+
+class Fenced:
+    """A copy of an array with memory around it that nothing may write."""
+
+    def __init__(self, array: Any) -> None:
+        self.memory = np.full(array.nbytes + 3 * _FENCE, _CANARY[0], np.uint8)
+        self.start = _FENCE + (-(self.memory.ctypes.data + _FENCE)) % 64
+        self.end = self.start + array.nbytes
+        self.array = self.memory[self.start : self.end].view(array.dtype).reshape(array.shape)
+        self.array[...] = array
+
+    def is_whole(self) -> bool:
+        outside = np.concatenate([self.memory[: self.start], self.memory[self.end :]])
+        return bool((outside == _CANARY[0]).all())
 
 
 _SYMBOLS = {
@@ -70,7 +101,10 @@ class Runner:
         for n, (param, value) in enumerate(zip(self.kernel.params, args)):
             slots[n] = value.ctypes.data if isinstance(param, Buffer) else _scalar_bits(param.dtype, value)
         slots[len(args)] = self.record.ctypes.data
-        return int(self._call(slots.ctypes.data))
+        _broken.clear()
+        status = int(self._call(slots.ctypes.data))
+        assert not _broken, f"written outside {_broken}"
+        return status
 
 
 def _scalar_bits(dtype: Any, value: Any) -> int:

@@ -8,7 +8,7 @@ or -1) or a gather with known step; anything else is a gather from computed offs
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Broadcast, Const, Expr, Load, Ramp, Unary, Var
@@ -267,10 +267,11 @@ def _align(element: str) -> Value:
 
 
 def _store_bits(f: Function, value: Value, address: Address) -> None:
-    if address.step == 0 and address.lanes == 1:
+    # All lanes may have one address, where only one of them is active: the diagonal of a matrix, say.
+    lanes = max(address.lanes, value.lanes) if address.step == 0 else address.lanes
+    if address.step == 0 and lanes == 1:
         f.b.store(value, address.pointer)
         return
-    lanes = address.lanes
     mask = _mask_for(f, lanes)
     value = fit(f, value, lanes)
     if address.step == 1 and mask is not None and address.is_own:
@@ -283,7 +284,7 @@ def _store_bits(f: Function, value: Value, address: Address) -> None:
         arguments = [value, address.pointer, _align(value.element), _opaque_mask(f, mask, value)]
         f.b.call(f"llvm.masked.store.{mangled(value.type)}.p0", "void", arguments)
     else:
-        pointers = _lane_pointers(f, value.element, address)
+        pointers = _lane_pointers(f, value.element, replace(address, lanes=lanes))
         arguments = [value, pointers, _align(value.element), mask or all_lanes(lanes)]
         f.b.call(f"llvm.masked.scatter.{mangled(value.type)}.{mangled(pointers.type)}", "void", arguments)
 
