@@ -225,6 +225,8 @@ def cast(source: DType, target: DType, operand: Triple) -> Triple:
         return rounded(target, result, size, error)
     if not error:
         return exact(result)
+    if not math.isfinite(error) or not math.isfinite(float(value)):
+        return result, math.inf, math.inf
     # The whole number next to a value that is not known exactly is known where no other is as near.
     near = abs(float(value) - round(float(value)))
     return result, abs(float(result)), 0.0 if error < near and not target.is_bool else math.inf

@@ -122,7 +122,7 @@ KERNELS = [
     ),
     (  # all lanes along a diagonal have one address
         "kernel diagonal(A: float32[2, 2], out B: float32[2, 2]) {"
-        " for i in 0:2 { for j in 0:2 { B[i, j] = A[i, j] } } }",
+        " for i in 0:2 { for j in 0:2 { B[i, j] = A[j, i] } } }",
         'skew("j", "i", 2)\nreorder("j", "i")',
     ),
 ]

@@ -122,10 +122,24 @@ def make_arguments(kernel: Kernel, seed: int = 0) -> list[Any]:
     made: list[Any] = []
     for p in kernel.params:
         if isinstance(p, Buffer):
-            made.append(_random(rng, p.dtype, _shape(p, sizes)))
+            made.append(_laid_out(p, _random(rng, p.dtype, _shape(p, sizes))))
         else:
             made.append(sizes[p.name] if p.name in sizes else _number(rng, p.dtype))
     return made
+
+
+def _laid_out(buffer: Buffer, array: Any) -> Any:
+    """``array`` in the strides that ``buffer`` declares, where those are numbers."""
+    steps = [int(e.value) for e in buffer.strides or () if isinstance(e, Const)]
+    if buffer.strides is None or len(steps) != array.ndim or not array.size:
+        return array
+    spans = [(n - 1) * step for n, step in zip(array.shape, steps)]
+    first = -sum(min(0, s) for s in spans)
+    memory = np.zeros(first + sum(max(0, s) for s in spans) + 1, array.dtype)
+    bytes_apart = tuple(step * array.itemsize for step in steps)
+    view = np.lib.stride_tricks.as_strided(memory[first:], array.shape, bytes_apart)
+    view[...] = array
+    return view
 
 
 def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
