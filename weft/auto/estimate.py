@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weft.auto.estimate_compute import Counts, Work, find_registers, infer_work
+from weft.auto.estimate_compute import Work, infer_works
+from weft.auto.estimate_regions import Counts
 from weft.auto.estimate_traffic import TrafficModel
 from weft.auto.estimate_vectors import Lanes, choose_vectors
 from weft.ir.stmt import Kernel
@@ -73,11 +74,8 @@ def estimate(
     program = read_nests(kernel, sizes)
     lanes = choose_vectors(program.root, model, fast)
     traffic = TrafficModel(program, model.line, lanes)
-    registers = find_registers(traffic.leaves, lanes)
-    found = []
-    for leaf in traffic.leaves:
-        work = infer_work(leaf, lanes.get(leaf), registers, model, fast)
-        found.append(_estimate_leaf(leaf, work, lanes.get(leaf), traffic, model, threads))
+    works = infer_works(traffic.leaves, lanes, model, fast)
+    found = [_estimate_leaf(leaf, works[leaf], lanes.get(leaf), traffic, model, threads) for leaf in traffic.leaves]
     return _total(found, _parallel_seconds(program, model, threads), model, threads)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from weft.ir.expr import Binary, Call, Expr
 from weft.ir.visit import walk
 from weft.passes.vectorize_innermost import FOLD, GATHER, SCATTER, SHORT_STEP
+from weft.schedules.index_forms import Form, variables
 from weft.schedules.nests import Access, Leaf, Nest
 from weft.target.cpu.choose_lanes import CALLS, MOST, PLAIN, REDUCTION, SIMPLE_CALLS
 from weft.target.cpu.machine_model import MachineModel
@@ -108,24 +109,31 @@ def _cost_as_lanes(nest: Nest, leaves: list[Leaf], lanes: int) -> float | None:
 
 
 def _is_independent(nest: Nest, leaves: list[Leaf]) -> bool:
-    """Whether every iteration writes elements of its own, and reads no others of what it writes."""
-    written: dict[str, Access] = {}
+    """Whether every iteration writes elements of its own, and reads no others of what it writes.
+
+    As in `weft.passes.check_independent`, one subscript must tell iterations apart whatever the loops inside do.
+    """
+    inside = {n.name for n in nest.nests()} - {nest.name}
+    written: dict[str, list[Form | None]] = {}
     for leaf in leaves:
-        if leaf.is_atomic or (leaf.accesses and leaf.write.is_store and not leaf.write.step(nest.name)):
+        if leaf.is_atomic:
             return False
-        if leaf.accesses and leaf.write.is_store:
-            written[leaf.write.buffer.name] = leaf.write
-    return all(
-        _along(a, nest) == _along(written[a.buffer.name], nest)
-        for leaf in leaves
-        for a in leaf.accesses
-        if a.buffer.name in written
-    )
+        if leaf.accesses and leaf.write.is_store and nest.name not in leaf.write.private:
+            written[leaf.write.buffer.name] = []
+    for leaf in leaves:
+        for a in leaf.accesses:
+            if a.buffer.name in written:
+                written[a.buffer.name].append(_telling(a, nest.name, inside))
+    return all(found[0] is not None and all(f == found[0] for f in found) for found in written.values())
 
 
-def _along(access: Access, nest: Nest) -> list[object]:
-    """The subscripts that move with ``nest``."""
-    return [f for f in access.forms if any(t.variable == nest.name for t in f.coefficients)]
+def _telling(access: Access, name: str, inside: set[str]) -> Form | None:
+    """A subscript that moves with a loop and with none inside it."""
+    for form in access.forms:
+        names = variables(form)
+        if name in names and not names & inside and not form.scattered:
+            return form
+    return None
 
 
 def _cost_folded(nest: Nest, leaves: list[Leaf], lanes: int, fast: bool) -> float | None:

@@ -65,15 +65,21 @@ class Nest:
 
 @dataclass(slots=True, eq=False)
 class Access:
-    """A read or write; ``forms`` has a form for each dimension, ``step`` the elements between iterations of a loop."""
+    """A read or write; ``forms`` has a form for each dimension.
+
+    ``private`` names loops of which each iteration has the buffer for its own.
+    """
 
     buffer: Buffer
     forms: tuple[Form, ...]
     is_store: bool
     strides: tuple[int, ...]
+    private: frozenset[str] = frozenset()
 
     def step(self, variable: str) -> int | None:
         """Elements between neighbouring iterations of a loop, or None where they are not even."""
+        if variable in self.private:
+            return 1  # lanes that have it for their own have it side by side
         total = 0
         for form, stride in zip(self.forms, self.strides):
             if variable in form.scattered:
@@ -241,11 +247,11 @@ class _Reader:
         at.nest.parts.append(leaf)
 
     def access(self, buffer: Buffer, indices: tuple[Expr, ...], forms: Forms, is_store: bool) -> Access:
-        outside = self.outside.get(buffer.name)
+        outside = self.outside.get(buffer.name, frozenset())
         found = tuple(index_form(i, forms, self.trips) for i in indices)
         if outside:
             found = tuple(_without(f, outside) for f in found)
-        return Access(buffer, found, is_store, self.strides(buffer))
+        return Access(buffer, found, is_store, self.strides(buffer), outside)
 
     def strides(self, buffer: Buffer) -> tuple[int, ...]:
         known = self._strides.get(id(buffer))

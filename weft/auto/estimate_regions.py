@@ -1,0 +1,144 @@
+"""The innermost loop that really runs around a statement, with everything unrolled or in lanes inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from weft.auto.estimate_vectors import Lanes
+from weft.schedules.nests import Access, Leaf, Nest
+
+#: Copies up to which the code generator unrolls loops through registers.
+MAX_COPIES = 256
+
+
+@dataclass(slots=True)
+class Counts:
+    """Instructions of some run: ``multiplies`` use the multiply-add units, ``simple`` any vector unit.
+
+    ``loads`` and ``stores`` are in whole vectors; ``scalar`` ones take half the time of one.
+    """
+
+    multiplies: float = 0.0
+    simple: float = 0.0
+    loads: float = 0.0
+    stores: float = 0.0
+    shuffles: float = 0.0
+    control: float = 0.0
+
+    def scaled(self, by: float) -> Counts:
+        return Counts(*(getattr(self, name) * by for name in Counts.__slots__))
+
+    def plus(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in Counts.__slots__))
+
+    @property
+    def total(self) -> float:
+        return self.multiplies + self.simple + self.loads + self.stores + self.shuffles + self.control
+
+
+@dataclass(slots=True)
+class Region:
+    """The innermost loop that runs, and what is inside it.
+
+    ``runs`` are the loops around the body, outermost first, with their trips; ``copies`` the unrolled ones inside it,
+    ``outer_copies`` how many copies of the loop itself there are. ``registers`` names buffers that are registers.
+    """
+
+    leaf: Leaf
+    lanes: Lanes | None
+    runs: list[tuple[Nest, float]]
+    outer_copies: float
+    copies: list[tuple[Nest, float]]
+    registers: frozenset[str]
+
+    @property
+    def vectors(self) -> float:
+        """Registers that hold the lanes of one value."""
+        return 1.0 if self.lanes is None else self.lanes.registers
+
+    def varies(self, access: Access) -> bool:
+        """Whether lanes access elements of their own."""
+        name = "" if self.lanes is None else self.lanes.nest.name
+        return self.lanes is not None and (access.moves_with(name) or name in access.private)
+
+    def instances(self, access: Access) -> float:
+        """Different elements (or vectors) among the unrolled copies."""
+        count = 1.0
+        for nest, trips in self.copies:
+            if access.moves_with(nest.name):
+                count *= trips
+        return count
+
+    def all_copies(self) -> float:
+        count = 1.0
+        for _, trips in self.copies:
+            count *= trips
+        return count
+
+    def is_register(self, access: Access) -> bool:
+        return access.buffer.name in self.registers
+
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop around a statement: how often it really runs, and whether it is unrolled."""
+
+    nest: Nest
+    trips: float
+    unrolled: bool
+
+
+def find_loops(leaf: Leaf, lanes: Lanes | None) -> list[_Loop]:
+    """The loops around ``leaf``, lanes counted in vectors; those that pick registers are unrolled."""
+    copies = 1.0
+    chain: list[_Loop] = []
+    for nest in leaf.nests:
+        trips = max(1.0, float(nest.trips))
+        in_lanes = lanes is not None and nest is lanes.nest
+        if lanes is not None and in_lanes:
+            trips = ceil(trips / lanes.count)
+        unrolled = nest.kind == "unroll" or trips == 1
+        if not unrolled and nest.kind in ("serial", "vector") and trips * copies <= MAX_COPIES:
+            unrolled = any(a.buffer.scope == "register" and a.moves_with(nest.name) for a in leaf.accesses)
+        copies *= trips if unrolled else 1.0
+        chain.append(_Loop(nest, trips, unrolled))
+    return chain
+
+
+def find_registers(leaves: Sequence[Leaf], lanes: Mapping[Leaf, Lanes]) -> frozenset[str]:
+    """Buffers that really are registers: no loop that runs picks elements of them."""
+    asked: set[str] = set()
+    moved: set[str] = set()
+    for leaf in leaves:
+        own = [a for a in leaf.accesses if a.buffer.scope == "register"]
+        if own:
+            asked.update(a.buffer.name for a in own)
+            runs = [loop.nest.name for loop in find_loops(leaf, lanes.get(leaf)) if not loop.unrolled]
+            moved.update(a.buffer.name for a in own if any(a.moves_with(name) for name in runs))
+    return frozenset(asked - moved)
+
+
+def find_region(leaf: Leaf, lanes: Lanes | None, registers: frozenset[str]) -> Region:
+    """Which loops run, and which are unrolled inside the innermost one that does."""
+    chain = find_loops(leaf, lanes)
+    last = max((n for n, loop in enumerate(chain) if not loop.unrolled), default=-1)
+    runs = [(loop.nest, loop.trips) for loop in chain[: last + 1] if not loop.unrolled]
+    outer = 1.0
+    for loop in chain[: last + 1]:
+        outer *= loop.trips if loop.unrolled else 1.0
+    inside = [(loop.nest, loop.trips) for loop in chain[last + 1 :] if loop.trips > 1]
+    return Region(leaf, lanes, runs, outer, inside, registers)
+
+
+def start_is_hoisted(leaf: Leaf) -> bool:
+    """Whether the loops of the reduction are innermost, so that its start stands in front of them."""
+    inner = [n.name in leaf.reduced for n in leaf.nests if n.trips > 1]
+    return sorted(inner) == inner
+
+
+def updates(leaf: Leaf) -> bool:
+    """Whether a statement reads the element that it writes."""
+    write = leaf.write
+    return any(not a.is_store and a.buffer.name == write.buffer.name and a.forms == write.forms for a in leaf.accesses)
