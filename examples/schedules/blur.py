@@ -76,7 +76,7 @@ SCHEDULES = (breadth_first, full_recompute, sliding_window, windows_in_strips, r
 
 
 def main(height: int = 2048, width: int = 3072) -> None:
-    blur = weft.define(BLUR)
+    blur = weft.define(BLUR, schedule="naive")
     image = np.random.default_rng(0).random((height, width), np.float32)
     expected = blur(image)
     for schedule in SCHEDULES:

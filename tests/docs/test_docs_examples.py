@@ -23,7 +23,7 @@ def blocks(text: str, kind: str) -> list[str]:
 
 def test_the_readme_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    first, builders, nearest, schedule = blocks(README, "python")
+    first, builders, nearest, bound, schedule = blocks(README, "python")
     exec(first, names)
     np.testing.assert_allclose(names["C"], names["A"] @ names["B"], rtol=1e-5)
     assert capsys.readouterr().out.startswith(
@@ -36,8 +36,12 @@ def test_the_readme_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) 
     distances, which = names["l1"](a, a[::-1])
     np.testing.assert_allclose(distances, np.abs(a[:, None] - a[::-1]).sum(-1), rtol=1e-5)
     np.testing.assert_array_equal(which, np.arange(64)[::-1])
+    names |= {"A": a, "B": b, "mm": text}
+    exec(bound, names)
+    assert "mm, scheduled by" in capsys.readouterr().out
+    np.testing.assert_allclose(names["layer"](a), a @ b, rtol=1e-5)
     exec(schedule, names)
-    np.testing.assert_array_equal(names["mm"](a, b), text(a, b))
+    np.testing.assert_allclose(names["mm"](a, b), text(a, b), rtol=1e-5)
 
 
 def test_the_error_in_the_readme_is_the_real_one() -> None:

@@ -21,8 +21,8 @@ MODES = ("auto", "naive", "polyhedral")
 class Scheduling(NamedTuple):
     """``how`` is one of `MODES` or the text of a trace; a trace says its numerics itself."""
 
-    how: str = "naive"
-    numerics: Numerics = "strict"
+    how: str = "auto"
+    numerics: Numerics = "fast"
 
     @property
     def trace(self) -> str | None:

@@ -354,7 +354,7 @@ def test_padding_without_values_is_not_read() -> None:
 
 
 def test_traces_of_data_movement_replay() -> None:
-    op = weft.define(MATMUL)
+    op = weft.define(MATMUL, schedule="naive")
     s = weft.schedule(op, A=(20, 9), B=(9, 40))
     m, n, k = s.loops("C")
     mo, mi = s.split(m, 4)

@@ -126,7 +126,7 @@ def test_unknown_primitives_and_wrong_arguments_are_refused() -> None:
 
 
 def test_an_operator_replays_its_schedule_for_every_signature() -> None:
-    op = weft.define(MATMUL)
+    op = weft.define(MATMUL, schedule="naive")
     s = weft.schedule(op, A=(8, 4), B=(4, 16))
     tiled(s)
     mm = s.build()
