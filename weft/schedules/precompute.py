@@ -32,6 +32,7 @@ from weft.schedules.place_stage import in_new_loops
 from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import (
     Rewrite,
+    all_allocs,
     blocks_inside,
     find_block,
     loops_around,
@@ -175,6 +176,14 @@ def _check_loops(kernel: Kernel, part: Part) -> Verdict:
         return refuse(f"a test around block `{part.block.name}` leaves instances out")
     if storage_shape(kernel, part) is None:
         return refuse("how many elements the part has is not known")
+    return _check_tests(kernel, part, root)
+
+
+def _check_tests(kernel: Kernel, part: Part, root: Stmt) -> Verdict:
+    """Without the tests around the block the part may run where what it reads of temporaries has no value."""
+    computed = sorted({load.buffer.name for load in loads(part.formula)} & {a.buffer.name for a in all_allocs(kernel)})
+    if computed and any(isinstance(s, If) for s in path_to(root, part.block)):
+        return refuse(f"a test around block `{part.block.name}` may keep it from reading what `{computed[0]}` lacks")
     return OK
 
 

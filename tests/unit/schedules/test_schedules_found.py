@@ -74,6 +74,13 @@ REFUSED = [
         'cache_read("B_cache", at="y_o")',
         "the copy may read elements of `B_cache` that nothing has written yet",
     ),
+    (  # without the test of the last tile it would read what the copy does not have
+        "def onward(float(H,W) A) -> (B) { T(y,x) = A(y,x) * 2.0\n B(y,x) = T(y,x) + 1.0 }",
+        {"H": 4, "W": 16},
+        'split("x_1", 3)\ncache_read("T", at="x_1_i")\ndouble_buffer("T_cache")',
+        'precompute("B", "vT_cache_0_1")',
+        "a test around block `B` may keep it from reading what `T_cache` lacks",
+    ),
 ]
 
 
