@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.auto.estimate_compute import CALL_COST, DIVISION, INTEGER_DIVISION
+from weft.auto.estimate_values import CALL_COST, DIVISION, INTEGER_DIVISION
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.visit import walk
