@@ -38,7 +38,8 @@ def separate_constants(kernel: Kernel, constants: frozenset[str]) -> Separated:
     """``kernel`` for calls in which the parameters named ``constants`` always have the same values."""
     moved = _find_constant_nests(kernel, constants)
     nests = [s for s in _top_statements(kernel.body) if id(s) in moved]
-    written = {w.buffer.name: w.buffer for s in nests for w in stores(s)}
+    inside = {n.buffer.name for s in nests for n in walk(s) if isinstance(n, Alloc)}
+    written = {w.buffer.name: w.buffer for s in nests for w in stores(s) if w.buffer.name not in inside}
     remaining = _without(kernel.body, moved)
     read = {x.buffer.name for x in (*loads(remaining), *stores(remaining))}
     prepared = tuple(b for name, b in written.items() if name in read)

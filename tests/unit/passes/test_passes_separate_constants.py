@@ -6,6 +6,7 @@ import numpy as np
 
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
+from weft.ir.printer import print_kernel
 from weft.ir.verify import verify
 from weft.passes.separate_constants import separate_constants
 
@@ -74,3 +75,22 @@ kernel f(X: float32[4], W: float32[4], out Y: float32[4]) {
 }
 """)
     assert separate_constants(kernel, frozenset({"W"})).prepare is None
+
+
+def test_storage_made_inside_a_nest_moves_with_it() -> None:
+    kernel = parse_kernel("""
+kernel f(X: float32[4], W: float32[4], out Y: float32[4]) {
+  alloc A: float32[4]
+  for i in 0:4 {
+    alloc t: float32[1]
+    t[0] = W[i] * 2.0
+    A[i] = t[0]
+  }
+  for i in 0:4 {
+    Y[i] = A[i] + X[i]
+  }
+}
+""")
+    made = separate_constants(kernel, frozenset({"W"}))
+    assert made.prepare is not None
+    assert print_kernel(made.prepare).count("alloc t") == 1
