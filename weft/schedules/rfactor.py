@@ -23,7 +23,9 @@ from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.poly.conflicts import after
 from weft.poly.leaves import Access, Leaf
+from weft.poly.refuse_meeting import refuse_meeting
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.boxes import infer_box
 from weft.schedules.check_copy import check_place, check_result
@@ -120,10 +122,7 @@ class Factoring:
         if axis > self.buffer.rank:
             return refuse(f"partial results of `{name}` have {self.buffer.rank + 1} dimensions; axis {axis} is none")
         if numerics == "strict" and not access.is_exact:
-            return refuse(
-                f"adding up partial results changes the order in which {self.buffer.dtype} `{name}` is rounded",
-                alternatives=('numerics="fast"',),
-            )
+            return self._refuse_rounding()
         if any(loop.var.name == self.loop.var.name for loop in self.elements.loops):
             return refuse(f"`{self.loop.var.name}` also decides which element is updated")
         others = [leaf.block for leaf, _ in self.segment.accesses(name) if leaf.block != self.block.name]
@@ -135,6 +134,13 @@ class Factoring:
         if not verdict.ok or self.block.init is None:
             return verdict
         return self._check_init()
+
+    def _refuse_rounding(self) -> Verdict:
+        name = self.buffer.name
+        reason = f"adding up partial results changes the order in which {self.buffer.dtype} `{name}` is rounded"
+        order = [after(self.loop.var.name)]
+        verdict = refuse_meeting(reason, self.segment.kernel, [self.update], [self.update], [order])
+        return replace(verdict, offers=('numerics="fast"',))
 
     def _check_init(self) -> Verdict:
         verdict = check_initialization(self.segment, self.block)
