@@ -22,6 +22,8 @@ GATHERED, SCATTERED = 1.6, 2.0
 THROUGH_MEMORY = 6.0
 #: Loop control, in instructions, and what entering a loop costs, in cycles; a long loop's end is not foreseen.
 CONTROL, ENTER, UNFORESEEN, FORESEEN_TRIPS = 2.0, 4.0, 12.0, 40
+#: Instructions that combine the lanes of a sum.
+FOLD = 24.0
 #: Instructions in a loop body beyond which they no longer come from the cache of decoded ones.
 LONG_BODY = 4000.0
 #: Instructions that a core looks ahead.
@@ -84,6 +86,8 @@ def _body(region: Region, model: MachineModel, fast: bool) -> _Body:
     spilled = _spills(region, kept, model)
     counts.loads += spilled
     counts.stores += spilled
+    if region.lanes is not None and region.lanes.folded:
+        outside = outside.plus(Counts(simple=FOLD))
     if leaf.intrinsic is not None:
         counts = _as_instruction(counts)
     return _Body(region, counts, outside, _latency(region, kept, counts.total, model), times, flops, spilled)
@@ -240,7 +244,7 @@ def _latency(region: Region, kept: bool, instructions: float, model: MachineMode
     chain = region.all_copies() / max(1.0, region.instances(leaf.write))
     step = model.fma_latency + (0.0 if kept else THROUGH_MEMORY)
     if isinstance(leaf.value, Binary) and leaf.value.op in ("min", "max"):
-        step += 3.0
+        step -= model.fma_latency / 2 - 1
     together = max(1.0, IN_FLIGHT / (trips * max(1.0, instructions)))
     return step * chain / together
 

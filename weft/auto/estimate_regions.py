@@ -108,15 +108,21 @@ def find_loops(leaf: Leaf, lanes: Lanes | None) -> list[_Loop]:
 
 
 def find_registers(leaves: Sequence[Leaf], lanes: Mapping[Leaf, Lanes]) -> frozenset[str]:
-    """Buffers that really are registers: no loop that runs picks elements of them."""
+    """Temporaries that really are registers: small, and no loop that runs picks elements of them."""
     asked: set[str] = set()
     moved: set[str] = set()
     for leaf in leaves:
-        own = [a for a in leaf.accesses if a.buffer.scope == "register"]
+        own = [a for a in leaf.accesses if a.is_temporary]
         if own:
             asked.update(a.buffer.name for a in own)
-            runs = [loop.nest.name for loop in find_loops(leaf, lanes.get(leaf)) if not loop.unrolled]
-            moved.update(a.buffer.name for a in own if any(a.moves_with(name) for name in runs))
+            loops = find_loops(leaf, lanes.get(leaf))
+            runs = [loop.nest.name for loop in loops if not loop.unrolled]
+            for a in own:
+                copies = 1.0
+                for loop in loops:
+                    copies *= loop.trips if loop.unrolled and a.moves_with(loop.nest.name) else 1.0
+                if copies > MAX_COPIES or any(a.moves_with(name) for name in runs):
+                    moved.add(a.buffer.name)
     return frozenset(asked - moved)
 
 

@@ -67,7 +67,7 @@ class Nest:
 class Access:
     """A read or write; ``forms`` has a form for each dimension.
 
-    ``private`` names loops of which each iteration has the buffer for its own.
+    ``private`` names loops of which each iteration has the buffer for its own; a temporary is made by the program.
     """
 
     buffer: Buffer
@@ -75,6 +75,7 @@ class Access:
     is_store: bool
     strides: tuple[int, ...]
     private: frozenset[str] = frozenset()
+    is_temporary: bool = False
 
     def step(self, variable: str) -> int | None:
         """Elements between neighbouring iterations of a loop, or None where they are not even."""
@@ -251,7 +252,7 @@ class _Reader:
         found = tuple(index_form(i, forms, self.trips) for i in indices)
         if outside:
             found = tuple(_without(f, outside) for f in found)
-        return Access(buffer, found, is_store, self.strides(buffer), outside)
+        return Access(buffer, found, is_store, self.strides(buffer), outside, buffer.name in self.outside)
 
     def strides(self, buffer: Buffer) -> tuple[int, ...]:
         known = self._strides.get(id(buffer))
