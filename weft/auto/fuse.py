@@ -26,6 +26,8 @@ def fuse_stages(draft: Draft) -> None:
 def inline_stages(draft: Draft) -> None:
     """Stages that are cheaper to compute where they are read than to store and read back."""
     for name in [s.name for s in draft.stages]:
+        if name not in draft.stages:  # another block of a stage that was inlined
+            continue
         stage = draft.stage(name)
         if _pays_inline(draft, stage) and draft.attempt(lambda n=name: draft.s.compute_inline(n)) is None:  # type: ignore[misc]
             draft.decide("fusion", name, "inlined into its readers", f"{stage.operations} operations an element")

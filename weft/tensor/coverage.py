@@ -74,8 +74,40 @@ def _fill_value(program: TensorProgram, buffer: Buffer, writer: int | None) -> C
         return identity(statement.op, buffer.dtype)
     if statement.initialize and is_scatter(statement):
         return None
+    if buffer.name in {b.name for b in program.temporaries} and _reads_follow(program, buffer, writer):
+        return None
     boxes = [box for s in _leading_setters(program, buffer, writer) if (box := written_box(s)) is not None]
     return None if covers(boxes, buffer.shape) else const(0, buffer.dtype)
+
+
+def _reads_follow(program: TensorProgram, buffer: Buffer, writer: int) -> bool:
+    """Whether one statement, number ``writer``, sets elements, and all reads run over just the points it sets."""
+    own = program.statements[writer]
+    axes = {a.var: a for a in own.axes}
+    if len({i for i in own.indices if i in axes}) < len(own.indices):
+        return False
+    if any(s.target.name == buffer.name for s in program.statements if s is not own):
+        return False
+    for position, statement in enumerate(program.statements):
+        reads = [load for load in statement_reads(statement) if load.buffer.name == buffer.name]
+        if reads and (position <= writer or not all(_same_points(own, read, statement) for read in reads)):
+            return False
+    return True
+
+
+def _same_points(own: Statement, read: Load, reader: Statement) -> bool:
+    """Whether the axes that subscript ``read`` have the ranges of those that subscript what ``own`` writes."""
+    axes, theirs = ({a.var: a for a in s.axes} for s in (own, reader))
+    renamed = {a: b for a, b in zip(own.indices, read.indices) if isinstance(a, Var) and isinstance(b, Var)}
+    if len(set(renamed.values())) < len(own.indices) or not theirs.keys() >= set(renamed.values()):
+        return False
+    free = {v for v in axes if v not in renamed}  # a range that depends on one of these is a union of ranges
+    for a, b in ((axes[a], theirs[b]) for a, b in renamed.items()):
+        if any(v.name in {*free_vars(a.lo), *free_vars(a.hi)} for v in free):
+            return False
+        if (substitute(a.lo, dict(renamed)), substitute(a.hi, dict(renamed))) != (b.lo, b.hi):
+            return False
+    return True
 
 
 def _first_use(program: TensorProgram, buffer: Buffer, writer: int) -> int:
