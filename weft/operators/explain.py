@@ -1,24 +1,98 @@
-"""`op.explain`: what the schedule for given arguments does and why."""
+"""`op.explain`: what the schedule for given arguments does and why, and what time a model of the machine expects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
+from weft.auto.estimate import Estimate, estimate
 from weft.auto.plan import Decision, Topic
+from weft.ir.errors import Error
 from weft.operators.schedule import explained_schedule
+from weft.runtime.machine_model import machine_model
+from weft.runtime.threads import get_num_threads
+from weft.tensor.cost import Cost, infer_cost
 
 if TYPE_CHECKING:
     from weft.operators.operator import Operator
+    from weft.operators.schedule import OperatorSchedule
+    from weft.target.cpu.machine_model import MachineModel
 
 
 def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     schedule, decisions = explained_schedule(op, args, named)
     how = op._definition.how
     mode = "a given trace" if how.trace is not None else f'schedule="{how.how}"'
-    lines = [f'{op.name}, scheduled by {mode}, numerics="{how.numerics}"', ""]
-    lines += describe_decisions(decisions)
+    lines = [f'{op.name}, scheduled by {mode}, numerics="{how.numerics}"']
+    lines += _expectation(schedule)
+    lines += ["", *describe_decisions(decisions)]
     return "\n".join([*lines, "", schedule.explain()])
+
+
+def _expectation(schedule: OperatorSchedule) -> list[str]:
+    """The time to expect, what bounds it, and how near that is to what the machine can do at best."""
+    threads, model = get_num_threads(), machine_model()
+    fast = schedule.numerics == "fast"
+    expected = estimate(schedule.kernel, model, threads, fast=fast, sizes=schedule.sizes)
+    lines = ["", f"expected: {_time(expected.seconds)} on {_threads(expected.threads)}, bound by {_bound(expected)}"]
+    if schedule.program.sizes:  # the least cost is that of given sizes
+        return lines
+    try:
+        least = infer_cost(schedule.program)
+    except Error:
+        return lines
+    least = replace(least, flops=min(least.flops, round(expected.flops)))  # what is shared is computed once
+    best, limit = _least_time(least, model, threads)
+    moved = _amount(least.bytes_read + least.bytes_written)
+    lines.append(f"at best:  {_time(best)}, by {limit}: {_amount(least.flops)} operations, {moved}B moved")
+    lines.append(f"          this schedule is expected at {min(1.0, best / expected.seconds):.0%} of that speed")
+    return lines + _by_statement(expected)
+
+
+def _least_time(least: Cost, model: MachineModel, threads: int) -> tuple[float, str]:
+    """Seconds that no schedule can beat, and why: arithmetic at its peak, or every byte moved once."""
+    used = min(threads, model.cores)
+    compute = least.flops / (model.peak * used)
+    total = least.bytes_read + least.bytes_written
+    level = next((v for v in model.levels if total <= v.size * (used if v.shared_by == 1 else 1)), model.memory)
+    read, write = (level.read, level.write) if used == 1 else (level.read_all, level.write_all)
+    move = least.bytes_read / read + least.bytes_written / write
+    return (compute, "arithmetic") if compute >= move else (move, f"the bandwidth of {level.name}")
+
+
+def _by_statement(expected: Estimate) -> list[str]:
+    """Statements that take a good part of the time, if there are several."""
+    large = [n for n in expected.nests if n.seconds > expected.seconds / 50]
+    if len(large) < 2:
+        return []
+    width = max(len(n.block) for n in large)
+    return [f"  {n.block:<{width}}  {_time(n.seconds):>9}  bound by {n.bound}" for n in large]
+
+
+def _bound(expected: Estimate) -> str:
+    if expected.bound != "compute" or not expected.peak:
+        return expected.bound
+    rate = expected.flops / expected.seconds / 1e9
+    return f"compute, {rate:.0f} of {expected.peak * expected.threads / 1e9:.0f} GFLOP/s"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' * (count != 1)}"
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1 or unit == "us":
+            return f"{seconds * scale:.3g} {unit}"
+    raise AssertionError
+
+
+def _amount(count: float) -> str:
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.0f} "
 
 
 def describe_decisions(decisions: tuple[Decision, ...]) -> list[str]:

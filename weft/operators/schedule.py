@@ -7,14 +7,14 @@ from typing import Any
 
 from weft.auto.plan import Decision
 from weft.ir.errors import ArgumentError
-from weft.ir.stmt import Kernel
 from weft.operators.interface import Interface
 from weft.operators.operator import Operator
 from weft.operators.scheduling import Numerics, apply_scheduling
 from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
+from weft.operators.stages import Build
 from weft.runtime.arrays import describe, scalar_value
 from weft.schedules.schedule import Schedule
-from weft.target.cpu.host import Machine, host_machine
+from weft.target.cpu.host import host_machine
 
 
 class OperatorSchedule(Schedule):
@@ -22,15 +22,14 @@ class OperatorSchedule(Schedule):
 
     def __init__(
         self,
-        kernel: Kernel,
         op: Operator,
         *,
         numerics: Numerics,
-        machine: Machine,
-        sizes: Mapping[str, int],
+        made: Build,
     ) -> None:
-        super().__init__(kernel, numerics=numerics, machine=machine, sizes=sizes)
+        super().__init__(made.unscheduled(), numerics=numerics, machine=made.machine, sizes=made.sizes)
         self._operator = op
+        self.program = made.program
 
     def build(self) -> Operator:
         """An operator that replays this schedule for every signature it is called with."""
@@ -69,7 +68,7 @@ def explained_schedule(
 
 def _start(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], numerics: Numerics) -> OperatorSchedule:
     made = op._build(_signature(op.interface, args, named) if args or named else None)
-    return OperatorSchedule(made.unscheduled(), op, numerics=numerics, machine=made.machine, sizes=made.sizes)
+    return OperatorSchedule(op, numerics=numerics, made=made)
 
 
 def _signature(interface: Interface, args: tuple[Any, ...], named: Mapping[str, Any]) -> Signature:
