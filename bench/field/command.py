@@ -62,7 +62,7 @@ def measure(run: Run, workloads: Sequence[Workload], peers: Sequence[str], threa
     """All workloads with each number of threads; what there is is saved as it comes."""
     start, saved = time.monotonic(), RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
     for count in threads:
-        conductor = Conductor(peers, count, plan)
+        conductor = Conductor([PEERS[OURS], *(PEERS[p] for p in peers if p != OURS)], count, plan)
         run.versions |= conductor.versions
         run.absent |= conductor.absent
         for name, why in conductor.absent.items():

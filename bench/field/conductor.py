@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.field.environments import python_for
-from bench.field.peers import PEERS
+from bench.field.peers import Peer
 from bench.field.process import Gone, WorkerProcess
 from bench.field.statistics import Ratio, median, ratio_of_medians
 from bench.field.workloads import Workload
@@ -68,20 +68,20 @@ class Row:
 
 
 class Conductor:
-    """Workers for one number of threads."""
+    """Workers for one number of threads; one of them is Weft itself."""
 
-    def __init__(self, peers: Sequence[str], threads: int, plan: Plan) -> None:
+    def __init__(self, peers: Sequence[Peer], threads: int, plan: Plan) -> None:
         self.threads, self.plan = threads, plan
         cores = sorted(os.sched_getaffinity(0))[-threads:]  # interrupts tend to go to the first
         self.absent: dict[str, str] = {}
         self.workers: dict[str, WorkerProcess] = {}
         self.versions: dict[str, str] = {}
-        for name in (OURS, *(p for p in peers if p != OURS)):
-            python = python_for(PEERS[name])
+        for peer in peers:
+            python = python_for(peer)
             if python is None:
-                self.absent[name] = "not installed"
+                self.absent[peer.name] = "not installed"
             else:
-                self.workers[name] = WorkerProcess(PEERS[name], python, threads, cores)
+                self.workers[peer.name] = WorkerProcess(peer, python, threads, cores)
         for name in list(self.workers):
             try:
                 self.versions[name] = self.workers[name].ask(60.0, do="version")["version"]
@@ -101,8 +101,8 @@ class Conductor:
     def _row(self, workload: Workload, reference: Path) -> Row:
         row = Row(workload.name, workload.family.group, self.threads, missing=dict(self.absent))
         save_reference(workload, reference, self.plan.seed)
-        command = {"family": workload.family.name, "sizes": dict(workload.sizes), "reference": str(reference)}
-        command["seed"] = self.plan.seed
+        command: dict[str, Any] = {"family": workload.family.name, "sizes": dict(workload.sizes)}
+        command |= {"reference": str(reference), "seed": self.plan.seed}
         once = self._prepare([OURS], command, row)
         once |= self._prepare([n for n in self.workers if n != OURS], command, row)
         _compare(row, self._time(once))
@@ -148,10 +148,8 @@ class Conductor:
 
 def save_reference(workload: Workload, path: Path, seed: int) -> None:
     """What is right, for all workers to compare with."""
-    from bench.field.torch_math import reference
-
-    right = reference(workload, workload.inputs(seed))
-    np.savez(path, **{f"result{i}": r for i, r in enumerate(right)})
+    right = workload.reference(workload.inputs(seed))
+    np.savez(path, *right)
 
 
 def _note_seconds(row: Row, name: str, answer: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ def python_for(peer: Peer) -> Path | None:
 
 def install(peer: Peer) -> None:
     """An environment of its own for ``peer``."""
-    subprocess.run([sys.executable, "-m", "venv", str(FOLDER / peer.module)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(FOLDER / peer.environment)], check=True)
     quiet = ["--quiet", "--disable-pip-version-check"]
     subprocess.run([str(_own_python(peer)), "-m", "pip", "install", *quiet, *peer.packages], check=True)
 
@@ -47,7 +47,7 @@ def install_missing(names: list[str]) -> list[str]:
 
 
 def _own_python(peer: Peer) -> Path:
-    return FOLDER / peer.module / "bin" / "python"
+    return FOLDER / peer.environment / "bin" / "python"
 
 
 def _can_import(python: Path, peer: Peer) -> bool:

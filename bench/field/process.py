@@ -61,8 +61,8 @@ class WorkerProcess:
         environment |= {"PYTHONPATH": str(ROOT), "WEFT_CACHE": "off", "KMP_BLOCKTIME": "0", "JAX_PLATFORMS": "cpu"}
         cores = ",".join(map(str, self.cores))
         self._process = subprocess.Popen(
-            [self.python, "-m", "bench.field.worker", self.peer.name, str(self.threads), cores, str(to_worker),
-             str(from_worker)],
+            [self.python, "-m", "bench.field.worker", self.peer.module, self.peer.registry, str(self.threads), cores,
+             str(to_worker), str(from_worker)],
             pass_fds=(to_worker, from_worker), env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip

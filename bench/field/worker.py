@@ -14,9 +14,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from bench.field.peers import PEERS, Call, Cannot, PeerModule, Prepared
+from bench.field.peers import Call, Cannot, PeerModule, Prepared
 from bench.field.statistics import relative_error
-from bench.field.workloads import FAMILIES, Workload
+from bench.field.workloads import Workload
 
 #: Errors above this are wrong answers; float32 sums of thousands of terms stay well below.
 TOLERANCE = 2e-4
@@ -25,12 +25,13 @@ _SAMPLE_S = 20e-6
 
 
 class Worker:
-    def __init__(self, peer: str, threads: int, cores: list[int]) -> None:
+    def __init__(self, module: str, registry: str, threads: int, cores: list[int]) -> None:
         self.threads, self.cores = threads, cores
         self.all_cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores)  # before the import: libraries count the cores they may use
-        module: Any = importlib.import_module(f"bench.field.peers.{PEERS[peer].module}")
-        self.peer: PeerModule = module
+        peer: Any = importlib.import_module(module)
+        self.peer: PeerModule = peer
+        self.registry = importlib.import_module(registry)
         self.prepared: Prepared | None = None
         self.inputs: dict[str, np.ndarray[Any, Any]] = {}
 
@@ -43,7 +44,7 @@ class Worker:
 
     def prepare(self, command: dict[str, Any]) -> dict[str, Any]:
         """Compiles, computes once, and says how far that is from what is right."""
-        workload = Workload(FAMILIES[command["family"]], command["sizes"])
+        workload: Workload = self.registry.find_workload(command["family"], command["sizes"])
         self.prepared = None
         if not command["alone"]:
             pin_threads(self.all_cores)  # compilers of others may use all cores
@@ -53,10 +54,9 @@ class Worker:
             error = _error(prepared, command["reference"])
         except Cannot as why:
             return {"reason": str(why)}
-        except Exception as error:
-            return {
-                "reason": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300]
-            }
+        except Exception as fault:
+            first = "".join(str(fault).strip().splitlines()[:1])
+            return {"reason": f"{type(fault).__name__}: {first}"[:300]}
         finally:
             pin_threads(self.cores)
         if error > TOLERANCE:
@@ -107,10 +107,10 @@ def pin_threads(cores: list[int]) -> None:
             continue
 
 
-def main(peer: str, threads: str, cores: str, commands: str, answers: str) -> None:
+def main(module: str, registry: str, threads: str, cores: str, commands: str, answers: str) -> None:
     reading: TextIO = os.fdopen(int(commands))
     writing: TextIO = os.fdopen(int(answers), "w")
-    worker = Worker(peer, int(threads), [int(c) for c in cores.split(",")])
+    worker = Worker(module, registry, int(threads), [int(c) for c in cores.split(",")])
     for line in reading:
         print(json.dumps(worker.answer(json.loads(line))), file=writing, flush=True)
 

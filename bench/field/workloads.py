@@ -43,6 +43,7 @@ class Family:
     kept: tuple[str, ...] = ()
     #: inputs on a coarse grid, so that sums are exact and positions of extremes can be compared
     exact: bool = False
+    dtype: str = "float32"
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -63,6 +64,12 @@ class Workload:
         rng = np.random.default_rng(seed)
         return {a.name: self._array(a, rng) for a in self.family.arguments if a.dims is not None}
 
+    def reference(self, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
+        """What is right, in float64; torch computes it."""
+        from bench.field.torch_math import reference
+
+        return reference(self, inputs)
+
     def numbers(self) -> dict[str, int]:
         return {name: self.sizes[name] for name in self.family.numbers}
 
@@ -71,8 +78,8 @@ class Workload:
         if argument.below is not None:
             return aligned(rng.integers(0, self.sizes[argument.below], shape, np.int32))
         if argument.positive:
-            return aligned(rng.uniform(0.1, 1.0, shape).astype(np.float32))
-        values = rng.standard_normal(shape, np.float32)
+            return aligned(rng.uniform(0.1, 1.0, shape).astype(self.family.dtype))
+        values = rng.standard_normal(shape).astype(self.family.dtype)
         return aligned(np.round(values * 32) / 32 if self.family.exact else values)
 
 
@@ -240,6 +247,10 @@ _SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("argmin distance", ("M=1024 N=512 K=64",)),
     ("bilateral", ("H=512 W=768 KH=5 KW=5 R=2",)),
 )  # fmt: skip
+
+
+def find_workload(family: str, sizes: Sizes) -> Workload:
+    return Workload(FAMILIES[family], sizes)
 
 
 def parse_sizes(text: str) -> dict[str, int]:

@@ -40,25 +40,34 @@ class PeerModule(Protocol):
 
 @dataclass(frozen=True)
 class Peer:
-    """Who takes part: the module here, what it imports, and what to install where that is missing."""
+    """Who takes part: its module, what that imports, and what to install where it is missing.
+
+    ``registry`` is the module that knows the workloads: its ``find_workload(family, sizes)`` gives one.
+    """
 
     name: str
     module: str
     imports: tuple[str, ...]
     packages: tuple[str, ...]
+    environment: str = ""
+    registry: str = "bench.field.workloads"
+
+
+def _peer(name: str, module: str, imports: tuple[str, ...], packages: tuple[str, ...]) -> Peer:
+    return Peer(name, f"bench.field.peers.{module}", imports, packages, environment=name)
 
 
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("weft", "weft_itself", ("weft", "llvmlite", "lark"), ()),
-        Peer("torch", "torch_eager", ("torch",), ("torch", "numpy")),
-        Peer("torch.compile", "torch_compiled", ("torch",), ("torch", "numpy", "setuptools")),
-        Peer("onnxruntime", "onnxruntime_session", ("onnxruntime", "onnx"), ("onnxruntime", "onnx")),
-        Peer("openvino", "openvino_model", ("openvino", "onnx"), ("openvino", "onnx")),
-        Peer("halide", "halide_autoscheduled", ("halide",), ("halide",)),
-        Peer("jax", "jax_jit", ("jax",), ("jax",)),
-        Peer("numba", "numba_loops", ("numba",), ("numba",)),
-        Peer("tvm", "tvm_untuned", ("tvm", "onnx"), ("apache-tvm", "onnx")),
+        _peer("weft", "weft_itself", ("weft", "llvmlite", "lark"), ()),
+        _peer("torch", "torch_eager", ("torch",), ("torch", "numpy")),
+        _peer("torch.compile", "torch_compiled", ("torch",), ("torch", "numpy", "setuptools")),
+        _peer("onnxruntime", "onnxruntime_session", ("onnxruntime", "onnx"), ("onnxruntime", "onnx")),
+        _peer("openvino", "openvino_model", ("openvino", "onnx"), ("openvino", "onnx")),
+        _peer("halide", "halide_autoscheduled", ("halide",), ("halide",)),
+        _peer("jax", "jax_jit", ("jax",), ("jax",)),
+        _peer("numba", "numba_loops", ("numba",), ("numba",)),
+        _peer("tvm", "tvm_untuned", ("tvm", "onnx"), ("apache-tvm", "onnx")),
     )
 }

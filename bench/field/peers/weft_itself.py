@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import time
 from collections.abc import Mapping
@@ -31,11 +30,8 @@ def definition(name: str) -> str:
 
 
 def define(workload: Workload) -> weft.Operator:
-    """The operator, with sums in any order where Weft lets one ask: so do all the others."""
-    options: dict[str, Any] = {}
-    if "numerics" in inspect.signature(weft.define).parameters:
-        options["numerics"] = "fast"
-    return weft.define(definition(workload.family.definition), name=workload.family.definition, **options)
+    """The operator as anyone would define it: schedule and numerics are Weft's own choice."""
+    return weft.define(definition(workload.family.definition), name=workload.family.definition)
 
 
 def arguments(workload: Workload, inputs: Mapping[str, Array]) -> list[Any]:
