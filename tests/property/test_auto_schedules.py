@@ -37,5 +37,6 @@ def test_automatic_schedules_keep_the_meaning(random: RandomProgram, target: str
     compiled = compiled if isinstance(compiled, tuple) else (compiled,)
     text = f"{random.text}\n{target} {numerics} {'eager' if eager else ''}\n{op.schedule(*arguments).trace}"
     for output, fast, slow, wanted in zip(op.interface.outputs, compiled, stepped, expected):
-        assert_close(f"{output.name}: scheduled, interpreted", text, slow, wanted, exact=random.exact)
-        assert_close(f"{output.name}: scheduled, compiled", text, fast, wanted, exact=random.exact)
+        exact = random.exact and numerics == "strict"  # "fast" fuses products into sums, which rounds once less
+        assert_close(f"{output.name}: scheduled, interpreted", text, slow, wanted, exact=exact)
+        assert_close(f"{output.name}: scheduled, compiled", text, fast, wanted, exact=exact)
