@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from weft.ir.stmt import Block, For, If, Kernel, Seq, Stmt
-from weft.poly.conflicts import Meeting, Surroundings, before, commute, find_conflict, pairs, written_by
+from weft.poly.conflicts import Meeting, Surroundings, after, before, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
 from weft.poly.leaves import CONCURRENT, Leaf, inner_statements, leaves, loop_named, sizes_of
+from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 
@@ -38,11 +39,14 @@ def _changed_guard(kernel: Kernel, loop: For, parts: tuple[Stmt, ...]) -> Verdic
     """Tests around both parts are made twice: what they read must not change."""
     every = leaves(kernel, loop)
     written = written_by(every)
+    orders = [[], [after(loop.var.name)], [before(loop.var.name)]]
     for leaf in every:
         outside = isinstance(leaf.stmt, If) and not any(leaf.stmt is s or _contains(s, leaf.stmt) for s in parts)
         for access in leaf.accesses if outside else ():
             if access.buffer.name in written:
-                return refuse(f"a test around the statements reads `{access.buffer.name}`, which the loop writes")
+                name = access.buffer.name
+                reason = f"a test around the statements reads `{name}`, which the loop writes"
+                return refuse_meeting(reason, kernel, [(leaf, access)], touches(every, name, reads=False), orders)
     return None
 
 

@@ -10,6 +10,7 @@ from weft.poly.conflicts import Meeting, Surroundings, commute, find_conflict, p
 from weft.poly.describe import refuse_conflict
 from weft.poly.domain import Reader, leaf_domain
 from weft.poly.leaves import CONCURRENT, Leaf, leaves, loop_named, sizes_of, statements
+from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.solve import Form, combine
 from weft.poly.verdict import OK, Verdict, refuse
 
@@ -37,7 +38,9 @@ def check_fuse_loops(
     for leaf in header:
         for access in leaf.accesses:
             if access.buffer.name in written_by(left):
-                return refuse(f"the range of `{second}` is read from `{access.buffer.name}`, which `{first}` writes")
+                name = access.buffer.name
+                reason = f"the range of `{second}` is read from `{name}`, which `{first}` writes"
+                return refuse_meeting(reason, kernel, touches(left, name, reads=False), [(leaf, access)])
     places = (_value if by_value else _count), left, right
     return _check_memory(kernel, one, other, places, numerics)
 

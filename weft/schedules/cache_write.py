@@ -21,7 +21,9 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, substitute
 from weft.poly.conflicts import Meeting
+from weft.poly.describe import describe
 from weft.poly.leaves import Access, Leaf
+from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.boxes import infer_box
 from weft.schedules.check_copy import check_place, check_result, surroundings
@@ -70,7 +72,7 @@ def check_cache_write(
     try:
         result = _keep(kernel, old, at, scope).kernel
     except OldValuesUnknown as why:
-        return refuse(str(why))
+        return why.verdict
     except NotProjectable as why:
         return refuse(f"which elements of `{old.name}` are written cannot be told beforehand: {why}")
     return check_result(segment, result, old.name, numerics)
@@ -127,7 +129,11 @@ def _check_flow(segment: Segment, buffer: Buffer) -> Verdict:
 
 
 class OldValuesUnknown(NotProjectable):
-    """Which elements have to be fetched first is not known."""
+    """Which elements have to be fetched first is not known; ``verdict`` may have two iterations that show it."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
 
 
 @dataclass
@@ -184,18 +190,17 @@ def _plan_read(
         extra = same_elements(p, elements)
         if extra and not _by_element(extra, elements):
             name = access.buffer.name
-            raise OldValuesUnknown(
-                f"which elements of `{name}` block `{leaf.block}` reads before they start is not known"
-            )
+            reason = f"which elements of `{name}` block `{leaf.block}` reads before they start is not known"
+            raise OldValuesUnknown(refuse(reason, kind="unproved"))
         if extra:
             old_value = simplify(Unary("!", both(extra)))
             elements = replace(elements, guards=(*elements.guards, old_value))
     setter = _earlier_setter(segment, leaf, access)
     if setter is not None:
-        name = access.buffer.name
-        raise OldValuesUnknown(f"block `{leaf.block}` reads elements of `{name}` that block `{setter}` may set before")
+        raise OldValuesUnknown(setter)
     if access.tests:
-        raise OldValuesUnknown(f"a condition decides whether block `{leaf.block}` reads `{access.buffer.name}`")
+        reason = f"a condition decides whether block `{leaf.block}` reads `{access.buffer.name}`"
+        raise OldValuesUnknown(refuse(reason, kind="unproved"))
     plan.fetch(elements)
 
 
@@ -216,16 +221,24 @@ def _told_by_element(elements: Projection) -> set[str]:
     return told
 
 
-def _earlier_setter(segment: Segment, leaf: Leaf, access: Access) -> str | None:
-    """A block that may set, inside ``segment``, an element before ``access`` reads it; None where none does."""
+def _earlier_setter(segment: Segment, leaf: Leaf, access: Access) -> Verdict | None:
+    """What is wrong where a block sets, inside ``segment``, an element before ``access`` reads it."""
     around = surroundings(segment)
     starting = {id(b.init) for b in initializers(segment, access.buffer)}
     for writer, write in segment.accesses(access.buffer.name, reads=False):
         if write is access or id(writer.stmt) in starting:
             continue
         meeting = Meeting(writer, write, leaf, access, around)
-        if any(meeting.find(order, equal) is not None for order, equal in earlier(segment, writer, leaf)):
-            return writer.block
+        for order, equal in earlier(segment, writer, leaf):
+            found = meeting.find(order, equal)
+            if found is None:
+                continue
+            reason = (
+                f"block `{leaf.block}` reads elements of `{access.buffer.name}` that block `{writer.block}` may set"
+            )
+            if isinstance(found, Unknown):
+                return refuse(f"{reason} before", kind="unproved")
+            return refuse(f"{reason} before: {describe(found, write, access)}", found)
     return None
 
 

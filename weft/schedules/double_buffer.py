@@ -23,6 +23,9 @@ from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, loads, stores, walk
+from weft.poly.conflicts import after
+from weft.poly.leaves import leaves
+from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import check_valid, exits, has_barrier
@@ -58,7 +61,7 @@ def check_double_buffer(kernel: Kernel, buffer: str, *, numerics: Numerics) -> V
     found = find_stages(kernel, buffer)
     if isinstance(found, str):
         return refuse(found)
-    for verdict in (_check_loop(found, buffer), _check_fill(found, buffer)):
+    for verdict in (_check_loop(found, buffer), _check_fill(kernel, found, buffer)):
         if not verdict.ok:
             return verdict
     return check_valid(double_buffer(kernel, buffer).kernel)
@@ -117,7 +120,7 @@ def _check_loop(found: Stages, buffer: str) -> Verdict:
     return OK
 
 
-def _check_fill(found: Stages, buffer: str) -> Verdict:
+def _check_fill(kernel: Kernel, found: Stages, buffer: str) -> Verdict:
     written = {w.buffer.name for w in stores(found.loop.body)}
     for s in found.fill:
         if any(isinstance(n, (Atomic, Let)) for n in walk(s)):
@@ -127,7 +130,12 @@ def _check_fill(found: Stages, buffer: str) -> Verdict:
             return refuse(f"filling `{buffer}` writes `{foreign[0]}` too")
         changing = [x.buffer.name for x in loads(s) if x.buffer.name in written]
         if changing:
-            return refuse(f"`{buffer}` is filled from `{changing[0]}`, which `{found.loop.var.name}` changes")
+            name, loop = changing[0], found.loop.var.name
+            reason = f"`{buffer}` is filled from `{name}`, which `{loop}` changes"
+            reads = touches(leaves(kernel, s), name, writes=False)
+            writes = touches((leaf for leaf in leaves(kernel) if loop in leaf.loop_names), name, reads=False)
+            # Only what the iteration before writes is read too early.
+            return refuse_meeting(reason, kernel, writes, list(reads), [[after(loop)]])
     return OK
 
 

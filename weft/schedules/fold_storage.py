@@ -12,9 +12,12 @@ from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Store
 from weft.ir.visit import replace_buffers, rewrite, substitute
+from weft.poly.conflicts import Meeting, Surroundings, written_by
+from weft.poly.describe import iteration
 from weft.poly.infer_spans import Span, clip, infer_spans, is_at_most, knowing_loops, upper_bound
-from weft.poly.leaves import leaves
-from weft.poly.verdict import OK, Verdict, refuse
+from weft.poly.leaves import leaves, sizes_of
+from weft.poly.refuse_meeting import precedes, touches
+from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.redirect import only_plain_accesses
@@ -53,13 +56,43 @@ def _check_window(kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdic
         if not widths:
             return refuse(f"how much of dimension {dim} of `{name}` is alive at once is not known")
         if min(widths) > factor:
-            return refuse(
-                f"{min(widths)} neighbouring elements of dimension {dim} of `{name}` are alive at once",
-                alternatives=(f's.fold_storage("{name}", {dim}, {min(widths)})',),
-            )
+            reason = f"{min(widths)} neighbouring elements of dimension {dim} of `{name}` are alive at once"
+            offers = (f's.fold_storage("{name}", {dim}, {min(widths)})',)
+            return replace(_refuse_clash(reason, kernel, alloc, dim, factor), offers=offers)
         if loop is None or any(_moves_one_way(loop, span, ranges) for span in spans):
             return OK
-    return refuse(f"what is alive in dimension {dim} of `{name}` does not move one way as `{loop.var.name}` runs")
+    reason = f"what is alive in dimension {dim} of `{name}` does not move one way as `{loop.var.name}` runs"
+    return _refuse_clash(reason, kernel, alloc, dim, factor)
+
+
+def _refuse_clash(reason: str, kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdict:
+    """``reason``, with an iteration that writes the place of an element which a later one still reads."""
+    name = alloc.buffer.name
+    inside = leaves(kernel, alloc)
+    fixed = {f.var.name for f in loops_around(kernel, alloc)}
+    around = Surroundings(frozenset(fixed), written_by(inside), sizes_of(kernel))
+    for leaf, write in touches(inside, name, reads=False):
+        for later, read in touches(inside, name, writes=False):
+            for distance in (factor, -factor):
+                moved = (*read.indices[:dim], read.indices[dim] + idx(distance), *read.indices[dim + 1 :])
+                meeting = Meeting(leaf, write, later, replace(read, indices=moved), around)
+                for order, equal in precedes(leaf, later, fixed):
+                    found = meeting.find(order, equal)
+                    if isinstance(found, Witness) and found.certain:
+                        return _describe_clash(reason, found, dim, factor, distance)
+    return refuse(reason, kind="unproved")
+
+
+def _describe_clash(reason: str, found: Witness, dim: int, factor: int, distance: int) -> Verdict:
+    name, _, rest = found.element.partition("[")
+    at = [int(part) for part in rest.rstrip("]").split(",")]
+
+    def element(n: int) -> str:
+        return f"{name}[{', '.join(str(n if d == dim else part) for d, part in enumerate(at))}]"
+
+    text = f"iteration {iteration(found.first)} writes {found.element} in the place of {element(at[dim] - distance)}"
+    witness = replace(found, element=element(at[dim] % factor), after=True)
+    return refuse(f"{reason}: {text}, which iteration {iteration(found.second)} reads", witness)
 
 
 def _common_loop(kernel: Kernel, alloc: Alloc) -> For | None:

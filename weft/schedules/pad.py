@@ -17,7 +17,8 @@ from weft.ir.stmt import Alloc, Block, If, Kernel, Stmt
 from weft.poly.conflicts import Meeting, Surroundings, written_by
 from weft.poly.infer_region import Box
 from weft.poly.leaves import Access, Test, leaves, sizes_of
-from weft.poly.verdict import OK, Verdict, refuse
+from weft.poly.solve import Unknown
+from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.check_copy import written_before
 from weft.schedules.loop_facts import is_true
 from weft.schedules.project import NotProjectable, conjuncts, gap_of, project
@@ -50,8 +51,12 @@ def check_pad(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
     if not guards:
         return refuse(f"no guard is around block `{block}` alone")
     readers = [find_reader(kernel, target, g) for g in guards]
-    if all(r is not None for r in readers):
-        return refuse(f"block `{readers[0]}` may read what block `{block}` writes beyond the edge")
+    if readers[0] is not None and all(r is not None for r in readers):
+        reader, found = readers[0]
+        reason = f"block `{reader}` may read what block `{block}` writes beyond the edge"
+        # The iteration beyond the edge is not one of the program as it is.
+        witness = None if isinstance(found, Unknown) else replace(found, certain=False)
+        return refuse(reason, witness, kind="unproved" if witness is None else "dependence")
     done = pad(kernel, block).kernel
     return _check_accesses(done, find_block(done, block))
 
@@ -138,8 +143,8 @@ def _has_values(kernel: Kernel, block: Block, access: Access) -> bool:
     return False
 
 
-def find_reader(kernel: Kernel, block: Block, guard: If) -> str | None:
-    """A block that may read what ``block`` would write where ``guard`` keeps it from running; None where none does."""
+def find_reader(kernel: Kernel, block: Block, guard: If) -> tuple[str, Witness | Unknown] | None:
+    """A block that may read what ``block`` would write where ``guard`` keeps it from running, and when."""
     target = block.writes[0].buffer.name
     made = find_alloc(kernel, target)
     everything = leaves(kernel, made)
@@ -152,6 +157,7 @@ def find_reader(kernel: Kernel, block: Block, guard: If) -> str | None:
         beyond = replace(leaf, tests=(*tests, Test(guard.condition, False)), domain_cache=None)
         for access in (a for a in leaf.accesses if a.writes and a.buffer.name == target):
             for other, read in reads:
-                if Meeting(beyond, access, other, read, around).find([]) is not None:
-                    return other.block or block.name
+                found = Meeting(beyond, access, other, read, around).find([])
+                if found is not None:
+                    return other.block or block.name, found
     return None

@@ -123,8 +123,8 @@ def test_accepted(text: str, sizes: dict[str, int], steps: str) -> None:
 #: Loop programs as text, and steps that are all accepted.
 KERNELS = [
     (  # lanes that read one element may not both fetch it
-        """kernel lanes(out A: int16[4], out B: int16[5]) { for i in 0:4 { A[i] = A[i] + 1_i16 }
-          vector j in 0:5 { B[j] = B[j] + A[(3 + j) % 4] } }""",
+        """kernel lanes(out A: int16[4], out B: int16[5]) { vector j in 0:5 { B[j] = B[j] + A[(3 + j) % 4] }
+          for i in 0:4 { A[i] = A[i] + 1_i16 } }""",
         'cache_write("A", scope="global")',
     ),
     (  # all lanes along a diagonal have one address
