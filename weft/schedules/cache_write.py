@@ -233,12 +233,11 @@ def _earlier_setter(segment: Segment, leaf: Leaf, access: Access) -> Verdict | N
             found = meeting.find(order, equal)
             if found is None:
                 continue
-            reason = (
-                f"block `{leaf.block}` reads elements of `{access.buffer.name}` that block `{writer.block}` may set"
-            )
+            reader, setter = ("a statement" if f.block is None else f"block `{f.block}`" for f in (leaf, writer))
+            reason = f"{reader} reads elements of `{access.buffer.name}` that {setter} may set before"
             if isinstance(found, Unknown):
-                return refuse(f"{reason} before", kind="unproved")
-            return refuse(f"{reason} before: {describe(found, write, access)}", found)
+                return refuse(reason, kind="unproved")
+            return refuse(f"{reason}: {describe(found, write, access)}", found)
     return None
 
 

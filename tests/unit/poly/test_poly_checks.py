@@ -236,7 +236,10 @@ def test_fission() -> None:
 
 def test_a_test_around_both_parts_must_not_change() -> None:
     program = kernel("for i in 0:64 { if R[i] > 0.0 { block a() { R[i] = 0.0 } block b() { C[i, 0] = 1.0 } } }")
-    assert check_fission(program, "i", "a").reason == "a test around the statements reads `R`, which the loop writes"
+    assert check_fission(program, "i", "a").reason == (
+        "a test around the statements reads `R`, which the loop writes: "
+        "iteration (i=0) may read one element of `R`, which iteration (i=0) writes"
+    )
 
 
 def test_fuse_loops() -> None:
