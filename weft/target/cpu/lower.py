@@ -13,10 +13,12 @@ from weft.ir.visit import walk
 from weft.passes.carry_stores import carry_stores
 from weft.passes.drop_guards import drop_guards
 from weft.passes.hoist_guards import hoist_guards
+from weft.passes.interleave_stores import interleave_stores
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.pad_registers import pad_registers
+from weft.passes.partition_loops import partition_loops
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
 from weft.passes.shrink_storage import shrink_storage
@@ -74,12 +76,14 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
         "hoist_guards": hoist_guards,
         "drop_guards": drop_guards,
+        "partition_loops": partition_loops,
         "vectorize_innermost": vectorize,
         **({"strip_vector_loops": strip} if scheduled else {}),
         "promote_registers": promote_registers,
         "carry_stores": carry_stores,
         "pad_registers": pad_registers,
         "unroll_registers": unroll_registers,
+        "interleave_stores": interleave_stores,
         "transpose_tiles": functools.partial(transpose_tiles, vector_bits=machine.vector_bits),
     }
 
