@@ -13,6 +13,7 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Compare, Load, Var
 from weft.ir.intrinsics import HINTS
+from weft.ir.simplify import assigned_names
 from weft.ir.stmt import (
     Alloc,
     Assign,
@@ -76,7 +77,7 @@ def _find_element(loop: For, ranges: Ranges, around: tuple[For, ...]) -> Store |
     nodes = _without_hints(loop.body)
     if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
         return None
-    bound = {loop.var.name, *(name for n in nodes for name in bound_names(n))}
+    bound = {loop.var.name, *(name for n in nodes for name in bound_names(n)), *assigned_names(loop.body)}
     written = {n.buffer.name for n in nodes if isinstance(n, (Store, Atomic))}
     stores = {n.buffer.name: n for n in nodes if isinstance(n, Store)}
     for store in stores.values():

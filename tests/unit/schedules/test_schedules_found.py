@@ -127,6 +127,11 @@ KERNELS = [
           for i in 0:4 { A[i] = A[i] + 1_i16 } }""",
         'cache_write("A", scope="global")',
     ),
+    (  # which element is updated depends on what each iteration stores first
+        """kernel buckets(I: int32[9], out t: int32[1], out H: int32[8]) { for i in 0:9 { t[0] = t[0] * 3_i32 + I[i]
+          H[int64(t[0] & 7_i32)] = H[int64(t[0] & 7_i32)] + 1_i32 } }""",
+        'split("i", 3)',
+    ),
     (  # all lanes along a diagonal have one address
         "kernel diagonal(A: float32[2, 2], out B: float32[2, 2]) {"
         " for i in 0:2 { for j in 0:2 { B[i, j] = A[j, i] } } }",
