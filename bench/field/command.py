@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 import time
@@ -16,6 +17,7 @@ from bench.field.plot import draw
 from bench.field.report import page, summary
 from bench.field.run import Run, describe_machine
 from bench.field.workloads import Workload, randomly_resized, standard_workloads
+from weft.ir.errors import ArgumentError, UnsupportedError
 
 RESULTS = ROOT / "bench" / "results"
 #: Peers that compile for seconds are left out of a quick run.
@@ -25,20 +27,39 @@ _QUICK = Plan(turns=3, turn_s=0.02, prepare_s=20.0, budget_s=1.5)
 
 def run_bench(options: argparse.Namespace) -> int:
     if options.earlier is not None:
-        return finish(Run.load_from(options.earlier), options)
+        return finish(read_run(options.earlier), options)
     peers = chosen_peers(options)
-    if unknown := [p for p in peers if p not in PEERS]:
-        print(f"no peer called {', '.join(unknown)}; there are: {', '.join(PEERS)}", file=sys.stderr)
-        return 2
+    workloads = chosen_workloads(options.only, options.random_shapes)
+    check_options(options, workloads, peers)
     if options.install:
         install_missing(peers)
-    workloads = chosen_workloads(options.only, options.random_shapes)
-    if not workloads:
-        print(f"no workload matches {' '.join(options.only)}", file=sys.stderr)
-        return 2
     run = Run(describe_machine(), os.getloadavg()[0], random_seed=options.random_shapes)
     measure(run, workloads, peers, options.threads or [1, 2], _QUICK if options.quick else Plan())
     return finish(run, options)
+
+
+def check_options(options: argparse.Namespace, workloads: Sequence[Workload], peers: Sequence[str]) -> None:
+    """What cannot work is said before minutes are spent."""
+    if unknown := [p for p in peers if p not in PEERS]:
+        raise ArgumentError(f"there is no peer called {', '.join(unknown)}", help=f"there are {', '.join(PEERS)}")
+    if not workloads:
+        names = ", ".join(dict.fromkeys(w.family.name for w in standard_workloads()))
+        raise ArgumentError(f"no workload matches {' '.join(options.only)}", help=f"there are {names}")
+    cores = len(os.sched_getaffinity(0))
+    if wrong := [n for n in options.threads or () if not 1 <= n <= cores]:
+        raise ArgumentError(f"cannot measure with {wrong[0]} threads", why=f"this process may use {cores} cores")
+    if importlib.util.find_spec("torch") is None:
+        raise UnsupportedError(
+            "the bench needs torch", why="results are checked against its float64", help="pip install torch"
+        )
+
+
+def read_run(path: Path) -> Run:
+    try:
+        return Run.load_from(path)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not the JSON of a run"
+        raise ArgumentError(f"cannot read {path}", why=why) from None
 
 
 def chosen_peers(options: argparse.Namespace) -> list[str]:

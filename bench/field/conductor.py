@@ -33,7 +33,7 @@ class Plan:
 
     turns: int = 9
     turn_s: float = 0.04
-    prepare_s: float = 90.0
+    prepare_s: float = 30.0
     #: time for all turns of a workload together; long calls get fewer turns
     budget_s: float = 6.0
     seed: int = 0

@@ -42,31 +42,26 @@ def arguments(workload: Workload, inputs: Mapping[str, Array]) -> list[Any]:
 def prepare(workload: Workload, inputs: Mapping[str, Array], threads: int) -> Prepared:
     weft.set_num_threads(threads)
     _load_compiler()
-    args = arguments(workload, inputs)
     start = time.perf_counter()
-    op = define(workload)
+    op, args = bound(define(workload), workload, inputs)
     result = op(*args)
     seconds = {"cold": time.perf_counter() - start}
-    if hasattr(op, "schedule"):
-        start = time.perf_counter()
-        op.schedule(*args)
-        seconds["schedule"] = time.perf_counter() - start
-    op, args = _bound(op, workload, inputs, args)
+    start = time.perf_counter()
+    op.schedule(*args)
+    seconds["schedule"] = time.perf_counter() - start
     out = result if isinstance(result, tuple) else (result,)
     given: Any = out if len(out) > 1 else out[0]
     calls = {"fresh": lambda: op(*args), "filling": lambda: op(*args, out=given)}
     return Prepared(calls, lambda: _filled(op, args, out), seconds)
 
 
-def _bound(
-    op: weft.Operator, workload: Workload, inputs: Mapping[str, Array], args: list[Any]
-) -> tuple[Any, list[Any]]:
-    """Constants given once, where Weft can, as peers are given theirs."""
+def bound(op: weft.Operator, workload: Workload, inputs: Mapping[str, Array]) -> tuple[weft.Operator, list[Any]]:
+    """The operator with its constants given once, as peers are given theirs; and what is left to pass."""
     constants = {name: inputs[name] for name in workload.family.constants}
-    if not constants or not hasattr(op, "bind"):
+    args = arguments(workload, inputs)
+    if not constants:
         return op, args
-    rest = [v for a, v in zip(workload.family.arguments, args) if a.name not in constants]
-    return op.bind(**constants), rest
+    return op.bind(**constants), [v for a, v in zip(workload.family.arguments, args) if a.name not in constants]
 
 
 def _filled(op: Any, args: list[Any], out: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.field.command import chosen_workloads, describe_row
+import weft
+from bench.field.command import chosen_workloads, describe_row, run_bench
 from bench.field.conductor import Plan, Row
 from bench.field.plot import draw, position
 from bench.field.report import page, summary
 from bench.field.run import Run
 from bench.field.statistics import Ratio
-from weft.cli.bench import add_arguments
+from weft.cli.bench import add_arguments, main
 
 
 def rows() -> list[Row]:
@@ -74,10 +75,23 @@ def test_arguments() -> None:
     assert (options.only, options.threads, options.random_shapes, options.write) == (["conv"], [1], 3, False)
 
 
-def test_no_bench_without_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import weft
-    from weft.cli.bench import main
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--peers", "nobody"], "no peer called nobody"),
+        (["--only", "nothing"], "no workload matches nothing"),
+        (["--threads", "0"], "cannot measure with 0 threads"),
+        (["--from", "absent.json"], "cannot read absent.json"),
+    ],
+)
+def test_what_cannot_work(words: list[str], text: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(weft.ArgumentError, match=text):
+        run_bench(parser.parse_args(words))
 
+
+def test_no_bench_without_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(weft, "__file__", str(tmp_path / "weft" / "__init__.py"))
     with pytest.raises(weft.UnsupportedError, match="not part of an installed Weft"):
         main(argparse.Namespace())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.field.peers.weft_itself import arguments, define
+from bench.field.peers.weft_itself import bound, define
 from bench.field.statistics import relative_error
 from bench.field.workloads import FAMILIES, Workload, extent, parse_arguments, randomly_resized, standard_workloads
 
@@ -22,7 +22,8 @@ def small(workload: Workload) -> Workload:
 def test_weft_is_right(workload: Workload) -> None:
     pytest.importorskip("torch")
     inputs = workload.inputs(3)
-    results = define(workload)(*arguments(workload, inputs))
+    op, args = bound(define(workload), workload, inputs)
+    results = op(*args)
     several = results if isinstance(results, tuple) else (results,)
     for got, want in zip(several, workload.reference(inputs), strict=False):
         assert relative_error(got, want) < 1e-5
