@@ -1,7 +1,7 @@
 """Tests around work on registers dropped where nobody sees the difference.
 
 The last tile of a matrix is not full, so every row of its accumulators is computed under a test.
-Where the operands lie in the kernel's own memory anyway, it is cheaper to compute all rows: what
+Where the operands surely exist all the same, it is cheaper to compute all rows: what
 lands in the elements that the test kept out is read by nothing but their own updates, since whoever
 reads the accumulators (the final store) makes the same test.
 """
@@ -44,17 +44,17 @@ class _Tile:
 
 @dataclass(slots=True)
 class _Dropper:
-    """State of one walk: what variables can be, memory of the kernel's own, the register buffers around."""
+    """State of one walk: what variables can be, memory that surely exists, the register buffers around."""
 
     changing: frozenset[str]
-    own: dict[str, Buffer]
+    existing: dict[str, Buffer]
     tiles: dict[str, _Tile]
 
     def visit(self, s: Stmt, ranges: Ranges) -> Stmt:
         if isinstance(s, For):
             ranges = {**ranges, s.var.name: loop_range(s, ranges)}
         if isinstance(s, Alloc):
-            self.own[s.buffer.name] = s.buffer
+            self.existing[s.buffer.name] = s.buffer
             if s.buffer.scope == "register":
                 self._enter(s)
         if isinstance(s, If) and s.otherwise is None:
@@ -100,7 +100,7 @@ class _Dropper:
         return all(self._is_within(a, ranges) for a in accesses) and not any(isinstance(n, Reduce) for n in walk(s))
 
     def _is_within(self, access: Load | Store, ranges: Ranges) -> bool:
-        buffer = self.own.get(access.buffer.name)
+        buffer = self.existing.get(access.buffer.name)
         if buffer is None:
             return False
         sizes = [e.value if isinstance(e, Const) else 0 for e in buffer.shape]
@@ -111,7 +111,8 @@ def drop_guards(kernel: Kernel) -> Kernel:
     """``kernel`` without tests that only keep elements of register buffers from being computed in vain."""
     changing = frozenset(n.var.name for n in walk(kernel) if isinstance(n, Assign))
     changing |= {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
-    return replace(kernel, body=_Dropper(changing, {}, {}).visit(kernel.body, {}))
+    arguments = {b.name: b for b in kernel.buffers}
+    return replace(kernel, body=_Dropper(changing, arguments, {}).visit(kernel.body, {}))
 
 
 def fact(condition: Expr) -> Fact:

@@ -25,6 +25,7 @@ from weft.schedules.trace import Numerics
 from weft.schedules.trim import check_trim, trim
 from weft.schedules.unroll import check_unroll, unroll
 from weft.schedules.vectorize import check_vectorize, vectorize
+from weft.schedules.widen import check_widen, widen
 from weft.schedules.wrap import check_wrap, wrap
 
 
@@ -99,6 +100,10 @@ class LoopMethods(ScheduleState):
     def skew(self, loop: AnyLoop, outer: AnyLoop, factor: int = 1) -> None:
         """``loop`` starts ``factor`` later with every iteration of ``outer``, so that wavefronts become straight."""
         self.run(check_skew, skew, self.name(loop), self.name(outer), factor)
+
+    def widen(self, loop: AnyLoop, outer: AnyLoop) -> None:
+        """``loop``, whose range depends on ``outer``, as far as it ever runs; a test leaves out the rest."""
+        self.run(check_widen, widen, self.name(loop), self.name(outer))
 
     def fission(self, loop: AnyLoop, after: AnyBlock | AnyLoop) -> Loop:
         """``loop`` keeps its statements up to ``after``; the rest get a loop of their own, which is returned."""

@@ -16,6 +16,7 @@ REFUSALS: dict[str, str] = {
     "peel": "cannot peel loop `{0}`",
     "shift": "cannot shift loop `{0}`",
     "skew": "cannot skew loop `{0}`",
+    "widen": "cannot widen loop `{0}` over `{1}`",
     "fission": "cannot split the body of loop `{0}`",
     "fuse_loops": "cannot merge loops `{0}` and `{1}`",
     "trim": "cannot shorten loop `{0}`",

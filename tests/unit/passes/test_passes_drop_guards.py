@@ -10,7 +10,7 @@ from weft.ir.stmt import If
 from weft.ir.visit import walk
 from weft.passes.drop_guards import drop_guards
 
-TILE = """kernel k(N: int64, A: float32[64], B: float32[8], out C: float32[64]) {{
+TILE = """kernel k(N: int64, A: float32[N], B: float32[8], out C: float32[64]) {{
     for o in 0:8 {{ alloc T: float32[8] in register {{ alloc P: float32[8] {{
         for i in 0:8 {{ P[i] = B[i] }}
         unroll i in 0:8 {{ if o * 8 + i < N {{ T[i] = 0.0 }} }}

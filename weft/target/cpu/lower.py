@@ -18,6 +18,7 @@ from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.pad_registers import pad_registers
+from weft.passes.partition_loops import partition_loops
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
 from weft.passes.shrink_storage import shrink_storage
@@ -75,6 +76,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
         "hoist_guards": hoist_guards,
         "drop_guards": drop_guards,
+        "partition_loops": partition_loops,
         "vectorize_innermost": vectorize,
         **({"strip_vector_loops": strip} if scheduled else {}),
         "promote_registers": promote_registers,

@@ -1,0 +1,100 @@
+"""Loops cut where a test inside starts to matter: most iterations then run without it.
+
+``for t in 0:64 { unroll i in 0:4 { if t < s + i { ... } } }`` runs ``t`` to ``min(64, s)`` without tests, since no
+``i`` is below 0, and tests in the few iterations that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from weft.ir import dtype as dt
+from weft.ir.affine import Linear
+from weft.ir.expr import Binary, Expr, Var
+from weft.ir.interval import Interval
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Seq, Stmt
+from weft.ir.visit import fresh_name, rebuild, substitute, used_names, walk
+from weft.passes.conditions import conjuncts, guarded, is_pure, mentions, slack
+from weft.passes.loop_ranges import constant_extent, loop_range
+from weft.passes.unroll_registers import subscripts_register
+
+
+def partition_loops(kernel: Kernel) -> Kernel:
+    """Serial loops around unrolled or vector ones cut at the tests in those."""
+    changing = frozenset(n.var.name for n in walk(kernel) if isinstance(n, Assign))
+    changing |= {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
+    if not any(isinstance(n, If) for n in walk(kernel)):
+        return kernel
+    taken = used_names(kernel)
+    return replace(kernel, body=_visit(kernel.body, changing, taken))
+
+
+def _visit(s: Stmt, changing: frozenset[str], taken: set[str]) -> Stmt:
+    s = rebuild(s, lambda n: _visit(n, changing, taken) if isinstance(n, Stmt) else n)
+    if not isinstance(s, For) or s.kind != "serial" or subscripts_register(s):
+        return s
+    tests = [(part, end) for part, end in _tests(s, s.body, {}) if is_pure(part, changing)]
+    return _cut(s, tests, taken) if tests else s
+
+
+def _tests(loop: For, s: Stmt, inner: Mapping[str, Interval]) -> Iterator[tuple[Expr, Linear]]:
+    """The tests in unrolled and vector loops that hold up to some iteration of ``loop``, each with the last one."""
+    if isinstance(s, For):
+        if s.kind not in ("unroll", "vector") or not constant_extent(s):
+            return
+        yield from _tests(loop, s.body, {**inner, s.var.name: loop_range(s, {})})
+    elif isinstance(s, Seq):
+        for step in s.body:
+            yield from _tests(loop, step, inner)
+    elif isinstance(s, Alloc):
+        yield from _tests(loop, s.body, inner)
+    elif isinstance(s, If) and s.otherwise is None:
+        for part in conjuncts(s.condition):
+            end = _last_iteration(loop, part, inner)
+            if end is not None:
+                yield part, end
+        yield from _tests(loop, s.then, inner)
+
+
+def _last_iteration(loop: For, part: Expr, inner: Mapping[str, Interval]) -> Linear | None:
+    """The last value of ``loop`` for which ``part`` holds whatever the ``inner`` variables are."""
+    gap = slack(part)
+    if gap is None or gap.terms.get(loop.var) != -1 or not any(mentions(part, name) for name in inner):
+        return None
+    last = Linear({}, gap.constant)
+    for atom, factor in gap.terms.items():
+        if atom == loop.var:
+            continue
+        if isinstance(atom, Var) and atom.name in inner:
+            least = inner[atom.name].scale(factor).lo
+            if least is None:
+                return None
+            last.constant += least
+        elif mentions(atom, loop.var.name) or any(mentions(atom, name) for name in inner):
+            return None
+        else:
+            last.terms[atom] = factor
+    return last
+
+
+def _cut(loop: For, tests: list[tuple[Expr, Linear]], taken: set[str]) -> Stmt:
+    """The iterations in which all ``tests`` hold, then the others."""
+    middle: Expr = loop.hi
+    for _, last in tests:
+        end = Linear(dict(last.terms), last.constant + 1).expr(dt.index)
+        middle = simplify(Binary("min", middle, end))
+    middle = simplify(Binary("max", middle, loop.lo))
+    full = replace(loop, hi=middle, body=_without(loop.body, [part for part, _ in tests]))
+    again = Var(fresh_name(loop.var.name, taken), span=loop.var.span)
+    rest = replace(loop, var=again, lo=middle, body=substitute(loop.body, {loop.var: again}))
+    return Seq((full, rest), span=loop.span)
+
+
+def _without(s: Stmt, parts: list[Expr]) -> Stmt:
+    """``s`` without the tests ``parts``."""
+    s = rebuild(s, lambda n: _without(n, parts) if isinstance(n, Stmt) else n)
+    if isinstance(s, If) and s.otherwise is None:
+        return guarded([p for p in conjuncts(s.condition) if p not in parts], s.then)
+    return s
