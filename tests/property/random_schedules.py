@@ -343,7 +343,7 @@ def attempt(s: Schedule, step: Step, refusals: list[ScheduleError]) -> None:
         getattr(s, name)(*args, **kwargs)
     except ScheduleError as error:
         assert s.kernel is before, "a refused step left its mark"
-        error.kernel, error.step = before, name  # type: ignore[attr-defined]
+        error.kernel, error.step, error.arguments = before, name, (args, kwargs)  # type: ignore[attr-defined]
         assert_legal(twin, error)
         refusals.append(error)
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from check_witness import check_witness
 from error_bounds import error_bounds
 from hypothesis import strategies as st
 from kernel_programs import kernel_programs
 from random_programs import programs
 from random_schedules import random_steps
 from stage_programs import stage_programs
-from touched_elements import check_witness
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "target"))
 from run_compiled import Fenced, Runner, make_arguments

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.ir.errors import ScheduleError
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Reduce, Select, Unary, Var
 from weft.ir.stmt import Alloc, Assert, Block, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children
-from weft.poly.verdict import Witness
 
 
 @dataclass(frozen=True)
@@ -161,16 +159,3 @@ def really_conflict(touched: list[Touched], first: Mapping[str, int], second: Ma
     ones = [t for t in touched if t.element == element and t.is_at(first)]
     others = [t for t in touched if t.element == element and t.is_at(second)]
     return any(a.writes or b.writes for a in ones for b in others)
-
-
-def check_witness(error: ScheduleError, arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> bool:
-    """Where a refusal names two iterations and is certain of them, they conflict; whether that could be tried."""
-    witness, kernel = error.witness, getattr(error, "kernel", None)
-    if not isinstance(witness, Witness) or not witness.certain or kernel is None:
-        return False
-    if any(witness.sizes.get(name, value) != value for name, value in scalars.items()):
-        return False  # a witness for other sizes than those at hand
-    touched = touched_elements(kernel, arrays, scalars)
-    if touched is not None:
-        assert really_conflict(touched, witness.first, witness.second, witness.element), error
-    return touched is not None

@@ -58,7 +58,7 @@ def _refuse_sharing(kernel: Kernel, alloc: Alloc, crossed: For, loop: str | None
     """Two of the concurrent iterations that would write one element."""
     name, between = alloc.buffer.name, crossed.var.name
     reason = f"the iterations of `{between}` run concurrently and would share `{name}`"
-    moved = with_storage(replace_stmt(kernel, alloc, alloc.body), alloc, loop)
+    moved = store_at(kernel, name, loop).kernel
     inside = [leaf for leaf in leaves(moved) if between in leaf.loop_names]
     writes = touches(inside, name, reads=False)
     return refuse_meeting(reason, moved, writes, touches(inside, name), [[after(between)]], is_after=True)
