@@ -55,6 +55,9 @@ PROGRAMS = {
         B(i) = A(i) + 1.0
         T(i) = B(i) * 2.0
         B(i) = T(i) + A(i) }""",
+    "starting": """kernel starting(out x: float32[4], out y: float32[4]) {
+        for i in 0:4 { block a(v spatial 0:4 = i) writes x[v] { x[v] = 1.0 } }
+        for j in 0:4 { block b(v reduce 0:4 = j) writes y[0] { init { y[0] = 1.0 } } } }""",
     "lagging": """def lagging(float(N) A) -> (B) {
         B(i) = A(i) + 1.0
         T(i) = B(i) * 2.0

@@ -133,6 +133,8 @@ def block_problem(block: Block, buffer: Buffer) -> str | None:
             return f"block `{block.name}` checks its data; where a check happens must not change"
         if not isinstance(s, (Seq, If, Let, Store)) or isinstance(s, Atomic):
             return f"block `{block.name}` is more than a plain computation of `{buffer.name}`"
+    if not stores(block.body):
+        return f"block `{block.name}` does nothing but start `{buffer.name}`"
     written = [s for p in parts for s in stores(p)]
     others = sorted({f"`{s.buffer.name}`" for s in written if s.buffer.name != buffer.name})
     if others:
