@@ -13,6 +13,16 @@ from weft.ir.expr import Binary, Const, Expr
 from weft.ir.visit import walk
 
 
+def linear_offset(buffer: Buffer, indices: tuple[Expr, ...]) -> Linear | None:
+    """Elements from the start of ``buffer`` to scalar subscripts, as one sum; None where a stride is not a number."""
+    total = Linear()
+    for index, stride in zip(indices, buffer.element_strides()):
+        if not isinstance(stride, Const):
+            return None
+        total.add(linear_form(index), int(stride.value))
+    return merge_quotients(total)
+
+
 def joined_offset(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr | None:
     """Elements from the start of ``buffer``, where that takes fewer divisions than the subscripts do; else None.
 

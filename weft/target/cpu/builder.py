@@ -85,6 +85,9 @@ class Builder:
         self._count = 0
         self._labels: dict[str, int] = {}
         self._phis: dict[str, tuple[int, list[tuple[Value, str]]]] = {}
+        self._known: dict[str, Value] = {}
+        self._known_vectors: dict[str, Value] = {}
+        self._arriving: dict[str, dict[str, Value]] = {}
 
     # -- the function ---------------------------------------------------------------------------
 
@@ -115,11 +118,29 @@ class Builder:
         self._lines.append(f"{label}:")
         self.label = label
         self.terminated = False
+        # What every way here has computed; a loop's way back comes through its own start. Vectors are computed
+        # anew: they are many, and registers for them few.
+        self._known = dict(self._arriving.get(label, ()))
+        self._known_vectors = {}
+
+    def is_target(self, label: str) -> bool:
+        """Whether some block goes to ``label`` already."""
+        return label in self._arriving
+
+    def _go(self, label: str) -> None:
+        others = self._arriving.get(label)
+        known = self._known
+        if others is not None:
+            known = {text: value for text, value in others.items() if known.get(text) is value}
+        self._arriving[label] = known
 
     def branch(self, label: str, metadata: str = "") -> None:
+        self._go(label)
         self._end(f"br label %{label}{metadata}")
 
     def cond_branch(self, condition: Value, then: str, otherwise: str, metadata: str = "") -> None:
+        self._go(then)
+        self._go(otherwise)
         self._end(f"br i1 {condition.text}, label %{then}, label %{otherwise}{metadata}")
 
     def ret(self, value: Value | None = None) -> None:
@@ -162,6 +183,14 @@ class Builder:
         self._lines.append(f"  {name} = {instruction}")
         return Value(name, type)
 
+    def pure(self, type: str, instruction: str) -> Value:
+        """As `emit`, for an instruction that depends on its operands alone: a value at hand is not computed again."""
+        known = self._known_vectors if type[0] == "<" else self._known
+        found = known.get(instruction)
+        if found is None:
+            found = known[instruction] = self.emit(type, instruction)
+        return found
+
     def emit_void(self, instruction: str) -> None:
         self._lines.append("  " + instruction)
 
@@ -169,7 +198,7 @@ class Builder:
         self._lines.append(f"  ; {text}")
 
     def binary(self, op: str, a: Value, b: Value) -> Value:
-        return self.emit(a.type, f"{op} {a.type} {a.text}, {b.text}")
+        return self.pure(a.type, f"{op} {a.type} {a.text}, {b.text}")
 
     def fadd(self, a: Value, b: Value) -> Value:
         return self.binary("fadd", a, b)
@@ -184,7 +213,7 @@ class Builder:
         return self.binary("fdiv", a, b)
 
     def fneg(self, a: Value) -> Value:
-        return self.emit(a.type, f"fneg {a.typed}")
+        return self.pure(a.type, f"fneg {a.typed}")
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a*b + c: rounded once where the machine has it, twice elsewhere (see math.rounding for an exact one)."""
@@ -235,24 +264,24 @@ class Builder:
         return self.binary("ashr", a, b)
 
     def icmp(self, predicate: str, a: Value, b: Value) -> Value:
-        return self.emit(vector("i1", a.lanes), f"icmp {predicate} {a.type} {a.text}, {b.text}")
+        return self.pure(vector("i1", a.lanes), f"icmp {predicate} {a.type} {a.text}, {b.text}")
 
     def fcmp(self, predicate: str, a: Value, b: Value) -> Value:
-        return self.emit(vector("i1", a.lanes), f"fcmp {predicate} {a.type} {a.text}, {b.text}")
+        return self.pure(vector("i1", a.lanes), f"fcmp {predicate} {a.type} {a.text}, {b.text}")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        return self.emit(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
+        return self.pure(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
 
     # -- conversions (``type`` is the result's element type; lanes follow the operand) -------------
 
     def convert(self, op: str, a: Value, type: str) -> Value:
         target = vector(element_of(type), a.lanes)
-        return a if target == a.type else self.emit(target, f"{op} {a.typed} to {target}")
+        return a if target == a.type else self.pure(target, f"{op} {a.typed} to {target}")
 
     def bitcast(self, a: Value, type: str) -> Value:
         """The same bits as ``type``; a bare element type keeps the lanes."""
         target = vector(type, a.lanes) if lanes_of(type) == 1 else type
-        return a if target == a.type else self.emit(target, f"bitcast {a.typed} to {target}")
+        return a if target == a.type else self.pure(target, f"bitcast {a.typed} to {target}")
 
     def sext(self, a: Value, type: str) -> Value:
         return self.convert("sext", a, type)
@@ -291,7 +320,7 @@ class Builder:
 
     def _saturate(self, op: str, a: Value, type: str) -> Value:
         target = vector(element_of(type), a.lanes)
-        return self.call(f"llvm.{op}.sat.{mangled(target)}.{mangled(a.type)}", target, [a])
+        return self.call(f"llvm.{op}.sat.{mangled(target)}.{mangled(a.type)}", target, [a], pure=True)
 
     def ptrtoint(self, a: Value, type: str = "i64") -> Value:
         return self.convert("ptrtoint", a, type)
@@ -312,7 +341,7 @@ class Builder:
     def gep(self, element: str, pointer: Value, index: Value, *, inbounds: bool = True) -> Value:
         """Address of ``pointer[index]`` in units of ``element``; a vector index gives a vector of pointers."""
         word = "getelementptr inbounds" if inbounds else "getelementptr"
-        return self.emit(vector("ptr", index.lanes), f"{word} {element}, ptr {pointer.text}, {index.typed}")
+        return self.pure(vector("ptr", index.lanes), f"{word} {element}, ptr {pointer.text}, {index.typed}")
 
     def alloca(self, type: str, count: int = 1, align: int | None = None) -> Value:
         """Stack space for ``count`` of ``type``, taken once, at the function's entry."""
@@ -329,32 +358,35 @@ class Builder:
         type = vector(value.type, lanes)
         if not value.text.startswith("%"):
             return Value(f"splat ({value.typed})", type)
-        first = self.emit(type, f"insertelement {type} poison, {value.typed}, i64 0")
-        return self.emit(type, f"shufflevector {first.typed}, {type} poison, <{lanes} x i32> zeroinitializer")
+        first = self.pure(type, f"insertelement {type} poison, {value.typed}, i64 0")
+        return self.pure(type, f"shufflevector {first.typed}, {type} poison, <{lanes} x i32> zeroinitializer")
 
     def extract(self, value: Value, lane: int | Value) -> Value:
-        return self.emit(value.element, f"extractelement {value.typed}, {_lane(lane)}")
+        return self.pure(value.element, f"extractelement {value.typed}, {_lane(lane)}")
 
     def insert(self, value: Value, item: Value, lane: int | Value) -> Value:
-        return self.emit(value.type, f"insertelement {value.typed}, {item.typed}, {_lane(lane)}")
+        return self.pure(value.type, f"insertelement {value.typed}, {item.typed}, {_lane(lane)}")
 
     def shuffle(self, a: Value, b: Value | None, lanes: Sequence[int]) -> Value:
         """Lanes picked from ``a`` then ``b``; -1 is any value."""
         mask = ", ".join(f"i32 {n}" if n >= 0 else "i32 poison" for n in lanes)
         other = b.typed if b is not None else f"{a.type} poison"
         type = f"<{len(lanes)} x {a.element}>"
-        return self.emit(type, f"shufflevector {a.typed}, {other}, <{len(lanes)} x i32> <{mask}>")
+        return self.pure(type, f"shufflevector {a.typed}, {other}, <{len(lanes)} x i32> <{mask}>")
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def call(self, name: str, returns: str, arguments: Sequence[Value]) -> Value:
-        """Call ``name``, declaring it when the module does not define it. For ``void``, the value is not to be used."""
+    def call(self, name: str, returns: str, arguments: Sequence[Value], *, pure: bool = False) -> Value:
+        """Call ``name``, declaring it when the module does not define it. For ``void``, the value is not to be used.
+
+        A ``pure`` function gives the same for the same arguments and does nothing else.
+        """
         self.module.declare(name, returns, (a.type for a in arguments))
         text = f"call {returns} @{name}({', '.join(a.typed for a in arguments)})"
         if returns == "void":
             self.emit_void(text)
             return Value("void", "void")
-        return self.emit(returns, text)
+        return self.pure(returns, text) if pure else self.emit(returns, text)
 
     def call_pointer(self, function: Value, returns: str, arguments: Sequence[Value]) -> Value:
         return self.emit(returns, f"call {returns} {function.text}({', '.join(a.typed for a in arguments)})")
@@ -362,7 +394,7 @@ class Builder:
     def intrinsic(self, name: str, *arguments: Value) -> Value:
         """``llvm.name.type(arguments)``, overloaded on the first argument and of its type."""
         first = arguments[0].type
-        return self.call(f"llvm.{name}.{mangled(first)}", first, arguments)
+        return self.call(f"llvm.{name}.{mangled(first)}", first, arguments, pure=True)
 
 
 def _lane(lane: int | Value) -> str:

@@ -90,6 +90,8 @@ class Program:
     contract: bool = False  # a product may be fused into a sum
     outlined: int = 0
     varying: dict[int, frozenset[str] | None] = field(default_factory=dict)  # by id of a vector loop; None: not lanes
+    #: By ids of buffer and subscripts, which are kept so that no others get these: see `weft.target.cpu.emit_offset`.
+    offsets: dict[tuple[int, int], tuple[object, object, object]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -198,7 +200,11 @@ def fit_all(f: Function, *values: Value) -> list[Value]:
 
 def literal_of(value: Value) -> int | None:
     """The number where an integer ``value`` is a literal, repeated over the lanes or not."""
-    text = value.text[len("splat (") : -1].split()[-1] if value.text.startswith("splat") else value.text
+    text = value.text
+    if text[0] == "%":
+        return None
+    if text.startswith("splat"):
+        text = text[len("splat (") : -1].split()[-1]
     return int(text) if text.lstrip("-").isdigit() else None
 
 
@@ -206,7 +212,7 @@ def add(f: Function, a: Value, b: Value) -> Value:
     """Scalar i64 sum; literals fold, since text goes through no folding builder."""
     x, y = literal_of(a), literal_of(b)
     if x is not None and y is not None:
-        return _wrapped(x + y)
+        return literal(x + y)
     return b if x == 0 else a if y == 0 else f.b.add(a, b)
 
 
@@ -214,11 +220,12 @@ def multiply(f: Function, a: Value, b: Value) -> Value:
     """Scalar i64 product with literals folded."""
     x, y = literal_of(a), literal_of(b)
     if x is not None and y is not None:
-        return _wrapped(x * y)
+        return literal(x * y)
     return b if x == 1 or y == 0 else a if y == 1 or x == 0 else f.b.mul(a, b)
 
 
-def _wrapped(number: int) -> Value:
+def literal(number: int) -> Value:
+    """``number``, wrapped around, as an i64."""
     return Value(str((number + 2**63) % 2**64 - 2**63), I64)
 
 

@@ -74,9 +74,11 @@ def _emit_unrolled(f: Function, loop: For, extent: int, emit_stmt: EmitStmt) -> 
         with f.bound(loop.var.name, Value(str(int(loop.lo.value) + n), I64)):
             emit_stmt(f, loop.body)
         f.loops.pop()
-        f.b.block(after)
+        if f.b.is_target(after):
+            f.b.block(after)
     f.copies //= max(extent, 1)
-    f.b.block(done)
+    if f.b.is_target(done):
+        f.b.block(done)
 
 
 def _emit_serial(f: Function, loop: For, emit_stmt: EmitStmt) -> None:

@@ -1,50 +1,37 @@
 """Addresses, loads and stores.
 
-The element an access touches is ``pointer + sum(index * stride)``. Where that sum is linear in
-the lane number, ``base + step * lane``, the access is one scalar (step 0), one vector (step 1
+The element an access touches is ``pointer + offset`` (see `weft.target.cpu.emit_offset`). Where the offset
+is linear in the lane number, ``base + step * lane``, the access is one scalar (step 0), one vector (step 1
 or -1) or a gather with known step; anything else is a gather from computed offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Broadcast, Const, Expr, Load, Ramp, Unary, Var
-from weft.ir.offsets import joined_offset
+from weft.ir.expr import Expr, Load
 from weft.target.cpu.builder import Value, constant, element_align, mangled
 from weft.target.cpu.emit_context import (
     I64,
-    ZERO,
     Function,
     Memory,
-    add,
     all_lanes,
     any_lane,
     fit,
     lane_numbers,
-    literal_of,
+    literal,
     multiply,
     storage_type,
 )
 from weft.target.cpu.emit_convert import narrow_to_memory, widen_from_memory
+from weft.target.cpu.emit_offset import EmitExpr, Linear, as_vector, emit_offset
 from weft.target.cpu.emit_streamed import emit_streamed
 from weft.target.cpu.llvm_types import bits_of, vector
 
-EmitExpr = Callable[[Function, Expr], Value]
 INVARIANT = ", !invariant.load !0"
 #: Steps between lanes for which whole vectors are loaded and lanes picked from them.
 SHORT_STEPS = (2, 3, 4)
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """``base + step * lane`` for ``lanes`` lanes, ``base`` a scalar i64."""
-
-    base: Value
-    step: int
-    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +67,15 @@ def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Va
 def emit_address(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Address:
     memory = f.memory(buffer)
     element = storage_type(buffer.dtype)
-    offset = _emit_offset(f, buffer, indices, emit)
+    offset = emit_offset(f, buffer, indices, emit)
     if memory.lanes > 1:
         offset = _spread_over_lanes(f, offset, memory)
     if isinstance(offset, Linear):
-        first = literal_of(offset.base)
+        first = offset.plus if offset.base.text == "0" else None
         is_own = first is not None and 0 <= first <= memory.own_elements - offset.lanes and offset.step == 1
-        return Address(_gep(f, element, memory.pointer, offset.base), offset.step, offset.lanes, is_own)
+        # The number comes last: accesses side by side share the rest, and instructions add it for nothing.
+        pointer = _gep(f, element, memory.pointer, offset.base)
+        return Address(_gep(f, element, pointer, literal(offset.plus)), offset.step, offset.lanes, is_own)
     return Address(_gep(f, element, memory.pointer, offset), None, offset.lanes)
 
 
@@ -98,89 +87,11 @@ def _gep(f: Function, element: str, pointer: Value, offset: Value) -> Value:
 def _spread_over_lanes(f: Function, offset: Linear | Value, memory: Memory) -> Linear | Value:
     """The offset in a private buffer, which holds ``memory.lanes`` copies of each element side by side."""
     if isinstance(offset, Linear) and offset.step == 0:
-        return Linear(multiply(f, offset.base, Value(str(memory.lanes), I64)), 1, memory.lanes)
-    offsets = _as_vector(f, offset, memory.lanes)
+        base = multiply(f, offset.base, Value(str(memory.lanes), I64))
+        return Linear(base, 1, memory.lanes, offset.plus * memory.lanes)
+    offsets = as_vector(f, offset, memory.lanes)
     scaled = f.b.mul(offsets, constant(offsets.type, memory.lanes))
     return f.b.add(scaled, lane_numbers(memory.lanes))
-
-
-def _emit_offset(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Linear | Value:
-    joined = joined_offset(buffer, indices)
-    total: Linear | Value = Linear(ZERO, 0) if joined is None else emit_linear(f, joined, emit)
-    for index, stride in zip(indices, buffer.element_strides()):
-        if joined is not None and index.dtype.lanes == 1:
-            continue
-        scale = emit(f, stride)
-        total = _sum(f, total, _scale(f, emit_linear(f, index, emit), scale))
-    return total
-
-
-def emit_linear(f: Function, e: Expr, emit: EmitExpr) -> Linear | Value:
-    """``e`` as a linear form of the lane number, or as a vector of any values."""
-    match e:
-        case Var(name=name) if name == f.lane:
-            return Linear(ZERO, 1, f.lanes)
-        case Ramp(base=base, stride=Const(value=step), lanes=lanes):
-            return Linear(emit(f, base), int(step), lanes)
-        case Broadcast(value=value, lanes=lanes):
-            return Linear(emit(f, value), 0, lanes)
-        case Binary(op="+", left=left, right=right) if has_lanes(f, e):
-            return _sum(f, emit_linear(f, left, emit), emit_linear(f, right, emit))
-        case Binary(op="-", left=left, right=right) if has_lanes(f, e):
-            negated = _scale(f, emit_linear(f, right, emit), Value("-1", I64))
-            return _sum(f, emit_linear(f, left, emit), negated)
-        case Binary(op="*", left=left, right=Const(value=factor)) if has_lanes(f, e):
-            return _scale(f, emit_linear(f, left, emit), Value(str(int(factor)), I64))
-        case Binary(op="*", left=Const(value=factor), right=right) if has_lanes(f, e):
-            return _scale(f, emit_linear(f, right, emit), Value(str(int(factor)), I64))
-        case Unary(op="-", operand=operand) if has_lanes(f, e):
-            return _scale(f, emit_linear(f, operand, emit), Value("-1", I64))
-    plain = emit(f, e)
-    return Linear(plain, 0) if plain.lanes == 1 else plain
-
-
-def has_lanes(f: Function, e: Expr) -> bool:
-    """Whether ``e`` may differ between lanes."""
-    if f.lane is None:
-        return e.dtype.lanes > 1
-    match e:
-        case Const():
-            return False
-        case Var(name=name):
-            found = f.names.get(name)
-            return name == f.lane or (found is not None and found.type.startswith("<"))
-        case Load(buffer=buffer, indices=indices):
-            return f.memory(buffer).lanes > 1 or any(has_lanes(f, i) for i in indices)
-        case Binary(left=left, right=right):
-            return has_lanes(f, left) or has_lanes(f, right)
-        case Unary(operand=operand):
-            return has_lanes(f, operand)
-    return True
-
-
-def _as_vector(f: Function, offset: Linear | Value, lanes: int) -> Value:
-    if isinstance(offset, Value):
-        return fit(f, offset, lanes)
-    base = f.b.splat(offset.base, lanes)
-    if offset.step == 0:
-        return base
-    steps = f.b.mul(lane_numbers(lanes), constant(base.type, offset.step))
-    return f.b.add(base, steps)
-
-
-def _sum(f: Function, a: Linear | Value, b: Linear | Value) -> Linear | Value:
-    if isinstance(a, Linear) and isinstance(b, Linear):
-        return Linear(add(f, a.base, b.base), a.step + b.step, max(a.lanes, b.lanes))
-    lanes = max(a.lanes, b.lanes)
-    return f.b.add(_as_vector(f, a, lanes), _as_vector(f, b, lanes))
-
-
-def _scale(f: Function, a: Linear | Value, factor: Value) -> Linear | Value:
-    number = literal_of(factor)
-    if isinstance(a, Linear) and (a.step == 0 or number is not None):
-        return Linear(multiply(f, a.base, factor), a.step * (number or 0), a.lanes)
-    vector_a = _as_vector(f, a, a.lanes)
-    return f.b.mul(vector_a, f.b.splat(factor, vector_a.lanes))
 
 
 def _mask_for(f: Function, lanes: int) -> Value | None:

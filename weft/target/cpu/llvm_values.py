@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from weft.target.cpu.llvm_types import element_of, lanes_of
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """An operand: how it is written, and its LLVM type."""
 
     text: str
@@ -28,13 +28,19 @@ class Value:
         return element_of(self.type)
 
 
+@lru_cache(maxsize=4096, typed=True)
+def _scalar_text_kept(element: str, number: float | int | bool) -> str:
+    return _scalar_text(element, number)
+
+
 def constant(type: str, number: float | int | bool) -> Value:
     """``number`` as a constant of ``type``, splatted over a vector; floats are rounded to the type, then exact.
 
     An integer given for a float32 or float64 type counts as its value, not as its bits.
     """
     element, lanes = element_of(type), lanes_of(type)
-    text = _scalar_text(element, number)
+    # Zeros of either sign are equal keys, so floats are written anew.
+    text = _scalar_text(element, number) if isinstance(number, float) else _scalar_text_kept(element, number)
     return Value(text if lanes == 1 else f"splat ({element} {text})", type)
 
 
