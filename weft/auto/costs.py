@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from weft.auto.estimate_values import CALL_COST, DIVISION, INTEGER_DIVISION
+from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.visit import walk
 
 
 def point_cost(e: Expr) -> float:
-    """Subscripts are free, as are casts and what is the same everywhere; both sides of a select are computed."""
-    if is_constant(e):
+    """Subscripts and tests of them are free, as are casts and what is the same everywhere.
+
+    Both sides of a select are computed.
+    """
+    if e.dtype == dt.index or is_constant(e):
         return 0.0
     match e:
         case Load():
+            return 0.0
+        case Binary(op="&&" | "||", left=left, right=right):
+            return point_cost(left) + point_cost(right)
+        case Compare(left=left) if left.dtype == dt.index:
             return 0.0
         case Binary(op=op, left=left, right=right):
             return _binary_cost(op, right, e.dtype.is_float) + point_cost(left) + point_cost(right)

@@ -57,7 +57,7 @@ def _precompute(draft: Draft, part: Part) -> None:
 
 def _best_part(draft: Draft, stage: Stage) -> Part | None:
     """The part that saves most, or None where none is worth it."""
-    parts = [p for p in parts_in(stage) if p.cost >= EXPENSIVE and p.iters]
+    parts = [p for p in parts_in(stage) if p.cost >= EXPENSIVE and p.iters and not p.formula.dtype.is_bool]
     again = [p for p in parts if p.repeats > 1]
     if again:
         return max(again, key=lambda p: (p.cost * (p.repeats - 1), -len(p.iters)))
