@@ -1,5 +1,5 @@
 # make demo: set up .venv and run the main job. make test: set up and run every check.
-# make bench: measure against the field (about 25 minutes) and write docs/bench.md.
+# make bench: measure against the field (about half an hour), write docs/bench.md and docs/bench-polybench.md.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -20,6 +20,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(RUN) -m weft bench --install --write
+	$(RUN) -m bench.polybench --write
 
 $(STAMP): pyproject.toml
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)

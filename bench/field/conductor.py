@@ -103,6 +103,8 @@ class Conductor:
         save_reference(workload, reference, self.plan.seed)
         command: dict[str, Any] = {"family": workload.family.name, "sizes": dict(workload.sizes)}
         command |= {"reference": str(reference), "seed": self.plan.seed}
+        for worker in self.workers.values():
+            worker.start()  # those that ended, from this thread: the ones that ask come and go
         once = self._prepare([OURS], command, row)
         once |= self._prepare([n for n in self.workers if n != OURS], command, row)
         _compare(row, self._time(once))

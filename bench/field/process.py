@@ -36,8 +36,7 @@ class WorkerProcess:
 
     def ask(self, timeout_s: float, **command: Any) -> dict[str, Any]:
         """The answer to a command; the worker stands still before and after."""
-        if self._process is None:
-            self._start()
+        self.start()
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
         try:
@@ -53,7 +52,10 @@ class WorkerProcess:
         if self._process is not None:
             self._end()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts it where it does not run. It ends with the thread that did: see `worker`."""
+        if self._process is not None:
+            return
         to_worker, self._commands = os.pipe()
         self._answers, from_worker = os.pipe()
         self._unread = b""

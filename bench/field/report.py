@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from bench.field.conductor import OURS, Row
 from bench.field.run import Run
@@ -97,13 +97,14 @@ def _peer_means(rows: Sequence[Row]) -> list[str]:
     lines = [
         "## Peer by peer",
         "",
-        "| peer | workloads | geometric mean | least | best peer in |",
-        "|---|---|---|---|---|",
+        "| peer | workloads | Weft is faster by | at least | is the best peer in | median time to a first result |",
+        "|---|---|---|---|---|---|",
     ]
     for peer in peers:
         ratios = ratios_against(rows, [peer])
         wins = sum(row.best == peer for row in rows)
-        lines.append(f"| {peer} | {len(ratios)} | {geometric_mean(ratios):.2f} | {min(ratios):.2f} | {wins} |")
+        mean, cold = geometric_mean(ratios), _ms([r.cold_ms[peer] for r in rows if peer in r.cold_ms], median)
+        lines.append(f"| {peer} | {len(ratios)} | {mean:.2f} | {min(ratios):.2f} | {wins} | {cold} |")
     return lines
 
 
@@ -139,13 +140,18 @@ def _missing(run: Run) -> list[str]:
         return []
     lines = ["## Not measured", ""]
     for (peer, why), workloads in reasons.items():
-        lines.append(f"- {peer}: {', '.join(dict.fromkeys(workloads))}: {why.replace('|', '/')}")
+        lines.append(f"- {peer}: {_some(list(dict.fromkeys(workloads)))}: {why.replace('|', '/')}")
     return lines
+
+
+def _some(names: Sequence[str], most: int = 6) -> str:
+    rest = [f"and {len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *rest])
 
 
 def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.2f}"
 
 
-def _ms(values: Sequence[float], pick: object) -> str:
-    return f"{pick(values):.0f} ms" if values and callable(pick) else ""
+def _ms(values: Sequence[float], pick: Callable[[Sequence[float]], float]) -> str:
+    return f"{pick(values):.0f} ms" if values else ""
