@@ -3,12 +3,14 @@
 The nest that comes out, outermost first::
 
     iterators that all vector operands use (batches)
-      tiles along the lanes                             a panel of the vector operands stays in the cache
-        pieces of the reductions, where the panel would not fit
-          tiles of rows
-            reductions
-              rows of a tile, unrolled                  sums in registers
-                lanes
+      tiles along the lanes                     the panel of a tile stays in the cache while rows go by
+        tiles of rows
+          reductions
+            rows of a tile, unrolled            sums in registers
+              lanes
+
+Where a panel does not fit, blocks of tiles along the lanes are outermost, pieces of a reduction come next, and the
+tiles of a block are inside the rows.
 
 Which iterator has which part is `contraction_plan`'s answer; what is copied into another order first,
 `contraction_pack`'s.
@@ -16,24 +18,26 @@ Which iterator has which part is `contraction_plan`'s answer; what is copied int
 
 from __future__ import annotations
 
-from weft.auto.contraction_nest import Nest
+from weft.auto.contraction_nest import Nest, choose_blocking
 from weft.auto.contraction_pack import pack_operands
 from weft.auto.contraction_plan import ContractionPlan, is_contraction, plan_contraction, size
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_prefix
-from weft.auto.stages import Stage, StageIter
+from weft.auto.stages import UNKNOWN_EXTENT, Stage
+from weft.auto.straighten import straighten
 from weft.ir.errors import ScheduleError
 from weft.schedules.layouts import LETTERS
 
 
 def fits_contraction(draft: Draft, stage: Stage) -> bool:
-    return is_contraction(stage)
+    """Whether operands are reused along iterators that can be lanes."""
+    return is_contraction(stage) and plan_contraction(draft, stage) is not None
 
 
 def schedule_contraction(draft: Draft, name: str) -> None:
     """Tiles of sums in registers, operands packed where that pays, panels on threads."""
-    stage = draft.stage(name)
-    plan = plan_contraction(draft, stage)
+    straighten(draft, name)
+    plan = plan_contraction(draft, draft.stage(name))
     if plan is None:
         raise ScheduleError(f"`{name}` has no iterator for lanes")
     nest = _split_tiles(draft, plan)
@@ -43,52 +47,63 @@ def schedule_contraction(draft: Draft, name: str) -> None:
     for loop in nest.unrolled:
         draft.s.unroll(loop)
     _tell_tile(draft, plan)
-    together = parallel_prefix(
-        draft, stage, [*nest.batch, *nest.panel, *(() if nest.pieces else nest.rows)], nest.counts
-    )
+    together = parallel_prefix(draft, plan.stage, nest.shared, nest.counts)
     pack_operands(draft, plan, nest, together)
     if together:
-        _run_parallel(draft, name, nest, together)
+        _run_parallel(draft, name, together)
 
 
 def _split_tiles(draft: Draft, plan: ContractionPlan) -> Nest:
     nest = Nest()
-    rows = plan.tile.sizes
+    blocking = choose_blocking(draft, plan)
+    rows, inside = plan.tile.sizes, False
     for i in plan.stage.iters:
         if i.loop is None:
             continue
         if i.is_reduction:
-            nest.reductions.append(i.loop)
-            nest.counts[i.loop] = size(i)
+            depth = blocking.depth if blocking is not None and blocking.along == i.name else size(i)
+            pieces, inner = _split(draft, nest, i.loop, i.extent, depth)
+            nest.pieces += pieces
+            nest.reductions += [inner] if inner else []
         elif i.name == plan.lane.name:
-            outer, nest.lanes = _split(draft, nest, i, plan.tile.width)
-            nest.panel += outer
+            nest.panels, nest.lanes = _split(draft, nest, i.loop, i.extent, plan.tile.width)
+            if blocking is not None and nest.panels and blocking.width > plan.tile.width:
+                (panel,), each = nest.panels, blocking.width // plan.tile.width
+                count = None if i.extent is None else nest.counts[panel]
+                nest.blocks, inner = _split(draft, nest, panel, count, each)
+                nest.panels = [inner]
+                inside = True
         else:
-            outer, inner = _split(draft, nest, i, rows.get(i.name, 1))
+            outer, inner = _split(draft, nest, i.loop, i.extent, rows.get(i.name, 1))
             nest.unrolled += [inner] if inner else []
             batch = all(a.uses(i.name) for a in plan.vector_operands)
             (nest.batch if batch else nest.rows).extend(outer)
+    if nest.pieces and not inside:
+        nest.blocks, nest.panels = nest.panels, []
+    if blocking is not None and nest.pieces:
+        what = f"blocks of {blocking.depth} steps of `{blocking.along}` by {blocking.width} lanes"
+        draft.decide("tiling", plan.stage.name, what, blocking.why)
     return nest
 
 
-def _split(draft: Draft, nest: Nest, i: StageIter, tile: int) -> tuple[list[str], str]:
+def _split(draft: Draft, nest: Nest, loop: str, extent: int | None, tile: int) -> tuple[list[str], str]:
     """The loops through tiles (none where one holds all) and through a tile ("" where it has one element)."""
-    loop = i.loop
-    assert loop is not None
-    if tile == 1 and size(i) > 1:
-        nest.counts[loop] = size(i)
+    count = UNKNOWN_EXTENT if extent is None else extent
+    if tile == 1 and count > 1:
+        nest.counts[loop] = count
         return [loop], ""
-    if i.extent is not None and i.extent <= tile:
-        nest.counts[loop] = i.extent
+    if extent is not None and extent <= tile:
+        nest.counts[loop] = extent
         return [], loop
     outer, inner = draft.s.split(loop, tile)
-    nest.counts |= {outer.name: -(-size(i) // tile), inner.name: tile}
+    nest.counts |= {outer.name: -(-count // tile), inner.name: tile}
     return [outer.name], inner.name
 
 
 def _keep_sums(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
     """The sums of a tile in registers, in lanes even where what is written is not."""
-    at = nest.outer[-1] if nest.outer else None
+    around = [*plan.stage.outer, *nest.outer]
+    at = around[-1] if around else None
     _, sums = draft.s.cache_write(plan.stage.write.buffer.name, scope="register", at=at)
     along = plan.stage.write.subscript_of(plan.lane.name)
     rank = plan.stage.write.buffer.rank
@@ -100,13 +115,16 @@ def _keep_sums(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
 def _tell_tile(draft: Draft, plan: ContractionPlan) -> None:
     tile = plan.tile
     shape = " x ".join(str(n) for n in (*tile.sizes.values(), tile.width))
-    why = f"{tile.sums} of {draft.registers} registers; {tile.cycles:.2f} cycles a vector of sums"
+    updates = plan.stage.points / (tile.width / tile.vectors)
+    why = (
+        f"{tile.sums} of {draft.registers} registers; {plan.cycles / updates:.2f} cycles for each vector that is added"
+    )
     draft.decide("registers", plan.stage.name, f"tiles of {shape} sums", why)
     along = "unit stride" if not plan.turns else "stored across lanes"
     draft.decide("vector", plan.stage.name, f"`{plan.lane.name}` in vectors of {tile.width // tile.vectors}", along)
 
 
-def _run_parallel(draft: Draft, name: str, nest: Nest, together: list[str]) -> None:
+def _run_parallel(draft: Draft, name: str, together: list[str]) -> None:
     loop = draft.s.fuse(*together) if len(together) > 1 else together[0]
     draft.s.parallel(loop)
     draft.decide("parallel", name, f"`{loop}` on {draft.threads} threads", "tiles do not share sums")

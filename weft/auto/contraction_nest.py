@@ -1,18 +1,30 @@
-"""The loops of a contraction by the part they have in its nest."""
+"""The loops of a contraction by the part they have in its nest, and how its cache blocks are cut."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
+
+from weft.auto.contraction_plan import ContractionPlan, footprint, size
+from weft.auto.draft import Draft
+from weft.auto.stages import StageAccess
+
+#: Steps that a vector operand which is read once is followed at a time: so many streams of memory at once.
+STREAMS = 8
 
 
 @dataclass
 class Nest:
-    """The loops of a contraction while it is scheduled, by the part they have; outermost first in each."""
+    """The loops of a contraction while it is scheduled; outermost first in each part."""
 
     batch: list[str] = field(default_factory=list)
-    panel: list[str] = field(default_factory=list)
+    #: Through blocks of tiles along the lanes.
+    blocks: list[str] = field(default_factory=list)
+    #: Through pieces of a reduction.
     pieces: list[str] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
+    #: Through tiles along the lanes: outside the rows, or inside them where a block of several is kept in a cache.
+    panels: list[str] = field(default_factory=list)
     reductions: list[str] = field(default_factory=list)
     unrolled: list[str] = field(default_factory=list)
     lanes: str = ""
@@ -20,10 +32,70 @@ class Nest:
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
+    def shared(self) -> list[str]:
+        """The loops that may run on threads, without those inside the pieces of a reduction."""
+        before = [*self.batch, *self.blocks]
+        return before if self.pieces else [*before, *self.panels, *self.rows]
+
+    @property
     def outer(self) -> list[str]:
         """The loops around a tile of sums."""
-        return [*self.batch, *self.panel, *self.pieces, *self.rows]
+        if self.pieces:
+            return [*self.batch, *self.blocks, *self.pieces, *self.rows, *self.panels]
+        return [*self.batch, *self.panels, *self.rows]
 
     @property
     def order(self) -> list[str]:
         return [*self.outer, *self.reductions, *self.unrolled, self.lanes]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """A block of ``width`` elements along the lanes and ``depth`` steps of reduction ``along`` stays in a cache."""
+
+    along: str
+    depth: int
+    width: int
+    why: str
+
+
+def choose_blocking(draft: Draft, plan: ContractionPlan) -> Blocking | None:
+    """How to cut a contraction whose vector operands do not stay in the cache while rows go by; None where they do."""
+    long = [i for i in plan.stage.reductions if size(i) > 1]
+    steps = prod(size(i) for i in long)
+    operands = [a for a in plan.vector_operands if _bytes(plan, a) > draft.cache("L2") // 2]
+    if not operands:
+        return None
+    within = steps // size(long[0])
+    itemsize = max(a.buffer.dtype.itemsize for a in operands)
+    rows = _row_tiles(plan)
+    if any(a in plan.packed for a in operands):
+        most = draft.cache("L2") // 2 // (plan.tile.width * itemsize)
+        if steps <= most:
+            return None
+        return Blocking(long[0].name, max(1, most // 2 // within), plan.tile.width, "a panel does not fit the L2 cache")
+    width = size(plan.lane) // (draft.threads if draft.pays_threads(plan.stage) else 1)
+    if rows == 1:
+        sums = prod(plan.tile.sizes.values())
+        wide = min(width, draft.cache("L1") * 2 // (sums * itemsize))
+        return _blocking(plan, long[0].name, max(1, STREAMS // within), wide, "each element is read once, row by row")
+    block = draft.cache("L2") // 4
+    wide = min(width, 256)
+    return _blocking(
+        plan, long[0].name, max(1, block // (wide * itemsize) // within), wide, "a block stays in the L2 cache"
+    )
+
+
+def _blocking(plan: ContractionPlan, along: str, depth: int, wide: int, why: str) -> Blocking:
+    tile = plan.tile.width
+    return Blocking(along, depth, max(tile, wide // tile * tile), why)
+
+
+def _row_tiles(plan: ContractionPlan) -> int:
+    rows = plan.tile.sizes
+    inside = [i for i in plan.stage.spatial if not any(a.uses(i.name) for a in plan.vector_operands)]
+    return prod(-(-size(i) // rows.get(i.name, 1)) for i in inside)
+
+
+def _bytes(plan: ContractionPlan, access: StageAccess) -> int:
+    return footprint(plan.stage, access) * access.buffer.dtype.itemsize

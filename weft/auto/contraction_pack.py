@@ -1,88 +1,66 @@
-"""Which operands of a contraction are copied into another order first, and where.
+"""What a contraction copies into another order first, and where.
 
 A vector operand is laid out in panels: the elements of a tile's lanes side by side, panel after panel. That is a must
-where lanes are apart in memory, and pays where a panel is read for many rows and would otherwise be spread over too
-many lines and pages. A broadcast operand is laid out row tile by row tile where many panels read it.
+where lanes are apart in memory, and pays where the operand is large and read for many rows. At uneven edges every
+operand is copied, filled up with zeros, so that no element of a tile has to be tested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from weft.auto.contraction_nest import Nest
-from weft.auto.contraction_plan import ContractionPlan, can_pack, footprint
+from weft.auto.contraction_plan import ContractionPlan
 from weft.auto.draft import Draft
-from weft.auto.stages import StageAccess
+from weft.auto.stages import Stage, StageAccess
 from weft.schedules.layouts import LETTERS
-
-#: Times that what is copied must be read to pay for the copy: a panel by rows, and rows by panels.
-ROW_READS, PANEL_READS = 4, 8
 
 
 def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest, together: Sequence[str]) -> None:
-    for access in plan.vector_operands:
-        if _pays_panels(draft, plan, nest, access):
-            _pack_panels(draft, plan, nest, access, together)
-    for access in plan.broadcast_operands:
-        if _pays_rows(draft, plan, nest, access):
-            _pack_rows(draft, plan, access)
+    """Copies what the plan says; ``together`` are the loops that will run on threads."""
+    for access in plan.packed:
+        if access.uses(plan.lane.name):
+            at = _panel_loop(draft, plan.stage, nest, access, together)
+            _pack(draft, plan, access, plan.lane.name, plan.tile.width, at)
+        else:
+            (row,) = (n for n in plan.tile.sizes if access.uses(n))
+            _pack(draft, plan, access, row, plan.tile.sizes[row], _home(plan.stage, access))
 
 
-def _pays_panels(draft: Draft, plan: ContractionPlan, nest: Nest, access: StageAccess) -> bool:
-    if not can_pack(access, plan.lane.name):
-        return False
-    if access.stride(plan.lane.name) != 1:
-        return True
-    reads = prod(nest.counts[loop] for loop in nest.rows)
-    return reads >= ROW_READS and footprint(plan.stage, access) * access.buffer.dtype.itemsize > draft.cache("L1") // 2
+def _home(stage: Stage, access: StageAccess) -> str | None:
+    """The outer loop in which ``access`` always touches the same elements; None outside all."""
+    return ([None, *stage.outer])[stage.home_of(access)]
 
 
-def _pack_panels(draft: Draft, plan: ContractionPlan, nest: Nest, access: StageAccess, together: Sequence[str]) -> None:
-    """The panel of a tile copied where the loops through panels are, or all panels where threads share them."""
-    inside = set(together) <= {*nest.batch, *nest.panel}
-    outer = [*nest.batch, *nest.panel]
-    at = outer[-1] if outer and inside else None
-    where = _pack(draft, plan, access, plan.lane.name, plan.tile.width, at)
-    reads = prod(nest.counts[loop] for loop in nest.rows)
-    draft.decide(
-        "packing",
-        plan.stage.name,
-        f"`{access.buffer.name}` in panels of {plan.tile.width}{where}",
-        f"read {reads} times",
-    )
+def _panel_loop(draft: Draft, stage: Stage, nest: Nest, access: StageAccess, together: Sequence[str]) -> str | None:
+    """Where a panel is copied: inside the loop through panels; None for all at once, where threads share them."""
+    if stage.reuse_of(access) > 1 and access.buffer.name not in draft.constants:
+        return _home(stage, access)
+    outer = [*nest.batch, *nest.blocks, *nest.pieces] if nest.pieces else [*nest.batch, *nest.panels]
+    if access.buffer.name in draft.constants or not outer or not set(together) <= set(outer):
+        return None
+    return outer[-1]
 
 
-def _pays_rows(draft: Draft, plan: ContractionPlan, nest: Nest, access: StageAccess) -> bool:
-    rows = [n for n in plan.tile.sizes if access.uses(n)]
-    if plan.stage.outer or len(rows) != 1 or not can_pack(access, rows[0]):
-        return False
-    panels = prod(nest.counts[loop] for loop in (*nest.panel, *nest.rows) if not _drives(plan, access, loop))
-    return panels >= PANEL_READS and footprint(plan.stage, access) * access.buffer.dtype.itemsize > draft.cache("L1")
-
-
-def _drives(plan: ContractionPlan, access: StageAccess, loop: str) -> bool:
-    return any(access.uses(i.name) for i in plan.stage.iters if i.loop is not None and loop.startswith(i.loop))
-
-
-def _pack_rows(draft: Draft, plan: ContractionPlan, access: StageAccess) -> None:
-    (row,) = (n for n in plan.tile.sizes if access.uses(n))
-    tile = plan.tile.sizes[row]
-    _pack(draft, plan, access, row, tile, None)
-    draft.decide("packing", plan.stage.name, f"`{access.buffer.name}` in rows of {tile}", "read by many panels")
-
-
-def _pack(draft: Draft, plan: ContractionPlan, access: StageAccess, name: str, tile: int, at: str | None) -> str:
-    """Copies with ``tile`` elements along ``name`` side by side; says where."""
+def _pack(draft: Draft, plan: ContractionPlan, access: StageAccess, name: str, tile: int, at: str | None) -> None:
+    """Copies with ``tile`` elements along ``name`` side by side."""
     along = access.subscript_of(name)
     assert along is not None
     letter, extent = LETTERS[along], plan.stage.by_name[name].extent
     others = [LETTERS[d] for d in range(access.buffer.rank) if d != along]
     whole = extent is not None and extent <= tile
     layout = " ".join([*others, letter] if whole else [f"{letter}/{tile}", *others, f"{letter}%{tile}"])
-    load, _ = draft.s.pack(access.buffer.name, layout, at=at, readers=None if at else [plan.stage.name])
-    if load is not None:
+    load, _ = draft.s.pack(access.buffer.name, layout, at=at, readers=[plan.stage.name])
+    if load is not None:  # a temporary may be stored so in the first place
         draft.scheduled.add(load.name)
         if at is None and draft.pays_threads(plan.stage):
             draft.s.parallel(draft.s.loops(load)[0])
-    return f" at `{at}`" if at else ""
+    where = "once" if at is None else f"at `{at}`"
+    what = f"`{access.buffer.name}` copied {where} with {tile} elements along `{name}` side by side"
+    draft.decide("packing", plan.stage.name, what, _reason(plan, access))
+
+
+def _reason(plan: ContractionPlan, access: StageAccess) -> str:
+    if access.uses(plan.lane.name) and access.stride(plan.lane.name) != 1:
+        return "they become lanes and are apart in memory"
+    return "large and read for many rows, or filled up at edges that are not even"

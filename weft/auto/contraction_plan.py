@@ -7,54 +7,42 @@ operand does not use, so that what it loads serves all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 from weft.auto.draft import Draft
 from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, StageIter
-from weft.auto.tiles import Operand, Registers, Tile, choose_tile
+from weft.auto.tiles import Operand, Registers, Tile, Work, choose_tile, turning_cycles
 from weft.ir.expr import Binary, Cast, Expr
+from weft.ir.stmt import Store
 
-#: Cycles to copy an element into another order, and to store a sum across the lanes.
-COPY_CYCLES, TURN_CYCLES = 1.0, 1.0
+#: Cycles to add up the lanes of a vector.
+LANES_CYCLES = 12.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ContractionPlan:
     """The choice for one stage: ``lane`` is the iterator of lanes, ``tile`` the sums in registers."""
 
     stage: Stage
     lane: StageIter
     tile: Tile
+    operands: tuple[StageAccess, ...]
     cycles: float
-
-    @cached_property
-    def operands(self) -> tuple[StageAccess, ...]:
-        return distinct_reads(self.stage)
 
     @property
     def vector_operands(self) -> tuple[StageAccess, ...]:
         return tuple(a for a in self.operands if a.uses(self.lane.name))
 
     @property
-    def broadcast_operands(self) -> tuple[StageAccess, ...]:
-        return tuple(a for a in self.operands if not a.uses(self.lane.name))
+    def packed(self) -> tuple[StageAccess, ...]:
+        """Operands that are copied into another order."""
+        return tuple(a for n, a in enumerate(self.operands) if n in self.tile.packed)
 
     @property
     def turns(self) -> bool:
         """Whether sums lie across the lanes in memory."""
         return self.stage.write.stride(self.lane.name) != 1
-
-
-def distinct_reads(stage: Stage) -> tuple[StageAccess, ...]:
-    """What is loaded at one point, each element once."""
-    seen: dict[object, StageAccess] = {}
-    for a in stage.reads:
-        key = (a.buffer.name, a.offsets, None if a.rows is None else tuple(tuple(sorted(r.items())) for r in a.rows))
-        seen.setdefault(key, a)
-    return tuple(seen.values())
 
 
 def is_contraction(stage: Stage) -> bool:
@@ -69,71 +57,90 @@ def is_contraction(stage: Stage) -> bool:
     return len(reads) > 1 and any(not a.uses(i.name) for a in reads for i in long)
 
 
+def distinct_reads(stage: Stage) -> tuple[StageAccess, ...]:
+    """What is loaded at one point, each element once."""
+    seen: dict[object, StageAccess] = {}
+    for a in stage.reads:
+        key = (a.buffer.name, a.offsets, None if a.rows is None else tuple(tuple(sorted(r.items())) for r in a.rows))
+        seen.setdefault(key, a)
+    return tuple(seen.values())
+
+
 def size(i: StageIter) -> int:
     return UNKNOWN_EXTENT if i.extent is None else i.extent
 
 
 def plan_contraction(draft: Draft, stage: Stage) -> ContractionPlan | None:
-    """The plan with the fewest cycles, None where lanes along a spatial iterator are no good."""
-    plans = [plan_along(draft, stage, i) for i in stage.spatial if size(i) > 1]
-    return min(plans, key=lambda p: p.cycles, default=None)
+    """The plan with the fewest cycles, None where lanes that run along a reduction need fewer."""
+    reads = distinct_reads(stage)
+    plans = [plan_along(draft, stage, reads, i) for i in stage.spatial if size(i) > 1]
+    best = min(plans, key=lambda p: p.cycles, default=None)
+    return None if best is None or best.cycles > _cycles_along_reductions(draft, stage, reads) else best
 
 
-def plan_along(draft: Draft, stage: Stage, lane: StageIter) -> ContractionPlan:
+def plan_along(draft: Draft, stage: Stage, reads: tuple[StageAccess, ...], lane: StageIter) -> ContractionPlan:
     """The best plan with lanes along ``lane``."""
-    lanes = draft.lanes(stage)
     extents = {i.name: size(i) for i in stage.spatial}
-    operands = [_operand(a, stage, lane) for a in distinct_reads(stage)]
-    tile = choose_tile(extents, lane.name, operands, Registers(draft.registers, lanes), instructions(stage))
-    cycles = prod(size(i) for i in stage.iters) / lanes * tile.cycles
-    written = prod(extents.values())
-    cycles += sum(COPY_CYCLES * footprint(stage, a) for a in _packed(stage, lane))
-    if stage.write.stride(lane.name) != 1:
-        cycles += written * TURN_CYCLES
-    return ContractionPlan(stage, lane, tile, cycles)
+    unknown = frozenset(i.name for i in stage.spatial if i.extent is None)
+    steps = prod(size(i) for i in stage.reductions)
+    operands = [_operand(draft, stage, a, lane) for a in reads]
+    work = Work(extents, unknown, operands, steps, instructions(stage))
+    tile = choose_tile(work, lane.name, Registers(draft.registers, draft.lanes(stage)))
+    turned = (
+        0.0
+        if stage.write.stride(lane.name) == 1
+        else prod(extents.values()) * turning_cycles(tile.rows[-1][1] if tile.rows else 1)
+    )
+    return ContractionPlan(stage, lane, tile, reads, tile.cycles + turned)
 
 
-def _operand(access: StageAccess, stage: Stage, lane: StageIter) -> Operand:
+def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -> Operand:
     uses = frozenset(i.name for i in stage.spatial if access.uses(i.name))
-    if not access.uses(lane.name):
-        return Operand(uses, "broadcast", access.guarded)
-    near = access.stride(lane.name) == 1 or can_pack(access, lane.name)
-    return Operand(uses, "vector" if near else "gather", access.guarded)
+    turned = frozenset(n for n in uses if access.subscript_of(n) is not None) if not access.guarded else frozenset()
+    count = footprint(stage, access)
+    is_large = count * access.buffer.dtype.itemsize > draft.cache("L2") // 2
+    elements = 0 if access.buffer.name in draft.constants else count // stage.reuse_of(access)
+    return Operand(uses, _loading(access, lane.name, turned), turned, elements, access.guarded, is_large)
 
 
-def _packed(stage: Stage, lane: StageIter) -> Iterator[StageAccess]:
-    """Operands that have to be packed to be loaded as vectors."""
-    for a in distinct_reads(stage):
-        if a.uses(lane.name) and a.stride(lane.name) != 1 and can_pack(a, lane.name):
-            yield a
-
-
-def can_pack(access: StageAccess, name: str) -> bool:
-    """Whether elements along iterator ``name`` can be laid side by side."""
-    return access.subscript_of(name) is not None and not access.guarded
+def _loading(access: StageAccess, lane: str, turned: frozenset[str]) -> str:
+    if not access.uses(lane):
+        return "broadcast"
+    if access.stride(lane) == 1:
+        return "vector"
+    return "apart" if lane in turned else "gather"
 
 
 def footprint(stage: Stage, access: StageAccess) -> int:
     """How many elements ``access`` touches."""
     assert access.rows is not None
-    count = 1
-    for row in access.rows:
-        count *= 1 + sum(abs(c) * (size(stage.by_name[name]) - 1) for name, c in row.items())
-    return count
+    return prod(1 + sum(abs(c) * (size(stage.by_name[n]) - 1) for n, c in row.items()) for row in access.rows)
+
+
+def _cycles_along_reductions(draft: Draft, stage: Stage, reads: tuple[StageAccess, ...]) -> float:
+    """What partial sums in lanes along a reduction would take; infinitely many where its elements lie apart."""
+    if not draft.is_fast:
+        return float("inf")
+    near = [i for i in stage.reductions if all(a.stride(i.name) in (0, 1) for a in reads) and size(i) > 1]
+    if not near:
+        return float("inf")
+    lanes = draft.lanes(stage)
+    vectors = min(-(-size(i) // lanes) / size(i) for i in near)
+    return stage.points * vectors * len(reads) + prod(size(i) for i in stage.spatial) * LANES_CYCLES
 
 
 def instructions(stage: Stage) -> int:
     """Vector instructions that update a sum: a product that is added is one."""
-    return max(1, stage.operations - (1 if stage.op == "+" and _is_product(_value(stage)) else 0))
+    return max(1, stage.operations - (1 if stage.op == "+" and _adds_product(stage) else 0))
 
 
-def _value(stage: Stage) -> Expr | None:
+def _adds_product(stage: Stage) -> bool:
     store = stage.block.body
-    value = getattr(store, "value", None)
-    return value.right if isinstance(value, Binary) else None
+    value = store.value if isinstance(store, Store) else None
+    return isinstance(value, Binary) and any(_is_product(e) for e in (value.left, value.right))
 
 
-def _is_product(e: Expr | None) -> bool:
+def _is_product(e: Expr) -> bool:
     while isinstance(e, Cast):
         e = e.operand
     return isinstance(e, Binary) and e.op == "*"

@@ -1,36 +1,63 @@
 """Tiles of sums that stay in registers: how many rows, how many vectors.
 
 A contraction steps through its reductions; in each step the elements of a tile are all updated. What a step loads
-is used by every element of the tile that does not depend on the iterators the load does not use, so the larger the
-tile, the fewer loads an update costs, until registers run out. `choose_tile` counts for every shape of tile the cycles
-of a step (arithmetic, loads, latency) and the part of the work that lies beyond the edges.
+serves every element of the tile that differs only in iterators the load does not use, so the larger the tile, the
+fewer loads an update costs, until registers run out. `choose_tile` counts for every shape of tile the cycles of a step
+(arithmetic, loads, latency), the work beyond the edges, and the copies that the shape makes necessary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
 #: Most rows and most vectors of a tile that are looked at.
-MOST_ROWS, MOST_VECTORS = 28, 6
+MOST_ROWS, MOST_VECTORS = 28, 8
 #: What the loop around a step costs, and each load beyond the arithmetic that hides it, in cycles.
-LOOP_CYCLES, LOAD_PRESSURE = 1.0, 0.1
-#: Cycles for a lane that is fetched on its own.
-LANE_CYCLES = 0.7
+LOOP_CYCLES, LOAD_PRESSURE = 0.25, 0.1
+#: Cycles for a lane that is fetched on its own, and times a load costs that is made under a condition.
+LANE_CYCLES, GUARD_FACTOR = 0.7, 3
+#: Cycles to copy an element to where its neighbours stay its neighbours, and to turn rows into columns meanwhile:
+#: squares of a power of two are turned in registers, others element by element.
+COPY_CYCLES, TURN_CYCLES, SCATTER_CYCLES = 0.3, 0.8, 2.0
+#: Cycles to store a sum whose neighbours in lanes are apart in memory, after a square was turned in registers.
+STORE_CYCLES = 2.0
+#: Times that a large operand must be read, each time for other rows, to pay for a copy in the order of reading.
+MANY_READS = 16
+#: How much longer steps take that test whether each element is within the edges.
+EDGE_FACTOR = 1.8
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
     """What a step loads: the spatial iterators it depends on, and how it is loaded along the lanes.
 
-    ``lanes``: "vector" for neighbours in memory, "broadcast" for one element, "gather" for elements apart.
+    ``lanes``: "vector" for neighbours in memory, "apart" for elements that can be copied to be neighbours, "gather"
+    for those that cannot, "broadcast" for one element. ``turned`` are the iterators along which elements can be copied
+    side by side; ``elements`` counts those to copy (0 for what is copied before the program runs).
     """
 
     uses: frozenset[str]
     lanes: str
+    turned: frozenset[str] = frozenset()
+    elements: int = 0
     is_guarded: bool = False
+    #: Whether reading it as it is costs more than copying it: too large for the cache.
+    is_large: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The spatial iterators of a contraction with their extents (and whether these are known), and its steps."""
+
+    extents: Mapping[str, int]
+    unknown: frozenset[str]
+    operands: Sequence[Operand]
+    steps: int
+    #: Vector instructions of an update.
+    instructions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +75,32 @@ class Registers:
 class Tile:
     """``rows`` are iterators whose elements are unrolled, with how many; ``width`` elements of the lane iterator."""
 
+    lane: str
     rows: tuple[tuple[str, int], ...]
     width: int
     vectors: int
-    #: Registers of sums, and cycles for each useful update of a whole vector.
-    sums: int
+    #: Positions of the operands that are copied first.
+    packed: frozenset[int]
+    #: Cycles for the whole contraction.
     cycles: float
+
+    @property
+    def sums(self) -> int:
+        """Registers of sums."""
+        return self.vectors * prod(size for _, size in self.rows)
 
     @property
     def sizes(self) -> dict[str, int]:
         return dict(self.rows)
 
 
-def choose_tile(
-    extents: Mapping[str, int], lane: str, operands: Sequence[Operand], registers: Registers, instructions: int
-) -> Tile:
-    """The tile with the fewest cycles an update; ``extents`` are those of spatial iterators, ``lane`` among them."""
-    useful = [name for name in extents if name != lane and any(name not in o.uses for o in operands)]
+def choose_tile(work: Work, lane: str, registers: Registers) -> Tile:
+    """The tile with the fewest cycles that has its lanes along iterator ``lane``."""
+    useful = [n for n in work.extents if n != lane and any(n not in o.uses for o in work.operands)]
     best: Tile | None = None
-    for rows in _row_shapes({n: extents[n] for n in useful if extents[n] > 1}, registers.count):
-        for vectors in _sizes(-(-extents[lane] // registers.lanes), MOST_VECTORS):
-            tile = _measure(extents, lane, rows, vectors, operands, registers, instructions)
+    for rows in _row_shapes({n: work.extents[n] for n in useful if work.extents[n] > 1}, registers.count):
+        for width in _widths(work.extents[lane], registers.lanes):
+            tile = measure(work, lane, rows, width, registers)
             if tile is not None and (best is None or tile.cycles < best.cycles):
                 best = tile
     assert best is not None  # one vector of one row always fits
@@ -76,14 +108,15 @@ def choose_tile(
 
 
 def _row_shapes(extents: Mapping[str, int], registers: int) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Rows along one iterator, or along two where that may help."""
+    """Rows along one iterator, or along two."""
     yield ()
-    for name, extent in extents.items():
-        yield from (((name, size),) for size in _sizes(extent, min(MOST_ROWS, registers)) if size > 1)
+    sizes = {name: _sizes(extent, min(MOST_ROWS, registers)) for name, extent in extents.items()}
+    for name, some in sizes.items():
+        yield from (((name, size),) for size in some if size > 1)
     for a, b in combinations(extents, 2):
-        for first in _sizes(extents[a], 8):
-            for second in _sizes(extents[b], 8):
-                if first > 1 and second > 1 and first * second < registers:
+        for first in sizes[a]:
+            for second in sizes[b]:
+                if first > 1 < second and first * second < registers:
                     yield ((a, first), (b, second))
 
 
@@ -94,43 +127,77 @@ def _sizes(extent: int, most: int) -> list[int]:
     return sorted({-(-extent // count) for count in range(1, extent + 1) if -(-extent // count) <= most})
 
 
-def _measure(
-    extents: Mapping[str, int],
-    lane: str,
-    rows: tuple[tuple[str, int], ...],
-    vectors: int,
-    operands: Sequence[Operand],
-    registers: Registers,
-    instructions: int,
-) -> Tile | None:
+def _widths(extent: int, lanes: int) -> list[int]:
+    """Whole vectors, or parts of the extent that come out even."""
+    whole = [vectors * lanes for vectors in range(1, MOST_VECTORS + 1) if vectors * lanes <= extent]
+    even = [extent // n for n in range(1, extent + 1) if extent % n == 0 and extent // n <= MOST_VECTORS * lanes]
+    return sorted({*whole, *(n for n in even if n > lanes // 2 or n == extent)}) or [extent]
+
+
+def measure(work: Work, lane: str, rows: tuple[tuple[str, int], ...], width: int, registers: Registers) -> Tile | None:
+    """The tile of that shape, None where registers do not suffice."""
+    vectors = -(-width // registers.lanes)
     sums = vectors * prod(size for _, size in rows)
-    if sums + vectors >= registers.count and sums > 1:
+    loaded = [_loaded(o, rows, vectors) for o in work.operands]
+    spare = sums + _kept(work.operands, loaded) + max(1, work.instructions - 1)
+    if sums > 1 and spare > registers.count:
         return None
-    counts = [(o, prod((size for name, size in rows if name in o.uses), start=1)) for o in operands]
-    loaded = [(o, n * vectors if o.lanes != "broadcast" else n) for o, n in counts]
-    if sums > 1 and sums + _kept(loaded) + max(1, instructions - 1) > registers.count:
-        return None
-    loads = sum(_load_cycles(o, n, registers) for o, n in loaded) / registers.load_units
-    busy = max(sums * instructions / registers.fma_units, loads, registers.latency)
-    width = vectors * registers.lanes
-    waste = prod(_beyond(extents[name], size) for name, size in rows) * _beyond(extents[lane], width)
-    cycles = (busy + LOAD_PRESSURE * loads + LOOP_CYCLES) * waste / sums
-    return Tile(rows, width, vectors, sums, cycles)
+    loads = sum(_load_cycles(o, n, registers) for o, n in zip(work.operands, loaded)) / registers.load_units
+    busy = max(sums * work.instructions / registers.fma_units, loads, registers.latency)
+    tiles = {lane: -(-work.extents[lane] // width)} | {name: -(-work.extents[name] // size) for name, size in rows}
+    whole = prod(tiles.get(name, extent) for name, extent in work.extents.items())
+    cycles = whole * work.steps * (busy + LOAD_PRESSURE * loads + LOOP_CYCLES)
+    sizes = {lane: width, **dict(rows)}
+    edges = any(name in work.unknown or work.extents[name] % size for name, size in sizes.items())
+    packed = frozenset(n for n, o in enumerate(work.operands) if _is_packed(o, edges, sizes, tiles))
+    if edges and any(n not in packed for n in range(len(work.operands))):
+        cycles *= EDGE_FACTOR
+    cycles += sum(_copy_cycles(work.operands[n], lane, sizes) for n in packed)
+    return Tile(lane, rows, width, vectors, packed, cycles)
 
 
-def _kept(loaded: Iterable[tuple[Operand, int]]) -> int:
-    """Registers for what is loaded and used more than once: all but the operand that is loaded most can wait there."""
-    counts = sorted(n for o, n in loaded if o.lanes != "broadcast")
+def _loaded(operand: Operand, rows: tuple[tuple[str, int], ...], vectors: int) -> int:
+    count = prod(size for name, size in rows if name in operand.uses)
+    return count if operand.lanes == "broadcast" else count * vectors
+
+
+def _kept(operands: Sequence[Operand], loaded: Sequence[int]) -> int:
+    """Registers for vectors that are used more than once; those of one operand need not wait for one another."""
+    counts = sorted(n for o, n in zip(operands, loaded) if o.lanes != "broadcast")
     return sum(counts[:-1]) if len(counts) > 1 else sum(counts)
 
 
 def _load_cycles(operand: Operand, count: int, registers: Registers) -> float:
     if operand.lanes == "gather":
         return count * registers.lanes * LANE_CYCLES
-    each = 1.0 if operand.lanes == "vector" else 0.5
-    return count * each * (3 if operand.is_guarded else 1)
+    each = 0.5 if operand.lanes == "broadcast" else 1.0
+    return count * each * (GUARD_FACTOR if operand.is_guarded else 1)
 
 
-def _beyond(extent: int, tile: int) -> float:
-    """What is computed over what is wanted."""
-    return -(-extent // tile) * tile / max(1, extent)
+def _is_packed(operand: Operand, edges: bool, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> bool:
+    """Whether the operand is copied: it must be, or it is large and read often, or that saves tests at the edges."""
+    if not _side_by_side(operand, sizes):
+        return False
+    reads = prod(count for name, count in tiles.items() if name not in operand.uses)
+    often = operand.is_large and reads >= MANY_READS and operand.lanes == "vector"
+    return operand.lanes == "apart" or often or edges
+
+
+def _side_by_side(operand: Operand, sizes: Mapping[str, int]) -> str | None:
+    """The iterator of the tile along which a copy has its elements side by side, where there is one alone."""
+    along = [name for name in sizes if name in operand.uses]
+    return along[0] if len(along) == 1 and along[0] in operand.turned else None
+
+
+def turning_cycles(rows: int) -> float:
+    """What it takes to store a sum of ``rows`` rows of lanes that are apart in memory."""
+    return STORE_CYCLES if rows >= 4 and rows & (rows - 1) == 0 else 4 * STORE_CYCLES
+
+
+def _copy_cycles(operand: Operand, lane: str, sizes: Mapping[str, int]) -> float:
+    if operand.lanes == "vector":
+        return operand.elements * COPY_CYCLES
+    along = _side_by_side(operand, sizes)
+    size = sizes[along] if along else 1
+    even = size % 4 == 0 if along == lane else size & (size - 1) == 0
+    return operand.elements * (TURN_CYCLES if even else SCATTER_CYCLES)

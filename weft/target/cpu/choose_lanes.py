@@ -23,10 +23,11 @@ SIMPLE_CALLS = frozenset(name for name, intrinsic in INTRINSICS.items() if intri
 def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
     """A power of two, no more than the loop needs; 1 to run the loop as it is.
 
-    In a ``scheduled`` program a loop's constant extent was chosen on purpose and is kept.
+    In a ``scheduled`` program a loop's constant extent was chosen on purpose and is kept; all loops through registers
+    cut them up in the same way.
     """
     extent = constant_extent(loop)
-    on_purpose = scheduled and extent is not None
+    on_purpose = (scheduled or _touches_registers(loop)) and extent is not None
     lanes = machine.lanes(data_bits(loop)) * (MOST if on_purpose else _registers(loop))
     if not on_purpose and _gathers_in_loops(loop):
         lanes = min(lanes, GATHER_LANES)
@@ -65,6 +66,10 @@ def data_bits(loop: For) -> int:
 def _divides_indices(n: Node) -> bool:
     """Whether ``n`` takes a division of subscripts that is one instruction for each lane."""
     return isinstance(n, Binary) and n.op in ("//", "%") and n.dtype == index and not isinstance(n.right, Const)
+
+
+def _touches_registers(loop: For) -> bool:
+    return any(isinstance(n, (Load, Store)) and n.buffer.scope == "register" for n in walk(loop.body))
 
 
 def _registers(loop: For) -> int:
