@@ -2,7 +2,7 @@
 
 Each row names its peers; all are timed in turns, in one process, and the medians are compared. A peer that
 returns a new array is compared with calls that return one, a peer that fills a given array with calls that do.
-``python -m bench.schedules [--threads 1 2] [--only matmul conv ...] [--compile] [--write]``; ``--write`` keeps the
+``python -m bench.schedules [--threads 1 2] [--only matmul conv ...] [--no-compile] [--write]``; ``--write`` keeps the
 table in ``docs/bench-schedules.md`` and the numbers beside it as JSON.
 """
 
@@ -14,6 +14,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import statistics
 import sys
 import time
@@ -116,7 +117,16 @@ def run(groups: list[str], threads: int, *, compiled: bool) -> Iterator[Result]:
 
 
 def missing_peers() -> list[str]:
-    return [name for name in ("onnxruntime", "halide") if importlib.util.find_spec(name) is None]
+    """Why peers are left out, a sentence each."""
+    absent = [name for name in ("onnxruntime", "halide") if importlib.util.find_spec(name) is None]
+    told = [f"{name} is not installed and not among the peers" for name in absent]
+    if not can_compile():
+        told.append("torch.compile takes a C++ compiler, which is not installed: it is not among the peers")
+    return told
+
+
+def can_compile() -> bool:
+    return any(shutil.which(name) for name in (os.environ.get("CXX") or "g++", "clang++"))
 
 
 def geomean(values: list[float]) -> float:
@@ -168,7 +178,7 @@ def versions() -> str:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             found.append(f"no {name}")
-    return ", ".join(found)
+    return ", ".join(found if can_compile() else [*found, "no C++ compiler for torch.compile"])
 
 
 HEADER = """# Schedules against libraries
@@ -204,14 +214,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--compile", action="store_true", help="torch.compile as one more peer; takes a C++ compiler")
+    parser.add_argument("--no-compile", action="store_true", help="without torch.compile, which takes seconds a row")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     load, results = os.getloadavg()[0], []
-    for name in missing_peers():
-        print(f"{name} is not installed and not among the peers")
+    for told in missing_peers():
+        print(told)
+    compiled = can_compile() and not options.no_compile
     for threads in options.threads:
-        for r in run(options.only, threads, compiled=options.compile):
+        for r in run(options.only, threads, compiled=compiled):
             results.append(r)
             each = "  ".join(f"{name} {ms:.3f}" for name, ms in r.ms.items())
             print(

@@ -61,13 +61,19 @@ def schedule_conv2d(
     s = weft.schedule(op, I=image, Kernel=packed, P=pad, S=stride, numerics="fast")
     n, fo, fi, h, w, c, kh, kw = s.loops("O")
     width = (image[3] + 2 * pad - packed[3]) // stride + 1
-    wo, wi = s.split(w, tile_of(width, PIXELS))
-    s.reorder(n, fo, h, wo, c, kh, kw, wi, fi)
+    pixels = tile_of(width, PIXELS)
+    rows = PIXELS // pixels  # of a narrow image several at a time
+    wo, wi = s.split(w, pixels)
+    ho, hi = s.split(h, rows)
+    s.reorder(n, fo, ho, wo, c, kh, kw, hi, wi, fi)
     s.vectorize(fi)
+    s.unroll(hi)
     s.unroll(wi)
+    if rows * pixels <= PIXELS // 2 + 1:  # registers are left for more than one column of the kernel
+        s.unroll(kw)
     _, sums = s.cache_write("O", scope="register", at=wo)
     s.pack(sums, "i j l m k")  # channels last: lanes of a register are neighbours
-    s.parallel(s.fuse(n, fo, h))
+    s.parallel(s.fuse(n, fo, ho))
     if pad:
         pn, pc, *_ = s.loops("Pad")
         s.parallel(s.fuse(pn, pc))
