@@ -6,9 +6,10 @@ matrix and vector products. Nests that isl leaves as they are get the strategies
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from math import prod
+from dataclasses import replace
+from functools import partial
 
 from weft.auto.draft import Draft
 from weft.auto.plan import Decision
@@ -16,6 +17,7 @@ from weft.auto.polyhedral_facts import Facts, read_facts
 from weft.auto.polyhedral_finish import finish_nest
 from weft.auto.polyhedral_follow import Follower
 from weft.auto.polyhedral_nest import Nest, choose_depth, choose_order
+from weft.auto.polyhedral_streams import common_band, finish_rows
 from weft.auto.scheduler import schedule_nest
 from weft.ir.errors import ScheduleError
 from weft.poly.isl_schedule import Band, Parts, Tree, ask_schedule
@@ -79,16 +81,37 @@ class _Polyhedral:
         if error is not None:
             self._give_up(blocks, "not taken apart as isl would", error)
             return
-        for names, inside in tree.parts:
-            self.follow(inside, [b for b in blocks if b in names], level)
+        place = {b: n for n, b in enumerate(self.follower.in_order(blocks))}
+        here = [(names & place.keys(), inside) for names, inside in tree.parts if names & place.keys()]
+        rest = sorted(here, key=lambda part: min(place[b] for b in part[0]))
+        while rest:
+            names, inside = rest.pop(0)
+            if rest and level == 0 and self._merge_rows(inside, rest[0][1], names | rest[0][0]):
+                rest.pop(0)
+            else:
+                self.follow(inside, [b for b in blocks if b in names], level)
+
+    def _merge_rows(self, first: Tree, second: Tree, blocks: Iterable[str]) -> bool:
+        """Two bands as one, where they go through the same large array and that is legal."""
+        band = common_band(first, second, self.facts, self.draft)
+        if band is None:
+            return False
+        names = self.follower.in_order(list(blocks))
+        nest = Nest(tuple(names), band, self.facts, choose_order(band, names, self.facts), 0, depth=1)
+
+        def merge() -> None:
+            self._move_out_small(nest)
+            nest.loops.append(self.follower.follow_member(band, nest.order[0], nest.blocks, 0))
+            finish_rows(self.draft, nest)
+
+        return self.attempt(merge) is None
 
     def _band(self, band: Band, blocks: Sequence[str], level: int) -> None:
-        nest = Nest(tuple(blocks), band, choose_order(band, blocks, self.facts), level)
-        nest.points = sum(prod(self.facts.extents[b].values()) for b in blocks)
+        nest = Nest(tuple(blocks), band, self.facts, choose_order(band, blocks, self.facts), level)
         nest.depth, nest.tiles = choose_depth(nest, self.facts, self.draft)
-        if len(blocks) == 1 and level == 0 and not nest.tiles and any(band.coincident):
-            return  # nothing that the strategies for one block do not do better
-        error = self.attempt(lambda: self._follow_band(nest))
+        if self._is_simple(nest):
+            return
+        error = self._try_band(nest)
         if error is None:
             return
         self._give_up(blocks, "not merged as isl would" if len(blocks) > 1 else "not skewed as isl would", error)
@@ -98,9 +121,29 @@ class _Polyhedral:
                 for block in blocks:
                     self._band(Band({block: band.rows[block]}, band.coincident, band.permutable, None), [block], level)
 
+    def _is_simple(self, nest: Nest) -> bool:
+        """Whether the strategies for one block do better: there is no other, and it can run on threads as it is."""
+        return len(nest.blocks) == 1 and nest.level == 0 and not nest.tiles and any(nest.band.coincident)
+
+    def _try_band(self, nest: Nest) -> ScheduleError | None:
+        """The loops of the band; where they cannot all be made, the outermost of them. The refusal of the first try."""
+        first: ScheduleError | None = None
+        for depth in range(nest.depth, 0 if nest.depth and len(nest.blocks) > 1 else nest.depth - 1, -1):
+            tried = replace(nest, depth=depth, tiles=nest.tiles if len(nest.tiles) <= depth else (), loops=[])
+            error = self.attempt(partial(self._follow_band, tried))
+            if error is None:
+                if first is not None:
+                    what = f"only the outermost {depth} of {nest.depth} loops merged"
+                    self._give_up(nest.blocks, what, first)
+                return None
+            first = first or error
+        return first
+
     def _follow_band(self, nest: Nest) -> None:
         self._move_out_small(nest)
         blocks = list(nest.blocks)
+        if self._is_simple(nest):
+            return
         for n, member in enumerate(nest.order[: nest.depth]):
             nest.loops.append(self.follower.follow_member(nest.band, member, blocks, nest.level + n))
         if 0 < nest.depth == len(nest.order):

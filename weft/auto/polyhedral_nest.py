@@ -23,13 +23,17 @@ class Nest:
 
     blocks: tuple[str, ...]
     band: Band
+    facts: Facts
     order: list[int]
     level: int
     depth: int = 0
     tiles: tuple[int, ...] = ()
     loops: list[str] = field(default_factory=list)
-    #: How many instances of its statements there are.
-    points: int = 0
+
+    @property
+    def points(self) -> int:
+        """How many instances of its statements there are."""
+        return sum(prod(self.facts.extents[b].values()) for b in self.blocks)
 
     @property
     def coincident(self) -> list[bool]:

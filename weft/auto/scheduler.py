@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.auto.contraction import fits_contraction, schedule_contraction
+from weft.auto.dots import fits_dots, schedule_dots
 from weft.auto.draft import Draft
 from weft.auto.fuse import fuse_stages
 from weft.auto.moves import fits_moves, schedule_moves
@@ -27,6 +28,7 @@ class AutoSchedule:
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy, ...] = (
+    Strategy("dots", fits_dots, schedule_dots),
     Strategy("contraction", fits_contraction, schedule_contraction),
     Strategy("windows", fits_windows, schedule_windows),
     Strategy("moves", fits_moves, schedule_moves),

@@ -45,7 +45,7 @@ def _carry(loop: For, ranges: Ranges, taken: set[str]) -> Stmt:
 
 
 def _carried(loop: For, parts: tuple[Stmt, ...], place: int) -> Load | None:
-    """What is read of the element that statement ``place`` stored an iteration ago, surely and before it stores again."""
+    """What is surely read of the element that statement ``place`` stored an iteration ago, before it stores again."""
     store = parts[place]
     assert isinstance(store, Store)
     name = store.buffer.name
