@@ -122,6 +122,9 @@ def optimize_llvm(module: Any, machine: Machine) -> None:
         builder = binding.create_pass_builder(_target_machine(machine), options)
         passes = binding.create_new_module_pass_manager()
         passes.add_sroa_pass()
+        # Blocks joined first: instructions that are moved down to a loop's last block come there in reverse order,
+        # and loads that go downwards through memory are not foreseen by the processor.
+        passes.add_simplify_cfg_pass()
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()
         passes.run(module, builder)
