@@ -35,18 +35,24 @@ def check_fission(kernel: Kernel, loop: str, after: str, *, numerics: Numerics) 
         return refuse(f"the body of `{loop}` is not a sequence of statements")
     position = _position(kernel, parts, after)
     if position is None:
-        inside = [b.name for s in parts[:-1] for b in blocks_inside(s)[-1:]]
-        return refuse(
-            f"`{after}` is not in `{loop}`", alternatives=tuple(f's.fission("{loop}", "{b}")' for b in inside)
-        )
+        return refuse(f"`{after}` is not in `{loop}`", alternatives=_elsewhere(loop, parts, None))
     if position == len(parts) - 1:
-        return refuse(f"nothing in `{loop}` comes after `{after}`")
+        return refuse(f"nothing in `{loop}` comes after `{after}`", alternatives=_elsewhere(loop, parts, position))
     guards = _guards(old.body)
     changed = set(assigned_names(old.body)) & {v for g in guards for v in free_vars(g.condition)}
     if changed:
         return refuse(f"a guard tests `{sorted(changed)[0]}`, which the loop changes")
     sound = first_no([check_runs_through(old), check_no_barrier(old, "running it in two parts")])
-    return check_separable(kernel, loop, after, numerics) if sound.ok else sound
+    verdict = check_separable(kernel, loop, after, numerics) if sound.ok else sound
+    return verdict if verdict.ok else replace(verdict, offers=_elsewhere(loop, parts, position))
+
+
+def _elsewhere(loop: str, parts: tuple[Stmt, ...], position: int | None) -> tuple[str, ...]:
+    """The other places in ``loop`` where it could be split; which of them are legal is found by trying."""
+    last = [blocks_inside(part)[-1:] for part in parts[:-1]]
+    return tuple(
+        f's.fission("{loop}", "{b.name}")' for place, found in enumerate(last) if place != position for b in found
+    )
 
 
 @remembered

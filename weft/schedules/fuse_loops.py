@@ -22,6 +22,7 @@ from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, extent, first_no
 from weft.schedules.rewrite import (
     Rewrite,
+    blocks_inside,
     find_loop,
     path_to,
     ranges_at,
@@ -49,9 +50,21 @@ def check_fuse_loops(kernel: Kernel, first: str, second: str, by: Pairing = "cou
     if not wrong.ok:
         return wrong
     verdict = check_mergeable(kernel, first, second, numerics, by_value=by == "value")
-    if not verdict.ok or a.kind in ("serial", "unroll"):
+    if not verdict.ok:
+        return replace(verdict, offers=lambda: _otherwise(a, b, by))
+    if a.kind in ("serial", "unroll"):
         return verdict
     return check_independent(fuse_loops(kernel, first, second, by).kernel, first, a.kind, numerics)
+
+
+def _otherwise(a: For, b: For, by: Pairing) -> tuple[str, ...]:
+    """Other ways to run the two together; which of them are legal is found by trying."""
+    first, second = a.var.name, b.var.name
+    other = "" if by == "value" else ', by="value"'
+    calls = [f's.fuse_loops("{first}", "{second}"{other})']
+    calls += [f's.compute_at("{block.name}", "{second}")' for block in blocks_inside(a)[-1:]]
+    calls += [f's.reverse_compute_at("{block.name}", "{first}")' for block in blocks_inside(b)[:1]]
+    return tuple(calls)
 
 
 def _check_neighbours(kernel: Kernel, a: For, b: For) -> Verdict:

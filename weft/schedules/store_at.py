@@ -35,9 +35,27 @@ from weft.schedules.rewrite import Rewrite, all_loops, find_alloc, find_loop, lo
 from weft.schedules.sliding_window import slide
 from weft.schedules.trace import Numerics
 
+_MOST_PLACES = 4
+
 
 def check_store_at(kernel: Kernel, buffer: str, loop: str | None = None, *, numerics: Numerics) -> Verdict:
     """Outwards, concurrent iterations must not come to share storage; inwards, iterations must not lose it."""
+    verdict = _check_at(kernel, buffer, loop)
+    return verdict if verdict.ok else replace(verdict, offers=lambda: _elsewhere(kernel, buffer, loop))
+
+
+def _elsewhere(kernel: Kernel, buffer: str, loop: str | None) -> tuple[str, ...]:
+    """Other places for the storage, nearest first: loops around it, and loops around all its uses."""
+    alloc = find_alloc(kernel, buffer)
+    around = [f.var.name for f in loops_around(kernel, alloc)]
+    touching = [f.loop_names for f in leaves(kernel, alloc) if any(a.buffer.name == buffer for a in f.accesses)]
+    inside = [n for n in touching[0] if all(n in names for names in touching)] if touching else []
+    places = [*reversed(around[:-1]), *(n for n in inside if n not in around)]
+    calls = [f's.store_at("{buffer}", "{name}")' for name in places if name != loop]
+    return (*calls, *([] if loop is None else [f's.store_at("{buffer}")']))[:_MOST_PLACES]
+
+
+def _check_at(kernel: Kernel, buffer: str, loop: str | None) -> Verdict:
     alloc = find_alloc(kernel, buffer)
     around = loops_around(kernel, alloc)
     names = [f.var.name for f in around]
