@@ -86,7 +86,7 @@ def _estimate_leaf(
     parts = {"compute": work.cycles / model.frequency / speedup}
     moved: dict[str, float] = {}
     for nearer, level in zip(model.levels, model.levels[1:]):
-        t = traffic.of(leaf, nearer.size)
+        t = traffic.of(leaf, nearer.usable)
         together = speedup if level.shared_by == 1 else min(speedup, level.read_all / level.read)
         past = t.streamed / (model.stream if level is model.memory else level.write)
         parts[level.name] = (t.read / level.read + t.written / level.write + past) / together

@@ -39,18 +39,22 @@ def describe_model(model: MachineModel) -> str:
         ("past the caches", f"{_rate(model.stream)} written by one core", "stream"),
     ]
     rows = [[name, value, model.source(key)] for name, value, key in core]
-    heading = ["", "size", "ways", "cores", "one core reads", "writes", "all read", "write", ""]
+    heading = ["", "size", "usable", "ways", "cores", "one core reads", "writes", "all read", "write", ""]
     levels = [heading, *(_level_row(model, level) for level in model.levels)]
     return "\n".join([model.name, *_aligned(rows), "", *_aligned(levels)]) + "\n"
 
 
 def _level_row(model: MachineModel, level: Level) -> list[str]:
-    size = f"{level.size >> 10} KiB" if 0 < level.size < 1 << 20 else f"{level.size >> 20} MiB" if level.size else ""
+    sizes = [_size(level.size), _size(level.usable)]
     rates = [_rate(r) for r in (level.read, level.write, level.read_all, level.write_all)]
     where = [f"rates {model.source(f'{level.name}.read')}"]
     if level.size:
         where.insert(0, f"size {model.source(level.name)}")
-    return [level.name, size, str(level.ways or ""), str(level.shared_by), *rates, ", ".join(where)]
+    return [level.name, *sizes, str(level.ways or ""), str(level.shared_by), *rates, ", ".join(where)]
+
+
+def _size(count: int) -> str:
+    return f"{count >> 10} KiB" if 0 < count < 1 << 20 else f"{count >> 20} MiB" if count else ""
 
 
 def _rate(bytes_a_second: float) -> str:

@@ -1,13 +1,15 @@
 """What this machine does in a second, measured with small loop programs of our own.
 
 Each program is compiled by the CPU target like any other; the best of a few runs counts, since other work on the
-machine only ever makes a run slower. All of it takes less than a second: `measure_machine` is called by
-``weft machine --measure`` and never on its own.
+machine only ever makes a run slower, and what runs on one thread is timed by that thread's own clock. All of it takes
+about a second: `measure_machine` is called by ``weft machine --measure`` and never on its own.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +59,7 @@ class Bench:
     """Compiles and times the programs for one machine."""
 
     machine: Machine
+    clock: Callable[[], float] = time.thread_time
 
     def load(self, text: str, **sizes: object) -> LoadedKernel:
         for name, value in {"lanes": self.machine.lanes(32), **sizes}.items():
@@ -69,18 +72,17 @@ class Bench:
     def seconds(self, kernel: LoadedKernel, *args: int) -> float:
         """The time of one of the ``times`` a kernel does its work, by the best of some runs."""
         times = 1
-        took = _timed(kernel, times, args)
+        took = self._timed(kernel, times, args)
         while took < LONG_ENOUGH and times < 1 << 40:
             times = max(2 * times, int(1.5 * times * LONG_ENOUGH / max(took, 1e-7)))
-            took = _timed(kernel, times, args)
+            took = self._timed(kernel, times, args)
         runs = max(FEWEST_RUNS, int(PATIENCE / took))
-        return min(_timed(kernel, times, args) for _ in range(runs)) / times
+        return min(self._timed(kernel, times, args) for _ in range(runs)) / times
 
-
-def _timed(kernel: LoadedKernel, times: int, args: tuple[int, ...]) -> float:
-    start = time.perf_counter()
-    kernel.run((times, *args))
-    return time.perf_counter() - start
+    def _timed(self, kernel: LoadedKernel, times: int, args: tuple[int, ...]) -> float:
+        start = self.clock()
+        kernel.run((times, *args))
+        return self.clock() - start
 
 
 def measure_machine(machine: Machine | None = None) -> MachineModel:
@@ -91,6 +93,7 @@ def measure_machine(machine: Machine | None = None) -> MachineModel:
     model = assume_model(machine).with_measured(figures)
     memory = _touched(_working_set(model, model.memory, model.threads))
     figures |= _rates(bench, model, memory, 1)
+    figures |= _usable(bench, model, memory, figures)
     figures |= {
         f"{level.name}.{rate}_all": model.cores * figures[f"{level.name}.{rate}"]
         for level in model.levels
@@ -98,6 +101,7 @@ def measure_machine(machine: Machine | None = None) -> MachineModel:
         if level.shared_by == 1
     }
     if model.threads > 1:
+        bench = Bench(machine, time.perf_counter)
         together = _rates(bench, model, memory, model.threads)
         figures |= {name: max(rate, figures[name.removesuffix("_all")]) for name, rate in together.items()}
         figures["parallel_start"] = _start_seconds(bench, model.threads)
@@ -138,6 +142,24 @@ def _rates(bench: Bench, model: MachineModel, memory: np.ndarray, threads: int) 
     if threads == 1:
         past = bench.load(_WRITE, parts=1, hint=_HINT)
         figures["stream"] = steps * step / bench.seconds(past, steps, memory.ctypes.data)
+    return figures
+
+
+def _usable(bench: Bench, model: MachineModel, memory: np.ndarray, rates: Mapping[str, float]) -> dict[str, float]:
+    """Of each shared cache, the largest part that is read as fast from it as less is."""
+    step = 32 * model.lanes(32)
+    read = bench.load(_READ, parts=1)
+    sums = np.zeros((1, 8, model.lanes(32)), np.float32)
+    figures: dict[str, float] = {}
+    for level in (v for v in model.levels[:-1] if v.shared_by > 1):
+        best = 0.0
+        for eighths in range(1, 9):
+            size = level.size * eighths // 8
+            rate = size / bench.seconds(read, size // step, memory.ctypes.data, sums.ctypes.data)
+            best = max(best, rate)
+            if eighths > 1 and rate < math.sqrt(best * rates["memory.read"]):
+                break
+            figures[f"{level.name}.usable"] = size
     return figures
 
 

@@ -25,7 +25,7 @@ class Level:
     """A cache, or memory (the last level, ``size`` 0), and the bytes a second that come from it or go to it.
 
     ``read`` and ``write`` are what one core moves, ``read_all`` and ``write_all`` what all of them move together.
-    ``shared_by`` counts the cores that use the same one.
+    ``shared_by`` counts the cores that use the same one; ``usable`` are the bytes that stay while others use it too.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Level:
     ways: int
     line: int
     shared_by: int
+    usable: int
     read: float
     write: float
     read_all: float
@@ -97,12 +98,13 @@ class MachineModel:
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
-RATES = ("read", "write", "read_all", "write_all")
-
-
 def _with_rates(level: Level, figures: Mapping[str, float]) -> Level:
-    """``level`` with those of its rates that ``figures`` has."""
-    found: dict[str, Any] = {rate: figures.get(f"{level.name}.{rate}", getattr(level, rate)) for rate in RATES}
+    """``level`` with those of its figures that ``figures`` has."""
+    found: dict[str, Any] = {}
+    for name, value in figures.items():
+        whose, dot, what = name.partition(".")
+        if dot and whose == level.name:
+            found[what] = int(value) if what == "usable" else value
     return replace(level, **found)
 
 
@@ -148,6 +150,8 @@ def _splits_vectors(machine: Machine, facts: HostFacts) -> bool:
 _USUAL = (CacheFacts(1, 32 << 10, 8, 64, 1), CacheFacts(2, 1 << 20, 8, 64, 1), CacheFacts(3, 32 << 20, 16, 64, 8))
 #: Bytes a cycle one core reads from the second cache and from those behind it, and bytes a second from memory.
 _NEAR, _FAR, _MEMORY = 32.0, 12.0, 12e9
+#: The part of a shared cache that other work leaves to a program.
+_SHARED = 0.5
 #: Cores that use all of what memory gives.
 _MEMORY_CORES = 6
 
@@ -161,10 +165,11 @@ def _levels(caches: tuple[CacheFacts, ...], cores: int, hertz: float, first: flo
         shared = min(cores, cache.shared_by)
         together = cores if shared == 1 else cores * 0.8 if cores > 1 else 1
         rates = (read, read / 2, read * together, read / 2 * together)
-        levels.append(Level(f"L{cache.level}", cache.size, cache.ways, cache.line, shared, *rates))
+        usable = cache.size if shared == 1 else int(cache.size * _SHARED)
+        levels.append(Level(f"L{cache.level}", cache.size, cache.ways, cache.line, shared, usable, *rates))
     together = min(cores, _MEMORY_CORES)
     rates = (_MEMORY, _MEMORY / 2, _MEMORY * together, _MEMORY / 2 * together)
-    return (*levels, Level("memory", 0, 0, caches[0].line, cores, *rates))
+    return (*levels, Level("memory", 0, 0, caches[0].line, cores, 0, *rates))
 
 
 def read_model(path: str | Path) -> MachineModel:
@@ -215,7 +220,7 @@ def _figure(name: str, key: str, value: Any, kind: type) -> Any:
         value = float(value)
     if type(value) is not kind:
         raise _wrong(name, f"`{key}` is {value!r}, not a {kind.__name__}")
-    least = 0 if key in ("levels.size", "levels.ways") else 1e-12
+    least = 0 if key in ("levels.size", "levels.usable", "levels.ways") else 1e-12
     if kind is not bool and isinstance(value, (int, float)) and not least <= value < float("inf"):
         raise _wrong(name, f"`{key}` is {value!r}, which is not positive")
     return value
