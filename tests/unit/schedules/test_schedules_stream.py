@@ -43,3 +43,20 @@ def test_a_scheduled_operator_streams_and_its_trace_reads_back() -> None:
     assert again.kernel == s.kernel
     a = np.random.default_rng(0).standard_normal((32, 64)).astype(np.float32)
     np.testing.assert_array_equal(s.build()(a), 2 * a)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 4, 8, 15])
+def test_results_that_start_anywhere(offset: int) -> None:
+    """Whole lines, pieces of 16 bytes, or plain stores, as the address allows."""
+    double = weft.define("def double(float(M,N) A) -> (B) { B(m,n) = 2 * A(m,n) }")
+    s = weft.schedule(double, A=(6, 80))
+    s.vectorize("n", 64)
+    s.stream("B")
+    a = np.random.default_rng(0).standard_normal((6, 80)).astype(np.float32)
+    memory = np.zeros(6 * 80 + 32, np.float32)
+    start = (-memory.ctypes.data % 64) // 4 + offset
+    b = memory[start : start + 480].reshape(6, 80)
+    s.build()(a, out=b)
+    np.testing.assert_array_equal(b, 2 * a)
+    assert not memory[:start].any()
+    assert not memory[start + 480 :].any()
