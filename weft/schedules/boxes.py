@@ -20,16 +20,26 @@ Ranges = Mapping[str, Interval]
 Span = tuple[Expr, Expr]
 
 
-def infer_box(buffer: Buffer, touched: Sequence[tuple[Leaf, Access]], fixed: set[str], ranges: Ranges) -> Box:
-    """A box that holds all accesses ``touched``, in terms of the variables ``fixed``."""
+def infer_box(
+    buffer: Buffer,
+    touched: Sequence[tuple[Leaf, Access]],
+    fixed: set[str],
+    ranges: Ranges,
+    *,
+    beyond: bool = False,
+) -> Box:
+    """A box that holds all accesses ``touched``, in terms of the variables ``fixed``.
+
+    Where it starts with the buffer it ends with it, unless what guards keep from being touched counts ``beyond``.
+    """
     starts: list[Expr] = []
     extents: list[Expr] = []
     around = _Limits(fixed, ranges)
     for d, size in enumerate(buffer.shape):
         start, extent = _side([around.span(leaf, a, d) for leaf, a in touched], size, ranges)
-        if start == idx(0):
-            beyond = bounds(simplify(extent - size, ranges), ranges).hi
-            extent = size if beyond is None or beyond > 0 else extent
+        if start == idx(0) and not beyond:
+            more = bounds(simplify(extent - size, ranges), ranges).hi
+            extent = size if more is None or more > 0 else extent
         starts.append(start)
         extents.append(extent)
     return Box(tuple(starts), tuple(extents))

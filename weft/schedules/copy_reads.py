@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,10 +34,12 @@ class Reads:
     segment: Segment
     touched: list[tuple[Leaf, Access]]
     only: frozenset[str] | None
+    #: Whether elements that the buffer does not have are wanted too, where conditions keep reads from them.
+    beyond: bool = False
 
     @cached_property
     def box(self) -> Box:
-        return infer_box(self.buffer, self.touched, self.segment.fixed, self.segment.ranges)
+        return infer_box(self.buffer, self.touched, self.segment.fixed, self.segment.ranges, beyond=self.beyond)
 
 
 @remember_last
@@ -57,10 +59,18 @@ def find_reads(kernel: Kernel, buffer: str, at: str | None, readers: Readers | N
     return Reads(old, segment, touched, None if readers is None else frozenset(readers))
 
 
-def copy_reads(reads: Reads, scope: Scope, layout: str | None, name: str, *, fill: bool = False) -> Rewrite:
+def copy_reads(
+    reads: Reads,
+    scope: Scope,
+    layout: str | None,
+    name: str,
+    *,
+    fill: bool = False,
+    prepare: Callable[[Stmt], Stmt] = lambda s: s,
+) -> Rewrite:
     """Copies what is read into storage called ``name`` and sends the reads there; made: the copying block, the storage.
 
-    With ``fill`` what only pads the storage is set to zero.
+    With ``fill`` what only pads the storage is set to zero. Statements that read go through ``prepare`` first.
     """
     old, segment, box = reads.buffer, reads.segment, reads.box
     order = plain_layout(old.rank) if layout is None else parse_layout(layout, old.rank)
@@ -71,7 +81,7 @@ def copy_reads(reads: Reads, scope: Scope, layout: str | None, name: str, *, fil
     place = Placement(old, storage, box.starts, order)
     copy = emit_copy(place, box, block, segment, taken, fill=fill)
     send = Redirection(place, taken, reads.only, writes=False)
-    inside = [send.apply(s, segment.ranges) for s in segment.inside]
+    inside = [send.apply(prepare(s), segment.ranges) for s in segment.inside]
     return Rewrite(segment.replaced(Alloc(storage, sequence([copy, *inside]))), (block, storage.name))
 
 

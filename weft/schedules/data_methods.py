@@ -19,6 +19,7 @@ from weft.schedules.rfactor import check_rfactor, rfactor
 from weft.schedules.split import check_split, split
 from weft.schedules.state import ScheduleState
 from weft.schedules.stream import check_stream, stream
+from weft.schedules.surround import check_surround, surround
 
 
 class DataMethods(ScheduleState):
@@ -38,6 +39,17 @@ class DataMethods(ScheduleState):
         """
         options = self._options(at=at, scope=scope, readers=readers)
         made = self.run(check_cache_read, cache_read, self.name(buffer), **options)
+        return self._block_and_buffer(made)
+
+    def surround(
+        self, buffer: AnyBuffer, at: AnyLoop | None = None, readers: Sequence[AnyBlock] | None = None
+    ) -> tuple[BlockRef, BufferRef]:
+        """A copy of ``buffer`` with zeros around it, for reads below ``at`` that give zero outside of it.
+
+        They need no test any more. Returns the copying block and the storage.
+        """
+        options = self._options(at=at, readers=readers)
+        made = self.run(check_surround, surround, self.name(buffer), **options)
         return self._block_and_buffer(made)
 
     def cache_write(

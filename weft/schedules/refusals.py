@@ -33,6 +33,7 @@ REFUSALS: dict[str, str] = {
     "fold_storage": "cannot fold dimension {1} of `{0}` by {2}",
     "set_scope": "cannot keep `{0}` in {1} memory",
     "cache_read": "cannot read `{0}` from a copy",
+    "surround": "cannot read `{0}` from a copy with zeros around it",
     "cache_write": "cannot keep what is written to `{0}` in storage of its own",
     "pack": "cannot lay out `{0}` as {1}",
     "decompose_reduction": "cannot initialize block `{0}` on its own",

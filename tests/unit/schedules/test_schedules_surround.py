@@ -1,0 +1,68 @@
+"""Copies with zeros around them: reads outside a buffer need no test, and results stay the same to the bit."""
+
+from __future__ import annotations
+
+import pytest
+from schedule_kernels import assert_unchanged, floats, kernel_of, schedule_of
+
+from weft.ir.errors import ScheduleError
+from weft.ir.printer import print_kernel
+from weft.schedules.rewrite import find_alloc, find_block
+from weft.schedules.schedule import replay
+
+CONV = """
+def conv(float(C,H,W) I, float(F,C,K,K) Kernel) -> (O) {
+    O(f,h,w) +=! I(c,2*h + kh - 1,w + kw - 1) * Kernel(f,c,kh,kw) where h in 0:H/2, w in 0:W, I outside zero
+}"""
+CAUSAL = """
+def causal(float(T) X, float(2) K) -> (O) {
+    O(t) = X(t) * K(0) + X(t - 3) * K(1) where X outside zero
+}"""
+PARTLY = "def partly(float(N) X) -> (O) { O(i) = (i >= 1 && i < 3 ? X(i - 1) : 0.0) where i in 0:N }"
+EDGE = "def edge(float(N) X) -> (O) { O(i) = X(i - 1) + X(i + 1) where i in 0:N, X outside edge }"
+
+
+def shape_of(s: object, name: str) -> list[int]:
+    return [int(e.value) for e in find_alloc(s.kernel, name).buffer.shape]  # type: ignore[attr-defined]
+
+
+def test_a_strided_window() -> None:
+    sizes = {"C": 2, "H": 6, "W": 5, "F": 3, "K": 3}
+    s = schedule_of(CONV, **sizes)
+    block, buffer = s.surround("I")
+    assert (block.name, buffer.name) == ("I_around_load", "I_around")
+    assert shape_of(s, "I_around") == [2, 7, 7]
+    assert "?" not in print_kernel(s.kernel).partition("block O(")[2], "the nest still tests"
+    original = kernel_of(CONV, **sizes)
+    assert_unchanged(s, original, floats(2, 6, 5), floats(3, 2, 3, 3))
+    assert replay(original, s.trace) == s.kernel
+
+
+def test_inside_a_loop_only_what_an_iteration_reads() -> None:
+    sizes = {"C": 2, "H": 6, "W": 5, "F": 3, "K": 3}
+    s = schedule_of(CONV, **sizes)
+    f, h, *_ = s.loops("O")
+    s.surround("I", at=h)
+    assert shape_of(s, "I_around") == [2, 3, 7]
+    s.parallel(f)
+    assert_unchanged(s, kernel_of(CONV, **sizes), floats(2, 6, 5), floats(3, 2, 3, 3))
+
+
+def test_reads_inside_go_to_the_same_copy() -> None:
+    s = schedule_of(CAUSAL, T=7)
+    s.surround("X")
+    assert shape_of(s, "X_around") == [10]
+    assert [r.buffer.name for r in find_block(s.kernel, "O").reads] == ["K", "K", "X_around", "X_around"]
+    assert_unchanged(s, kernel_of(CAUSAL, T=7), floats(7), floats(2))
+
+
+def test_conditions_that_say_more_stay() -> None:
+    s = schedule_of(PARTLY, N=6)
+    with pytest.raises(ScheduleError, match="no read of `X` gives zero outside of it"):
+        s.surround("X")
+
+
+def test_other_boundaries_are_not_zero() -> None:
+    s = schedule_of(EDGE, N=6)
+    with pytest.raises(ScheduleError, match="no read of `X` gives zero outside of it"):
+        s.surround("X")

@@ -1,0 +1,85 @@
+"""``surround``: a copy of a buffer with zeros around it, for reads that give zero outside of it.
+
+::
+
+    for y, x, k                                          for y, x: A_around[y, x] = inside A ? A[y - 1, x - 1] : 0
+      B[y, x] += (inside A ? A[y + k - 1, x - 1] : 0)  =>  for y, x, k
+                                                           B[y, x] += A_around[y + k, x]
+
+The test is made once for each element, not at each read. Reads whose condition says more than that the element exists
+keep it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+from typing import Any
+
+from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Cast, Const, Expr, Load, Select
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Kernel, Stmt
+from weft.ir.visit import rewrite, walk
+from weft.poly.verdict import Verdict, refuse
+from weft.schedules.cache_read import nothing_reads
+from weft.schedules.check_copy import check_reads, check_result
+from weft.schedules.copy_reads import Readers, copy_reads, find_reads
+from weft.schedules.project import conjuncts, gap_of
+from weft.schedules.remember import remember_last
+from weft.schedules.rewrite import Rewrite, find_buffer
+from weft.schedules.trace import Numerics
+
+
+def check_surround(
+    kernel: Kernel, buffer: str, at: str | None = None, readers: Readers | None = None, *, numerics: Numerics
+) -> Verdict:
+    """As for `cache_read`; and there must be reads that give zero outside."""
+    reads = find_reads(kernel, buffer, at, readers)
+    if reads is None:
+        find_buffer(kernel, buffer)
+        return refuse(nothing_reads(buffer, at))
+    selects = (n for s in reads.segment.inside for n in walk(s) if isinstance(n, Select))
+    if all(opened(n, reads.buffer) is None for n in selects):
+        return refuse(f"no read of `{buffer}` gives zero outside of it")
+    verdict = check_reads(reads, "global")
+    if not verdict.ok:
+        return verdict
+    return check_result(reads.segment, _surrounded(kernel, buffer, at, readers).kernel, buffer, numerics)
+
+
+def surround(kernel: Kernel, buffer: str, at: str | None = None, readers: Readers | None = None) -> Rewrite:
+    """Makes the block that copies and the storage it fills."""
+    return _surrounded(kernel, buffer, at, readers)
+
+
+@remember_last
+def _surrounded(kernel: Kernel, buffer: str, at: str | None, readers: Readers | None) -> Rewrite:
+    reads = find_reads(kernel, buffer, at, readers)
+    assert reads is not None, "the check answers this first"
+    source = reads.buffer
+
+    def without_tests(s: Stmt) -> Stmt:
+        return rewrite(s, lambda n: opened(n, source) if isinstance(n, Select) else None)
+
+    whole = replace(reads, beyond=True)
+    return copy_reads(whole, "global", None, f"{buffer}_around", fill=True, prepare=without_tests)
+
+
+def opened(e: Select, buffer: Buffer) -> Expr | None:
+    """What ``e`` reads, if it is an element of ``buffer`` where that exists and zero elsewhere."""
+    load = e.then.operand if isinstance(e.then, Cast) else e.then
+    zero = isinstance(e.otherwise, Const) and e.otherwise.value == 0
+    if not zero or not isinstance(load, Load) or load.buffer != buffer:
+        return None
+    inside = {_tight(end) for i, size in zip(load.indices, buffer.shape) for end in (i, size - i - 1)}
+    tests = (gap_of(c, {}) for c in conjuncts(e.condition))
+    return e.then if all(gap is not None and _tight(gap) in inside for gap in tests) else None
+
+
+def _tight(gap: Expr) -> Any:
+    """Equal for sums that are at least 0 at the same integers."""
+    form = linear_form(simplify(gap))
+    common = gcd(*form.terms.values()) if form.terms else 1
+    return frozenset((e, c // common) for e, c in form.terms.items()), form.constant // common
