@@ -60,6 +60,8 @@ class Chain:
     anchor: Stage
     alignments: Mapping[str, Alignment]
     sinks: tuple[str, ...] = ()
+    #: shared iterators that are left to the nests inside
+    left_inside: frozenset[str] = frozenset()
 
     @property
     def members(self) -> list[Stage]:
@@ -69,7 +71,7 @@ class Chain:
     def shared(self) -> tuple[str, ...]:
         """The iterators of the anchor that every stage goes along with."""
         common = set.intersection(*(set(a.values()) for a in self.alignments.values()))
-        return tuple(i.name for i in self.anchor.spatial if i.name in common)
+        return tuple(i.name for i in self.anchor.spatial if i.name in common - self.left_inside)
 
     def with_stages(self, more: Mapping[str, Alignment], sinks: list[str]) -> Chain:
         return replace(self, alignments={**self.alignments, **more}, sinks=(*self.sinks, *sinks))

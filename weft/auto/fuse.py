@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from weft.auto.chain import find_chains, schedule_chain
+from weft.auto.chain import schedule_chain
 from weft.auto.draft import Draft
+from weft.auto.fuse_chains import find_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.stages import Stage
 from weft.auto.windows import inline_windows
@@ -37,6 +38,8 @@ def _pays_inline(draft: Draft, stage: Stage) -> bool:
     if draft.stages.is_output(stage) or stage.op != "=" or stage.reads_target or stage.reductions:
         return False
     readers = draft.stages.consumers(stage)
+    if any(_reduces_all(r, stage) for r in readers) and any(p.reductions for p in draft.stages.producers(stage)):
+        return False  # between two reductions it is the end of one chain; inlined, it would be part of none
     reads = sum(1 for r in readers for a in r.reads if a.buffer.name == stage.write.buffer.name)
     repeats = max((_repeats(r, stage) for r in readers), default=1)
     return (reads == 1 and repeats == 1) or (stage.operations * reads * repeats <= CHEAP and repeats <= 2)
@@ -45,3 +48,9 @@ def _pays_inline(draft: Draft, stage: Stage) -> bool:
 def _repeats(reader: Stage, stage: Stage) -> int:
     """How often ``reader`` reads each element that ``stage`` computes, about."""
     return max(1, reader.points // max(1, stage.points))
+
+
+def _reduces_all(reader: Stage, stage: Stage) -> bool:
+    """Whether no iterator of what ``reader`` computes goes along with one of ``stage``."""
+    reads = [a for a in reader.reads if a.buffer.name == stage.write.buffer.name]
+    return bool(reader.reductions) and not any(a.uses(i.name) for a in reads for i in reader.spatial)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.auto.align import Chain
+from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
 
 #: Iterations at a time, at most, where operands are reused along them.
@@ -32,9 +33,9 @@ class ChainTile:
 def choose_tile(draft: Draft, chain: Chain) -> ChainTile | None:
     """The shared iterator that runs several values at a time, if any does."""
     for name in reversed(chain.shared):
-        if _is_along_memory(chain, name):
+        if is_along_memory(chain, name):
             return _tile_of_lanes(draft, chain, name)
-    operands = {name: _reused_operand(draft, chain, name) for name in chain.shared}
+    operands = {name: reused_operand(draft, chain, name) for name in chain.shared}
     reused = {name: operand for name, operand in operands.items() if operand is not None}
     if not reused:
         return None
@@ -45,7 +46,7 @@ def choose_tile(draft: Draft, chain: Chain) -> ChainTile | None:
     return ChainTile(name, rows, f"`{buffer}` ({size >> 10} KiB) serves all of them; {kept}") if rows > 1 else None
 
 
-def _is_along_memory(chain: Chain, name: str) -> bool:
+def is_along_memory(chain: Chain, name: str) -> bool:
     """Whether values of shared iterator ``name`` are neighbours in most of what the stages touch."""
     near = far = 0
     for stage in chain.members:
@@ -68,17 +69,20 @@ def _tile_of_lanes(draft: Draft, chain: Chain, name: str) -> ChainTile | None:
     return ChainTile(name, vectors * lanes, f"they lie side by side in memory: {vectors} vectors of {lanes}")
 
 
-def _reused_operand(draft: Draft, chain: Chain, name: str) -> tuple[str, int] | None:
-    """What some stage reads anew for every value of ``name``, if it is too large for the first cache; its bytes."""
+def reused_operand(draft: Draft, chain: Chain, name: str) -> tuple[str, int] | None:
+    """What some stage reads anew for every value of ``name``, and its bytes.
+
+    Only what is too large for the first cache counts, but for contractions, which need several rows in any case.
+    """
     found: dict[str, int] = {}
     for stage in chain.members:
         own = chain.counterpart(stage, name)
         for access in stage.reads:
             if own is not None and access.is_affine and not access.uses(own):
                 size = chain.footprint(stage, access, chain.shared) * access.buffer.dtype.itemsize
-                found[access.buffer.name] = max(size, found.get(access.buffer.name, 0))
-    largest = max(found.items(), key=lambda item: item[1], default=None)
-    return largest if largest is not None and largest[1] > draft.cache("L1") // 2 else None
+                if size > draft.cache("L1") // 2 or is_contraction(stage):
+                    found[access.buffer.name] = max(size, found.get(access.buffer.name, 0))
+    return max(found.items(), key=lambda item: item[1], default=None)
 
 
 def tile_of_rows(draft: Draft, chain: Chain, name: str) -> int:
