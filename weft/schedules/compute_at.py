@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.ir.expr import AddressOf, Compare, idx
-from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
+from weft.ir.stmt import Alloc, Block, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import loads, stores, walk
 from weft.poly.conflicts import after, before
 from weft.poly.infer_spans import Spans, infer_spans, is_at_most, knowing_loops
@@ -69,7 +69,7 @@ def compute_at(kernel: Kernel, block: str, loop: str) -> Rewrite:
 
 @remember_last
 def place_at(kernel: Kernel, block: str, loop: str | None) -> Kernel:
-    stage = infer_stage(kernel, block)
+    stage = infer_stage(kernel, block, outputs=True)
     assert isinstance(stage, Stage), "the check answers this first"
     place = find_place(without_stage(kernel, stage), stage.buffer, loop)
     nests = emit_stage(stage, needed_spans(place, stage.buffer), place, free_names(kernel, stage))
@@ -78,7 +78,7 @@ def place_at(kernel: Kernel, block: str, loop: str | None) -> Kernel:
 
 def check_place(kernel: Kernel, block: str, loop: str | None, *, numerics: Numerics) -> Verdict:
     """Whether the stage of ``block`` may be computed at the start of ``loop``, or of the program."""
-    stage = infer_stage(kernel, block)
+    stage = infer_stage(kernel, block, outputs=True)
     if isinstance(stage, Verdict):
         return stage
     if loop is not None:
@@ -97,6 +97,10 @@ def check_place(kernel: Kernel, block: str, loop: str | None, *, numerics: Numer
     if not verdict.ok:
         return verdict
     moved = place_at(kernel, block, loop)
+    if stage.is_output:
+        verdict = _check_all_once(kernel, moved, stage, numerics)
+        if not verdict.ok:
+            return verdict
     return first_no([check_valid(moved), _check_kept(kernel, moved, stage), _check_supply(kernel, moved, stage)])
 
 
@@ -113,6 +117,27 @@ def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
     if any(len(a) != len(outer[0]) or any(x is not y for x, y in zip(a, outer[0])) for a in outer):
         return refuse(f"the blocks that compute `{stage.buffer.name}` are in different loops")
     return OK
+
+
+def _check_all_once(kernel: Kernel, moved: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
+    """Every element of an output must be computed, and by one iteration alone, as it is now."""
+    shared = _loops_around_all(kernel, stage)
+    for m in stage.members:
+        exact = numerics == "fast" or is_exact(kernel, m.block)
+        block = find_block(moved, m.block.name)
+        path = path_to(moved, block)
+        depth = max((n for n, s in enumerate(path) if any(s is f or _is_same_loop(s, f) for f in shared)), default=-1)
+        root = next(s for s in path[depth + 1 :] if isinstance(s, (For, If, Block)))
+        for program, top, target in ((kernel, m.root, m.block), (moved, root, block)):
+            verdict = check_instances(program, top, target, m.repeated, exact=exact)
+            if not verdict.ok:
+                reason = f"not every element of output `{stage.buffer.name}` would be computed once: {verdict.reason}"
+                return refuse(reason, kind="unproved")
+    return OK
+
+
+def _is_same_loop(s: Stmt, loop: For) -> bool:
+    return isinstance(s, For) and s.var == loop.var
 
 
 def _check_instances(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:
@@ -266,7 +291,8 @@ def check_lasting(kernel: Kernel, stage: Stage) -> Verdict:
 def lasting_loops(kernel: Kernel, stage: Stage) -> list[For]:
     """The loops around the stage that its storage outlives, outermost first."""
     path = path_to(kernel, stage.roots[0])[:-1]
-    start = next(i for i, s in enumerate(path) if isinstance(s, Alloc) and s.buffer.name == stage.buffer.name)
+    places = (i for i, s in enumerate(path) if isinstance(s, Alloc) and s.buffer.name == stage.buffer.name)
+    start = 0 if stage.is_output else next(places)
     return [s for s in path[start:] if isinstance(s, For)]
 
 

@@ -71,6 +71,8 @@ class Member:
 class Stage:
     buffer: Buffer
     members: tuple[Member, ...]
+    #: Whether it computes an output: all elements, each once, and nothing moves but the loops.
+    is_output: bool = False
 
     @property
     def names(self) -> frozenset[str]:
@@ -94,17 +96,20 @@ class Stage:
         return [leaf for leaf in others if any(a.reads and a.buffer.name == name for a in leaf.accesses)]
 
 
-def infer_stage(kernel: Kernel, name: str) -> Stage | Verdict:
-    """The stage that block ``name`` belongs to, or why there is none."""
+def infer_stage(kernel: Kernel, name: str, *, outputs: bool = False) -> Stage | Verdict:
+    """The stage that block ``name`` belongs to, or why there is none; of ``outputs`` only those that are also read."""
     block = find_block(kernel, name)
     written = {s.buffer.name: s.buffer for s in stores(block)}
     if len(written) != 1:
         listed = " and ".join(f"`{n}`" for n in written) or "nothing"
         return refuse(f"block `{name}` writes {listed}; it must write one buffer")
     (buffer,) = written.values()
-    if buffer.name in {b.name for b in kernel.buffers}:
+    stage = stage_of(kernel, buffer)
+    if buffer.name not in kernel.outputs:
+        return stage
+    if not outputs or (isinstance(stage, Stage) and not stage.readers(kernel)):
         return refuse(f"`{buffer.name}` is an output: all of it must be in memory when the program ends")
-    return stage_of(kernel, buffer)
+    return stage
 
 
 def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
@@ -122,7 +127,7 @@ def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
     members = tuple(Member(b, root_of(kernel, b, names), stores(b.body)[0].indices) for b in blocks)
     if not members[0].overwrites:
         return refuse(f"block `{members[0].block.name}` adds to what is in `{buffer.name}` before")
-    return Stage(buffer, members)
+    return Stage(buffer, members, buffer.name in kernel.outputs)
 
 
 def block_problem(block: Block, buffer: Buffer) -> str | None:

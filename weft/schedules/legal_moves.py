@@ -36,7 +36,7 @@ def suggesting(check: Callable[..., Verdict]) -> Callable[..., Verdict]:
 def legal_moves(kernel: Kernel, block: str, numerics: Numerics) -> tuple[str, ...]:
     """The calls that would move ``block``."""
     try:
-        stage = infer_stage(kernel, block)
+        stage = infer_stage(kernel, block, outputs=True)
     except ScheduleError:
         return ()
     found = [] if isinstance(stage, Verdict) else _to_readers(kernel, block, stage, numerics)

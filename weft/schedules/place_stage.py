@@ -53,9 +53,11 @@ class Place:
 
 
 def without_stage(kernel: Kernel, stage: Stage) -> Kernel:
-    """The program with neither the stage's blocks nor its storage."""
+    """The program with neither the stage's blocks nor its storage; that of an output stays."""
     for root in stage.roots:
         kernel = replace_stmt(kernel, root, Seq(()))
+    if stage.is_output:
+        return kernel
     alloc = find_alloc(kernel, stage.buffer.name)
     return replace_stmt(kernel, alloc, alloc.body)
 
@@ -176,7 +178,7 @@ def put_stage(stage: Stage, place: Place, nests: list[Stmt], *, alloc: bool = Tr
     """``nests`` at ``place``, with the storage around them and what follows unless it is elsewhere."""
     # Storage reaches to the end of the sequence, so that readers in it can still be moved along it.
     before, rest = place.children[: place.first], sequence([*nests, *place.children[place.first :]])
-    inner = Alloc(stage.buffer, rest, span=stage.buffer.span) if alloc else rest
+    inner = Alloc(stage.buffer, rest, span=stage.buffer.span) if alloc and not stage.is_output else rest
     return replace_stmt(place.kernel, place.parent, sequence([*before, inner]))
 
 

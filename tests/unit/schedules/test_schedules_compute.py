@@ -441,3 +441,38 @@ def test_random_moves_keep_the_result(seed: int) -> None:
     assert_unchanged(s, original, inputs)
     lowered = shrink_storage(lower_blocks(s.kernel))
     np.testing.assert_array_equal(run(lowered, inputs)[0], run(original, inputs)[0])
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        'compute_at("T", "y_1")',
+        'split("y_1", 2)\ncompute_at("T", "y_1_o")\nparallel("y_1_o")',
+        'tile("y_1", "x_1", 2, 3)\ncompute_at("T", "x_1_o")',
+    ],
+)
+def test_outputs_that_are_read_move_with_their_readers(steps: str) -> None:
+    text = "def f(float(H,W) A) -> (T, B) { T(y,x) = A(y,x) + 1.0\n B(y,x) = T(y,x) * 2.0 }"
+    s = schedule_of(text, H=5, W=7)
+    s.apply(steps)
+    assert s.loops("T")[0].name in ("y_1", "y_1_o")
+    assert_unchanged(s, kernel_of(text, H=5, W=7), floats(5, 7))
+
+
+def test_sums_that_are_outputs_move_with_their_readers() -> None:
+    text = "def f(float(H,W) A) -> (S, B) { S(y) +=! A(y,x)\n B(y,x) = A(y,x) / S(y) }"
+    s = schedule_of(text, H=5, W=7)
+    s.compute_at("S", "y_1")
+    assert [f.name for f in s.loops("S")] == ["y_1", "x"]
+    assert_unchanged(s, kernel_of(text, H=5, W=7), floats(5, 7))
+
+
+def test_every_element_of_an_output_is_computed_once() -> None:
+    text = "def f(float(H,W) A) -> (T, B) { T(y,x) = A(y,x) + 1.0\n B(y,x) = T(y,x) + T(y+1,x) }"
+    s = schedule_of(text, H=5, W=7)
+    with pytest.raises(ScheduleError, match="not every element of output `T` would be computed once"):
+        s.compute_at("T", "y_1")
+    part = text.replace("T(y+1,x)", "A(y,x) where y in 1:H")
+    s = schedule_of(part, H=5, W=7)
+    with pytest.raises(ScheduleError, match="not every element of output `T` would be computed once"):
+        s.compute_at("T", "y_1")
