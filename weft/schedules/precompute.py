@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields, replace
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Call, Compare, Expr, Load, Reduce, Select, Unary, Var, idx
 from weft.ir.interval import bounds
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Region, Seq, Stmt, Store
 from weft.ir.visit import children, free_vars, fresh_name, loads, rewrite, substitute, walk
 from weft.poly.infer_spans import knowing_loops
@@ -142,7 +143,7 @@ def parts_of(s: Stmt) -> Iterator[Expr]:
 
 def _always(e: Expr) -> Iterator[Expr]:
     """``e`` and what is inside it that is evaluated whenever ``e`` is; operations only."""
-    if isinstance(e, (Binary, Unary, Call, Compare, Select)):
+    if isinstance(e, (Binary, Unary, Call, Compare, Select)) and e.dtype.lanes == 1:
         yield e
     if isinstance(e, Select):
         yield from _always(e.condition)
@@ -180,10 +181,17 @@ def _check_loops(kernel: Kernel, part: Part) -> Verdict:
 
 
 def _check_tests(kernel: Kernel, part: Part, root: Stmt) -> Verdict:
-    """Without the tests around the block the part may run where what it reads of temporaries has no value."""
+    """Without the tests around the block the part may run where iterators, or what it reads, have no values."""
+    if not any(isinstance(s, If) for s in path_to(root, part.block)):
+        return OK
     computed = sorted({load.buffer.name for load in loads(part.formula)} & {a.buffer.name for a in all_allocs(kernel)})
-    if computed and any(isinstance(s, If) for s in path_to(root, part.block)):
+    if computed:
         return refuse(f"a test around block `{part.block.name}` may keep it from reading what `{computed[0]}` lacks")
+    ranges = ranges_at(kernel, root)
+    for it in (i for i in part.iters if i not in part.looped):
+        inside = (Compare("<=", it.lo, it.binding), Compare("<", it.binding, it.hi))
+        if not all(is_true(simplify(test, ranges)) for test in inside):
+            return refuse(f"a test around block `{part.block.name}` may keep `{it.var.name}` within its range")
     return OK
 
 
