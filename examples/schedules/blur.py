@@ -69,6 +69,7 @@ def rows_in_registers(s: Schedule, rows: int = 6) -> None:
     s.reorder(strip, column, row, lane)
     s.vectorize(lane)
     s.unroll(row)
+    s.prefetch("A", at=column, ahead=4)  # rows may lie whole pages apart, too far for the hardware to see them coming
     s.parallel(strip)
 
 

@@ -330,9 +330,15 @@ class Builder:
 
     # -- memory ---------------------------------------------------------------------------------
 
-    def load(self, type: str, pointer: Value, align: int | None = None, metadata: str = "") -> Value:
-        """``align`` in bytes; an element's own size when not given (a larger wrong one faults)."""
-        return self.emit(type, f"load {type}, ptr {pointer.text}, align {align or element_align(type)}{metadata}")
+    def load(
+        self, type: str, pointer: Value, align: int | None = None, metadata: str = "", *, pure: bool = False
+    ) -> Value:
+        """``align`` in bytes; an element's own size when not given (a larger wrong one faults).
+
+        ``pure``: of memory that nothing changes.
+        """
+        text = f"load {type}, ptr {pointer.text}, align {align or element_align(type)}{metadata}"
+        return self.pure(type, text) if pure else self.emit(type, text)
 
     def store(self, value: Value, pointer: Value, align: int | None = None, metadata: str = "") -> None:
         align = align or element_align(value.type)

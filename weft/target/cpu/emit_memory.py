@@ -106,7 +106,7 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
     type = vector(element, address.lanes)
     if address.step == 1:
         if mask is None or address.is_own:
-            return f.b.load(type, address.pointer, metadata=metadata)
+            return f.b.load(type, address.pointer, metadata=metadata, pure=metadata == INVARIANT)
         return _masked_load(f, type, address.pointer, mask)
     if address.step == -1 and mask is None:
         return _load_reversed(f, type, element, address)
