@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log2
 
-from weft.auto.estimate_regions import Counts, Region, find_region, find_registers, start_is_hoisted, updates
+from weft.auto.estimate_regions import Counts, Region, find_region, find_registers, is_masked, start_is_hoisted, updates
 from weft.auto.estimate_values import count_value
 from weft.auto.estimate_vectors import Lanes
 from weft.ir.expr import Binary
@@ -18,8 +19,8 @@ from weft.target.cpu.machine_model import MachineModel
 
 #: Instructions to load or store one element of a vector that lies apart from the others.
 GATHERED, SCATTERED = 1.6, 2.0
-#: Cycles from a stored sum to the next one that is loaded from the same place.
-THROUGH_MEMORY = 6.0
+#: Cycles from a stored sum to the next that is loaded from the same place; nothing is handed on under a mask.
+THROUGH_MEMORY, UNDER_MASK = 6.0, 26.0
 #: Loop control, in instructions, and what entering a loop costs, in cycles; a long loop's end is not foreseen.
 CONTROL, ENTER, UNFORESEEN, FORESEEN_TRIPS = 2.0, 4.0, 12.0, 40
 #: Instructions that combine the lanes of a sum.
@@ -152,7 +153,9 @@ def _memory(region: Region, kept: bool, model: MachineModel) -> tuple[Counts, Co
         if region.is_register(a):
             continue
         own = leaf.write.is_store and a.buffer.name == leaf.write.buffer.name and a.forms == leaf.write.forms
-        cost = _access(region, a, model).scaled(region.instances(a) if shared or a.is_store else region.all_copies())
+        turned = _turned(region, a, model)
+        times = region.instances(a) if shared or a.is_store else region.all_copies()
+        cost = turned or _access(region, a, model).scaled(times)
         if own and kept:
             outside = outside.plus(cost)
         else:
@@ -183,6 +186,24 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
     return Counts(loads=0.5 * lanes.count, shuffles=GATHERED * lanes.count)
 
 
+def _turned(region: Region, a: Access, model: MachineModel) -> Counts | None:
+    """A tile that is accessed across its rows goes through registers: its rows are vectors, exchanged in halves."""
+    if region.lanes is None or not region.copies or a.buffer.dtype.bits < 32:
+        return None
+    nest, rows = region.copies[-1]
+    lanes = region.lanes.count
+    side = int(min(rows, lanes, model.lanes(a.buffer.dtype.bits)))
+    if a.step(nest.name) != 1 or a.step(region.lanes.nest.name) in (0, 1, None) or region.leaf.tests:
+        return None
+    if side < 4 or side & (side - 1) or rows % side or lanes % side:
+        return None
+    vectors = lanes * max(0.5, rows * a.buffer.dtype.bits / model.vector_bits)
+    exchanged = rows * lanes / side * log2(side)
+    others = region.instances(a) / rows
+    moved = Counts(stores=vectors) if a.is_store else Counts(loads=vectors)
+    return moved.plus(Counts(shuffles=exchanged)).scaled(others)
+
+
 def _is_aligned(a: Access, lanes: Lanes, model: MachineModel) -> bool:
     """Whether vectors start on whole vectors of memory, so that none lies across two lines."""
     whole = model.lanes(a.buffer.dtype.itemsize * 8)
@@ -195,12 +216,18 @@ def _is_aligned(a: Access, lanes: Lanes, model: MachineModel) -> bool:
     return True
 
 
+def _inner_tests(region: Region) -> list[frozenset[str]]:
+    """The tests that stay in the body: a loop that a test asks about is cut where the test starts to matter."""
+    innermost = region.runs[-1][0].name if region.runs else ""
+    return [tested for tested in region.leaf.tests if innermost not in tested]
+
+
 def _splits_copies(region: Region) -> bool:
     """Whether tests stand between the unrolled copies, so that each loads for itself."""
     inner = {nest.name for nest, _ in region.copies}
-    if any(tested & inner for tested in region.leaf.tests):
+    if any(tested & inner for tested in _inner_tests(region)):
         return True
-    return bool(inner) and not region.leaf.starts and not start_is_hoisted(region.leaf)
+    return bool(inner) and region.leaf.restarts and not start_is_hoisted(region.leaf)
 
 
 def _guards(region: Region, model: MachineModel) -> Counts:
@@ -211,12 +238,12 @@ def _guards(region: Region, model: MachineModel) -> Counts:
     found = Counts()
     inner = {nest.name for nest, _ in region.copies}
     copies = region.all_copies() if _splits_copies(region) else 1.0
-    for tested in region.leaf.tests:
+    for tested in _inner_tests(region):
         if region.lanes is not None and region.lanes.nest.name in tested:
             found.simple += copies * (3.0 * region.lanes.count * 64 / model.vector_bits + 2.0)
         elif tested & inner:
             found.control += 2.0 * copies
-    if region.leaf.reduced and not region.leaf.starts and not start_is_hoisted(region.leaf):
+    if region.leaf.restarts and not start_is_hoisted(region.leaf):
         found.control += 2.0 * copies
     return found
 
@@ -242,7 +269,8 @@ def _latency(region: Region, kept: bool, instructions: float, model: MachineMode
     if leaf.write.moves_with(innermost.name) and not (region.lanes and region.lanes.folded):
         return 0.0
     chain = region.all_copies() / max(1.0, region.instances(leaf.write))
-    step = model.fma_latency + (0.0 if kept else THROUGH_MEMORY)
+    memory = UNDER_MASK if is_masked(leaf, region.lanes) else THROUGH_MEMORY
+    step = model.fma_latency + (0.0 if kept else memory)
     if isinstance(leaf.value, Binary) and leaf.value.op in ("min", "max"):
         step -= model.fma_latency / 2 - 1
     together = max(1.0, IN_FLIGHT / (trips * max(1.0, instructions)))

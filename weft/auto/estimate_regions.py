@@ -108,22 +108,36 @@ def find_loops(leaf: Leaf, lanes: Lanes | None) -> list[_Loop]:
 
 
 def find_registers(leaves: Sequence[Leaf], lanes: Mapping[Leaf, Lanes]) -> frozenset[str]:
-    """Temporaries that really are registers: small, and no loop that runs picks elements of them."""
+    """Temporaries that really are registers: small, whole vectors, and no loop that runs picks elements of them."""
     asked: set[str] = set()
-    moved: set[str] = set()
+    in_memory: set[str] = set()
     for leaf in leaves:
         own = [a for a in leaf.accesses if a.is_temporary]
         if own:
             asked.update(a.buffer.name for a in own)
             loops = find_loops(leaf, lanes.get(leaf))
-            runs = [loop.nest.name for loop in loops if not loop.unrolled]
-            for a in own:
-                copies = 1.0
-                for loop in loops:
-                    copies *= loop.trips if loop.unrolled and a.moves_with(loop.nest.name) else 1.0
-                if copies > MAX_COPIES or any(a.moves_with(name) for name in runs):
-                    moved.add(a.buffer.name)
-    return frozenset(asked - moved)
+            in_memory.update(a.buffer.name for a in own if _is_memory(a, leaf, lanes.get(leaf), loops))
+    return frozenset(asked - in_memory)
+
+
+def _is_memory(a: Access, leaf: Leaf, lanes: Lanes | None, loops: Sequence[_Loop]) -> bool:
+    copies = 1.0
+    for loop in loops:
+        if a.moves_with(loop.nest.name):
+            if not loop.unrolled:
+                return True
+            copies *= loop.trips
+    if lanes is not None and a.moves_with(lanes.nest.name):
+        apart = a.step(lanes.nest.name) not in (0, 1)
+        return copies > MAX_COPIES or apart or (a.buffer.scope != "register" and is_masked(leaf, lanes))
+    return copies > MAX_COPIES
+
+
+def is_masked(leaf: Leaf, lanes: Lanes | None) -> bool:
+    """Whether some lanes may do nothing."""
+    if lanes is None:
+        return False
+    return bool(lanes.nest.trips % lanes.count) or any(lanes.nest.name in tested for tested in leaf.tests)
 
 
 def find_region(leaf: Leaf, lanes: Lanes | None, registers: frozenset[str]) -> Region:

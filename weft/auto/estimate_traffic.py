@@ -87,11 +87,12 @@ class TrafficModel:
 
     def _moved(self, touch: Touch, leaf: Leaf, size: float) -> float:
         nests, lanes = leaf.nests, self.lanes.get(leaf)
-        moved = touch.touched[len(nests)]
+        moved, runs = touch.touched[len(nests)], False
         for depth in range(len(nests) - 1, -1, -1):
             nest = nests[depth]
-            kept = self.kept(nest, size)
             trips = nest.trips if lanes is None or lanes.nest is not nest else max(1.0, nest.trips / lanes.count)
+            runs = runs or (trips > 1 and nest.kind != "unroll")  # unrolled copies load together
+            kept = self.kept(nest, size) if runs else 1.0
             moved = kept * touch.touched[depth] + (1 - kept) * moved * trips
         return moved
 

@@ -102,8 +102,8 @@ class Leaf:
     """A statement: what it computes, its accesses (the store last), the loops around it, outermost first.
 
     ``share`` of the iterations reach it, past ``tests`` of the given loops. ``starts`` marks the start of a
-    reduction, which only the first iteration of the loops ``reduced`` runs; ``intrinsic`` an instruction that does
-    all the loops below ``instruction`` at once.
+    reduction, which only the first iteration of the loops ``reduced`` runs, ``restarts`` the statement that has such
+    a start; ``intrinsic`` names an instruction that does the work.
     """
 
     value: Expr
@@ -114,6 +114,7 @@ class Leaf:
     forms: Forms
     block: str = ""
     starts: bool = False
+    restarts: bool = False
     reduced: frozenset[str] = frozenset()
     intrinsic: str | None = None
     is_atomic: bool = False
@@ -144,6 +145,7 @@ class _Place:
     tests: tuple[frozenset[str], ...] = ()
     block: str = ""
     reduced: frozenset[str] = frozenset()
+    restarts: bool = False
     intrinsic: str | None = None
 
 
@@ -218,7 +220,7 @@ class _Reader:
             self.middle[i.var.name] = self.value(i.binding)
             if i.kind == "reduce":
                 reduced.update(t.variable for t in form.coefficients)
-        inside = _moved(at, block=s.name, reduced=frozenset(reduced))
+        inside = _moved(at, block=s.name, reduced=frozenset(reduced), restarts=s.init is not None)
         if s.init is not None:
             for part in walk(s.init):
                 if isinstance(part, Store):
@@ -243,7 +245,18 @@ class _Reader:
             for name in at.reduced:
                 share /= max(1, self.trips.get(name, 1))
         leaf = Leaf(
-            value, accesses, at.around, share, at.tests, at.forms, at.block, starts, at.reduced, at.intrinsic, atomic
+            value=value,
+            accesses=accesses,
+            nests=at.around,
+            share=share,
+            tests=at.tests,
+            forms=at.forms,
+            block=at.block,
+            starts=starts,
+            restarts=at.restarts and not starts,
+            reduced=at.reduced,
+            intrinsic=at.intrinsic,
+            is_atomic=atomic,
         )
         at.nest.parts.append(leaf)
 
