@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.field.conductor import OURS, Conductor, Plan, Row
@@ -33,8 +34,9 @@ def run_bench(options: argparse.Namespace) -> int:
     check_options(options, workloads, peers)
     if options.install:
         install_missing(peers)
-    run = Run(describe_machine(), os.getloadavg()[0], random_seed=options.random_shapes)
-    measure(run, workloads, peers, options.threads or [1, 2], _QUICK if options.quick else Plan())
+    plan = replace(_QUICK if options.quick else Plan(), clock=options.clock)
+    run = Run(describe_machine(), os.getloadavg()[0], random_seed=options.random_shapes, clock=plan.clock)
+    measure(run, workloads, peers, chosen_threads(options), plan)
     return finish(run, options)
 
 
@@ -48,6 +50,8 @@ def check_options(options: argparse.Namespace, workloads: Sequence[Workload], pe
     cores = len(os.sched_getaffinity(0))
     if wrong := [n for n in options.threads or () if not 1 <= n <= cores]:
         raise ArgumentError(f"cannot measure with {wrong[0]} threads", why=f"this process may use {cores} cores")
+    if options.clock == "cpu" and chosen_threads(options) != [1]:
+        raise ArgumentError("the clock of the process is for one thread", why="several threads add their times up")
     if importlib.util.find_spec("torch") is None:
         raise UnsupportedError(
             "the bench needs torch", why="results are checked against its float64", help="pip install torch"
@@ -66,6 +70,10 @@ def chosen_peers(options: argparse.Namespace) -> list[str]:
     if options.peers is not None:
         return list(options.peers)
     return list(_QUICK_PEERS) if options.quick else [p for p in PEERS if p != OURS]
+
+
+def chosen_threads(options: argparse.Namespace) -> list[int]:
+    return list(options.threads or ([1] if options.clock == "cpu" else [1, 2]))
 
 
 def chosen_workloads(only: Sequence[str], seed: int | None) -> list[Workload]:

@@ -37,6 +37,7 @@ class Plan:
     #: time for all turns of a workload together; long calls get fewer turns
     budget_s: float = 6.0
     seed: int = 0
+    clock: str = "wall"
 
 
 @dataclass
@@ -136,11 +137,12 @@ class Conductor:
         round_s = sum(max(self.plan.turn_s * 1.2, 2 * once[k]) for k in racing)
         turns = max(3, min(self.plan.turns, int(self.plan.budget_s / max(round_s, 1e-3))))
         taken: dict[tuple[str, str], list[float]] = {k: [] if k in racing else [s] for k, s in once.items()}
+        turn = {"do": "time", "seconds": self.plan.turn_s, "clock": self.plan.clock}
         for _ in range(turns):
             for key in [k for k in racing if k in taken]:
                 name, way = key
                 try:
-                    answer = self.workers[name].ask(self.plan.prepare_s, do="time", way=way, seconds=self.plan.turn_s)
+                    answer = self.workers[name].ask(self.plan.prepare_s, way=way, **turn)
                 except Gone:
                     del taken[key]
                     continue

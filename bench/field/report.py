@@ -67,7 +67,9 @@ Measured on {run.machine}; load average {run.load:.1f} at the start; {run.minute
     if run.absent:
         gone = ", ".join(f"{name} ({why})" for name, why in run.absent.items())
         text += f" Missing: {gone}."
-    if run.load > 0.8:
+    if run.clock == "cpu":
+        text += " Times are those of the processes, not of the wall."
+    elif run.load > 0.8:
         text += "\n\n**The machine was busy with other work**: rows with more than one thread say little."
     return text
 

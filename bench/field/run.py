@@ -19,6 +19,7 @@ class Run:
     versions: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     random_seed: int | None = None
+    clock: str = "wall"
     minutes: float = 0.0
     rows: list[Row] = field(default_factory=list)
 

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="short turns, and only peers that prepare quickly")
     parser.add_argument("--random-shapes", type=int, metavar="SEED", help="the same operators at other sizes")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: for 1 thread on a busy machine")
     parser.add_argument("--install", action="store_true", help="first install peers that are missing, under .bench")
     parser.add_argument("--write", action="store_true", help="keep the result as a page in docs/")
     parser.add_argument("--from", dest="earlier", type=Path, metavar="JSON", help="report on an earlier run")

@@ -81,6 +81,7 @@ def test_arguments() -> None:
         (["--peers", "nobody"], "no peer called nobody"),
         (["--only", "nothing"], "no workload matches nothing"),
         (["--threads", "0"], "cannot measure with 0 threads"),
+        (["--clock", "cpu", "--threads", "1", "2"], "the clock of the process is for one thread"),
         (["--from", "absent.json"], "cannot read absent.json"),
     ],
 )
