@@ -100,13 +100,14 @@ class _Polyhedral:
         nest = Nest(tuple(names), band, self.facts, choose_order(band, names, self.facts), 0, depth=1)
 
         def merge() -> None:
-            self._move_out_small(nest)
+            nest.blocks = tuple(self._move_out_small(band, names, 0))
             nest.loops.append(self.follower.follow_member(band, nest.order[0], nest.blocks, 0))
             finish_rows(self.draft, nest)
 
         return self.attempt(merge) is None
 
     def _band(self, band: Band, blocks: Sequence[str], level: int) -> None:
+        blocks = self._move_out_small(band, blocks, level)
         nest = Nest(tuple(blocks), band, self.facts, choose_order(band, blocks, self.facts), level)
         nest.depth, nest.tiles = choose_depth(nest, self.facts, self.draft)
         if self._is_simple(nest):
@@ -140,33 +141,45 @@ class _Polyhedral:
         return first
 
     def _follow_band(self, nest: Nest) -> None:
-        self._move_out_small(nest)
         blocks = list(nest.blocks)
-        if self._is_simple(nest):
-            return
         for n, member in enumerate(nest.order[: nest.depth]):
             nest.loops.append(self.follower.follow_member(nest.band, member, blocks, nest.level + n))
+        self._say_what_was_done(nest)
         if 0 < nest.depth == len(nest.order):
             self.follow(nest.band.inside, blocks, nest.level + nest.depth)
         finish_nest(self.draft, nest)
 
-    def _move_out_small(self, nest: Nest) -> None:
-        """Statements of fewer loops (those that only start or finish something) go first, or last, where they can."""
-        deep = len(nest.order)
-        small = [b for b in nest.blocks if len(self.follower.loops(b, nest.level)) < deep]
-        large = [b for b in nest.blocks if b not in small]
-        if nest.tiles or not small or len(large) < 1:
+    def _say_what_was_done(self, nest: Nest) -> None:
+        rows = [row for b in nest.blocks for row in nest.band.rows[b]]
+        skewed = any(row is not None and len(row.coefficients) > 1 for row in rows) and nest.depth > 1
+        if not nest.loops or (len(nest.blocks) == 1 and not skewed):
             return
-        for place in (-1, 1):
-            rank = {b: place if b in small else 0 for b in nest.blocks}
+        what = f"one nest in loops {', '.join(nest.loops)}{', skewed' if skewed else ''}"
+        why = "isl: what one writes the others use soon after" if len(nest.blocks) > 1 else "isl: no dependence"
+        self.draft.decide("fusion", ", ".join(nest.blocks), what, f"{why}{', never backwards' if skewed else ''}")
+
+    def _move_out_small(self, band: Band, blocks: Sequence[str], level: int) -> list[str]:
+        """Statements of fewer loops, and those that recurrences start from, go first, or last, where that is legal.
+
+        The others are returned.
+        """
+        deep = len(band.coincident)
+        serial = not any(band.coincident)
+        small = [b for b in blocks if len(self.follower.loops(b, level)) < deep or (serial and self._only_writes(b))]
+        large = [b for b in blocks if b not in small]
+        for place in (-1, 1) if small and large else ():
+            rank = {b: place if b in small else 0 for b in blocks}
 
             def move(rank: dict[str, int] = rank) -> None:
-                self.follower.separate(nest.blocks, nest.level, rank.__getitem__)
-                self.follower.arrange(nest.blocks, nest.level, rank)
+                self.follower.separate(blocks, level, rank.__getitem__)
+                self.follower.arrange(blocks, level, rank)
 
             if self.attempt(move) is None:
-                nest.blocks = tuple(large)
-                return
+                return large
+        return list(blocks)
+
+    def _only_writes(self, block: str) -> bool:
+        return all(a.writes and not a.reads for a in self.facts.accesses[block])
 
     def _give_up(self, blocks: Sequence[str], what: str, error: ScheduleError) -> None:
         self.draft.decide("fallback", ", ".join(blocks), what, error.why or error.what)

@@ -11,7 +11,7 @@ from weft.ir.stmt import Kernel
 from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves
 from weft.poly.solve import Form
-from weft.schedules.rewrite import find_loop, loop_range, loops_around, ranges_at
+from weft.schedules.rewrite import find_loop, loop_range, ranges_at
 
 #: What a size that is not known counts for.
 UNKNOWN_EXTENT = 256
@@ -23,6 +23,7 @@ class BlockAccess:
 
     buffer: Buffer
     subscripts: tuple[Form, ...]
+    reads: bool
     writes: bool
 
     def step(self, loop: str) -> int | None:
@@ -53,7 +54,7 @@ def read_facts(kernel: Kernel) -> Facts:
         found = []
         for access in leaf.accesses:
             touch = touch_of(leaf, access, "@")
-            found.append(BlockAccess(access.buffer, tuple(touch.indices[touch.owners :]), access.writes))
+            found.append(BlockAccess(access.buffer, tuple(touch.indices[touch.owners :]), access.reads, access.writes))
         accesses[leaf.block] = (*accesses.get(leaf.block, ()), *found)
         extents[leaf.block] = {name: _extent(kernel, name) for name in leaf.loop_names}
     return Facts(extents, accesses)
@@ -67,6 +68,3 @@ def _extent(kernel: Kernel, loop: str) -> int:
 
 def buffer_shape(buffer: Buffer) -> list[int]:
     return [int(e.value) if isinstance(e, Const) else UNKNOWN_EXTENT for e in buffer.shape]
-
-
-__all__ = ["BlockAccess", "Facts", "buffer_shape", "loops_around", "read_facts"]

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from weft.auto.draft import Draft
+from weft.auto.polyhedral_cut import cut_apart
 from weft.auto.polyhedral_interleave import interleave
-from weft.auto.polyhedral_nest import Nest, is_work
+from weft.auto.polyhedral_nest import Nest, is_work, is_work_inside
 from weft.ir.expr import Const
-from weft.ir.stmt import For, If
+from weft.ir.stmt import If
 from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves, loops_inside
 from weft.schedules.fission import body_parts
@@ -22,22 +23,30 @@ STRIP = 64
 
 def finish_nest(draft: Draft, nest: Nest) -> None:
     """Tiles ``nest``, spreads it over threads and gives its innermost loops vectors."""
-    outer = (nest.loops or [f.var.name for f in loops_around(draft.s.kernel, nest.blocks[0])][nest.level :])[0]
+    s = draft.s
+    before = {b.name for b in blocks_inside(s.kernel)} - set(nest.blocks)
     if nest.tiles:
-        outer = _tile(draft, nest)
-    elif draft.threads > 1 and nest.level == 0 and nest.loops:
-        outer = _spread(draft, nest)
-    before = {b.name for b in blocks_inside(draft.s.kernel)}
-    for loop in [f.var.name for f in _innermost(find_loop(draft.s.kernel, outer))]:
+        _tile(draft, nest)
+    elif draft.threads > 1 and nest.loops:
+        _spread(draft, nest)
+    for loop in _innermost(draft, before):
         _finish_inner(draft, loop)
-    draft.scheduled.update(nest.blocks, {b.name for b in blocks_inside(draft.s.kernel)} - before)
+    draft.scheduled.update(b.name for b in blocks_inside(s.kernel) if b.name not in before)
+
+
+def _innermost(draft: Draft, others: set[str]) -> list[str]:
+    """The innermost loops around blocks that are not ``others``."""
+    kernel = draft.s.kernel
+    found = (loops_around(kernel, b.name)[-1:] for b in blocks_inside(kernel) if b.name not in others)
+    inner = {loop.var.name: loop for loops in found for loop in loops}
+    return [name for name, loop in inner.items() if not loops_inside(loop)]
 
 
 # Tiles and threads
 
 
-def _tile(draft: Draft, nest: Nest) -> str:
-    """Tiles of the outermost loops; the tiles that do not wait for one another run at once. The outermost loop."""
+def _tile(draft: Draft, nest: Nest) -> None:
+    """Tiles of the outermost loops; the tiles that do not wait for one another run at once."""
     s, count = draft.s, len(nest.tiles)
     made = [_split(draft, loop, side) for loop, side in zip(nest.loops, nest.tiles)]
     outer, inner = [a for a, _ in made], [b for _, b in made]
@@ -51,14 +60,14 @@ def _tile(draft: Draft, nest: Nest) -> str:
     )
     nest.loops[:count] = inner
     if draft.threads == 1:
-        return outer[0]
+        return
     free = next((n for n, coincident in enumerate(nest.coincident[:count]) if coincident), None)
     if free is not None:
         if free:
             s.reorder(outer[free], *outer[:free])
         s.parallel(outer[free])
-        return outer[free]
-    return _waves(draft, nest, outer)
+    else:
+        _waves(draft, nest, outer)
 
 
 def _split(draft: Draft, loop: str, side: int) -> tuple[str, str]:
@@ -69,7 +78,7 @@ def _split(draft: Draft, loop: str, side: int) -> tuple[str, str]:
     return str(outer), str(inner)
 
 
-def _waves(draft: Draft, nest: Nest, outer: list[str]) -> str:
+def _waves(draft: Draft, nest: Nest, outer: list[str]) -> None:
     """The tiles on one diagonal run at once."""
     s = draft.s
     *others, last = outer
@@ -83,40 +92,51 @@ def _waves(draft: Draft, nest: Nest, outer: list[str]) -> str:
         f"waves over the tiles: `{others[0]}` within each step of `{last}`",
         "tiles on one diagonal do not wait for one another",
     )
-    return last
 
 
-def _spread(draft: Draft, nest: Nest) -> str:
+def _spread(draft: Draft, nest: Nest) -> None:
     """The first loop that carries nothing over the threads: its iterations, or strips of it if it is an inner one."""
-    s = draft.s
     free = next((n for n, coincident in enumerate(nest.coincident) if coincident), None)
-    if free is None or not is_work(nest, draft):
-        return nest.loops[0]
+    if nest.level or not is_work(nest, draft):
+        if nest.level and is_work_inside(nest, draft) and (free == 0 or free is None):
+            _spread_inside(draft, nest, free)
+        return
+    if free is None:
+        return
     loop, blocks = nest.loops[free], ", ".join(nest.blocks)
     if free == 0:
-        s.parallel(loop)
+        draft.s.parallel(loop)
         draft.decide("parallel", blocks, f"`{loop}` over the threads", "no iteration waits for another")
-        return loop
+    else:
+        _strips(draft, nest, free)
+
+
+def _spread_inside(draft: Draft, nest: Nest, free: int | None) -> None:
+    """The same for a nest inside other loops, whose every run is work enough; perhaps all but one iteration of it."""
+    loop, blocks = nest.loops[0], ", ".join(nest.blocks)
+    if free == 0:
+        draft.s.parallel(loop)
+        draft.decide("parallel", blocks, f"`{loop}` over the threads", "no iteration waits for another")
+    elif cut_apart(draft, loop, draft.s.parallel):
+        draft.decide("parallel", blocks, f"`{loop}` but for one iteration over the threads", "others wait for that one")
+
+
+def _strips(draft: Draft, nest: Nest, free: int) -> None:
+    s, loop = draft.s, nest.loops[free]
     found = find_loop(s.kernel, loop)
     length = trip_count(found, ranges_at(s.kernel, found))
     if length is None:
-        return nest.loops[0]
+        return
     strip = -(-length // (draft.threads * STRIP)) * STRIP
     strips, inside = map(str, s.split(loop, strip, tail="guard" if length % strip == 0 else "clip"))
     s.reorder(strips, *nest.loops[:free])
     s.parallel(strips)
     nest.loops[free] = inside
     why = f"`{nest.loops[0]}` carries sums from one iteration to the next, `{loop}` does not"
-    draft.decide("parallel", blocks, f"strips of {strip} of `{loop}` over the threads", why)
-    return strips
+    draft.decide("parallel", ", ".join(nest.blocks), f"strips of {strip} of `{loop}` over the threads", why)
 
 
 # Inside
-
-
-def _innermost(loop: For) -> list[For]:
-    inside = loops_inside(loop)
-    return [f for f in (loop, *inside) if not loops_inside(f)]
 
 
 def _finish_inner(draft: Draft, loop: str) -> None:
@@ -130,8 +150,16 @@ def _finish_inner(draft: Draft, loop: str) -> None:
         for piece in _fission_all(draft, loop):
             _try(draft, partial(draft.s.trim, piece))
             _vectorize(draft, piece)
-    else:
+    elif not _cut_for_vectors(draft, loop):
         interleave(draft, loop)
+
+
+def _cut_for_vectors(draft: Draft, loop: str) -> bool:
+    if not _is_contiguous(draft, loop) or not cut_apart(draft, loop, draft.s.vectorize):
+        return False
+    blocks = ", ".join(b.name for b in blocks_inside(find_loop(draft.s.kernel, loop)))
+    draft.decide("vector", blocks, f"`{loop}` but for one iteration", "others read what that one writes")
+    return True
 
 
 def _fission_all(draft: Draft, loop: str) -> list[str]:

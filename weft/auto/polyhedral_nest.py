@@ -85,7 +85,7 @@ def choose_depth(nest: Nest, facts: Facts, draft: Draft) -> tuple[int, tuple[int
     if not band.permutable or count < 2 or rank == 0 or (len(blocks) == 1 and any(band.coincident)):
         return count, ()
     if count <= rank:
-        waves = draft.threads > 1 and not any(band.coincident) and len(blocks) == 1
+        waves = draft.threads > 1 and not any(band.coincident) and len(blocks) == 1 and nest.level == 0
         return (count, (64,) * count) if waves and is_work(nest, draft) else (count, ())
     if not any(band.coincident) and ((rank == 1 and len(blocks) == 1) or _is_small(nest, facts, draft)):
         return 0, ()
@@ -100,6 +100,12 @@ def _is_small(nest: Nest, facts: Facts, draft: Draft) -> bool:
     """Whether all memory stays in the first cache, and the work is not worth threads."""
     fits = _bytes(facts.of(nest.blocks)) <= draft.cache("L1")
     return fits and (draft.threads == 1 or not is_work(nest, draft))
+
+
+def is_work_inside(nest: Nest, draft: Draft) -> bool:
+    """Whether there is enough to do for threads in one iteration of the loops around."""
+    around = max((prod(list(nest.facts.extents[b].values())[: nest.level]) for b in nest.blocks), default=1)
+    return draft.is_worth_threads(nest.points // max(1, around))
 
 
 def is_work(nest: Nest, draft: Draft) -> bool:

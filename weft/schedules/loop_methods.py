@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict
 from weft.schedules.bind import Level, bind, check_bind
+from weft.schedules.cut import check_cut, cut
 from weft.schedules.fission import check_fission, fission
 from weft.schedules.fuse import check_fuse, fuse
 from weft.schedules.fuse_loops import Pairing, check_fuse_loops, fuse_loops
@@ -121,6 +122,14 @@ class LoopMethods(ScheduleState):
         else:
             self.run(check_fuse_loops, fuse_loops, self.name(first), self.name(second), by=by)
         return self.handle(Loop, str(first))
+
+    def cut(self, loop: AnyLoop, at: int | str) -> Loop:
+        """``loop`` runs up to, not including, the value ``at``; the loop for the rest is returned.
+
+        >>> rest = s.cut("j", "k")               # for j in 0:k, then for j_1 in k:N
+        """
+        (made,) = self.run(check_cut, cut, self.name(loop), at)
+        return self.handle(Loop, made)
 
     def trim(self, loop: AnyLoop) -> None:
         """``loop`` runs only where the tests directly inside it hold, and they are gone."""

@@ -19,6 +19,7 @@ REFUSALS: dict[str, str] = {
     "widen": "cannot widen loop `{0}` over `{1}`",
     "fission": "cannot split the body of loop `{0}`",
     "fuse_loops": "cannot merge loops `{0}` and `{1}`",
+    "cut": "cannot cut loop `{0}` at {1}",
     "trim": "cannot shorten loop `{0}`",
     "wrap": "cannot put a loop around `{0}`",
     "swap": "cannot exchange `{0}` and `{1}`",
@@ -48,4 +49,4 @@ REFUSALS: dict[str, str] = {
 def refusal(name: str, args: tuple[object, ...]) -> str:
     """The first line of the error that refuses the step ``name``."""
     template = REFUSALS.get(name, f"cannot {name} `{{0}}`" if args else f"cannot {name}")
-    return template.replace("{*}", ", ".join(f"`{a}`" for a in args)).format(*args)
+    return template.replace("{*}", ", ".join(f"`{a}`" for a in args)).format(*args).rstrip()

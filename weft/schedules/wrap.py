@@ -28,7 +28,7 @@ from weft.schedules.trace import Numerics
 def check_wrap(kernel: Kernel, node: str, at: int | str = 0, *, numerics: Numerics) -> Verdict:
     """Always legal outside of vectors and threads: the loop runs once."""
     found = node_of(kernel, node)
-    _value(kernel, found, at)
+    loop_value(kernel, found, at)
     inside = next((f for f in loops_around(kernel, found) if f.kind in ("vector", "unroll")), None)
     return OK if inside is None else refuse(f"`{node}` is in the {inside.kind} loop `{inside.var.name}`")
 
@@ -37,13 +37,14 @@ def check_wrap(kernel: Kernel, node: str, at: int | str = 0, *, numerics: Numeri
 def wrap(kernel: Kernel, node: str, at: int | str = 0) -> Rewrite:
     """Makes the loop ``u_at``, whose only value is ``at``."""
     found = node_of(kernel, node)
-    value = _value(kernel, found, at)
+    value = loop_value(kernel, found, at)
     var = Var(fresh_name(f"{node}_at", taken_names(kernel)))
     end = simplify(value + idx(1), ranges_at(kernel, found))
     return Rewrite(replace_stmt(kernel, found, For(var, value, end, "serial", found)), (var.name,))
 
 
-def _value(kernel: Kernel, node: Stmt, at: int | str) -> Expr:
+def loop_value(kernel: Kernel, node: Stmt, at: int | str) -> Expr:
+    """What ``at`` means where ``node`` stands: a number, or a text over the loops around it and scalars."""
     if isinstance(at, int) and not isinstance(at, bool):
         return idx(at)
     if not isinstance(at, str):

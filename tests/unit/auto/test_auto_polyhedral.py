@@ -101,7 +101,7 @@ def test_time_is_skewed_and_tiled() -> None:
     kinds = [loop.kind for loop in loops_around(s.kernel, "A")]
     assert kinds == ["serial", "parallel", "serial", "vector"]
     assert {"skew", "shift", "fuse_loops", "split", "parallel"} <= {step.name for step in s.trace.steps}
-    assert [d.topic for d in decisions] == ["tiling", "parallel"]
+    assert [d.topic for d in decisions] == ["fusion", "tiling", "parallel"]
 
 
 def test_recurrences_run_side_by_side() -> None:
