@@ -20,7 +20,7 @@ from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Cast, Const, Expr, Load, Select
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Kernel, Stmt
+from weft.ir.stmt import Block, Kernel, Stmt
 from weft.ir.visit import rewrite, walk
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.cache_read import nothing_reads
@@ -63,8 +63,14 @@ def _surrounded(kernel: Kernel, buffer: str, at: str | None, readers: Readers | 
     def without_tests(s: Stmt) -> Stmt:
         return rewrite(s, lambda n: opened(n, source) if isinstance(n, Select) else None)
 
+    def prepared(s: Stmt) -> Stmt:
+        """Blocks that go on reading the buffer itself keep their tests."""
+        if readers is None:
+            return without_tests(s)
+        return rewrite(s, lambda n: without_tests(n) if isinstance(n, Block) and n.name in readers else None)
+
     whole = replace(reads, beyond=True)
-    return copy_reads(whole, "global", None, f"{buffer}_around", fill=True, prepare=without_tests)
+    return copy_reads(whole, "global", None, f"{buffer}_around", fill=True, prepare=prepared)
 
 
 def opened(e: Select, buffer: Buffer) -> Expr | None:

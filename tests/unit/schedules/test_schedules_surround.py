@@ -66,3 +66,14 @@ def test_other_boundaries_are_not_zero() -> None:
     s = schedule_of(EDGE, N=6)
     with pytest.raises(ScheduleError, match="no read of `X` gives zero outside of it"):
         s.surround("X")
+
+
+def test_readers_that_are_not_named_keep_their_tests() -> None:
+    text = """
+def two(float(N) A) -> (B, C) {
+    B(i) = A(i - 1) + 1 where i in 0:N, A outside zero
+    C(i) = A(i - 1) * 2 where i in 0:N, A outside zero
+}"""
+    s = schedule_of(text, N=6)
+    s.surround("A", readers=["C"])
+    assert_unchanged(s, kernel_of(text, N=6), floats(6))
