@@ -103,7 +103,7 @@ class Conductor:
         row = Row(workload.name, workload.family.group, self.threads, missing=dict(self.absent))
         save_reference(workload, reference, self.plan.seed)
         command: dict[str, Any] = {"family": workload.family.name, "sizes": dict(workload.sizes)}
-        command |= {"reference": str(reference), "seed": self.plan.seed}
+        command |= {"reference": str(reference), "seed": self.plan.seed, "clock": self.plan.clock}
         for worker in self.workers.values():
             worker.start()  # those that ended, from this thread: the ones that ask come and go
         once = self._prepare([OURS], command, row)

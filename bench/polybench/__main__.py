@@ -33,12 +33,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.polybench")
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: for 1 thread on a busy machine")
     parser.add_argument("--write", action="store_true", help="keep the result in docs/bench-polybench.md")
     options = parser.parse_args()
     programs = [p for p in standard_programs() if not options.only or any(t in p.family.name for t in options.only)]
-    run, start = Run(describe_machine(), os.getloadavg()[0]), time.monotonic()
+    run, start = Run(describe_machine(), os.getloadavg()[0], clock=options.clock), time.monotonic()
     for threads in options.threads:
-        conductor = Conductor(PEERS, threads, Plan(turns=7, turn_s=0.05, budget_s=5.0))
+        conductor = Conductor(PEERS, threads, Plan(turns=7, turn_s=0.05, budget_s=5.0, clock=options.clock))
         run.versions |= conductor.versions
         run.absent |= conductor.absent
         for row in conductor.run(programs):
