@@ -19,8 +19,8 @@ Which iterator has which part is `contraction_plan`'s answer; what is copied int
 from __future__ import annotations
 
 from weft.auto.contraction_nest import Nest, choose_blocking
-from weft.auto.contraction_pack import pack_operands
-from weft.auto.contraction_plan import ContractionPlan, is_contraction, plan_contraction, size
+from weft.auto.contraction_pack import pack_operands, surround_operands
+from weft.auto.contraction_plan import ContractionPlan, beats_rows, is_contraction, plan_contraction, size
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_prefix
 from weft.auto.stages import UNKNOWN_EXTENT, Stage
@@ -31,21 +31,22 @@ from weft.schedules.layouts import LETTERS
 
 def fits_contraction(draft: Draft, stage: Stage) -> bool:
     """Whether operands are reused along iterators that can be lanes."""
-    return is_contraction(stage) and plan_contraction(draft, stage) is not None
+    return is_contraction(stage) and beats_rows(draft, stage)
 
 
 def schedule_contraction(draft: Draft, name: str) -> None:
     """Tiles of sums in registers, operands packed where that pays, panels on threads."""
     straighten(draft, name)
+    surround_operands(draft, name)
     plan = plan_contraction(draft, draft.stage(name))
     if plan is None:
         raise ScheduleError(f"`{name}` has no iterator for lanes")
     nest = _split_tiles(draft, plan)
     draft.s.reorder(*nest.order)
-    _keep_sums(draft, plan, nest)
     draft.s.vectorize(nest.lanes)
     for loop in nest.unrolled:
         draft.s.unroll(loop)
+    _keep_sums(draft, plan, nest)
     _tell_tile(draft, plan)
     together = parallel_prefix(draft, plan.stage, nest.shared, nest.counts)
     pack_operands(draft, plan, nest, together)

@@ -8,12 +8,34 @@ operand is copied, filled up with zeros, so that no element of a tile has to be 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from weft.auto.contraction_nest import Nest
-from weft.auto.contraction_plan import ContractionPlan
+from weft.auto.contraction_plan import ContractionPlan, footprint
 from weft.auto.draft import Draft
+from weft.auto.pointwise import schedule_pointwise
 from weft.auto.stages import Stage, StageAccess
 from weft.schedules.layouts import LETTERS
+
+#: Times that an element is read, each time with a test whether it exists, before a copy that needs none pays.
+MANY_TESTS = 4
+
+
+def surround_operands(draft: Draft, name: str) -> None:
+    """Operands that are read under a test for their edges, copied with zeros around them where read often enough."""
+    stage = draft.stage(name)
+    for access in {a.buffer.name: a for a in stage.reads if a.guarded}.values():
+        reads = stage.points // max(1, footprint(stage, access))
+        if reads >= MANY_TESTS:
+            at = _home(stage, access)
+            draft.attempt(partial(_surround, draft, name, access.buffer.name, at, reads))
+
+
+def _surround(draft: Draft, name: str, buffer: str, at: str | None, reads: int) -> None:
+    load, _ = draft.s.surround(buffer, at=at, readers=[name])
+    draft.decide("packing", name, f"`{buffer}` copied with zeros around it", f"each element is read {reads} times")
+    schedule_pointwise(draft, load.name)
+    draft.scheduled.add(load.name)
 
 
 def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest, together: Sequence[str]) -> None:

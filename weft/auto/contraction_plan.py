@@ -16,6 +16,8 @@ from weft.auto.tiles import Operand, Registers, Tile, Work, choose_tile, turning
 from weft.ir.expr import Binary, Cast, Expr
 from weft.ir.stmt import Store
 
+#: Bytes of a cache line.
+LINE = 64
 #: Cycles to add up the lanes of a vector.
 LANES_CYCLES = 12.0
 
@@ -73,25 +75,53 @@ def size(i: StageIter) -> int:
 def plan_contraction(draft: Draft, stage: Stage) -> ContractionPlan | None:
     """The plan with the fewest cycles, None where lanes that run along a reduction need fewer."""
     reads = distinct_reads(stage)
-    plans = [plan_along(draft, stage, reads, i) for i in stage.spatial if size(i) > 1]
-    best = min(plans, key=lambda p: p.cycles, default=None)
-    return None if best is None or best.cycles > _cycles_along_reductions(draft, stage, reads) else best
+    most = _cycles_along_reductions(draft, stage, reads)
+    best: ContractionPlan | None = None
+    for lane in _lane_iterators(stage, reads):
+        plan = plan_along(draft, stage, reads, lane, most if best is None else best.cycles)
+        best = best if plan is None or (best is not None and best.cycles <= plan.cycles) else plan
+    return best
 
 
-def plan_along(draft: Draft, stage: Stage, reads: tuple[StageAccess, ...], lane: StageIter) -> ContractionPlan:
-    """The best plan with lanes along ``lane``."""
+def beats_rows(draft: Draft, stage: Stage) -> bool:
+    """Whether lanes along a spatial iterator are better than along a reduction."""
+    rows = _cycles_along_reductions(draft, stage, distinct_reads(stage))
+    return rows == float("inf") or plan_contraction(draft, stage) is not None
+
+
+def _lane_iterators(stage: Stage, reads: tuple[StageAccess, ...]) -> list[StageIter]:
+    """Iterators that may become lanes, those along which most lies side by side first."""
+    long = [i for i in stage.spatial if size(i) > 1]
+    gathered = {i.name for i in long if any(not _is_near(a, i.name) for a in reads)}
+    near = [i for i in long if i.name not in gathered] or long
+    return sorted(near, key=lambda i: (stage.write.stride(i.name) != 1, -size(i)))
+
+
+def _is_near(access: StageAccess, name: str) -> bool:
+    return access.stride(name) in (0, 1) or (access.subscript_of(name) is not None and not access.guarded)
+
+
+def plan_along(
+    draft: Draft, stage: Stage, reads: tuple[StageAccess, ...], lane: StageIter, most: float
+) -> ContractionPlan | None:
+    """The best plan with lanes along ``lane``; None where it takes more than ``most`` cycles."""
     extents = {i.name: size(i) for i in stage.spatial}
     unknown = frozenset(i.name for i in stage.spatial if i.extent is None)
     steps = prod(size(i) for i in stage.reductions)
     operands = [_operand(draft, stage, a, lane) for a in reads]
     work = Work(extents, unknown, operands, steps, instructions(stage))
-    tile = choose_tile(work, lane.name, Registers(draft.registers, draft.lanes(stage)))
-    turned = (
-        0.0
-        if stage.write.stride(lane.name) == 1
-        else prod(extents.values()) * turning_cycles(tile.rows[-1][1] if tile.rows else 1)
-    )
-    return ContractionPlan(stage, lane, tile, reads, tile.cycles + turned)
+    tile = choose_tile(work, lane.name, Registers(draft.registers, draft.lanes(stage)), most)
+    if tile is None:
+        return None
+    return ContractionPlan(stage, lane, tile, reads, tile.cycles + _turning_cycles(stage, lane, tile))
+
+
+def _turning_cycles(stage: Stage, lane: StageIter, tile: Tile) -> float:
+    """What storing sums across lanes takes."""
+    if stage.write.stride(lane.name) == 1:
+        return 0.0
+    row, rows = tile.rows[-1] if tile.rows else ("", 1)
+    return prod(size(i) for i in stage.spatial) * turning_cycles(rows, near=stage.write.stride(row) == 1)
 
 
 def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -> Operand:
@@ -100,7 +130,18 @@ def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -
     count = footprint(stage, access)
     is_large = count * access.buffer.dtype.itemsize > draft.cache("L2") // 2
     elements = 0 if access.buffer.name in draft.constants else count // stage.reuse_of(access)
-    return Operand(uses, _loading(access, lane.name, turned), turned, elements, access.guarded, is_large)
+    lines = {n: min(1.0, abs(access.stride(n) or LINE) * access.buffer.dtype.itemsize / LINE) for n in uses}
+    serves = min(float(_run(stage, access)), LINE / access.buffer.dtype.itemsize)
+    loading = _loading(access, lane.name, turned)
+    return Operand(uses, loading, turned, elements, access.guarded, lines, serves, is_large)
+
+
+def _run(stage: Stage, access: StageAccess) -> int:
+    """How many elements in a row of memory ``access`` goes through as reductions run."""
+    run = 1
+    for stride, extent in sorted((access.stride(i.name) or 0, size(i)) for i in stage.reductions):
+        run *= extent if stride == run else 1
+    return run
 
 
 def _loading(access: StageAccess, lane: str, turned: frozenset[str]) -> str:

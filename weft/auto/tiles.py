@@ -9,14 +9,20 @@ fewer loads an update costs, until registers run out. `choose_tile` counts for e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 
 #: Most rows and most vectors of a tile that are looked at.
 MOST_ROWS, MOST_VECTORS = 28, 8
+#: Most rows along each of two iterators; and how much of its vectors a tile must fill that is no multiple of them.
+MOST_OF_TWO, EVEN_PART = 7, 1.35
 #: What the loop around a step costs, and each load beyond the arithmetic that hides it, in cycles.
 LOOP_CYCLES, LOAD_PRESSURE = 0.25, 0.1
+#: Cycles that bringing a cache line nearer costs, beyond what goes on meanwhile.
+LINE_CYCLES = 1.0
+#: How much longer a tile takes whose last vector is partly masked.
+MASK_FACTOR = 1.05
 #: Cycles for a lane that is fetched on its own, and times a load costs that is made under a condition.
 LANE_CYCLES, GUARD_FACTOR = 0.7, 3
 #: Cycles to copy an element to where its neighbours stay its neighbours, and to turn rows into columns meanwhile:
@@ -44,6 +50,9 @@ class Operand:
     turned: frozenset[str] = frozenset()
     elements: int = 0
     is_guarded: bool = False
+    #: Cache lines from one element to the next along each iterator (at most 1), and steps that a line serves.
+    lines: Mapping[str, float] = field(default_factory=dict)
+    steps_per_line: float = 1.0
     #: Whether reading it as it is costs more than copying it: too large for the cache.
     is_large: bool = False
 
@@ -94,30 +103,28 @@ class Tile:
         return dict(self.rows)
 
 
-def choose_tile(work: Work, lane: str, registers: Registers) -> Tile:
-    """The tile with the fewest cycles that has its lanes along iterator ``lane``."""
+def choose_tile(work: Work, lane: str, registers: Registers, most: float = float("inf")) -> Tile | None:
+    """The tile with the fewest cycles with lanes along iterator ``lane``; None where none has below ``most``."""
     useful = [n for n in work.extents if n != lane and any(n not in o.uses for o in work.operands)]
+    widths = _widths(work.extents[lane], registers.lanes)
     best: Tile | None = None
     for rows in _row_shapes({n: work.extents[n] for n in useful if work.extents[n] > 1}, registers.count):
-        for width in _widths(work.extents[lane], registers.lanes):
-            tile = measure(work, lane, rows, width, registers)
-            if tile is not None and (best is None or tile.cycles < best.cycles):
-                best = tile
-    assert best is not None  # one vector of one row always fits
+        for width in widths:
+            tile = measure(work, lane, rows, width, registers, most)
+            if tile is not None and tile.cycles < most:
+                best, most = tile, tile.cycles
     return best
 
 
 def _row_shapes(extents: Mapping[str, int], registers: int) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Rows along one iterator, or along two."""
-    yield ()
+    """Rows along one iterator, more before fewer, or along two."""
     sizes = {name: _sizes(extent, min(MOST_ROWS, registers)) for name, extent in extents.items()}
     for name, some in sizes.items():
-        yield from (((name, size),) for size in some if size > 1)
+        yield from (((name, size),) for size in reversed(some) if size > 1)
     for a, b in combinations(extents, 2):
-        for first in sizes[a]:
-            for second in sizes[b]:
-                if first > 1 < second and first * second < registers:
-                    yield ((a, first), (b, second))
+        for first in (n for n in sizes[a] if 1 < n <= MOST_OF_TWO):
+            yield from (((a, first), (b, second)) for second in sizes[b] if 1 < second <= MOST_OF_TWO)
+    yield ()
 
 
 def _sizes(extent: int, most: int) -> list[int]:
@@ -128,29 +135,39 @@ def _sizes(extent: int, most: int) -> list[int]:
 
 
 def _widths(extent: int, lanes: int) -> list[int]:
-    """Whole vectors, or parts of the extent that come out even."""
-    whole = [vectors * lanes for vectors in range(1, MOST_VECTORS + 1) if vectors * lanes <= extent]
-    even = [extent // n for n in range(1, extent + 1) if extent % n == 0 and extent // n <= MOST_VECTORS * lanes]
-    return sorted({*whole, *(n for n in even if n > lanes // 2 or n == extent)}) or [extent]
+    """Whole vectors, or parts of the extent that come out even and nearly fill their vectors."""
+    most = MOST_VECTORS * lanes
+    whole = [width for width in range(lanes, most + 1, lanes) if width <= extent]
+    even = [n for n in range(lanes // 2 + 1, min(most, extent) + 1) if extent % n == 0]
+    found = {*whole, *(n for n in even if -(-n // lanes) * lanes <= EVEN_PART * n)}
+    return sorted(found | ({extent} if extent <= most else set()))
 
 
-def measure(work: Work, lane: str, rows: tuple[tuple[str, int], ...], width: int, registers: Registers) -> Tile | None:
-    """The tile of that shape, None where registers do not suffice."""
+def measure(
+    work: Work, lane: str, rows: tuple[tuple[str, int], ...], width: int, registers: Registers, most: float
+) -> Tile | None:
+    """The tile of that shape; None where registers do not suffice, or it surely takes more than ``most`` cycles."""
     vectors = -(-width // registers.lanes)
     sums = vectors * prod(size for _, size in rows)
+    if sums + vectors > registers.count and sums > 1:
+        return None
+    tiles = {lane: -(-work.extents[lane] // width)} | {name: -(-work.extents[name] // size) for name, size in rows}
+    steps = work.steps * prod(tiles.get(name, extent) for name, extent in work.extents.items())
+    busy = max(sums * work.instructions / registers.fma_units, registers.latency)
+    if steps * busy >= most:
+        return None
     loaded = [_loaded(o, rows, vectors) for o in work.operands]
-    spare = sums + _kept(work.operands, loaded) + max(1, work.instructions - 1)
-    if sums > 1 and spare > registers.count:
+    if sums > 1 and sums + _kept(work.operands, loaded) + max(1, work.instructions - 1) > registers.count:
         return None
     loads = sum(_load_cycles(o, n, registers) for o, n in zip(work.operands, loaded)) / registers.load_units
-    busy = max(sums * work.instructions / registers.fma_units, loads, registers.latency)
-    tiles = {lane: -(-work.extents[lane] // width)} | {name: -(-work.extents[name] // size) for name, size in rows}
-    whole = prod(tiles.get(name, extent) for name, extent in work.extents.items())
-    cycles = whole * work.steps * (busy + LOAD_PRESSURE * loads + LOOP_CYCLES)
+    lines = sum(_lines(o, rows) for o in work.operands if o.lanes == "broadcast")
+    cycles = steps * (max(busy, loads) + LOAD_PRESSURE * loads + LINE_CYCLES * lines + LOOP_CYCLES)
+    rest = width % registers.lanes
+    cycles *= MASK_FACTOR if rest & (rest - 1) else 1
     sizes = {lane: width, **dict(rows)}
     edges = any(name in work.unknown or work.extents[name] % size for name, size in sizes.items())
     packed = frozenset(n for n, o in enumerate(work.operands) if _is_packed(o, edges, sizes, tiles))
-    if edges and any(n not in packed for n in range(len(work.operands))):
+    if edges and len(packed) < len(work.operands):
         cycles *= EDGE_FACTOR
     cycles += sum(_copy_cycles(work.operands[n], lane, sizes) for n in packed)
     return Tile(lane, rows, width, vectors, packed, cycles)
@@ -174,6 +191,12 @@ def _load_cycles(operand: Operand, count: int, registers: Registers) -> float:
     return count * each * (GUARD_FACTOR if operand.is_guarded else 1)
 
 
+def _lines(operand: Operand, rows: tuple[tuple[str, int], ...]) -> float:
+    """Cache lines that a step touches first."""
+    touched = prod(max(1.0, size * operand.lines.get(name, 1.0)) for name, size in rows if name in operand.uses)
+    return touched / operand.steps_per_line
+
+
 def _is_packed(operand: Operand, edges: bool, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> bool:
     """Whether the operand is copied: it must be, or it is large and read often, or that saves tests at the edges."""
     if not _side_by_side(operand, sizes):
@@ -189,9 +212,11 @@ def _side_by_side(operand: Operand, sizes: Mapping[str, int]) -> str | None:
     return along[0] if len(along) == 1 and along[0] in operand.turned else None
 
 
-def turning_cycles(rows: int) -> float:
-    """What it takes to store a sum of ``rows`` rows of lanes that are apart in memory."""
-    return STORE_CYCLES if rows >= 4 and rows & (rows - 1) == 0 else 4 * STORE_CYCLES
+def turning_cycles(rows: int, *, near: bool) -> float:
+    """What storing a sum takes whose lanes are apart in memory, while its ``rows`` rows are neighbours, if ``near``."""
+    if not near:
+        return 8 * STORE_CYCLES
+    return STORE_CYCLES if rows >= 4 and rows & (rows - 1) == 0 else 2 * STORE_CYCLES
 
 
 def _copy_cycles(operand: Operand, lane: str, sizes: Mapping[str, int]) -> float:
