@@ -45,7 +45,18 @@ def describe_machine() -> str:
     features = [f for f in ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16") if f in flags]
     cores = len(os.sched_getaffinity(0))
     model = facts["model name"] or platform.processor()
-    return f"{cores} cores of {model} ({', '.join(features)}), {_memory_gib():.0f} GiB, {platform.system()}"
+    caches = ", ".join(_caches())
+    return f"{cores} cores of {model} ({', '.join(features)}; {caches}), {_memory_gib():.0f} GiB, {platform.system()}"
+
+
+def _caches() -> list[str]:
+    """The sizes of the first core's caches."""
+    found = []
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        if kind != "Instruction":
+            found.append(f"L{level} {size}")
+    return found
 
 
 def _memory_gib() -> float:
