@@ -95,11 +95,13 @@ SIZES = {
 
 
 def schedule_of(program: str, *, symbolic: bool = False, numerics: Any = "strict") -> Schedule:
-    text = PROGRAMS[program]
+    """The schedule of a known program, or of one given as text; sizes that are not listed are 8."""
+    text = PROGRAMS.get(program, program)
     if text.startswith("kernel"):
         return Schedule(parse_kernel(text), numerics=numerics)
     found = weft.define(text).program
-    return Schedule(lower(normalize(found if symbolic else specialize(found, SIZES[program]))), numerics=numerics)
+    sizes = {v.name: 8 for v in found.sizes} | SIZES.get(program, {})
+    return Schedule(lower(normalize(found if symbolic else specialize(found, sizes))), numerics=numerics)
 
 
 def error_of(s: Schedule, script: str, tmp_path: Path) -> str:

@@ -195,6 +195,10 @@ def test_a_parallel_loop_that_comes_out_must_stand_alone() -> None:
             "for i in 0:8 { for j in 0:8 { if j == 3 { continue } C[i, j] = 0.0 } }",
             "a statement inside leaves the loops early (continue)",
         ),
+        (
+            "thread i in 0:8 { for j in 0:8 { C[i, j] = 0.0 barrier(block) } }",
+            "a statement inside waits at a barrier",
+        ),
         ("for i in 0:8 { for x in 0:8 { } } for j in 0:8 { }", "loop `j` is not nested with `i`"),
         (
             "for i in 0:8 { for j in i:8 { C[i, j] = 0.0 } }",
