@@ -10,6 +10,8 @@ import json
 import sys
 from typing import Any
 
+#: Constraints of a dependence beyond which all are told as distances alone.
+_MANY = 20
 #: Whether components are scheduled as a whole, and whether all are kept apart.
 _FUSION = {"clusters": (False, False), "most": (True, False), "none": (False, True)}
 
@@ -54,11 +56,13 @@ def compute_schedule(question: dict[str, Any]) -> dict[str, Any]:
     context.set_schedule_outer_coincidence(question["parallel"] == "outer")
     domain = islpy.UnionSet.read_from_str(context, question["domain"])
     must, apart = _dependences(question, context, domain)
+    must, apart = _simpler(must), _simpler(apart)
+    near = apart.union(_shared_reads(question, context, domain))
     constraints = (
         islpy.ScheduleConstraints.on_domain(domain)
         .set_context(islpy.Set.read_from_str(context, question["context"]))
         .set_validity(must)
-        .set_proximity(apart.union(_shared_reads(question, context, domain)))
+        .set_proximity(near)
     )
     if question["parallel"]:
         constraints = constraints.set_coincidence(apart)
@@ -75,8 +79,9 @@ def _dependences(question: dict[str, Any], context: Any, domain: Any) -> tuple[A
     def read(key: str) -> Any:
         return islpy.UnionMap.read_from_str(context, question[key]).intersect_domain(domain)
 
+    sizes = islpy.Set.read_from_str(context, question["context"])
     reads, writes, order = read("reads"), read("writes"), read("order")
-    before = order.lex_lt_union_map(order)
+    before = order.lex_lt_union_map(order).intersect_params(sizes)
     updates = [islpy.UnionMap.read_from_str(context, t).intersect_domain(domain) for t in question["updates"]]
     must = _meet(writes, reads.union(writes)).union(_meet(reads, writes))
     others = reads.union(writes)
@@ -87,6 +92,52 @@ def _dependences(question: dict[str, Any], context: Any, domain: Any) -> tuple[A
     for update in updates:
         apart = apart.union(_meet(update, update))
     return must.intersect(before).coalesce(), apart.intersect(before).coalesce()
+
+
+def _simpler(dependences: Any) -> Any:
+    """Dependences as distances between bounds, in every loop, and nothing more, where some have many constraints.
+
+    The time isl takes grows fast with constraints. What is left out here, that instances lie within ranges and that
+    there are pairs further apart than the nearest, seldom changes its answer, and whoever follows that checks it.
+    """
+    parts: list[Any] = []
+    dependences.foreach_map(lambda m: parts.extend(m.get_basic_maps()))
+    if all(part.n_constraint() <= _MANY for part in parts):
+        return dependences
+    total = dependences.subtract(dependences)
+    for part in parts:
+        total = total.union(_nearest(part.to_map()).to_union_map())
+    return total
+
+
+def _nearest(relation: Any) -> Any:
+    """All pairs that are as far apart in each loop as some pair of the relation is; no further than they have to be."""
+    import islpy
+
+    kinds = islpy.dim_type
+    count = relation.dim(kinds.in_)
+    if count != relation.dim(kinds.out):
+        return relation
+    apart = relation.reset_tuple_id(kinds.in_).reset_tuple_id(kinds.out).deltas()
+    box = islpy.Map.universe(relation.get_space())
+    for n in range(count):
+        least, most = _constant(apart.dim_min(n)), _constant(apart.dim_max(n))
+        if least is not None and most is None:
+            most = least
+        for value, sign in ((least, 1), (most, -1)):
+            if value is not None:
+                space = islpy.LocalSpace.from_space(box.get_space())
+                inside = islpy.Constraint.alloc_inequality(space).set_constant_val(value.mul(-sign))
+                inside = inside.set_coefficient_val(kinds.out, n, sign).set_coefficient_val(kinds.in_, n, -sign)
+                box = box.add_constraint(inside)
+    return box
+
+
+def _constant(bound: Any) -> Any:
+    """The number a bound is, or None where it depends on sizes."""
+    pieces: list[Any] = []
+    bound.foreach_piece(lambda _, form: pieces.append(form))
+    return pieces[0].get_constant_val() if len(pieces) == 1 and pieces[0].is_cst() else None
 
 
 def _shared_reads(question: dict[str, Any], context: Any, domain: Any) -> Any:
