@@ -6,7 +6,7 @@ from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Compare, Expr, Load, Var
 from weft.ir.stmt import If, Stmt
-from weft.ir.visit import walk
+from weft.ir.visit import rebuild, walk
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
@@ -30,6 +30,14 @@ def peel_guards(s: Stmt) -> tuple[list[Expr], Stmt]:
         parts += conjuncts(s.condition)
         s = s.then
     return parts, s
+
+
+def without_tests(s: Stmt, parts: list[Expr]) -> Stmt:
+    """``s`` without the tests ``parts``."""
+    s = rebuild(s, lambda n: without_tests(n, parts) if isinstance(n, Stmt) else n)
+    if isinstance(s, If) and s.otherwise is None:
+        return guarded([p for p in conjuncts(s.condition) if p not in parts], s.then)
+    return s
 
 
 def slack(condition: Expr) -> Linear | None:

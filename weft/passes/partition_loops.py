@@ -16,7 +16,7 @@ from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import fresh_name, rebuild, substitute, used_names, walk
-from weft.passes.conditions import conjuncts, guarded, is_pure, mentions, slack
+from weft.passes.conditions import conjuncts, is_pure, mentions, slack, without_tests
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.passes.unroll_registers import subscripts_register
 
@@ -86,15 +86,7 @@ def _cut(loop: For, tests: list[tuple[Expr, Linear]], taken: set[str]) -> Stmt:
         end = Linear(dict(last.terms), last.constant + 1).expr(dt.index)
         middle = simplify(Binary("min", middle, end))
     middle = simplify(Binary("max", middle, loop.lo))
-    full = replace(loop, hi=middle, body=_without(loop.body, [part for part, _ in tests]))
+    full = replace(loop, hi=middle, body=without_tests(loop.body, [part for part, _ in tests]))
     again = Var(fresh_name(loop.var.name, taken), span=loop.var.span)
     rest = replace(loop, var=again, lo=middle, body=substitute(loop.body, {loop.var: again}))
     return Seq((full, rest), span=loop.span)
-
-
-def _without(s: Stmt, parts: list[Expr]) -> Stmt:
-    """``s`` without the tests ``parts``."""
-    s = rebuild(s, lambda n: _without(n, parts) if isinstance(n, Stmt) else n)
-    if isinstance(s, If) and s.otherwise is None:
-        return guarded([p for p in conjuncts(s.condition) if p not in parts], s.then)
-    return s

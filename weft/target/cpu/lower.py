@@ -21,6 +21,7 @@ from weft.passes.pad_registers import pad_registers
 from weft.passes.partition_loops import partition_loops
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
+from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.strip_vector_loops import strip_vector_loops
 from weft.passes.transpose_tiles import transpose_tiles
@@ -76,6 +77,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
         "hoist_guards": hoist_guards,
         "drop_guards": drop_guards,
+        "separate_tiles": separate_tiles,
         "partition_loops": partition_loops,
         "vectorize_innermost": vectorize,
         **({"strip_vector_loops": strip} if scheduled else {}),

@@ -1,0 +1,65 @@
+"""Full tiles are run without tests; the last ones keep them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.ir.interpret import interpret
+from weft.ir.parser import parse_kernel
+from weft.ir.stmt import If, Kernel
+from weft.ir.visit import walk
+from weft.passes.separate_tiles import separate_tiles
+
+TILES = """kernel k(X: float32[100], out Y: float32[100]) {
+    for o in 0:13 { unroll i in 0:8 { if o * 8 + i < 100 { Y[o * 8 + i] = X[o * 8 + i] * 2.0 } } } }"""
+SQUARES = """kernel k(X: float32[10, 10], out Y: float32[10, 10]) {
+    parallel a in 0:3 { for b in 0:3 { unroll i in 0:4 { if a * 4 + i < 10 { vector j in 0:4 { if b * 4 + j < 10 {
+        Y[a * 4 + i, b * 4 + j] = X[b * 4 + j, a * 4 + i] } } } } } } }"""
+SUMS = """kernel k(X: float32[10, 6], out Y: float32[10]) {
+    for o in 0:3 {
+        alloc sums: float32[4] in register
+        unroll i in 0:4 { sums[i] = 0.0 }
+        for k in 0:6 { unroll i in 0:4 { if o * 4 + i < 10 { sums[i] = sums[i] + X[o * 4 + i, k] } } }
+        unroll i in 0:4 { if o * 4 + i < 10 { Y[o * 4 + i] = sums[i] } }
+    } }"""
+
+
+def points_tested(kernel: Kernel) -> list[bool]:
+    """For each branch asked of a whole tile, whether points are tested in it too: where it holds, where not."""
+    asked = next(n for n in walk(kernel) if isinstance(n, If) and n.otherwise is not None)
+    assert asked.otherwise is not None
+    return [any(isinstance(n, If) for n in walk(side)) for side in (asked.then, asked.otherwise)]
+
+
+def agree(text: str, x: np.ndarray, shape: tuple[int, ...]) -> Kernel:
+    kernel = parse_kernel(text)
+    separated = separate_tiles(kernel)
+    before, after = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    interpret(kernel, [x, before])
+    interpret(separated, [x, after])
+    np.testing.assert_array_equal(after, before)
+    return separated
+
+
+def test_one_loop() -> None:
+    assert points_tested(agree(TILES, np.arange(100, dtype=np.float32), (100,))) == [False, True]
+
+
+def test_tests_of_several_loops_are_asked_together() -> None:
+    x = np.random.default_rng(0).random((10, 10), np.float32)
+    made = agree(SQUARES, x, (10, 10))
+    assert points_tested(made) == [False, True]
+    assert sum(isinstance(n, If) and n.otherwise is not None for n in walk(made)) == 1
+
+
+def test_registers_stay_in_one_branch() -> None:
+    """The test is asked around the sums, not in the loop that adds to them."""
+    x = np.random.default_rng(0).random((10, 6), np.float32)
+    assert points_tested(agree(SUMS, x, (10,))) == [False, True]
+
+
+def test_what_data_decide_stays() -> None:
+    kernel = parse_kernel(TILES.replace("o * 8 + i < 100", "X[i] < 3.0").replace("0:13", "0:12"))
+    assert separate_tiles(kernel) == kernel
+    alone = parse_kernel(TILES.replace("o * 8 + i < 100", "i < 5").replace("0:13", "0:12"))
+    assert separate_tiles(alone) == alone
