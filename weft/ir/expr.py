@@ -12,6 +12,7 @@ float cast to an integer saturates (NaN gives 0). ``min`` and ``max`` propagate 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
@@ -230,14 +231,6 @@ class Binary(Expr):
     right: Expr
     span: Span | None = _span()
 
-    def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            found = hash((self.op, self.left, self.right))
-            object.__setattr__(self, "_hash", found)
-            return found
-
     def __post_init__(self) -> None:
         t, other = self.left.dtype, self.right.dtype
         if t is not other and t != other:
@@ -391,6 +384,25 @@ class Shuffle(Expr):
 
     def _infer_dtype(self) -> DType:
         return self.vectors[0].dtype.with_lanes(len(self.positions))
+
+
+def _keep_hash(cls: type[Expr]) -> None:
+    """Trees are deep and share parts: what hashing one finds is kept with it."""
+    compute: Callable[[Expr], int] = cls.__hash__
+
+    def hash_once(self: Expr) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = compute(self)
+            object.__setattr__(self, "_hash", found)
+            return found
+
+    cls.__hash__ = hash_once  # type: ignore[method-assign, assignment]
+
+
+for _node in (Load, Unary, Binary, Compare, Select, Cast, Call, Reduce, Ramp, Broadcast, Shuffle):
+    _keep_hash(_node)
 
 
 def _binary_takes(op: str, t: DType) -> bool:

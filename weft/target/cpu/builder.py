@@ -88,6 +88,10 @@ class Builder:
         self._known: dict[str, Value] = {}
         self._known_vectors: dict[str, Value] = {}
         self._arriving: dict[str, dict[str, Value]] = {}
+        #: What was loaded since memory last changed.
+        self._loaded: dict[str, Value] = {}
+        #: Values of whatever the user of the builder wants to find again, for as long as `_loaded` holds.
+        self.shared: dict[object, Value] = {}
 
     # -- the function ---------------------------------------------------------------------------
 
@@ -122,6 +126,7 @@ class Builder:
         # anew: they are many, and registers for them few.
         self._known = dict(self._arriving.get(label, ()))
         self._known_vectors = {}
+        self._forget()
 
     def is_target(self, label: str) -> bool:
         """Whether some block goes to ``label`` already."""
@@ -177,21 +182,40 @@ class Builder:
         return Value(f"%v{self._count}", type)
 
     def emit(self, type: str, instruction: str) -> Value:
-        """Append an instruction whose result has ``type``."""
+        """Append an instruction whose result has ``type`` and that may change memory."""
+        self._forget()
+        return self._append(type, instruction)
+
+    def _append(self, type: str, instruction: str) -> Value:
         self._count += 1
         name = f"%v{self._count}"
         self._lines.append(f"  {name} = {instruction}")
         return Value(name, type)
+
+    def _forget(self) -> None:
+        """Memory is no longer what it was."""
+        if self._loaded:
+            self._loaded = {}
+        if self.shared:
+            self.shared = {}
 
     def pure(self, type: str, instruction: str) -> Value:
         """As `emit`, for an instruction that depends on its operands alone: a value at hand is not computed again."""
         known = self._known_vectors if type[0] == "<" else self._known
         found = known.get(instruction)
         if found is None:
-            found = known[instruction] = self.emit(type, instruction)
+            found = known[instruction] = self._append(type, instruction)
+        return found
+
+    def reading(self, type: str, instruction: str) -> Value:
+        """As `pure`, for an instruction that depends on memory too."""
+        found = self._loaded.get(instruction)
+        if found is None:
+            found = self._loaded[instruction] = self._append(type, instruction)
         return found
 
     def emit_void(self, instruction: str) -> None:
+        self._forget()
         self._lines.append("  " + instruction)
 
     def comment(self, text: str) -> None:
@@ -338,7 +362,7 @@ class Builder:
         ``pure``: of memory that nothing changes.
         """
         text = f"load {type}, ptr {pointer.text}, align {align or element_align(type)}{metadata}"
-        return self.pure(type, text) if pure else self.emit(type, text)
+        return self.pure(type, text) if pure else self.reading(type, text)
 
     def store(self, value: Value, pointer: Value, align: int | None = None, metadata: str = "") -> None:
         align = align or element_align(value.type)
@@ -382,17 +406,20 @@ class Builder:
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def call(self, name: str, returns: str, arguments: Sequence[Value], *, pure: bool = False) -> Value:
+    def call(
+        self, name: str, returns: str, arguments: Sequence[Value], *, pure: bool = False, reads: bool = False
+    ) -> Value:
         """Call ``name``, declaring it when the module does not define it. For ``void``, the value is not to be used.
 
-        A ``pure`` function gives the same for the same arguments and does nothing else.
+        A ``pure`` function gives the same for the same arguments and does nothing else; one that only ``reads``
+        does so while memory stays as it is.
         """
         self.module.declare(name, returns, (a.type for a in arguments))
         text = f"call {returns} @{name}({', '.join(a.typed for a in arguments)})"
         if returns == "void":
             self.emit_void(text)
             return Value("void", "void")
-        return self.pure(returns, text) if pure else self.emit(returns, text)
+        return self.pure(returns, text) if pure else self.reading(returns, text) if reads else self.emit(returns, text)
 
     def call_pointer(self, function: Value, returns: str, arguments: Sequence[Value]) -> Value:
         return self.emit(returns, f"call {returns} {function.text}({', '.join(a.typed for a in arguments)})")

@@ -137,7 +137,9 @@ class Function:
         """``name`` stands for ``value`` inside the ``with``."""
         previous = self.names.get(name)
         self.names[name] = value
+        self.b.shared.clear()
         yield
+        self.b.shared.clear()
         if previous is None:
             del self.names[name]
         else:
@@ -237,7 +239,7 @@ def lane_numbers(lanes: int) -> Value:
 def any_lane(f: Function, mask: Value) -> Value:
     if mask.lanes == 1:
         return mask
-    return f.b.call(f"llvm.vector.reduce.or.v{mask.lanes}i1", "i1", [mask])
+    return f.b.call(f"llvm.vector.reduce.or.v{mask.lanes}i1", "i1", [mask], pure=True)
 
 
 def all_lanes(lanes: int) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.ir.dtype import float32
+from weft.ir.dtype import float32, index
 from weft.ir.errors import InternalError
 from weft.ir.expr import (
     Binary,
@@ -37,7 +37,15 @@ def emit_expr(f: Function, e: Expr) -> Value:
     emit = _EMIT.get(type(e))
     if emit is None:
         raise InternalError(f"no code for a {type(e).__name__} expression", span=e.span)
-    return emit(f, e)
+    if type(e) not in _SHARED or e.dtype == index:  # of index arithmetic the builder knows what is at hand
+        return emit(f, e)
+    # Names written out in a formula many times over make trees far larger than what there is to compute.
+    key = (e, f.mask, f.lane)
+    found = f.b.shared.get(key)
+    if found is None:
+        found = emit(f, e)
+        f.b.shared[key] = found
+    return found
 
 
 def must_be_lazy(e: Expr) -> bool:
@@ -183,6 +191,8 @@ def _join(f: Function, label: str, ends: list[tuple[Value, str]]) -> Value:
     wide_value, narrow_value = f.b.phi(vector_type, vectors), f.b.phi(scalar_type, scalars)
     return f.b.select(from_wide, wide_value, f.b.splat(narrow_value, wide))
 
+
+_SHARED = frozenset({Binary, Call, Cast, Compare, Select, Unary})
 
 _EMIT: dict[type, Callable[[Function, Any], Value]] = {
     Const: _emit_const,

@@ -114,7 +114,7 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
         return _load_stepped(f, type, element, address, address.step)
     pointers = _lane_pointers(f, element, address)
     arguments = [pointers, _align(element), mask or all_lanes(address.lanes), constant(type, 0)]
-    return f.b.call(f"llvm.masked.gather.{mangled(type)}.{mangled(pointers.type)}", type, arguments)
+    return f.b.call(f"llvm.masked.gather.{mangled(type)}.{mangled(pointers.type)}", type, arguments, reads=True)
 
 
 def _load_reversed(f: Function, type: str, element: str, address: Address) -> Value:
@@ -163,7 +163,7 @@ def _masked_load(f: Function, type: str, pointer: Value, mask: Value) -> Value:
         return f.b.shuffle(*halves, range(mask.lanes))
     arguments = [pointer, _align(element), mask, Value("zeroinitializer", type)]
     name = type[1 : type.index(" ")]
-    return f.b.call(f"llvm.masked.load.v{name}{mangled(element)}.p0", type, arguments)
+    return f.b.call(f"llvm.masked.load.v{name}{mangled(element)}.p0", type, arguments, reads=True)
 
 
 def _lane_pointers(f: Function, element: str, address: Address) -> Value:
