@@ -37,6 +37,7 @@ def _visit(s: Stmt, around: tuple[For, ...], ranges: Mapping[str, Interval], tak
 
 def _block(store: Store, around: tuple[For, ...], ranges: Mapping[str, Interval], taken: set[str], name: str) -> Block:
     """The store in terms of one iterator a loop; those it does not write along only repeat it."""
+    taken = set(taken)  # blocks may have iterators of one name
     written = {n for index in store.indices for n in free_vars(index)}
     iters = []
     values: dict[Var, Expr] = {}
