@@ -82,7 +82,7 @@ class Conductor:
             if python is None:
                 self.absent[peer.name] = "not installed"
             else:
-                self.workers[peer.name] = WorkerProcess(peer, python, threads, cores)
+                self.workers[peer.name] = WorkerProcess(peer, python, threads, cores, plan.clock)
         for name in list(self.workers):
             try:
                 self.versions[name] = self.workers[name].ask(60.0, do="version")["version"]
@@ -103,7 +103,7 @@ class Conductor:
         row = Row(workload.name, workload.family.group, self.threads, missing=dict(self.absent))
         save_reference(workload, reference, self.plan.seed)
         command: dict[str, Any] = {"family": workload.family.name, "sizes": dict(workload.sizes)}
-        command |= {"reference": str(reference), "seed": self.plan.seed, "clock": self.plan.clock}
+        command |= {"reference": str(reference), "seed": self.plan.seed}
         for worker in self.workers.values():
             worker.start()  # those that ended, from this thread: the ones that ask come and go
         once = self._prepare([OURS], command, row)
@@ -117,7 +117,8 @@ class Conductor:
 
         def ask(name: str) -> tuple[str, dict[str, Any]]:
             try:
-                return name, self.workers[name].ask(self.plan.prepare_s, do="prepare", alone=len(names) == 1, **command)
+                patience = min(self.plan.prepare_s, self.workers[name].peer.patience_s)
+                return name, self.workers[name].ask(patience, do="prepare", alone=len(names) == 1, **command)
             except Gone as why:
                 return name, {"reason": str(why)}
 
@@ -137,7 +138,7 @@ class Conductor:
         round_s = sum(max(self.plan.turn_s * 1.2, 2 * once[k]) for k in racing)
         turns = max(3, min(self.plan.turns, int(self.plan.budget_s / max(round_s, 1e-3))))
         taken: dict[tuple[str, str], list[float]] = {k: [] if k in racing else [s] for k, s in once.items()}
-        turn = {"do": "time", "seconds": self.plan.turn_s, "clock": self.plan.clock}
+        turn = {"do": "time", "seconds": self.plan.turn_s}
         for _ in range(turns):
             for key in [k for k in racing if k in taken]:
                 name, way = key

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.field.clock import VARIABLE
 from bench.field.environments import ROOT
 from bench.field.peers import Peer
 
@@ -28,8 +29,9 @@ class Gone(Exception):
 class WorkerProcess:
     """A peer at work in its own process; started on first use, again after a crash."""
 
-    def __init__(self, peer: Peer, python: Path, threads: int, cores: list[int]) -> None:
+    def __init__(self, peer: Peer, python: Path, threads: int, cores: list[int], clock: str = "wall") -> None:
         self.peer, self.python, self.threads, self.cores = peer, python, threads, cores
+        self.clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._commands = self._answers = -1
         self._unread = b""
@@ -61,6 +63,7 @@ class WorkerProcess:
         self._unread = b""
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self.threads))}
         environment |= {"PYTHONPATH": str(ROOT), "WEFT_CACHE": "off", "KMP_BLOCKTIME": "0", "JAX_PLATFORMS": "cpu"}
+        environment[VARIABLE] = self.clock
         cores = ",".join(map(str, self.cores))
         self._process = subprocess.Popen(
             [self.python, "-m", "bench.field.worker", self.peer.module, self.peer.registry, str(self.threads), cores,

@@ -12,11 +12,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, TextIO
 
 import numpy as np
 
+from bench.field.clock import now
 from bench.field.peers import Array, Call, Cannot, PeerModule, Prepared
 from bench.field.statistics import relative_error
 from bench.field.workloads import Workload
@@ -26,8 +26,6 @@ TOLERANCE = 2e-4
 #: A sample takes at least this long, so that reading the clock does not show.
 _SAMPLE_S = 20e-6
 _PR_SET_PDEATHSIG = 1
-#: What time is: on the wall, or that of this process alone, for one thread on a machine with other work.
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 class Worker:
@@ -45,7 +43,7 @@ class Worker:
         if command["do"] == "prepare":
             return self.prepare(command)
         if command["do"] == "time":
-            return self.time(command["way"], command["seconds"], command["clock"])
+            return self.time(command["way"], command["seconds"])
         return {"version": self.peer.version()}
 
     def prepare(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -57,9 +55,9 @@ class Worker:
         try:
             self.inputs = workload.inputs(command["seed"])  # kept: some peers only remember where they are
             prepared = self.peer.prepare(workload, self.inputs, self.threads)
-            start = CLOCKS[command["clock"]]()
+            start = now()
             results = prepared.results()
-            took = CLOCKS[command["clock"]]() - start
+            took = now() - start
             error = _error(results, command["reference"])
         except Cannot as why:
             return {"reason": str(why)}
@@ -71,13 +69,12 @@ class Worker:
         if error > TOLERANCE:
             return {"reason": f"wrong result: relative error {error:.1e}", "wrong": True}
         self.prepared = prepared
-        clock = CLOCKS[command["clock"]]
-        once = {way: _once(call, clock) if took < 0.5 else took for way, call in prepared.calls.items()}
+        once = {way: _once(call) if took < 0.5 else took for way, call in prepared.calls.items()}
         return {"ways": once, "seconds": prepared.seconds, "error": error}
 
-    def time(self, way: str, seconds: float, clock: str) -> dict[str, Any]:
+    def time(self, way: str, seconds: float) -> dict[str, Any]:
         assert self.prepared is not None
-        return {"times": take_turn(self.prepared.calls[way], seconds, CLOCKS[clock])}
+        return {"times": take_turn(self.prepared.calls[way], seconds)}
 
 
 def _error(results: tuple[Array, ...], reference: str) -> float:
@@ -86,14 +83,14 @@ def _error(results: tuple[Array, ...], reference: str) -> float:
     return max(relative_error(got, want) for got, want in zip(results, wanted, strict=False))
 
 
-def _once(call: Call, clock: Callable[[], float] = time.perf_counter) -> float:
-    start = clock()
+def _once(call: Call) -> float:
+    start = now()
     call()
-    return clock() - start
+    return now() - start
 
 
-def take_turn(call: Call, seconds: float, clock: Callable[[], float] = time.perf_counter) -> list[float]:
-    """Seconds a call by ``clock``, sampled for about ``seconds`` after some calls that warm caches and threads up."""
+def take_turn(call: Call, seconds: float) -> list[float]:
+    """Seconds a call, sampled for about ``seconds`` after some calls that warm caches and threads up."""
     once = _once(call)
     warm_until = time.perf_counter() + 0.2 * seconds
     while time.perf_counter() < warm_until:
@@ -102,10 +99,10 @@ def take_turn(call: Call, seconds: float, clock: Callable[[], float] = time.perf
     samples: list[float] = []
     end = time.perf_counter() + seconds
     while not samples or time.perf_counter() < end:
-        start = clock()
+        start = now()
         for _ in range(count):
             call()
-        samples.append((clock() - start) / count)
+        samples.append((now() - start) / count)
     return samples
 
 

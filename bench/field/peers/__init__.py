@@ -51,10 +51,14 @@ class Peer:
     packages: tuple[str, ...]
     environment: str = ""
     registry: str = "bench.field.workloads"
+    #: seconds it may take to prepare; code that is not tuned may take minutes for a single call
+    patience_s: float = 60.0
 
 
-def _peer(name: str, module: str, imports: tuple[str, ...], packages: tuple[str, ...]) -> Peer:
-    return Peer(name, f"bench.field.peers.{module}", imports, packages, environment=name)
+def _peer(
+    name: str, module: str, imports: tuple[str, ...], packages: tuple[str, ...], patience_s: float = 60.0
+) -> Peer:
+    return Peer(name, f"bench.field.peers.{module}", imports, packages, environment=name, patience_s=patience_s)
 
 
 PEERS = {
@@ -68,6 +72,6 @@ PEERS = {
         _peer("halide", "halide_autoscheduled", ("halide",), ("halide",)),
         _peer("jax", "jax_jit", ("jax",), ("jax",)),
         _peer("numba", "numba_loops", ("numba",), ("numba",)),
-        _peer("tvm", "tvm_untuned", ("tvm", "onnx"), ("apache-tvm", "onnx")),
+        _peer("tvm", "tvm_untuned", ("tvm", "onnx"), ("apache-tvm", "onnx"), patience_s=8.0),
     )
 }
