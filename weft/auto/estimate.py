@@ -21,7 +21,9 @@ from weft.schedules.nests import Leaf, Nest, Program, read_nests
 from weft.target.cpu.machine_model import MachineModel
 
 #: How much of the shorter times hides behind the longest: times are added as if raised to this power.
-OVERLAP = 3.0
+OVERLAP = 4.0
+#: Seconds until a line comes from the second cache, the third, and memory, and how many are under way at once.
+LATENCY, AT_ONCE = (4e-9, 14e-9, 1e-7), 12.0
 #: Seconds of a call, before and after its loops.
 CALL = 3e-7
 
@@ -89,7 +91,8 @@ def _estimate_leaf(
         t = traffic.of(leaf, nearer.usable)
         together = speedup if level.shared_by == 1 else min(speedup, level.read_all / level.read)
         past = t.streamed / (model.stream if level is model.memory else level.write)
-        parts[level.name] = (t.read / level.read + t.written / level.write + past) / together
+        jumps = t.jumps * LATENCY[min(len(moved), len(LATENCY) - 1)] / AT_ONCE / speedup
+        parts[level.name] = (t.read / level.read + t.written / level.write + past) / together + jumps
         moved[nearer.name] = t.read + t.written + t.streamed
     seconds = sum(p**OVERLAP for p in parts.values()) ** (1 / OVERLAP)
     bound = max(parts, key=lambda name: parts[name])

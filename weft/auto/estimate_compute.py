@@ -18,11 +18,11 @@ from weft.schedules.nests import Access, Leaf, Nest
 from weft.target.cpu.machine_model import MachineModel
 
 #: Instructions to load or store one element of a vector that lies apart from the others.
-GATHERED, SCATTERED = 1.6, 2.0
+GATHERED, SCATTERED = 2.5, 2.5
 #: Cycles from a stored sum to the next that is loaded from the same place; nothing is handed on under a mask.
 THROUGH_MEMORY, UNDER_MASK = 6.0, 26.0
 #: Loop control, in instructions, and what entering a loop costs, in cycles; a long loop's end is not foreseen.
-CONTROL, ENTER, UNFORESEEN, FORESEEN_TRIPS = 2.0, 4.0, 12.0, 40
+CONTROL, ENTER, UNFORESEEN, FORESEEN_TRIPS = 2.0, 6.0, 12.0, 40
 #: Instructions that combine the lanes of a sum.
 FOLD = 24.0
 #: Instructions in a loop body beyond which they no longer come from the cache of decoded ones.
@@ -75,7 +75,7 @@ def infer_works(
 
 def _body(region: Region, model: MachineModel, fast: bool) -> _Body:
     leaf = region.leaf
-    times = region.outer_copies * leaf.share
+    times = region.outer_copies * region.share()
     for _, trips in region.runs:
         times *= trips
     if leaf.starts and start_is_hoisted(leaf):
@@ -108,7 +108,12 @@ def _works(bodies: list[_Body], model: MachineModel) -> dict[Leaf, Work]:
         spent = body.times * max(cycles, wait, 1.0) * own / sum(alone)
         spent += _loop_overhead(body.region) / len(bodies) + _cycles(body.outside, model) * body.times / inner
         bound = "latency" if wait > cycles else "spills" if body.spilled else ""
-        found[body.region.leaf] = Work(spent, body.counts.scaled(body.times), body.flops * body.times, bound)
+        found[body.region.leaf] = Work(
+            spent,
+            body.counts.scaled(body.times),
+            body.flops * body.times * body.region.leaf.share / body.region.share(),
+            bound,
+        )
     return found
 
 
@@ -219,7 +224,7 @@ def _is_aligned(a: Access, lanes: Lanes, model: MachineModel) -> bool:
 def _inner_tests(region: Region) -> list[frozenset[str]]:
     """The tests that stay in the body: a loop that a test asks about is cut where the test starts to matter."""
     innermost = region.runs[-1][0].name if region.runs else ""
-    return [tested for tested in region.leaf.tests if innermost not in tested]
+    return [test.loops for test in region.leaf.tests if innermost not in test.loops]
 
 
 def _splits_copies(region: Region) -> bool:
@@ -283,4 +288,4 @@ def _loop_overhead(region: Region) -> float:
     for _, trips in region.runs:
         total += times * (ENTER + (UNFORESEEN if trips > FORESEEN_TRIPS else 0.0))
         times *= trips
-    return total * region.leaf.share
+    return total * region.share()

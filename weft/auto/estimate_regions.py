@@ -77,6 +77,14 @@ class Region:
             count *= trips
         return count
 
+    def share(self) -> float:
+        """The share of the body's runs that are made: lanes that do nothing take their time all the same."""
+        found = self.leaf.share
+        for test in self.leaf.tests:
+            if self.lanes is not None and self.lanes.nest.name in test.loops and test.share > 0:
+                found /= test.share
+        return found
+
     def is_register(self, access: Access) -> bool:
         return access.buffer.name in self.registers
 
@@ -137,7 +145,7 @@ def is_masked(leaf: Leaf, lanes: Lanes | None) -> bool:
     """Whether some lanes may do nothing."""
     if lanes is None:
         return False
-    return bool(lanes.nest.trips % lanes.count) or any(lanes.nest.name in tested for tested in leaf.tests)
+    return bool(lanes.nest.trips % lanes.count) or any(lanes.nest.name in test.loops for test in leaf.tests)
 
 
 def find_region(leaf: Leaf, lanes: Lanes | None, registers: frozenset[str]) -> Region:

@@ -19,11 +19,15 @@ KEPT, LOST = 0.75, 1.25
 
 @dataclass(slots=True)
 class Traffic:
-    """Bytes of one statement that come into a cache, and that leave it for the next one."""
+    """Bytes of one statement that come into a cache, and that leave it for the next one.
+
+    ``jumps`` counts the lines among them that do not follow the one before, which nothing foresees.
+    """
 
     read: float = 0.0
     written: float = 0.0
     streamed: float = 0.0
+    jumps: float = 0.0
 
 
 class TrafficModel:
@@ -31,6 +35,7 @@ class TrafficModel:
 
     def __init__(self, program: Program, line: int, lanes: Mapping[Leaf, Lanes]) -> None:
         self.program = program
+        self.line = line
         self.lanes = lanes
         self.leaves = list(program.root.below())
         self.touches: dict[Leaf, list[Touch]] = {}
@@ -83,6 +88,9 @@ class TrafficModel:
                     total.written += moved
             if touch.reads:
                 total.read += moved * fresh
+                total.jumps += moved * fresh / self.line / touch.run
+            else:
+                total.jumps += moved / self.line / touch.run
         return total
 
     def _moved(self, touch: Touch, leaf: Leaf, size: float) -> float:

@@ -23,13 +23,15 @@ class Touch:
     """Accesses of one statement to one buffer that differ by constants only.
 
     ``touched[d]`` is how many bytes the loops from the ``d``-th inwards touch, ``crowded[d]`` the same where lines
-    that compete for few places of a cache count for the places they keep others from.
+    that compete for few places of a cache count for the places they keep others from. ``run`` is how many lines
+    follow one another in memory as the loops go.
     """
 
     name: str
     accesses: tuple[Access, ...]
     touched: list[float]
     crowded: list[float]
+    run: float
 
     @property
     def reads(self) -> bool:
@@ -69,7 +71,25 @@ def _touch(group: list[Access], nests: Sequence[Nest], line: int, lanes: tuple[s
             crowded.append(crowded[-1])
     touched.reverse()
     crowded.reverse()
-    return Touch(first.buffer.name, tuple(group), touched, crowded)
+    return Touch(first.buffer.name, tuple(group), touched, crowded, _run(first, nests, line, lanes))
+
+
+def _run(access: Access, nests: Sequence[Nest], line: int, lanes: tuple[str, int] | None) -> float:
+    """Lines that loops, from the innermost on, touch one after another."""
+    loops = [(n.name, n.trips / lanes[1] if lanes and n.name == lanes[0] else n.trips) for n in reversed(nests)]
+    if lanes is not None:
+        loops.insert(0, lanes)
+    item, length = access.buffer.dtype.itemsize, 0.0
+    for name, trips in loops:
+        step = access.step(name)
+        if step is None:
+            return max(1.0, length / line)
+        gap = abs(step) * item * (lanes[1] if lanes and name == lanes[0] and length else 1)
+        if step and trips > 1:
+            if gap > max(length, line):
+                break
+            length = max(length, item) + gap * (trips - 1)
+    return max(1.0, length / line)
 
 
 class _Box:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
@@ -30,7 +31,7 @@ from weft.ir.stmt import (
     While,
 )
 from weft.ir.visit import loads, walk
-from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form
+from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form, variables
 
 #: Values taken for sizes that are not known, and iterations for loops that run until something happens.
 TYPICAL_SIZE, TYPICAL_LOOP = 512, 8
@@ -97,11 +98,18 @@ class Access:
         return any(variable in f.scattered or any(t.variable == variable for t in f.coefficients) for f in self.forms)
 
 
+class Test(NamedTuple):
+    """A condition around a statement: the loops it asks about, and the share of iterations in which it holds."""
+
+    loops: frozenset[str]
+    share: float
+
+
 @dataclass(slots=True, eq=False)
 class Leaf:
     """A statement: what it computes, its accesses (the store last), the loops around it, outermost first.
 
-    ``share`` of the iterations reach it, past ``tests`` of the given loops. ``starts`` marks the start of a
+    ``share`` of the iterations reach it, past all ``tests``. ``starts`` marks the start of a
     reduction, which only the first iteration of the loops ``reduced`` runs, ``restarts`` the statement that has such
     a start; ``intrinsic`` names an instruction that does the work.
     """
@@ -110,7 +118,7 @@ class Leaf:
     accesses: tuple[Access, ...]
     nests: tuple[Nest, ...]
     share: float
-    tests: tuple[frozenset[str], ...]
+    tests: tuple[Test, ...]
     forms: Forms
     block: str = ""
     starts: bool = False
@@ -142,7 +150,7 @@ class _Place:
     around: tuple[Nest, ...]
     forms: dict[str, Form]
     share: float = 1.0
-    tests: tuple[frozenset[str], ...] = ()
+    tests: tuple[Test, ...] = ()
     block: str = ""
     reduced: frozenset[str] = frozenset()
     restarts: bool = False
@@ -214,13 +222,13 @@ class _Reader:
 
     def _block(self, s: Block, at: _Place) -> None:
         reduced: set[str] = set()
+        forms = dict(at.forms)  # blocks may call their iterators alike
         for i in s.iters:
-            form = index_form(i.binding, at.forms, self.trips)
-            at.forms[i.var.name] = form
+            form = forms[i.var.name] = index_form(i.binding, at.forms, self.trips)
             self.middle[i.var.name] = self.value(i.binding)
             if i.kind == "reduce":
                 reduced.update(t.variable for t in form.coefficients)
-        inside = _moved(at, block=s.name, reduced=frozenset(reduced), restarts=s.init is not None)
+        inside = _moved(at, forms=forms, block=s.name, reduced=frozenset(reduced), restarts=s.init is not None)
         if s.init is not None:
             for part in walk(s.init):
                 if isinstance(part, Store):
@@ -281,12 +289,18 @@ class _Reader:
         self.read(s.body, at)
 
     def _if(self, s: If, at: _Place) -> None:
-        passed = self.share(s.condition, at.forms)
-        tested = frozenset(v for e in walk(s.condition) if isinstance(e, Var) for v in _loops_of(e, at.forms))
-        tests = (*at.tests, tested)
-        self.read(s.then, _moved(at, share=at.share * passed, tests=tests))
+        tests = [self._test(part, at.forms) for part in _conjuncts(s.condition)]
+        passed = 1.0
+        for test in tests:
+            passed *= test.share
+        self.read(s.then, _moved(at, share=at.share * passed, tests=(*at.tests, *tests)))
         if s.otherwise is not None:
-            self.read(s.otherwise, _moved(at, share=at.share * (1 - passed), tests=tests))
+            failed = Test(frozenset().union(*(t.loops for t in tests)), 1 - passed)
+            self.read(s.otherwise, _moved(at, share=at.share * (1 - passed), tests=(*at.tests, failed)))
+
+    def _test(self, e: Expr, forms: Forms) -> Test:
+        loops = frozenset(name for v in walk(e) if isinstance(v, Var) for name in variables(forms.get(v.name, NOTHING)))
+        return Test(loops, self.share(e, forms))
 
     def share(self, e: Expr, forms: Forms) -> float:
         """The share of iterations in which a condition holds, its sides taken to be evenly spread."""
@@ -366,10 +380,12 @@ def _without(form: Form, loops: frozenset[str]) -> Form:
     return Form(kept, form.constant, form.scattered)
 
 
-def _loops_of(var: Var, forms: Forms) -> Iterator[str]:
-    form = forms.get(var.name, NOTHING)
-    yield from form.scattered
-    yield from (t.variable for t in form.coefficients)
+def _conjuncts(e: Expr) -> Iterator[Expr]:
+    if isinstance(e, Binary) and e.op == "&&":
+        yield from _conjuncts(e.left)
+        yield from _conjuncts(e.right)
+    else:
+        yield e
 
 
 def _share_of(op: str, constant: int, terms: Mapping[Term, int], trips: Mapping[str, float]) -> float:
