@@ -60,11 +60,12 @@ class _Separator:
             return s, done
         found = list(self._tests(s.body, {}))
         staying = {part for part, worst in found if worst is None}
-        tests = {worst: part for part, worst in found if worst is not None and part not in staying}
-        if not any(mentions(worst, s.var.name) for worst in tests):
+        tests = [(part, worst) for part, worst in found if worst is not None and part not in staying]
+        asked = list(dict.fromkeys(worst for _, worst in tests))
+        if not any(mentions(worst, s.var.name) for worst in asked):
             return s, False
-        full = without_tests(s.body, list(tests.values()))
-        return replace(s, body=If(_all(list(tests)), full, s.body, span=s.body.span)), True
+        full = without_tests(s.body, [part for part, _ in tests])
+        return replace(s, body=If(_all(asked), full, s.body, span=s.body.span)), True
 
     def _tests(self, s: Stmt, inner: Mapping[str, Interval | None]) -> Iterator[tuple[Expr, Expr | None]]:
         """All tests, each with what must hold for it to hold in all iterations of ``inner`` unrolled and vector loops.

@@ -20,7 +20,7 @@ SUMS = """kernel k(X: float32[10, 6], out Y: float32[10]) {
         alloc sums: float32[4] in register
         unroll i in 0:4 { sums[i] = 0.0 }
         for k in 0:6 { unroll i in 0:4 { if o * 4 + i < 10 { sums[i] = sums[i] + X[o * 4 + i, k] } } }
-        unroll i in 0:4 { if o * 4 + i < 10 { Y[o * 4 + i] = sums[i] } }
+        unroll j in 0:4 { if o * 4 + j < 10 { Y[o * 4 + j] = sums[j] } }
     } }"""
 
 
