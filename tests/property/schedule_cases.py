@@ -65,6 +65,8 @@ class Case:
     #: Values of sizes that are numbers in the kernel, for conditions that name them.
     sizes: Mapping[str, int] = field(default_factory=dict)
     schedule: Schedule | None = None
+    #: Whether what hardly depends on the schedule is tried too: its text read back, its trace replayed.
+    thorough: bool = True
     refusals: list[ScheduleError] = field(default_factory=list)
 
     @property
@@ -137,6 +139,7 @@ def draw_case(draw: Draw) -> Case:
 def take_steps(case: Case, draw: Draw, most: int = 8) -> None:
     """A random schedule of the case's kernel."""
     numerics = draw(st.sampled_from(["strict", "fast"]))
+    case.thorough = not draw(st.integers(0, 2))
     case.schedule = Schedule(case.kernel, numerics=numerics, machine=host_machine(), sizes=case.sizes)
     case.refusals = random_steps(draw, case.schedule, most)
 
@@ -151,7 +154,7 @@ def check_case(case: Case) -> None:
             raise NoMeaning
         verify(s.kernel)
         text = f"{case.text}\n{s.trace}\n{print_kernel(s.kernel)}"
-        assert parse_kernel(print_kernel(s.kernel)) == s.kernel, text
+        assert not case.thorough or parse_kernel(print_kernel(s.kernel)) == s.kernel, text
         for error in case.refusals:
             assert error.why, error
             check_witness(error, case.arrays(), case.scalars())
@@ -175,10 +178,8 @@ def _check_results(case: Case, s: Schedule, expected: list[Any], text: str) -> N
     limits = None if strict and case.exact else error_bounds(case.kernel, case.arguments)
     stepped = _interpreted(case, s.kernel)
     assert stepped is not None
-    results = {"interpreted": stepped, "compiled": _compiled(case, s, fast=False)}
-    if not strict:
-        results["compiled fast"] = _compiled(case, s, fast=True)
-    if case.replay is not None:
+    results = {"interpreted": stepped, "compiled": _compiled(case, s, fast=not strict)}
+    if case.replay is not None and case.thorough:
         results["replayed"] = list(case.replay(s))
     for how, found in results.items():
         bits = strict and (case.exact or how == "interpreted")
