@@ -18,15 +18,20 @@ Which iterator has which part is `contraction_plan`'s answer; what is copied int
 
 from __future__ import annotations
 
+from math import prod
+
 from weft.auto.contraction_nest import Nest, choose_blocking
-from weft.auto.contraction_pack import pack_operands, surround_operands
+from weft.auto.contraction_pack import pack_operands, place_copies, surround_operands
 from weft.auto.contraction_plan import ContractionPlan, beats_rows, is_contraction, plan_contraction, size
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_prefix
-from weft.auto.stages import UNKNOWN_EXTENT, Stage
+from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageIter
 from weft.auto.straighten import straighten
 from weft.ir.errors import ScheduleError
 from weft.schedules.layouts import LETTERS
+
+#: Updates of vectors that are written out, at most, where that saves loads.
+MOST_WRITTEN_OUT = 256
 
 
 def fits_contraction(draft: Draft, stage: Stage) -> bool:
@@ -37,14 +42,15 @@ def fits_contraction(draft: Draft, stage: Stage) -> bool:
 def schedule_contraction(draft: Draft, name: str) -> None:
     """Tiles of sums in registers, operands packed where that pays, panels on threads."""
     straighten(draft, name)
-    surround_operands(draft, name)
+    copies = surround_operands(draft, name)
     plan = plan_contraction(draft, draft.stage(name))
     if plan is None:
         raise ScheduleError(f"`{name}` has no iterator for lanes")
     nest = _split_tiles(draft, plan)
     draft.s.reorder(*nest.order)
+    place_copies(draft, plan, nest, copies)
     draft.s.vectorize(nest.lanes)
-    for loop in nest.unrolled:
+    for loop in (*_short_windows(plan, nest), *nest.unrolled):
         draft.s.unroll(loop)
     _keep_sums(draft, plan, nest)
     _tell_tile(draft, plan)
@@ -63,19 +69,20 @@ def _split_tiles(draft: Draft, plan: ContractionPlan) -> Nest:
             continue
         if i.is_reduction:
             depth = blocking.depth if blocking is not None and blocking.along == i.name else size(i)
-            pieces, inner = _split(draft, nest, i.loop, i.extent, depth)
+            pieces, inner = _split(draft, nest, i.loop, _exact(i), depth) if depth < size(i) else ([], i.loop)
+            nest.counts.setdefault(i.loop, size(i))
             nest.pieces += pieces
             nest.reductions += [inner] if inner else []
         elif i.name == plan.lane.name:
-            nest.panels, nest.lanes = _split(draft, nest, i.loop, i.extent, plan.tile.width)
+            nest.panels, nest.lanes = _split(draft, nest, i.loop, _exact(i), plan.tile.width)
             if blocking is not None and nest.panels and blocking.width > plan.tile.width:
                 (panel,), each = nest.panels, blocking.width // plan.tile.width
-                count = None if i.extent is None else nest.counts[panel]
+                count = nest.counts[panel] if i.exact else None
                 nest.blocks, inner = _split(draft, nest, panel, count, each)
                 nest.panels = [inner]
                 inside = True
         else:
-            outer, inner = _split(draft, nest, i.loop, i.extent, rows.get(i.name, 1))
+            outer, inner = _split(draft, nest, i.loop, _exact(i), rows.get(i.name, 1))
             nest.unrolled += [inner] if inner else []
             batch = all(a.uses(i.name) for a in plan.vector_operands)
             (nest.batch if batch else nest.rows).extend(outer)
@@ -85,6 +92,21 @@ def _split_tiles(draft: Draft, plan: ContractionPlan) -> Nest:
         what = f"blocks of {blocking.depth} steps of `{blocking.along}` by {blocking.width} lanes"
         draft.decide("tiling", plan.stage.name, what, blocking.why)
     return nest
+
+
+def _exact(i: StageIter) -> int | None:
+    return i.extent if i.exact else None
+
+
+def _short_windows(plan: ContractionPlan, nest: Nest) -> list[str]:
+    """All reductions, where in a few steps rows of the tile read the same elements: written out, it is one read."""
+    steps = prod(size(i) for i in plan.stage.reductions)
+    if nest.pieces or steps * plan.tile.sums > MOST_WRITTEN_OUT:
+        return []
+    shared = any(
+        len(row) > 1 and any(row.get(r) for r in plan.tile.sizes) for a in plan.vector_operands for row in a.rows or ()
+    )
+    return nest.reductions if shared else []
 
 
 def _split(draft: Draft, nest: Nest, loop: str, extent: int | None, tile: int) -> tuple[list[str], str]:

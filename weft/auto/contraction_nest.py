@@ -98,4 +98,6 @@ def _row_tiles(plan: ContractionPlan) -> int:
 
 
 def _bytes(plan: ContractionPlan, access: StageAccess) -> int:
-    return footprint(plan.stage, access) * access.buffer.dtype.itemsize
+    """What ``access`` touches while loops that all vector operands use (batches) stand still."""
+    batch = {i.name for i in plan.stage.spatial if all(a.uses(i.name) for a in plan.vector_operands)}
+    return footprint(plan.stage, access, batch - {plan.lane.name}) * access.buffer.dtype.itemsize

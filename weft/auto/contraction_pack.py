@@ -7,8 +7,9 @@ operand is copied, filled up with zeros, so that no element of a tile has to be 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 
 from weft.auto.contraction_nest import Nest
 from weft.auto.contraction_plan import ContractionPlan, footprint
@@ -21,21 +22,43 @@ from weft.schedules.layouts import LETTERS
 MANY_TESTS = 4
 
 
-def surround_operands(draft: Draft, name: str) -> None:
-    """Operands that are read under a test for their edges, copied with zeros around them where read often enough."""
+def surround_operands(draft: Draft, name: str) -> dict[str, str]:
+    """Operands that are read under a test for their edges, copied with zeros around them where read often enough.
+
+    The blocks that copy, by the buffers that they fill.
+    """
     stage = draft.stage(name)
+    copies: dict[str, str] = {}
     for access in {a.buffer.name: a for a in stage.reads if a.guarded}.values():
         reads = stage.points // max(1, footprint(stage, access))
         if reads >= MANY_TESTS:
-            at = _home(stage, access)
-            draft.attempt(partial(_surround, draft, name, access.buffer.name, at, reads))
+            draft.attempt(partial(_surround, draft, stage, access, copies))
+    return copies
 
 
-def _surround(draft: Draft, name: str, buffer: str, at: str | None, reads: int) -> None:
-    load, _ = draft.s.surround(buffer, at=at, readers=[name])
-    draft.decide("packing", name, f"`{buffer}` copied with zeros around it", f"each element is read {reads} times")
-    schedule_pointwise(draft, load.name)
-    draft.scheduled.add(load.name)
+def _surround(draft: Draft, stage: Stage, access: StageAccess, copies: dict[str, str]) -> None:
+    buffer, reads = access.buffer.name, stage.points // max(1, footprint(stage, access))
+    load, storage = draft.s.surround(buffer, at=_home(stage, access), readers=[stage.name])
+    draft.decide(
+        "packing", stage.name, f"`{buffer}` copied with zeros around it", f"each element is read {reads} times"
+    )
+    copies[storage.name] = load.name
+
+
+def place_copies(draft: Draft, plan: ContractionPlan, nest: Nest, copies: Mapping[str, str]) -> None:
+    """The copies made by `surround_operands`, each in the loops that decide which part of it is read."""
+    own = {i.loop: i.name for i in plan.stage.spatial}
+    for buffer, load in copies.items():
+        readers = [a for a in plan.operands if a.buffer.name == buffer]
+        settled = takewhile(
+            lambda loop: loop in own and all(a.subscript_of(own[loop]) is not None for a in readers),  # noqa: B023
+            nest.outer,
+        )
+        inside = [loop for loop in settled if nest.counts[loop] > 1]
+        if inside:
+            draft.s.compute_at(load, inside[-1])
+        schedule_pointwise(draft, load)
+        draft.scheduled.add(load)
 
 
 def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest, together: Sequence[str]) -> None:

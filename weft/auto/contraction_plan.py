@@ -7,6 +7,7 @@ operand does not use, so that what it loads serves all of them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -106,7 +107,7 @@ def plan_along(
 ) -> ContractionPlan | None:
     """The best plan with lanes along ``lane``; None where it takes more than ``most`` cycles."""
     extents = {i.name: size(i) for i in stage.spatial}
-    unknown = frozenset(i.name for i in stage.spatial if i.extent is None)
+    unknown = frozenset(i.name for i in stage.spatial if not i.exact)
     steps = prod(size(i) for i in stage.reductions)
     operands = [_operand(draft, stage, a, lane) for a in reads]
     work = Work(extents, unknown, operands, steps, instructions(stage))
@@ -126,7 +127,11 @@ def _turning_cycles(stage: Stage, lane: StageIter, tile: Tile) -> float:
 
 def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -> Operand:
     uses = frozenset(i.name for i in stage.spatial if access.uses(i.name))
-    turned = frozenset(n for n in uses if access.subscript_of(n) is not None) if not access.guarded else frozenset()
+    turned = (
+        frozenset(n for n in uses if access.subscript_of(n) is not None)
+        if _may_pack(draft, stage, access)
+        else frozenset()
+    )
     count = footprint(stage, access)
     is_large = count * access.buffer.dtype.itemsize > draft.cache("L2") // 2
     elements = 0 if access.buffer.name in draft.constants else count // stage.reuse_of(access)
@@ -134,6 +139,12 @@ def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -
     serves = min(float(_run(stage, access)), LINE / access.buffer.dtype.itemsize)
     loading = _loading(access, lane.name, turned)
     return Operand(uses, loading, turned, elements, access.guarded, lines, serves, is_large)
+
+
+def _may_pack(draft: Draft, stage: Stage, access: StageAccess) -> bool:
+    """Whether ``access`` may read a copy: an argument's, read in no other way."""
+    alone = sum(a.buffer.name == access.buffer.name for a in distinct_reads(stage)) == 1
+    return alone and not access.guarded and any(b.name == access.buffer.name for b in draft.s.kernel.buffers)
 
 
 def _run(stage: Stage, access: StageAccess) -> int:
@@ -152,10 +163,11 @@ def _loading(access: StageAccess, lane: str, turned: frozenset[str]) -> str:
     return "apart" if lane in turned else "gather"
 
 
-def footprint(stage: Stage, access: StageAccess) -> int:
-    """How many elements ``access`` touches."""
+def footprint(stage: Stage, access: StageAccess, fixed: Collection[str] = ()) -> int:
+    """How many elements ``access`` touches while the iterators ``fixed`` stand still."""
     assert access.rows is not None
-    return prod(1 + sum(abs(c) * (size(stage.by_name[n]) - 1) for n, c in row.items()) for row in access.rows)
+    reach = {i.name: 0 if i.name in fixed else size(i) - 1 for i in stage.iters}
+    return prod(1 + sum(abs(c) * reach[n] for n, c in row.items()) for row in access.rows)
 
 
 def _cycles_along_reductions(draft: Draft, stage: Stage, reads: tuple[StageAccess, ...]) -> float:

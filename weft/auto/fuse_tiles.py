@@ -66,6 +66,8 @@ def _tile_of_lanes(draft: Draft, chain: Chain, name: str) -> ChainTile | None:
     vectors = MOST_VECTORS
     while vectors > 1 and (vectors * lanes * chain.kept_bytes > draft.cache("L2") // 2 or vectors * lanes > extent):
         vectors //= 2
+    # Tiles that come out even need no tests at their edges.
+    vectors = next((n for n in range(vectors, vectors // 2, -1) if extent % (n * lanes) == 0), vectors)
     return ChainTile(name, vectors * lanes, f"they lie side by side in memory: {vectors} vectors of {lanes}")
 
 

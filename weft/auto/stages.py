@@ -30,13 +30,15 @@ class StageIter:
     """An iterator of a block, as it runs in the block's own nest.
 
     ``loop`` is the loop of the nest it is bound to, where it is bound to one alone; ``extent`` is how often that runs:
-    1 for an iterator that loops shared with other blocks give a value.
+    1 for an iterator that loops shared with other blocks give a value. A loop whose range depends on others runs so
+    often at most: its extent is not ``exact``.
     """
 
     name: str
     loop: str | None
     extent: int | None
     is_reduction: bool
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +277,8 @@ def _iters(kernel: Kernel, block: Block, loops: tuple[For, ...]) -> tuple[StageI
         is_own = len(used) == 1 and users[used[0]] == [i.var.name] and _counts_up(i.binding, used[0])
         if is_own:
             loop = inside[used[0]]
-            return StageIter(i.var.name, used[0], _extent(loop.lo, loop.hi, ranges), i.kind == "reduce")
+            exact = isinstance(simplify(loop.hi - loop.lo, ranges), Const)
+            return StageIter(i.var.name, used[0], _extent(loop.lo, loop.hi, ranges), i.kind == "reduce", exact)
         return StageIter(i.var.name, None, _extent(i.lo, i.hi, ranges) if used else 1, i.kind == "reduce")
 
     return tuple(map(read, block.iters))
@@ -293,8 +296,9 @@ def _extent(lo: Expr, hi: Expr, ranges: Mapping[str, Interval]) -> int | None:
     """How many values there are from ``lo`` to ``hi``, at most."""
     if isinstance(lo, Const) and isinstance(hi, Const):
         return max(0, int(hi.value) - int(lo.value))
-    last = bounds(simplify(hi - lo, ranges), ranges).hi
-    return None if last is None else max(0, last)
+    ends = (hi.left, hi.right) if isinstance(hi, Binary) and hi.op == "min" else (hi,)
+    most = [bounds(simplify(end - lo, ranges), ranges).hi for end in ends]
+    return min((max(0, n) for n in most if n is not None), default=None)
 
 
 def _update(s: Store | Atomic) -> tuple[Expr, str]:
