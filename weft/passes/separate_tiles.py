@@ -34,7 +34,8 @@ def separate_tiles(kernel: Kernel) -> Kernel:
         return kernel
     changing = frozenset(n.var.name for n in walk(kernel) if isinstance(n, Assign))
     changing |= {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
-    return replace(kernel, body=_Separator(changing).visit(kernel.body)[0])
+    body, separated = _Separator(changing).visit(kernel.body)
+    return simplify(replace(kernel, body=body)) if separated else kernel  # in a full tile more is known
 
 
 class _Separator:
