@@ -13,6 +13,7 @@ from weft.operators.scheduling import Numerics, apply_scheduling
 from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
 from weft.operators.stages import Build
 from weft.runtime.arrays import describe, scalar_value
+from weft.schedules.finished import remember_finished
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import host_machine
 
@@ -33,6 +34,7 @@ class OperatorSchedule(Schedule):
 
     def build(self) -> Operator:
         """An operator that replays this schedule for every signature it is called with."""
+        remember_finished(self)
         return self._operator.with_schedule(self.trace)
 
 

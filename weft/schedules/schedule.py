@@ -8,6 +8,7 @@ from weft.ir.errors import ScheduleError, did_you_mean
 from weft.ir.stmt import Kernel
 from weft.schedules.compute_methods import ComputeMethods
 from weft.schedules.data_methods import DataMethods
+from weft.schedules.finished import find_finished
 from weft.schedules.handles import AnyBlock, AnyLoop, BlockRef, BufferRef, Loop
 from weft.schedules.intrinsic_methods import IntrinsicMethods
 from weft.schedules.loop_methods import LoopMethods
@@ -68,6 +69,11 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
                 )
             )
         twin = self.copy()
+        known = None if self.trace.steps else find_finished(self, steps)
+        if known is not None:
+            self.kernel, self.trace = known.kernel, known.trace
+            self._fates, self._born = dict(known._fates), dict(known._born)
+            return
         names: dict[str, str] = {}
         for position, step in enumerate(steps):
             try:

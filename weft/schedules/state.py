@@ -50,7 +50,7 @@ class ScheduleState:
         if numerics not in ("strict", "fast"):
             raise ScheduleError(f"numerics={numerics!r} is not known", help='use numerics="strict" or numerics="fast"')
         verify(kernel)
-        self.kernel = unique_names(kernel)
+        self.kernel = self.start = unique_names(kernel)
         self.machine = machine
         self.sizes = dict(sizes or {})
         self.trace = Trace((), numerics)

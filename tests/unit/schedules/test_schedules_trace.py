@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from schedule_kernels import CHAIN, MATMUL, assert_unchanged, floats, kernel_of, schedule_of
@@ -158,17 +161,42 @@ def test_the_arguments_of_schedule_are_checked() -> None:
         weft.schedule(op, numerics="loose")  # type: ignore[arg-type]
 
 
+def refused_attempt(s: Schedule, *steps: Callable[[], object]) -> ScheduleError:
+    with pytest.raises(ScheduleError) as found, s.attempt():
+        list(map(lambda step: step(), steps))
+    return found.value
+
+
 def test_an_attempt_is_taken_back_as_a_whole() -> None:
     s = schedule_of(MATMUL, M=8, N=8, K=8)
     before, m = s.kernel, s.loops("C")[0]
-    with pytest.raises(ScheduleError, match="in parallel") as found, s.attempt():
-        s.split(m, 4)
-        s.parallel("k")
-    assert s.kernel is before and len(s.trace) == 0 and s.loop(m) == m
-    assert found.value.why is not None and not found.value.notes
+    error = refused_attempt(s, lambda: s.split(m, 4), lambda: s.parallel("k"))
+    assert s.kernel is before
+    assert (len(s.trace), s.loop(m)) == (0, m)
+    assert (error.what, bool(error.why), error.notes) == ("cannot run loop `k` in parallel", True, ())
     with s.attempt():
         s.parallel(m)
     assert len(s.trace) == 1
     with pytest.raises(ScheduleError) as found:
         s.parallel("k")
     assert found.value.notes  # outside an attempt refusals offer what would be legal
+
+
+def test_a_schedule_just_built_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    run = Schedule.run
+
+    def counted(self: Schedule, *args: Any, **kwargs: Any) -> Any:
+        steps.append(args[1].__name__)
+        return run(self, *args, **kwargs)
+
+    monkeypatch.setattr(Schedule, "run", counted)
+    monkeypatch.setenv("WEFT_CACHE", "off")
+    s = weft.schedule(weft.ops.matmul, A=(12, 8), B=(8, 16))
+    s.vectorize(s.loops("C")[1], 8)
+    op, made = s.build(), len(steps)
+    a, b = floats(12, 8), floats(8, 16)
+    np.testing.assert_allclose(op(a, b), a @ b, rtol=1e-5, atol=1e-5)
+    assert len(steps) == made
+    np.testing.assert_allclose(op(a[:5], b), a[:5] @ b, rtol=1e-5, atol=1e-5)
+    assert len(steps) > made  # another program: each step is checked there
