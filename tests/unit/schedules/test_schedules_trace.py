@@ -163,7 +163,7 @@ def test_the_arguments_of_schedule_are_checked() -> None:
 
 def refused_attempt(s: Schedule, *steps: Callable[[], object]) -> ScheduleError:
     with pytest.raises(ScheduleError) as found, s.attempt():
-        list(map(lambda step: step(), steps))
+        _ = [step() for step in steps]
     return found.value
 
 
