@@ -10,6 +10,7 @@ BENCHES = {
     "call_overhead": "what a call costs, against numpy and torch",
     "compile_time": "what compiling costs, stage by stage",
     "vector_math": "math functions on 1M elements, against torch, 1 thread",
+    "model_rank": "the time model against the clock, on random schedules",
     "schedules": "examples/schedules against torch, onnxruntime and halide",
 }
 

@@ -159,13 +159,45 @@ def _memory(region: Region, kept: bool, model: MachineModel) -> tuple[Counts, Co
             continue
         own = leaf.write.is_store and a.buffer.name == leaf.write.buffer.name and a.forms == leaf.write.forms
         turned = _turned(region, a, model)
-        times = region.instances(a) if shared or a.is_store else region.all_copies()
+        times = _instances(region, a) if shared or a.is_store else region.all_copies()
         cost = turned or _access(region, a, model).scaled(times)
         if own and kept:
             outside = outside.plus(cost)
         else:
             inside = inside.plus(cost)
     return inside, outside
+
+
+def _instances(region: Region, a: Access) -> float:
+    """Different vectors of ``a`` among the copies, less those that other accesses of the statement load too."""
+    count = region.instances(a)
+    lane = "" if region.lanes is None else region.lanes.nest.name
+    for nest, trips in region.copies:
+        if a.is_store or trips == 1 or not a.moves_with(nest.name):
+            continue
+        for b in region.leaf.accesses:
+            ahead = _ahead(a, b, nest.name, lane)
+            if 0 < ahead < trips:
+                count *= ahead / trips
+                break
+    return count
+
+
+def _ahead(a: Access, b: Access, name: str, lane: str) -> int:
+    """How many copies ahead of ``a`` another access loads the same, or 0 where it never does."""
+    if b is a or b.is_store or a.buffer.name != b.buffer.name:
+        return 0
+    ahead = 0
+    for one, other in zip(a.forms, b.forms):
+        if one.coefficients != other.coefficients:
+            return 0
+        apart = other.constant - one.constant
+        if apart:
+            step = sum(c for t, c in one.coefficients.items() if t.variable == name)
+            if not step or apart % step or any(t.variable == lane for t in one.coefficients):
+                return 0
+            ahead = apart // step
+    return ahead
 
 
 def _access(region: Region, a: Access, model: MachineModel) -> Counts:

@@ -14,6 +14,8 @@ from weft.ir.expr import Const
 from weft.schedules.index_forms import Term
 from weft.schedules.nests import Access, Leaf, Nest
 
+#: Rows of memory that the processor foresees at once.
+MOST_ROWS = 16
 #: Sets of a first cache that addresses within a page choose among: data that meet there evict each other.
 OFFSETS = 64
 
@@ -75,11 +77,11 @@ def _touch(group: list[Access], nests: Sequence[Nest], line: int, lanes: tuple[s
 
 
 def _run(access: Access, nests: Sequence[Nest], line: int, lanes: tuple[str, int] | None) -> float:
-    """Lines that loops, from the innermost on, touch one after another."""
+    """Lines that loops, from the innermost on, touch one after another; a few such rows at a time are foreseen."""
     loops = [(n.name, n.trips / lanes[1] if lanes and n.name == lanes[0] else n.trips) for n in reversed(nests)]
     if lanes is not None:
         loops.insert(0, lanes)
-    item, length = access.buffer.dtype.itemsize, 0.0
+    item, length, rows = access.buffer.dtype.itemsize, 0.0, 1.0
     for name, trips in loops:
         step = access.step(name)
         if step is None:
@@ -87,7 +89,10 @@ def _run(access: Access, nests: Sequence[Nest], line: int, lanes: tuple[str, int
         gap = abs(step) * item * (lanes[1] if lanes and name == lanes[0] and length else 1)
         if step and trips > 1:
             if gap > max(length, line):
-                break
+                rows *= trips
+                if rows > MOST_ROWS:
+                    break
+                continue
             length = max(length, item) + gap * (trips - 1)
     return max(1.0, length / line)
 

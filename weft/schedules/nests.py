@@ -75,6 +75,7 @@ class Access:
     forms: tuple[Form, ...]
     is_store: bool
     strides: tuple[int, ...]
+    indices: tuple[Expr, ...] = ()
     private: frozenset[str] = frozenset()
     is_temporary: bool = False
 
@@ -273,7 +274,7 @@ class _Reader:
         found = tuple(index_form(i, forms, self.trips) for i in indices)
         if outside:
             found = tuple(_without(f, outside) for f in found)
-        return Access(buffer, found, is_store, self.strides(buffer), outside, buffer.name in self.outside)
+        return Access(buffer, found, is_store, self.strides(buffer), indices, outside, buffer.name in self.outside)
 
     def strides(self, buffer: Buffer) -> tuple[int, ...]:
         known = self._strides.get(id(buffer))
