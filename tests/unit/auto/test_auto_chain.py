@@ -1,0 +1,137 @@
+"""Chains: which stages are computed together, in which loops, and that results stay right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.auto.scheduler import AutoSchedule, auto_schedule
+from weft.target.cpu.host import named_machine
+
+MACHINE = named_machine("x86-64-avx512")
+MOMENTS = """
+def moments(float(M,N) X) -> (float(M) Mean, float(M) Var) {
+    S(m) +=! X(m,n)
+    Mu(m) = S(m) / N
+    Q(m) +=! (X(m,n) - Mu(m)) * (X(m,n) - Mu(m))
+    Mean(m) = Mu(m)
+    Var(m) = Q(m) / N
+}"""
+COLUMNS = """
+def columns(float(M,N) X) -> (O) {
+    T(n) max=! X(m,n)
+    E(m,n) = exp(X(m,n) - T(n))
+    S(n) +=! E(m,n)
+    O(m,n) = E(m,n) / S(n)
+}"""
+LOSS = """
+def loss(float(M,N) X, int(M) L) -> (Loss) {
+    Top(m) max=! X(m,n)
+    Total(m) +=! exp(X(m,n) - Top(m))
+    C(m) = log(Total(m)) + Top(m) - X(m,L(m))
+    Loss +=! C(m)
+}"""
+
+
+def scheduled(op: weft.Operator | str, *args: Any, threads: int = 2) -> AutoSchedule:
+    op = weft.define(op) if isinstance(op, str) else op
+    return auto_schedule(weft.schedule(op, *args, numerics="fast"), MACHINE, threads)
+
+
+def together(found: AutoSchedule) -> dict[str, str]:
+    """What is computed together with each anchor."""
+    joined = [d for d in found.decisions if d.topic == "fusion" and d.what.startswith("computed together")]
+    return {d.subject: d.what.removeprefix("computed together with ") for d in joined}
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+
+
+def assert_right(op: weft.Operator | str, *args: Any) -> None:
+    op = weft.define(op) if isinstance(op, str) else op
+    found = op.with_schedule("auto")(*args)
+    expected = op.with_schedule("naive")(*args)
+    for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, expected)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_row_of_softmax_stays_in_the_first_cache() -> None:
+    found = scheduled(weft.ops.softmax, (512, 1000))
+    assert together(found) == {"O": "`Top`, `E`, `Total`"}
+    assert str(found.schedule.loops("E")[0]) == str(found.schedule.loops("O")[0])
+    assert "parallel" in str(found.schedule).splitlines()[1]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (40, 1), (33, 100), (7, 64)])
+def test_rows_of_any_shape(shape: tuple[int, int]) -> None:
+    for op in (weft.ops.softmax, weft.ops.log_softmax, weft.ops.softmax_plain, weft.ops.causal_softmax):
+        assert_right(op, floats(*shape))
+    assert_right(weft.ops.layer_norm, floats(*shape), floats(shape[1]), floats(shape[1]))
+
+
+def test_statistics_over_a_middle_axis_come_outermost() -> None:
+    image, channel = floats(4, 8, 14, 14), floats(8)
+    found = scheduled(weft.ops.batch_norm, image, channel, channel)
+    assert str(found.schedule.loops("O")[0]).startswith("c")
+    assert {"`Mean`", "`Var`"} <= set(together(found)["O"].split(", "))
+    assert_right(weft.ops.batch_norm, image, channel, channel)
+
+
+def test_two_results_share_loops() -> None:
+    found = scheduled(MOMENTS, (64, 300))
+    assert list(together(found)) == ["Var"]
+    assert_right(MOMENTS, floats(64, 300))
+
+
+def test_columns_are_done_some_vectors_at_a_time() -> None:
+    found = scheduled(COLUMNS, (100, 512))
+    tiles = [d.what for d in found.decisions if d.topic == "tiling"]
+    assert any("values of `vn` at a time" in what for what in tiles)
+    assert_right(COLUMNS, floats(100, 130))
+
+
+def test_scores_of_attention_are_never_stored_in_full() -> None:
+    shape = (1, 4, 256, 64)
+    found = scheduled(weft.ops.attention, shape, shape, shape)
+    loops = [str(x) for x in found.schedule.loops("A")]
+    anchor = [str(x) for x in found.schedule.loops("O")]
+    assert loops[:3] == anchor[:3], "scores are computed in loops of the result"
+    packs = [d for d in found.decisions if d.topic == "packing"]
+    assert any("`K`" in d.what and loops[2] not in d.what for d in packs), "keys are copied once for all rows"
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3, 5, 7, 4), (1, 2, 40, 33, 20), (1, 2, 64, 64, 64)])
+def test_attention_is_right(sizes: tuple[int, ...]) -> None:
+    b, h, s, t, d = sizes
+    assert_right(weft.ops.attention, floats(b, h, s, d), floats(b, h, t, d), floats(b, h, t, d))
+    assert_right(weft.ops.causal_attention, *(floats(b, h, s, d) for _ in range(3)))
+
+
+def test_layers_whose_weights_do_not_fit_stay_apart() -> None:
+    large = scheduled(weft.ops.mlp2, (512, 1024), (1024, 1024), (1024,), (1024, 1024), (1024,))
+    reasons = [d.why for d in large.decisions if d.topic == "fusion" and d.subject == "H1"]
+    assert any("would be read again" in why for why in reasons)
+    small = scheduled(weft.ops.mlp2, (128, 64), (64, 64), (64,), (32, 64), (32,))
+    assert "Y" in together(small)
+
+
+def test_what_is_shared_by_too_few_iterations_stays_apart() -> None:
+    found = scheduled(weft.ops.softmax, (1, 1 << 20))
+    assert any("too few for 2 threads" in d.why for d in found.decisions)
+
+
+def test_a_sum_of_all_rows_ends_the_chain_before_it() -> None:
+    found = scheduled(LOSS, (256, 500), np.zeros(256, np.int32))
+    assert together(found) == {"C": "`Top`, `Total`"}
+    assert_right(LOSS, floats(20, 50), np.arange(20, dtype=np.int32))
+
+
+def test_results_in_between_join_through_what_reads_them() -> None:
+    args = [floats(*s) for s in ((1, 4, 256), (4, 4, 2), (4,), (4, 4, 2), (4,), (4, 4), (4,), (8, 4), (8,))]
+    found = scheduled(weft.ops.wavenet, *args, 4)
+    assert list(together(found)) == ["Skip"]
+    assert_right(weft.ops.wavenet, *args, 4)
