@@ -240,7 +240,7 @@ def _parts_between(to_root: list[Stmt], to_reader: list[Stmt]) -> tuple[Stmt, ..
 
 
 def _check_kept(kernel: Kernel, moved: Kernel, stage: Stage) -> Verdict:
-    """What is written after the stage now must not be written before it reads it in its new place.
+    """What is written after the stage now must not be written before it reads it in its new place, nor the reverse.
 
     Of loops that it leaves, no iteration may write what it reads at all.
     """
@@ -257,8 +257,11 @@ def _check_kept(kernel: Kernel, moved: Kernel, stage: Stage) -> Verdict:
             if leaves_loop or (leaf.block, id(leaf.stmt)) in later:
                 reason = f"`{name}`, which it is computed from, changes where it would be computed"
                 verdict = check_precedes(reason, moved, writer, reads, fixed, in_any_order=leaves_loop)
-                if not verdict.ok:
-                    return verdict
+            else:
+                reason = f"`{name}`, which it is computed from, is written only after it would be computed"
+                verdict = first_no(check_precedes(reason, moved, read, [writer], fixed) for read in reads)
+            if not verdict.ok:
+                return verdict
     return OK
 
 
