@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from draw_names import a_block, a_buffer, a_loop, a_nest, block_names, loop_names
 from hypothesis import strategies as st
+from random_loop_steps import make_cut, make_swap, make_trim, make_widen, make_wrap
 from random_recipes import RECIPES, Step
 
 from weft.ir.errors import ScheduleError
@@ -25,36 +27,7 @@ from weft.schedules.tensorize import _fits
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Maker = Callable[[Any, Schedule], Arguments]
 FACTORS = st.sampled_from([1, 2, 2, 3, 4, 5, 8, 16])
-TAILS = st.sampled_from(["guard", "guard", "separate", "pad"])
-
-
-def loop_names(s: Schedule) -> list[str]:
-    return [loop.var.name for loop in all_loops(s.kernel)] or ["none"]
-
-
-def block_names(s: Schedule) -> list[str]:
-    return [block.name for block in blocks_inside(s.kernel)] or ["none"]
-
-
-def buffer_names(s: Schedule) -> list[str]:
-    return [b.name for b in s.kernel.buffers] + [a.buffer.name for a in all_allocs(s.kernel)]
-
-
-def a_loop(draw: Any, s: Schedule) -> str:
-    return str(draw(st.sampled_from(loop_names(s))))
-
-
-def a_block(draw: Any, s: Schedule) -> str:
-    return str(draw(st.sampled_from(block_names(s))))
-
-
-def a_buffer(draw: Any, s: Schedule) -> str:
-    return str(draw(st.sampled_from(buffer_names(s))))
-
-
-def a_nest(draw: Any, s: Schedule) -> list[str]:
-    """The loops around a block, outermost first."""
-    return [loop.name for loop in s.loops(a_block(draw, s))] if blocks_inside(s.kernel) else []
+TAILS = st.sampled_from(["guard", "guard", "separate", "pad", "clip"])
 
 
 def make_split(draw: Any, s: Schedule) -> Arguments:
@@ -112,9 +85,10 @@ def neighbours(s: Schedule) -> list[tuple[str, str]]:
 
 def make_fuse_loops(draw: Any, s: Schedule) -> Arguments:
     found = neighbours(s)
+    by = {"by": "value"} if not draw(st.integers(0, 3)) else {}
     if found and draw(st.integers(0, 4)):
-        return draw(st.sampled_from(found)), {}
-    return (a_loop(draw, s), a_loop(draw, s)), {}
+        return draw(st.sampled_from(found)), by
+    return (a_loop(draw, s), a_loop(draw, s)), by
 
 
 def make_skew(draw: Any, s: Schedule) -> Arguments:
@@ -282,6 +256,13 @@ MAKERS: dict[str, Maker] = {
     ),
     "shift": lambda draw, s: ((a_loop(draw, s), draw(st.integers(-3, 3))), {}),
     "skew": make_skew,
+    "cut": make_cut,
+    "wrap": make_wrap,
+    "swap": make_swap,
+    "widen": make_widen,
+    "trim": make_trim,
+    "surround": lambda draw, s: ((a_buffer(draw, s),), {"at": a_place(draw, s)}),
+    "stream": lambda draw, s: ((a_buffer(draw, s),), {}),
     "fission": make_fission,
     "fuse_loops": make_fuse_loops,
     "specialize": make_specialize,
