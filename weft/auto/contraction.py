@@ -18,20 +18,24 @@ Which iterator has which part is `contraction_plan`'s answer; what is copied int
 
 from __future__ import annotations
 
-from math import prod
+from functools import partial
 
+from weft.auto.contraction_epilogue import find_epilogue, is_cheap, join_panels, join_registers, lanes_last
 from weft.auto.contraction_nest import Nest, choose_blocking
 from weft.auto.contraction_pack import pack_operands, place_copies, surround_operands
-from weft.auto.contraction_plan import ContractionPlan, beats_rows, is_contraction, plan_contraction, size
+from weft.auto.contraction_plan import (
+    ContractionPlan,
+    beats_rows,
+    is_contraction,
+    is_short_window,
+    plan_contraction,
+    size,
+)
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_prefix
 from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageIter
 from weft.auto.straighten import straighten
 from weft.ir.errors import ScheduleError
-from weft.schedules.layouts import LETTERS
-
-#: Updates of vectors that are written out, at most, where that saves loads.
-MOST_WRITTEN_OUT = 256
 
 
 def fits_contraction(draft: Draft, stage: Stage) -> bool:
@@ -47,17 +51,18 @@ def schedule_contraction(draft: Draft, name: str) -> None:
     if plan is None:
         raise ScheduleError(f"`{name}` has no iterator for lanes")
     nest = _split_tiles(draft, plan)
+    nest.together = parallel_prefix(draft, plan.stage, nest.shared, nest.counts)
     draft.s.reorder(*nest.order)
     place_copies(draft, plan, nest, copies)
     draft.s.vectorize(nest.lanes)
-    for loop in (*_short_windows(plan, nest), *nest.unrolled):
+    written_out = nest.reductions if is_short_window(plan.stage, plan.lane, plan.operands) else ()
+    for loop in (*written_out, *nest.unrolled):
         draft.s.unroll(loop)
-    _keep_sums(draft, plan, nest)
     _tell_tile(draft, plan)
-    together = parallel_prefix(draft, plan.stage, nest.shared, nest.counts)
-    pack_operands(draft, plan, nest, together)
-    if together:
-        _run_parallel(draft, name, together)
+    _finish_tiles(draft, plan, nest)
+    pack_operands(draft, plan, nest)
+    if nest.together:
+        _run_parallel(draft, name, nest.together)
 
 
 def _split_tiles(draft: Draft, plan: ContractionPlan) -> Nest:
@@ -98,17 +103,6 @@ def _exact(i: StageIter) -> int | None:
     return i.extent if i.exact else None
 
 
-def _short_windows(plan: ContractionPlan, nest: Nest) -> list[str]:
-    """All reductions, where in a few steps rows of the tile read the same elements: written out, it is one read."""
-    steps = prod(size(i) for i in plan.stage.reductions)
-    if nest.pieces or steps * plan.tile.sums > MOST_WRITTEN_OUT:
-        return []
-    shared = any(
-        len(row) > 1 and any(row.get(r) for r in plan.tile.sizes) for a in plan.vector_operands for row in a.rows or ()
-    )
-    return nest.reductions if shared else []
-
-
 def _split(draft: Draft, nest: Nest, loop: str, extent: int | None, tile: int) -> tuple[list[str], str]:
     """The loops through tiles (none where one holds all) and through a tile ("" where it has one element)."""
     count = UNKNOWN_EXTENT if extent is None else extent
@@ -123,16 +117,27 @@ def _split(draft: Draft, nest: Nest, loop: str, extent: int | None, tile: int) -
     return [outer.name], inner.name
 
 
+def _finish_tiles(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
+    """The sums of a tile kept in registers; what is done with each of them joins in, if that can be."""
+    reader = find_epilogue(draft, plan.stage)
+    whole = bool(nest.outer) and not nest.pieces and not plan.has_edges
+    if reader is not None and whole and is_cheap(plan, reader):
+        refusal = draft.attempt(partial(join_registers, draft, plan, nest, reader))
+        if refusal is None:
+            return
+    loops = nest.blocks if nest.pieces else nest.panels or nest.batch
+    if reader is not None and loops and nest.takes(loops[-1]):
+        draft.attempt(partial(join_panels, draft, plan, loops[-1], reader))
+    _keep_sums(draft, plan, nest)
+
+
 def _keep_sums(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
     """The sums of a tile in registers, in lanes even where what is written is not."""
     around = [*plan.stage.outer, *nest.outer]
     at = around[-1] if around else None
     _, sums = draft.s.cache_write(plan.stage.write.buffer.name, scope="register", at=at)
-    along = plan.stage.write.subscript_of(plan.lane.name)
-    rank = plan.stage.write.buffer.rank
-    if plan.turns and along is not None and along != rank - 1:
-        order = [LETTERS[d] for d in range(rank) if d != along] + [LETTERS[along]]
-        draft.s.pack(sums, " ".join(order))
+    if plan.turns:
+        draft.s.pack(sums, lanes_last(plan))
 
 
 def _tell_tile(draft: Draft, plan: ContractionPlan) -> None:

@@ -30,6 +30,12 @@ class Nest:
     lanes: str = ""
     #: How often each loop runs, about.
     counts: dict[str, int] = field(default_factory=dict)
+    #: Loops that are to become one that runs on threads.
+    together: list[str] = field(default_factory=list)
+
+    def takes(self, loop: str) -> bool:
+        """Whether statements may be put into the body of ``loop``: not where it is to become one with the next."""
+        return loop not in self.together[:-1]
 
     @property
     def shared(self) -> list[str]:

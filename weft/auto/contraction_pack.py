@@ -7,14 +7,14 @@ operand is copied, filled up with zeros, so that no element of a tile has to be 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from itertools import takewhile
 
 from weft.auto.contraction_nest import Nest
 from weft.auto.contraction_plan import ContractionPlan, footprint
 from weft.auto.draft import Draft
-from weft.auto.pointwise import schedule_pointwise
+from weft.auto.pointwise import parallel_outermost
 from weft.auto.stages import Stage, StageAccess
 from weft.schedules.layouts import LETTERS
 
@@ -54,18 +54,19 @@ def place_copies(draft: Draft, plan: ContractionPlan, nest: Nest, copies: Mappin
             lambda loop: loop in own and all(a.subscript_of(own[loop]) is not None for a in readers),  # noqa: B023
             nest.outer,
         )
-        inside = [loop for loop in settled if nest.counts[loop] > 1]
+        inside = [loop for loop in settled if nest.counts[loop] > 1 and nest.takes(loop)]
         if inside:
             draft.s.compute_at(load, inside[-1])
-        schedule_pointwise(draft, load)
+        elif draft.pays_threads(plan.stage):
+            parallel_outermost(draft, load)
         draft.scheduled.add(load)
 
 
-def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest, together: Sequence[str]) -> None:
-    """Copies what the plan says; ``together`` are the loops that will run on threads."""
+def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
+    """Copies what the plan says."""
     for access in plan.packed:
         if access.uses(plan.lane.name):
-            at = _panel_loop(draft, plan.stage, nest, access, together)
+            at = _panel_loop(draft, plan.stage, nest, access)
             _pack(draft, plan, access, plan.lane.name, plan.tile.width, at)
         else:
             (row,) = (n for n in plan.tile.sizes if access.uses(n))
@@ -77,12 +78,12 @@ def _home(stage: Stage, access: StageAccess) -> str | None:
     return ([None, *stage.outer])[stage.home_of(access)]
 
 
-def _panel_loop(draft: Draft, stage: Stage, nest: Nest, access: StageAccess, together: Sequence[str]) -> str | None:
+def _panel_loop(draft: Draft, stage: Stage, nest: Nest, access: StageAccess) -> str | None:
     """Where a panel is copied: inside the loop through panels; None for all at once, where threads share them."""
     if stage.reuse_of(access) > 1 and access.buffer.name not in draft.constants:
         return _home(stage, access)
     outer = [*nest.batch, *nest.blocks, *nest.pieces] if nest.pieces else [*nest.batch, *nest.panels]
-    if access.buffer.name in draft.constants or not outer or not set(together) <= set(outer):
+    if access.buffer.name in draft.constants or not outer or not set(nest.together) <= set(outer):
         return None
     return outer[-1]
 

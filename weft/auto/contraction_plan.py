@@ -19,6 +19,8 @@ from weft.ir.stmt import Store
 
 #: Bytes of a cache line.
 LINE = 64
+#: Steps of a reduction that are written out, at most, where rows share what they load.
+WINDOW_STEPS = 32
 #: Cycles to add up the lanes of a vector.
 LANES_CYCLES = 12.0
 
@@ -41,6 +43,12 @@ class ContractionPlan:
     def packed(self) -> tuple[StageAccess, ...]:
         """Operands that are copied into another order."""
         return tuple(a for n, a in enumerate(self.operands) if n in self.tile.packed)
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether some tiles are not full."""
+        tile = {self.lane.name: self.tile.width, **self.tile.sizes}
+        return any(not i.exact or size(i) % tile[i.name] for i in self.stage.spatial if i.name in tile)
 
     @property
     def turns(self) -> bool:
@@ -110,11 +118,18 @@ def plan_along(
     unknown = frozenset(i.name for i in stage.spatial if not i.exact)
     steps = prod(size(i) for i in stage.reductions)
     operands = [_operand(draft, stage, a, lane) for a in reads]
-    work = Work(extents, unknown, operands, steps, instructions(stage))
+    work = Work(extents, unknown, operands, steps, instructions(stage), is_short_window(stage, lane, reads))
     tile = choose_tile(work, lane.name, Registers(draft.registers, draft.lanes(stage)), most)
     if tile is None:
         return None
     return ContractionPlan(stage, lane, tile, reads, tile.cycles + _turning_cycles(stage, lane, tile))
+
+
+def is_short_window(stage: Stage, lane: StageIter, reads: tuple[StageAccess, ...]) -> bool:
+    """Whether there are few steps, in which neighbouring rows load many of the same vectors."""
+    steps = prod(size(i) for i in stage.reductions)
+    shared = [row for a in reads if a.uses(lane.name) for row in a.rows or () if not row.get(lane.name)]
+    return steps <= WINDOW_STEPS and any(len([n for n in row if size(stage.by_name[n]) > 1]) > 1 for row in shared)
 
 
 def _turning_cycles(stage: Stage, lane: StageIter, tile: Tile) -> float:

@@ -67,6 +67,8 @@ class Work:
     steps: int
     #: Vector instructions of an update.
     instructions: int
+    #: Whether all steps are written out, since rows share what they load: that takes registers too.
+    is_written_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,8 @@ def measure(
     if steps * busy >= most:
         return None
     loaded = [_loaded(o, rows, vectors) for o in work.operands]
-    if sums > 1 and sums + _kept(work.operands, loaded) + max(1, work.instructions - 1) > registers.count:
+    count = registers.count // 2 if work.is_written_out else registers.count
+    if sums > 1 and sums + _kept(work.operands, loaded) + max(1, work.instructions - 1) > count:
         return None
     loads = sum(_load_cycles(o, n, registers) for o, n in zip(work.operands, loaded)) / registers.load_units
     lines = sum(_lines(o, rows) for o in work.operands if o.lanes == "broadcast")

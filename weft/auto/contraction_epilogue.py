@@ -1,0 +1,96 @@
+"""What is done with the sums of a contraction, element by element, while they are at hand: bias, activation, a cast.
+
+Where that takes few operations, it reads the registers that sums are in, and what is in between is never stored. Where
+it takes many, it runs in a loop of its own through the part of the sums that is still in the cache.
+"""
+
+from __future__ import annotations
+
+from weft.auto.contraction_nest import Nest
+from weft.auto.contraction_plan import ContractionPlan
+from weft.auto.draft import Draft
+from weft.auto.stages import Stage, StageAccess
+from weft.schedules.layouts import LETTERS
+
+#: Operations written out for the elements of a tile, in vectors, at most.
+MOST_WRITTEN_OUT = 512
+
+
+def find_epilogue(draft: Draft, stage: Stage) -> Stage | None:
+    """The stage that alone reads what ``stage`` computes, each element once and where it stands."""
+    stages = draft.stages
+    readers = stages.consumers(stage)
+    if len(readers) != 1 or stages.is_output(stage) or len(stages.writers(stage.write.buffer.name)) != 1:
+        return None
+    (reader,) = readers
+    if reader.op != "=" or reader.outer != stage.outer or not reader.is_plain or reader.name in draft.scheduled:
+        return None
+    reads = [a for a in reader.reads if a.buffer.name == stage.write.buffer.name]
+    same = all(_is_same_element(reader, a, reader.write) and _is_same_element(stage, stage.write, a) for a in reads)
+    return reader if same and reader.position > stage.position else None
+
+
+def _is_same_element(stage: Stage, access: StageAccess, other: StageAccess) -> bool:
+    """Whether each subscript is one iterator of ``stage`` alone (or stands still), and both have the same shape."""
+    if access.rows is None or other.rows is None or len(access.rows) != len(other.rows):
+        return False
+    sizes = (access.buffer.shape, other.buffer.shape)
+    used = [name for row in access.rows for name in row]
+    plain = all(list(row.values()) in ([], [1]) for row in access.rows) and len(set(used)) == len(used)
+    return plain and all(o == 0 for o in access.offsets) and sizes[0] == sizes[1]
+
+
+def join_registers(draft: Draft, plan: ContractionPlan, nest: Nest, reader: Stage) -> None:
+    """``reader`` after the last step of each tile, from the registers that its sums are in."""
+    sums, at = plan.stage.write.buffer.name, nest.outer[-1]
+    draft.s.reverse_compute_at(reader.name, at)
+    draft.s.store_at(sums, at)
+    draft.s.set_scope(sums, "register")
+    draft.s.decompose_reduction(plan.stage.name, at=nest.reductions[0])
+    if plan.turns:
+        draft.s.pack(sums, lanes_last(plan))
+    _run_as_tile(draft, plan, reader)
+    draft.scheduled.add(reader.name)
+    why = f"{reader.operations} operations an element, on sums still in registers"
+    draft.decide("fusion", reader.name, f"done at the end of each tile of `{plan.stage.name}`", why)
+
+
+def is_cheap(plan: ContractionPlan, reader: Stage) -> bool:
+    return plan.tile.sums * max(1, reader.operations) <= MOST_WRITTEN_OUT
+
+
+def join_panels(draft: Draft, plan: ContractionPlan, loop: str, reader: Stage) -> None:
+    """``reader`` after each iteration of ``loop``, on what that has computed."""
+    draft.s.reverse_compute_at(reader.name, loop)
+    draft.s.store_at(plan.stage.write.buffer.name, loop)
+    draft.scheduled.add(reader.name)
+    why = f"{reader.operations} operations an element, on sums still in the cache"
+    draft.decide("fusion", reader.name, f"done in each iteration of `{loop}`", why)
+
+
+def lanes_last(plan: ContractionPlan) -> str:
+    """The layout of sums in which those of a vector are side by side."""
+    along = plan.stage.write.subscript_of(plan.lane.name)
+    rank = plan.stage.write.buffer.rank
+    order = [LETTERS[d] for d in range(rank) if d != along]
+    return " ".join(order if along is None else [*order, LETTERS[along]])
+
+
+def _run_as_tile(draft: Draft, plan: ContractionPlan, reader: Stage) -> None:
+    """The loops of ``reader`` through a tile as those of the contraction: rows unrolled, lanes inside."""
+    tile = {plan.lane.name: plan.tile.width, **plan.tile.sizes}
+    counterparts = _counterparts(plan.stage, reader)
+    lanes = reader.loop_of(counterparts[plan.lane.name])
+    rows = [reader.loop_of(counterparts[name]) for name in tile if name != plan.lane.name]
+    own = [loop for loop in draft.stage(reader.name).loops if loop not in (*rows, lanes)]
+    draft.s.reorder(*own, *rows, lanes)
+    draft.s.vectorize(lanes)
+    for loop in (*own, *rows):
+        draft.s.unroll(loop)
+
+
+def _counterparts(stage: Stage, reader: Stage) -> dict[str, str]:
+    """The iterator of ``reader`` for each one of ``stage``."""
+    access = next(a for a in reader.reads if a.buffer.name == stage.write.buffer.name)
+    pairs = zip(stage.write.rows or (), access.rows or ())
+    return {name: other for row, reading in pairs for name, other in zip(row, reading)}
