@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from weft.ir import dtype as dt
-from weft.ir.errors import ScheduleError
+from weft.ir.errors import InternalError, ScheduleError
 from weft.ir.expr import Binary, BinaryOp, CompareOp, Const, Expr, Unary, arithmetic, as_expr, compare, idx
 from weft.ir.span import Source, Span
 from weft.schedules.rewrite import unknown
@@ -51,6 +51,13 @@ def parse_index(text: str, variables: Mapping[str, Expr]) -> Expr:
 
 
 def _expr(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
+    try:
+        return _build(node, scalars)
+    except InternalError as error:  # the types do not go together
+        raise ScheduleError(f"`{ast.unparse(node)}` cannot stand in a condition", why=error.why) from None
+
+
+def _build(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
     match node:
         case ast.Name(id=name):
             if name not in scalars:
