@@ -22,7 +22,8 @@ class ComputeMethods(ScheduleState):
     def compute_at(self, block: AnyBlock, loop: AnyLoop) -> None:
         """What ``block`` computes, computed in each iteration of ``loop``: as much as the iteration reads.
 
-        ``block`` writes a temporary whose readers are all inside ``loop``; its new loops are ``s.loops(block)``.
+        ``block`` writes a temporary whose readers are all inside ``loop``; its new loops are ``s.loops(block)``. An
+        output that is also read moves so where every element is still computed once.
         """
         self.run(suggesting(check_compute_at), compute_at, self.name(block), self.name(loop))
 
