@@ -6,6 +6,7 @@ too: an image of 7 by 7 elements is a row of 49.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from weft.auto.draft import Draft
@@ -46,7 +47,7 @@ def _vectorize(draft: Draft, stage: Stage, along: StageIter, in_parallel: bool) 
     if order != list(stage.loops):
         draft.s.reorder(*order)
     loop = str(draft.s.fuse(*loops)) if len(loops) > 1 else loops[0]
-    factor = lanes * VECTORS if count >= lanes * VECTORS else lanes
+    factor = lanes * _vectors_at_a_time(count, lanes)
     if in_parallel and len(order) == len(loops):
         chunk = -(-count // (CHUNKS * draft.threads))
         loop = str(draft.s.split(loop, -(-chunk // factor) * factor)[1])
@@ -54,6 +55,12 @@ def _vectorize(draft: Draft, stage: Stage, along: StageIter, in_parallel: bool) 
     names = " and ".join(f"`{i.name}`" for i in run)
     why = f"{count} elements along memory" if len(run) == 1 else f"together {count} elements along memory"
     draft.decide("vector", stage.name, f"{names} in {factor // lanes} vectors of {lanes} at a time", why)
+
+
+def _vectors_at_a_time(count: int, lanes: int) -> int:
+    """`VECTORS`, but one where a short loop then comes out even and otherwise would not."""
+    uneven = count % (lanes * VECTORS) != 0
+    return 1 if uneven and (count < lanes * VECTORS or (count % lanes == 0 and count < LONG * lanes)) else VECTORS
 
 
 def vector_iterator(stage: Stage) -> StageIter | None:
@@ -67,15 +74,20 @@ def vector_iterator(stage: Stage) -> StageIter | None:
     return max(candidates, key=score, default=None)
 
 
-def contiguous_run(stage: Stage, along: StageIter, enough: int) -> list[StageIter]:
-    """``along``, and in front of it iterators that continue it in memory in all accesses, up to ``enough`` elements."""
-    run = [along]
+def contiguous_run(
+    stage: Stage, along: StageIter, enough: int, among: Sequence[StageIter] | None = None
+) -> list[StageIter]:
+    """``along``, and in front of it iterators that continue it in memory in all accesses, up to ``enough`` elements.
+
+    Those are iterators of the result, unless it is said ``among`` which to choose.
+    """
+    run, among = [along], stage.spatial if among is None else among
     used_as_values = _used_as_values(stage)
     while True:
         count = prod(_known(i.extent) for i in run)
         if count >= enough or any(i.extent is None or i.name in used_as_values for i in run):
             return run
-        left = [i for i in stage.spatial if i not in run and i.loop is not None and i.extent is not None]
+        left = [i for i in among if i not in run and i.loop is not None and i.extent is not None]
         next_one = (i for i in left if i.name not in used_as_values and _continues(stage, i, along, count))
         found = next(next_one, None)
         if found is None:

@@ -11,6 +11,7 @@ from weft.auto.fuse import fuse_stages
 from weft.auto.moves import fits_moves, schedule_moves
 from weft.auto.plan import Decision
 from weft.auto.pointwise import schedule_pointwise
+from weft.auto.rows import fits_rows, schedule_rows
 from weft.auto.strategy import Strategy
 from weft.auto.windows import fits_windows, schedule_windows
 from weft.ir.errors import ScheduleError
@@ -30,6 +31,7 @@ class AutoSchedule:
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy("dots", fits_dots, schedule_dots),
     Strategy("contraction", fits_contraction, schedule_contraction),
+    Strategy("rows", fits_rows, schedule_rows),
     Strategy("windows", fits_windows, schedule_windows),
     Strategy("moves", fits_moves, schedule_moves),
     Strategy("pointwise", lambda draft, stage: True, schedule_pointwise),

@@ -14,6 +14,7 @@ from typing import Any, cast
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Call, Cast, Const, Expr, Load, Ramp, Select
 from weft.ir.intrinsics import HINTS, INTRINSICS
+from weft.ir.offsets import joined_offset
 from weft.ir.stmt import Evaluate, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children, used_names, walk
 from weft.passes.check_independent import check_independent
@@ -133,7 +134,8 @@ def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
             ragged = lane is not None and (is_varying(node.lo, lane.varying) or is_varying(node.hi, lane.varying))
             return _extent(node) * below * (1.5 if ragged else 1) + 1
         case Load():
-            index_cost = 0.25 * sum(_cost(i, lane) for i in node.indices)
+            joined = joined_offset(node.buffer, node.indices)
+            index_cost = 0.25 * sum(_cost(i, lane) for i in (node.indices if joined is None else (joined,)))
             return _load_cost(node, lane) + index_cost
         case Store():
             return _access(node.buffer, node.indices, lane, SCATTER) + _cost(node.value, lane)

@@ -76,7 +76,15 @@ def _registers(loop: For) -> int:
     nodes = list(walk(loop.body))
     if any(isinstance(n, Call) and n.name not in SIMPLE_CALLS for n in nodes):
         return CALLS
-    return REDUCTION if any(isinstance(n, For) for n in nodes) else PLAIN
+    return REDUCTION if any(isinstance(n, For) for n in nodes) or _accumulates(loop) else PLAIN
+
+
+def _accumulates(loop: For) -> bool:
+    """Whether all iterations update one element: each waits for the last, unless there are several sums."""
+    store = loop.body
+    if not isinstance(store, Store) or any(n == loop.var for i in store.indices for n in walk(i)):
+        return False
+    return any(isinstance(n, Load) and n.buffer.name == store.buffer.name for n in walk(store.value))
 
 
 def _gathers_in_loops(loop: For) -> bool:

@@ -1,0 +1,197 @@
+"""Reductions that read most elements once: sums of rows and columns, norms, maxima, searches.
+
+Memory is what counts, so elements are read in the order they lie in. Where they are reduced along memory, partial
+results run in the lanes of a few registers (the code generator's own way with one innermost loop): dimensions that
+follow one another are walked through as one, so that it is long. Where they are reduced across memory, lanes are
+neighbouring results: a few vectors of them stay in registers; of more, some rows are added up before their sum is added
+to what is in the first cache. Where results are too few for all threads, each thread makes parts of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from weft.auto.draft import Draft
+from weft.auto.pointwise import CHUNKS, contiguous_run, parallel_outermost
+from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, StageIter
+from weft.ir.visit import free_vars
+
+#: Vectors of results side by side.
+VECTORS = 8
+#: Rows added up before their sum is added to results in the cache.
+ROWS = 8
+#: Vectors of results that a thread works on at a time: long pieces of rows, and results that stay in the first cache.
+BLOCK = 32
+
+
+def fits_rows(draft: Draft, stage: Stage) -> bool:
+    """Whether it reduces, in loops as lowering makes them, elements whose places are known."""
+    reduces = any(i.loop is not None for i in stage.reductions)
+    return reduces and stage.op != "=" and stage.is_affine and stage.is_plain and not stage.reads_target
+
+
+def schedule_rows(draft: Draft, name: str) -> None:
+    """``name``'s nest in the order of memory, in parts where it has too few results for the threads."""
+    along = iterator_along_memory(draft.stage(name))
+    if _needs_parts(draft, draft.stage(name), along):
+        part = _in_parts(draft, name, along)
+        _schedule_nest(draft, part, along)
+        draft.scheduled.add(part)
+        return
+    _schedule_nest(draft, name, along)
+    if draft.pays_threads(draft.stage(name)):
+        parallel_outermost(draft, name)
+
+
+def _schedule_nest(draft: Draft, name: str, along: StageIter | None) -> None:
+    stage = draft.stage(name)
+    if along is None or stage.by_name[along.name].loop is None:
+        return
+    if along.is_reduction:
+        _reduce_along(draft, stage, along)
+    else:
+        _reduce_across(draft, stage, along)
+
+
+def iterator_along_memory(stage: Stage) -> StageIter | None:
+    """The iterator along which most of what is read lies side by side; one of the result's where both are as good."""
+    own = [i for i in stage.iters if i.loop is not None and i.extent != 1]
+
+    def score(i: StageIter) -> tuple[int, bool, int]:
+        near = sum(_elements(stage, a) for a in stage.reads if a.stride(i.name) == 1)
+        return near, not i.is_reduction, _count([i])
+
+    best = max(own, key=score, default=None)
+    return best if best is not None and score(best)[0] > 0 else None
+
+
+def _elements(stage: Stage, access: StageAccess) -> int:
+    """How many elements ``access`` touches, about."""
+    return _count([i for i in stage.iters if access.uses(i.name)])
+
+
+def _count(iters: Sequence[StageIter]) -> int:
+    return prod(UNKNOWN_EXTENT if i.extent is None else i.extent for i in iters)
+
+
+def may_reorder(draft: Draft, stage: Stage) -> bool:
+    """Whether partial results may be combined in any order."""
+    return draft.is_fast or not stage.write.buffer.dtype.is_float or stage.op in ("min", "max")
+
+
+def _names(run: Sequence[StageIter]) -> str:
+    return " and ".join(f"`{i.name}`" for i in run)
+
+
+def _loops(run: Sequence[StageIter]) -> list[str]:
+    return [i.loop for i in run if i.loop is not None]
+
+
+def _innermost(draft: Draft, stage: Stage, loops: Sequence[str]) -> None:
+    """``loops`` innermost; of the others those of the result come first."""
+    reduced = _loops(stage.reductions)
+    others = sorted((x for x in stage.loops if x not in loops), key=lambda x: x in reduced)
+    if [*others, *loops] != list(stage.loops):
+        draft.s.reorder(*others, *loops)
+
+
+def _fused(draft: Draft, run: Sequence[StageIter]) -> str:
+    """The loops of ``run``, which are next to one another, as one."""
+    loops = _loops(run)
+    return str(draft.s.fuse(*loops)) if len(loops) > 1 else loops[0]
+
+
+def _reduce_along(draft: Draft, stage: Stage, along: StageIter) -> None:
+    """The reduction along memory innermost, with those in front of it that continue it."""
+    run = contiguous_run(stage, along, _count(stage.iters), stage.reductions)
+    _innermost(draft, stage, _loops(run))
+    if len(run) > 1:
+        _start_apart(draft, stage)
+    _fused(draft, run)
+    what = f"partial results along {_names(run)} in lanes" if may_reorder(draft, stage) else f"{_names(run)} innermost"
+    draft.decide("vector", stage.name, what, f"{_count(run)} elements along memory")
+
+
+def _start_apart(draft: Draft, stage: Stage) -> None:
+    """Results start at their first values before the loops of the reduction, which then need no test for it."""
+    rows = [x for x in draft.stage(stage.name).loops if x in _reduction_loops(stage)]
+    if stage.block.init is not None:
+        draft.s.decompose_reduction(stage.name, at=rows[0])
+
+
+def _reduce_across(draft: Draft, stage: Stage, along: StageIter) -> None:
+    """Lanes along the result: in registers where they are few, else in the cache, a few rows at a time."""
+    lanes = draft.lanes(stage)
+    run = contiguous_run(stage, along, VECTORS * lanes, stage.spatial)
+    rows = [x for x in stage.loops if x in _reduction_loops(stage)]
+    _innermost(draft, stage, [*rows, *_loops(run)])
+    loop = _fused(draft, run)
+    if _count(run) <= VECTORS * lanes:
+        _in_registers(draft, stage, loop, rows[0])
+    else:
+        _in_cache(draft, stage, loop, rows)
+    what = f"{_names(run)} in vectors of {lanes}"
+    draft.decide("vector", stage.name, what, f"{_count(run)} results side by side in memory")
+
+
+def _reduction_loops(stage: Stage) -> set[str]:
+    """Loops that only reductions are bound to, also several loops to one of them."""
+    others = (i for i in stage.block.iters if i.kind != "reduce")
+    return set(stage.loops).difference(*(free_vars(i.binding) for i in others))
+
+
+def _in_registers(draft: Draft, stage: Stage, loop: str, first: str) -> None:
+    around = draft.stage(stage.name).loops
+    own = around[: around.index(first)]
+    draft.s.vectorize(loop)
+    # In loops shared with readers of the result, registers are for this nest alone.
+    at = own[-1] if own else draft.s.wrap(first) if stage.outer else None
+    draft.s.cache_write(stage.write.buffer.name, "register", at=at)
+    draft.decide("registers", stage.name, "results in registers while rows are added", "they are few")
+
+
+def _in_cache(draft: Draft, stage: Stage, loop: str, rows: Sequence[str]) -> None:
+    lanes = draft.lanes(stage)
+    _start_apart(draft, stage)
+    block, rest = draft.s.split(loop, _block_size(draft, stage, loop))
+    tile, lane = draft.s.split(rest, VECTORS * lanes)
+    outer, inner = draft.s.split(rows[-1], ROWS)
+    draft.s.reorder(block, *rows[:-1], outer, tile, inner, lane)
+    draft.s.vectorize(lane)
+    draft.s.unroll(inner)
+    what = f"{ROWS} rows added up in registers before their sum is added to the results"
+    draft.decide("registers", stage.name, what, "more results than registers; those stay in the first cache")
+
+
+def _block_size(draft: Draft, stage: Stage, loop: str) -> int:
+    """Results that one thread works on, whole tiles of them."""
+    tile, stage = VECTORS * draft.lanes(stage), draft.stage(stage.name)
+    extent = next((i.extent for i in stage.iters if i.loop == loop), None) or UNKNOWN_EXTENT
+    share = extent // draft.threads if draft.pays_threads(stage) else extent
+    return max(tile, min(BLOCK * draft.lanes(stage), share // tile * tile))
+
+
+def _needs_parts(draft: Draft, stage: Stage, along: StageIter | None) -> bool:
+    """Whether threads pay, and there is not a piece of the result for each."""
+    if not draft.pays_threads(stage) or not may_reorder(draft, stage):
+        return False
+    pieces = _count(stage.spatial)
+    if along is not None and not along.is_reduction:
+        run = contiguous_run(stage, along, VECTORS * draft.lanes(stage), stage.spatial)
+        pieces = pieces // _count(run) * -(-_count(run) // (VECTORS * draft.lanes(stage)))
+    return pieces < draft.threads
+
+
+def _in_parts(draft: Draft, name: str, along: StageIter | None) -> str:
+    """The block of partial results: the longest reduction, one across memory if there is one, cut for the threads."""
+    stage = draft.stage(name)
+    cut = max((i for i in stage.reductions if i.loop), key=lambda i: (i is not along and _count([i]) > 1, _count([i])))
+    pieces = min(_count([cut]), CHUNKS * draft.threads)
+    part, inner = draft.s.split(stage.loop_of(cut.name), -(-_count([cut]) // pieces))
+    draft.s.reorder(part, *(x for x in draft.stage(name).loops if x not in (str(part), str(inner))), inner)
+    block, _ = draft.s.rfactor(part)
+    draft.s.parallel(part)
+    what = f"partial results of {pieces} parts of `{cut.name}` on {draft.threads} threads"
+    draft.decide("parallel", name, what, "results are too few for all threads")
+    return str(block)
