@@ -16,7 +16,7 @@ from weft.auto.plan import Decision
 from weft.auto.polyhedral_facts import Facts, read_facts
 from weft.auto.polyhedral_finish import finish_nest
 from weft.auto.polyhedral_follow import Follower
-from weft.auto.polyhedral_nest import Nest, choose_depth, choose_order
+from weft.auto.polyhedral_nest import Nest, choose_depth, choose_order, shares_arrays
 from weft.auto.polyhedral_streams import common_band, finish_rows
 from weft.auto.scheduler import schedule_nest
 from weft.ir.errors import ScheduleError
@@ -112,15 +112,25 @@ class _Polyhedral:
         nest.depth, nest.tiles = choose_depth(nest, self.facts, self.draft)
         if self._is_simple(nest):
             return
+        if len(blocks) > 1 and level == 0 and any(band.coincident) and not shares_arrays(nest, self.draft):
+            if self._each_alone(nest):
+                self.draft.decide("fusion", ", ".join(blocks), "not merged", "they share no array that is large")
+            return
         error = self._try_band(nest)
         if error is None:
             return
         self._give_up(blocks, "not merged as isl would" if len(blocks) > 1 else "not skewed as isl would", error)
         if len(blocks) > 1:
-            alone = {b: n for n, b in enumerate(blocks)}
-            if self.attempt(lambda: self.follower.separate(blocks, level, alone.__getitem__)) is None:
-                for block in blocks:
-                    self._band(Band({block: band.rows[block]}, band.coincident, band.permutable, None), [block], level)
+            self._each_alone(nest)
+
+    def _each_alone(self, nest: Nest) -> bool:
+        """Every statement in a nest of its own, where that is legal."""
+        alone = {b: n for n, b in enumerate(nest.blocks)}
+        error = self.attempt(lambda: self.follower.separate(nest.blocks, nest.level, alone.__getitem__))
+        for block in nest.blocks if error is None else ():
+            own = Band({block: nest.band.rows[block]}, nest.band.coincident, nest.band.permutable, None)
+            self._band(own, [block], nest.level)
+        return error is None
 
     def _is_simple(self, nest: Nest) -> bool:
         """Whether the strategies for one block do better: there is no other, and it can run on threads as it is."""

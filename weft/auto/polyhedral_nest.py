@@ -102,6 +102,16 @@ def _is_small(nest: Nest, facts: Facts, draft: Draft) -> bool:
     return fits and (draft.threads == 1 or not is_work(nest, draft))
 
 
+def shares_arrays(nest: Nest, draft: Draft) -> bool:
+    """Whether some matrix, or something else too large for the first cache, is touched by several of the blocks."""
+    users: dict[str, set[str]] = {}
+    for block in nest.blocks:
+        for access in nest.facts.accesses[block]:
+            if len(access.subscripts) > 1 or _bytes([access]) > draft.cache("L1"):
+                users.setdefault(access.buffer.name, set()).add(block)
+    return any(len(blocks) > 1 for blocks in users.values())
+
+
 def is_work_inside(nest: Nest, draft: Draft) -> bool:
     """Whether there is enough to do for threads in one iteration of the loops around."""
     around = max((prod(list(nest.facts.extents[b].values())[: nest.level]) for b in nest.blocks), default=1)
@@ -118,15 +128,12 @@ def _largest_side(nest: Nest, depth: int, facts: Facts, draft: Draft) -> int | N
     tiled = {b: {_own_loop(nest.band, n, b) for n in nest.order[:depth]} for b in nest.blocks}
     room = draft.cache("L2") * 3 // 4
     for side in SIDES:
-        size = 0
-        seen: set[str] = set()
+        sizes: dict[str, int] = {}
         for block in nest.blocks:
             for access in facts.accesses[block]:
-                if access.buffer.name in seen:
-                    continue
-                seen.add(access.buffer.name)
-                size += _tile_bytes(access, tiled[block], side)
-        if size <= room:
+                name = access.buffer.name
+                sizes[name] = max(sizes.get(name, 0), _tile_bytes(access, tiled[block], side))
+        if sum(sizes.values()) <= room:
             return side
     return None
 
@@ -135,7 +142,10 @@ def _tile_bytes(access: BlockAccess, tiled: set[str | None], side: int) -> int:
     """Bytes of a buffer that a tile touches; along skewed loops it wanders, by its side again."""
     sizes = []
     for extent, form in zip(buffer_shape(access.buffer), access.subscripts):
-        sizes.append(min(extent, 2 * side) if any(name in tiled for name in form) else extent)
+        if not any(form):
+            sizes.append(1)
+        else:
+            sizes.append(min(extent, 2 * side) if any(name in tiled for name in form) else extent)
     return prod(sizes) * (access.buffer.dtype.bits // 8)
 
 
