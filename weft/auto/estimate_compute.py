@@ -254,15 +254,22 @@ def _is_aligned(a: Access, lanes: Lanes, model: MachineModel) -> bool:
 
 
 def _inner_tests(region: Region) -> list[frozenset[str]]:
-    """The tests that stay in the body: a loop that a test asks about is cut where the test starts to matter."""
+    """The tests that stay in the body, by the loops they ask about.
+
+    A loop that a test asks about is cut where the test starts to matter; masks that are always the same cost nothing.
+    """
     innermost = region.runs[-1][0].name if region.runs else ""
-    return [test.loops for test in region.leaf.tests if innermost not in test.loops]
+    lane = "" if region.lanes is None else region.lanes.nest.name
+    once = {nest.name for nest in region.leaf.nests if nest.trips <= 1}
+    found = (test.loops - once for test in region.leaf.tests)
+    return [tested for tested in found if innermost not in tested and not tested <= {lane}]
 
 
 def _splits_copies(region: Region) -> bool:
     """Whether tests stand between the unrolled copies, so that each loads for itself."""
     inner = {nest.name for nest, _ in region.copies}
-    if any(tested & inner for tested in _inner_tests(region)):
+    lane = set() if region.lanes is None else {region.lanes.nest.name}
+    if inner and any(tested & (inner | lane) for tested in _inner_tests(region)):
         return True
     return bool(inner) and region.leaf.restarts and not start_is_hoisted(region.leaf)
 
