@@ -126,7 +126,7 @@ def _finish_tiles(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
         if refusal is None:
             return
     loops = nest.blocks if nest.pieces else nest.panels or nest.batch
-    if reader is not None and loops and nest.takes(loops[-1]):
+    if reader is not None and loops and loops[-1] != nest.outer[-1] and nest.takes(loops[-1]):
         draft.attempt(partial(join_panels, draft, plan, loops[-1], reader))
     _keep_sums(draft, plan, nest)
 

@@ -13,7 +13,7 @@ from weft.auto.stages import Stage, StageAccess
 from weft.schedules.layouts import LETTERS
 
 #: Operations written out for the elements of a tile, in vectors, at most.
-MOST_WRITTEN_OUT = 512
+MOST_WRITTEN_OUT = 256
 
 
 def find_epilogue(draft: Draft, stage: Stage) -> Stage | None:

@@ -16,7 +16,7 @@ from weft.operators.signature import Layout, Signature, dense_strides
 
 
 def check_dynamic(interface: Interface, dynamic: Any) -> tuple[str, ...]:
-    """The names of dynamic sizes, each the dimension of some parameter."""
+    """The names of dynamic sizes, each the dimension of some parameter, in the order in which a kernel takes them."""
     names = (dynamic,) if isinstance(dynamic, str) else tuple(dynamic)
     known = [d for p in interface.params for d in p.dims if isinstance(d, str) and d.isidentifier()]
     for name in names:
@@ -26,7 +26,7 @@ def check_dynamic(interface: Interface, dynamic: Any) -> tuple[str, ...]:
                 why=f"sizes that its parameters have are {', '.join(dict.fromkeys(known)) or 'none'}",
                 help=did_you_mean(str(name), known),
             )
-    return names
+    return tuple(dict.fromkeys(d for d in known if d in names))
 
 
 def dynamic_sizes(interface: Interface, signature: Signature, dynamic: tuple[str, ...]) -> dict[str, int]:

@@ -70,3 +70,11 @@ def test_guards_of_fixed_shapes() -> None:
         "  - another value of M, K, N\n"
         "  - other strides of an argument, or of an array passed as out="
     )
+
+
+def test_the_order_of_names_does_not_matter() -> None:
+    matmul = weft.define(
+        "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", dynamic=("N", "M", "K")
+    )
+    a, b = np.ones((4, 8), np.float32), np.ones((8, 5), np.float32)
+    np.testing.assert_array_equal(matmul(a, b), a @ b)

@@ -1,0 +1,192 @@
+"""Contractions scheduled automatically: the tiles chosen fit the registers, and results are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.auto.contraction_plan import is_contraction, plan_contraction
+from weft.auto.draft import Draft
+from weft.auto.plan import Decision
+from weft.auto.scheduler import auto_schedule
+from weft.auto.tiles import Operand, Registers, Work, choose_tile
+from weft.ir.stmt import For
+from weft.ir.visit import walk
+from weft.schedules.rewrite import all_allocs, find_loop
+from weft.target.cpu.host import NAMED
+
+MACHINE = NAMED["x86-64-avx512"]
+MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+TRANSPOSED = "def transposed(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+BATCHED = "def batched(float(B,M,K) X, float(B,N,K) Y) -> (Z) { Z(b,m,n) +=! X(b,m,k) * Y(b,n,k) }"
+DENSE = """
+def dense(float(M,K) A, float(K,N) B, float(N) b) -> (O) {
+    T(m,n) +=! A(m,k) * B(k,n)
+    O(m,n) = max(T(m,n) + b(n), 0)
+}"""
+CURVED = """
+def curved(float(M,K) A, float(K,N) B, float(N) b) -> (O) {
+    T(m,n) +=! A(m,k) * B(k,n)
+    O(m,n) = tanh(T(m,n) + b(n)) * exp(0 - T(m,n))
+}"""
+CONV = """
+def conv(float(N,C,H,W) I, float(F,C,K,K) Kernel, int P, int S) -> (O) {
+    O(n,f,h,w) +=! I(n,c,S*h + kh - P,S*w + kw - P) * Kernel(f,c,kh,kw)
+        where h in 0:(H + 2*P - K) / S + 1, w in 0:(W + 2*P - K) / S + 1, I outside zero
+}"""
+DEPTHWISE = """
+def depthwise(float(N,C,H,W) I, float(C,K,K) Kernel, int P) -> (O) {
+    O(n,c,h,w) +=! I(n,c,h + kh - P,w + kw - P) * Kernel(c,kh,kw)
+        where h in 0:H + 2*P - K + 1, w in 0:W + 2*P - K + 1, I outside zero
+}"""
+MAX_PLUS = "def max_plus(float(M,K) A, float(K,N) B) -> (C) { C(m,n) max=! A(m,k) + B(k,n) }"
+DISTANCE = "def distance(float(M,K) X, float(N,K) Y) -> (O) { O(m,n) +=! abs(X(m,k) - Y(n,k)) }"
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+
+
+def schedule(text: str, *args: Any, threads: int = 1, numerics: Any = "fast") -> tuple[Any, tuple[Decision, ...]]:
+    s = weft.schedule(weft.define(text), *args, numerics=numerics)
+    return s, auto_schedule(s, MACHINE, threads).decisions
+
+
+def said(decisions: tuple[Decision, ...], topic: str) -> list[str]:
+    return [d.what for d in decisions if d.topic == topic]
+
+
+def plain(text: str, *args: Any) -> Any:
+    return weft.define(text, schedule="naive")(*args)
+
+
+def assert_right(s: Any, text: str, *args: Any) -> None:
+    np.testing.assert_allclose(s.build()(*args), plain(text, *args), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize("count", [16, 32])
+@pytest.mark.parametrize(("m", "n"), [(512, 512), (1, 512), (7, 100), (997, 997), (3, 5), (64, 72)])
+def test_tiles_fit_the_registers(m: int, n: int, count: int, lanes: int) -> None:
+    a, b = Operand(frozenset("m"), "broadcast"), Operand(frozenset("n"), "vector")
+    tile = choose_tile(Work({"m": m, "n": n}, frozenset(), (a, b), 100, 1), "n", Registers(count, lanes))
+    assert tile is not None
+    assert tile.sums + tile.vectors + 1 <= count
+    assert tile.width <= max(n, lanes)
+    assert tile.vectors == -(-tile.width // lanes)
+    rows = tile.sizes.get("m", 1)
+    assert rows <= m
+    if m >= 64 and n >= 8 * lanes:
+        assert tile.sums >= 8, "too few sums to hide the latency of one"
+
+
+def test_a_tile_that_comes_out_even_is_preferred() -> None:
+    a, b = Operand(frozenset("m"), "broadcast"), Operand(frozenset("n"), "vector")
+    tile = choose_tile(Work({"m": 1000, "n": 72}, frozenset(), (a, b), 100, 1), "n", Registers(32, 16))
+    assert tile is not None
+    assert 72 % tile.width == 0
+    assert 1000 % tile.sizes["m"] == 0
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(64, 64, 64), (5, 7, 3), (33, 50, 17), (1, 64, 40), (13, 1, 64), (127, 130, 31)]
+)
+@pytest.mark.parametrize("text", [MATMUL, DENSE, CURVED, MAX_PLUS])
+def test_matrices(text: str, m: int, n: int, k: int) -> None:
+    args = [floats(m, k), floats(k, n), floats(n)][: 3 if "b(n)" in text else 2]
+    s, decisions = schedule(text, *args)
+    assert not said(decisions, "fallback")
+    assert_right(s, text, *args)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 64), (33, 50, 17), (6, 200, 40)])
+@pytest.mark.parametrize("text", [TRANSPOSED, DISTANCE])
+def test_matrices_whose_lanes_are_apart(text: str, m: int, n: int, k: int) -> None:
+    s, decisions = schedule(text, floats(m, k), floats(n, k))
+    assert said(decisions, "packing")
+    assert_right(s, text, floats(m, k), floats(n, k))
+
+
+def test_batches_run_on_threads() -> None:
+    s, decisions = schedule(BATCHED, floats(8, 40, 26), floats(8, 40, 26), threads=2)
+    assert find_loop(s.kernel, "b").kind == "parallel"
+    assert any("copied at `b`" in what for what in said(decisions, "packing"))
+    assert_right(s, BATCHED, floats(8, 40, 26), floats(8, 40, 26))
+
+
+def test_few_panels_are_divided_among_threads_by_rows() -> None:
+    s, _ = schedule(MATMUL, floats(512, 64), floats(64, 32), threads=2)
+    parallel = [n.var.name for n in walk(s.kernel) if isinstance(n, For) and n.kind == "parallel"]
+    assert parallel == ["m_o"]
+
+
+def test_cheap_epilogues_read_registers() -> None:
+    s, decisions = schedule(DENSE, floats(64, 32), floats(32, 64), floats(64))
+    assert said(decisions, "fusion") == ["done at the end of each tile of `T`"]
+    assert [a.buffer.scope for a in all_allocs(s.kernel)] == ["register"]
+    assert_right(s, DENSE, floats(64, 32), floats(32, 64), floats(64))
+
+
+def test_expensive_epilogues_follow_their_panel() -> None:
+    args = floats(64, 32), floats(32, 256), floats(256)
+    s, decisions = schedule(CURVED, *args)
+    assert any(what.startswith("done in each iteration of") for what in said(decisions, "fusion"))
+    assert_right(s, CURVED, *args)
+
+
+@pytest.mark.parametrize(
+    ("c", "f", "size", "k", "pad", "step"),
+    [(16, 32, 14, 3, 1, 1), (8, 20, 9, 3, 1, 2), (4, 4, 20, 5, 2, 1), (16, 8, 12, 1, 0, 1)],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_convolutions(c: int, f: int, size: int, k: int, pad: int, step: int, threads: int) -> None:
+    args = floats(2, c, size, size + 3), floats(f, c, k, k), pad, step
+    s, decisions = schedule(CONV, *args, threads=threads)
+    assert not said(decisions, "fallback")
+    assert any("zeros around" in what for what in said(decisions, "packing")) == (pad > 0)
+    assert_right(s, CONV, *args)
+
+
+def test_one_kernel_a_channel() -> None:
+    args = floats(1, 6, 20, 32), floats(6, 3, 3), 1
+    s, _ = schedule(DEPTHWISE, *args)
+    assert find_loop(s.kernel, "kh").kind == find_loop(s.kernel, "kw").kind == "unroll", "rows share what they load"
+    assert_right(s, DEPTHWISE, *args)
+
+
+def test_strict_numerics_keep_the_order_of_sums() -> None:
+    for text, args in (
+        (MATMUL, (floats(33, 40), floats(40, 50))),
+        (CONV, (floats(1, 4, 9, 9), floats(20, 4, 3, 3), 1, 1)),
+    ):
+        s, decisions = schedule(text, *args, numerics="strict")
+        assert said(decisions, "registers")
+        np.testing.assert_array_equal(s.build()(*args), plain(text, *args))
+
+
+def test_symbolic_sizes() -> None:
+    matmul = weft.define(MATMUL, schedule="auto", dynamic=("M", "N", "K"))
+    for m, n, k in ((1, 1, 1), (33, 50, 17), (64, 128, 64), (0, 4, 3)):
+        a, b = floats(m, k), floats(k, n)
+        np.testing.assert_allclose(matmul(a, b), a @ b, rtol=1e-4, atol=1e-3)
+
+
+def test_a_matrix_times_a_vector_is_no_contraction() -> None:
+    """Every element of the matrix is used once, along its rows: there is nothing to keep in registers."""
+    s = weft.schedule(weft.ops.matvec, floats(200, 300), floats(300), numerics="fast")
+    draft = Draft(s, MACHINE, 1)
+    stage = draft.stage("y")
+    assert is_contraction(stage)
+    assert plan_contraction(draft, stage) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_other_types(dtype: Any) -> None:
+    text = DENSE.replace("float(", "double(" if dtype is np.float64 else "float16(")
+    args = floats(40, 33).astype(dtype), floats(33, 70).astype(dtype), floats(70).astype(dtype)
+    s, _ = schedule(text, *args)
+    expected = plain(text, *args).astype(np.float64)
+    np.testing.assert_allclose(s.build()(*args).astype(np.float64), expected, rtol=1e-2, atol=1e-2)
