@@ -20,6 +20,7 @@ from kernel_programs import kernel_programs
 from random_programs import programs
 from random_schedules import random_steps
 from stage_programs import stage_programs
+from test_cpu_matches_interpreter import MACHINES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "target"))
 from run_compiled import Fenced, Runner, make_arguments
@@ -36,7 +37,7 @@ from weft.ir.verify import find_problems, verify
 from weft.operators.signature import check_call
 from weft.operators.stages import build
 from weft.schedules.schedule import Schedule
-from weft.target.cpu.host import host_machine
+from weft.target.cpu.host import Machine, host_machine
 from weft.tensor.coverage import initial_value
 from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes
@@ -67,6 +68,8 @@ class Case:
     schedule: Schedule | None = None
     #: Whether what hardly depends on the schedule is tried too: its text read back, its trace replayed.
     thorough: bool = True
+    #: What it is compiled for: mostly this host, sometimes an older machine whose code this host runs too.
+    machine: Machine = field(default_factory=host_machine)
     refusals: list[ScheduleError] = field(default_factory=list)
 
     @property
@@ -140,6 +143,7 @@ def take_steps(case: Case, draw: Draw, most: int = 8) -> None:
     """A random schedule of the case's kernel."""
     numerics = draw(st.sampled_from(["strict", "fast"]))
     case.thorough = not draw(st.integers(0, 2))
+    case.machine = draw(st.sampled_from(MACHINES)) if not draw(st.integers(0, 3)) else host_machine()
     case.schedule = Schedule(case.kernel, numerics=numerics, machine=host_machine(), sizes=case.sizes)
     case.refusals = random_steps(draw, case.schedule, most)
 
@@ -189,10 +193,10 @@ def _check_results(case: Case, s: Schedule, expected: list[Any], text: str) -> N
 
 
 def _compiled(case: Case, s: Schedule, *, fast: bool) -> list[Any]:
-    text = f"{s.trace}\n{print_kernel(s.kernel)}"
+    text = f"{case.machine.name}\n{s.trace}\n{print_kernel(s.kernel)}"
     fenced = {n: Fenced(case.arguments[n]) for n in case.outputs}
     arguments = [fenced[n].array if n in fenced else a for n, a in enumerate(case.arguments)]
-    status = Runner(s.kernel, fast=fast)(*arguments)
+    status = Runner(s.kernel, case.machine, fast=fast)(*arguments)
     assert status == 0, f"status {status}\n{text}"
     assert all(f.is_whole() for f in fenced.values()), f"written outside an output\n{text}"
     return [f.array for f in fenced.values()]
@@ -224,6 +228,7 @@ def describe(case: Case) -> Mapping[str, str]:
     shapes = [f"{a.dtype}{list(a.shape)} strides {list(a.strides)}" for a in case.arrays().values()]
     return {
         "program": case.text,
+        "machine": case.machine.name,
         "arguments": "\n".join([*shapes, *(f"{n} = {v}" for n, v in case.scalars().items())]),
         "kernel": print_kernel(case.kernel),
         "trace": trace,
