@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
 from weft.ir.buffer import Buffer
@@ -290,26 +290,37 @@ class Mentions:
 @fact
 def mentions(s: Stmt) -> Mentions:
     """The names in ``s``."""
-    names, bound, allocated, loaded, stored, addressed, hinted = found = tuple(set[str]() for _ in range(7))
-    bound.update(bound_names(s))
-    if isinstance(s, (Store, Atomic)):
-        stored.add(s.buffer.name)
-        names.add(s.buffer.name)
-        if isinstance(s, Atomic):
-            loaded.add(s.buffer.name)
-    elif isinstance(s, Alloc):
-        allocated.add(s.buffer.name)
+    names, loaded, addressed = set[str](), set[str](), set[str]()
+    bound = set(bound_names(s))
+    inner: list[Mentions] = []
     for n in children(s):
         if isinstance(n, Stmt):
-            inner = mentions(n)
-            for mine, theirs in zip(found, (inner.names, inner.bound, inner.allocated, inner.loaded)):
-                mine |= theirs
-            for mine, theirs in zip(found[4:], (inner.stored, inner.addressed, inner.hinted)):
-                mine |= theirs
+            inner.append(mentions(n))
         else:
-            _mentioned_by(n, names, bound, loaded, hinted if _is_hint(s) else addressed)
-    names |= bound
-    return Mentions(*map(frozenset, found))
+            _mentioned_by(n, names, bound, loaded, addressed)
+    stored = {s.buffer.name} if isinstance(s, (Store, Atomic)) else set[str]()
+    if isinstance(s, Atomic):
+        loaded |= stored
+    hinted = addressed if _is_hint(s) else set[str]()
+    return Mentions(
+        _united(names | bound | stored, [m.names for m in inner]),
+        _united(bound, [m.bound for m in inner]),
+        _united({s.buffer.name} if isinstance(s, Alloc) else (), [m.allocated for m in inner]),
+        _united(loaded, [m.loaded for m in inner]),
+        _united(stored, [m.stored for m in inner]),
+        _united(() if hinted else addressed, [m.addressed for m in inner]),
+        _united(hinted, [m.hinted for m in inner]),
+    )
+
+
+def _united(own: Collection[str], inner: list[frozenset[str]]) -> frozenset[str]:
+    """All of them; where one set has all it is that very set, so that nests do not copy it over and over."""
+    if not inner:
+        return frozenset(own)
+    largest = max(inner, key=len)
+    if largest.issuperset(own) and all(largest is other or largest.issuperset(other) for other in inner):
+        return largest
+    return frozenset(own).union(*inner)
 
 
 def _is_hint(s: Stmt) -> bool:
@@ -353,8 +364,30 @@ def fresh_name(base: str, taken: set[str]) -> str:
 
 
 def loads(node: Node) -> list[Load]:
+    if isinstance(node, Stmt):
+        return list(_loads_in(node))
     return [n for n in walk(node) if isinstance(n, Load)]
 
 
+@fact
+def _loads_in(s: Stmt) -> tuple[Load, ...]:
+    return tuple(n for n in walk(s) if isinstance(n, Load))
+
+
 def stores(node: Node) -> list[Store | Atomic]:
-    return [n for n in walk(node) if isinstance(n, (Store, Atomic))]
+    if isinstance(node, Stmt):
+        return list(_stores_in(node))
+    return [] if isinstance(node, Expr) else [n for n in walk(node) if isinstance(n, (Store, Atomic))]
+
+
+@fact
+def _stores_in(s: Stmt) -> tuple[Store | Atomic, ...]:
+    found: list[Store | Atomic] = []
+    pending = [s]
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, (Store, Atomic)):
+            found.append(inner)
+        else:
+            pending += [n for n in children(inner)[::-1] if isinstance(n, Stmt)]
+    return tuple(found)

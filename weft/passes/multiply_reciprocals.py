@@ -17,6 +17,8 @@ from weft.passes.loop_ranges import constant_extent
 
 def multiply_reciprocals(kernel: Kernel) -> Kernel:
     """``kernel`` with fewer divisions of float32 and float64."""
+    if not any(isinstance(n, Binary) and n.op == "/" for n in walk(kernel.body)):
+        return kernel
     body = rewrite(kernel.body, lambda n: _by_constant(n) if isinstance(n, Binary) else None)
     return replace(kernel, body=_Inverter(used_names(kernel)).visit(body))
 
@@ -56,6 +58,9 @@ def _multiplied(n: Node, inverses: dict[Expr, Var]) -> Expr | None:
 
 def _steady_divisors(loop: For) -> list[Expr]:
     """The divisors that are used in every run of ``loop`` and never change in it."""
+    found = {e.right: None for e in _certain_divisions(loop) if not isinstance(e.right, Const)}
+    if not found:
+        return []
     nodes = list(walk(loop))
     inside = {name for n in nodes for name in bound_names(n)} | {n.var.name for n in nodes if isinstance(n, Assign)}
     changed = {s.buffer.name for s in stores(loop)}
@@ -65,8 +70,7 @@ def _steady_divisors(loop: For) -> list[Expr]:
         read = {n.buffer.name for n in walk(e) if isinstance(n, Load)}
         return not inside & free_vars(e).keys() and not changed & read
 
-    found = dict.fromkeys(e.right for e in _certain_divisions(loop))
-    return [d for d in found if not isinstance(d, Const) and steady(d)]
+    return [d for d in found if steady(d)]
 
 
 def _certain_divisions(s: Stmt) -> Iterator[Binary]:

@@ -150,6 +150,21 @@ def leaves(program: Kernel | Stmt, below: Stmt | None = None) -> list[Leaf]:
 
     The order numbers count all statements met, so they compare across calls with the same arguments only.
     """
+    key = (id(program), id(below))
+    known = _recent.get(key)
+    if known is None or known[0] is not program or known[1] is not below:
+        if len(_recent) >= _MOST_RECENT:
+            _recent.clear()
+        known = _recent[key] = (program, below, _find_leaves(program, below))
+    return list(known[2])
+
+
+#: The last answers, with what was asked about: a check asks for the same leaves again and again.
+_recent: dict[tuple[int, int], tuple[Kernel | Stmt, Stmt | None, list[Leaf]]] = {}
+_MOST_RECENT = 12
+
+
+def _find_leaves(program: Kernel | Stmt, below: Stmt | None) -> list[Leaf]:
     body = program.body if isinstance(program, Kernel) else program
     scope = _Scope(sizes=sizes_of(program)) if isinstance(program, Kernel) else _Scope()
     if below is not None:

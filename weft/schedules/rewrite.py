@@ -19,7 +19,7 @@ from weft.ir.expr import Expr, Reduce, Var
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import inner_statements, simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import fresh_name, rebuild, replace_buffers, substitute, used_names, walk
+from weft.ir.visit import fact, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 
 S = TypeVar("S", bound=Stmt)
 P = ParamSpec("P")
@@ -75,22 +75,33 @@ def statements(root: Kernel | Stmt) -> Iterator[Stmt]:
             pending.extend(reversed(list(inner_statements(found))))
 
 
+@fact
+def _listed(root: Stmt) -> tuple[tuple[For, ...], tuple[Block, ...], tuple[Alloc, ...]]:
+    """The loops, blocks and allocations in ``root``: asked over and over of the same program."""
+    found = list(statements(root))
+    return (
+        tuple(s for s in found if isinstance(s, For)),
+        tuple(s for s in found if isinstance(s, Block)),
+        tuple(s for s in found if isinstance(s, Alloc)),
+    )
+
+
 def all_loops(root: Kernel | Stmt) -> list[For]:
-    return [s for s in statements(root) if isinstance(s, For)]
+    return list(_listed(root.body if isinstance(root, Kernel) else root)[0])
 
 
 def blocks_inside(root: Kernel | Stmt) -> list[Block]:
     """The blocks of ``root`` in program order; blocks inside blocks come after the outer one."""
-    return [s for s in statements(root) if isinstance(s, Block)]
+    return list(_listed(root.body if isinstance(root, Kernel) else root)[1])
 
 
 def all_allocs(root: Kernel | Stmt) -> list[Alloc]:
-    return [s for s in statements(root) if isinstance(s, Alloc)]
+    return list(_listed(root.body if isinstance(root, Kernel) else root)[2])
 
 
 def find_loop(kernel: Kernel, name: str) -> For:
-    for loop in statements(kernel):
-        if isinstance(loop, For) and loop.var.name == name:
+    for loop in _listed(kernel.body)[0]:
+        if loop.var.name == name:
             return loop
     raise unknown("loop", name, [loop.var.name for loop in all_loops(kernel)])
 
