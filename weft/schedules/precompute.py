@@ -112,7 +112,7 @@ def infer_part(kernel: Kernel, block: Block, names: Sequence[str]) -> Part | Ver
     root = root_of(kernel, block, {block.name})
     above = path_to(kernel, root)[:-1]
     parent = above[-1] if above and isinstance(above[-1], Seq) else root
-    siblings = parent.body if isinstance(parent, Seq) else (root,)
+    siblings = parent.body if isinstance(parent, Seq) and parent is not root else (root,)
     here = next(i for i, s in enumerate(siblings) if s is root)
     inputs = {load.buffer.name for load in loads(formula)}
     settled = _settled(siblings, here, inputs)

@@ -139,6 +139,11 @@ KERNELS = [
           H[int64(t[0] & 7_i32)] = H[int64(t[0] & 7_i32)] + 1_i32 } }""",
         'split("i", 3)',
     ),
+    (  # the block's nest is a sequence of its own
+        """kernel alone(A: float32[4], out y: float32[4]) { for i in 0:4 { seq {
+          block a(v spatial 0:4 = i) reads A[v] writes y[v] { y[v] = (A[v] + 1.0) * 2.0 } } } }""",
+        'precompute("a", "v")',
+    ),
     (  # all lanes along a diagonal have one address
         "kernel diagonal(A: float32[2, 2], out B: float32[2, 2]) {"
         " for i in 0:2 { for j in 0:2 { B[i, j] = A[j, i] } } }",
