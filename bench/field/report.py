@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from bench.field.conductor import OURS, Row
+from bench.field.peers import PEERS
 from bench.field.run import Run
 from bench.field.statistics import geometric_mean, median
 
@@ -67,6 +68,8 @@ Measured on {run.machine}; load average {run.load:.1f} at the start; {run.minute
     if run.absent:
         gone = ", ".join(f"{name} ({why})" for name, why in run.absent.items())
         text += f" Missing: {gone}."
+    if left_out := [name for name in PEERS if name not in run.versions and name not in run.absent]:
+        text += f" Left out: {', '.join(left_out)}."
     if run.clock == "cpu":
         text += " Times are those of the processes, not of the wall."
     elif run.load > 0.8:
