@@ -10,6 +10,7 @@ from weft.ir.errors import TargetError
 from weft.operators.definition import BoundValue, Definition
 from weft.operators.dynamic import dynamic_sizes, general_key
 from weft.operators.interface import Interface, place_of
+from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Layout, Signature, dense_strides
 from weft.runtime import fastcall
@@ -68,6 +69,7 @@ def find_specialization(definition: Definition, signature: Signature, checks: bo
     return load_specialization(made, definition, signature, sizes)
 
 
+@collector_paused()
 def compile_artifact(
     definition: Definition, signature: Signature, machine: Machine, checks: bool, symbolic: frozenset[str]
 ) -> Artifact:
