@@ -206,7 +206,7 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
     lanes = region.lanes
     if lanes is None or not region.varies(a):
         return Counts(stores=0.5) if a.is_store else Counts(loads=0.5)
-    step = a.step(lanes.nest.name)
+    step = a.step(lanes.nest.name, lanes.count)
     vectors = max(0.5, lanes.count * size * 8 / model.vector_bits)
     if step in (1, -1):
         turned = vectors if step == -1 else 0.0
@@ -268,8 +268,7 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
 def _splits_copies(region: Region) -> bool:
     """Whether tests stand between the unrolled copies, so that each loads for itself."""
     inner = {nest.name for nest, _ in region.copies}
-    lane = set() if region.lanes is None else {region.lanes.nest.name}
-    if inner and any(tested & (inner | lane) for tested in _inner_tests(region)):
+    if any(tested & inner for tested in _inner_tests(region)):
         return True
     return bool(inner) and region.leaf.restarts and not start_is_hoisted(region.leaf)
 

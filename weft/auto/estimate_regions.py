@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from weft.auto.estimate_vectors import Lanes
+from weft.ir.expr import Const
+from weft.schedules.index_forms import variables
 from weft.schedules.nests import Access, Leaf, Nest
 
 #: Copies up to which the code generator unrolls loops through registers.
@@ -124,11 +126,11 @@ def find_registers(leaves: Sequence[Leaf], lanes: Mapping[Leaf, Lanes]) -> froze
         if own:
             asked.update(a.buffer.name for a in own)
             loops = find_loops(leaf, lanes.get(leaf))
-            in_memory.update(a.buffer.name for a in own if _is_memory(a, leaf, lanes.get(leaf), loops))
+            in_memory.update(a.buffer.name for a in own if _is_memory(a, lanes.get(leaf), loops))
     return frozenset(asked - in_memory)
 
 
-def _is_memory(a: Access, leaf: Leaf, lanes: Lanes | None, loops: Sequence[_Loop]) -> bool:
+def _is_memory(a: Access, lanes: Lanes | None, loops: Sequence[_Loop]) -> bool:
     copies = 1.0
     for loop in loops:
         if a.moves_with(loop.nest.name):
@@ -137,8 +139,14 @@ def _is_memory(a: Access, leaf: Leaf, lanes: Lanes | None, loops: Sequence[_Loop
             copies *= loop.trips
     if lanes is not None and a.moves_with(lanes.nest.name):
         apart = a.step(lanes.nest.name) not in (0, 1)
-        return copies > MAX_COPIES or apart or (a.buffer.scope != "register" and is_masked(leaf, lanes))
+        return copies > MAX_COPIES or apart or (a.buffer.scope != "register" and _has_odd_rows(a, lanes))
     return copies > MAX_COPIES
+
+
+def _has_odd_rows(a: Access, lanes: Lanes) -> bool:
+    """Whether vectors along the rows of a buffer overlap: only rows of registers are padded."""
+    along = [size for size, form in zip(a.buffer.shape, a.forms) if lanes.nest.name in variables(form)]
+    return any(isinstance(size, Const) and int(size.value) % lanes.count != 0 for size in along)
 
 
 def is_masked(leaf: Leaf, lanes: Lanes | None) -> bool:

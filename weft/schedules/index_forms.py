@@ -21,6 +21,10 @@ class Term(NamedTuple):
     divisor: int = 1
     modulus: int = 0
 
+    @property
+    def is_plain(self) -> bool:
+        return self.divisor == 1 and not self.modulus
+
     def values(self, trips: float) -> float:
         """Different values over ``trips`` consecutive iterations."""
         found = trips if self.divisor == 1 else -(-trips // self.divisor)

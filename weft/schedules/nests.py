@@ -79,8 +79,11 @@ class Access:
     private: frozenset[str] = frozenset()
     is_temporary: bool = False
 
-    def step(self, variable: str) -> int | None:
-        """Elements between neighbouring iterations of a loop, or None where they are not even."""
+    def step(self, variable: str, lanes: int = 0) -> int | None:
+        """Elements between neighbouring iterations of a loop, or between ``lanes`` of them from a multiple of it on.
+
+        None where they are not even.
+        """
         if variable in self.private:
             return 1  # lanes that have it for their own have it side by side
         total = 0
@@ -88,10 +91,16 @@ class Access:
             if variable in form.scattered:
                 return None
             for term, times in form.coefficients.items():
-                if term.variable == variable:
-                    if term.divisor != 1 or term.modulus:
-                        return None
+                if term.variable != variable:
+                    continue
+                if term.is_plain:
                     total += times * stride
+                elif not lanes or any(not t.is_plain for t in form.coefficients if t is not term):
+                    return None
+                elif term.divisor == 1 and term.modulus % lanes == 0:
+                    total += times * stride
+                elif term.divisor % lanes:
+                    return None
         return total
 
     def moves_with(self, variable: str) -> bool:
