@@ -151,6 +151,16 @@ def test_loops_that_never_run_take_no_time() -> None:
     assert run(s).flops == pytest.approx(2 * 8**3)
 
 
+def test_every_operator_of_the_library_has_an_estimate() -> None:
+    found = {}
+    for name in dir(weft.ops):
+        op = getattr(weft.ops, name)
+        if isinstance(op, weft.Operator):
+            found[name] = run(weft.schedule(op), 2)
+    assert len(found) > 60
+    assert all(0 < e.seconds < float("inf") for e in found.values())
+
+
 def test_the_text_names_the_bound_and_every_statement_of_weight() -> None:
     shown = str(run(tiled()))
     assert "bound by compute" in shown
