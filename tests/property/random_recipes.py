@@ -67,7 +67,8 @@ def pad_tiles(draw: Any, s: Schedule) -> Iterator[Step]:
         return
     block = pick(draw, [b for b in blocks if reduce_loops(s, b)] or blocks)
     loop = pick(draw, spatial_loops(s, block))
-    yield "split", (loop, pick(draw, [2, 3, 4, 5, 8])), {"tail": "guard"}
+    factor = pick(draw, [2, 3, 3, 4])
+    yield "split", (loop, factor), {"tail": "guard"}
     outer, inner = (*last_made(s), "", "")[:2]
     if inner not in {f.var.name for f in loops_around(s.kernel, block.name)}:
         return
@@ -81,9 +82,14 @@ def pad_tiles(draw: Any, s: Schedule) -> Iterator[Step]:
     )
     for read in {r.buffer for r in find_block(s.kernel, block.name).reads}:
         if any(b.name == read.name for b in s.kernel.buffers) and read.name not in s.kernel.outputs:
-            layout = " ".join("ijklmn"[: read.rank])
-            yield "pack", (read.name, layout), {"at": outer, "pad": True}
-    yield "pad", (block.name,), {}
+            letters = "ijklmn"[: read.rank]
+            tiled = [f"{letter}/{factor}" for letter in letters] + [f"{letter}%{factor}" for letter in letters]
+            place = pick(draw, [None, outer])
+            words = list(letters) if place is not None and draw(st.booleans()) else tiled
+            yield "pack", (read.name, " ".join(words)), {"at": place, "pad": True}
+    kept = {w.buffer.name for w in find_block(s.kernel, block.name).writes} if block.name in named(s) else set()
+    for writer in [b.name for b in blocks_inside(s.kernel) if kept & {w.buffer.name for w in b.writes}]:
+        yield "pad", (writer,), {}  # what starts the tile first
 
 
 def tensorize_inner(draw: Any, s: Schedule) -> Iterator[Step]:
@@ -215,6 +221,6 @@ def versions(draw: Any, s: Schedule) -> Iterator[Step]:
 
 
 RECIPES: tuple[Recipe, ...] = (
-    pad_tiles, pad_tiles, tensorize_inner, tensorize_inner, take_turns, partial_results, partial_results,
+    pad_tiles, pad_tiles, pad_tiles, tensorize_inner, tensorize_inner, take_turns, partial_results, partial_results,
     break_up, wavefront, epilogue, epilogue, versions,
 )  # fmt: skip

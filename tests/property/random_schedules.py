@@ -16,8 +16,10 @@ from random_loop_steps import make_cut, make_swap, make_trim, make_widen, make_w
 from random_recipes import RECIPES, Step
 
 from weft.ir.errors import ScheduleError
+from weft.ir.expr import Select
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import For, Seq
+from weft.ir.visit import loads, walk
 from weft.schedules.fission import body_parts
 from weft.schedules.precompute import parts_of, used_iters
 from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside, statements
@@ -146,6 +148,14 @@ def make_pack(draw: Any, s: Schedule) -> Arguments:
     return (name, layout), {"at": a_place(draw, s), "pad": draw(st.booleans())}
 
 
+def make_surround(draw: Any, s: Schedule) -> Arguments:
+    """Mostly a buffer of which some read is one of two values."""
+    choices = [e for b in blocks_inside(s.kernel) for e in walk(b.body) if isinstance(e, Select)]
+    names = sorted({load.buffer.name for e in choices for load in loads(e.then)})
+    found = draw(st.sampled_from(names)) if names and draw(st.integers(0, 4)) else a_buffer(draw, s)
+    return (found,), {"at": a_place(draw, s)}
+
+
 def a_producer(draw: Any, s: Schedule) -> str:
     """Mostly a block that writes a temporary, sometimes any."""
     temporaries = {a.buffer.name for a in all_allocs(s.kernel)}
@@ -261,7 +271,7 @@ MAKERS: dict[str, Maker] = {
     "swap": make_swap,
     "widen": make_widen,
     "trim": make_trim,
-    "surround": lambda draw, s: ((a_buffer(draw, s),), {"at": a_place(draw, s)}),
+    "surround": make_surround,
     "stream": lambda draw, s: ((a_buffer(draw, s),), {}),
     "fission": make_fission,
     "fuse_loops": make_fuse_loops,
