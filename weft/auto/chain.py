@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.auto.align import Chain
+from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import pays_threads
 from weft.auto.fuse_tiles import ChainTile, choose_tile
@@ -84,10 +85,20 @@ class _Mover:
         position = self.chain.anchor.position
         for sink in reversed([s for s in self.order if s.position > position]):
             self._attempt(sink, after=True)
-        for stage in self.order:
-            if stage.position < position and stage.name not in self.moved and self.readers[stage.name] <= self.moved:
-                self._attempt(stage, after=False)
+        left = [s for s in self.order if s.position < position]
+        while ready := [s for s in left if self._is_ready(s, left)]:
+            # What moves last is next to its reader: contractions, so that what is done with each sum can join them.
+            stage = next((s for s in ready if not is_contraction(s)), ready[0])
+            self._attempt(stage, after=False)
+            left.remove(stage)
         return self.loops, [s.name for s in reversed(self.order) if s.name in self.moved]
+
+    def _is_ready(self, stage: Stage, left: list[Stage]) -> bool:
+        """Whether all that reads it has moved; another result also waits for what is between it and the anchor."""
+        if stage.name in self.moved or not self.readers[stage.name] <= self.moved:
+            return False
+        between = [s for s in left if s.position > stage.position and s.name not in self.moved]
+        return stage.name not in self.chain.sinks or not between
 
     def _attempt(self, stage: Stage, *, after: bool) -> None:
         is_sink = stage.name in self.chain.sinks
