@@ -29,7 +29,7 @@ def finish_nest(draft: Draft, nest: Nest) -> None:
         _tile(draft, nest)
     elif draft.threads > 1 and nest.loops:
         _spread(draft, nest)
-    for loop in _innermost(draft, before):
+    for loop in _innermost(draft, before | draft.scheduled):
         _finish_inner(draft, loop)
     draft.scheduled.update(b.name for b in blocks_inside(s.kernel) if b.name not in before)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from weft.ir.affine import affine_form
-from weft.ir.expr import Binary, Expr
+from weft.ir.expr import Binary, Expr, Ramp
 from weft.ir.stmt import For
 from weft.poly.solve import Form, combine, solve
 
@@ -15,14 +15,27 @@ def are_apart(a: Sequence[Expr], b: Sequence[Expr], loops: Sequence[For]) -> boo
 
     Variables have one value in both.
     """
-    equations = []
+    equations: list[Form] = []
+    lanes: list[Form] = []
     for left, right in zip(a, b):
-        one, other = _form(left), _form(right)
+        one, other = _lane_form(left, lanes), _lane_form(right, lanes)
         if one is not None and other is not None:
             equations.append(combine(one, other, -1))
     if not equations:
         return False
-    return solve(equations, [form for loop in loops for form in _bounds(loop)]) is None
+    return solve(equations, [*lanes, *(form for loop in loops for form in _bounds(loop))]) is None
+
+
+def _lane_form(e: Expr, lanes: list[Form]) -> Form | None:
+    """The subscript of some lane; what is known of the lane is added to ``lanes``."""
+    if not isinstance(e, Ramp):
+        return _form(e)
+    base, stride = _form(e.base), _form(e.stride)
+    if base is None or stride is None or set(stride) - {""}:
+        return None
+    name = f"lane {len(lanes)}"
+    lanes += [{name: 1}, {name: -1, "": e.lanes - 1}]
+    return combine(base, {name: stride.get("", 0)}) if stride else base
 
 
 def _form(e: Expr) -> Form | None:

@@ -17,9 +17,11 @@ from weft.ir.interpret import interpret
 from weft.ir.stmt import For, Kernel
 from weft.ir.verify import verify
 from weft.poly import isl_schedule
+from weft.runtime.kernel import load_kernel
 from weft.schedules.rewrite import loops_around
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import NAMED
+from weft.target.cpu.lower import compile_kernel
 
 pytest.importorskip("islpy")
 MACHINE = NAMED["x86-64-avx512"]
@@ -110,6 +112,52 @@ def test_recurrences_run_side_by_side() -> None:
     (said,) = decisions
     assert said.what == "16 iterations of `t` at once, each 2 behind the one before"
     assert_same(s.kernel, program("heat_1d", 300, 40))
+
+
+def test_sums_over_rows_before_run_a_block_at_a_time() -> None:
+    s, decisions = scheduled(program("trisolv", 70))
+    assert any(d.what == "16 rows of `i_1` at once in all but the diagonal" for d in decisions)
+    assert_same(s.kernel, program("trisolv", 70))
+
+
+def test_loops_are_cut_where_one_iteration_differs() -> None:
+    s, _ = scheduled(program("floyd_warshall", 20))
+    assert [step.name for step in s.trace.steps] == ["cut", "cut", "vectorize", "vectorize"]
+    assert_same(s.kernel, program("floyd_warshall", 20))
+
+
+@pytest.mark.usefixtures("tiny")
+def test_nests_share_an_array_a_block_of_rows_at_a_time() -> None:
+    s, decisions = scheduled(program("mvt", 70))
+    assert any(d.what.startswith("blocks of 32 rows") for d in decisions)
+    assert_same(s.kernel, program("mvt", 70))
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "t"),
+    [("trisolv", 70, 1), ("needleman_wunsch", 90, 1), ("seidel_2d", 70, 4), ("heat_1d", 150, 40), ("lu", 40, 1)],
+)
+def test_compiled_code_computes_the_same_bits(name: str, n: int, t: int) -> None:
+    kernel = program(name, n, t)
+    s, _ = scheduled(kernel)
+    got, want = arguments(kernel, 3), arguments(kernel, 3)
+    interpret(kernel, want)
+    made = compile_kernel(s.kernel)
+    code = load_kernel(made.object, made.entry, [None] * len(got), made.messages)
+    code.run([a.ctypes.data for a in got])
+    for a, b in zip(got, want):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["gemver", "mvt", "lu", "trisolv"])
+def test_fast_numerics_stay_close(name: str) -> None:
+    kernel = program(name, 40)
+    s, _ = scheduled(kernel, numerics="fast")
+    got, want = arguments(kernel, 5), arguments(kernel, 5)
+    interpret(s.kernel, got)
+    interpret(kernel, want)
+    for a, b in zip(got, want):
+        np.testing.assert_allclose(a, b, rtol=1e-4)
 
 
 def test_without_isl_there_is_still_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,3 +150,24 @@ def test_clipped_tiles_have_no_fixed_length() -> None:
         s.vectorize("i", 4, tail="clip")
     with pytest.raises(ScheduleError, match="a tile that is cut short cannot be written out"):
         s.unroll("i", 4, tail="clip")
+
+
+def test_cut_runs_the_rest_from_a_value_on() -> None:
+    s, original = schedule("""kernel paths(out D: float32[9, 9]) { for k in 0:9 { for i in 0:9 { for j in 0:9 {
+      D[i, j] = min(D[i, j], D[i, k] + D[k, j]) } } } }""")
+    with pytest.raises(ScheduleError):
+        s.vectorize("j")
+    middle = s.cut("j", "k")
+    last = s.cut(middle, "k + 1")
+    s.vectorize("j")
+    s.vectorize(last)
+    assert_same(s, original)
+    assert str(s).splitlines()[3:8:2] == [
+        "      for j in 0:k vector",
+        "      for j_1 in k:k + 1",
+        "      for j_1_1 in k + 1:9 vector",
+    ]
+    s.cut("i", 4)
+    s.cut("i_1", 40)
+    s.cut("i", -3)
+    assert_same(s, original)
