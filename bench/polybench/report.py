@@ -8,6 +8,7 @@ from bench.field.conductor import OURS, Row
 from bench.field.run import Run
 from bench.field.statistics import geometric_mean
 
+_CLOCK = {"wall": "", "cpu": " Times are those of the processes, not of the wall."}
 MODES = {"auto": OURS, "polyhedral": "polyhedral"}
 COMPILERS = ("gcc", "numba")
 _HEADS = (
@@ -66,7 +67,7 @@ def page(run: Run, in_place: set[str]) -> str:
         "",
         _INTRODUCTION,
         "",
-        f"Measured on {run.machine}; load average {run.load:.1f} at the start. {versions}.",
+        f"Measured on {run.machine}; load average {run.load:.1f} at the start. {versions}.{_CLOCK[run.clock]}",
         "",
         *summary(run.rows),
         "",
