@@ -152,7 +152,8 @@ class Tracker:
                 return cast(e.operand.dtype, e.dtype, self.value(e.operand))
             case Unary():
                 value, size, error = self.value(e.operand)
-                return unary_op(e.op, e.dtype)(value), size, error
+                made = unary_op(e.op, e.dtype)(value)
+                return made, size if e.dtype.is_float else abs(float(made)), error
             case Compare():
                 return compare(e.op, self.value(e.left), self.value(e.right))
             case Binary():

@@ -153,7 +153,7 @@ def make_surround(draw: Any, s: Schedule) -> Arguments:
     choices = [e for b in blocks_inside(s.kernel) for e in walk(b.body) if isinstance(e, Select)]
     names = sorted({load.buffer.name for e in choices for load in loads(e.then)})
     found = draw(st.sampled_from(names)) if names and draw(st.integers(0, 4)) else a_buffer(draw, s)
-    return (found,), {"at": a_place(draw, s)}
+    return (found,), {"at": a_place(draw, s) if not draw(st.integers(0, 2)) else None}
 
 
 def a_producer(draw: Any, s: Schedule) -> str:

@@ -39,6 +39,12 @@ def test_terms_that_cancel_count_with_their_size() -> None:
     assert 1 < limit[0] < 1e4
 
 
+def test_unsigned_numbers_wrap() -> None:
+    kernel = parse_kernel("kernel k(a: uint64, out y: float32[1]) { y[0] = float32(-a) * 0.3 }")
+    (limit,) = error_bounds(kernel, [3, np.zeros(1, np.float32)])
+    assert 1e11 < limit[0] < 1e14
+
+
 @pytest.mark.parametrize(
     ("body", "known"),
     [
