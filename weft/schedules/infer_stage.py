@@ -16,6 +16,7 @@ from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt,
 from weft.ir.visit import loads, stores, walk
 from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import blocks_inside, find_block, path_to, statements
 
 
@@ -112,6 +113,7 @@ def infer_stage(kernel: Kernel, name: str, *, outputs: bool = False) -> Stage | 
     return stage
 
 
+@remember_last
 def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
     """The stage that computes the temporary ``buffer``, or why there is none."""
     blocks = [b for b in blocks_inside(kernel) if any(s.buffer.name == buffer.name for s in stores(b))]

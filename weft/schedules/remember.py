@@ -1,4 +1,4 @@
-"""The last result of a pure function: a step is checked by doing it, and then done."""
+"""The last results of a pure function: a step is checked by doing it, and then done."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from weft.ir.stmt import Kernel
 
 T = TypeVar("T")
+_KEPT = 4
 
 
 def remember_last(fn: Callable[..., T]) -> Callable[..., T]:
-    """``fn`` with its last result kept for another call on the very same kernel with equal arguments."""
+    """``fn`` with its last few results kept for another call on the very same kernel with equal arguments."""
     last: list[tuple[Kernel, tuple[Any, ...], T]] = []
 
     @functools.wraps(fn)
@@ -21,7 +22,7 @@ def remember_last(fn: Callable[..., T]) -> Callable[..., T]:
             if known is kernel and given == args:
                 return result
         result = fn(kernel, *args)
-        last[:] = [(kernel, args, result)]
+        last[:] = [(kernel, args, result), *last[: _KEPT - 1]]
         return result
 
     return remembering
