@@ -13,7 +13,7 @@ from weft.schedules.schedule import Schedule
 
 #: Elements of a vector, and vectors that are worked on at a time.
 LANES, VECTORS = 16, 4
-#: Results of more elements than this do not stay in a cache: they are stored past it.
+#: Results of more elements than this do not stay in a cache: they are stored past it, if rows end where its lines do.
 LARGE = 1 << 20
 
 
@@ -31,7 +31,7 @@ def _finish(s: Schedule, rows: int, columns: int) -> weft.Operator:
     m, n = s.loops("O")
     s.vectorize(n, LANES * VECTORS)
     s.parallel(m)
-    if rows * columns >= LARGE:
+    if rows * columns >= LARGE and columns % LANES == 0:
         s.stream("O")
     return s.build()
 

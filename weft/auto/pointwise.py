@@ -19,6 +19,8 @@ from weft.ir.visit import loads, walk
 VECTORS = 2
 #: Chunks per thread of a nest that is one loop.
 CHUNKS = 4
+#: Bytes of a cache line.
+LINE = 64
 #: Vectors' worth of iterations from which on a loop is long enough by itself: what is left over hardly counts.
 LONG = 16
 
@@ -141,10 +143,20 @@ def stream_large_result(draft: Draft, stage: Stage) -> None:
     stages = draft.stages
     if not stages.is_output(stage) or stages.consumers(stage) or stage.op != "=":
         return
-    if written_bytes(stage) >= draft.cache("L3") // 4:
+    if written_bytes(stage) >= draft.cache("L3") // 4 and _writes_whole_lines(draft, stage):
         draft.s.stream(stage.write.buffer.name)
         why = f"{written_bytes(stage) >> 20} MiB written once, of a last cache of {draft.cache('L3') >> 20} MiB"
         draft.decide("storage", stage.name, "stored past the caches", why)
+
+
+def _writes_whole_lines(draft: Draft, stage: Stage) -> bool:
+    """Whether rows end where cache lines do: a line of which only a part goes past the caches costs more."""
+    along = vector_iterator(stage)
+    if along is None:
+        return False
+    run = contiguous_run(stage, along, LONG * draft.lanes(stage))
+    count = prod(_known(i.extent) for i in run)
+    return len(run) == len(stage.loops) or count * stage.write.buffer.dtype.itemsize % LINE == 0
 
 
 def _known(extent: int | None) -> int:

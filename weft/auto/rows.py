@@ -19,10 +19,9 @@ from weft.ir.visit import free_vars
 
 #: Vectors of results side by side.
 VECTORS = 8
-#: Rows added up before their sum is added to results in the cache.
+#: Rows added up before their sum is added to results in the cache. Of what comes from memory, one at a time: that
+#: fetches best what is asked for in order.
 ROWS = 8
-#: Vectors of results that a thread works on at a time: long pieces of rows, and results that stay in the first cache.
-BLOCK = 32
 
 
 def fits_rows(draft: Draft, stage: Stage) -> bool:
@@ -156,20 +155,33 @@ def _in_cache(draft: Draft, stage: Stage, loop: str, rows: Sequence[str]) -> Non
     _start_apart(draft, stage)
     block, rest = draft.s.split(loop, _block_size(draft, stage, loop))
     tile, lane = draft.s.split(rest, VECTORS * lanes)
-    outer, inner = draft.s.split(rows[-1], ROWS)
-    draft.s.reorder(block, *rows[:-1], outer, tile, inner, lane)
+    if _read_bytes(stage) > draft.cache("L3") // 2:
+        draft.s.reorder(block, *rows, tile, lane)
+        what = "row after row added to the results"
+    else:
+        outer, inner = draft.s.split(rows[-1], ROWS)
+        draft.s.reorder(block, *rows[:-1], outer, tile, inner, lane)
+        draft.s.unroll(inner)
+        what = f"{ROWS} rows added up in registers before their sum is added to the results"
     draft.s.vectorize(lane)
-    draft.s.unroll(inner)
-    what = f"{ROWS} rows added up in registers before their sum is added to the results"
     draft.decide("registers", stage.name, what, "more results than registers; those stay in the first cache")
 
 
+def _read_bytes(stage: Stage) -> int:
+    return sum(_elements(stage, a) * a.buffer.dtype.itemsize for a in stage.reads)
+
+
 def _block_size(draft: Draft, stage: Stage, loop: str) -> int:
-    """Results that one thread works on, whole tiles of them."""
-    tile, stage = VECTORS * draft.lanes(stage), draft.stage(stage.name)
-    extent = next((i.extent for i in stage.iters if i.loop == loop), None) or UNKNOWN_EXTENT
-    share = extent // draft.threads if draft.pays_threads(stage) else extent
-    return max(tile, min(BLOCK * draft.lanes(stage), share // tile * tile))
+    """Results that one thread works on: whole rows of them, or pieces as long as the first cache holds."""
+    most, stage = draft.cache("L1") // 2 // stage.write.buffer.dtype.itemsize, draft.stage(stage.name)
+    extent = next((i.extent for i in stage.iters if i.loop == loop), None)
+    tile = VECTORS * draft.lanes(stage)
+    if extent is None:
+        return most // tile * tile
+    blocks = -(-extent // most)
+    if draft.pays_threads(stage):
+        blocks = -(-blocks // draft.threads) * draft.threads
+    return -(-extent // (blocks * tile)) * tile
 
 
 def _needs_parts(draft: Draft, stage: Stage, along: StageIter | None) -> bool:
