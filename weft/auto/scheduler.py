@@ -8,6 +8,7 @@ from weft.auto.contraction import fits_contraction, schedule_contraction
 from weft.auto.dots import fits_dots, schedule_dots
 from weft.auto.draft import Draft
 from weft.auto.fuse import fuse_stages
+from weft.auto.lookups import fits_lookups, schedule_lookups
 from weft.auto.moves import fits_moves, schedule_moves
 from weft.auto.plan import Decision
 from weft.auto.pointwise import schedule_pointwise
@@ -32,6 +33,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("dots", fits_dots, schedule_dots),
     Strategy("contraction", fits_contraction, schedule_contraction),
     Strategy("rows", fits_rows, schedule_rows),
+    Strategy("lookups", fits_lookups, schedule_lookups),
     Strategy("windows", fits_windows, schedule_windows),
     Strategy("moves", fits_moves, schedule_moves),
     Strategy("pointwise", lambda draft, stage: True, schedule_pointwise),

@@ -1,6 +1,7 @@
 """``prefetch``: what an iteration of a loop will read of a buffer, asked for some iterations earlier.
 
 A hint at the start of the loop's body, one for each cache line of the box that is read there; results do not change.
+A row that is looked up, ``LUT[I[b, l], d]``, is looked up for the later iteration too (for the last, again and again).
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 import math
 
 from weft.ir import dtype as dt
-from weft.ir.expr import AddressOf, Call, Const, Expr, Var, idx
+from weft.ir.expr import AddressOf, Binary, Call, Const, Expr, Var, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Evaluate, For, Kernel, Stmt
-from weft.ir.visit import fresh_name, substitute
+from weft.ir.visit import free_vars, fresh_name, loads, stores, substitute
 from weft.poly.infer_region import Box
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.cache_read import nothing_reads
-from weft.schedules.copy_reads import find_reads
+from weft.schedules.copy_reads import Reads, find_reads
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.rewrite import (
     Rewrite,
@@ -70,13 +71,14 @@ def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1) -> Rewrite:
     assert box is not None
     assert lines is not None
     later: dict[Var, Expr] = {loop.var: loop.var + ahead}
+    there: dict[Var, Expr] = {loop.var: Binary("min", loop.var + ahead, loop.hi - 1)}  # an index that is really read
     taken = taken_names(kernel)
     names = [Var(fresh_name(f"{buffer}_line{d}", taken)) for d in range(old.rank)]
     steps = [1] * (old.rank - 1) + [LINE // size]
     many = [n if count > 1 else None for n, count in zip(names, lines)]
     indices = []
     for start, var, step in zip(box.starts, many, steps):
-        first = substitute(start, later)
+        first = substitute(start, there if loads(start) else later)
         indices.append(simplify(first if var is None else first + var * step))
     hint: Stmt = Evaluate(Call("prefetch", (AddressOf(old, tuple(indices)),), dt.index))
     kind = "unroll" if math.prod(lines) <= MOST_UNROLLED else "serial"
@@ -89,7 +91,29 @@ def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1) -> Rewrite:
 
 def _box(kernel: Kernel, buffer: str, at: str) -> Box | None:
     reads = find_reads(kernel, buffer, at, None)
-    return None if reads is None else reads.box
+    if reads is None:
+        return None
+    rows = _looked_up(reads, find_loop(kernel, at))
+    starts = tuple(rows.get(d, start) for d, start in enumerate(reads.box.starts))
+    extents = tuple(idx(1) if d in rows else extent for d, extent in enumerate(reads.box.extents))
+    return Box(starts, extents)
+
+
+def _looked_up(reads: Reads, loop: For) -> dict[int, Expr]:
+    """Subscripts that are looked up once for all that an iteration of ``loop`` reads, by dimension."""
+    if len(reads.touched) != 1:
+        return {}
+    leaf, access = reads.touched[0]
+    if leaf.tests or access.tests or access.axes:  # what is looked up may not be there in all iterations
+        return {}
+    written = {w.buffer.name for w in stores(loop)}
+    found: dict[int, Expr] = {}
+    for d, index in enumerate(map(leaf.resolve, access.indices)):
+        sources = loads(index)
+        is_known = free_vars(index).keys() <= reads.segment.fixed
+        if sources and is_known and not any(x.buffer.name in written for x in sources):
+            found[d] = index
+    return found
 
 
 def _lines(box: Box, size: int) -> list[int] | None:
