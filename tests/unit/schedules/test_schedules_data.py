@@ -319,7 +319,7 @@ def test_storage_filled_from_what_the_loop_changes_is_not_filled_ahead() -> None
 
 def test_prefetch_looks_up_rows_ahead() -> None:
     s = weft.schedule(weft.ops.gather_rows, X=(100, 32), I=(10,))
-    m, d = s.loops("O")
+    m, _ = s.loops("O")
     s.prefetch("X", at=m, ahead=4)
     assert "prefetch(&X[int64(I[min(m + 4, 9)]), X_line1 * 16])" in print_kernel(s.kernel)
     x, rows = floats(100, 32), np.arange(10, dtype=np.int32)[::-1].copy()
