@@ -1,8 +1,8 @@
 """What a contraction copies into another order first, and where.
 
 A vector operand is laid out in panels: the elements of a tile's lanes side by side, panel after panel. That is a must
-where lanes are apart in memory, and pays where the operand is large and read for many rows. At uneven edges every
-operand is copied, filled up with zeros, so that no element of a tile has to be tested.
+where lanes are apart in memory, and pays where the operand is large and read for many rows. An operand that is zero
+outside its edges is copied with zeros around it, so that no read has to be tested.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from itertools import takewhile
 
 from weft.auto.contraction_nest import Nest
-from weft.auto.contraction_plan import ContractionPlan, footprint
+from weft.auto.contraction_plan import ContractionPlan, footprint, size
 from weft.auto.draft import Draft
 from weft.auto.pointwise import parallel_outermost
 from weft.auto.stages import Stage, StageAccess
@@ -65,12 +65,7 @@ def place_copies(draft: Draft, plan: ContractionPlan, nest: Nest, copies: Mappin
 def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
     """Copies what the plan says."""
     for access in plan.packed:
-        if access.uses(plan.lane.name):
-            at = _panel_loop(draft, plan.stage, nest, access)
-            _pack(draft, plan, access, plan.lane.name, plan.tile.width, at)
-        else:
-            (row,) = (n for n in plan.tile.sizes if access.uses(n))
-            _pack(draft, plan, access, row, plan.tile.sizes[row], _home(plan.stage, access))
+        _pack(draft, plan, access, _panel_loop(draft, plan.stage, nest, access))
 
 
 def _home(stage: Stage, access: StageAccess) -> str | None:
@@ -88,25 +83,24 @@ def _panel_loop(draft: Draft, stage: Stage, nest: Nest, access: StageAccess) -> 
     return outer[-1]
 
 
-def _pack(draft: Draft, plan: ContractionPlan, access: StageAccess, name: str, tile: int, at: str | None) -> None:
-    """Copies with ``tile`` elements along ``name`` side by side."""
-    along = access.subscript_of(name)
-    assert along is not None
-    letter, extent = LETTERS[along], plan.stage.by_name[name].extent
-    others = [LETTERS[d] for d in range(access.buffer.rank) if d != along]
-    whole = extent is not None and extent <= tile
+def _pack(draft: Draft, plan: ContractionPlan, access: StageAccess, at: str | None) -> None:
+    """Copies so that the elements of a tile's lanes are side by side."""
+    along, tile = access.subscript_of(plan.lane.name), plan.tile.width
+    assert along is not None, "only such are packed"
+    letter, others = LETTERS[along], [LETTERS[d] for d in range(access.buffer.rank) if d != along]
+    whole = plan.lane.exact and size(plan.lane) <= tile
     layout = " ".join([*others, letter] if whole else [f"{letter}/{tile}", *others, f"{letter}%{tile}"])
     load, _ = draft.s.pack(access.buffer.name, layout, at=at, readers=[plan.stage.name])
-    if load is not None:  # a temporary may be stored so in the first place
+    if load is not None:  # a temporary is stored so in the first place
         draft.scheduled.add(load.name)
         if at is None and draft.pays_threads(plan.stage):
             draft.s.parallel(draft.s.loops(load)[0])
     where = "once" if at is None else f"at `{at}`"
-    what = f"`{access.buffer.name}` copied {where} with {tile} elements along `{name}` side by side"
+    what = f"`{access.buffer.name}` copied {where} with {tile} elements along `{plan.lane.name}` side by side"
     draft.decide("packing", plan.stage.name, what, _reason(plan, access))
 
 
 def _reason(plan: ContractionPlan, access: StageAccess) -> str:
-    if access.uses(plan.lane.name) and access.stride(plan.lane.name) != 1:
+    if access.stride(plan.lane.name) != 1:
         return "they become lanes and are apart in memory"
-    return "large and read for many rows, or filled up at edges that are not even"
+    return "large, and read for many rows"

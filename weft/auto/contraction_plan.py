@@ -19,6 +19,8 @@ from weft.ir.stmt import Store
 
 #: Bytes of a cache line.
 LINE = 64
+#: Elements apart, at most, that are picked from vectors of all in between.
+NEAR = 4
 #: Steps of a reduction that are written out, at most, where rows share what they load.
 WINDOW_STEPS = 32
 #: Cycles to add up the lanes of a vector.
@@ -107,7 +109,11 @@ def _lane_iterators(stage: Stage, reads: tuple[StageAccess, ...]) -> list[StageI
 
 
 def _is_near(access: StageAccess, name: str) -> bool:
-    return access.stride(name) in (0, 1) or (access.subscript_of(name) is not None and not access.guarded)
+    """Whether elements along ``name`` are neighbours, or nearly, or can be copied to be."""
+    stride = access.stride(name)
+    return (stride is not None and abs(stride) <= NEAR) or (
+        access.subscript_of(name) is not None and not access.guarded
+    )
 
 
 def plan_along(
@@ -142,18 +148,14 @@ def _turning_cycles(stage: Stage, lane: StageIter, tile: Tile) -> float:
 
 def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -> Operand:
     uses = frozenset(i.name for i in stage.spatial if access.uses(i.name))
-    turned = (
-        frozenset(n for n in uses if access.subscript_of(n) is not None)
-        if _may_pack(draft, stage, access)
-        else frozenset()
-    )
+    can_copy = access.subscript_of(lane.name) is not None and _may_pack(draft, stage, access)
     count = footprint(stage, access)
     is_large = count * access.buffer.dtype.itemsize > draft.cache("L2") // 2
     elements = 0 if access.buffer.name in draft.constants else count // stage.reuse_of(access)
     lines = {n: min(1.0, abs(access.stride(n) or LINE) * access.buffer.dtype.itemsize / LINE) for n in uses}
     serves = min(float(_run(stage, access)), LINE / access.buffer.dtype.itemsize)
-    loading = _loading(access, lane.name, turned)
-    return Operand(uses, loading, turned, elements, access.guarded, lines, serves, is_large)
+    loading = _loading(access, lane.name, can_copy)
+    return Operand(uses, loading, can_copy, elements, access.guarded, lines, serves, is_large)
 
 
 def _may_pack(draft: Draft, stage: Stage, access: StageAccess) -> bool:
@@ -170,12 +172,14 @@ def _run(stage: Stage, access: StageAccess) -> int:
     return run
 
 
-def _loading(access: StageAccess, lane: str, turned: frozenset[str]) -> str:
+def _loading(access: StageAccess, lane: str, can_copy: bool) -> str:
     if not access.uses(lane):
         return "broadcast"
     if access.stride(lane) == 1:
         return "vector"
-    return "apart" if lane in turned else "gather"
+    if can_copy:
+        return "apart"
+    return "strided" if _is_near(access, lane) else "gather"
 
 
 def footprint(stage: Stage, access: StageAccess, fixed: Collection[str] = ()) -> int:

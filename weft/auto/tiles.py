@@ -25,6 +25,8 @@ LINE_CYCLES = 1.0
 MASK_FACTOR = 1.05
 #: Cycles for a lane that is fetched on its own, and times a load costs that is made under a condition.
 LANE_CYCLES, GUARD_FACTOR = 0.7, 3
+#: Cycles for a vector of every second element or so: loads of all, and a few exchanges.
+STRIDED_CYCLES = 6.0
 #: Cycles to copy an element to where its neighbours stay its neighbours, and to turn rows into columns meanwhile:
 #: squares of a power of two are turned in registers, others element by element.
 COPY_CYCLES, TURN_CYCLES, SCATTER_CYCLES = 0.3, 0.8, 2.0
@@ -32,22 +34,23 @@ COPY_CYCLES, TURN_CYCLES, SCATTER_CYCLES = 0.3, 0.8, 2.0
 STORE_CYCLES = 2.0
 #: Times that a large operand must be read, each time for other rows, to pay for a copy in the order of reading.
 MANY_READS = 16
-#: How much longer steps take that test whether each element is within the edges.
-EDGE_FACTOR = 1.8
+#: How much longer steps of a tile take that is not full: they test each element.
+EDGE_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
     """What a step loads: the spatial iterators it depends on, and how it is loaded along the lanes.
 
-    ``lanes``: "vector" for neighbours in memory, "apart" for elements that can be copied to be neighbours, "gather"
-    for those that cannot, "broadcast" for one element. ``turned`` are the iterators along which elements can be copied
-    side by side; ``elements`` counts those to copy (0 for what is copied before the program runs).
+    ``lanes``: "vector" for neighbours in memory, "strided" for every second or so of them, "apart" for elements that
+    can be copied to be neighbours, "gather" for those that cannot, "broadcast" for one element. ``can_copy`` says
+    whether a copy may be read instead, and ``elements`` counts those to copy (0 where that is done before the program
+    runs).
     """
 
     uses: frozenset[str]
     lanes: str
-    turned: frozenset[str] = frozenset()
+    can_copy: bool = False
     elements: int = 0
     is_guarded: bool = False
     #: Cache lines from one element to the next along each iterator (at most 1), and steps that a line serves.
@@ -150,12 +153,16 @@ def measure(
 ) -> Tile | None:
     """The tile of that shape; None where registers do not suffice, or it surely takes more than ``most`` cycles."""
     vectors = -(-width // registers.lanes)
-    sums = vectors * prod(size for _, size in rows)
+    high = prod(size for _, size in rows)
+    sums = vectors * high
     if sums + vectors > registers.count and sums > 1:
         return None
     tiles = {lane: -(-work.extents[lane] // width)} | {name: -(-work.extents[name] // size) for name, size in rows}
     steps = work.steps * prod(tiles.get(name, extent) for name, extent in work.extents.items())
-    busy = max(sums * work.instructions / registers.fma_units, registers.latency)
+    rest = width % registers.lanes
+    # Half a vector takes half a unit.
+    updates = high * (vectors - (0.5 if 0 < rest <= registers.lanes // 2 else 0))
+    busy = max(updates * work.instructions / registers.fma_units, registers.latency)
     if steps * busy >= most:
         return None
     loaded = [_loaded(o, rows, vectors) for o in work.operands]
@@ -165,14 +172,11 @@ def measure(
     loads = sum(_load_cycles(o, n, registers) for o, n in zip(work.operands, loaded)) / registers.load_units
     lines = sum(_lines(o, rows) for o in work.operands if o.lanes == "broadcast")
     cycles = steps * (max(busy, loads) + LOAD_PRESSURE * loads + LINE_CYCLES * lines + LOOP_CYCLES)
-    rest = width % registers.lanes
     cycles *= MASK_FACTOR if rest & (rest - 1) else 1
     sizes = {lane: width, **dict(rows)}
-    edges = any(name in work.unknown or work.extents[name] % size for name, size in sizes.items())
-    packed = frozenset(n for n, o in enumerate(work.operands) if _is_packed(o, edges, sizes, tiles))
-    if edges and len(packed) < len(work.operands):
-        cycles *= EDGE_FACTOR
-    cycles += sum(_copy_cycles(work.operands[n], lane, sizes) for n in packed)
+    packed = frozenset(n for n, o in enumerate(work.operands) if _is_packed(o, tiles))
+    cycles *= 1 + (EDGE_FACTOR - 1) * _at_edges(work, sizes, tiles)
+    cycles += sum(_copy_cycles(work.operands[n], width) for n in packed)
     return Tile(lane, rows, width, vectors, packed, cycles)
 
 
@@ -190,7 +194,7 @@ def _kept(operands: Sequence[Operand], loaded: Sequence[int]) -> int:
 def _load_cycles(operand: Operand, count: int, registers: Registers) -> float:
     if operand.lanes == "gather":
         return count * registers.lanes * LANE_CYCLES
-    each = 0.5 if operand.lanes == "broadcast" else 1.0
+    each = {"broadcast": 0.5, "strided": STRIDED_CYCLES}.get(operand.lanes, 1.0)
     return count * each * (GUARD_FACTOR if operand.is_guarded else 1)
 
 
@@ -200,19 +204,17 @@ def _lines(operand: Operand, rows: tuple[tuple[str, int], ...]) -> float:
     return touched / operand.steps_per_line
 
 
-def _is_packed(operand: Operand, edges: bool, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> bool:
-    """Whether the operand is copied: it must be, or it is large and read often, or that saves tests at the edges."""
-    if not _side_by_side(operand, sizes):
-        return False
+def _at_edges(work: Work, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> float:
+    """The part of the tiles that are not full, or may not be."""
+    uneven = [name for name, size in sizes.items() if name in work.unknown or work.extents[name] % size]
+    return 1 - prod(1 - 1 / max(2, tiles[name]) for name in uneven)
+
+
+def _is_packed(operand: Operand, tiles: Mapping[str, int]) -> bool:
+    """Whether the operand is copied: it must be, or it is large and read often."""
     reads = prod(count for name, count in tiles.items() if name not in operand.uses)
-    often = operand.is_large and reads >= MANY_READS and operand.lanes == "vector"
-    return operand.lanes == "apart" or often or edges
-
-
-def _side_by_side(operand: Operand, sizes: Mapping[str, int]) -> str | None:
-    """The iterator of the tile along which a copy has its elements side by side, where there is one alone."""
-    along = [name for name in sizes if name in operand.uses]
-    return along[0] if len(along) == 1 and along[0] in operand.turned else None
+    often = operand.lanes == "vector" and operand.is_large and reads >= MANY_READS
+    return operand.can_copy and (operand.lanes == "apart" or often)
 
 
 def turning_cycles(rows: int, *, near: bool) -> float:
@@ -222,10 +224,7 @@ def turning_cycles(rows: int, *, near: bool) -> float:
     return STORE_CYCLES if rows >= 4 and rows & (rows - 1) == 0 else 2 * STORE_CYCLES
 
 
-def _copy_cycles(operand: Operand, lane: str, sizes: Mapping[str, int]) -> float:
+def _copy_cycles(operand: Operand, width: int) -> float:
     if operand.lanes == "vector":
         return operand.elements * COPY_CYCLES
-    along = _side_by_side(operand, sizes)
-    size = sizes[along] if along else 1
-    even = size % 4 == 0 if along == lane else size & (size - 1) == 0
-    return operand.elements * (TURN_CYCLES if even else SCATTER_CYCLES)
+    return operand.elements * (TURN_CYCLES if width % 4 == 0 else SCATTER_CYCLES)
