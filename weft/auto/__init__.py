@@ -6,8 +6,8 @@ How it goes, in the order of the files:
 - `draft` is a schedule under way: steps may be tried and taken back, and every decision is written down (`plan`).
 - `fuse` decides what is computed where: inlined, together in shared outer loops, or by itself.
 - Strategies schedule the nest of one block (or a chain of blocks that share loops); each looks at how iterators are
-  used, never at names: `contraction` (operands reused along different iterators), `rows` (reductions with little
-  reuse), `moves` (transposes and other reorderings), `windows` (stencils), `irregular` (gathers, scatters, scans),
+  used, never at names: `dots` and `contraction` (operands reused along different iterators), `rows` (reductions with
+  little reuse), `lookups` (rows that data choose), `windows` (stencils), `moves` (transposes and other reorderings),
   `pointwise` (all else).
 - `scheduler` runs them, and falls back to simpler ones where a step is refused.
 
