@@ -17,7 +17,7 @@ from weft.schedules.pad import check_pad, pad
 from weft.schedules.prefetch import check_prefetch, prefetch
 from weft.schedules.rfactor import check_rfactor, rfactor
 from weft.schedules.split import check_split, split
-from weft.schedules.state import ScheduleState
+from weft.schedules.state import ScheduleState, located
 from weft.schedules.stream import check_stream, stream
 from weft.schedules.surround import check_surround, surround
 
@@ -140,6 +140,8 @@ class DataMethods(ScheduleState):
         if pad:
             options["pad"] = pad
         if readers is not None:
+            if not isinstance(readers, (list, tuple)):
+                raise located(ScheduleError(f"readers={readers!r} is not a list of blocks"))
             options["readers"] = self.names(tuple(readers))
         return options
 

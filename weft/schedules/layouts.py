@@ -72,6 +72,8 @@ def plain_layout(rank: int) -> Layout:
 
 def parse_layout(text: str, rank: int) -> Layout:
     """The layout that ``text`` spells, for a box of ``rank`` dimensions."""
+    if not isinstance(text, str):
+        raise _wrong(text, "it is a text")
     if rank > len(LETTERS):
         raise _wrong(text, f"the buffer has {rank} dimensions, and layouts have letters for {len(LETTERS)}")
     words = tuple(_word(w, text, rank) for w in text.split())
@@ -109,5 +111,5 @@ def _check_digits(text: str, letter: str, words: Sequence[Word]) -> None:
     raise _wrong(text, f"the words of `{letter}` do not have each part of it once, as in `{letter}/8` and `{letter}%8`")
 
 
-def _wrong(text: str, why: str) -> ScheduleError:
+def _wrong(text: object, why: str) -> ScheduleError:
     return ScheduleError(f'"{text}" is not a layout of this buffer', why=why, help='write it like "j/32 i j%32"')

@@ -100,7 +100,7 @@ def precompute(kernel: Kernel, block: str, *iters: str) -> Rewrite:
 
 def infer_part(kernel: Kernel, block: Block, names: Sequence[str]) -> Part | Verdict:
     iters = tuple(i for i in block.iters if i.var.name in names)
-    unknown = sorted(set(names) - {i.var.name for i in iters})
+    unknown = [name for name in names if name not in [i.var.name for i in iters]]
     if unknown:
         known = ", ".join(f"`{i.var.name}`" for i in block.iters)
         return refuse(f"`{unknown[0]}` is no iterator of block `{block.name}`; they are {known}")

@@ -25,6 +25,8 @@ from weft.schedules.trace import Numerics
 
 def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Numerics) -> Verdict:
     """The nest of ``loop`` must do what the intrinsic means, operation by operation."""
+    if not isinstance(intrinsic, str):
+        return refuse(f"{intrinsic!r} is not the name of an intrinsic")
     hardware, nest = find_hardware(intrinsic), find_loop(kernel, loop)
     for outer in path_to(kernel, nest)[:-1]:
         if isinstance(outer, Tensorized):

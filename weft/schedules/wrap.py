@@ -45,7 +45,7 @@ def wrap(kernel: Kernel, node: str, at: int | str = 0) -> Rewrite:
 
 def loop_value(kernel: Kernel, node: Stmt, at: int | str) -> Expr:
     """What ``at`` means where ``node`` stands: a number, or a text over the loops around it and scalars."""
-    if isinstance(at, int) and not isinstance(at, bool):
+    if isinstance(at, int) and not isinstance(at, bool) and abs(at) < 1 << 62:
         return idx(at)
     if not isinstance(at, str):
         raise ScheduleError(f"{at!r} is not a value for a loop", help='use a number, or a text such as "k + 1"')

@@ -1,0 +1,54 @@
+"""Whatever a step is called with, it is done or refused with a `ScheduleError`, and a refusal leaves no mark."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from typing import Any
+
+import pytest
+
+import weft
+from weft.ir.errors import ScheduleError
+from weft.schedules.refusals import REFUSALS
+from weft.schedules.schedule import Schedule
+from weft.tensor.lower import lower
+from weft.tensor.normalize import normalize
+from weft.tensor.specialize import specialize
+
+TEXT = """def f(float(H,W) A, float(W) b) -> (B) { T(y,x) = A(y,x) + b(x)
+  S(y) +=! T(y,x)
+  B(y,x) = T(y,x) / S(y) }"""
+ANYTHING: list[Any] = [
+    None, True, False, 0, 1, -1, 3, 2**40, -(2**70), 1.5, float("nan"), "", "y", "x", "x_1", "y_2", "T", "S", "B", "A",
+    "nope", "i j", "j i", "i/2 j i%2", "register", "global", "guard", "clip", "H == 5", "N % 4 == 0", "fast", [], ["T"],
+    ("B",), {}, "vpdpbusd", "y + 1", "(", "first", b"x", object(),
+]  # fmt: skip
+CALLS = 40
+
+
+def arguments(rng: random.Random, primitive: Any) -> tuple[list[Any], dict[str, Any]]:
+    args: list[Any] = []
+    named: dict[str, Any] = {}
+    for p in inspect.signature(primitive).parameters.values():
+        if p.kind == p.VAR_POSITIONAL:
+            args += [rng.choice(ANYTHING) for _ in range(rng.randint(0, 3))]
+        elif p.default is p.empty:
+            args.append(rng.choice(ANYTHING))
+        elif rng.random() < 0.5:
+            named[p.name] = rng.choice(ANYTHING)
+    return args, named
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_any_arguments(name: str) -> None:
+    rng = random.Random(name)
+    start = Schedule(lower(normalize(specialize(weft.define(TEXT).program, {"H": 5, "W": 7}))))
+    for _ in range(CALLS):
+        s = start.copy()
+        args, named = arguments(rng, getattr(s, name))
+        try:
+            getattr(s, name)(*args, **named)
+        except ScheduleError as error:
+            assert str(error).startswith("error: ")
+            assert s.kernel is start.kernel, "a refused step left its mark"
