@@ -22,6 +22,11 @@ def remember_finished(schedule: ScheduleState) -> None:
     _finished.append(schedule.copy())
 
 
+def forget_finished() -> None:
+    """Every schedule is checked anew, as in a new process."""
+    _finished.clear()
+
+
 def find_finished(schedule: ScheduleState, trace: Trace) -> ScheduleState | None:
     """What becomes of ``schedule``, which has no steps yet, by those of ``trace``, where that is known."""
     for known in tuple(_finished):
