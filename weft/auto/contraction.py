@@ -133,8 +133,9 @@ def _finish_tiles(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
 
 def _keep_sums(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
     """The sums of a tile in registers, in lanes even where what is written is not."""
-    around = [*plan.stage.outer, *nest.outer]
-    at = around[-1] if around else None
+    at: str | None = nest.outer[-1] if nest.outer else None
+    if at is None and plan.stage.outer:  # one tile, in a loop with others: it gets a loop of its own to be kept in
+        at = draft.s.wrap(nest.order[0]).name
     _, sums = draft.s.cache_write(plan.stage.write.buffer.name, scope="register", at=at)
     if plan.turns:
         draft.s.pack(sums, lanes_last(plan))
