@@ -192,7 +192,8 @@ def replay(path: Path) -> None:
     from weft.schedules.schedule import Schedule
     from weft.schedules.trace import parse_trace
 
-    parts = dict(part.split("\n", 1) for part in path.read_text(encoding="utf-8").split("--- ")[1:])
+    sections = re.split(r"^--- ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    parts = dict(part.split("\n", 1) for part in sections)
     kernel, trace = parse_kernel(parts["kernel"]), parse_trace(parts["trace"])
     s = Schedule(kernel, numerics=trace.numerics)
     s.apply(trace)
