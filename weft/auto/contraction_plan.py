@@ -16,6 +16,7 @@ from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, StageIter
 from weft.auto.tiles import Operand, Registers, Tile, Work, choose_tile, turning_cycles
 from weft.ir.expr import Binary, Cast, Expr
 from weft.ir.stmt import Store
+from weft.runtime.machine_model import machine_model
 
 #: Bytes of a cache line.
 LINE = 64
@@ -125,10 +126,15 @@ def plan_along(
     steps = prod(size(i) for i in stage.reductions)
     operands = [_operand(draft, stage, a, lane) for a in reads]
     work = Work(extents, unknown, operands, steps, instructions(stage), is_short_window(stage, lane, reads))
-    tile = choose_tile(work, lane.name, Registers(draft.registers, draft.lanes(stage)), most)
+    tile = choose_tile(work, lane.name, _registers(draft, stage), most)
     if tile is None:
         return None
     return ContractionPlan(stage, lane, tile, reads, tile.cycles + _turning_cycles(stage, lane, tile))
+
+
+def _registers(draft: Draft, stage: Stage) -> Registers:
+    model = machine_model(draft.machine)
+    return Registers(draft.registers, draft.lanes(stage), model.fma_units, model.load_units, model.fma_latency)
 
 
 def is_short_window(stage: Stage, lane: StageIter, reads: tuple[StageAccess, ...]) -> bool:
