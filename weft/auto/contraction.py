@@ -72,7 +72,10 @@ def _split_tiles(draft: Draft, plan: ContractionPlan) -> Nest:
     for i in plan.stage.iters:
         if i.loop is None:
             continue
-        if i.is_reduction:
+        if i.extent == 1:  # out of the way
+            nest.batch.insert(0, i.loop)
+            nest.counts[i.loop] = 1
+        elif i.is_reduction:
             depth = blocking.depth if blocking is not None and blocking.along == i.name else size(i)
             pieces, inner = _split(draft, nest, i.loop, _exact(i), depth) if depth < size(i) else ([], i.loop)
             nest.counts.setdefault(i.loop, size(i))

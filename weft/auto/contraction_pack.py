@@ -7,7 +7,7 @@ outside its edges is copied with zeros around it, so that no read has to be test
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 
@@ -48,13 +48,14 @@ def _surround(draft: Draft, stage: Stage, access: StageAccess, copies: dict[str,
 def place_copies(draft: Draft, plan: ContractionPlan, nest: Nest, copies: Mapping[str, str]) -> None:
     """The copies made by `surround_operands`, each in the loops that decide which part of it is read."""
     own = {i.loop: i.name for i in plan.stage.spatial}
+
+    def decides(readers: Sequence[StageAccess], loop: str) -> bool:
+        return loop in own and all(a.subscript_of(own[loop]) is not None for a in readers)
+
     for buffer, load in copies.items():
         readers = [a for a in plan.operands if a.buffer.name == buffer]
-        settled = takewhile(
-            lambda loop: loop in own and all(a.subscript_of(own[loop]) is not None for a in readers),  # noqa: B023
-            nest.outer,
-        )
-        inside = [loop for loop in settled if nest.counts[loop] > 1 and nest.takes(loop)]
+        settled = takewhile(partial(decides, readers), (loop for loop in nest.outer if nest.counts[loop] > 1))
+        inside = [loop for loop in settled if nest.takes(loop)]
         if inside:
             draft.s.compute_at(load, inside[-1])
         elif draft.pays_threads(plan.stage):
