@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 from weft.ir import dtype as dt
@@ -52,6 +52,10 @@ _VALUES: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": floa
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
+def _build(kind: type[Expr], values: dict[str, Any]) -> Expr:
+    return kind(**values)
+
+
 class Expr:
     """Base of all expressions; ``dtype`` is the type of the value, kept by the constructor or when first asked for."""
 
@@ -72,6 +76,10 @@ class Expr:
 
     def _infer_dtype(self) -> DType:
         raise InternalError(f"{type(self).__name__} has no type")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are built anew: what is kept beside the fields is found again."""
+        return _build, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})  # type: ignore[arg-type]
 
     def __add__(self, other: Operand) -> Expr:
         return arithmetic("+", self, other)
