@@ -11,14 +11,17 @@ from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear
-from weft.ir.expr import Binary, Expr, Var
+from weft.ir.expr import Binary, Expr, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Seq, Stmt
-from weft.ir.visit import fresh_name, rebuild, substitute, used_names, walk
+from weft.ir.visit import count_nodes, fresh_name, rebuild, substitute, used_names, walk
 from weft.passes.conditions import conjuncts, is_pure, mentions, slack, without_tests
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.passes.unroll_registers import subscripts_register
+
+#: Nodes of a loop's body that may be written out twice.
+LONGEST = 2000
 
 
 def partition_loops(kernel: Kernel) -> Kernel:
@@ -36,10 +39,10 @@ def _visit(s: Stmt, changing: frozenset[str], taken: set[str]) -> Stmt:
     if not isinstance(s, For) or s.kind != "serial" or subscripts_register(s):
         return s
     tests = [(part, end) for part, end in _tests(s, s.body, {}) if is_pure(part, changing)]
-    return _cut(s, tests, taken) if tests else s
+    return _cut(s, tests, taken) if tests and count_nodes(s.body) <= LONGEST else s
 
 
-def _tests(loop: For, s: Stmt, inner: Mapping[str, Interval]) -> Iterator[tuple[Expr, Linear]]:
+def _tests(loop: For, s: Stmt, inner: Mapping[str, Interval]) -> Iterator[tuple[Expr, Expr]]:
     """The tests in unrolled and vector loops that hold up to some iteration of ``loop``, each with the last one."""
     if isinstance(s, For):
         if s.kind not in ("unroll", "vector") or not constant_extent(s):
@@ -58,10 +61,10 @@ def _tests(loop: For, s: Stmt, inner: Mapping[str, Interval]) -> Iterator[tuple[
         yield from _tests(loop, s.then, inner)
 
 
-def _last_iteration(loop: For, part: Expr, inner: Mapping[str, Interval]) -> Linear | None:
+def _last_iteration(loop: For, part: Expr, inner: Mapping[str, Interval]) -> Expr | None:
     """The last value of ``loop`` for which ``part`` holds whatever the ``inner`` variables are."""
     gap = slack(part)
-    if gap is None or gap.terms.get(loop.var) != -1 or not any(mentions(part, name) for name in inner):
+    if gap is None or gap.terms.get(loop.var, 0) >= 0 or not any(mentions(part, name) for name in inner):
         return None
     last = Linear({}, gap.constant)
     for atom, factor in gap.terms.items():
@@ -76,15 +79,14 @@ def _last_iteration(loop: For, part: Expr, inner: Mapping[str, Interval]) -> Lin
             return None
         else:
             last.terms[atom] = factor
-    return last
+    return simplify(Binary("//", last.expr(dt.index), idx(-gap.terms[loop.var])))
 
 
-def _cut(loop: For, tests: list[tuple[Expr, Linear]], taken: set[str]) -> Stmt:
+def _cut(loop: For, tests: list[tuple[Expr, Expr]], taken: set[str]) -> Stmt:
     """The iterations in which all ``tests`` hold, then the others."""
     middle: Expr = loop.hi
     for _, last in tests:
-        end = Linear(dict(last.terms), last.constant + 1).expr(dt.index)
-        middle = simplify(Binary("min", middle, end))
+        middle = simplify(Binary("min", middle, last + idx(1)))
     middle = simplify(Binary("max", middle, loop.lo))
     full = replace(loop, hi=middle, body=without_tests(loop.body, [part for part, _ in tests]))
     again = Var(fresh_name(loop.var.name, taken), span=loop.var.span)

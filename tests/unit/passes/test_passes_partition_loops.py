@@ -48,3 +48,12 @@ def test_loops_through_tiles_count_from_zero() -> None:
     x = np.arange(16, dtype=np.float32)
     np.testing.assert_array_equal(results(based, x), x)
     assert rebase_loops(based) is based
+
+
+def test_vectors_beyond_the_end_are_cut_off() -> None:
+    kernel = parse_kernel("""kernel k(X: float32[16], out Y: float32[16]) {
+        for o in 0:4 { vector i in 0:5 { if o * 5 + i < 16 { Y[o * 5 + i] = X[o * 5 + i] } } } }""")
+    cut = partition_loops(kernel)
+    assert "for o in 0:3" in print_kernel(cut)
+    x = np.arange(16, dtype=np.float32)
+    np.testing.assert_array_equal(results(cut, x), x)
