@@ -60,7 +60,7 @@ def interpreted(op: weft.Operator, arguments: list[Any]) -> list[Any]:
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(programs())
 def test_three_meanings_agree(random: RandomProgram) -> None:
-    op = weft.define(random.text)
+    op = weft.define(random.text, numerics="strict")
     arguments = list(random.arguments.values())
     with np.errstate(all="ignore"):
         compiled = op(*arguments)

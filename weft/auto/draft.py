@@ -74,12 +74,11 @@ class Draft:
 
     def attempt(self, steps: Callable[[], None]) -> ScheduleError | None:
         """``steps`` as a whole or not at all: a refusal of one takes back those before it and is returned."""
-        state, count, done = dict(self.s.copy().__dict__), len(self.decisions), set(self.scheduled)
+        count, done = len(self.decisions), set(self.scheduled)
         try:
-            steps()
+            with self.s.attempt():
+                steps()
         except ScheduleError as error:
-            self.s.__dict__.clear()
-            self.s.__dict__.update(state)
             del self.decisions[count:]
             self.scheduled = done
             return error
