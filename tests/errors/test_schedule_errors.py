@@ -13,6 +13,7 @@ import pytest
 from refusal_texts import is_unseen, reasons
 from schedule_scripts import error_of, schedule_of
 
+from weft.ir.hardware import HARDWARE
 from weft.schedules.schedule import Schedule
 
 REFUSALS = Path(__file__).parent / "refusals"
@@ -43,6 +44,14 @@ def start(program: str, script: str) -> tuple[Schedule, str]:
     return schedule_of(known, symbolic=symbolic, numerics=numerics), script
 
 
+@pytest.fixture
+def _only_our_intrinsics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without those that property tests in the same process declare."""
+    for name in [n for n in HARDWARE if n.startswith("tiny_")]:
+        monkeypatch.delitem(HARDWARE, name)
+
+
+@pytest.mark.usefixtures("_only_our_intrinsics")
 @pytest.mark.parametrize("name", CASES)
 def test_full_text(name: str, tmp_path: Path) -> None:
     program, script, expected = CASES[name]
