@@ -22,7 +22,7 @@ from functools import partial
 
 from weft.auto.contraction_epilogue import find_epilogue, is_cheap, join_panels, join_registers, lanes_last
 from weft.auto.contraction_nest import Nest, choose_blocking
-from weft.auto.contraction_pack import pack_operands, place_copies, surround_operands
+from weft.auto.contraction_pack import pack_far_rows, pack_operands, place_copies, surround_operands
 from weft.auto.contraction_plan import (
     ContractionPlan,
     beats_rows,
@@ -61,6 +61,7 @@ def schedule_contraction(draft: Draft, name: str) -> None:
     _tell_tile(draft, plan)
     _finish_tiles(draft, plan, nest)
     pack_operands(draft, plan, nest)
+    pack_far_rows(draft, plan, nest)
     if nest.together:
         _run_parallel(draft, name, nest.together)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
+from math import prod
 
 from weft.auto.contraction_nest import Nest
 from weft.auto.contraction_plan import ContractionPlan, footprint, size
@@ -20,6 +21,10 @@ from weft.schedules.layouts import LETTERS
 
 #: Times that an element is read, each time with a test whether it exists, before a copy that needs none pays.
 MANY_TESTS = 4
+#: Bytes between steps of a sum from which on lines of an operand drive one another out of the first cache.
+FAR = 1024
+#: Panels that an operand is read for before copying it pays.
+MANY_PANELS = 4
 
 
 def surround_operands(draft: Draft, name: str) -> dict[str, str]:
@@ -67,6 +72,34 @@ def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
     """Copies what the plan says."""
     for access in plan.packed:
         _pack(draft, plan, access, _panel_loop(draft, plan.stage, nest, access))
+
+
+def pack_far_rows(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
+    """Operands of which one element at a time is used, from a new line in each step of the sum, laid out by rows.
+
+    Steps as far apart as a page or more fall into a few sets of the first cache and drive one another out of it.
+    """
+    stage = plan.stage
+    for access in plan.operands:
+        if access.uses(plan.lane.name) or access in plan.packed or stage.outer:
+            continue
+        row = next(
+            (n for n, count in plan.tile.sizes.items() if count > 1 and access.subscript_of(n) is not None), None
+        )
+        steps = [abs(access.stride(i.name) or 0) * access.buffer.dtype.itemsize for i in stage.reductions]
+        panels = prod(nest.counts[loop] for loop in (*nest.blocks, *nest.panels))
+        if row is None or not steps or min(steps) < FAR or panels < MANY_PANELS:
+            continue
+        letter, tile = LETTERS[access.subscript_of(row) or 0], plan.tile.sizes[row]
+        others = [LETTERS[d] for d in range(access.buffer.rank) if LETTERS[d] != letter]
+        layout = " ".join([f"{letter}/{tile}", *others, f"{letter}%{tile}"])
+        load, _ = draft.s.pack(access.buffer.name, layout, readers=[stage.name])
+        if load is not None:
+            draft.scheduled.add(load.name)
+            if draft.pays_threads(stage):
+                draft.s.parallel(draft.s.loops(load)[0])
+        why = f"steps of the sum are {min(steps)} bytes apart in it, and it is read for {panels} panels"
+        draft.decide("packing", stage.name, f"`{access.buffer.name}` copied once, {tile} rows side by side", why)
 
 
 def _home(stage: Stage, access: StageAccess) -> str | None:

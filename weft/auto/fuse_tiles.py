@@ -30,6 +30,10 @@ class ChainTile:
     why: str
 
 
+#: Elements between neighbours that still come together in vectors.
+NEAR = (1, 2, 3, 4)
+
+
 def choose_tile(draft: Draft, chain: Chain) -> ChainTile | None:
     """The shared iterator that runs several values at a time, if any does."""
     for name in reversed(chain.shared):
@@ -54,8 +58,9 @@ def is_along_memory(chain: Chain, name: str) -> bool:
         for access in stage.accesses:
             if own is not None and access.uses(own):
                 count = chain.footprint(stage, access)
-                near += count if access.stride(own) == 1 else 0
-                far += 0 if access.stride(own) == 1 else count
+                is_near = access.stride(own) in NEAR
+                near += count if is_near else 0
+                far += 0 if is_near else count
     return near > far
 
 

@@ -12,6 +12,7 @@ from weft.auto.lookups import fits_lookups, schedule_lookups
 from weft.auto.moves import fits_moves, schedule_moves
 from weft.auto.plan import Decision
 from weft.auto.pointwise import schedule_pointwise
+from weft.auto.pools import fits_pools, schedule_pools
 from weft.auto.rows import fits_rows, schedule_rows
 from weft.auto.strategy import Strategy
 from weft.auto.windows import fits_windows, schedule_windows
@@ -32,6 +33,7 @@ class AutoSchedule:
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy("dots", fits_dots, schedule_dots),
     Strategy("contraction", fits_contraction, schedule_contraction),
+    Strategy("pools", fits_pools, schedule_pools),
     Strategy("rows", fits_rows, schedule_rows),
     Strategy("lookups", fits_lookups, schedule_lookups),
     Strategy("windows", fits_windows, schedule_windows),

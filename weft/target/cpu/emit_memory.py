@@ -110,8 +110,8 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
         return _masked_load(f, type, address.pointer, mask)
     if address.step == -1 and mask is None:
         return _load_reversed(f, type, element, address)
-    if address.step in SHORT_STEPS and mask is None and address.lanes >= max(SHORT_STEPS):
-        return _load_stepped(f, type, element, address, address.step)
+    if address.step in SHORT_STEPS and address.lanes >= max(SHORT_STEPS) and (mask is None or f.machine.has_masks):
+        return _load_stepped(f, type, element, address, address.step, mask)
     pointers = _lane_pointers(f, element, address)
     arguments = [pointers, _align(element), mask or all_lanes(address.lanes), constant(type, 0)]
     return f.b.call(f"llvm.masked.gather.{mangled(type)}.{mangled(pointers.type)}", type, arguments, reads=True)
@@ -122,19 +122,28 @@ def _load_reversed(f: Function, type: str, element: str, address: Address) -> Va
     return f.b.shuffle(f.b.load(type, lowest), None, range(address.lanes - 1, -1, -1))
 
 
-def _load_stepped(f: Function, type: str, element: str, address: Address, step: int) -> Value:
+def _load_stepped(f: Function, type: str, element: str, address: Address, step: int, mask: Value | None) -> Value:
     """Every ``step``-th element, picked from whole vectors; the last of them ends with the last lane's element.
 
-    With at least ``step - 1`` lanes no vector reaches beyond that element.
+    With at least ``step - 1`` lanes no vector reaches beyond that element. With a ``mask`` only elements of active
+    lanes are touched.
     """
     lanes = address.lanes
+
+    def load(pointer: Value, start: int) -> Value:
+        if mask is None:
+            return f.b.load(type, pointer)
+        wanted = [divmod(start + n, step) for n in range(lanes)]
+        picks = [lane if rest == 0 and lane < lanes else lanes for lane, rest in wanted]
+        return _masked_load(f, type, pointer, f.b.shuffle(mask, constant(mask.type, 0), picks))
+
     starts = [n * lanes for n in range(step - 1)] + [(lanes - 1) * (step - 1)]
-    result = f.b.load(type, address.pointer)
+    result = load(address.pointer, 0)
     source = [lane * step if lane * step < lanes else -1 for lane in range(lanes)]
     result = f.b.shuffle(result, None, source)
     filled = [n >= 0 for n in source]
     for start in starts[1:]:
-        part = f.b.load(type, f.b.gep(element, address.pointer, Value(str(start), I64), inbounds=False))
+        part = load(f.b.gep(element, address.pointer, Value(str(start), I64), inbounds=False), start)
         offsets = [lane * step - start for lane in range(lanes)]
         picks = [lane if filled[lane] else lanes + n if 0 <= n < lanes else -1 for lane, n in enumerate(offsets)]
         result = f.b.shuffle(result, part, picks)

@@ -1,0 +1,60 @@
+"""Reductions over small windows of one operand, as pools do: lanes are neighbouring results, windows written out."""
+
+from __future__ import annotations
+
+from math import prod
+
+from weft.auto.draft import Draft
+from weft.auto.pointwise import parallel_outermost
+from weft.auto.stages import Stage, StageIter
+
+#: Points of a window that are written out, at most.
+LARGEST = 64
+#: Results apart in the operand by at most so many elements are picked from whole vectors.
+STEPS = 4
+
+
+def fits_pools(draft: Draft, stage: Stage) -> bool:
+    if stage.op == "=" or not stage.is_affine or not stage.is_plain or stage.reads_target or not stage.reductions:
+        return False
+    extents = [i.extent for i in stage.reductions]
+    if None in extents or prod(e for e in extents if e is not None) > LARGEST:
+        return False
+    along = _along(stage)
+    return along is not None and (along.extent or draft.lanes(stage)) >= draft.lanes(stage) and _is_window(stage)
+
+
+def _along(stage: Stage) -> StageIter | None:
+    """The iterator along which results lie in memory, and what they read lies near."""
+    for i in stage.spatial:
+        steps = [a.stride(i.name) for a in stage.reads]
+        if stage.write.stride(i.name) == 1 and all(s is not None and 0 <= s <= STEPS for s in steps):
+            return i
+    return None
+
+
+def _is_window(stage: Stage) -> bool:
+    """Whether each reduction moves within what some result reads: a subscript has both."""
+    rows = [row for a in stage.reads for row in a.rows or ()]
+    spatial = {i.name for i in stage.spatial}
+    return all(any(i.name in row and spatial & set(row) for row in rows) for i in stage.reductions)
+
+
+def schedule_pools(draft: Draft, name: str) -> None:
+    stage, lanes = draft.stage(name), draft.lanes(draft.stage(name))
+    along = _along(stage)
+    assert along is not None
+    loop = stage.loop_of(along.name)
+    window = [stage.loop_of(i.name) for i in stage.reductions]
+    others = [x for x in stage.loops if x not in (loop, *window)]
+    outer, inner = draft.s.split(loop, lanes)
+    draft.s.reorder(*others, outer, *window, inner)
+    draft.s.vectorize(inner)
+    for x in window:
+        draft.s.unroll(x)
+    draft.s.cache_write(stage.write.buffer.name, scope="register", at=outer)
+    points = prod(i.extent or 1 for i in stage.reductions)
+    draft.decide("vector", name, f"`{along.name}` in vectors of {lanes}", "results lie along it")
+    draft.decide("registers", name, f"windows of {points} written out", "results stay in a register meanwhile")
+    if draft.pays_threads(stage):
+        parallel_outermost(draft, name)
