@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear
-from weft.ir.expr import Binary, Compare, Expr, Load, Var, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify import inner_statements, simplify
 from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Let, Stmt, Store
@@ -26,6 +26,7 @@ from weft.passes.loop_ranges import constant_extent, loop_range
 
 #: Nodes of a loop's body that may be written out twice: code stays short, and compiling quick.
 LONGEST = 2000
+NEVER = Const(False, dt.bool_)
 
 
 def separate_tiles(kernel: Kernel) -> Kernel:
@@ -60,7 +61,8 @@ class _Separator:
         if done or not isinstance(s, For) or _shares_registers(s.body) or count_nodes(s.body) > LONGEST:
             return s, done
         found = list(self._tests(s.body, {}))
-        staying = {part for part, worst in found if worst is None}
+        ranges = {s.var.name: loop_range(s, {})}
+        staying = {part for part, worst in found if worst is None or simplify(worst, ranges) == NEVER}
         tests = [(part, worst) for part, worst in found if worst is not None and part not in staying]
         asked = list(dict.fromkeys(worst for _, worst in tests))
         if not any(mentions(worst, s.var.name) for worst in asked):

@@ -58,6 +58,15 @@ def test_registers_stay_in_one_branch() -> None:
     assert points_tested(agree(SUMS, x, (10,))) == [False, True]
 
 
+def test_a_tile_that_is_never_full_does_not_keep_others_from_it() -> None:
+    text = """kernel k(X: float32[100], out Y: float32[100]) {
+        for o in 0:13 {
+            unroll i in 0:8 { if o * 8 + i < 100 { Y[o * 8 + i] = X[o * 8 + i] * 2.0 } }
+            unroll j in 0:8 { if j < 5 { Y[j] = 0.0 } }
+        } }"""
+    assert points_tested(agree(text, np.arange(100, dtype=np.float32), (100,)))[1]
+
+
 def test_what_data_decide_stays() -> None:
     kernel = parse_kernel(TILES.replace("o * 8 + i < 100", "X[i] < 3.0").replace("0:13", "0:12"))
     assert separate_tiles(kernel) == kernel
