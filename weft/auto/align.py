@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, Stages
+from weft.auto.stages import Stage, StageAccess, Stages
 
 #: Iterators of one stage by the iterator of another (the last of a chain) that they go along with.
 Alignment = Mapping[str, str]
@@ -77,7 +77,7 @@ class Chain:
         return replace(self, alignments={**self.alignments, **more}, sinks=(*self.sinks, *sinks))
 
     def extent(self, shared: str) -> int:
-        return known(self.anchor.by_name[shared].extent)
+        return self.anchor.by_name[shared].count
 
     def counterpart(self, stage: Stage, shared: str) -> str | None:
         """The iterator of ``stage`` that goes along with ``shared``."""
@@ -88,7 +88,7 @@ class Chain:
         still = {own for own, theirs in self.alignments[stage.name].items() if theirs in fixed}
         count = 1
         for row in access.rows or ():
-            steps = (abs(c) * (known(stage.by_name[n].extent) - 1) for n, c in row.items() if n not in still)
+            steps = (abs(c) * (stage.by_name[n].count - 1) for n, c in row.items() if n not in still)
             count *= 1 + sum(steps)
         return count
 
@@ -102,7 +102,3 @@ class Chain:
     def work(self) -> int:
         """Operations of all stages together."""
         return sum(s.points * max(1, s.operations) for s in self.members)
-
-
-def known(extent: int | None) -> int:
-    return UNKNOWN_EXTENT if extent is None else extent

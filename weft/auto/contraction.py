@@ -29,7 +29,6 @@ from weft.auto.contraction_plan import (
     is_contraction,
     is_short_window,
     plan_contraction,
-    size,
 )
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_prefix
@@ -77,9 +76,9 @@ def _split_tiles(draft: Draft, plan: ContractionPlan) -> Nest:
             nest.batch.insert(0, i.loop)
             nest.counts[i.loop] = 1
         elif i.is_reduction:
-            depth = blocking.depth if blocking is not None and blocking.along == i.name else size(i)
-            pieces, inner = _split(draft, nest, i.loop, _exact(i), depth) if depth < size(i) else ([], i.loop)
-            nest.counts.setdefault(i.loop, size(i))
+            depth = blocking.depth if blocking is not None and blocking.along == i.name else i.count
+            pieces, inner = _split(draft, nest, i.loop, _exact(i), depth) if depth < i.count else ([], i.loop)
+            nest.counts.setdefault(i.loop, i.count)
             nest.pieces += pieces
             nest.reductions += [inner] if inner else []
         elif i.name == plan.lane.name:

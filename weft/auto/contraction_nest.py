@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from weft.auto.contraction_plan import ContractionPlan, footprint, size
+from weft.auto.contraction_plan import ContractionPlan, footprint
 from weft.auto.draft import Draft
 from weft.auto.stages import StageAccess
 
@@ -67,12 +67,12 @@ class Blocking:
 
 def choose_blocking(draft: Draft, plan: ContractionPlan) -> Blocking | None:
     """How to cut a contraction whose vector operands do not stay in the cache while rows go by; None where they do."""
-    long = [i for i in plan.stage.reductions if size(i) > 1]
-    steps = prod(size(i) for i in long)
+    long = [i for i in plan.stage.reductions if i.count > 1]
+    steps = prod(i.count for i in long)
     operands = [a for a in plan.vector_operands if _bytes(plan, a) > draft.cache("L2") // 2]
     if not operands:
         return None
-    within = steps // size(long[0])
+    within = steps // long[0].count
     itemsize = max(a.buffer.dtype.itemsize for a in operands)
     rows = _row_tiles(plan)
     if any(a in plan.packed for a in operands):
@@ -80,7 +80,7 @@ def choose_blocking(draft: Draft, plan: ContractionPlan) -> Blocking | None:
         if steps <= most:
             return None
         return Blocking(long[0].name, max(1, most // 2 // within), plan.tile.width, "a panel does not fit the L2 cache")
-    width = size(plan.lane) // (draft.threads if draft.pays_threads(plan.stage) else 1)
+    width = plan.lane.count // (draft.threads if draft.pays_threads(plan.stage) else 1)
     if rows == 1:
         sums = prod(plan.tile.sizes.values())
         wide = min(width, draft.cache("L1") * 2 // (sums * itemsize))
@@ -100,7 +100,7 @@ def _blocking(plan: ContractionPlan, along: str, depth: int, wide: int, why: str
 def _row_tiles(plan: ContractionPlan) -> int:
     rows = plan.tile.sizes
     inside = [i for i in plan.stage.spatial if not any(a.uses(i.name) for a in plan.vector_operands)]
-    return prod(-(-size(i) // rows.get(i.name, 1)) for i in inside)
+    return prod(-(-i.count // rows.get(i.name, 1)) for i in inside)
 
 
 def _bytes(plan: ContractionPlan, access: StageAccess) -> int:

@@ -13,7 +13,7 @@ from itertools import takewhile
 from math import prod
 
 from weft.auto.contraction_nest import Nest
-from weft.auto.contraction_plan import ContractionPlan, footprint, size
+from weft.auto.contraction_plan import ContractionPlan, footprint
 from weft.auto.draft import Draft
 from weft.auto.pointwise import parallel_outermost
 from weft.auto.stages import Stage, StageAccess
@@ -90,14 +90,8 @@ def pack_far_rows(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
         panels = prod(nest.counts[loop] for loop in (*nest.blocks, *nest.panels))
         if row is None or not steps or min(steps) < FAR or panels < MANY_PANELS:
             continue
-        letter, tile = LETTERS[access.subscript_of(row) or 0], plan.tile.sizes[row]
-        others = [LETTERS[d] for d in range(access.buffer.rank) if LETTERS[d] != letter]
-        layout = " ".join([f"{letter}/{tile}", *others, f"{letter}%{tile}"])
-        load, _ = draft.s.pack(access.buffer.name, layout, readers=[stage.name])
-        if load is not None:
-            draft.scheduled.add(load.name)
-            if draft.pays_threads(stage):
-                draft.s.parallel(draft.s.loops(load)[0])
+        tile = plan.tile.sizes[row]
+        _copy_in_tiles(draft, stage, access, row, tile, None)
         why = f"steps of the sum are {min(steps)} bytes apart in it, and it is read for {panels} panels"
         draft.decide("packing", stage.name, f"`{access.buffer.name}` copied once, {tile} rows side by side", why)
 
@@ -119,19 +113,25 @@ def _panel_loop(draft: Draft, stage: Stage, nest: Nest, access: StageAccess) -> 
 
 def _pack(draft: Draft, plan: ContractionPlan, access: StageAccess, at: str | None) -> None:
     """Copies so that the elements of a tile's lanes are side by side."""
-    along, tile = access.subscript_of(plan.lane.name), plan.tile.width
-    assert along is not None, "only such are packed"
-    letter, others = LETTERS[along], [LETTERS[d] for d in range(access.buffer.rank) if d != along]
-    whole = plan.lane.exact and size(plan.lane) <= tile
-    layout = " ".join([*others, letter] if whole else [f"{letter}/{tile}", *others, f"{letter}%{tile}"])
-    load, _ = draft.s.pack(access.buffer.name, layout, at=at, readers=[plan.stage.name])
-    if load is not None:  # a temporary is stored so in the first place
-        draft.scheduled.add(load.name)
-        if at is None and draft.pays_threads(plan.stage):
-            draft.s.parallel(draft.s.loops(load)[0])
+    tile = plan.tile.width
+    _copy_in_tiles(draft, plan.stage, access, plan.lane.name, tile, at)
     where = "once" if at is None else f"at `{at}`"
     what = f"`{access.buffer.name}` copied {where} with {tile} elements along `{plan.lane.name}` side by side"
     draft.decide("packing", plan.stage.name, what, _reason(plan, access))
+
+
+def _copy_in_tiles(draft: Draft, stage: Stage, access: StageAccess, name: str, tile: int, at: str | None) -> None:
+    """What ``stage`` reads through ``access``, with ``tile`` elements along iterator ``name`` side by side."""
+    along, i = access.subscript_of(name), stage.by_name[name]
+    assert along is not None, "only such are packed"
+    letter, others = LETTERS[along], [LETTERS[d] for d in range(access.buffer.rank) if d != along]
+    whole = i.exact and i.count <= tile
+    layout = " ".join([*others, letter] if whole else [f"{letter}/{tile}", *others, f"{letter}%{tile}"])
+    load, _ = draft.s.pack(access.buffer.name, layout, at=at, readers=[stage.name])
+    if load is not None:  # a temporary is stored so in the first place
+        draft.scheduled.add(load.name)
+        if at is None and draft.pays_threads(stage):
+            draft.s.parallel(draft.s.loops(load)[0])
 
 
 def _reason(plan: ContractionPlan, access: StageAccess) -> str:

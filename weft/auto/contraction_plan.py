@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.auto.draft import Draft
-from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, StageIter
+from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.auto.tiles import Operand, Registers, Tile, Work, choose_tile, turning_cycles
 from weft.ir.expr import Binary, Cast, Expr
 from weft.ir.stmt import Store
@@ -51,7 +51,7 @@ class ContractionPlan:
     def has_edges(self) -> bool:
         """Whether some tiles are not full."""
         tile = {self.lane.name: self.tile.width, **self.tile.sizes}
-        return any(not i.exact or size(i) % tile[i.name] for i in self.stage.spatial if i.name in tile)
+        return any(not i.exact or i.count % tile[i.name] for i in self.stage.spatial if i.name in tile)
 
     @property
     def turns(self) -> bool:
@@ -63,8 +63,8 @@ def is_contraction(stage: Stage) -> bool:
     """Whether sums (or minima ...) are taken of products (or anything else) of operands reused along iterators."""
     if stage.op == "=" or not stage.is_affine or not stage.is_plain or stage.reads_target:
         return False
-    long = [i for i in stage.spatial if size(i) > 1]
-    summed = [i for i in stage.reductions if size(i) > 1]
+    long = [i for i in stage.spatial if i.count > 1]
+    summed = [i for i in stage.reductions if i.count > 1]
     if not long or not summed or any(stage.write.uses(i.name) for i in summed):
         return False
     reads = [a for a in distinct_reads(stage) if any(a.uses(i.name) for i in summed)]
@@ -78,10 +78,6 @@ def distinct_reads(stage: Stage) -> tuple[StageAccess, ...]:
         key = (a.buffer.name, a.offsets, None if a.rows is None else tuple(tuple(sorted(r.items())) for r in a.rows))
         seen.setdefault(key, a)
     return tuple(seen.values())
-
-
-def size(i: StageIter) -> int:
-    return UNKNOWN_EXTENT if i.extent is None else i.extent
 
 
 def plan_contraction(draft: Draft, stage: Stage) -> ContractionPlan | None:
@@ -103,10 +99,10 @@ def beats_rows(draft: Draft, stage: Stage) -> bool:
 
 def _lane_iterators(stage: Stage, reads: tuple[StageAccess, ...]) -> list[StageIter]:
     """Iterators that may become lanes, those along which most lies side by side first."""
-    long = [i for i in stage.spatial if size(i) > 1]
+    long = [i for i in stage.spatial if i.count > 1]
     gathered = {i.name for i in long if any(not _is_near(a, i.name) for a in reads)}
     near = [i for i in long if i.name not in gathered] or long
-    return sorted(near, key=lambda i: (stage.write.stride(i.name) != 1, -size(i)))
+    return sorted(near, key=lambda i: (stage.write.stride(i.name) != 1, -i.count))
 
 
 def _is_near(access: StageAccess, name: str) -> bool:
@@ -121,9 +117,9 @@ def plan_along(
     draft: Draft, stage: Stage, reads: tuple[StageAccess, ...], lane: StageIter, most: float
 ) -> ContractionPlan | None:
     """The best plan with lanes along ``lane``; None where it takes more than ``most`` cycles."""
-    extents = {i.name: size(i) for i in stage.spatial}
+    extents = {i.name: i.count for i in stage.spatial}
     unknown = frozenset(i.name for i in stage.spatial if not i.exact)
-    steps = prod(size(i) for i in stage.reductions)
+    steps = prod(i.count for i in stage.reductions)
     operands = [_operand(draft, stage, a, lane) for a in reads]
     work = Work(extents, unknown, operands, steps, instructions(stage), is_short_window(stage, lane, reads))
     tile = choose_tile(work, lane.name, _registers(draft, stage), most)
@@ -139,9 +135,9 @@ def _registers(draft: Draft, stage: Stage) -> Registers:
 
 def is_short_window(stage: Stage, lane: StageIter, reads: tuple[StageAccess, ...]) -> bool:
     """Whether there are few steps, in which neighbouring rows load many of the same vectors."""
-    steps = prod(size(i) for i in stage.reductions)
+    steps = prod(i.count for i in stage.reductions)
     shared = [row for a in reads if a.uses(lane.name) for row in a.rows or () if not row.get(lane.name)]
-    return steps <= WINDOW_STEPS and any(len([n for n in row if size(stage.by_name[n]) > 1]) > 1 for row in shared)
+    return steps <= WINDOW_STEPS and any(len([n for n in row if stage.by_name[n].count > 1]) > 1 for row in shared)
 
 
 def _turning_cycles(stage: Stage, lane: StageIter, tile: Tile) -> float:
@@ -149,7 +145,7 @@ def _turning_cycles(stage: Stage, lane: StageIter, tile: Tile) -> float:
     if stage.write.stride(lane.name) == 1:
         return 0.0
     row, rows = tile.rows[-1] if tile.rows else ("", 1)
-    return prod(size(i) for i in stage.spatial) * turning_cycles(rows, near=stage.write.stride(row) == 1)
+    return prod(i.count for i in stage.spatial) * turning_cycles(rows, near=stage.write.stride(row) == 1)
 
 
 def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -> Operand:
@@ -173,7 +169,7 @@ def _may_pack(draft: Draft, stage: Stage, access: StageAccess) -> bool:
 def _run(stage: Stage, access: StageAccess) -> int:
     """How many elements in a row of memory ``access`` goes through as reductions run."""
     run = 1
-    for stride, extent in sorted((access.stride(i.name) or 0, size(i)) for i in stage.reductions):
+    for stride, extent in sorted((access.stride(i.name) or 0, i.count) for i in stage.reductions):
         run *= extent if stride == run else 1
     return run
 
@@ -191,7 +187,7 @@ def _loading(access: StageAccess, lane: str, can_copy: bool) -> str:
 def footprint(stage: Stage, access: StageAccess, fixed: Collection[str] = ()) -> int:
     """How many elements ``access`` touches while the iterators ``fixed`` stand still."""
     assert access.rows is not None
-    reach = {i.name: 0 if i.name in fixed else size(i) - 1 for i in stage.iters}
+    reach = {i.name: 0 if i.name in fixed else i.count - 1 for i in stage.iters}
     return prod(1 + sum(abs(c) * reach[n] for n, c in row.items()) for row in access.rows)
 
 
@@ -199,12 +195,12 @@ def _cycles_along_reductions(draft: Draft, stage: Stage, reads: tuple[StageAcces
     """What partial sums in lanes along a reduction would take; infinitely many where its elements lie apart."""
     if not draft.is_fast:
         return float("inf")
-    near = [i for i in stage.reductions if all(a.stride(i.name) in (0, 1) for a in reads) and size(i) > 1]
+    near = [i for i in stage.reductions if all(a.stride(i.name) in (0, 1) for a in reads) and i.count > 1]
     if not near:
         return float("inf")
     lanes = draft.lanes(stage)
-    vectors = min(-(-size(i) // lanes) / size(i) for i in near)
-    return stage.points * vectors * len(reads) + prod(size(i) for i in stage.spatial) * LANES_CYCLES
+    vectors = min(-(-i.count // lanes) / i.count for i in near)
+    return stage.points * vectors * len(reads) + prod(i.count for i in stage.spatial) * LANES_CYCLES
 
 
 def instructions(stage: Stage) -> int:

@@ -12,7 +12,7 @@ from math import prod
 
 from weft.auto.costs import point_cost
 from weft.auto.draft import Draft
-from weft.auto.stages import UNKNOWN_EXTENT, Stage
+from weft.auto.stages import Stage
 from weft.ir.expr import Expr, Var
 from weft.ir.printer import print_expr
 from weft.ir.visit import free_vars, substitute
@@ -35,8 +35,7 @@ class Part:
     @property
     def repeats(self) -> int:
         """How often each value is computed: the points of the other iterators."""
-        others = (i.extent for i in self.stage.iters if i.name not in self.iters)
-        return prod(UNKNOWN_EXTENT if e is None else e for e in others)
+        return prod(i.count for i in self.stage.iters if i.name not in self.iters)
 
 
 def precompute_parts(draft: Draft) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from weft.auto.align import Chain
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
+from weft.auto.stages import NEAR_STEPS
 
 #: Iterations at a time, at most, where operands are reused along them.
 MOST_ROWS = 64
@@ -28,10 +29,6 @@ class ChainTile:
     name: str
     size: int
     why: str
-
-
-#: Elements between neighbours that still come together in vectors.
-NEAR = (1, 2, 3, 4)
 
 
 def choose_tile(draft: Draft, chain: Chain) -> ChainTile | None:
@@ -58,7 +55,7 @@ def is_along_memory(chain: Chain, name: str) -> bool:
         for access in stage.accesses:
             if own is not None and access.uses(own):
                 count = chain.footprint(stage, access)
-                is_near = access.stride(own) in NEAR
+                is_near = access.stride(own) in NEAR_STEPS
                 near += count if is_near else 0
                 far += 0 if is_near else count
     return near > far

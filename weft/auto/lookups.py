@@ -6,12 +6,10 @@ are fetched into the cache.
 
 from __future__ import annotations
 
-from math import prod
-
 from weft.auto.draft import Draft
 from weft.auto.pointwise import parallel_outermost
-from weft.auto.stages import Stage, StageIter
-from weft.ir.expr import Const, Load
+from weft.auto.stages import Stage, StageIter, buffer_bytes
+from weft.ir.expr import Load
 from weft.ir.visit import free_vars, loads
 
 #: How many rows ahead of the one that is used.
@@ -68,7 +66,7 @@ def schedule_lookups(draft: Draft, name: str) -> None:
 
 def _fetch_ahead(draft: Draft, stage: Stage, load: Load, loop: str) -> None:
     table = load.buffer
-    size = prod(int(n.value) if isinstance(n, Const) else 0 for n in table.shape) * table.dtype.itemsize
+    size = buffer_bytes(table)
     if size <= draft.cache("L2"):
         return
     if draft.attempt(lambda: draft.s.prefetch(table.name, at=loop, ahead=AHEAD)) is None:

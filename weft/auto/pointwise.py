@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from math import prod
 
 from weft.auto.draft import Draft
-from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageIter
-from weft.ir.expr import Const, Var
+from weft.auto.stages import Stage, StageIter, buffer_bytes
+from weft.ir.expr import Var
 from weft.ir.stmt import Atomic, Store
 from weft.ir.visit import loads, walk
 
@@ -41,7 +41,7 @@ def schedule_pointwise(draft: Draft, name: str) -> None:
 def _vectorize(draft: Draft, stage: Stage, along: StageIter, in_parallel: bool) -> None:
     lanes = draft.lanes(stage)
     run = contiguous_run(stage, along, LONG * lanes)
-    count = prod(_known(i.extent) for i in run)
+    count = prod(i.count for i in run)
     if count < lanes:
         return
     loops = [i.loop for i in run if i.loop is not None]
@@ -86,7 +86,7 @@ def contiguous_run(
     run, among = [along], stage.spatial if among is None else among
     used_as_values = _used_as_values(stage)
     while True:
-        count = prod(_known(i.extent) for i in run)
+        count = prod(i.count for i in run)
         if count >= enough or any(i.extent is None or i.name in used_as_values for i in run):
             return run
         left = [i for i in among if i not in run and i.loop is not None and i.extent is not None]
@@ -132,20 +132,15 @@ def _parallel(draft: Draft, loop: str) -> None:
     draft.s.parallel(loop)
 
 
-def written_bytes(stage: Stage) -> int:
-    """Of the whole result; 0 where its size is not known."""
-    buffer = stage.write.buffer
-    return prod(int(e.value) if isinstance(e, Const) else 0 for e in buffer.shape) * buffer.dtype.itemsize
-
-
 def stream_large_result(draft: Draft, stage: Stage) -> None:
     """A result so large that, with what it is made from, little of it would stay in the last cache goes past it."""
     stages = draft.stages
     if not stages.is_output(stage) or stages.consumers(stage) or stage.op != "=":
         return
-    if written_bytes(stage) >= draft.cache("L3") // 4 and _writes_whole_lines(draft, stage):
+    size = buffer_bytes(stage.write.buffer)
+    if size >= draft.cache("L3") // 4 and _writes_whole_lines(draft, stage):
         draft.s.stream(stage.write.buffer.name)
-        why = f"{written_bytes(stage) >> 20} MiB written once, of a last cache of {draft.cache('L3') >> 20} MiB"
+        why = f"{size >> 20} MiB written once, of a last cache of {draft.cache('L3') >> 20} MiB"
         draft.decide("storage", stage.name, "stored past the caches", why)
 
 
@@ -155,9 +150,5 @@ def _writes_whole_lines(draft: Draft, stage: Stage) -> bool:
     if along is None:
         return False
     run = contiguous_run(stage, along, LONG * draft.lanes(stage))
-    count = prod(_known(i.extent) for i in run)
+    count = prod(i.count for i in run)
     return len(run) == len(stage.loops) or count * stage.write.buffer.dtype.itemsize % LINE == 0
-
-
-def _known(extent: int | None) -> int:
-    return UNKNOWN_EXTENT if extent is None else extent

@@ -6,12 +6,10 @@ from math import prod
 
 from weft.auto.draft import Draft
 from weft.auto.pointwise import parallel_outermost
-from weft.auto.stages import Stage, StageIter
+from weft.auto.stages import NEAR_STEPS, Stage, StageIter
 
 #: Points of a window that are written out, at most.
 LARGEST = 64
-#: Results apart in the operand by at most so many elements are picked from whole vectors.
-STEPS = 4
 
 
 def fits_pools(draft: Draft, stage: Stage) -> bool:
@@ -28,7 +26,7 @@ def _along(stage: Stage) -> StageIter | None:
     """The iterator along which results lie in memory, and what they read lies near."""
     for i in stage.spatial:
         steps = [a.stride(i.name) for a in stage.reads]
-        if stage.write.stride(i.name) == 1 and all(s is not None and 0 <= s <= STEPS for s in steps):
+        if stage.write.stride(i.name) == 1 and all(s in (0, *NEAR_STEPS) for s in steps):
             return i
     return None
 

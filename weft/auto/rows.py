@@ -14,7 +14,7 @@ from math import prod
 
 from weft.auto.draft import Draft
 from weft.auto.pointwise import CHUNKS, contiguous_run, parallel_outermost
-from weft.auto.stages import UNKNOWN_EXTENT, Stage, StageAccess, StageIter
+from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.ir.visit import free_vars
 
 #: Vectors of results side by side.
@@ -79,7 +79,7 @@ def _elements(stage: Stage, access: StageAccess) -> int:
 
 
 def _count(iters: Sequence[StageIter]) -> int:
-    return prod(UNKNOWN_EXTENT if i.extent is None else i.extent for i in iters)
+    return prod(i.count for i in iters)
 
 
 def may_reorder(draft: Draft, stage: Stage) -> bool:

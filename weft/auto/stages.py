@@ -23,6 +23,10 @@ from weft.ir.simplify import inner_statements, simplify
 from weft.ir.stmt import Atomic, Block, For, If, Iter, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, loads, stores, walk
 from weft.schedules.rewrite import ranges_at
+from weft.target.cpu.emit_memory import SHORT_STEPS
+
+#: Elements between neighbours of which the code generator still picks lanes from whole vectors.
+NEAR_STEPS = (1, *SHORT_STEPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,11 @@ class StageIter:
     extent: int | None
     is_reduction: bool
     exact: bool = True
+
+    @property
+    def count(self) -> int:
+        """How often it runs, about: an unknown extent counts as some."""
+        return UNKNOWN_EXTENT if self.extent is None else self.extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +135,7 @@ class Stage:
     @property
     def points(self) -> int:
         """How many points there are; unknown extents count as some."""
-        return prod(UNKNOWN_EXTENT if i.extent is None else i.extent for i in self.iters)
+        return prod(i.count for i in self.iters)
 
     @property
     def is_affine(self) -> bool:
@@ -162,6 +171,11 @@ class Stage:
 
 #: What the extent of a symbolic range is taken for.
 UNKNOWN_EXTENT = 256
+
+
+def buffer_bytes(buffer: Buffer) -> int:
+    """Of the whole buffer; 0 where its size is not known."""
+    return prod(int(e.value) if isinstance(e, Const) else 0 for e in buffer.shape) * buffer.dtype.itemsize
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Compare, Expr, Load, Var
-from weft.ir.stmt import If, Stmt
-from weft.ir.visit import rebuild, walk
+from weft.ir.interval import Interval
+from weft.ir.stmt import Assign, Atomic, If, Kernel, Stmt
+from weft.ir.visit import free_vars, rebuild, walk
+
+#: Nodes of a loop's body that may be written out twice, with a test and without: code stays short, compiling quick.
+LONGEST = 2000
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
@@ -57,6 +63,33 @@ def slack(condition: Expr) -> Linear | None:
 def is_pure(e: Expr, changing: frozenset[str] = frozenset()) -> bool:
     """Whether ``e`` reads neither memory nor variables that are assigned to: it may be evaluated anywhere in scope."""
     return not any(isinstance(n, Load) or (isinstance(n, Var) and n.name in changing) for n in walk(e))
+
+
+def changing_variables(kernel: Kernel) -> frozenset[str]:
+    """Variables that are assigned to: what is said of them does not hold for long."""
+    assigned = {n.var.name for n in walk(kernel) if isinstance(n, Assign)}
+    results = {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
+    return frozenset(assigned | results)
+
+
+def least_over(gap: Linear, inner: Mapping[str, Interval | None]) -> Linear | None:
+    """What is left of ``gap`` where the ``inner`` variables make it least; None where that is not known.
+
+    An inner variable without a range is one that nothing is known of.
+    """
+    least = Linear({}, gap.constant)
+    for atom, factor in gap.terms.items():
+        if isinstance(atom, Var) and atom.name in inner:
+            span = inner[atom.name]
+            end = None if span is None else span.scale(factor).lo
+            if end is None:
+                return None
+            least.constant += end
+        elif any(name in inner for name in free_vars(atom)):
+            return None
+        else:
+            least.terms[atom] = factor
+    return least
 
 
 def mentions(e: Expr, name: str) -> bool:

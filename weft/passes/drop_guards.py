@@ -16,9 +16,9 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Reduce, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import inner_statements
-from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Seq, Stmt, Store
+from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import bound_names, children, rebuild, substitute, walk
-from weft.passes.conditions import conjuncts, guarded, is_pure, slack
+from weft.passes.conditions import changing_variables, conjuncts, guarded, is_pure, slack
 from weft.passes.loop_ranges import Ranges, loop_range
 
 #: What a condition says, in a form in which equal ones compare equal.
@@ -109,8 +109,7 @@ class _Dropper:
 
 def drop_guards(kernel: Kernel) -> Kernel:
     """``kernel`` without tests that only keep elements of register buffers from being computed in vain."""
-    changing = frozenset(n.var.name for n in walk(kernel) if isinstance(n, Assign))
-    changing |= {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
+    changing = changing_variables(kernel)
     arguments = {b.name: b for b in kernel.buffers}
     return replace(kernel, body=_Dropper(changing, arguments, {}).visit(kernel.body, {}))
 

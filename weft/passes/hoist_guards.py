@@ -13,16 +13,15 @@ from weft.ir.affine import Linear
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Expr, Reduce
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Assign, Atomic, For, If, Kernel, Stmt
+from weft.ir.stmt import For, If, Kernel, Stmt
 from weft.ir.visit import rebuild, walk
-from weft.passes.conditions import guarded, is_pure, mentions, peel_guards, slack
+from weft.passes.conditions import changing_variables, guarded, is_pure, mentions, peel_guards, slack
 from weft.passes.unroll_registers import subscripts_register
 
 
 def hoist_guards(kernel: Kernel) -> Kernel:
     """Every test at the outermost place where all it speaks of is known."""
-    changing = frozenset(n.var.name for n in walk(kernel) if isinstance(n, Assign))
-    changing |= {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
+    changing = changing_variables(kernel)
     return replace(kernel, body=_hoist(kernel.body, changing))
 
 

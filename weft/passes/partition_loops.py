@@ -10,24 +10,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from weft.ir import dtype as dt
-from weft.ir.affine import Linear
 from weft.ir.expr import Binary, Expr, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Seq, Stmt
+from weft.ir.stmt import Alloc, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import count_nodes, fresh_name, rebuild, substitute, used_names, walk
-from weft.passes.conditions import conjuncts, is_pure, mentions, slack, without_tests
+from weft.passes.conditions import (
+    LONGEST,
+    changing_variables,
+    conjuncts,
+    is_pure,
+    least_over,
+    mentions,
+    slack,
+    without_tests,
+)
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.passes.unroll_registers import subscripts_register
-
-#: Nodes of a loop's body that may be written out twice.
-LONGEST = 2000
 
 
 def partition_loops(kernel: Kernel) -> Kernel:
     """Serial loops around unrolled or vector ones cut at the tests in those."""
-    changing = frozenset(n.var.name for n in walk(kernel) if isinstance(n, Assign))
-    changing |= {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
+    changing = changing_variables(kernel)
     if not any(isinstance(n, If) for n in walk(kernel)):
         return kernel
     taken = used_names(kernel)
@@ -64,22 +68,11 @@ def _tests(loop: For, s: Stmt, inner: Mapping[str, Interval]) -> Iterator[tuple[
 def _last_iteration(loop: For, part: Expr, inner: Mapping[str, Interval]) -> Expr | None:
     """The last value of ``loop`` for which ``part`` holds whatever the ``inner`` variables are."""
     gap = slack(part)
-    if gap is None or gap.terms.get(loop.var, 0) >= 0 or not any(mentions(part, name) for name in inner):
+    if gap is None or not any(mentions(part, name) for name in inner):
         return None
-    last = Linear({}, gap.constant)
-    for atom, factor in gap.terms.items():
-        if atom == loop.var:
-            continue
-        if isinstance(atom, Var) and atom.name in inner:
-            least = inner[atom.name].scale(factor).lo
-            if least is None:
-                return None
-            last.constant += least
-        elif mentions(atom, loop.var.name) or any(mentions(atom, name) for name in inner):
-            return None
-        else:
-            last.terms[atom] = factor
-    return simplify(Binary("//", last.expr(dt.index), idx(-gap.terms[loop.var])))
+    step = -gap.terms.pop(loop.var, 0)
+    last = least_over(gap, {**inner, loop.var.name: None}) if step > 0 else None
+    return None if last is None else simplify(Binary("//", last.expr(dt.index), idx(step)))
 
 
 def _cut(loop: For, tests: list[tuple[Expr, Expr]], taken: set[str]) -> Stmt:

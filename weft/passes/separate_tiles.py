@@ -15,17 +15,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from weft.ir import dtype as dt
-from weft.ir.affine import Linear
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Load, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify import inner_statements, simplify
-from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Let, Stmt, Store
+from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt, Store
 from weft.ir.visit import count_nodes, free_vars, rebuild, walk
-from weft.passes.conditions import conjuncts, is_pure, mentions, slack, without_tests
+from weft.passes.conditions import (
+    LONGEST,
+    changing_variables,
+    conjuncts,
+    is_pure,
+    least_over,
+    mentions,
+    slack,
+    without_tests,
+)
 from weft.passes.loop_ranges import constant_extent, loop_range
 
-#: Nodes of a loop's body that may be written out twice: code stays short, and compiling quick.
-LONGEST = 2000
 NEVER = Const(False, dt.bool_)
 
 
@@ -33,8 +39,7 @@ def separate_tiles(kernel: Kernel) -> Kernel:
     """``kernel`` with tests in unrolled and vector loops asked once for a whole tile."""
     if not any(isinstance(n, If) for n in walk(kernel)):
         return kernel
-    changing = frozenset(n.var.name for n in walk(kernel) if isinstance(n, Assign))
-    changing |= {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
+    changing = changing_variables(kernel)
     body, separated = _Separator(changing).visit(kernel.body)
     return simplify(replace(kernel, body=body)) if separated else kernel  # in a full tile more is known
 
@@ -92,19 +97,8 @@ def _worst(part: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
     gap = slack(part)
     if gap is None or not any(name in inner for name in free_vars(part)):
         return None
-    least = Linear({}, gap.constant)
-    for atom, factor in gap.terms.items():
-        if isinstance(atom, Var) and atom.name in inner:
-            span = inner[atom.name]
-            end = None if span is None else span.scale(factor).lo
-            if end is None:
-                return None
-            least.constant += end
-        elif any(name in inner for name in free_vars(atom)):
-            return None
-        else:
-            least.terms[atom] = factor
-    return simplify(Compare(">=", least.expr(dt.index), idx(0)))
+    least = least_over(gap, inner)
+    return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
 
 
 def _all(conditions: list[Expr]) -> Expr:

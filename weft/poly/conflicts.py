@@ -9,7 +9,7 @@ Variables of the second iteration carry a prime: ``k'``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -256,7 +256,7 @@ class Meeting:
         """The symbolic sizes that decide where the statements run and what they touch."""
         names: set[str] = set()
         for domain, _ in self._domains():
-            for form in _constraint_forms(domain):
+            for form in domain.forms():
                 names.update(form)
         for index in (*self.left.indices, *self.right.indices):
             names.update(index)
@@ -282,14 +282,6 @@ class Meeting:
         element = f"{name}[{', '.join(map(str, indices))}]" if indices else name
         sizes = {n: point.get(n, 0) for n in self._sizes_used()}
         return Witness(first, second, element if certain else f"one element of `{name}`", sizes, certain)
-
-
-def _constraint_forms(domain: Domain) -> Iterator[Form]:
-    yield from domain.equations
-    yield from domain.inequalities
-    for clause in domain.clauses:
-        for alternative in clause:
-            yield from (form for form, _ in alternative)
 
 
 def _key(form: Form) -> frozenset[tuple[str, int]]:

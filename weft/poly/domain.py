@@ -7,7 +7,7 @@ value; the same expression of the same values is the same variable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,15 @@ class Domain:
     is_exact: bool = True
     #: Sizes that are at least 1 wherever the statement runs.
     positive: set[str] = field(default_factory=set)
+
+    def forms(self) -> Iterator[Form]:
+        """Every linear form in a constraint."""
+        yield from self.equations
+        yield from self.inequalities
+        for clause in self.clauses:
+            for alternative in clause:
+                yield from (form for form, _ in alternative)
+
     #: How many of the inequalities, the first ones, are bounds of loops.
     bounds: int = 0
 

@@ -257,17 +257,9 @@ def _numbers(statements: Sequence[Timed]) -> set[int]:
         for leaf in statement.leaves:
             touches = [touch_of(leaf, access, "@") for access in leaf.accesses]
             for domain in (leaf_domain(leaf), *(t.domain for t in touches)):
-                found.update(abs(f.get("", 0)) for f in _forms(domain))
+                found.update(abs(f.get("", 0)) for f in domain.forms())
             found.update(abs(f.get("", 0)) for t in touches for f in t.indices)
     return {c for c in found if c >= _LARGE}
-
-
-def _forms(domain: Domain) -> Iterator[Form]:
-    yield from domain.equations
-    yield from domain.inequalities
-    for clause in domain.clauses:
-        for alternative in clause:
-            yield from (form for form, _ in alternative)
 
 
 def _bases(numbers: Iterable[int]) -> list[int]:
