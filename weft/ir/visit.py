@@ -286,6 +286,11 @@ class Mentions:
     addressed: frozenset[str] = frozenset()
     hinted: frozenset[str] = frozenset()
 
+    @property
+    def reached(self) -> frozenset[str]:
+        """Buffers whose memory is handed to calls, hints among them."""
+        return self.addressed | self.hinted
+
 
 @fact
 def mentions(s: Stmt) -> Mentions:

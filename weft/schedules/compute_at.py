@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.ir.expr import AddressOf, Compare, idx
+from weft.ir.expr import Compare, idx
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Seq, Stmt
-from weft.ir.visit import loads, stores, walk
+from weft.ir.visit import loads, mentions, stores
 from weft.poly.conflicts import after, before
 from weft.poly.infer_spans import Spans, infer_spans, is_at_most, knowing_loops
 from weft.poly.leaves import Access, Leaf, leaves
@@ -350,7 +350,7 @@ def _is_within(kernel: Kernel, inner: Spans, outer: Spans, loop: For) -> bool:
 
 def written_names(s: Stmt) -> set[str]:
     """The buffers that ``s`` may write."""
-    return {w.buffer.name for w in stores(s)} | {n.buffer.name for n in walk(s) if isinstance(n, AddressOf)}
+    return {*mentions(s).stored, *mentions(s).reached}
 
 
 def check_visible(stage: Stage, place: Place) -> Verdict:

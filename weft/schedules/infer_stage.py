@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Expr, Var
+from weft.ir.expr import Expr, Var
 from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import loads, stores, walk
+from weft.ir.visit import loads, mentions, stores
 from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.remember import remember_last
@@ -121,7 +121,7 @@ def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
     held = {id(s) for b in blocks for s in stores(b)}
     if not blocks or any(s.buffer.name == buffer.name and id(s) not in held for s in stores(kernel.body)):
         problem = problem or f"`{buffer.name}` is written outside blocks"
-    if any(isinstance(n, AddressOf) and n.buffer.name == buffer.name for n in walk(kernel.body)):
+    if buffer.name in mentions(kernel.body).reached:
         problem = problem or f"a call reaches into the memory of `{buffer.name}`"
     if problem is not None:
         return refuse(problem)

@@ -13,7 +13,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Compare, Const, Expr, Var, idx
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt
-from weft.ir.visit import free_vars, fresh_name, loads, rewrite, stores, substitute
+from weft.ir.visit import free_vars, fresh_name, mentions, rewrite, substitute
 from weft.poly.infer_spans import Span, Spans, clip, greatest, infer_spans, knowing_loops, least
 from weft.schedules.infer_stage import Member, Stage
 from weft.schedules.instances import plain_name
@@ -84,7 +84,9 @@ def find_place(bare: Kernel, buffer: Buffer, loop: str | None) -> Place:
 
 
 def touches(s: Stmt, buffer: Buffer) -> bool:
-    return any(n.buffer.name == buffer.name for n in (*loads(s), *stores(s)))
+    """Whether ``s`` names the buffer: reads it, writes it, or hands its address to a call, a hint among them."""
+    found = mentions(s)
+    return any(buffer.name in names for names in (found.loaded, found.stored, found.reached))
 
 
 def needed_spans(place: Place, buffer: Buffer) -> Spans:

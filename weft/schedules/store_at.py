@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from weft.ir.stmt import Alloc, For, Kernel
+from weft.ir.stmt import Alloc, For, Kernel, Seq
+from weft.ir.visit import mentions
 from weft.poly.conflicts import Meeting, Surroundings, after, find_conflict, written_by
 from weft.poly.describe import refuse_conflict
 from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
@@ -94,6 +95,8 @@ def check_inwards(kernel: Kernel, alloc: Alloc, loop: For) -> Verdict:
         inside = [f for f in touching if loop.var.name in f.loop_names]
         early, late = sorted((inside, outside), key=lambda found: found[0].order if found else 0)
         return refuse_meeting(reason, kernel, touches(early, name), touches(late, name))
+    if name in mentions(replace_stmt(kernel, loop, Seq(())).body).reached:
+        return refuse(f"a call outside loop `{loop.var.name}` names the memory of `{name}`")
     depth = touching[0].loop_names.index(loop.var.name) + 1
     loops = touching[0].loop_names[:depth]
     for level in range(outer, depth):

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import weft
+from weft.ir.errors import ScheduleError
 from weft.ir.parser import parse_kernel
+from weft.ir.printer import print_kernel
+from weft.ir.verify import verify
+from weft.schedules.schedule import Schedule
 from weft.schedules.stream import check_stream, stream
 from weft.target.cpu.host import NAMED
 from weft.target.cpu.lower import assembly
@@ -43,6 +47,33 @@ def test_a_scheduled_operator_streams_and_its_trace_reads_back() -> None:
     assert again.kernel == s.kernel
     a = np.random.default_rng(0).standard_normal((32, 64)).astype(np.float32)
     np.testing.assert_array_equal(s.build()(a), 2 * a)
+
+
+LOOPS = """
+kernel k(A: float32[4, 8], out B: float32[4, 8]) {
+    alloc T: float32[4, 8] {
+        for i in 0:4 {
+            call HINT
+            for j in 0:8 { block T(vi spatial 0:4 = i, vj spatial 0:8 = j)
+                reads A[vi, vj] writes T[vi, vj] { T[vi, vj] = A[vi, vj] + 1.0 } }
+            for k in 0:8 { block B(vi spatial 0:4 = i, vj spatial 0:8 = k)
+                reads T[vi, vj] writes B[vi, vj] { B[vi, vj] = T[vi, vj] * 2.0 } } } } }"""
+
+
+@pytest.mark.parametrize("hint", ["stream(&T[0, 0])", "prefetch(&T[i, 0])"])
+def test_storage_that_moves_inwards_stays_around_its_hints(hint: str) -> None:
+    s = Schedule(parse_kernel(LOOPS.replace("HINT", hint)))
+    s.store_at("T", "i")
+    verify(s.kernel)
+    assert print_kernel(s.kernel).index("alloc T") < print_kernel(s.kernel).index(hint)
+
+
+def test_storage_does_not_leave_a_hint_outside() -> None:
+    s = Schedule(parse_kernel(LOOPS.replace("call HINT", "")))
+    s.stream("T")
+    with pytest.raises(ScheduleError) as refused:
+        s.store_at("T", "i")
+    assert refused.value.why == "a call outside loop `i` names the memory of `T`"
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 4, 8, 15])
