@@ -15,19 +15,15 @@ from weft.target.cpu.host import Machine
 THREAD_WORK = 1 << 17
 
 
-class Draft:
-    """A schedule, the machine it is for, and the decisions so far.
+class AnyDraft:
+    """A schedule for any machine, and the decisions so far.
 
     ``constants`` are buffers with the same contents in every call: nests at the top of the program that read
     nothing else, such as a `pack` without ``at``, run once and cost nothing.
     """
 
-    def __init__(
-        self, schedule: Schedule, machine: Machine, threads: int, constants: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, schedule: Schedule, constants: frozenset[str] = frozenset()) -> None:
         self.s = schedule
-        self.machine = machine
-        self.threads = threads
         self.constants = constants
         self.decisions: list[Decision] = []
         self.scheduled: set[str] = set()  # blocks whose nests are done
@@ -47,6 +43,32 @@ class Draft:
     def is_fast(self) -> bool:
         """Whether sums may be added in another order."""
         return self.s.numerics == "fast"
+
+    def decide(self, topic: Topic, subject: str, what: str, why: str) -> None:
+        self.decisions.append(Decision(topic, subject, what, why))
+
+    def attempt(self, steps: Callable[[], None]) -> ScheduleError | None:
+        """``steps`` as a whole or not at all: a refusal of one takes back those before it and is returned."""
+        count, done = len(self.decisions), set(self.scheduled)
+        try:
+            with self.s.attempt():
+                steps()
+        except ScheduleError as error:
+            del self.decisions[count:]
+            self.scheduled = done
+            return error
+        return None
+
+
+class Draft(AnyDraft):
+    """A schedule for a CPU."""
+
+    def __init__(
+        self, schedule: Schedule, machine: Machine, threads: int, constants: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(schedule, constants)
+        self.machine = machine
+        self.threads = threads
 
     def lanes(self, stage: Stage) -> int:
         """Elements of what ``stage`` writes that fit a vector."""
@@ -68,18 +90,3 @@ class Draft:
 
     def is_worth_threads(self, operations: int) -> bool:
         return operations >= THREAD_WORK
-
-    def decide(self, topic: Topic, subject: str, what: str, why: str) -> None:
-        self.decisions.append(Decision(topic, subject, what, why))
-
-    def attempt(self, steps: Callable[[], None]) -> ScheduleError | None:
-        """``steps`` as a whole or not at all: a refusal of one takes back those before it and is returned."""
-        count, done = len(self.decisions), set(self.scheduled)
-        try:
-            with self.s.attempt():
-                steps()
-        except ScheduleError as error:
-            del self.decisions[count:]
-            self.scheduled = done
-            return error
-        return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.auto.costs import point_cost
-from weft.auto.draft import Draft
+from weft.auto.draft import AnyDraft
 from weft.auto.stages import Stage
 from weft.ir.expr import Expr, Var
 from weft.ir.printer import print_expr
@@ -38,7 +38,7 @@ class Part:
         return prod(i.count for i in self.stage.iters if i.name not in self.iters)
 
 
-def precompute_parts(draft: Draft) -> None:
+def precompute_parts(draft: AnyDraft) -> None:
     """Expensive parts that are computed many times, each given a stage."""
     for name in [s.name for s in draft.stages]:
         part = _best_part(draft, draft.stage(name))
@@ -50,11 +50,11 @@ def precompute_parts(draft: Draft) -> None:
             draft.decide("fusion", name, what, again)
 
 
-def _precompute(draft: Draft, part: Part) -> None:
+def _precompute(draft: AnyDraft, part: Part) -> None:
     draft.s.precompute(part.stage.name, *part.iters)
 
 
-def _best_part(draft: Draft, stage: Stage) -> Part | None:
+def _best_part(draft: AnyDraft, stage: Stage) -> Part | None:
     """The part that saves most, or None where none is worth it."""
     parts = [p for p in parts_in(stage) if p.cost >= EXPENSIVE and p.iters and not p.formula.dtype.is_bool]
     again = [p for p in parts if p.repeats > 1]

@@ -19,7 +19,8 @@ from weft.auto.polyhedral_follow import Follower
 from weft.auto.polyhedral_nest import Nest, choose_depth, choose_order, shares_arrays
 from weft.auto.polyhedral_streams import common_band, finish_rows
 from weft.auto.polyhedral_triangle import block_triangle
-from weft.auto.scheduler import schedule_nest
+from weft.auto.scheduler import STRATEGIES
+from weft.auto.strategy import schedule_nest
 from weft.ir.errors import ScheduleError
 from weft.poly.isl_schedule import Band, Parts, Tree, ask_schedule
 from weft.runtime.threads import get_num_threads
@@ -41,7 +42,7 @@ def polyhedral_schedule(schedule: Schedule, machine: Machine, threads: int | Non
         work.follow(tree, work.follower.in_order(list(work.follower.names)), 0)
     for name in [stage.name for stage in draft.stages]:
         if name in draft.stages and name not in draft.scheduled:
-            schedule_nest(draft, name)
+            schedule_nest(draft, name, STRATEGIES)
     return draft.decisions
 
 

@@ -14,9 +14,8 @@ from weft.auto.plan import Decision
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.pools import fits_pools, schedule_pools
 from weft.auto.rows import fits_rows, schedule_rows
-from weft.auto.strategy import Strategy
+from weft.auto.strategy import Strategy, schedule_nest
 from weft.auto.windows import fits_windows, schedule_windows
-from weft.ir.errors import ScheduleError
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
 
@@ -30,7 +29,7 @@ class AutoSchedule:
 
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
-STRATEGIES: tuple[Strategy, ...] = (
+STRATEGIES: tuple[Strategy[Draft], ...] = (
     Strategy("dots", fits_dots, schedule_dots),
     Strategy("contraction", fits_contraction, schedule_contraction),
     Strategy("pools", fits_pools, schedule_pools),
@@ -50,20 +49,5 @@ def auto_schedule(
     fuse_stages(draft)
     for name in [s.name for s in draft.stages]:
         if name in draft.stages and name not in draft.scheduled:
-            schedule_nest(draft, name)
+            schedule_nest(draft, name, STRATEGIES)
     return AutoSchedule(draft.s, tuple(draft.decisions))
-
-
-def schedule_nest(draft: Draft, name: str) -> None:
-    """The nest of block ``name`` by the first strategy that fits it and is not refused."""
-    refusal: ScheduleError | None = None
-    for strategy in STRATEGIES:
-        stage = draft.stage(name)
-        if not strategy.fits(draft, stage):
-            continue
-        refusal = draft.attempt(lambda s=strategy: s.schedule(draft, name))  # type: ignore[misc]
-        if refusal is None:
-            draft.scheduled.add(name)
-            return
-        draft.decide("fallback", name, f"not scheduled as {strategy.name}", refusal.why or refusal.what)
-    draft.scheduled.add(name)

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from weft.auto.draft import Draft
+from weft.auto.draft import AnyDraft
 from weft.auto.stages import Stage
+from weft.ir.errors import ScheduleError
+
+D = TypeVar("D", bound=AnyDraft)
 
 
-class Strategy(NamedTuple):
+@dataclass(frozen=True)
+class Strategy(Generic[D]):
     """``schedule(draft, name)`` schedules the nest of block ``name`` (and of blocks it takes along, which it adds to
     ``draft.scheduled``), or raises `ScheduleError`; then what it did is taken back."""
 
     name: str
-    fits: Callable[[Draft, Stage], bool]
-    schedule: Callable[[Draft, str], None]
+    fits: Callable[[D, Stage], bool]
+    schedule: Callable[[D, str], None]
+
+
+def schedule_nest(draft: D, name: str, strategies: Iterable[Strategy[D]]) -> None:
+    """The nest of block ``name`` by the first strategy that fits it and is not refused."""
+    refusal: ScheduleError | None = None
+    for strategy in strategies:
+        stage = draft.stage(name)
+        if not strategy.fits(draft, stage):
+            continue
+        refusal = draft.attempt(lambda s=strategy: s.schedule(draft, name))  # type: ignore[misc]
+        if refusal is None:
+            draft.scheduled.add(name)
+            return
+        draft.decide("fallback", name, f"not scheduled as {strategy.name}", refusal.why or refusal.what)
+    draft.scheduled.add(name)
