@@ -1,0 +1,49 @@
+"""An automatic schedule for a GPU under way, and the figures of the machine that strategies ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.auto.draft import AnyDraft
+from weft.auto.stages import Stage
+from weft.schedules.schedule import Schedule
+from weft.target.cuda.machine import WARP, GpuMachine
+
+#: Bytes of the widest access of one thread to memory.
+WIDEST = 16
+#: Threads of a block, unless there is a reason for more or fewer: blocks start and end often enough to fill gaps.
+THREADS = 256
+#: Seconds from asking memory for something to having it.
+LATENCY = 700e-9
+
+
+class GpuDraft(AnyDraft):
+    """A schedule, the GPU it is for, and the decisions so far."""
+
+    def __init__(self, schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset()) -> None:
+        super().__init__(schedule, constants)
+        self.machine = machine
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """What each multiprocessor must have asked for at any time, so that memory is never idle (Little's law)."""
+        return round(self.machine.bandwidth * LATENCY / self.machine.sms)
+
+    def fills(self, blocks: int) -> bool:
+        """Whether there are blocks enough for every multiprocessor to have several."""
+        return blocks >= 2 * self.machine.sms
+
+    def microseconds(self, count: int) -> str:
+        """How long ``count`` bytes take, in words."""
+        return f"{count / self.machine.bandwidth * 1e6:.3g} us"
+
+
+def lanes_for(stages: Iterable[Stage]) -> int:
+    """Elements in 16 bytes of the narrowest type that is read or written; wider ones take two accesses at most."""
+    sizes = [a.buffer.dtype.itemsize for stage in stages for a in stage.accesses]
+    return max(1, min(WIDEST // min(sizes), 2 * WIDEST // max(sizes)))
+
+
+def whole_warps(threads: int) -> int:
+    """``threads`` rounded up to warps."""
+    return -(-threads // WARP) * WARP

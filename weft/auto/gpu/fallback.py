@@ -1,0 +1,103 @@
+"""What no strategy took: of each nest, the loops that may run at once become a grid, and the rest runs in order.
+
+Loops over tests of arguments, recurrences, triangles. Always right; fast where the parallel loops are the outer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from weft.auto.gpu.draft import GpuDraft
+from weft.auto.gpu.grid import Shape, as_one, choose_shape, spread
+from weft.ir.expr import Const
+from weft.ir.stmt import Alloc, Block, For, If, Seq, Stmt
+from weft.ir.visit import walk
+from weft.schedules.rewrite import find_loop
+
+
+def schedule_rest(draft: GpuDraft) -> None:
+    """Every nest at the top of the program that has no grid yet."""
+    for loop in [f.var.name for f in _top_loops(draft.s.kernel.body)]:
+        nest = find_loop(draft.s.kernel, loop)
+        if not any(isinstance(n, For) and n.kind in ("block", "thread", "parallel") for n in walk(nest)):
+            _schedule(draft, loop)
+
+
+def _top_loops(s: Stmt) -> Iterator[For]:
+    match s:
+        case For():
+            yield s
+        case Seq(body=body):
+            for child in body:
+                yield from _top_loops(child)
+        case Alloc(body=body):
+            yield from _top_loops(body)
+
+
+def _schedule(draft: GpuDraft, loop: str) -> None:
+    names = [f.var.name for f in _perfect(find_loop(draft.s.kernel, loop))]
+    free = [x for x in names if draft.attempt(lambda x=x: _try(draft, x)) is None]  # type: ignore[misc]
+    for count in range(len(free), 0, -1):
+        if draft.attempt(lambda n=count: _grid(draft, names, free[:n])) is None:  # type: ignore[misc]
+            what = f"a thread for each iteration of {', '.join(f'`{x}`' for x in free[:count])}"
+            draft.decide("parallel", _subject(draft, loop, names), what, "these may run at once")
+            return
+    for x in free:
+        if draft.attempt(lambda x=x: _one_block(draft, x)) is None:  # type: ignore[misc]
+            what = f"`{x}` on the threads of one block"
+            draft.decide("parallel", x, what, "loops around it run in order")
+            return
+    draft.decide("fallback", loop, "runs on one thread", "none of its loops may run at once")
+
+
+def _subject(draft: GpuDraft, loop: str, names: Sequence[str]) -> str:
+    blocks = [n.name for n in walk(draft.s.kernel.body) if isinstance(n, Block)]
+    return loop if loop not in blocks else names[0]
+
+
+def _perfect(loop: For) -> list[For]:
+    """``loop`` and those right inside it, one in the other, through tests."""
+    found, body = [loop], loop.body
+    while isinstance(body, (For, If)):
+        if isinstance(body, If):
+            if body.otherwise is not None:
+                break
+            body = body.then
+            continue
+        found.append(body)
+        body = body.body
+    return found
+
+
+def _try(draft: GpuDraft, loop: str) -> None:
+    """Whether it may be a loop over threads; it stays as it is."""
+    draft.s.bind(loop, "thread")
+    draft.s.serial(loop)
+
+
+def _grid(draft: GpuDraft, names: Sequence[str], free: Sequence[str]) -> None:
+    """The loops ``free`` outermost, as a grid."""
+    if list(names[: len(free)]) != list(free):
+        draft.s.reorder(*free, *(x for x in names if x not in free))
+    loop = as_one(draft, free)
+    count = _count(find_loop(draft.s.kernel, loop))
+    spread(draft, loop, Shape(choose_shape(draft, count, 1 << 10).threads))
+
+
+def _one_block(draft: GpuDraft, loop: str) -> None:
+    """``loop`` on the threads of one block, in rounds."""
+    count = _count(find_loop(draft.s.kernel, loop))
+    if count is None or count <= draft.machine.max_threads_per_block:
+        draft.s.bind(loop, "thread")
+        return
+    rounds, thread = draft.s.split(loop, draft.machine.max_threads_per_block)
+    draft.s.reorder(thread, rounds)
+    draft.s.bind(thread, "thread")
+
+
+def _count(loop: For) -> int | None:
+    """How often it runs, where that is one number."""
+    match loop.lo, loop.hi:
+        case Const(value=lo), Const(value=hi):
+            return int(hi) - int(lo)
+    return None
