@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from weft.auto.align import Chain
 from weft.auto.contraction_plan import is_contraction
-from weft.auto.draft import Draft
+from weft.auto.draft import AnyDraft, Draft
 from weft.auto.fuse_chains import pays_threads
 from weft.auto.fuse_tiles import ChainTile, choose_tile
 from weft.auto.stages import Stage
@@ -24,8 +24,8 @@ def schedule_chain(draft: Draft, chain: Chain) -> None:
     anchor, in_parallel = chain.anchor, pays_threads(draft, chain)
     tile = choose_tile(draft, chain)
     shared = _in_order(draft, chain, tile)
-    loops = _share_loops(draft, anchor, shared, tile)
-    loops, moved = _Mover(draft, chain, shared, tile, loops).run()
+    loops = share_loops(draft, anchor, shared, tile)
+    loops, moved = ChainMover(draft, chain, shared, tile, loops).run()
     if len(moved) == 1:
         raise ScheduleError("nothing can be computed in the shared loops")
     _tell(draft, chain, shared, tile, moved)
@@ -44,7 +44,7 @@ def _tell(draft: Draft, chain: Chain, shared: list[str], tile: ChainTile | None,
         draft.decide("tiling", name, f"{tile.size} values of `{tile.name}` at a time", tile.why)
 
 
-def _share_loops(draft: Draft, stage: Stage, shared: list[str], tile: ChainTile | None) -> list[str]:
+def share_loops(draft: AnyDraft, stage: Stage, shared: list[str], tile: ChainTile | None) -> list[str]:
     """The loops of ``stage`` over its iterators ``shared``, outermost in this order; that of ``tile`` over tiles."""
     loops = [stage.loop_of(name) for name in shared]
     rest = [x for x in stage.loops if x not in loops]
@@ -70,10 +70,12 @@ def _in_order(draft: Draft, chain: Chain, tile: ChainTile | None) -> list[str]:
     return [first, *(n for n in rounds if n != first)]
 
 
-class _Mover:
+class ChainMover:
     """Moves the stages of a chain, from the last to the first, into the shared loops of its anchor."""
 
-    def __init__(self, draft: Draft, chain: Chain, shared: list[str], tile: ChainTile | None, loops: list[str]) -> None:
+    def __init__(
+        self, draft: AnyDraft, chain: Chain, shared: list[str], tile: ChainTile | None, loops: list[str]
+    ) -> None:
         self.draft, self.chain, self.shared, self.tile, self.loops = draft, chain, shared, tile, loops
         stages = draft.stages
         self.order = sorted((stages[n] for n in chain.alignments), key=lambda s: -s.position)
@@ -117,7 +119,7 @@ class _Mover:
         """The loops of another result become those of the anchor; the first of the two keep their names."""
         theirs = {anchor: own for own, anchor in self.chain.alignments[sink.name].items()}
         tile = self.tile and replace(self.tile, name=theirs[self.tile.name])
-        own = _share_loops(self.draft, sink, [theirs[name] for name in self.shared], tile)
+        own = share_loops(self.draft, sink, [theirs[name] for name in self.shared], tile)
         for mine, other in zip(self.loops, own):
             self.draft.s.fuse_loops(*((mine, other) if after else (other, mine)))
         self.loops = self.loops if after else own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.auto.chain import schedule_chain
 from weft.auto.draft import Draft
-from weft.auto.fuse_chains import find_chains
+from weft.auto.fuse_chains import CPU_RULES, find_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.stages import Stage
 from weft.auto.windows import inline_windows
@@ -18,7 +18,7 @@ def fuse_stages(draft: Draft) -> None:
     precompute_parts(draft)
     inline_stages(draft)
     inline_windows(draft)
-    for chain in find_chains(draft):
+    for chain in find_chains(draft, CPU_RULES):
         refusal = draft.attempt(lambda c=chain: schedule_chain(draft, c))  # type: ignore[misc]
         if refusal is not None:
             draft.decide("fallback", chain.anchor.name, "not computed as a chain", refusal.why or refusal.what)

@@ -6,27 +6,42 @@ the shared loops, and there may be too few of these for all threads.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Generic, TypeVar
 
 from weft.auto.align import Alignment, Chain, align_producer, align_reader, own_alignment
 from weft.auto.contraction_plan import is_contraction
-from weft.auto.draft import Draft
+from weft.auto.draft import AnyDraft, Draft
 from weft.auto.fuse_tiles import choose_tile, is_along_memory
 from weft.auto.stages import Stage, Stages
 
+D = TypeVar("D", bound=AnyDraft)
 
-def find_chains(draft: Draft) -> list[Chain]:
+
+@dataclass(frozen=True)
+class ChainRules(Generic[D]):
+    """What pays on a machine."""
+
+    #: why the stage that joined a chain last is better computed by itself; None where it is not
+    why_apart: Callable[[D, Chain, Stage], str | None]
+    #: whether a whole chain is better left alone
+    is_better_apart: Callable[[D, Chain], bool]
+    #: the chain as it is to be scheduled
+    finish: Callable[[D, Chain], Chain] = lambda draft, chain: chain
+
+
+def find_chains(draft: D, rules: ChainRules[D]) -> list[Chain]:
     """The chains of the program, no stage in two of them; the largest results choose first."""
     taken: set[str] = set()
     found: list[Chain] = []
     for anchor in _anchors(draft.stages):
         if anchor.name in taken or anchor.outer or anchor.reads_target or not own_alignment(anchor):
             continue
-        chain = _grow(draft, Chain(draft.stages, anchor, {anchor.name: own_alignment(anchor)}), taken)
-        if len(chain.alignments) > 1 and not _is_better_apart(draft, chain):
-            chain = _with_rows_inside(draft, chain)
+        chain = _grow(draft, Chain(draft.stages, anchor, {anchor.name: own_alignment(anchor)}), taken, rules)
+        if len(chain.alignments) > 1 and not rules.is_better_apart(draft, chain):
+            chain = rules.finish(draft, chain)
             taken |= set(chain.alignments)
             found.append(chain)
     return found
@@ -39,7 +54,7 @@ def _anchors(stages: Stages) -> Iterator[Stage]:
     yield from (s for s in reversed(stages.stages) if s not in results and not stages.is_output(s))
 
 
-def _grow(draft: Draft, chain: Chain, taken: set[str]) -> Chain:
+def _grow(draft: D, chain: Chain, taken: set[str], rules: ChainRules[D]) -> Chain:
     """``chain`` with every stage in front of it that may join and pays."""
     stages = draft.stages
     for stage in reversed(stages.stages):
@@ -48,7 +63,7 @@ def _grow(draft: Draft, chain: Chain, taken: set[str]) -> Chain:
         larger = _joined(stages, chain, stage)
         if larger is None:
             continue
-        reason = why_apart(draft, larger, stage)
+        reason = rules.why_apart(draft, larger, stage)
         if reason is None:
             chain = larger
         else:
@@ -190,3 +205,7 @@ def _with_rows_inside(draft: Draft, chain: Chain) -> Chain:
     rounds = prod(map(chain.extent, smaller.shared))
     enough = 4 * draft.threads if pays_threads(draft, chain) else 1
     return smaller if rounds >= enough and smaller.kept_bytes <= draft.cache("L1") // 2 else chain
+
+
+#: What pays on a CPU.
+CPU_RULES = ChainRules(why_apart, _is_better_apart, _with_rows_inside)
