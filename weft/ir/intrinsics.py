@@ -156,4 +156,6 @@ INTRINSICS: dict[str, Intrinsic] = _table()
 
 #: Calls on one address that change the speed and nothing else; the address need not be that of an element.
 #: prefetch: it is read soon. stream: what is stored to its buffer from here on is not read soon.
-HINTS = frozenset({"prefetch", "stream"})
+#: async_fill: what is copied to its buffer from here on may arrive as late as the barrier before it is read.
+#: async_commit: the copies so far fill one turn of its buffer, a ring with as many turns as its first dimension.
+HINTS = frozenset({"prefetch", "stream", "async_fill", "async_commit"})

@@ -14,6 +14,7 @@ from weft.schedules.double_buffer import check_double_buffer, double_buffer
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef
 from weft.schedules.pack import check_pack, pack
 from weft.schedules.pad import check_pad, pad
+from weft.schedules.pipeline import check_pipeline, pipeline
 from weft.schedules.prefetch import check_prefetch, prefetch
 from weft.schedules.rfactor import check_rfactor, rfactor
 from weft.schedules.split import check_split, split
@@ -118,6 +119,13 @@ class DataMethods(ScheduleState):
     def double_buffer(self, buffer: AnyBuffer) -> None:
         """Storage that each iteration of a loop fills and then uses (see `cache_read`), filled an iteration ahead."""
         self.run(check_double_buffer, double_buffer, self.name(buffer))
+
+    def pipeline(self, *buffers: AnyBuffer, stages: int = 2) -> None:
+        """Storage that each iteration of a loop fills and then uses, filled ``stages - 1`` iterations ahead.
+
+        Those in shared memory may be filled by copies that run on their own. The last step on these copies.
+        """
+        self.run(check_pipeline, pipeline, *self.names(buffers), stages=stages)
 
     def pad(self, block: AnyBlock) -> None:
         """Runs ``block`` without the guards of uneven tiles, where that only fills up storage of its own.

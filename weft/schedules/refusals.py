@@ -41,6 +41,7 @@ REFUSALS: dict[str, str] = {
     "prefetch": "cannot prefetch `{0}`",
     "stream": "cannot store to `{0}` past the caches",
     "double_buffer": "cannot fill `{0}` ahead",
+    "pipeline": "cannot fill ahead {*}",
     "pad": "cannot run block `{0}` beyond the edge",
     "rfactor": "cannot make partial results over loop `{0}`",
 }

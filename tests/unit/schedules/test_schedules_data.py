@@ -379,3 +379,41 @@ def test_traces_of_data_movement_replay() -> None:
 
 def test_layouts_have_letters_for_buffers_that_were_packed_before() -> None:
     assert len(parse_layout("o n m l k j i", 7).words) == 7
+
+
+def test_a_pipeline_fills_several_iterations_ahead() -> None:
+    original = kernel_of(MATMUL, M=6, N=7, K=10)
+    s = Schedule(original)
+    s.split("k", 2)
+    s.cache_read("B", at="k_o")
+    s.cache_read("A", at="k_o")
+    s.pipeline("B_cache", "A_cache", stages=4)
+    text = print_kernel(s.kernel)
+    assert "alloc B_cache: float32[4, 2, 1]" in text
+    assert "if k_o + 3 < 5" in text
+    assert "async" not in text  # plain memory is filled by the thread itself
+    assert_unchanged(s, original, floats(6, 10), floats(10, 7))
+
+
+def test_copies_into_shared_memory_may_run_on_their_own() -> None:
+    s = weft.schedule(weft.ops.matmul, A=(4, 12), B=(12, 4))
+    i, j, k = s.loops("C")
+    outer, inner = s.split(k, 4)
+    s.reorder(i, outer, j, inner)
+    _, rows = s.cache_read("A", at=outer, scope="shared")
+    _, columns = s.cache_read("B", at=outer, scope="shared")
+    s.pipeline(rows, columns, stages=3)
+    text = print_kernel(s.kernel)
+    assert text.count("async_fill(&A_cache[0, 0, 0])") == 1
+    assert text.count("async_commit(&B_cache[0, 0, 0])") == 3  # two stages before the loop, one in it
+    assert parse_kernel(text) == s.kernel
+    a, b = floats(4, 12), floats(12, 4)
+    np.testing.assert_allclose(s.build()(a, b), a @ b, rtol=1e-5)
+
+
+def test_a_pipeline_has_two_stages_at_least() -> None:
+    s = Schedule(kernel_of(MATMUL, M=6, N=7, K=10))
+    s.split("k", 2)
+    s.cache_read("B", at="k_o")
+    with pytest.raises(ScheduleError, match="stages"):
+        s.pipeline("B_cache", stages=1)

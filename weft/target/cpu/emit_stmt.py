@@ -287,7 +287,7 @@ def _emit_hint(f: Function, s: Evaluate) -> None:
         raise InternalError(f"`{s.call.name}` of something other than an address", span=s.span)
     if s.call.name == "stream":
         f.buffers[place.buffer.name] = replace(f.memory(place.buffer), streams=True)
-    else:
+    elif s.call.name == "prefetch":
         _emit_prefetch(f, place)
 
 
