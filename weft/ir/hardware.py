@@ -12,6 +12,12 @@ interpreter runs it, and so does every machine without the instruction. Its buff
 unless they have strides; a scalar parameter that stands for a stride or a size is whatever the
 program has there. A call takes the parameters in order: an address for a buffer, a number for
 a scalar.
+
+What a warp does together has the thread loops of its lanes around it::
+
+    kernel mma(...) { thread row in 0:8 { thread pair in 0:4 { for ... } } }
+
+It replaces the nest inside, which says what one lane computes, in a thread nest that ends in such loops.
 """
 
 from __future__ import annotations
@@ -51,6 +57,16 @@ class Hardware:
         return _read_meaning(self.name, self.text)
 
     @property
+    def lanes(self) -> tuple[For, ...]:
+        """The thread loops of the meaning, outermost first: the lanes of a warp."""
+        return _lanes(self.meaning.body)
+
+    @property
+    def nest(self) -> Stmt:
+        """The meaning without those: what one lane, or who runs the intrinsic alone, computes."""
+        return self.lanes[-1].body if self.lanes else self.meaning.body
+
+    @property
     def key(self) -> str:
         """A text that changes whenever code made with the intrinsic could: part of cache keys."""
         emitted = [f"{target}={_emit_key(emit)}" for target, emit in sorted(self.emit.items())]
@@ -59,6 +75,8 @@ class Hardware:
     def find_problem(self, args: tuple[Expr, ...]) -> str | None:
         """Why a call with ``args`` is wrong, or None."""
         params = self.meaning.params
+        if self.lanes:
+            return f"`{self.name}` is what the lanes of a warp do together: it stands for a loop nest, not for a call"
         if len(args) != len(params):
             return f"`{self.name}` takes {len(params)} arguments, got {len(args)}"
         for param, arg in zip(params, args):
@@ -69,6 +87,9 @@ class Hardware:
                 return f"argument `{param.name}` of `{self.name}` is a {param.dtype}"
         return None
 
+
+#: What the threads of a group do together, which no small kernel says: see `weft.passes.thread_reductions`.
+ACROSS_THREADS = frozenset({"thread_reduce"})
 
 #: The declared intrinsics by name.
 HARDWARE: dict[str, Hardware] = {}
@@ -122,7 +143,9 @@ def _read_meaning(name: str, text: str) -> Kernel:
 
     kernel = parse_kernel(text, f"intrinsic {name}")
     verify(kernel)
-    for statement in (n for n in walk(kernel.body) if isinstance(n, Stmt)):
+    lanes = _lanes(kernel.body)
+    inside = lanes[-1].body if lanes else kernel.body
+    for statement in (n for n in walk(inside) if isinstance(n, Stmt)):
         if not isinstance(statement, (For, If, Seq, Store)) or getattr(statement, "kind", "serial") != "serial":
             raise LanguageError(
                 f"the meaning of intrinsic `{name}` is more than loops and stores",
@@ -131,6 +154,18 @@ def _read_meaning(name: str, text: str) -> Kernel:
             )
     _require_bound(name, kernel)
     return kernel
+
+
+def _lanes(s: Stmt) -> tuple[For, ...]:
+    lanes: list[For] = []
+    while True:
+        if isinstance(s, Seq) and len(s.body) == 1:
+            s = s.body[0]
+        elif isinstance(s, For) and s.kind == "thread":
+            lanes.append(s)
+            s = s.body
+        else:
+            return tuple(lanes)
 
 
 def _require_bound(name: str, kernel: Kernel) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
 from weft.ir.expr import AddressOf, Call, Const, Expr, Var
-from weft.ir.hardware import HARDWARE
+from weft.ir.hardware import ACROSS_THREADS, HARDWARE
 from weft.ir.intrinsics import HINTS
 from weft.ir.printer import print_kernel, print_stmt
 from weft.ir.span import Span
@@ -312,7 +312,7 @@ class Verifier:
             check_atomic(self.report, s)
 
     def check_hardware(self, name: str) -> None:
-        if name not in HARDWARE:
+        if name not in HARDWARE and name not in ACROSS_THREADS:
             self.problem(f"`{name}` is not a declared hardware intrinsic")
         elif self.places and self.is_inside("vector"):
             self.problem(f"the hardware intrinsic `{name}` inside a vector loop")

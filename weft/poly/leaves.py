@@ -338,7 +338,7 @@ def _header_touches(s: Stmt, scope: _Scope) -> Iterator[Access]:
 
 def _store_touches(s: Store, scope: _Scope) -> Iterator[Access]:
     owners = scope.owners.get(s.buffer.name, ())
-    split = _split_update(s)
+    split = split_update(s)
     if split is None:
         yield Access(s.buffer, s.indices, False, True, owners=owners)
         rest: tuple[Expr, ...] = (s.value,)
@@ -349,7 +349,7 @@ def _store_touches(s: Store, scope: _Scope) -> Iterator[Access]:
         yield from _reads(e, scope)
 
 
-def _split_update(s: Store) -> tuple[str, tuple[Expr, ...]] | None:
+def split_update(s: Store) -> tuple[str, tuple[Expr, ...]] | None:
     """The operator and the other operands of ``X[i] = X[i] op value``."""
     old = Load(s.buffer, s.indices)
     value = s.value

@@ -1,0 +1,192 @@
+"""The program of a block as units: thread nests, and what the block does outside of them, in loops and tests."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.ir.errors import ScheduleError, UnsupportedError
+from weft.ir.interval import Interval, bounds
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, For, Seq, Stmt
+from weft.ir.visit import bound_names, children, rebuild, used_names, walk
+from weft.passes.level_threads import has_threads, level_threads, thread_nest
+from weft.passes.loop_ranges import loop_range
+from weft.passes.thread_digits import Digit, Placed, split_subscript
+from weft.passes.thread_reductions import Candidate, find_candidate, find_group
+from weft.passes.thread_shapes import Nest, Shape, choose_shape, digits_at, rebase_nest
+from weft.passes.thread_units import Unit
+
+Ranges: TypeAlias = Mapping[str, Interval]
+#: The digits at which thread nests place threads in the subscripts of each buffer.
+Places: TypeAlias = "Mapping[str, Collection[Placed]]"
+FindCandidate: TypeAlias = "Callable[[Stmt, Sequence[For]], Candidate | None]"
+
+
+def make_units(body: Stmt, ranges: Ranges, *, fast: bool, most_threads: int) -> tuple[Stmt, Shape]:
+    """The body of a block with units in place of what they stand for, and the threads that run it."""
+    body = level_threads(body, ranges)
+    nests = find_nests(body, ranges)
+    largest = max((n.total for n in nests), default=1)
+    if largest > most_threads:
+        raise _too_many_threads(largest, most_threads)
+    made = {a.buffer.name for a in _block_allocs(body)}
+    placed = _find_places(nests, made, ranges)
+
+    def candidate(s: Stmt, loops: Sequence[For]) -> Candidate | None:
+        found = find_candidate(s, made, fast)
+        nest = None if found is None else rebase_nest(list(loops), Seq(()), ranges)
+        if found is None or nest is None:
+            return None
+        extents = _extents(found, ranges)
+        if extents is None or nest.total * math.prod(extents.values()) > largest:
+            return None
+        return found if find_group(found, made, placed, extents) is not None else None
+
+    body = level_threads(body, ranges, lambda s, loops: candidate(s, loops) is not None)
+    nests = find_nests(body, ranges)
+    shape = choose_shape(nests, _other_names(body, nests))
+    full = [n for n in nests if n.total == shape.total]
+    return _Maker(shape, made, _find_places(full, made, ranges), candidate).stmt(body, dict(ranges)), shape
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes units of thread nests, and of what the block does outside of them."""
+
+    shape: Shape
+    made: set[str]
+    placed: Places
+    candidate: FindCandidate
+
+    def stmt(self, s: Stmt, ranges: dict[str, Interval]) -> Stmt:
+        if isinstance(s, For) and s.kind == "thread":
+            loops, body = thread_nest(s)
+            nest = rebase_nest(loops, body, ranges)
+            assert nest is not None
+            return self.unit(nest, ranges, self.candidate(body, loops))
+        found = self.candidate(s, ())
+        if found is not None or not self.is_control(s):
+            return self.unit(Nest(body=s), ranges, found)
+        if isinstance(s, For):
+            ranges = {**ranges, s.var.name: loop_range(s, ranges)}
+        return rebuild(s, lambda n: self.stmt(n, ranges) if isinstance(n, Stmt) else n)
+
+    def is_control(self, s: Stmt) -> bool:
+        return isinstance(s, Seq) or has_threads(s) or self.has_candidate(s)
+
+    def has_candidate(self, s: Stmt) -> bool:
+        if self.candidate(s, ()) is not None:
+            return True
+        return any(self.has_candidate(n) for n in children(s) if isinstance(n, Stmt))
+
+    def unit(self, nest: Nest, ranges: dict[str, Interval], candidate: Candidate | None) -> Unit:
+        inside = {**ranges, **{loop.var.name: Interval(0, n - 1) for loop, n in zip(nest.loops, nest.extents)}}
+        digits = max((digits_at(nest, step) for step in self.steps(nest)), key=lambda d: self.score(nest, inside, d))
+        if candidate is not None and nest.loops and nest.body is not None:  # in terms of the rebased loops
+            candidate = self.candidate(nest.body, nest.loops)
+        group: dict[str, Digit] | None = None
+        if candidate is not None:
+            extents = _extents(candidate, inside)
+            group = find_group(candidate, self.made, self.placed, extents) if extents is not None else None
+            if group is not None and not _are_apart([*digits.values(), *group.values()]):
+                group = None
+        return Unit(nest, inside, digits, candidate if group is not None else None, group or {})
+
+    def steps(self, nest: Nest) -> list[int]:
+        """How many threads the innermost loop may count."""
+        total = self.shape.total
+        if not nest.loops or nest.total in (0, total):
+            return [1]
+        return [1, total // nest.total] if total % nest.total == 0 else [1]
+
+    def score(self, nest: Nest, ranges: Ranges, digits: dict[str, Digit]) -> int:
+        """How many accesses find their element with the thread that other nests place it at."""
+        count = 0
+        for n, inside in Unit(nest, dict(ranges), digits).touches():
+            if n.buffer.name in self.made:
+                split = split_subscript(n.indices, digits, inside)
+                known = self.placed.get(n.buffer.name, ())
+                count += split is not None and bool(split.placed) and all(_is_part(p, known) for p in split.placed)
+        return count
+
+
+def _is_part(p: Placed, known: Collection[Placed]) -> bool:
+    for q in known:
+        same = q.dim == p.dim and p.step % q.step == 0 and p.step * p.extent <= q.step * q.extent
+        if same and p.stride == q.stride * (p.step // q.step):
+            return True
+    return False
+
+
+def _are_apart(digits: list[Digit]) -> bool:
+    """Whether no two of the digits overlap."""
+    ordered = sorted(d for d in digits if d.extent > 1)
+    return all(a.stride * a.extent <= b.stride for a, b in itertools.pairwise(ordered))
+
+
+def _extents(c: Candidate, ranges: Ranges) -> dict[str, int] | None:
+    """The most iterations of each loop of a reduction."""
+    found = {loop.var.name: bounds(simplify(loop.hi - loop.lo, ranges), ranges).hi for loop in c.loops}
+    known = {name: n for name, n in found.items() if n is not None and n > 1}
+    return known if len(known) == len(found) else None
+
+
+def find_nests(s: Stmt, ranges: Ranges) -> list[Nest]:
+    """The thread nests of a block."""
+    if isinstance(s, For) and s.kind == "thread":
+        loops, body = thread_nest(s)
+        nest = rebase_nest(loops, body, ranges)
+        if nest is None:
+            raise _unknown_extent(loops)
+        return [nest]
+    inside = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+    return [n for inner in children(s) if isinstance(inner, Stmt) for n in find_nests(inner, inside)]
+
+
+def _block_allocs(s: Stmt) -> list[Alloc]:
+    """Storage made outside thread loops."""
+    if isinstance(s, For) and s.kind == "thread":
+        return []
+    own = [s] if isinstance(s, Alloc) else []
+    return own + [a for inner in children(s) if isinstance(inner, Stmt) for a in _block_allocs(inner)]
+
+
+def _other_names(s: Stmt, nests: Sequence[Nest]) -> set[str]:
+    """The names in ``s`` besides those that thread loops alone bind."""
+    threads = [n.var.name for n in walk(s) if isinstance(n, For) and n.kind == "thread"]
+    bound = [name for n in walk(s) for name in bound_names(n)]
+    only_threads = {name for name in threads if bound.count(name) == threads.count(name)}
+    return used_names(s) - only_threads
+
+
+def _find_places(nests: list[Nest], made: set[str], ranges: Ranges) -> dict[str, set[Placed]]:
+    """The digits at which nests place threads in subscripts of storage of the block."""
+    found: dict[str, set[Placed]] = {}
+    for nest in nests:
+        digits = digits_at(nest)
+        inside = {**ranges, **{loop.var.name: Interval(0, n - 1) for loop, n in zip(nest.loops, nest.extents)}}
+        for n, known in Unit(nest, inside, digits).touches():
+            split = split_subscript(n.indices, digits, known) if n.buffer.name in made else None
+            if split is not None:
+                found.setdefault(n.buffer.name, set()).update(split.placed)
+    return found
+
+
+def _too_many_threads(count: int, most: int) -> ScheduleError:
+    return ScheduleError(
+        f"a block of {count} threads does not fit",
+        why=f"a block has at most {most} threads",
+        help="split the loop that is bound to threads and bind its outer part to blocks",
+    )
+
+
+def _unknown_extent(loops: list[For]) -> UnsupportedError:
+    return UnsupportedError(
+        f"the thread loop `{loops[0].var.name}` has no greatest number of iterations",
+        span=loops[0].span,
+        help="split it by a constant and bind the inner loop to threads",
+    )
