@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from weft.auto.draft import Draft
+from weft.auto.draft import AnyDraft, Draft
 from weft.auto.pointwise import CHUNKS, contiguous_run, parallel_outermost
 from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.ir.visit import free_vars
@@ -82,7 +82,7 @@ def _count(iters: Sequence[StageIter]) -> int:
     return prod(i.count for i in iters)
 
 
-def may_reorder(draft: Draft, stage: Stage) -> bool:
+def may_reorder(draft: AnyDraft, stage: Stage) -> bool:
     """Whether partial results may be combined in any order."""
     return draft.is_fast or not stage.write.buffer.dtype.is_float or stage.op in ("min", "max")
 

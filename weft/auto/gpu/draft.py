@@ -13,8 +13,8 @@ from weft.target.cuda.machine import WARP, GpuMachine
 WIDEST = 16
 #: Threads of a block, unless there is a reason for more or fewer: blocks start and end often enough to fill gaps.
 THREADS = 256
-#: Seconds from asking memory for something to having it.
-LATENCY = 700e-9
+#: Seconds from asking memory for something to having it, when memory is busy.
+LATENCY = 1.5e-6
 
 
 class GpuDraft(AnyDraft):

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
+from weft.auto.gpu.fuse import fuse_stages
 from weft.auto.gpu.points import schedule_points
+from weft.auto.gpu.rows import fits_rows, schedule_rows
 from weft.auto.scheduler import AutoSchedule
 from weft.auto.strategy import Strategy, schedule_nest
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
-STRATEGIES: tuple[Strategy[GpuDraft], ...] = (Strategy("points", lambda draft, stage: True, schedule_points),)
+STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
+    Strategy("rows", fits_rows, schedule_rows),
+    Strategy("points", lambda draft, stage: True, schedule_points),
+)
 
 
 def auto_schedule_gpu(schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset()) -> AutoSchedule:
     """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed."""
     draft = GpuDraft(schedule, machine, constants)
+    fuse_stages(draft)
     for name in [s.name for s in draft.stages]:
         if name in draft.stages and name not in draft.scheduled:
             schedule_nest(draft, name, STRATEGIES)

@@ -1,0 +1,100 @@
+"""What is computed where: formulas go into their readers, and stages that share rows into blocks over these.
+
+Memory is slow and arithmetic fast: a value is computed again rather than stored and read back, unless it is dear or
+the operand of a contraction, which reads it many times. What is the same for a whole row costs next to nothing where
+it is read, for each thread has many elements of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from weft.auto.align import Chain
+from weft.auto.fuse_chains import ChainRules, find_chains
+from weft.auto.fuse_parts import precompute_parts
+from weft.auto.gpu.draft import GpuDraft
+from weft.auto.gpu.row_plan import reads_again
+from weft.auto.gpu.rows import is_kept, plan_chain, rows_of, schedule_row_chain
+from weft.auto.stages import Stage
+
+#: Operations an element that cost nothing while memory is waited for, before and after chains are made.
+FREE, CHEAP = 6, 40
+#: Elements of a row a thread has, about: so often what is the same for the row is used.
+PER_THREAD = 16
+
+
+def fuse_stages(draft: GpuDraft) -> None:
+    """Parts of formulas made stages, cheap stages inlined, rows in blocks, then the rest of what can be inlined."""
+    precompute_parts(draft)
+    inline_stages(draft, FREE)
+    for chain in find_chains(draft, RULES):
+        refusal = draft.attempt(lambda c=chain: schedule_row_chain(draft, c))  # type: ignore[misc]
+        if refusal is not None:
+            draft.decide("fallback", chain.anchor.name, "not computed row by row", refusal.why or refusal.what)
+    inline_stages(draft, CHEAP)
+
+
+def inline_stages(draft: GpuDraft, most: int) -> None:
+    """Stages that cost at most ``most`` operations for each element of their readers, as formulas there."""
+    for name in [s.name for s in draft.stages]:
+        if name not in draft.stages or name in draft.scheduled:
+            continue
+        stage = draft.stage(name)
+        cost = _cost_inlined(draft, stage)
+        if cost is None or cost > most:
+            continue
+        if draft.attempt(lambda n=name: draft.s.compute_inline(n)) is None:  # type: ignore[misc]
+            draft.decide("fusion", name, "inlined into its readers", f"{cost:.2g} operations more an element")
+
+
+def _cost_inlined(draft: GpuDraft, stage: Stage) -> float | None:
+    """Operations more for each element of its readers; None where it is to be stored."""
+    if draft.stages.is_output(stage) or stage.op != "=" or stage.reads_target or stage.reductions or stage.outer:
+        return None
+    readers = draft.stages.consumers(stage)
+    if not readers or any(r.outer for r in readers):
+        return None
+    reads = sum(1 for r in readers for a in r.reads if a.buffer.name == stage.write.buffer.name)
+    repeats = max(max(1, r.points // max(1, stage.points)) for r in readers)
+    if reads == 1 and repeats == 1:
+        return 0.0
+    if any(r.reductions and r.is_affine and reads_again(r) for r in readers):
+        return None
+    shared = min(PER_THREAD, min(max(1, r.points // max(1, stage.points)) for r in readers))
+    return stage.operations * reads / shared
+
+
+def _why_apart(draft: GpuDraft, chain: Chain, stage: Stage) -> str | None:
+    if not chain.shared:
+        return "no iterator goes along with all of both"
+    if any(s.reductions and s.is_affine and reads_again(s) for s in chain.members):
+        return "what it reads is read again for other results"
+    if not all(s.is_affine or not s.reductions for s in chain.members):
+        return "data choose what it reads"
+    rows = rows_of(chain)
+    if rows is None:
+        return "it is not a row of each"
+    rounds = prod(map(chain.extent, chain.shared))
+    longest = max(r.length for r in rows)
+    if 2 * rounds < draft.machine.sms and longest > 4096:
+        return f"they share {rounds} rows, too few for {draft.machine.sms} multiprocessors"
+    if _is_across(chain):
+        return "rows lie across memory"
+    if not plan_chain(draft, chain, rows).keeps_rows and any(is_kept(chain, r) for r in rows):
+        return "a row is too long for the registers of a block"
+    return None
+
+
+def _is_across(chain: Chain) -> bool:
+    """Whether what is read most lies along memory with an iterator that is shared: neighbours are other rows."""
+    rows = rows_of(chain) or []
+    return not any(r.along(a) for r in rows if r.iters for a in r.stage.accesses)
+
+
+def _is_better_apart(draft: GpuDraft, chain: Chain) -> bool:
+    return not any(s.reductions for s in chain.members)
+
+
+_rule: Callable[[GpuDraft, Chain, Stage], str | None] = _why_apart
+RULES = ChainRules(_rule, _is_better_apart)

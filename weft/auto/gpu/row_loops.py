@@ -1,0 +1,92 @@
+"""The loops of a row on threads: neighbouring threads have neighbouring pieces of it.
+
+A row of 4096 elements on 256 threads in pieces of 8: ``thread t { unroll c in 0:2 { vector v in 0:8 { ... } } }`` at
+``c * 2048 + t * 8 + v``. Every stage takes the row apart in the same way, so that what one thread computes is what it
+needs later, and stays in its registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.auto.gpu.draft import GpuDraft
+from weft.auto.gpu.grid import as_one
+from weft.auto.gpu.row_plan import RowPlan
+
+#: Pieces of a row that are written out, at most.
+WRITTEN_OUT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RowLoops:
+    """The loops of one block: over ``rows`` (where a block has several), ``threads``, ``pieces``, ``lanes``."""
+
+    rows: str | None
+    threads: str
+    pieces: str
+    lanes: str | None
+
+
+def cut_row(draft: GpuDraft, rows: str | None, loops: Sequence[str], plan: RowPlan) -> RowLoops:
+    """``loops`` over a row, one in the other, taken apart as ``plan`` says; threads outermost."""
+    loop, lanes = as_one(draft, loops), None
+    if plan.lanes > 1:
+        loop, lanes = map(str, draft.s.split(loop, plan.lanes))
+    return cut_vectors(draft, rows, loop, lanes, plan)
+
+
+def cut_vectors(draft: GpuDraft, rows: str | None, loop: str, lanes: str | None, plan: RowPlan) -> RowLoops:
+    """The same where the row is already ``loop`` over pieces and ``lanes`` in each."""
+    pieces, threads = map(str, draft.s.split(loop, plan.threads))
+    draft.s.reorder(threads, *([rows] if rows else []), pieces, *([lanes] if lanes else []))
+    return RowLoops(rows, threads, pieces, lanes)
+
+
+def map_row(draft: GpuDraft, made: RowLoops, plan: RowPlan) -> None:
+    """Each thread computes its own elements."""
+    s = draft.s
+    _bind(draft, made)
+    if made.lanes is not None:
+        s.vectorize(made.lanes)
+    _write_out(draft, made, plan)
+
+
+def reduce_row(draft: GpuDraft, name: str, made: RowLoops, plan: RowPlan) -> None:
+    """Each thread reduces its own elements, then the results of all threads are reduced to one."""
+    s = draft.s
+    around = len(s.loops(name)) - sum(x is not None for x in (made.rows, made.threads, made.pieces, made.lanes))
+    axis = 1 if made.rows else 0
+    block, partial = s.rfactor(made.threads, axis=axis)
+    _bind(draft, made)
+    if made.lanes is not None:
+        s.unroll(made.lanes)
+    _write_out(draft, made, plan)
+    start = f"{partial}_init"
+    _bind_all(draft, start, axis, [str(x) for x in s.loops(start)][around:])
+    if made.rows is not None:
+        s.bind([str(x) for x in s.loops(name)][around], "thread")
+    draft.scheduled |= {str(block), start}
+
+
+def _bind_all(draft: GpuDraft, name: str, axis: int, loops: list[str]) -> None:
+    """``loops`` that start partial results on threads, those of the threads innermost."""
+    stage = draft.stage(name)
+    dimension = {i.loop: stage.write.subscript_of(i.name) for i in stage.iters}
+    order = sorted(loops, key=lambda x: dimension.get(x) == axis)
+    if order != loops:
+        draft.s.reorder(*order)
+    for loop in order:
+        draft.s.bind(loop, "thread")
+
+
+def _bind(draft: GpuDraft, made: RowLoops) -> None:
+    if made.rows is not None:
+        draft.s.reorder(made.rows, made.threads)
+        draft.s.bind(made.rows, "thread")
+    draft.s.bind(made.threads, "thread")
+
+
+def _write_out(draft: GpuDraft, made: RowLoops, plan: RowPlan) -> None:
+    if plan.keeps_rows and plan.pieces <= WRITTEN_OUT:
+        draft.s.unroll(made.pieces)

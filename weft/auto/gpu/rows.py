@@ -1,0 +1,207 @@
+"""Rows: reductions along memory, and chains of stages that share rows, such as softmax and the norms.
+
+A block of threads has a row, or a few short ones. What is read more than once, or reduced, is fetched first, 16 bytes
+at a time, into the registers of the threads; stage after stage works on it there, and only results are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from weft.auto.align import Chain, own_alignment
+from weft.auto.chain import ChainMover, share_loops
+from weft.auto.fuse_tiles import ChainTile
+from weft.auto.gpu.draft import GpuDraft
+from weft.auto.gpu.row_loops import cut_row, map_row, reduce_row
+from weft.auto.gpu.row_plan import Row, RowPlan, make_row, plan_rows, reads_again
+from weft.auto.rows import iterator_along_memory, may_reorder
+from weft.auto.stages import Stage
+from weft.ir.errors import ScheduleError
+
+#: Rows shorter than this are left to one thread each.
+SHORT = 32
+
+
+def fits_rows(draft: GpuDraft, stage: Stage) -> bool:
+    """Whether it reduces along memory, in loops as lowering makes them."""
+    if stage.outer or stage.op == "=" or not stage.is_plain or not stage.is_affine or stage.reads_target:
+        return False
+    along = iterator_along_memory(stage)
+    if along is None or not along.is_reduction or not may_reorder(draft, stage) or reads_again(stage):
+        return False
+    row = make_row(stage, [i.name for i in stage.spatial])
+    return row is not None and (row.length >= SHORT or row.length > prod(i.count for i in stage.spatial))
+
+
+def schedule_rows(draft: GpuDraft, name: str) -> None:
+    stage = draft.stage(name)
+    schedule_row_chain(draft, Chain(draft.stages, stage, {name: own_alignment(stage)}))
+
+
+def rows_of(chain: Chain) -> list[Row] | None:
+    """The rows of all stages of ``chain``; None where one has none."""
+    rows = [make_row(s, _fixed(chain, s)) for s in chain.members]
+    return None if None in rows else [r for r in rows if r is not None]
+
+
+def _fixed(chain: Chain, stage: Stage) -> list[str]:
+    """The iterators of ``stage`` that the shared loops give values."""
+    return [own for own, theirs in chain.alignments[stage.name].items() if theirs in chain.shared]
+
+
+def plan_chain(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> RowPlan:
+    rounds = prod(map(chain.extent, chain.shared))
+    divisible = chain.extent(chain.shared[-1]) if chain.shared else 1
+    kept = sum(r.stage.write.buffer.dtype.itemsize for r in rows if is_kept(chain, r))
+    sizes = {
+        a.buffer.name: a.buffer.dtype.itemsize
+        for r in rows
+        for a in r.stage.reads
+        if _is_fetched(chain, rows, a.buffer.name)
+    }
+    return plan_rows(draft, rows, rounds, divisible, kept + sum(sizes.values()))
+
+
+def is_kept(chain: Chain, row: Row) -> bool:
+    """Whether a whole row lives between stages."""
+    return row.is_map and row.length > 1 and not chain.stages.is_output(row.stage)
+
+
+def _is_fetched(chain: Chain, rows: Sequence[Row], buffer: str) -> bool:
+    """Whether rows of ``buffer`` are best held in registers: they come from memory, and are reduced or read again."""
+    if chain.stages.writers(buffer):
+        return False
+    reads = [(r, a) for r in rows for a in r.stage.reads if a.buffer.name == buffer and r.along(a)]
+    return any(r.is_reduction for r, _ in reads) or len(reads) > 1
+
+
+def schedule_row_chain(draft: GpuDraft, chain: Chain) -> None:
+    """The stages of ``chain`` in blocks over the rows they share."""
+    rows = rows_of(chain)
+    if rows is None or not any(r.iters for r in rows):
+        raise ScheduleError("its stages do not go along rows")
+    plan = plan_chain(draft, chain, rows)
+    if not plan.keeps_rows and any(is_kept(chain, r) for r in rows):
+        raise ScheduleError("a row is too long for the registers of a block")
+    nest = _share(draft, chain, plan)
+    fetched = _fetch(draft, chain, nest, rows, plan) if plan.keeps_rows else []
+    for name, loops in fetched:
+        map_row(draft, cut_row(draft, loops[0], loops[1], plan), plan)
+        draft.scheduled.add(name)
+    for row in (r for r in rows if r.stage.name in nest.moved):
+        _schedule_stage(draft, chain, nest, row, plan)
+        draft.scheduled.add(row.stage.name)
+    for loop in nest.loops:
+        draft.s.bind(loop, "block")
+    _tell(draft, chain, plan, fetched)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The ``loops`` over rows, the stages ``moved`` into them, and what ``tile`` of rows a block has."""
+
+    loops: list[str]
+    moved: list[str]
+    tile: ChainTile | None
+
+
+def _share(draft: GpuDraft, chain: Chain, plan: RowPlan) -> _Nest:
+    shared = list(chain.shared)
+    if not shared:
+        return _Nest([str(draft.s.wrap(chain.anchor.loops[0]))], [chain.anchor.name], None)
+    tile = ChainTile(shared[-1], plan.rows, "") if plan.rows > 1 else None
+    loops = share_loops(draft, chain.anchor, shared, tile)
+    loops, moved = ChainMover(draft, chain, shared, tile, loops).run()
+    if len(moved) < len(chain.alignments):
+        raise ScheduleError("not all of its stages can be computed row by row")
+    return _Nest(loops, moved, tile)
+
+
+def _own_loops(draft: GpuDraft, nest: _Nest, name: str) -> list[str]:
+    return [str(x) for x in draft.s.loops(name)][len(nest.loops) :]
+
+
+def _tile_loop(draft: GpuDraft, chain: Chain, nest: _Nest, name: str) -> str | None:
+    """The loop of ``name`` over the rows of a block."""
+    if nest.tile is None:
+        return None
+    iterator = chain.counterpart(chain.stages[name], nest.tile.name)
+    found = draft.stage(name).by_name[iterator].loop if iterator is not None else None
+    return found or _own_loops(draft, nest, name)[0]
+
+
+def _schedule_stage(draft: GpuDraft, chain: Chain, nest: _Nest, row: Row, plan: RowPlan) -> None:
+    name = row.stage.name
+    over = _tile_loop(draft, chain, nest, name)
+    stage = draft.stage(name)
+    along = [loop for i in row.iters if (loop := stage.by_name[i.name].loop) is not None]
+    order = [*([over] if over else []), *along]
+    own = [x for x in _own_loops(draft, nest, name) if x not in order]
+    if [*own, *order] != _own_loops(draft, nest, name):
+        draft.s.reorder(*own, *order)
+    if not along:
+        if over is not None:
+            draft.s.bind(over, "thread")
+    elif row.is_map:
+        map_row(draft, cut_row(draft, over, along, plan), plan)
+    elif may_reorder(draft, row.stage):
+        reduce_row(draft, name, cut_row(draft, over, along, plan), plan)
+    else:
+        if over is not None:
+            draft.s.bind(over, "thread")
+        draft.decide("fallback", name, "one thread reduces a row", "strict numerics keep the order of sums")
+
+
+def _fetch(
+    draft: GpuDraft, chain: Chain, nest: _Nest, rows: Sequence[Row], plan: RowPlan
+) -> list[tuple[str, tuple[str | None, list[str]]]]:
+    """Rows of inputs copied at the start: each copying block, its loop over rows of a block, its loops along a row."""
+    made = []
+    for buffer in dict.fromkeys(a.buffer.name for r in rows for a in r.stage.reads):
+        if not _is_fetched(chain, rows, buffer):
+            continue
+        readers = [r for r in rows if any(a.buffer.name == buffer and r.along(a) for a in r.stage.reads)]
+        try:
+            with draft.s.attempt():
+                made.append(_copy(draft, chain, nest, readers, buffer))
+        except ScheduleError as error:
+            draft.decide("fallback", buffer, "its rows are not held in registers", error.why or error.what)
+    return made
+
+
+def _copy(
+    draft: GpuDraft, chain: Chain, nest: _Nest, readers: Sequence[Row], buffer: str
+) -> tuple[str, tuple[str | None, list[str]]]:
+    row = readers[0]
+    access = next(a for a in row.stage.reads if a.buffer.name == buffer and row.along(a))
+    block, _ = draft.s.cache_read(buffer, at=nest.loops[-1], readers=[r.stage.name for r in readers])
+    copy = draft.stage(str(block))
+    by_dimension = {copy.write.subscript_of(i.name): i.loop for i in copy.iters if i.loop is not None}
+    along = [by_dimension.get(access.subscript_of(i.name)) for i in row.iters]
+    if None in along:
+        raise ScheduleError("its subscripts are not those of a row")
+    over = None
+    if nest.tile is not None:
+        iterator = chain.counterpart(row.stage, nest.tile.name)
+        over = by_dimension.get(access.subscript_of(iterator)) if iterator is not None else None
+    order = [*([over] if over else []), *(x for x in along if x is not None)]
+    rest = [x for x in copy.loops if x not in order]
+    if [*rest, *order] != list(copy.loops):
+        draft.s.reorder(*rest, *order)
+    return str(block), (over, [x for x in along if x is not None])
+
+
+def _tell(draft: GpuDraft, chain: Chain, plan: RowPlan, fetched: Sequence[tuple[str, object]]) -> None:
+    name = chain.anchor.name
+    others = ", ".join(f"`{n}`" for n in chain.alignments if n != name)
+    if others:
+        names = ", ".join(f"`{n}`" for n in chain.shared)
+        draft.decide("fusion", name, f"computed together with {others}", f"all go along with {names}")
+    each = "a row" if plan.rows == 1 else f"each of {plan.rows} rows"
+    size = f"{plan.pieces} pieces of {plan.lanes} elements a thread"
+    draft.decide("parallel", name, f"{plan.threads} threads for {each} of a block", size)
+    if fetched:
+        names = ", ".join(f"`{n}`" for n, _ in fetched)
+        draft.decide("registers", name, f"{names}: rows are held in registers", "they are read from memory once")
