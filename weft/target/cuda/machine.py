@@ -64,6 +64,10 @@ class GpuMachine:
         """A text that changes whenever the generated code or its schedule could: part of every cache key."""
         return "|".join(map(str, astuple(self)))
 
+    def lanes(self, bits: int) -> int:
+        """How many elements of ``bits`` bits one access of a thread takes at most."""
+        return max(1, 128 // bits)
+
     def has(self, feature: str) -> bool:
         """Whether the GPU has ``feature``, such as ``"bf16 mma"`` or ``"cp.async"``."""
         if feature not in _FEATURES:

@@ -1,0 +1,46 @@
+"""A kernel in grid form to CUDA C++ text and its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.ir.stmt import Kernel
+from weft.target.cuda.emit_context import Program
+from weft.target.cuda.emit_launch import emit_launch
+from weft.target.cuda.machine import GpuMachine
+from weft.target.cuda.names import Names
+from weft.target.cuda.prelude import RESERVED, prelude_text
+from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site
+from weft.target.cuda.split_launches import split_launches
+
+
+def emit_program(
+    kernel: Kernel,
+    machine: GpuMachine,
+    *,
+    fast: bool,
+    aligned: Mapping[str, int],
+    numbers: Mapping[tuple[str, Any], int],
+    sites: tuple[Site, ...],
+) -> CudaProgram:
+    """The program without its machine code; ``numbers`` are those of its asserts by message and place."""
+    parts = split_launches(kernel)
+    names = Names(RESERVED | {ERROR_RECORD, FAILED})
+    one = len(parts.nests) == 1
+    functions = [names.fresh(kernel.name if one else f"{kernel.name}_{n}") for n in range(1, len(parts.nests) + 1)]
+    program = Program(machine, fast, aligned, numbers, names)
+    launches: list[Launch] = []
+    texts: list[str] = []
+    may_have_failed = False
+    for function, nest in zip(functions, parts.nests):
+        launch, text = emit_launch(program, kernel, nest, function, tuple(parts.temporaries), may_have_failed)
+        may_have_failed |= nest.has_assert
+        launches.append(launch)
+        texts.append(text)
+    prelude = [*([found] if (found := prelude_text(program.used)) else []), *program.definitions.values()]
+    header = f"// {kernel.name}: made by Weft for {machine.arch}, numerics {'fast' if fast else 'strict'}"
+    source = "\n\n".join([header, *prelude, *texts]) + "\n"
+    used = {p for launch in launches for p in launch.params}
+    temporaries = tuple(b for b in parts.temporaries if b.name in used)
+    return CudaProgram(source, b"", tuple(launches), temporaries, sites)

@@ -1,0 +1,285 @@
+"""Expressions to CUDA C++: one small function per node kind, found by the node's type.
+
+Index arithmetic is 64 bits wide in a program. Here a sum or product is written in 32 bits where the ranges of
+its variables prove that it fits, and widened at the first operation that might not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.ir import dtype as dt
+from weft.ir.dtype import DType
+from weft.ir.errors import InternalError
+from weft.ir.expr import AddressOf, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
+from weft.ir.interval import Interval, bounds
+from weft.ir.numpy_dtypes import round_to
+from weft.ir.visit import walk
+from weft.target.cuda.c_types import value_type
+from weft.target.cuda.emit_call import emit_call_text
+from weft.target.cuda.emit_context import ATOM, LEVEL, Code, Function
+from weft.target.cuda.emit_convert import emit_cast_text, emit_round_text
+from weft.target.cuda.emit_offset import emit_element, emit_pointer
+
+_INT32 = (dt.int32.min_value, dt.int32.max_value)
+
+
+def emit_expr(f: Function, e: Expr) -> Code:
+    """The text of ``e``; vectors have been taken apart before."""
+    if e in f.replaced:
+        return f.replaced[e]
+    emit = _EMIT.get(type(e))
+    if emit is None or e.dtype.lanes > 1:
+        raise InternalError(f"no CUDA code for a {type(e).__name__} of {e.dtype}", span=e.span)
+    return emit(f, e)
+
+
+def fits_int(f: Function, e: Expr) -> bool:
+    """Whether every value of the integer ``e`` is one of int32."""
+    return bounds(e, f.ranges).within(*_INT32)
+
+
+def _const(f: Function, e: Const) -> Code:
+    t = e.dtype
+    if t.is_bool:
+        return Code("true" if e.value else "false")
+    if t.is_integer:
+        return _integer(int(e.value), t)
+    return _float(f, float(round_to(t, np.asarray(e.value, np.float64))), t)
+
+
+def _integer(value: int, t: DType) -> Code:
+    level = ATOM if value >= 0 else LEVEL["unary"]
+    if t == dt.index and _INT32[0] < value <= _INT32[1]:
+        return Code(str(value), level)
+    if value == t.min_value and t.bits >= 32 and t.is_signed:
+        # The literal without its sign would not fit.
+        suffix = "ll" if t.bits == 64 else ""
+        return Code(f"({value + 1}{suffix} - 1)", wide=t.bits == 64)
+    suffix = {"int64": "ll", "uint64": "ull", "uint32": "u"}.get(t.name, "")
+    return Code(f"{value}{suffix}", level, wide=t == dt.index)
+
+
+def _float(f: Function, value: float, t: DType) -> Code:
+    double = t.bits == 64
+    if math.isnan(value) or math.isinf(value):
+        name = f.use("not_a_number" if math.isnan(value) else "infinity")
+        sign = "-" if value < 0 else ""
+        text = f"{sign}(double){name}()" if double else f"{sign}{name}()"
+        return Code(text, LEVEL["unary"])
+    text = repr(value) if double else f"{np.float32(value)!s}f"
+    if "." not in text and "e" not in text:
+        text = text.replace("f", ".0f") if not double else f"{text}.0"
+    return Code(text, ATOM if not text.startswith("-") else LEVEL["unary"])
+
+
+def _var(f: Function, e: Var) -> Code:
+    found = f.variables.get(e.name)
+    if found is None:
+        raise InternalError(f"variable `{e.name}` is not in scope", span=e.span)
+    return found
+
+
+def _load(f: Function, e: Load) -> Code:
+    element = emit_element(f, e.buffer, e.indices, emit_expr)
+    t = e.buffer.dtype
+    if t.is_narrow_float and not f.memory(e.buffer).is_private:
+        f.use(f"widen_{t.name}")
+        return Code(f"widen({element})")
+    if t.is_bool:
+        return Code(f"{element} != 0", LEVEL["!="])
+    return Code(element, wide=t == dt.index)
+
+
+def _address(f: Function, e: AddressOf) -> Code:
+    return Code(emit_pointer(f, e.buffer, e.indices, emit_expr), LEVEL["+"], wide=True)
+
+
+def _unary(f: Function, e: Unary) -> Code:
+    operand = emit_expr(f, e.operand)
+    if e.op == "-" and e.dtype.is_integer and not _is_exact(f, e):
+        return _typed(Code(f"{f.use('wrap_neg')}<{_c_type(e.dtype, operand)}>({operand.text})", wide=operand.wide), e)
+    text = operand.inside(LEVEL["unary"])
+    space = " " if e.op == "-" and text.startswith("-") else ""
+    return _typed(Code(f"{e.op}{space}{text}", LEVEL["unary"], operand.wide), e)
+
+
+def _is_exact(f: Function, e: Expr) -> bool:
+    """Whether the value is surely in the range of the type, so that C's rules for overflow do not matter.
+
+    Arithmetic of nothing but variables and numbers is that of indices, which are taken not to overflow.
+    """
+    t = e.dtype
+    if t == dt.index:
+        found = bounds(e, f.ranges)
+        finite = found.within(t.min_value, t.max_value)
+        return finite or all(isinstance(n, (Var, Const, Binary, Unary)) for n in walk(e))
+    parts = (e.operand,) if isinstance(e, Unary) else (e.left, e.right) if isinstance(e, Binary) else ()
+    exact = _raw_bounds(f, e, parts)
+    return exact.within(t.min_value, t.max_value)
+
+
+def _raw_bounds(f: Function, e: Expr, parts: tuple[Expr, ...]) -> Interval:
+    """The range of an operation before its result is brought to the type."""
+    known = [bounds(p, f.ranges) for p in parts]
+    if isinstance(e, Unary):
+        return known[0].scale(-1)
+    assert isinstance(e, Binary)
+    rule = {"+": Interval.plus, "-": Interval.minus, "*": Interval.times}[e.op]
+    return rule(*known)
+
+
+def _typed(code: Code, e: Expr) -> Code:
+    """``code`` cast back to a type that C computes in a wider one."""
+    t = e.dtype
+    if t.is_integer and t.bits < 32:
+        return Code(f"({value_type(t)}){code.inside(LEVEL['unary'])}", LEVEL["unary"])
+    return code
+
+
+def _c_type(t: DType, *codes: Code) -> str:
+    if t == dt.index:
+        return "long long" if any(c.wide for c in codes) else "int"
+    return value_type(t)
+
+
+def _binary(f: Function, e: Binary) -> Code:
+    left, right = emit_expr(f, e.left), emit_expr(f, e.right)
+    if e.dtype.is_float:
+        return _float_binary(f, e, left, right)
+    if e.op in ("&&", "||"):
+        return _infix(e.op, left, right)
+    if e.dtype.is_bool:
+        op = {"min": "&", "max": "|"}.get(e.op, e.op)
+        return Code(f"(bool)({_infix(op, left, right).text})", LEVEL["unary"])
+    return _INTEGER[e.op](f, e, left, right)
+
+
+def _infix(op: str, left: Code, right: Code) -> Code:
+    level = LEVEL[op]
+    # C compilers warn of && inside ||; nobody remembers how bits bind either.
+    inner = max(level, LEVEL["<"]) if op in ("||", "|", "^", "&") else level
+    text = f"{left.inside(inner)} {op} {right.inside(max(level + 1, inner))}"
+    return Code(text, level, left.wide or right.wide)
+
+
+def _float_binary(f: Function, e: Binary, left: Code, right: Code) -> Code:
+    if e.op in ("min", "max"):
+        return Code(f"{f.use(f'{e.op}_nan')}({left.text}, {right.text})")
+    return emit_round_text(f, _infix(e.op, left, right), e.dtype)
+
+
+def _arithmetic(f: Function, e: Binary, left: Code, right: Code) -> Code:
+    if not _is_exact(f, e) and e.dtype.is_signed | (e.dtype.bits < 32):
+        name = f.use({"+": "wrap_add", "-": "wrap_sub", "*": "wrap_mul"}[e.op])
+        wide = e.dtype == dt.index
+        type = "long long" if wide else value_type(e.dtype)
+        return Code(f"{name}<{type}>({left.text}, {right.text})", wide=wide)
+    if e.dtype == dt.index and not (left.wide or right.wide or fits_int(f, e)):
+        left = Code(f"(long long){left.inside(LEVEL['unary'])}", LEVEL["unary"], wide=True)
+    return _typed(_infix(e.op, left, right), e)
+
+
+def _division(f: Function, e: Binary, left: Code, right: Code) -> Code:
+    dividend, divisor = bounds(e.left, f.ranges), bounds(e.right, f.ranges)
+    is_positive = divisor.lo is not None and divisor.lo > 0
+    is_plain = is_positive and ((dividend.lo is not None and dividend.lo >= 0) or e.op in ("tdiv", "tmod"))
+    quotient = e.op in ("//", "tdiv")
+    if is_positive and e.op in ("//", "%") and isinstance(e.right, Const):
+        power = int(e.right.value).bit_length() - 1
+        if int(e.right.value) == 1 << power:
+            bits = Code(str(power)) if quotient else _integer((1 << power) - 1, e.dtype)
+            return _typed(_infix(">>" if quotient else "&", left, bits), e)
+    if is_plain:
+        return _typed(_infix("/" if quotient else "%", left, right), e)
+    name = f.use(("floor_" if e.op in ("//", "%") else "trunc_") + ("div" if quotient else "mod"))
+    wide = left.wide or right.wide
+    return Code(f"{name}<{_c_type(e.dtype, left, right)}>({left.text}, {right.text})", wide=wide)
+
+
+def _extreme(f: Function, e: Binary, left: Code, right: Code) -> Code:
+    name = f.use("least" if e.op == "min" else "greatest")
+    type = _c_type(e.dtype, left, right)
+    return Code(f"{name}<{type}>({left.text}, {right.text})", wide=left.wide or right.wide)
+
+
+def _bitwise(f: Function, e: Binary, left: Code, right: Code) -> Code:
+    return _typed(_infix(e.op, left, right), e)
+
+
+def _shift(f: Function, e: Binary, left: Code, right: Code) -> Code:
+    by = bounds(e.right, f.ranges)
+    if e.op == ">>" and by.within(0, (32 if e.dtype == dt.index and not left.wide else e.dtype.bits) - 1):
+        code = _infix(">>", left, right)
+        return _typed(Code(code.text, code.level, left.wide), e)
+    name = f.use("shift_left" if e.op == "<<" else "shift_right")
+    return Code(f"{name}<{value_type(e.dtype)}>({left.text}, {right.text})", wide=e.dtype == dt.index)
+
+
+def _compare(f: Function, e: Compare) -> Code:
+    left, right = emit_expr(f, e.left), emit_expr(f, e.right)
+    level = LEVEL[e.op]
+    return Code(f"{left.inside(level + 1)} {e.op} {right.inside(level + 1)}", level)
+
+
+def _select(f: Function, e: Select) -> Code:
+    condition, then, otherwise = (emit_expr(f, part) for part in (e.condition, e.then, e.otherwise))
+    level = LEVEL["?"]
+    text = f"{condition.inside(level + 1)} ? {then.inside(level + 1)} : {otherwise.inside(level)}"
+    return _typed(Code(text, level, then.wide or otherwise.wide), e)
+
+
+def _cast(f: Function, e: Cast) -> Code:
+    operand = emit_expr(f, e.operand)
+    if e.type.is_integer and e.operand.dtype.is_integer and fits_int(f, e.operand):
+        # A value that int holds is written as it is where int will do.
+        if e.type == dt.index:
+            narrow = operand.wide or e.operand.dtype == dt.uint32
+            return (
+                Code(f"(int){operand.inside(LEVEL['unary'])}", LEVEL["unary"])
+                if narrow
+                else Code(operand.text, operand.level)
+            )
+        if e.type == dt.int32 and e.operand.dtype == dt.index and not operand.wide:
+            return operand
+    text = emit_cast_text(f, operand, e.operand.dtype, e.type)
+    return Code(text.text, text.level, wide=e.type == dt.index)
+
+
+def _call(f: Function, e: Call) -> Code:
+    args = [emit_expr(f, a) for a in e.args]
+    return emit_call_text(f, e, args)
+
+
+_INTEGER: dict[str, Callable[[Function, Binary, Code, Code], Code]] = {
+    "+": _arithmetic,
+    "-": _arithmetic,
+    "*": _arithmetic,
+    "//": _division,
+    "%": _division,
+    "tdiv": _division,
+    "tmod": _division,
+    "min": _extreme,
+    "max": _extreme,
+    "&": _bitwise,
+    "|": _bitwise,
+    "^": _bitwise,
+    "<<": _shift,
+    ">>": _shift,
+}
+_EMIT: dict[type, Callable[[Function, Any], Code]] = {
+    Const: _const,
+    Var: _var,
+    Load: _load,
+    AddressOf: _address,
+    Unary: _unary,
+    Binary: _binary,
+    Compare: _compare,
+    Select: _select,
+    Cast: _cast,
+    Call: _call,
+}

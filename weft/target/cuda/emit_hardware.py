@@ -1,0 +1,72 @@
+"""Hardware intrinsics in CUDA: nests that are one instruction or a few.
+
+``emit["cuda"]`` of an intrinsic is either of
+
+- a text: CUDA C++ statements in which ``%name`` stands for an operand of the intrinsic, a pointer for a buffer and
+  a number for a scalar; it stands between braces of its own;
+- a function of the `Function` under construction and the `Tensorized` statement, for intrinsics that look at the
+  loops themselves, such as those of a whole warp. It writes with ``f.line`` and ``f.braces``, brings device
+  functions with ``f.define``, and returns False to have the loops written instead.
+"""
+
+from __future__ import annotations
+
+import re
+
+from weft.ir.errors import UnsupportedError
+from weft.ir.expr import AddressOf, Call
+from weft.ir.hardware import HARDWARE, Hardware
+from weft.ir.match_hardware import Mismatch, match_hardware
+from weft.ir.stmt import Tensorized
+from weft.target.cuda.emit_context import LEVEL, Function
+from weft.target.cuda.emit_expr import emit_expr
+from weft.target.cuda.emit_offset import emit_pointer
+from weft.target.cuda.machine import GpuMachine
+
+_NAME = re.compile(r"%([A-Za-z_]\w*)")
+
+
+def has_intrinsic(machine: GpuMachine, hardware: Hardware) -> bool:
+    """Whether there is CUDA code for ``hardware`` and the machine has what it needs."""
+    return "cuda" in hardware.emit and all(machine.has(need) for need in hardware.needs)
+
+
+def emit_hardware(f: Function, s: Tensorized) -> bool:
+    """The intrinsic's code; False where the loops are to be written as they are."""
+    hardware = HARDWARE.get(s.intrinsic)
+    if hardware is None or not has_intrinsic(f.machine, hardware):
+        return False
+    emit = hardware.emit["cuda"]
+    if not isinstance(emit, str):
+        return bool(emit(f, s))
+    found = match_hardware(hardware, s.body, f.ranges)
+    if isinstance(found, Mismatch):
+        return False
+    _emit_template(f, hardware, emit, found)
+    return True
+
+
+def emit_hardware_call(f: Function, call: Call) -> None:
+    """A call of an intrinsic: there are no loops to run instead."""
+    hardware = HARDWARE[call.name]
+    emit = hardware.emit.get("cuda")
+    if not has_intrinsic(f.machine, hardware) or not isinstance(emit, str):
+        raise UnsupportedError(
+            f"`{f.machine.name}` has no `{hardware.name}`",
+            span=call.span,
+            notes=[("needs", need) for need in hardware.needs] or [("needs", "code for CUDA")],
+        )
+    _emit_template(f, hardware, emit, call.args)
+
+
+def _emit_template(f: Function, hardware: Hardware, text: str, args: tuple[object, ...]) -> None:
+    operands: dict[str, str] = {}
+    for param, arg in zip(hardware.meaning.params, args):
+        if isinstance(arg, AddressOf):
+            operands[param.name] = f"({emit_pointer(f, arg.buffer, arg.indices, emit_expr)})"
+        else:
+            operands[param.name] = emit_expr(f, arg).inside(LEVEL["unary"])  # type: ignore[arg-type]
+    with f.braces():
+        for line in map(str.strip, text.splitlines()):
+            if line:
+                f.line(_NAME.sub(lambda found: operands.get(found[1], found[0]), line))

@@ -1,0 +1,226 @@
+"""One launch: the text of its device function, and how it is called."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.errors import TargetError, UnsupportedError
+from weft.ir.expr import Const, Expr, Var, idx
+from weft.ir.interval import EVERYTHING, Interval, bounds
+from weft.ir.simplify import assigned_names, simplify
+from weft.ir.stmt import Assert, For, Kernel, Let
+from weft.ir.visit import walk
+from weft.passes.loop_ranges import loop_range
+from weft.target.cuda.c_types import storage_type, value_type
+from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
+from weft.target.cuda.emit_expr import emit_expr
+from weft.target.cuda.emit_stmt import emit_stmt
+from weft.target.cuda.grid import Grid, block_shape, check_threads, extents, grid_shape, read_grid, thread_counts
+from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID
+from weft.target.cuda.program import ERROR_RECORD, FAILED, Launch
+from weft.target.cuda.split_launches import Nest, used_params, written_names
+from weft.target.cuda.storage import element_count
+
+#: What shared arrays start at a multiple of.
+SHARED_ALIGN = 16
+_AXES = ("x", "y", "z")
+
+
+def emit_launch(
+    program: Program, kernel: Kernel, nest: Nest, name: str, temporaries: tuple[Buffer, ...], may_have_failed: bool
+) -> tuple[Launch, str]:
+    """The launch of ``nest`` and the text of its function; it ends at once where an assert before it failed."""
+    scalars = frozenset(v.name for v in kernel.scalars if not v.dtype.is_float)
+    grid = read_grid(nest.body, scalars)
+    check_threads(grid, program.machine, kernel.name)
+    params = tuple(used_params(nest.body, (*kernel.params, *temporaries)))
+    f = _function(program, kernel, nest, params)
+    has_assert = any(isinstance(n, Assert) for n in walk(nest.body))
+    if may_have_failed or has_assert:
+        f.line(f"if (*{FAILED}) return;")
+    counts = thread_counts(grid)
+    shape = block_shape(counts) or (prod(counts), 1, 1)
+    f.threads = shape
+    with ExitStack() as scopes:
+        blocks = _emit_blocks(f, grid, scopes)
+        shared = _emit_shared(f, grid, kernel.name)
+        _emit_inner(f, grid, scopes)
+        _emit_threads(f, grid, scopes)
+        emit_stmt(f, grid.body)
+    extra = ((FAILED,) if may_have_failed or has_assert else ()) + ((ERROR_RECORD,) if has_assert else ())
+    head = _head(program, nest, name, params, extra, prod(shape))
+    launch = Launch(name, blocks, shape, shared, tuple(p.name for p in params) + extra, nest.condition)
+    return launch, "\n".join([head, *f.lines, "}"])
+
+
+def _head(
+    program: Program, nest: Nest, name: str, params: tuple[Buffer | Var, ...], extra: tuple[str, ...], threads: int
+) -> str:
+    written = written_names(nest.body)
+    texts = []
+    for p in params:
+        if isinstance(p, Buffer):
+            const = "" if p.name in written else "const "
+            texts.append(f"{const}{storage_type(p.dtype)}* __restrict__ {program.names.of(p.name)}")
+        else:
+            texts.append(f"{value_type(p.dtype)} {program.names.of(p.name)}")
+    texts += [f"long long* {e}" for e in extra]
+    lead = f'extern "C" __global__ void __launch_bounds__({threads})\n{name}('
+    if len(lead.splitlines()[1]) + len(", ".join(texts)) < 118:
+        return f"{lead}{', '.join(texts)}) {{"
+    return lead + "\n    " + ",\n    ".join(texts) + ") {"
+
+
+def _function(program: Program, kernel: Kernel, nest: Nest, params: tuple[Buffer | Var, ...]) -> Function:
+    f = Function(program, frozenset(assigned_names(nest.body)))
+    for p in params:
+        if isinstance(p, Buffer):
+            is_param = any(p.name == b.name for b in kernel.buffers)
+            align = program.aligned.get(p.name, p.dtype.itemsize) if is_param else SHARED_ALIGN
+            f.buffers[p.name] = Memory(program.names.of(p.name), max(align, p.dtype.itemsize))
+    sizes = {n.name for b in kernel.buffers for e in b.shape for n in walk(e) if isinstance(n, Var)}
+    for v in kernel.scalars:
+        f.variables[v.name] = Code(program.names.of(v.name), wide=v.dtype == dt.index)
+        f.ranges[v.name] = Interval(0, None) if v.name in sizes else bounds(v, {})
+        if v.dtype.is_narrow_float and v in params:
+            _round_param(f, v)
+    return f
+
+
+def _round_param(f: Function, v: Var) -> None:
+    """A narrow float arrives as a float."""
+    rounded = f.fresh(f"{v.name}_narrow")
+    f.use(f"widen_{v.dtype.name}")
+    f.line(f"const float {rounded} = widen({f.use(f'to_{v.dtype.name}')}({f.variables[v.name].text}));")
+    f.variables[v.name] = Code(rounded)
+
+
+def _emit_blocks(f: Function, grid: Grid, scopes: ExitStack) -> tuple[Expr, Expr, Expr]:
+    """The variables of the block loops, and the number of blocks along each axis."""
+    sizes = extents(grid.blocks)
+    shape = grid_shape(sizes)
+    if shape is not None:
+        for loop, axis in zip(reversed(grid.blocks), _AXES):
+            _declare(f, loop, Code(f"blockIdx.{axis}"), Interval(0, None), scopes)
+        return shape
+    return _emit_linear_blocks(f, grid, sizes, scopes)
+
+
+def _emit_linear_blocks(f: Function, grid: Grid, sizes: tuple[Expr, ...], scopes: ExitStack) -> tuple[Expr, Expr, Expr]:
+    """Blocks counted along x, the innermost loop fastest; a block does several where x has too few."""
+    total: Expr = idx(1)
+    for size in sizes:
+        total = simplify(total * size)
+    name = f.fresh("block")
+    most = MAX_GRID[0]
+    if isinstance(total, Const) and int(total.value) > most:
+        scopes.enter_context(
+            f.braces(f"for (long long {name} = blockIdx.x; {name} < {int(total.value)}ll; {name} += gridDim.x)")
+        )
+        scopes.enter_context(f.exit_to(f.fresh("next")))
+        _refuse_shared(grid)
+        number, total = Code(name, wide=True), idx(most)
+    else:
+        f.line(f"const int {name} = blockIdx.x;")
+        number = Code(name)
+    known = Interval(0, int(total.value) - 1) if isinstance(total, Const) else Interval(0, most)
+    f.variables[name], f.ranges[name] = number, known
+    rest: Expr = Var(name)
+    for n, (loop, size) in enumerate(zip(reversed(grid.blocks), reversed(sizes))):
+        outermost = n == len(sizes) - 1
+        _declare(f, loop, emit_expr(f, rest if outermost else rest % size), EVERYTHING, scopes)
+        rest = rest // size
+    return total, idx(1), idx(1)
+
+
+def _refuse_shared(grid: Grid) -> None:
+    if grid.shared:
+        raise UnsupportedError(
+            f"more than {MAX_GRID[0]} blocks with shared memory",
+            span=grid.blocks[0].span,
+            help="make the blocks larger",
+        )
+
+
+def _declare(f: Function, loop: For, number: Code, known: Interval, scopes: ExitStack) -> None:
+    """A variable of the grid: its loop's lower bound and the number of the block or thread along an axis."""
+    known = loop_range(loop, f.ranges)
+    wide = number.wide or not known.within(-(2**31), 2**31 - 1)
+    name = f.program.names.of(loop.var.name)
+    text = number.text
+    if loop.lo != idx(0):
+        signed = "(int)" if "Idx." in text else ""
+        text = f"{emit_expr(f, loop.lo).inside(LEVEL['+'])} + {signed}{number.inside(LEVEL['*'])}"
+    f.line(f"const {'long long' if wide else 'int'} {name} = {text};")
+    scopes.enter_context(f.bound(loop.var.name, Code(name, wide=wide), known))
+
+
+def _emit_threads(f: Function, grid: Grid, scopes: ExitStack) -> None:
+    counts = thread_counts(grid)
+    if block_shape(counts) is not None:
+        for loop, axis in zip(reversed(grid.threads), _AXES):
+            _declare(f, loop, Code(f"threadIdx.{axis}"), Interval(0, None), scopes)
+        return
+    name = f.fresh("thread")
+    f.line(f"const int {name} = threadIdx.x;")
+    f.variables[name], f.ranges[name] = Code(name), Interval(0, prod(counts) - 1)
+    rest: Expr = Var(name)
+    for loop, count in zip(reversed(grid.threads), reversed(counts)):
+        is_last = loop is grid.threads[0]
+        _declare(f, loop, emit_expr(f, rest if is_last else rest % idx(count)), EVERYTHING, scopes)
+        rest = rest // idx(count)
+
+
+def _emit_shared(f: Function, grid: Grid, kernel: str) -> int:
+    """Declares what a block's threads share; the bytes to ask for at the launch."""
+    places: list[tuple[Buffer, int, int]] = []
+    total = 0
+    for buffer in grid.shared:
+        count = element_count(buffer)
+        if count is None:
+            raise UnsupportedError(
+                f"`{buffer.name}` is shared by the threads of a block, but its size is not a number", span=buffer.span
+            )
+        places.append((buffer, count, total))
+        total += -(-count * buffer.dtype.itemsize // SHARED_ALIGN) * SHARED_ALIGN
+    _check_shared(f, places, total, kernel)
+    dynamic = total > DEFAULT_SHARED
+    if dynamic:
+        f.line(f"extern __shared__ __align__(128) unsigned char {(pool := f.fresh('shared_memory'))}[];")
+    for buffer, count, start in places:
+        name, type = f.program.names.of(buffer.name), storage_type(buffer.dtype)
+        if dynamic:
+            f.line(f"{type}* const {name} = reinterpret_cast<{type}*>({pool} + {start});  // {count} elements")
+        else:
+            f.line(f"__shared__ __align__({SHARED_ALIGN}) {type} {name}[{max(1, count)}];")
+        f.buffers[buffer.name] = Memory(name, SHARED_ALIGN)
+    return total if dynamic else 0
+
+
+def _check_shared(f: Function, places: list[tuple[Buffer, int, int]], total: int, kernel: str) -> None:
+    most = f.machine.shared_per_block
+    if total <= most:
+        return
+    sizes = ", ".join(f"`{b.name}` {count * b.dtype.itemsize}" for b, count, _ in places)
+    raise TargetError(
+        f"a block of `{kernel}` needs {total} bytes of shared memory; {f.machine.name} has {most}",
+        span=places[0][0].span,
+        why=f"bytes by buffer: {sizes}",
+        help="make the tiles smaller, or use fewer stages",
+    )
+
+
+def _emit_inner(f: Function, grid: Grid, scopes: ExitStack) -> None:
+    """Values that are the same for all threads of a block."""
+    for s in grid.inner:
+        if isinstance(s, Let):
+            value = emit_expr(f, s.value)
+            wide = s.var.dtype == dt.index and value.wide
+            type = "int" if s.var.dtype == dt.index and not wide else value_type(s.var.dtype)
+            name = f.program.names.of(s.var.name)
+            f.line(f"const {type} {name} = {value.text};")
+            known = EVERYTHING if s.var.dtype.is_float else bounds(s.value, f.ranges)
+            scopes.enter_context(f.bound(s.var.name, Code(name, wide=wide), known))

@@ -1,0 +1,261 @@
+"""Statements to CUDA C++: one small function per node kind, found by the node's type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.errors import InternalError, UnsupportedError
+from weft.ir.expr import AddressOf, Expr, Load, Var
+from weft.ir.hardware import HARDWARE
+from weft.ir.interval import EVERYTHING, Interval, bounds
+from weft.ir.intrinsics import HINTS
+from weft.ir.stmt import (
+    Alloc,
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Continue,
+    Evaluate,
+    For,
+    If,
+    Let,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+    Tensorized,
+    While,
+)
+from weft.ir.visit import walk
+from weft.passes.loop_ranges import constant_extent, loop_range
+from weft.target.cuda.c_types import storage_type, value_type
+from weft.target.cuda.emit_atomic import emit_atomic
+from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory
+from weft.target.cuda.emit_convert import emit_to_memory
+from weft.target.cuda.emit_expr import emit_expr
+from weft.target.cuda.emit_hardware import emit_hardware, emit_hardware_call
+from weft.target.cuda.emit_offset import emit_element
+from weft.target.cuda.emit_vector import emit_vector
+from weft.target.cuda.program import ERROR_RECORD, FAILED
+from weft.target.cuda.storage import element_count
+
+#: Loops over a thread's own array are unrolled up to this many iterations, so that the array can be registers.
+UNROLL_PRIVATE = 128
+
+
+def emit_stmt(f: Function, s: Stmt) -> None:
+    emit = _EMIT.get(type(s))
+    if emit is None:
+        raise InternalError(f"no CUDA code for a {type(s).__name__} statement", span=s.span)
+    emit(f, s)
+
+
+def emit_body(f: Function, s: Stmt, head: str) -> None:
+    """``s`` between braces after ``head``."""
+    with f.braces(head):
+        emit_stmt(f, s)
+
+
+def _seq(f: Function, s: Seq) -> None:
+    for child in s.body:
+        emit_stmt(f, child)
+
+
+def _for(f: Function, s: For) -> None:
+    if s.kind == "vector" and emit_vector(f, s, emit_stmt):
+        return
+    emit_loop(f, s)
+
+
+def emit_loop(f: Function, s: For) -> None:
+    """A loop that one thread runs, whatever its kind is: iterations that may run in any order run in this one."""
+    known = loop_range(s, f.ranges)
+    end = bounds(s.hi, f.ranges)
+    wide = not (known.union(end) if not known.is_empty else end).within(-(2**31), 2**31 - 1)
+    name = f.program.names.of(s.var.name)
+    lo, hi = emit_expr(f, s.lo), _steady(f, s.hi, s.body)
+    if _is_unrolled(f, s):
+        f.line("#pragma unroll")
+    head = f"for ({'long long' if wide else 'int'} {name} = {lo.text}; {name} < {hi.inside(LEVEL['<'] + 1)}; ++{name})"
+    with f.braces(head), f.bound(s.var.name, Code(name, wide=wide), known):
+        concurrent = s.kind in ("parallel", "block", "thread", "vector")
+        label = f.fresh("next") if concurrent and any(isinstance(n, Return) for n in walk(s.body)) else None
+        if label is None:
+            emit_stmt(f, s.body)
+        else:
+            with f.exit_to(label):
+                emit_stmt(f, s.body)
+
+
+def _steady(f: Function, e: Expr, body: Stmt) -> Code:
+    """The value ``e`` has before a loop: kept where something in the loop could change it."""
+    code = emit_expr(f, e)
+    if not any(isinstance(n, Load) or (isinstance(n, Var) and n.name in f.mutable) for n in walk(e)):
+        return code
+    name = f.fresh("end")
+    f.line(f"const {'long long' if code.wide else 'int'} {name} = {code.text};")
+    return Code(name, wide=code.wide)
+
+
+def _is_unrolled(f: Function, s: For) -> bool:
+    if s.kind in ("unroll", "vector"):
+        return True
+    extent = constant_extent(s)
+    if extent is None or extent > UNROLL_PRIVATE:
+        return False
+    accesses = (n for n in walk(s.body) if isinstance(n, (Load, Store)))
+    return any(
+        n.buffer.name in f.buffers
+        and f.buffers[n.buffer.name].is_private
+        and any(v == s.var for i in n.indices for v in walk(i))
+        for n in accesses
+    )
+
+
+def _while(f: Function, s: While) -> None:
+    emit_body(f, s.body, f"while ({emit_expr(f, s.condition).text})")
+
+
+def _if(f: Function, s: If) -> None:
+    emit_body(f, s.then, f"if ({emit_expr(f, s.condition).text})")
+    if s.otherwise is not None:
+        f.lines.pop()
+        emit_body(f, s.otherwise, "} else")
+
+
+def _let(f: Function, s: Let) -> None:
+    value = emit_expr(f, s.value)
+    name = f.program.names.of(s.var.name)
+    changes = s.var.name in f.mutable
+    wide = s.var.dtype == dt.index and (changes or value.wide)
+    type = "long long" if wide else "int" if s.var.dtype == dt.index else value_type(s.var.dtype)
+    known = EVERYTHING
+    if not s.var.dtype.is_float:
+        known = EVERYTHING if changes else bounds(s.value, f.ranges)
+    with f.declaring(name):
+        f.line(f"{'' if changes else 'const '}{type} {name} = {value.text};")
+        with f.bound(s.var.name, Code(name, wide=wide), _within(known, s.var)):
+            emit_stmt(f, s.body)
+
+
+def _within(known: Interval, var: Var) -> Interval:
+    t = var.dtype
+    if t.is_float or t == dt.index:
+        return known
+    return known if known.within(t.min_value, t.max_value) else Interval(t.min_value, t.max_value)
+
+
+def _assign(f: Function, s: Assign) -> None:
+    f.line(f"{f.variables[s.var.name].text} = {emit_expr(f, s.value).text};")
+
+
+def _store(f: Function, s: Store) -> None:
+    _show_source(f, s)
+    emit_store(f, s.buffer, s.indices, s.value)
+
+
+def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
+    """One element, written."""
+    code = emit_expr(f, value)
+    memory = f.memory(buffer)
+    text = code.text if memory.is_private else emit_to_memory(f, code, buffer.dtype)
+    f.line(f"{emit_element(f, buffer, indices, emit_expr)} = {text};")
+
+
+def _show_source(f: Function, s: Stmt) -> None:
+    """A comment with the line of the user's text that ``s`` comes from, where it is another one than before."""
+    if s.span is None or (f.shown is not None and (s.span.source, s.span.line) == (f.shown.source, f.shown.line)):
+        return
+    f.shown = s.span
+    text = s.span.source.line(s.span.line).strip()
+    if text:
+        f.line(f"// {s.span.source.name.rsplit('/', 1)[-1]}:{s.span.line}: {text[:100]}".rstrip("\\"))
+
+
+def _alloc(f: Function, s: Alloc) -> None:
+    """A thread's own array. Shared memory and temporaries of the grid have been declared by the launch."""
+    buffer = s.buffer
+    if buffer.name in f.buffers:
+        emit_stmt(f, s.body)
+        return
+    count = element_count(buffer)
+    if count is None:
+        raise UnsupportedError(
+            f"`{buffer.name}` is a thread's own memory, but its size is not a number",
+            span=s.span or buffer.span,
+            help="make it in front of all block loops, or give it a size that does not depend on arguments",
+        )
+    name = f.program.names.of(buffer.name)
+    with f.declaring(name):
+        element = value_type(buffer.dtype) if buffer.dtype.is_narrow_float else storage_type(buffer.dtype)
+        f.line(f"{element} {name}[{max(1, count)}];")
+        f.buffers[buffer.name] = Memory(name, buffer.dtype.itemsize, is_private=True)
+        emit_stmt(f, s.body)
+        del f.buffers[buffer.name]
+
+
+def _barrier(f: Function, s: Barrier) -> None:
+    if s.scope == "grid":
+        raise UnsupportedError(
+            "a barrier of scope `grid` has no CUDA code",
+            span=s.span,
+            why="the blocks of a launch need not run at the same time",
+            help="end the block loops before it and start new ones after it: two launches run one after the other",
+        )
+    f.line("__syncwarp();" if s.scope == "warp" else "__syncthreads();")
+
+
+def _assert(f: Function, s: Assert) -> None:
+    site = f.program.sites[s.message, s.span]
+    condition = emit_expr(f, s.condition)
+    with f.braces(f"if (!{condition.inside(LEVEL['unary'])})"):
+        values = [emit_expr(f, v).text for v in s.values[:7]]
+        f.line(f"const long long seen[] = {{{', '.join(values) or '0'}}};")
+        f.line(f"{f.use('fail')}({FAILED}, {ERROR_RECORD}, {site}, {len(values)}, seen);")
+        f.line("return;")
+
+
+def _return(f: Function, s: Return) -> None:
+    f.line(f"goto {f.exits[-1]};" if f.exits else "return;")
+
+
+def _evaluate(f: Function, s: Evaluate) -> None:
+    if s.call.name in HARDWARE:
+        emit_hardware_call(f, s.call)
+    elif s.call.name == "stream":
+        place = s.call.args[0]
+        if isinstance(place, AddressOf) and place.buffer.name in f.buffers:
+            f.buffers[place.buffer.name] = replace(f.memory(place.buffer), streams=True)
+    elif s.call.name not in HINTS:
+        f.line(f"{emit_expr(f, s.call).text};")
+
+
+def _tensorized(f: Function, s: Tensorized) -> None:
+    if not emit_hardware(f, s):
+        emit_stmt(f, s.body)
+
+
+_EMIT: dict[type, Callable[[Function, Any], None]] = {
+    Seq: _seq,
+    For: _for,
+    While: _while,
+    If: _if,
+    Let: _let,
+    Assign: _assign,
+    Store: _store,
+    Atomic: emit_atomic,
+    Alloc: _alloc,
+    Barrier: _barrier,
+    Assert: _assert,
+    Break: lambda f, s: f.line("break;"),
+    Continue: lambda f, s: f.line("continue;"),
+    Return: _return,
+    Evaluate: _evaluate,
+    Tensorized: _tensorized,
+}

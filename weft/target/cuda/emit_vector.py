@@ -1,0 +1,223 @@
+"""Vector loops: accesses of neighbouring lanes become one, the arithmetic in between is unrolled.
+
+    float A_v[8];
+    load<16>(A_v, A + 8 * t);                        // 16 bytes at once
+    float C_v[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      C_v[v] = A_v[v] * 2.0f;
+    }
+    store<16>(C + 8 * t, C_v);
+
+The iterations of a vector loop are independent, so it may run for one statement of its body after another, and
+inside the serial loops and tests of its body that are the same for all lanes. What neither stands side by side
+nor is surely aligned is accessed lane by lane.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, idx
+from weft.ir.offsets import linear_offset
+from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, Store, While
+from weft.ir.visit import children, substitute, walk
+from weft.passes.loop_ranges import constant_extent, loop_range
+from weft.target.cuda.c_types import storage_type, value_type
+from weft.target.cuda.emit_context import LEVEL, Code, Function
+from weft.target.cuda.emit_convert import unrounded
+from weft.target.cuda.emit_expr import emit_expr
+from weft.target.cuda.emit_offset import emit_pointer
+
+EmitStmt = Callable[[Function, Stmt], None]
+#: The most bytes of one access.
+WIDEST = 16
+_KEPT_TOGETHER = (While, Alloc, Barrier, Break, Continue, Return)
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """An access of all lanes to neighbouring elements, by ``bytes`` at a time from ``indices`` on."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    bytes: int
+
+
+def emit_vector(f: Function, loop: For, emit_stmt: EmitStmt) -> bool:
+    """The loop with wide accesses; False where it has none, and is to be written as an ordinary loop."""
+    if constant_extent(loop) in (None, 0, 1) or any(isinstance(n, _KEPT_TOGETHER) for n in walk(loop.body)):
+        return False
+    if not any(_widens(f, loop, s) for s in _leaves(loop.body)):
+        return False
+    _emit(f, loop, loop.body, emit_stmt)
+    return True
+
+
+def _leaves(s: Stmt) -> Iterator[Stmt]:
+    if isinstance(s, Store):
+        yield s
+    for child in children(s):
+        if isinstance(child, Stmt):
+            yield from _leaves(child)
+
+
+def _widens(f: Function, loop: For, s: Stmt) -> bool:
+    if not isinstance(s, Store):
+        return False
+    accesses: list[Store | Load] = [s, *_eager_loads(s.value)]
+    return any(_wide(f, loop, a.buffer, a.indices) for a in accesses)
+
+
+def _emit(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
+    """``s`` for all lanes."""
+    match s:
+        case Seq():
+            for child in s.body:
+                _emit(f, loop, child, emit_stmt)
+        case If() if not _varies(s.condition, loop):
+            _emit_uniform_if(f, loop, s, emit_stmt)
+        case If(otherwise=None) if _last_decides(f, s.condition, loop):
+            _emit_guarded(f, loop, s, emit_stmt)
+        case For(kind="serial" | "unroll") if not (_varies(s.lo, loop) or _varies(s.hi, loop)):
+            emit_stmt(f, For(s.var, s.lo, s.hi, s.kind, _again(loop, s.body), span=s.span))
+        case Let() if not _varies(s.value, loop) and s.var.name not in f.mutable:
+            emit_stmt(f, Let(s.var, s.value, _again(loop, s.body), span=s.span))
+        case Store():
+            _emit_store(f, loop, s, emit_stmt)
+        case _:
+            _emit_plain(f, loop, s, emit_stmt)
+
+
+def _again(loop: For, body: Stmt) -> For:
+    return For(loop.var, loop.lo, loop.hi, loop.kind, body, span=loop.span)
+
+
+def _varies(e: Expr, loop: For) -> bool:
+    return any(n == loop.var for n in walk(e))
+
+
+def _emit_uniform_if(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
+    otherwise = None if s.otherwise is None else _again(loop, s.otherwise)
+    emit_stmt(f, If(s.condition, _again(loop, s.then), otherwise, span=s.span))
+
+
+def _last_decides(f: Function, condition: Expr, loop: For) -> bool:
+    """Whether the condition holds for all lanes where it holds for the last: tests of the kind ``base + v < n``."""
+    if isinstance(condition, Binary) and condition.op == "&&":
+        return all(_last_decides(f, side, loop) for side in (condition.left, condition.right))
+    if not _varies(condition, loop):
+        return not any(isinstance(n, Load) for n in walk(condition))
+    if not (isinstance(condition, Compare) and condition.op in ("<", "<=") and condition.left.dtype == loop.var.dtype):
+        return False
+    difference = linear_form(Binary("-", condition.left, condition.right))
+    inside = [a for a in difference.terms if _varies(a, loop)]
+    return inside == [loop.var] and difference.terms[loop.var] > 0
+
+
+def _emit_guarded(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
+    """All lanes at once where the last is inside; else each lane on its own."""
+    last = idx(int(loop.hi.value) - 1) if isinstance(loop.hi, Const) else Binary("-", loop.hi, idx(1))
+    condition = substitute(s.condition, {loop.var: last})
+    with f.braces(f"if ({emit_expr(f, condition).text})"):
+        _emit(f, loop, s.then, emit_stmt)
+    f.lines.pop()
+    with f.braces("} else"):
+        _emit_plain(f, loop, s, emit_stmt)
+
+
+def _emit_plain(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
+    """Lane by lane, unrolled."""
+    emit_stmt(f, For(loop.var, loop.lo, loop.hi, "unroll", s, span=loop.span))
+
+
+def _eager_loads(e: Expr) -> Iterator[Load]:
+    """Loads that are performed whatever else is: not those behind a test."""
+    if isinstance(e, Load):
+        yield e
+        return
+    if isinstance(e, Select):
+        yield from _eager_loads(e.condition)
+        return
+    if isinstance(e, Binary) and e.op in ("&&", "||"):
+        yield from _eager_loads(e.left)
+        return
+    for child in children(e):
+        if isinstance(child, Expr):
+            yield from _eager_loads(child)
+
+
+def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
+    """``value`` of all lanes into an array, then the array to memory; loads come before."""
+    target = _wide(f, loop, s.buffer, s.indices)
+    loads = {load: wide for load in _eager_loads(s.value) if (wide := _wide(f, loop, load.buffer, load.indices))}
+    # Lanes are independent: an element read here is not one that another lane writes.
+    if target is None and not loads:
+        _emit_plain(f, loop, s, emit_stmt)
+        return
+    extent = constant_extent(loop) or 0
+    name = f.program.names.of(loop.var.name)
+    lane = Code(name) if loop.lo == idx(0) else Code(f"{name} - {emit_expr(f, loop.lo).text}", LEVEL["-"])
+    before = dict(f.replaced)
+    for load, wide in loads.items():
+        f.replaced[load] = Code(f"{_emit_load(f, wide, extent)}[{lane.text}]")
+    array = "" if target is None else _declare(f, s.buffer, extent)
+    f.line("#pragma unroll")
+    lo, hi = emit_expr(f, loop.lo).text, emit_expr(f, loop.hi).text
+    with (
+        f.braces(f"for (int {name} = {lo}; {name} < {hi}; ++{name})"),
+        f.bound(loop.var.name, Code(name), loop_range(loop, f.ranges)),
+    ):
+        if target is None:
+            emit_stmt(f, s)
+        else:
+            f.line(f"{array}[{lane.text}] = {unrounded(emit_expr(f, s.value), s.buffer.dtype).text};")
+    f.replaced = before
+    if target is not None:
+        _emit_wide_store(f, target, array)
+
+
+def _declare(f: Function, buffer: Buffer, extent: int) -> str:
+    array = f.fresh(f"{buffer.name}_v")
+    type = value_type(buffer.dtype) if buffer.dtype.is_narrow_float else storage_type(buffer.dtype)
+    f.line(f"{type} {array}[{extent}];")
+    return array
+
+
+def _emit_load(f: Function, wide: Wide, extent: int) -> str:
+    array = _declare(f, wide.buffer, extent)
+    f.use("load")
+    if wide.buffer.dtype.is_narrow_float:
+        f.use(f"load_{wide.buffer.dtype.name}")
+    f.line(f"load<{wide.bytes}>({array}, {emit_pointer(f, wide.buffer, wide.indices, emit_expr)});")
+    return array
+
+
+def _emit_wide_store(f: Function, wide: Wide, array: str) -> None:
+    name = f.use("stream" if f.memory(wide.buffer).streams else "store")
+    if wide.buffer.dtype.is_narrow_float:
+        f.use(f"{name}_{wide.buffer.dtype.name}")
+    f.line(f"{name}<{wide.bytes}>({emit_pointer(f, wide.buffer, wide.indices, emit_expr)}, {array});")
+
+
+def _wide(f: Function, loop: For, buffer: Buffer, indices: tuple[Expr, ...]) -> Wide | None:
+    """How the lanes of an access are neighbours in memory that starts at a multiple of some bytes, if they are."""
+    memory = f.memory(buffer)
+    extent = constant_extent(loop) or 1
+    if memory.is_private:
+        return None
+    offset = linear_offset(buffer, indices)
+    if offset is None or [a for a in offset.terms if _varies(a, loop)] != [loop.var] or offset.terms[loop.var] != 1:
+        return None
+    first = tuple(substitute(i, {loop.var: loop.lo}) for i in indices)
+    start = linear_offset(buffer, first)
+    if start is None:
+        return None
+    size = buffer.dtype.itemsize
+    align = math.gcd(memory.align, *(c * size for c in start.terms.values()), start.constant * size, extent * size)
+    unit = min(align & -align, WIDEST)
+    return Wide(buffer, first, unit) if unit > size else None

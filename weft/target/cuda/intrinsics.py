@@ -1,0 +1,46 @@
+"""The matrix instructions of NVIDIA's GPUs as hardware intrinsics.
+
+``mma.sync`` multiplies matrices that lie spread over the registers of a warp. What a lane computes is ordinary: of
+every 16 by 8 tile of sums, lane ``(row, pair)`` has the elements in rows ``row`` and ``row + 8`` and columns
+``2 * pair`` and ``2 * pair + 1``. So the nest that the intrinsic stands for is the one of a lane::
+
+    thread row in 0:8, pair in 0:4:
+      for mi, half, nj, odd, k:   C[16 mi + 8 half + row, 8 nj + 2 pair + odd] += A[.., k] * B[k, ..]
+
+and sums that are kept by those thread loops are where the instruction wants them. A and B are in shared memory; their
+fragments are loaded by ``ldmatrix``, transposed where k is not the dimension that lies side by side.
+
+The order of additions is the hardware's own, so these are for fast numerics.
+"""
+
+from __future__ import annotations
+
+from weft.ir.hardware import Hardware, declare
+
+_MMA = """
+kernel {name}(A: {t}[MI, 2, 8, {k}] strides [16 * a_row, 8 * a_row, a_row, a_k],
+              B: {t}[NJ, 4, 2, {k}] strides [8 * b_col, 2 * b_col, b_col, b_k],
+              out C: float32[MI, 2, 8, NJ, 4, 2] strides [c_mi, c_half, c_row, c_nj, c_pair, c_odd],
+              MI: int64, NJ: int64, a_row: int64, a_k: int64, b_col: int64, b_k: int64,
+              c_mi: int64, c_half: int64, c_row: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
+  thread row in 0:8 {{ thread pair in 0:4 {{
+    for mi in 0:MI {{ for half in 0:2 {{ for nj in 0:NJ {{ for odd in 0:2 {{ for k in 0:{k} {{
+      C[mi, half, row, nj, pair, odd] = C[mi, half, row, nj, pair, odd] + {product}
+    }} }} }} }} }}
+  }} }}
+}}"""
+_WIDENED = "float32(A[mi, half, row, k]) * float32(B[nj, pair, odd, k])"
+
+
+def _mma(name: str, dtype: str, k: int, product: str, needs: tuple[str, ...]) -> Hardware:
+    text = _MMA.format(name=name, t=dtype, k=k, product=product)
+    return Hardware(name, text, {}, needs, exact=False)
+
+
+MMA = (
+    _mma("mma_bf16", "bfloat16", 16, _WIDENED, ("bf16 mma", "ldmatrix")),
+    _mma("mma_f16", "float16", 16, _WIDENED, ("fp16 mma", "ldmatrix")),
+)
+
+for _known in MMA:
+    declare(_known)

@@ -1,0 +1,116 @@
+"""The edge to NVRTC, NVIDIA's compiler as a library: CUDA C++ text in, machine code or PTX out. No GPU is needed.
+
+It comes with the package ``nvidia-cuda-nvrtc`` or with PyTorch; cuda-bindings finds and calls it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from weft.ir.errors import InternalError, TargetError
+
+
+@functools.cache
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError, OSError) as problem:
+        raise TargetError(
+            "no CUDA compiler was found",
+            why=next(iter(str(problem).strip().splitlines()), type(problem).__name__),
+            help="pip install 'weft[cuda]'",
+        ) from None
+    return nvrtc
+
+
+def nvrtc_version() -> str:
+    """The version of the compiler, ``13.0`` say."""
+    _, major, minor = _nvrtc().nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+@functools.cache
+def supported_archs() -> tuple[str, ...]:
+    """The architectures this NVRTC makes code for."""
+    _, archs = _nvrtc().nvrtcGetSupportedArchs()
+    return tuple(f"sm_{n}" for n in archs)
+
+
+def compile_cubin(text: str, arch: str, *, fast: bool) -> bytes:
+    """Machine code for GPUs of architecture ``arch``."""
+    _check_arch(arch)
+    return _compile(text, (f"--gpu-architecture={arch}", *_options(fast)), "CUBIN")
+
+
+def compile_ptx(text: str, arch: str, *, fast: bool) -> str:
+    """The PTX text of the same."""
+    _check_arch(arch)
+    options = (f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *_options(fast))
+    return _compile(text, options, "PTX").rstrip(b"\0").decode("utf-8")
+
+
+def _options(fast: bool) -> tuple[str, ...]:
+    """Strict code rounds every operation once; fast code may fuse products into sums and divide by reciprocals."""
+    numerics = ("--fmad=true", "--prec-div=false", "--prec-sqrt=false") if fast else ("--fmad=false",)
+    return ("--std=c++17", "--minimal", "--extra-device-vectorization", *numerics)
+
+
+def _check_arch(arch: str) -> None:
+    plain = arch.rstrip("af")
+    if plain not in supported_archs():
+        raise TargetError(
+            f"NVRTC {nvrtc_version()} makes no code for `{arch}`",
+            why=f"it supports {', '.join(supported_archs())}",
+            help="install another version of nvidia-cuda-nvrtc",
+        )
+
+
+def _compile(text: str, options: tuple[str, ...], kind: str) -> bytes:
+    nvrtc = _nvrtc()
+    status, program = nvrtc.nvrtcCreateProgram(text.encode("utf-8"), b"weft.cu", 0, [], [])
+    _require(status, "NVRTC cannot start")
+    try:
+        encoded = [o.encode("ascii") for o in options]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        if int(status) != 0:
+            raise InternalError(
+                "generated CUDA code does not compile",
+                why=_log(nvrtc, program),
+                notes=[("text", _excerpt(text, _log(nvrtc, program)))],
+            )
+        _, size = getattr(nvrtc, f"nvrtcGet{kind}Size")(program)
+        result = bytearray(size)
+        made = bytes(result)
+        (status,) = getattr(nvrtc, f"nvrtcGet{kind}")(program, made)
+        _require(status, "NVRTC gave no result")
+        return made
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _require(status: Any, what: str) -> None:
+    if int(status) != 0:
+        raise TargetError(what, why=str(status))
+
+
+def _log(nvrtc: Any, program: Any) -> str:
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = b" " * size
+    nvrtc.nvrtcGetProgramLog(program, log)
+    text: str = log.rstrip(b"\0").decode("utf-8", "replace")
+    return text.strip()[:4000]
+
+
+def _excerpt(text: str, log: str) -> str:
+    """The lines around the first one the log names."""
+    import re
+
+    found = re.search(r"weft\.cu\((\d+)\)", log)
+    if found is None:
+        return text[:2000]
+    at = int(found[1])
+    lines = text.splitlines()
+    return "\n".join(f"{n:5} {lines[n - 1]}" for n in range(max(1, at - 6), min(len(lines), at + 3) + 1))

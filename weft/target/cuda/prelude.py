@@ -1,0 +1,285 @@
+"""Device functions that generated code uses, each written out only where something calls it.
+
+They give operators the meaning the interpreter defines where C++ has another: integers wrap, dividing by zero
+gives 0, shifts are total, minimum and maximum propagate NaN, floats become integers by saturation. Nothing here
+includes a header: NVRTC alone builds it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+_INLINE = "__device__ __forceinline__"
+
+_TEXTS: dict[str, str] = {
+    "float16": "struct alignas(2) float16 { unsigned short bits; };",
+    "bfloat16": "struct alignas(2) bfloat16 { unsigned short bits; };",
+    "infinity": f"{_INLINE} float infinity() {{ return __int_as_float(0x7f800000); }}",
+    "not_a_number": f"{_INLINE} float not_a_number() {{ return __int_as_float(0x7fffffff); }}",
+    "widen_float16": f"""{_INLINE} float widen(float16 x) {{
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}}""",
+    "widen_bfloat16": f"{_INLINE} float widen(bfloat16 x) {{ return __uint_as_float((unsigned)x.bits << 16); }}",
+    "to_float16": f"""{_INLINE} float16 to_float16(float x) {{
+  float16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}}""",
+    "to_bfloat16": f"""{_INLINE} bfloat16 to_bfloat16(float x) {{
+  bfloat16 y;
+#if __CUDA_ARCH__ >= 800
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+#else
+  const unsigned u = __float_as_uint(x);
+  y.bits = x != x ? 0x7fff : (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+#endif
+  return y;
+}}""",
+    # Two at once: the first in the low half.
+    "pack_float16": f"""{_INLINE} unsigned pack_float16(float x, float y) {{
+  return to_float16(x).bits | ((unsigned)to_float16(y).bits << 16);
+}}""",
+    "pack_bfloat16": f"""{_INLINE} unsigned pack_bfloat16(float x, float y) {{
+#if __CUDA_ARCH__ >= 800
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
+  return both;
+#else
+  return to_bfloat16(x).bits | ((unsigned)to_bfloat16(y).bits << 16);
+#endif
+}}""",
+    # To float32 with the last bit set where that is inexact: rounding once more then rounds only once in effect.
+    "odd_float": f"""{_INLINE} float odd_float(double x) {{
+  const float y = __double2float_rz(x);
+  return x == x && (double)y != x ? __uint_as_float(__float_as_uint(y) | 1) : y;
+}}
+{_INLINE} float odd_float(long long x) {{
+  const float y = __ll2float_rz(x);
+  return (long long)y != x ? __uint_as_float(__float_as_uint(y) | 1) : y;
+}}
+{_INLINE} float odd_float(unsigned long long x) {{
+  const float y = __ull2float_rz(x);
+  return (unsigned long long)y != x ? __uint_as_float(__float_as_uint(y) | 1) : y;
+}}""",
+    "min_nan": f"""{_INLINE} float min_nan(float a, float b) {{
+#if __CUDA_ARCH__ >= 800
+  float c;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+#else
+  return a <= b || a != a ? a : b;
+#endif
+}}
+{_INLINE} double min_nan(double a, double b) {{ return a <= b || a != a ? a : b; }}""",
+    "max_nan": f"""{_INLINE} float max_nan(float a, float b) {{
+#if __CUDA_ARCH__ >= 800
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+#else
+  return a >= b || a != a ? a : b;
+#endif
+}}
+{_INLINE} double max_nan(double a, double b) {{ return a >= b || a != a ? a : b; }}""",
+    "wrap_add": f"""template <class T> {_INLINE} T wrap_add(T a, T b) {{
+  return (T)((unsigned long long)a + (unsigned long long)b);
+}}""",
+    "wrap_sub": f"""template <class T> {_INLINE} T wrap_sub(T a, T b) {{
+  return (T)((unsigned long long)a - (unsigned long long)b);
+}}""",
+    "wrap_mul": f"""template <class T> {_INLINE} T wrap_mul(T a, T b) {{
+  return (T)((unsigned long long)a * (unsigned long long)b);
+}}""",
+    "wrap_neg": f"template <class T> {_INLINE} T wrap_neg(T a) {{ return (T)(0ull - (unsigned long long)a); }}",
+    "least": f"template <class T> {_INLINE} T least(T a, T b) {{ return b < a ? b : a; }}",
+    "greatest": f"template <class T> {_INLINE} T greatest(T a, T b) {{ return b > a ? b : a; }}",
+    "trunc_div": f"""template <class T> {_INLINE} T trunc_div(T a, T b) {{
+  return b == 0 ? (T)0 : b == (T)-1 && (T)-1 < (T)0 ? wrap_neg<T>(a) : (T)(a / b);
+}}""",
+    "trunc_mod": f"""template <class T> {_INLINE} T trunc_mod(T a, T b) {{
+  return b == 0 || (b == (T)-1 && (T)-1 < (T)0) ? (T)0 : (T)(a % b);
+}}""",
+    "floor_div": f"""template <class T> {_INLINE} T floor_div(T a, T b) {{
+  const T q = trunc_div<T>(a, b), r = trunc_mod<T>(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? (T)(q - 1) : q;
+}}""",
+    "floor_mod": f"""template <class T> {_INLINE} T floor_mod(T a, T b) {{
+  const T r = trunc_mod<T>(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;
+}}""",
+    "shift_left": f"""template <class T> {_INLINE} T shift_left(T a, T b) {{
+  return b < (T)0 || b >= (T)(8 * sizeof(T)) ? (T)0 : (T)((unsigned long long)a << b);
+}}""",
+    "shift_right": f"""template <class T> {_INLINE} T shift_right(T a, T b) {{
+  return b < (T)0 || b >= (T)(8 * sizeof(T)) ? (T)(a < (T)0 ? -1 : 0) : (T)(a >> b);
+}}""",
+    # The hardware saturates; it does not give 0 for every NaN, nor know 8 and 16 bits.
+    "saturate": f"""template <class T> struct saturated;
+template <> struct saturated<int> {{
+  static {_INLINE} int of(float x) {{ return __float2int_rz(x); }}
+  static {_INLINE} int of(double x) {{ return x == x ? __double2int_rz(x) : 0; }}
+}};
+template <> struct saturated<unsigned> {{
+  static {_INLINE} unsigned of(float x) {{ return __float2uint_rz(x); }}
+  static {_INLINE} unsigned of(double x) {{ return x == x ? __double2uint_rz(x) : 0u; }}
+}};
+template <> struct saturated<long long> {{
+  static {_INLINE} long long of(float x) {{ return x == x ? __float2ll_rz(x) : 0ll; }}
+  static {_INLINE} long long of(double x) {{ return x == x ? __double2ll_rz(x) : 0ll; }}
+}};
+template <> struct saturated<unsigned long long> {{
+  static {_INLINE} unsigned long long of(float x) {{ return x == x ? __float2ull_rz(x) : 0ull; }}
+  static {_INLINE} unsigned long long of(double x) {{ return x == x ? __double2ull_rz(x) : 0ull; }}
+}};
+template <class T, int LO, int HI> struct saturated_small {{
+  template <class F> static {_INLINE} T of(F x) {{
+    const int y = saturated<int>::of(x);
+    return (T)(y < LO ? LO : y > HI ? HI : y);
+  }}
+}};
+template <> struct saturated<signed char> : saturated_small<signed char, -128, 127> {{}};
+template <> struct saturated<unsigned char> : saturated_small<unsigned char, 0, 255> {{}};
+template <> struct saturated<short> : saturated_small<short, -32768, 32767> {{}};
+template <> struct saturated<unsigned short> : saturated_small<unsigned short, 0, 65535> {{}};
+template <class T, class F> {_INLINE} T saturate(F x) {{ return saturated<T>::of(x); }}""",
+    "sigmoid": f"""{_INLINE} float sigmoid(float x) {{
+  const float e = expf(-fabsf(x));
+  return (x >= 0 ? 1.0f : e) / (1.0f + e);
+}}
+{_INLINE} double sigmoid(double x) {{
+  const double e = exp(-fabs(x));
+  return (x >= 0 ? 1.0 : e) / (1.0 + e);
+}}""",
+    "magnitude": f"""template <class T> {_INLINE} T magnitude(T x) {{ return x < (T)0 ? wrap_neg<T>(x) : x; }}""",
+    # Several elements in one access of BYTES bytes; where N elements are more than that, in several.
+    "access_unit": """template <int BYTES> struct access_unit;
+template <> struct access_unit<16> { using type = uint4; };
+template <> struct access_unit<8> { using type = uint2; };
+template <> struct access_unit<4> { using type = unsigned; };
+template <> struct access_unit<2> { using type = unsigned short; };""",
+    "load": f"""template <int BYTES, int N, class T> {_INLINE} void load(T (&x)[N], const T* p) {{
+  using Unit = typename access_unit<BYTES>::type;
+  constexpr int count = N * sizeof(T) / BYTES;
+  Unit units[count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) units[i] = reinterpret_cast<const Unit*>(p)[i];
+  memcpy(x, units, sizeof(x));
+}}""",
+    "store": f"""template <int BYTES, int N, class T> {_INLINE} void store(T* p, const T (&x)[N]) {{
+  using Unit = typename access_unit<BYTES>::type;
+  constexpr int count = N * sizeof(T) / BYTES;
+  Unit units[count];
+  memcpy(units, x, sizeof(x));
+#pragma unroll
+  for (int i = 0; i < count; ++i) reinterpret_cast<Unit*>(p)[i] = units[i];
+}}""",
+    "stream": f"""template <int BYTES, int N, class T> {_INLINE} void stream(T* p, const T (&x)[N]) {{
+  using Unit = typename access_unit<BYTES>::type;
+  constexpr int count = N * sizeof(T) / BYTES;
+  Unit units[count];
+  memcpy(units, x, sizeof(x));
+#pragma unroll
+  for (int i = 0; i < count; ++i) __stcs(reinterpret_cast<Unit*>(p) + i, units[i]);
+}}""",
+    "same_bits": f"""template <class T> {_INLINE} bool same_bits(T a, T b) {{
+  unsigned long long x = 0, y = 0;
+  memcpy(&x, &a, sizeof(T));
+  memcpy(&y, &b, sizeof(T));
+  return x == y;
+}}""",
+    # By compare-and-swap on the bits; a single byte within the word that holds it.
+    "atomic_update": f"""template <int BYTES> struct atomic_word {{ using type = unsigned; }};
+template <> struct atomic_word<2> {{ using type = unsigned short; }};
+template <> struct atomic_word<8> {{ using type = unsigned long long; }};
+template <class T, class F> {_INLINE} T atomic_update(T* p, F combine) {{
+  using Word = typename atomic_word<sizeof(T)>::type;
+  const unsigned at = sizeof(T) == 1 ? (unsigned)((unsigned long long)p & 3) : 0u;
+  Word* word = reinterpret_cast<Word*>(reinterpret_cast<char*>(p) - at);
+  Word seen = *(volatile Word*)word;
+  for (;;) {{
+    T old;
+    memcpy(&old, reinterpret_cast<char*>(&seen) + at, sizeof(T));
+    const T now = combine(old);
+    Word next = seen;
+    memcpy(reinterpret_cast<char*>(&next) + at, &now, sizeof(T));
+    const Word found = atomicCAS(word, seen, next);
+    if (found == seen) return old;
+    seen = found;
+  }}
+}}""",
+    "atomic_add_float16": f"""{_INLINE} float16 atomic_add_float16(float16* p, float16 x) {{
+  float16 old;
+  asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(old.bits) : "l"(p), "h"(x.bits) : "memory");
+  return old;
+}}""",
+    "atomic_add_bfloat16": f"""{_INLINE} bfloat16 atomic_add_bfloat16(bfloat16* p, bfloat16 x) {{
+  bfloat16 old;
+  asm volatile("atom.add.noftz.bf16 %0, [%1], %2;" : "=h"(old.bits) : "l"(p), "h"(x.bits) : "memory");
+  return old;
+}}""",
+    "fail": f"""{_INLINE} void fail(long long* failed, long long* record, int site, int n, const long long* values) {{
+  if (atomicCAS((unsigned long long*)failed, 0ull, 1ull) != 0) return;
+  for (int i = 0; i < n; ++i) ((volatile long long*)record)[1 + i] = values[i];
+  __threadfence_system();
+  *(volatile long long*)record = site;
+  __threadfence_system();
+}}""",
+}
+
+for _narrow in ("float16", "bfloat16"):
+    _TEXTS[
+        f"load_{_narrow}"
+    ] = f"""template <int BYTES, int N> {_INLINE} void load(float (&x)[N], const {_narrow}* p) {{
+  {_narrow} bits[N];
+  load<BYTES>(bits, p);
+#pragma unroll
+  for (int i = 0; i < N; ++i) x[i] = widen(bits[i]);
+}}"""
+    for _store in ("store", "stream"):
+        _TEXTS[
+            f"{_store}_{_narrow}"
+        ] = f"""template <int BYTES, int N> {_INLINE} void {_store}({_narrow}* p, const float (&x)[N]) {{
+  unsigned pairs[N / 2];
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) pairs[i] = pack_{_narrow}(x[2 * i], x[2 * i + 1]);
+  {_store}<BYTES>(reinterpret_cast<unsigned*>(p), pairs);
+}}"""
+
+#: What a text needs that its words do not say.
+_NEEDS = {
+    "load_float16": ("load", "widen_float16"),
+    "load_bfloat16": ("load", "widen_bfloat16"),
+    "store_float16": ("store",),
+    "store_bfloat16": ("store",),
+    "stream_float16": ("stream",),
+    "stream_bfloat16": ("stream",),
+}
+#: The names that generated text must not use for something else.
+RESERVED = frozenset(_TEXTS) | {"widen", "saturated", "saturated_small", "atomic_word"}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@cache
+def _needs(name: str) -> tuple[str, ...]:
+    words = dict.fromkeys(w for w in _WORD.findall(_TEXTS[name]) if w in _TEXTS and w != name)
+    return (*_NEEDS.get(name, ()), *words)
+
+
+def prelude_text(used: Iterable[str]) -> str:
+    """The functions ``used`` and those they call, callees first."""
+    ordered: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        if name not in ordered:
+            for needed in _needs(name):
+                if needed not in ordered:
+                    add(needed)
+            ordered[name] = None
+
+    for name in sorted(used):
+        add(name)
+    return "\n".join(_TEXTS[name] for name in ordered)
