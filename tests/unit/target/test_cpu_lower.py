@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from run_compiled import Runner, check_against_interpreter
 
+from weft.ir.dtype import float32
 from weft.ir.errors import Error, InternalError, ProgramError, UnsupportedError
+from weft.ir.expr import Call
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.ir.stmt import Store
+from weft.ir.stmt import Evaluate, Kernel, Seq, Store
 from weft.ir.verify import verify
 from weft.runtime.elf import read_object
 from weft.target.cpu.host import NAMED, host_machine
@@ -110,22 +112,32 @@ def test_the_same_kernel_gives_the_same_object() -> None:
 
 
 def test_everything_unsupported_in_one_error() -> None:
+    calls = tuple(Evaluate(Call(name, (), float32)) for name in ("launch", "print"))
+    with pytest.raises(UnsupportedError) as caught:
+        compile_kernel(Kernel("k", (), (), Seq(calls)))
+    assert str(caught.value) == (
+        "error: kernel `k` uses what the CPU target does not have yet\n"
+        "  missing:a call of `launch`, which is not an intrinsic\n"
+        "  missing:a call of `print`, which is not an intrinsic"
+    )
+
+
+def test_a_grid_barrier_is_refused() -> None:
     text = """kernel k(out C: float32[4]) {
-  thread i in 0:4 {
-    C[i] = 1.0
-    barrier(block)
-    C[i] = 2.0
-    barrier(warp)
+  block b in 0:4 {
+    C[b] = 1.0
+    barrier(grid)
+    C[3 - b] = 2.0
   }
 }"""
     with pytest.raises(UnsupportedError) as caught:
         compile_kernel(parse_kernel(text, "k.loops"))
     assert str(caught.value) == (
-        "error: kernel `k` uses what the CPU target does not have yet\n"
-        "  k.loops:4       barrier(block)\n"
-        "                  ^^^^^^^^^^^^^^\n"
-        "  missing:k.loops:4: a barrier of scope `block`\n"
-        "  missing:k.loops:6: a barrier of scope `warp`"
+        "error: kernel `k` has a grid barrier\n"
+        "  k.loops:4       barrier(grid)\n"
+        "                  ^^^^^^^^^^^^^\n"
+        "  why:   blocks run one after another on a CPU: none can wait for all others\n"
+        "  help:  make two programs of it, one for before the barrier and one for after"
     )
 
 

@@ -23,6 +23,7 @@ from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
 from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
+from weft.passes.split_threads import split_threads
 from weft.passes.strip_vector_loops import strip_vector_loops
 from weft.passes.transpose_tiles import transpose_tiles
 from weft.passes.unroll_registers import unroll_registers
@@ -71,6 +72,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "lower_intrinsics": functools.partial(lower_intrinsics, machine=machine),
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
+        "split_threads": split_threads,
         "shrink_storage": shrink_storage,
         "rebase_loops": rebase_loops,
         "simplify": simplify,

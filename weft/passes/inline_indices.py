@@ -1,0 +1,39 @@
+"""Names of positions written out: ``let i = b * 16 + t; A[i]`` as ``A[b * 16 + t]``.
+
+Subscripts, tests and bounds then say what they are in terms of loops, which is what every analysis asks for.
+"""
+
+from __future__ import annotations
+
+from weft.ir import dtype as dt
+from weft.ir.expr import Binary, Cast, Const, Expr, Unary, Var
+from weft.ir.simplify import assigned_names
+from weft.ir.stmt import Let, Stmt
+from weft.ir.visit import children, count_nodes, rebuild, substitute
+
+#: Nodes of an expression that may be written out wherever its name stands.
+LONGEST = 40
+
+
+def inline_indices(s: Stmt) -> Stmt:
+    """``s`` with variables replaced that stand for integers computed from others that do not change."""
+    return _inline(s, frozenset(assigned_names(s)))
+
+
+def _inline(s: Stmt, changing: frozenset[str]) -> Stmt:
+    if isinstance(s, Let) and s.var.name not in changing and _is_position(s.value, changing):
+        return _inline(substitute(s.body, {s.var: s.value}), changing)
+    return rebuild(s, lambda n: _inline(n, changing) if isinstance(n, Stmt) else n)
+
+
+def _is_position(e: Expr, changing: frozenset[str]) -> bool:
+    return e.dtype == dt.index and _is_arithmetic(e, changing) and count_nodes(e) <= LONGEST
+
+
+def _is_arithmetic(e: Expr, changing: frozenset[str]) -> bool:
+    """Whether ``e`` is made of integers and variables that do not change, without memory or calls."""
+    if isinstance(e, Var):
+        return e.dtype.is_integer and e.name not in changing
+    return isinstance(e, (Const, Binary, Unary, Cast)) and all(
+        _is_arithmetic(c, changing) for c in children(e) if isinstance(c, Expr)
+    )
