@@ -7,23 +7,29 @@
     for k_o, k_i: S_part[k_i] += x          # iterations of k_i are now independent
     for k_i: S += S_part[k_i]
 
-The partial results live just outside the outermost loop of the reduction.
+The partial results live just outside the outermost loop of the reduction. With ``start="inside"`` the block of the
+partial results starts them itself at its first step, as the reduction did, where that step surely runs::
+
+    for k_o, k_i: S_part[k_i] = 0 if k_o == 0;  S_part[k_i] += x
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
+from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, const, identity, idx
 from weft.ir.interval import bounds
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Block, For, Kernel, Stmt, Store
+from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.poly.conflicts import after
+from weft.poly.infer_spans import knowing_loops
 from weft.poly.leaves import Access, Leaf
 from weft.poly.refuse_meeting import refuse_meeting
 from weft.poly.verdict import Verdict, refuse
@@ -39,15 +45,26 @@ from weft.schedules.decompose_reduction import (
     without_init,
 )
 from weft.schedules.layouts import plain_layout
-from weft.schedules.loop_facts import check_number
+from weft.schedules.loop_facts import check_number, is_true
 from weft.schedules.project import NotProjectable, Projection, nest, project
 from weft.schedules.redirect import Placement, Redirection
-from weft.schedules.rewrite import Rewrite, blocks_inside, find_loop, replace_in, sequence, taken_names
+from weft.schedules.rewrite import (
+    Rewrite,
+    blocks_inside,
+    find_loop,
+    path_to,
+    replace_in,
+    sequence,
+    size_ranges,
+    taken_names,
+)
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 
+Start = Literal["before", "inside"]
 
-def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, *, numerics: Numerics) -> Verdict:
+
+def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "before", *, numerics: Numerics) -> Verdict:
     """Partial results change the order of the reduction: legal for exact ones, or under fast numerics."""
     found = find_loop(kernel, loop)
     blocks = _reducing(found)
@@ -56,20 +73,22 @@ def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, *, numerics: Numeric
     wrong = check_number("axis", axis, 0)
     if not wrong.ok:
         return wrong
+    if start not in get_args(Start):
+        return refuse(f"partial results start {' or '.join(get_args(Start))} their nest, not {start!r}")
     try:
         factoring = Factoring.find(kernel, found, blocks[0])
         verdict = factoring.check(axis, numerics)
         if not verdict.ok:
             return verdict
-        return check_result(factoring.segment, factoring.rewrite(axis).kernel, factoring.buffer.name, numerics)
+        return check_result(factoring.segment, factoring.rewrite(axis, start).kernel, factoring.buffer.name, numerics)
     except NotProjectable as why:
         return refuse(str(why))
 
 
-def rfactor(kernel: Kernel, loop: str, axis: int = 0) -> Rewrite:
+def rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "before") -> Rewrite:
     """Makes the block of the partial results and the storage they are in."""
     found = find_loop(kernel, loop)
-    return Factoring.find(kernel, found, _reducing(found)[0]).rewrite(axis)
+    return Factoring.find(kernel, found, _reducing(found)[0]).rewrite(axis, start)
 
 
 def _reducing(loop: For) -> list[Block]:
@@ -165,7 +184,7 @@ class Factoring:
         extent = simplify(hi - lo, ranges)
         return extent if isinstance(extent, Const) else simplify(Binary("max", extent, idx(0)), ranges)
 
-    def rewrite(self, axis: int) -> Rewrite:
+    def rewrite(self, axis: int, start: Start) -> Rewrite:
         segment, old = self.segment, self.buffer
         taken = taken_names(segment.kernel)
         box = infer_box(old, [self.update], segment.fixed, segment.ranges)
@@ -175,15 +194,57 @@ class Factoring:
         place = Placement(old, storage, box.starts, plain_layout(old.rank))
         name = fresh_name(f"{storage.name}_update", taken)
         first = simplify(Binary("-", self.loop.var, self.loop.lo), segment.ranges)
-        partial = replace(without_init(self.block), name=name)
+        block = self._start_inside(taken) if start == "inside" else without_init(self.block)
+        partial = replace(block, name=name)
         body = replace_in(segment.node, self.block, partial)
         send = Redirection(replace(place, extra=((axis, first),)), taken)
-        parts = [
-            self._emit_start(place, axis, taken),
-            send.apply(body, segment.ranges),
-            self._emit_total(place, axis, taken),
-        ]
+        parts = [send.apply(body, segment.ranges), self._emit_total(place, axis, taken)]
+        if start == "before":
+            parts.insert(0, self._emit_start(place, axis, taken))
         return Rewrite(segment.replaced(Alloc(storage, sequence(parts))), (name, storage.name))
+
+    def _start_inside(self, taken: set[str]) -> Block:
+        """The block with the factored loop as an iterator of its result, and of the reduction what is left."""
+        reduced = [i for i in self.block.iters if self.loop.var.name in free_vars(i.binding)]
+        form = affine_form(reduced[0].binding) if len(reduced) == 1 else None
+        if form is None or reduced[0].kind != "reduce" or self.loop.lo != idx(0) or len(form.coefficients) < 2:
+            raise NotProjectable(f"partial results over `{self.loop.var.name}` have no first step of their own")
+        (old,), step = reduced, form.coefficients[self.loop.var.name]
+        rest = simplify(substitute(old.binding, {self.loop.var: idx(0)}), self.segment.ranges)
+        part = Iter(Var(fresh_name(f"v{self.loop.var.name}", taken)), idx(0), self.parts(), "spatial", self.loop.var)
+        left = replace(old, lo=idx(0), hi=self._end_of(rest), binding=rest)
+        self._check_first_step(rest)
+        whole: dict[Var, Expr] = {old.var: simplify(part.var * step + left.var)}
+        iters = tuple(left if i is old else i for i in self.block.iters)
+        store = self.block.body
+        assert isinstance(store, Store)
+        init = Store(store.buffer, store.indices, identity_of(self.op, self.buffer.dtype))
+        body = substitute(self.block.body, whole)
+        reads, writes = (tuple(substitute(r, whole) for r in rs) for rs in (self.block.reads, self.block.writes))
+        return replace(self.block, iters=(*iters, part), init=init, body=body, reads=reads, writes=writes)
+
+    def _end_of(self, rest: Expr) -> Expr:
+        """One more than the greatest value of ``rest``, which starts at 0."""
+        ranges = dict(self.segment.ranges)
+        for x in self.update[0].loops:
+            if x.hi is not None:
+                ranges[x.name] = bounds(x.lo, ranges).union(bounds(x.hi - 1, ranges))
+        found = bounds(rest, ranges)
+        if found.lo != 0 or found.hi is None:
+            raise NotProjectable(f"how far {print_expr(rest)} goes is not known")
+        return idx(found.hi + 1)
+
+    def _check_first_step(self, rest: Expr) -> None:
+        """Tests around the block must let the first step of every partial result pass."""
+        first: dict[Var, Expr] = {Var(name): idx(0) for name in free_vars(rest)}
+        path = [s for s in path_to(self.segment.kernel, self.block) if isinstance(s, (For, If))]
+        reduced = _reduced_names(self.block) - {self.loop.var.name}
+        first |= {s.var: s.lo for s in path if isinstance(s, For) and s.var.name in reduced}
+        loops = [s for s in path if isinstance(s, For)]
+        with knowing_loops(loops, size_ranges(self.segment.kernel)) as simple:
+            tests = [simple.expr(substitute(s.condition, first)) for s in path if isinstance(s, If)]
+        if not all(map(is_true, tests)) or any(not isinstance(s.lo, Const) for s in loops if s.var.name in reduced):
+            raise NotProjectable(f"not every partial result over `{self.loop.var.name}` surely has a first step")
 
     def _with_parts(self, parts: Expr, depth: int, suffix: str, taken: set[str]) -> tuple[Projection, For]:
         """The elements in loops of their own, with the loop through the parts at ``depth`` among them."""
