@@ -148,8 +148,7 @@ class _Join:
 
     def join(self, s: Stmt, ranges: Ranges) -> Stmt:
         if isinstance(s, Unit):
-            self.units.append(Seq((self.unit(s),)))
-            return self.units[-1]
+            return self.reduction(s) if id(s) in self.placement.reductions else self.marked(self.unit(s))
         if isinstance(s, Alloc):
             own = self.placement.own.get(s.buffer.name)
             body = self.join(s.body, ranges)
@@ -162,11 +161,14 @@ class _Join:
             return self.relocated({}, n, ranges) if isinstance(n, Expr) else n
 
         made = rebuild(s, visit)
-        return replace(made) if made is s else made
+        return replace(made) if made is s else made  # type: ignore[type-var]
+
+    def marked(self, s: Stmt) -> Stmt:
+        """``s`` as a piece between which and others barriers may stand."""
+        self.units.append(Seq((s,)))
+        return self.units[-1]
 
     def unit(self, unit: Unit) -> Stmt:
-        if id(unit) in self.placement.reductions:
-            return self.reduction(unit)
         body = self.relocated(unit.digits, unit.body, unit.ranges)
         first = self.shape.first_of(unit.own)
         if id(unit) in self.placement.repeated:
@@ -204,13 +206,14 @@ class _Join:
         keep = target in self.placement.own and not tests
         place = substitute(self.relocated(unit.digits, Load(c.store.buffer, c.store.indices), unit.ranges), values)
         if keep or zero is None:
-            return self.combine(unit, c.op, value, place)
+            return self.marked(self.combine(unit, c.op, value, place))
         result = Buffer(self.fresh(f"{target}_all"), c.store.buffer.dtype, (idx(1),), scope="local")
         all_of = Load(result, (idx(0),))
         update = Store(place.buffer, place.indices, combined(c.op, place, all_of), span=c.store.span)
         first = [] if target in self.placement.own else self.shape.first_of(unit.own)
         after = guarded([*first, *(substitute(t, values) for t in tests)], update)
-        return Alloc(result, Seq((Store(result, (idx(0),), zero), self.combine(unit, c.op, value, all_of), after)))
+        combine = Seq((Store(result, (idx(0),), zero), self.combine(unit, c.op, value, all_of)))
+        return Alloc(result, Seq((self.marked(combine), self.marked(after))))
 
     def combine(self, unit: Unit, op: str, value: Expr, place: Load) -> Stmt:
         reach = max(d.stride * d.extent for d in unit.group.values())

@@ -34,7 +34,7 @@ def make_units(body: Stmt, ranges: Ranges, *, fast: bool, most_threads: int) -> 
     if largest > most_threads:
         raise _too_many_threads(largest, most_threads)
     made = {a.buffer.name for a in _block_allocs(body)}
-    placed = _find_places(nests, made, ranges)
+    placed = _find_places(nests, made)
 
     def candidate(s: Stmt, loops: Sequence[For]) -> Candidate | None:
         found = find_candidate(s, made, fast)
@@ -49,17 +49,18 @@ def make_units(body: Stmt, ranges: Ranges, *, fast: bool, most_threads: int) -> 
     body = level_threads(body, ranges, lambda s, loops: candidate(s, loops) is not None)
     nests = find_nests(body, ranges)
     shape = choose_shape(nests, _other_names(body, nests))
-    full = [n for n in nests if n.total == shape.total]
-    return _Maker(shape, made, _find_places(full, made, ranges), candidate).stmt(body, dict(ranges)), shape
+    places = _find_places([n for n in nests if n.total == shape.total], made)
+    steps = _choose_steps(nests, shape, made, places)
+    return _Maker(made, places, steps, candidate).stmt(body, dict(ranges)), shape
 
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
     """Makes units of thread nests, and of what the block does outside of them."""
 
-    shape: Shape
     made: set[str]
     placed: Places
+    steps: Mapping[tuple[int, ...], int]
     candidate: FindCandidate
 
     def stmt(self, s: Stmt, ranges: dict[str, Interval]) -> Stmt:
@@ -67,10 +68,10 @@ class _Maker:
             loops, body = thread_nest(s)
             nest = rebase_nest(loops, body, ranges)
             assert nest is not None
-            return self.unit(nest, ranges, self.candidate(body, loops))
+            return self.unit(nest, self.candidate(nest.body, loops))
         found = self.candidate(s, ())
         if found is not None or not self.is_control(s):
-            return self.unit(Nest(body=s), ranges, found)
+            return self.unit(Nest(body=s, ranges=ranges), found)
         if isinstance(s, For):
             ranges = {**ranges, s.var.name: loop_range(s, ranges)}
         return rebuild(s, lambda n: self.stmt(n, ranges) if isinstance(n, Stmt) else n)
@@ -83,35 +84,39 @@ class _Maker:
             return True
         return any(self.has_candidate(n) for n in children(s) if isinstance(n, Stmt))
 
-    def unit(self, nest: Nest, ranges: dict[str, Interval], candidate: Candidate | None) -> Unit:
-        inside = {**ranges, **{loop.var.name: Interval(0, n - 1) for loop, n in zip(nest.loops, nest.extents)}}
-        digits = max((digits_at(nest, step) for step in self.steps(nest)), key=lambda d: self.score(nest, inside, d))
-        if candidate is not None and nest.loops and nest.body is not None:  # in terms of the rebased loops
-            candidate = self.candidate(nest.body, nest.loops)
+    def unit(self, nest: Nest, candidate: Candidate | None) -> Unit:
+        digits = digits_at(nest, self.steps.get(nest.extents, 1))
         group: dict[str, Digit] | None = None
         if candidate is not None:
-            extents = _extents(candidate, inside)
-            group = find_group(candidate, self.made, self.placed, extents) if extents is not None else None
-            if group is not None and not _are_apart([*digits.values(), *group.values()]):
-                group = None
-        return Unit(nest, inside, digits, candidate if group is not None else None, group or {})
+            extents = _extents(candidate, nest.ranges)
+            group = None if extents is None else find_group(candidate, self.made, self.placed, extents)
+            if group is None or not _are_apart([*digits.values(), *group.values()]):
+                candidate, group = None, None
+        return Unit(nest, digits, candidate, group or {})
 
-    def steps(self, nest: Nest) -> list[int]:
-        """How many threads the innermost loop may count."""
-        total = self.shape.total
-        if not nest.loops or nest.total in (0, total):
-            return [1]
-        return [1, total // nest.total] if total % nest.total == 0 else [1]
 
-    def score(self, nest: Nest, ranges: Ranges, digits: dict[str, Digit]) -> int:
-        """How many accesses find their element with the thread that other nests place it at."""
-        count = 0
-        for n, inside in Unit(nest, dict(ranges), digits).touches():
-            if n.buffer.name in self.made:
-                split = split_subscript(n.indices, digits, inside)
-                known = self.placed.get(n.buffer.name, ())
-                count += split is not None and bool(split.placed) and all(_is_part(p, known) for p in split.placed)
-        return count
+def _choose_steps(nests: Sequence[Nest], shape: Shape, made: set[str], places: Places) -> dict[tuple[int, ...], int]:
+    """How many threads the innermost loop of smaller nests counts: one, or as many as share an iteration then.
+
+    Nests of the same extents are run by the same threads, those that have most of what the nests touch.
+    """
+    found: dict[tuple[int, ...], int] = {}
+    for extents in {n.extents for n in nests if 0 < n.total < shape.total and shape.total % n.total == 0}:
+        alike = [n for n in nests if n.extents == extents]
+        steps = (1, shape.total // alike[0].total)
+        found[extents] = max(steps, key=lambda step: sum(_score(n, digits_at(n, step), made, places) for n in alike))
+    return found
+
+
+def _score(nest: Nest, digits: dict[str, Digit], made: set[str], places: Places) -> int:
+    """How many accesses find their element with the thread that other nests place it at."""
+    count = 0
+    for n, inside in Unit(nest, digits).touches():
+        if n.buffer.name in made:
+            split = split_subscript(n.indices, digits, inside)
+            known = places.get(n.buffer.name, ())
+            count += split is not None and bool(split.placed) and all(_is_part(p, known) for p in split.placed)
+    return count
 
 
 def _is_part(p: Placed, known: Collection[Placed]) -> bool:
@@ -163,14 +168,13 @@ def _other_names(s: Stmt, nests: Sequence[Nest]) -> set[str]:
     return used_names(s) - only_threads
 
 
-def _find_places(nests: list[Nest], made: set[str], ranges: Ranges) -> dict[str, set[Placed]]:
+def _find_places(nests: Sequence[Nest], made: set[str]) -> dict[str, set[Placed]]:
     """The digits at which nests place threads in subscripts of storage of the block."""
     found: dict[str, set[Placed]] = {}
     for nest in nests:
         digits = digits_at(nest)
-        inside = {**ranges, **{loop.var.name: Interval(0, n - 1) for loop, n in zip(nest.loops, nest.extents)}}
-        for n, known in Unit(nest, inside, digits).touches():
-            split = split_subscript(n.indices, digits, known) if n.buffer.name in made else None
+        for n, inside in Unit(nest, digits).touches():
+            split = split_subscript(n.indices, digits, inside) if n.buffer.name in made else None
             if split is not None:
                 found.setdefault(n.buffer.name, set()).update(split.placed)
     return found

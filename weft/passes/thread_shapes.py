@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from weft.ir.expr import Compare, Const, Expr, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, Stmt
+from weft.ir.stmt import For, Seq, Stmt
 from weft.ir.visit import substitute
 from weft.passes.thread_digits import Digit, join_digits
 
@@ -90,7 +90,9 @@ class Nest:
     loops: tuple[For, ...] = ()
     extents: tuple[int, ...] = ()
     tests: tuple[Expr, ...] = ()
-    body: Stmt | None = None
+    body: Stmt = Seq(())
+    #: What variables can be in the body.
+    ranges: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -122,7 +124,7 @@ def rebase_nest(loops: Sequence[For], body: Stmt, ranges: Mapping[str, Interval]
             state.values[loop.var] = lo + loop.var
         extents.append(max(most, 0))
         state.ranges[loop.var.name] = Interval(0, max(most, 0) - 1)
-    return Nest(tuple(loops), tuple(extents), tuple(state.tests), substitute(body, state.values))
+    return Nest(tuple(loops), tuple(extents), tuple(state.tests), substitute(body, state.values), state.ranges)
 
 
 def choose_shape(nests: Sequence[Nest], taken: Iterable[str]) -> Shape:

@@ -29,7 +29,6 @@ class Unit(Stmt):
     """
 
     nest: Nest
-    ranges: dict[str, Interval]
     digits: dict[str, Digit] = field(default_factory=dict)
     #: A reduction over storage of several threads, and the digits of the thread number it runs over.
     reduction: Candidate | None = None
@@ -38,8 +37,11 @@ class Unit(Stmt):
 
     @property
     def body(self) -> Stmt:
-        assert self.nest.body is not None
         return self.nest.body
+
+    @property
+    def ranges(self) -> Ranges:
+        return self.nest.ranges
 
     @property
     def own(self) -> tuple[Digit, ...]:
