@@ -16,7 +16,7 @@ LAYERS = [
     ["ir"],
     ["tensor", "poly"],
     ["lang", "schedules", "passes"],
-    ["ops", "target"],
+    ["ops", "target", "sanitizer"],
     ["runtime"],
     ["auto", "from_cuda"],
     ["operators"],

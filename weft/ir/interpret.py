@@ -36,7 +36,7 @@ from weft.ir.visit import Node, children
 
 Array = npt.NDArray[Any]
 #: Python frames a level of the program takes at most, while translating or running it.
-_FRAMES_PER_LEVEL = 8
+FRAMES_PER_LEVEL = 8
 _SHALLOW = 50
 
 COMPILERS.update(ACCESSES | CALLS | LOOPS)
@@ -54,11 +54,7 @@ def interpret(kernel: Kernel, args: Sequence[Any], *, check: bool = True, uninit
         with np.errstate(all="ignore"):
             _run(kernel, bound, check, frozenset(uninitialized))
 
-    depth = _depth(kernel)
-    if depth <= _SHALLOW:
-        execute()
-    else:
-        _call_with_stack(execute, depth * _FRAMES_PER_LEVEL)
+    call_with_stack(execute, kernel)
 
 
 def _run(kernel: Kernel, args: Mapping[str, Any], check: bool, uninitialized: frozenset[str]) -> None:
@@ -162,7 +158,7 @@ def _write_back(memory: Memory, array: Array) -> None:
     np.copyto(array, values.astype(array.dtype), where=written)
 
 
-def _depth(root: Node) -> int:
+def nesting(root: Node) -> int:
     """Levels of nesting in a program."""
     deepest, pending = 0, [(root, 1)]
     while pending:
@@ -172,8 +168,13 @@ def _depth(root: Node) -> int:
     return deepest
 
 
-def _call_with_stack(fn: Callable[[], None], frames: int) -> None:
-    """Runs ``fn`` where ``frames`` nested Python calls fit: in a thread with a stack to match."""
+def call_with_stack(fn: Callable[[], None], program: Node) -> None:
+    """Runs ``fn``, which descends into ``program``, where its nested calls fit: in a thread with a stack to match."""
+    depth = nesting(program)
+    if depth <= _SHALLOW:
+        fn()
+        return
+    frames = depth * FRAMES_PER_LEVEL
     failure: list[BaseException] = []
 
     def guarded() -> None:

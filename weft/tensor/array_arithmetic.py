@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
+from weft.ir.numpy_dtypes import convert
 
 Array = npt.NDArray[Any]
 
@@ -92,3 +93,10 @@ def accumulator(op: str, dtype: DType) -> np.ufunc:
     if found is None:
         raise InternalError(f"`{op}` does not accumulate")
     return found
+
+
+def computed(dtype: DType, fn: Callable[..., Any], *values: Array, wide: bool = False) -> Array:
+    """``fn`` of the values; narrow floats are computed in float32 and the result is rounded to ``dtype``."""
+    values = tuple(v if v.dtype.itemsize > 2 or v.dtype.kind in "biu" else v.astype(np.float32) for v in values)
+    result = np.asarray(fn(*values))
+    return convert(result, dtype) if dtype.is_narrow_float and not wide else result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Const, Expr, Load, S
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.numpy_dtypes import convert, to_numpy
 from weft.ir.span import Span
-from weft.tensor.array_arithmetic import BINARY, COMPARE, UNARY, Array
+from weft.tensor.array_arithmetic import BINARY, COMPARE, UNARY, Array, computed
 from weft.tensor.text import describe_access
 
 
@@ -123,21 +122,21 @@ def evaluate_expr(e: Expr, point: Point) -> Array:
         case Cast(type=dtype, operand=operand):
             return convert(evaluate_expr(operand, point), _stored(dtype, point.wide))
         case Unary(op=op, operand=operand):
-            return _computed(e.dtype, point.wide, UNARY[op], evaluate_expr(operand, point))
+            return computed(e.dtype, UNARY[op], evaluate_expr(operand, point), wide=point.wide)
         case Compare(op=op, left=left, right=right):
             return COMPARE[op](evaluate_expr(left, point), evaluate_expr(right, point))
         case Binary(op="&&" | "||" as op, left=left, right=right):
             return _logical(op, left, right, point)
         case Binary(op=op, left=left, right=right):
             a, b = evaluate_expr(left, point), evaluate_expr(right, point)
-            return _computed(e.dtype, point.wide, BINARY[op], a, b)
+            return computed(e.dtype, BINARY[op], a, b, wide=point.wide)
         case Select(condition=condition, then=then, otherwise=otherwise):
             chosen = evaluate_expr(condition, point)
             yes, no = evaluate_expr(then, point.where(chosen)), evaluate_expr(otherwise, point.where(~chosen))
             return np.where(chosen, yes, no)
         case Call(name=name, args=args):
             values = [evaluate_expr(a, point) for a in args]
-            return _computed(e.dtype, point.wide, INTRINSICS[name].evaluate, *values)
+            return computed(e.dtype, INTRINSICS[name].evaluate, *values, wide=point.wide)
     raise InternalError(f"a tensor program holds no {type(e).__name__}")
 
 
@@ -163,10 +162,3 @@ def _logical(op: str, left: Expr, right: Expr, point: Point) -> Array:
     if op == "&&":
         return np.asarray(first & evaluate_expr(right, point.where(first)))
     return np.asarray(first | evaluate_expr(right, point.where(~first)))
-
-
-def _computed(dtype: DType, wide: bool, fn: Any, *values: Array) -> Array:
-    """``fn`` of the values; narrow floats are computed in float32 and the result is rounded."""
-    values = tuple(v if v.dtype.itemsize > 2 or v.dtype.kind in "biu" else v.astype(np.float32) for v in values)
-    result = np.asarray(fn(*values))
-    return convert(result, dtype) if dtype.is_narrow_float and not wide else result

@@ -1,0 +1,81 @@
+"""`weft.sanitize`: a program run with every access watched, on no GPU."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import bfloat16
+from weft.ir.errors import ArgumentError
+from weft.ir.expr import Const
+from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.stmt import Kernel
+from weft.operators.loop_kernel import LoopKernel
+from weft.operators.operator import Operator
+from weft.operators.scheduling import Target
+
+if TYPE_CHECKING:
+    from weft.sanitizer.findings import Report
+
+
+def sanitize(program: str | Kernel | LoopKernel | Operator, /, *args: Any, target: Target | None = "cuda") -> Report:
+    """Runs ``program`` on copies of ``args`` and says what is wrong with it: data races, accesses out of bounds,
+    reads of memory nothing has written, barriers that not all threads reach, each with blocks, threads and lines.
+
+    It takes what `weft.kernel` takes or makes, with an argument for each parameter; or an operator, scheduled
+    for ``target``, with its inputs. Arrays may be anywhere; nothing runs on a GPU.
+
+    >>> report = weft.sanitize(open("scan.loops").read(), x, y)
+    >>> print(report)
+    """
+    from weft.sanitizer.sanitize import sanitize_kernel
+
+    arrays = [_on_host(a) for a in args]
+    if isinstance(program, Operator):
+        kernel = program.schedule(*args, target=target).kernel
+        arrays += [_fresh(p) for p in kernel.params[len(arrays) :]]
+        return sanitize_kernel(kernel, arrays)
+    return sanitize_kernel(_kernel(program), arrays)
+
+
+def _kernel(program: str | Kernel | LoopKernel) -> Kernel:
+    if isinstance(program, LoopKernel):
+        return program.kernel
+    if isinstance(program, str):
+        from weft.ir.parser import parse_kernel
+
+        return parse_kernel(program)
+    if not isinstance(program, Kernel):
+        raise ArgumentError(
+            f"sanitize takes a loop program, a weft.kernel or an operator, not {type(program).__name__}",
+            help="weft.sanitize(kernel, *args)",
+        )
+    return program
+
+
+def _fresh(param: Any) -> Any:
+    """An output to write into."""
+    assert isinstance(param, Buffer)
+    sizes = [int(n.value) for n in param.shape if isinstance(n, Const)]
+    return np.zeros(sizes, to_numpy(param.dtype))
+
+
+def _on_host(value: Any) -> Any:
+    """An array as numpy has it; numbers stay as they are."""
+    if isinstance(value, (bool, int, float, np.generic, np.ndarray)):
+        return value
+    if hasattr(value, "detach"):  # torch
+        value = value.detach().cpu().contiguous()
+        if str(value.dtype) == "torch.bfloat16":
+            return value.view(sys.modules["torch"].int16).numpy().view(to_numpy(bfloat16))
+        return value.numpy()
+    if hasattr(value, "get") and hasattr(value, "__cuda_array_interface__"):  # cupy
+        return value.get()
+    try:
+        return np.asarray(np.from_dlpack(value) if hasattr(value, "__dlpack__") else value)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise ArgumentError(f"a {type(value).__name__} is no array", why=first) from None
