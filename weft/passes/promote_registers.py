@@ -7,10 +7,11 @@ touches of the buffer are reads of other elements; distinct buffers never overla
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
-from weft.ir.buffer import Buffer
+from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import AddressOf, Compare, Load, Var
 from weft.ir.intrinsics import HINTS
 from weft.ir.simplify import assigned_names
@@ -30,6 +31,7 @@ from weft.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    Tensorized,
 )
 from weft.ir.visit import Node, bound_names, fresh_name, rebuild, rewrite, used_names, walk
 from weft.passes.are_apart import are_apart
@@ -39,60 +41,65 @@ from weft.passes.loop_ranges import Ranges, is_serial_loop, loop_range, runs_at_
 _ACCESS = (Load, Store, Atomic, AddressOf)
 
 
-def promote_registers(kernel: Kernel) -> Kernel:
-    """Updates of one element through a loop kept in a variable."""
-    return replace(kernel, body=_promote(kernel.body, {}, (), used_names(kernel)))
+def promote_registers(kernel: Kernel, scopes: Collection[Scope] = get_args(Scope)) -> Kernel:
+    """Updates of one element through a loop kept in a variable, for buffers in ``scopes``."""
+    return replace(kernel, body=_Promotion(used_names(kernel), scopes).promote(kernel.body, {}, ()))
 
 
-def _promote(s: Stmt, ranges: Ranges, around: tuple[For, ...], taken: set[str]) -> Stmt:
-    inner, inside = ranges, around
-    if isinstance(s, For):
-        inner, inside = {**ranges, s.var.name: loop_range(s, ranges)}, (*around, s)
-    s = rebuild(s, lambda n: _promote(n, inner, inside, taken) if isinstance(n, Stmt) else n)
-    if isinstance(s, Seq):
-        return _start_from_stored(s)
-    if isinstance(s, For) and is_serial_loop(s):
-        return _promote_loop(s, inner, ranges, around, taken)
-    return s
+@dataclass(frozen=True, slots=True)
+class _Promotion:
+    taken: set[str]
+    scopes: Collection[Scope]
 
+    def promote(self, s: Stmt, ranges: Ranges, around: tuple[For, ...]) -> Stmt:
+        if isinstance(s, Tensorized):
+            return s
+        inner, inside = ranges, around
+        if isinstance(s, For):
+            inner, inside = {**ranges, s.var.name: loop_range(s, ranges)}, (*around, s)
+        s = rebuild(s, lambda n: self.promote(n, inner, inside) if isinstance(n, Stmt) else n)
+        if isinstance(s, Seq):
+            return _start_from_stored(s)
+        if isinstance(s, For) and is_serial_loop(s):
+            return self.promote_loop(s, inner, ranges, around)
+        return s
 
-def _promote_loop(loop: For, inner: Ranges, ranges: Ranges, around: tuple[For, ...], taken: set[str]) -> Stmt:
-    """The loop with every element that it keeps updating in a variable around it."""
-    kept: list[tuple[Var, Store]] = []
-    element = _find_element(loop, inner, around)
-    while element is not None:
-        var = Var(fresh_name(f"{element.buffer.name}_sum", taken), element.buffer.dtype, span=element.span)
-        kept.append((var, element))
-        loop = _use_variable(loop, element, var)
-        element = _find_element(loop, inner, around)
-    result: Stmt = loop
-    for var, store in kept:
-        load = Load(store.buffer, store.indices, span=store.span)
-        result = Let(var, load, Seq((result, replace(store, value=var))), span=store.span)
-    return result if not kept or runs_at_least_once(loop, ranges) else If(Compare("<", loop.lo, loop.hi), result)
+    def promote_loop(self, loop: For, inner: Ranges, ranges: Ranges, around: tuple[For, ...]) -> Stmt:
+        """The loop with every element that it keeps updating in a variable around it."""
+        kept: list[tuple[Var, Store]] = []
+        element = self.find_element(loop, inner, around)
+        while element is not None:
+            var = Var(fresh_name(f"{element.buffer.name}_sum", self.taken), element.buffer.dtype, span=element.span)
+            kept.append((var, element))
+            loop = _use_variable(loop, element, var)
+            element = self.find_element(loop, inner, around)
+        result: Stmt = loop
+        for var, store in kept:
+            load = Load(store.buffer, store.indices, span=store.span)
+            result = Let(var, load, Seq((result, replace(store, value=var))), span=store.span)
+        return result if not kept or runs_at_least_once(loop, ranges) else If(Compare("<", loop.lo, loop.hi), result)
 
-
-def _find_element(loop: For, ranges: Ranges, around: tuple[For, ...]) -> Store | None:
-    """A store of the loop whose element can be kept in a variable."""
-    nodes = _without_hints(loop.body)
-    if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
+    def find_element(self, loop: For, ranges: Ranges, around: tuple[For, ...]) -> Store | None:
+        """A store of the loop whose element can be kept in a variable."""
+        nodes = _without_hints(loop.body)
+        if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
+            return None
+        bound = {loop.var.name, *(name for n in nodes for name in bound_names(n)), *assigned_names(loop.body)}
+        written = {n.buffer.name for n in nodes if isinstance(n, (Store, Atomic))}
+        stores = {n.buffer.name: n for n in nodes if isinstance(n, Store) and n.buffer.scope in self.scopes}
+        for store in stores.values():
+            accesses = [n for n in nodes if isinstance(n, _ACCESS) and n.buffer.name == store.buffer.name]
+            plain = all(not isinstance(n, (Atomic, AddressOf)) for n in accesses)
+            others = [n for n in accesses if not isinstance(n, AddressOf) and n.indices != store.indices]
+            is_read = any(isinstance(n, Load) and n.indices == store.indices for n in accesses)
+            if not (plain and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
+                continue
+            if not _is_fixed(store, bound, written) or not _always_reached(loop.body, store.buffer, ranges):
+                continue
+            loops = (*around, loop, *(n for n in nodes if isinstance(n, For))) if others else ()
+            if all(isinstance(n, Load) and are_apart(n.indices, store.indices, loops) for n in others):
+                return store
         return None
-    bound = {loop.var.name, *(name for n in nodes for name in bound_names(n)), *assigned_names(loop.body)}
-    written = {n.buffer.name for n in nodes if isinstance(n, (Store, Atomic))}
-    stores = {n.buffer.name: n for n in nodes if isinstance(n, Store)}
-    for store in stores.values():
-        accesses = [n for n in nodes if isinstance(n, _ACCESS) and n.buffer.name == store.buffer.name]
-        plain = all(not isinstance(n, (Atomic, AddressOf)) for n in accesses)
-        others = [n for n in accesses if not isinstance(n, AddressOf) and n.indices != store.indices]
-        is_read = any(isinstance(n, Load) and n.indices == store.indices for n in accesses)
-        if not (plain and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
-            continue
-        if not _is_fixed(store, bound, written) or not _always_reached(loop.body, store.buffer, ranges):
-            continue
-        loops = (*around, loop, *(n for n in nodes if isinstance(n, For))) if others else ()
-        if all(isinstance(n, Load) and are_apart(n.indices, store.indices, loops) for n in others):
-            return store
-    return None
 
 
 def _without_hints(s: Stmt) -> list[Node]:

@@ -12,7 +12,7 @@ from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.names import Names
 from weft.target.cuda.prelude import RESERVED, prelude_text
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site
-from weft.target.cuda.split_launches import split_launches
+from weft.target.cuda.read_launches import read_launches
 
 
 def emit_program(
@@ -25,7 +25,7 @@ def emit_program(
     sites: tuple[Site, ...],
 ) -> CudaProgram:
     """The program without its machine code; ``numbers`` are those of its asserts by message and place."""
-    parts = split_launches(kernel)
+    parts = read_launches(kernel)
     names = Names(RESERVED | {ERROR_RECORD, FAILED})
     one = len(parts.nests) == 1
     functions = [names.fresh(kernel.name if one else f"{kernel.name}_{n}") for n in range(1, len(parts.nests) + 1)]

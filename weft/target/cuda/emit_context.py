@@ -78,6 +78,11 @@ class Function:
     exits: list[str] = field(default_factory=list)
     declared: list[set[str]] = field(default_factory=lambda: [set()])
     shown: Span | None = None
+    #: Serial loops around what is being written.
+    serial_depth: int = 0
+    #: Elements of shared memory that reductions across threads have used so far, by buffer.
+    places: dict[str, int] = field(default_factory=dict)
+    reductions_shuffle: bool = True
 
     @property
     def machine(self) -> GpuMachine:

@@ -17,11 +17,12 @@ from weft.passes.loop_ranges import loop_range
 from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
 from weft.target.cuda.emit_expr import emit_expr
+from weft.target.cuda.emit_reduce import reductions_shuffle
 from weft.target.cuda.emit_stmt import emit_stmt
 from weft.target.cuda.grid import Grid, block_shape, check_threads, extents, grid_shape, read_grid, thread_counts
 from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID
 from weft.target.cuda.program import ERROR_RECORD, FAILED, Launch
-from weft.target.cuda.split_launches import Nest, used_params, written_names
+from weft.target.cuda.read_launches import Nest, used_params, written_names
 from weft.target.cuda.storage import element_count
 
 #: What shared arrays start at a multiple of.
@@ -43,7 +44,7 @@ def emit_launch(
         f.line(f"if (*{FAILED}) return;")
     counts = thread_counts(grid)
     shape = block_shape(counts) or (prod(counts), 1, 1)
-    f.threads = shape
+    f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
     with ExitStack() as scopes:
         blocks = _emit_blocks(f, grid, scopes)
         shared = _emit_shared(f, grid, kernel.name)

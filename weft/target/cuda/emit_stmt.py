@@ -34,6 +34,7 @@ from weft.ir.stmt import (
 )
 from weft.ir.visit import walk
 from weft.passes.loop_ranges import constant_extent, loop_range
+from weft.passes.thread_reductions import is_reduction
 from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_atomic import emit_atomic
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory
@@ -41,6 +42,7 @@ from weft.target.cuda.emit_convert import emit_to_memory
 from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_hardware import emit_hardware, emit_hardware_call
 from weft.target.cuda.emit_offset import emit_element
+from weft.target.cuda.emit_reduce import emit_reduction
 from weft.target.cuda.emit_vector import emit_vector
 from weft.target.cuda.program import ERROR_RECORD, FAILED
 from weft.target.cuda.storage import element_count
@@ -83,6 +85,7 @@ def emit_loop(f: Function, s: For) -> None:
     if _is_unrolled(f, s):
         f.line("#pragma unroll")
     head = f"for ({'long long' if wide else 'int'} {name} = {lo.text}; {name} < {hi.inside(LEVEL['<'] + 1)}; ++{name})"
+    f.serial_depth += 1
     with f.braces(head), f.bound(s.var.name, Code(name, wide=wide), known):
         concurrent = s.kind in ("parallel", "block", "thread", "vector")
         label = f.fresh("next") if concurrent and any(isinstance(n, Return) for n in walk(s.body)) else None
@@ -91,6 +94,7 @@ def emit_loop(f: Function, s: For) -> None:
         else:
             with f.exit_to(label):
                 emit_stmt(f, s.body)
+    f.serial_depth -= 1
 
 
 def _steady(f: Function, e: Expr, body: Stmt) -> Code:
@@ -119,7 +123,9 @@ def _is_unrolled(f: Function, s: For) -> bool:
 
 
 def _while(f: Function, s: While) -> None:
+    f.serial_depth += 1
     emit_body(f, s.body, f"while ({emit_expr(f, s.condition).text})")
+    f.serial_depth -= 1
 
 
 def _if(f: Function, s: If) -> None:
@@ -237,7 +243,10 @@ def _evaluate(f: Function, s: Evaluate) -> None:
 
 
 def _tensorized(f: Function, s: Tensorized) -> None:
-    if not emit_hardware(f, s):
+    if is_reduction(s):
+        if not emit_reduction(f, s, emit_stmt):
+            emit_stmt(f, s.body)
+    elif not emit_hardware(f, s):
         emit_stmt(f, s.body)
 
 

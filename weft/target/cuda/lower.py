@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
+from weft.passes.join_threads import join_threads
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
@@ -35,7 +37,13 @@ def lowering_passes(machine: GpuMachine, fast: bool) -> dict[str, Pass]:
         "shrink_storage": shrink_storage,
         "simplify": simplify,
         **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
-        "promote_registers": promote_registers,
+        "join_threads": functools.partial(
+            join_threads,
+            fast=fast,
+            shared_bytes=machine.shared_per_block,
+            most_threads=machine.max_threads_per_block,
+        ),
+        "promote_registers": functools.partial(promote_registers, scopes=("global", "shared")),
     }
 
 

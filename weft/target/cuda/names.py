@@ -40,6 +40,7 @@ class Names:
             n += 1
             found = f"{plain}_{n}"
         self._given.add(found)
+        self._by_name.setdefault(found, found)
         return found
 
 

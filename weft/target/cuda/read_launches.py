@@ -40,7 +40,7 @@ class Parts:
     temporaries: list[Buffer] = field(default_factory=list)
 
 
-def split_launches(kernel: Kernel) -> Parts:
+def read_launches(kernel: Kernel) -> Parts:
     """``kernel`` taken apart."""
     parts = Parts()
     scalars = frozenset(v.name for v in kernel.scalars if not v.dtype.is_float)
