@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from math import gcd, prod
 
 from weft.auto.gpu.draft import GpuDraft, lanes_for
-from weft.auto.gpu.grid import Spread, as_one, choose_shape, spread
+from weft.auto.gpu.epilogue import aligned, epilogue_of
+from weft.auto.gpu.grid import Shape, Spread, as_one, choose_shape, spread
 from weft.auto.pointwise import contiguous_run, vector_iterator
 from weft.auto.stages import Stage, StageIter
 from weft.ir.errors import ScheduleError
@@ -23,19 +24,55 @@ def schedule_points(draft: GpuDraft, name: str) -> None:
     stage = draft.stage(name)
     if stage.outer or not stage.is_plain or not stage.loops:
         raise ScheduleError("its loops are not those of its iterators")
-    run = _along_memory(stage)
-    lanes = _lanes(stage, run)
     points = [i for i in stage.spatial if i.loop is not None]
     if not points:
         raise ScheduleError("it has one result")
+    reader = epilogue_of(draft, stage) if stage.reductions else None
+    if reader is not None and draft.attempt(lambda: _schedule_with(draft, stage, reader)) is None:
+        return
+    run = _along_memory(stage)
+    lanes = _lanes(stage, run)
     reduced = [i.loop for i in stage.reductions if i.loop is not None]
     loop, lane = _one_loop(draft, stage, points, run, lanes)
     inner = [*reduced, *([lane] if lane else [])]
-    count = None if any(i.extent is None for i in points) else prod(i.count for i in points) // lanes
-    shape = choose_shape(draft, count, _read_bytes(stage) * lanes)
+    shape = choose_shape(draft, _count(points, lanes), _read_bytes(stage) * lanes)
     made = spread(draft, loop, shape, inner)
     _finish(draft, stage, made, reduced, lane)
-    _tell(draft, stage, shape.threads, shape.each, lanes, run)
+    _tell(draft, stage, shape, lanes, run)
+
+
+def _count(points: Sequence[StageIter], lanes: int) -> int | None:
+    """Vectors of results."""
+    return None if any(i.extent is None for i in points) else prod(i.count for i in points) // lanes
+
+
+def _schedule_with(draft: GpuDraft, stage: Stage, reader: Stage) -> None:
+    """Reductions and, in the same thread, what is done with their results."""
+    s = draft.s
+    run = _along_memory(reader)[-1:]
+    lanes = min(
+        _lanes(reader, run), _lanes(stage, [i for i in stage.spatial if _is_along(draft, stage, reader, i, run)])
+    )
+    points = [i for i in reader.spatial if i.loop is not None]
+    loops, lane = _loops_in_order(draft, reader, points, run, lanes)
+    s.compute_at(stage.name, loops[-1])
+    reduced = [x for i in stage.reductions if (x := draft.stage(stage.name).by_name[i.name].loop) is not None]
+    own = [str(x) for x in s.loops(stage.name)][len(loops) :]
+    spatial = [x for x in own if x not in reduced]
+    if lane is not None:
+        s.vectorize(lane)
+        s.reorder(*spatial[:-1], *reduced, spatial[-1])
+        s.vectorize(spatial[-1])
+    _write_out(draft, stage, reduced)
+    shape = choose_shape(draft, _count(points, lanes), _read_bytes(stage) * lanes)
+    spread(draft, as_one(draft, loops), Shape(shape.threads))
+    draft.scheduled |= {stage.name, reader.name}
+    _tell(draft, stage, Shape(shape.threads), lanes, run)
+    draft.decide("fusion", reader.name, f"computed with each result of `{stage.name}`", "it need not be stored")
+
+
+def _is_along(draft: GpuDraft, stage: Stage, reader: Stage, i: StageIter, run: Sequence[StageIter]) -> bool:
+    return bool(run) and aligned(draft, stage, reader).get(i.name) == run[-1].name
 
 
 def _along_memory(stage: Stage) -> list[StageIter]:
@@ -65,6 +102,14 @@ def _one_loop(
     draft: GpuDraft, stage: Stage, points: list[StageIter], run: Sequence[StageIter], lanes: int
 ) -> tuple[str, str | None]:
     """One loop over all results in the order they lie in memory, and inside it one over the lanes of a thread."""
+    loops, lane = _loops_in_order(draft, stage, points, run, lanes)
+    return as_one(draft, loops), lane
+
+
+def _loops_in_order(
+    draft: GpuDraft, stage: Stage, points: list[StageIter], run: Sequence[StageIter], lanes: int
+) -> tuple[list[str], str | None]:
+    """Loops over all results in the order they lie in memory, reductions inside, then the lanes of a thread."""
     s = draft.s
     reduced = [i.loop for i in stage.reductions if i.loop is not None]
     last = [stage.loop_of(i.name) for i in run]
@@ -74,11 +119,11 @@ def _one_loop(
     if order != list(stage.loops):
         s.reorder(*order)
     if lanes == 1:
-        return as_one(draft, [*rest, *last]), None
+        return [*rest, *last], None
     vectors, lane = map(str, s.split(as_one(draft, last), lanes))
     if reduced:
         s.reorder(*reduced, lane)
-    return as_one(draft, [*rest, vectors]), lane
+    return [*rest, vectors], lane
 
 
 def _finish(draft: GpuDraft, stage: Stage, made: Spread, reduced: Sequence[str], lane: str | None) -> None:
@@ -89,28 +134,28 @@ def _finish(draft: GpuDraft, stage: Stage, made: Spread, reduced: Sequence[str],
         return
     at = made.each or made.thread
     store, _ = s.cache_write(stage.write.buffer.name, "register", at=at)
-    if lane is not None and len(own := s.loops(store)) > 0:
-        innermost = str(own[-1])
-        if innermost not in (made.block, made.thread, made.each):
-            draft.attempt(lambda: _vectorize(draft, innermost))
-    short = [x for x in reduced if (stage_extent(draft, stage, x) or WRITTEN_OUT + 1) <= WRITTEN_OUT]
-    if short and prod(stage_extent(draft, stage, x) or 1 for x in short) <= WRITTEN_OUT:
-        for x in short:
-            s.unroll(x)
+    inside = [str(x) for x in s.loops(store)]
+    if lane is not None and inside[-1] not in (made.block, made.thread, made.each):
+        draft.attempt(lambda: _vectorize(draft, inside[-1]))
+    _write_out(draft, stage, reduced)
+
+
+def _write_out(draft: GpuDraft, stage: Stage, reduced: Sequence[str]) -> None:
+    """Short reductions are written out."""
+    counts = [i.extent for i in stage.reductions if i.loop is not None]
+    if reduced and None not in counts and prod(n or 1 for n in counts) <= WRITTEN_OUT:
+        for loop in reduced:
+            draft.s.unroll(loop)
 
 
 def _vectorize(draft: GpuDraft, loop: str) -> None:
     draft.s.vectorize(loop)
 
 
-def stage_extent(draft: GpuDraft, stage: Stage, loop: str) -> int | None:
-    return next((i.extent for i in stage.iters if i.loop == loop), None)
-
-
-def _tell(draft: GpuDraft, stage: Stage, threads: int, each: int, lanes: int, run: Sequence[StageIter]) -> None:
+def _tell(draft: GpuDraft, stage: Stage, shape: Shape, lanes: int, run: Sequence[StageIter]) -> None:
     size = stage.write.buffer.dtype.itemsize * lanes
     if lanes > 1:
         names = " and ".join(f"`{i.name}`" for i in run)
-        draft.decide("vector", stage.name, f"{lanes} results a thread along {names}", f"one access of {size} bytes")
-    what = f"blocks of {threads} threads" + (f", {each} accesses under way each" if each > 1 else "")
+        draft.decide("vector", stage.name, f"{lanes} results a thread along {names}", f"{size} bytes side by side")
+    what = f"blocks of {shape.threads} threads" + (f", {shape.each} accesses under way each" if shape.each > 1 else "")
     draft.decide("parallel", stage.name, what, f"{draft.bytes_in_flight >> 10} KiB under way keep memory busy")

@@ -1,0 +1,28 @@
+"""What is done with each result of a reduction, right where the result is: a cast, a division, an activation."""
+
+from __future__ import annotations
+
+from weft.auto.align import align_producer, own_alignment
+from weft.auto.gpu.draft import GpuDraft
+from weft.auto.stages import Stage
+
+
+def epilogue_of(draft: GpuDraft, stage: Stage) -> Stage | None:
+    """The only reader of ``stage``, where it reads each of its results once, at the same place."""
+    stages = draft.stages
+    readers = stages.consumers(stage)
+    if stages.is_output(stage) or stages.writers(stage.write.buffer.name) != (stage,) or len(readers) != 1:
+        return None
+    (reader,) = readers
+    if reader.op != "=" or reader.reductions or reader.outer or not reader.is_plain or reader.name in draft.scheduled:
+        return None
+    if not reader.write.is_affine or reader.reads_target or stages.writers(reader.write.buffer.name) != (reader,):
+        return None
+    paired = aligned(draft, stage, reader)
+    alike = all(stage.by_name[a].extent == reader.by_name[b].extent for a, b in paired.items())
+    return reader if alike and len(paired) == len(stage.spatial) == len(reader.spatial) else None
+
+
+def aligned(draft: GpuDraft, stage: Stage, reader: Stage) -> dict[str, str]:
+    """The iterators of ``stage`` by those of ``reader`` that they go along with."""
+    return dict(align_producer(stage, {reader.name: own_alignment(reader)}, draft.stages))
