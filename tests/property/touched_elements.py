@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Reduce, Select, Unary, Var
+from weft.ir.interpret_scalar import cast_op
 from weft.ir.stmt import Alloc, Assert, Block, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children
 
@@ -113,7 +114,7 @@ class Enumerator:
                     raise Unpredictable(e.name)
                 return self.env[e.name]
             case Cast() if not e.type.is_float:
-                return int(self.value(e.operand))
+                return cast_op(e.operand.dtype, e.type)(self.value(e.operand))
             case Load():
                 if e.buffer.name not in self.arrays:
                     raise Unpredictable(e.buffer.name)
