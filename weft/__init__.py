@@ -27,7 +27,10 @@ from weft.runtime.arrays import numpy_dtype
 from weft.version import __version__
 
 if TYPE_CHECKING:
+    from weft import cuda as cuda
     from weft.operators.intrinsic import intrinsic as intrinsic
+    from weft.operators.loop_kernel import kernel as kernel
+    from weft.operators.sanitize import sanitize as sanitize
     from weft.operators.schedule import schedule as schedule
     from weft.runtime.threads import get_num_threads as get_num_threads
     from weft.runtime.threads import set_num_threads as set_num_threads
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 _LATER = {
     "get_num_threads": "weft.runtime.threads",
     "intrinsic": "weft.operators.intrinsic",
+    "kernel": "weft.operators.loop_kernel",
+    "sanitize": "weft.operators.sanitize",
     "schedule": "weft.operators.schedule",
     "set_num_threads": "weft.runtime.threads",
 }
@@ -45,6 +50,8 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
+    if name == "cuda":
+        return importlib.import_module("weft.cuda")
     module = importlib.import_module(_LATER.get(name, "weft.tensor.python_api"))
     if name not in _LATER and name not in module.__all__:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
@@ -69,11 +76,14 @@ __all__ = [
     "TargetError",
     "UnsupportedError",
     "__version__",
+    "cuda",
     "define",
     "get_num_threads",
     "intrinsic",
+    "kernel",
     "numpy_dtype",
     "operator",
+    "sanitize",
     "schedule",
     "set_num_threads",
 ]

@@ -14,11 +14,14 @@ import weft
 from weft.ir.errors import ArgumentError, Error, ShapeError, UnsupportedError
 
 
-class OnGpu:
-    """Speaks DLPack and says that its memory is on CUDA device 1."""
+class Elsewhere:
+    """Speaks DLPack and says on which device its memory is: CUDA is 2, ROCm 10."""
+
+    def __init__(self, kind: int) -> None:
+        self.kind = kind
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, 1)
+        return (self.kind, 1)
 
     def __dlpack__(self, **_: Any) -> Any:
         raise AssertionError("memory of another device must not be asked for")
@@ -61,14 +64,26 @@ CASES: Cases = {
     ),
     "device": (
         MM,
-        lambda mm: mm(OnGpu(), b),
+        lambda mm: mm(Elsewhere(10), b),
         ArgumentError,
         (
-            "error: argument `A` is on another device (DLPack device 2:1)\n"
+            "error: argument `A` is on another device (DLPack device 10:1)\n"
             "  <define>:1      def mm(float(M,K) A, float(K,N) B) -> (C) {\n"
             "                                    ^\n"
-            "  why:   this kernel runs on the CPU\n"
+            "  why:   kernels run on CPUs and CUDA GPUs\n"
             "  help:  copy it to the CPU first"
+        ),
+    ),
+    "devices": (
+        MM,
+        lambda mm: mm(Elsewhere(2), b),
+        ArgumentError,
+        (
+            "error: `A` is on `cuda:1` and `B` on `cpu`\n"
+            "  <define>:1      def mm(float(M,K) A, float(K,N) B) -> (C) {\n"
+            "                                                  ^\n"
+            "  why:   a kernel runs on one device and reads arrays that are there\n"
+            "  help:  copy one of them to the other's device, for example B.to('cuda:1')"
         ),
     ),
     "does_not_share": (

@@ -10,7 +10,8 @@ from weft.ir.errors import ArgumentError, did_you_mean
 from weft.operators.definition import BoundValue, Definition
 from weft.operators.interface import Interface
 from weft.operators.signature import Layout, Signature, check_value, dense_strides
-from weft.runtime.arrays import ArgumentInfo, copy_dense
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.arrays import copy_dense
 from weft.version import cache_key
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class BoundDefinition(Definition):
         whole = self.whole_interface
         return whole._replace(params=tuple(p for p in whole.params if p.name not in self.bound))
 
+    @property
+    def device(self) -> str:
+        """Where a call without arrays runs: with the bound ones."""
+        return next((v.device for v in self.bound.values() if isinstance(v, ArgumentInfo)), "cpu")
+
     def complete(self, signature: Signature) -> Signature:
         """The signature of a call with the bound values added."""
         roles = {p.name: p.role for p in self.whole_interface.params}
@@ -70,6 +76,17 @@ def bind_values(definition: Definition, named: Mapping[str, Any]) -> BoundDefini
         found = check_value(definition.interface, params[name], value)
         values[name] = copy_dense(found) if isinstance(found, ArgumentInfo) else found
     return BoundDefinition(whole, values)
+
+
+def check_bound_device(definition: Definition, device: str) -> None:
+    """Bound arrays are where the arguments of a call are."""
+    for name, value in definition.bound.items():
+        if isinstance(value, ArgumentInfo) and value.device != device:
+            raise ArgumentError(
+                f"`{name}` is bound to an array on `{value.device}`, and this call is on `{device}`",
+                why="a kernel runs on one device and reads arrays that are there",
+                help=f"bind `{name}` to an array on `{device}`",
+            )
 
 
 def _layout(info: ArgumentInfo) -> Layout:

@@ -21,7 +21,7 @@ from weft.version import cache_key
 
 if TYPE_CHECKING:
     from weft.operators.signature import Signature
-    from weft.runtime.arrays import ArgumentInfo
+    from weft.runtime.argument import ArgumentInfo
     from weft.tensor.program import TensorProgram
 
 
@@ -85,6 +85,11 @@ class Definition:
     def whole_interface(self) -> Interface:
         """The interface with bound parameters too."""
         return self.interface
+
+    @property
+    def device(self) -> str:
+        """Where a call without arrays runs: with the bound ones."""
+        return "cpu"
 
     def complete(self, signature: Signature) -> Signature:
         """The signature of a call with the bound values added."""

@@ -12,20 +12,22 @@ from weft.ir.errors import Error
 from weft.operators.schedule import explained_schedule
 from weft.runtime.machine_model import machine_model
 from weft.runtime.threads import get_num_threads
+from weft.target.cuda.machine import GpuMachine
 from weft.tensor.cost import Cost, infer_cost
 
 if TYPE_CHECKING:
     from weft.operators.operator import Operator
     from weft.operators.schedule import OperatorSchedule
+    from weft.operators.scheduling import Target
     from weft.target.cpu.machine_model import MachineModel
 
 
-def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-    schedule, decisions = explained_schedule(op, args, named)
+def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: Target | None = None) -> str:
+    schedule, decisions = explained_schedule(op, args, named, target)
     how = op._definition.how
     mode = "a given trace" if how.trace is not None else f'schedule="{how.how}"'
     lines = [f'{op.name}, scheduled by {mode}, numerics="{how.numerics}"']
-    lines += _expectation(schedule)
+    lines += _gpu_facts(schedule) if isinstance(schedule.for_machine, GpuMachine) else _expectation(schedule)
     lines += ["", *describe_decisions(decisions)]
     return "\n".join([*lines, "", schedule.explain()])
 
@@ -48,6 +50,22 @@ def _expectation(schedule: OperatorSchedule) -> list[str]:
     lines.append(f"at best:  {_time(best)}, by {limit}: {_amount(least.flops)} operations, {moved}B moved")
     lines.append(f"          this schedule is expected at {min(1.0, best / expected.seconds):.0%} of that speed")
     return lines + _by_statement(expected)
+
+
+def _gpu_facts(schedule: OperatorSchedule) -> list[str]:
+    """The GPU it is for, and the time that no schedule can beat there."""
+    machine = schedule.for_machine
+    assert isinstance(machine, GpuMachine)
+    lines = ["", f"for:      {machine.name} ({machine.arch}), {machine.sms} multiprocessors"]
+    try:
+        least = infer_cost(schedule.program)
+    except Error:
+        return lines
+    moved = least.bytes_read + least.bytes_written
+    if not isinstance(moved, int):
+        return lines
+    best = moved / machine.bandwidth
+    return [*lines, f"at best:  {_time(best)}, by the bandwidth of memory: {_amount(moved)}B moved"]
 
 
 def _least_time(least: Cost, model: MachineModel, threads: int) -> tuple[float, str]:

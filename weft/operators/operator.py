@@ -8,20 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
+from weft.operators.bind import bind_values, check_bound_device
+from weft.operators.choose_machine import choose_machine
 from weft.operators.definition import Definition
 from weft.operators.dynamic import dynamic_sizes
 from weft.operators.interface import Interface
 from weft.operators.reproduce import faults_reproduced
-from weft.operators.scheduling import Numerics, Scheduling, choose_scheduling
+from weft.operators.scheduling import STAGE_TARGETS, Numerics, Scheduling, Target, choose_scheduling
 from weft.operators.signature import Arguments, Signature, bind_arguments, check_call
 from weft.operators.specialization import OutputLayout, Specialization, find_specialization
-from weft.runtime.arrays import ArgumentInfo, allocate, describe, overlaps
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.arrays import allocate, describe, overlaps
 from weft.runtime.fastcall import MISS, CallTable, make_calls_fast
-from weft.target.cpu.host import host_machine
 
 if TYPE_CHECKING:
+    from weft.operators.device_calls import DeviceCalls
     from weft.operators.schedule import OperatorSchedule
     from weft.operators.stages import Build
+    from weft.target.cpu.host import Machine
+    from weft.target.cuda.machine import GpuMachine
     from weft.tensor.program import TensorProgram
 
 
@@ -41,6 +46,7 @@ class Operator:
         self._lock = threading.RLock()
         self._table: CallTable | None = None
         self._fast_table: object = None
+        self._on_device: DeviceCalls | None = None
 
     @property
     def interface(self) -> Interface:
@@ -84,8 +90,6 @@ class Operator:
         >>> layer = linear.bind(W=weights, b=bias)
         >>> layer(x)
         """
-        from weft.operators.bind import bind_values
-
         return Operator(bind_values(self._definition, values), checks=self._checks)
 
     def guards(self) -> str:
@@ -94,21 +98,23 @@ class Operator:
 
         return describe_guards(self._definition, self._known)
 
-    def schedule(self, /, *args: Any, **named: Any) -> OperatorSchedule:
+    def schedule(self, /, *args: Any, target: Target | None = None, **named: Any) -> OperatorSchedule:
         """The schedule that a call with these arguments uses, to be read, changed and built: arrays or shapes.
+
+        Without ``target="cuda"`` or ``"cpu"``, it is for where the arrays are.
 
         >>> s = mm.schedule(A=(512, 512), B=(512, 512))
         >>> print(s.trace)
         """
         from weft.operators.schedule import chosen_schedule
 
-        return chosen_schedule(self, args, named)
+        return chosen_schedule(self, args, named, target)
 
-    def explain(self, /, *args: Any, **named: Any) -> str:
+    def explain(self, /, *args: Any, target: Target | None = None, **named: Any) -> str:
         """What the schedule for these arguments (arrays or shapes) does and why, in words and numbers."""
         from weft.operators.explain import explain
 
-        return explain(self, args, named)
+        return explain(self, args, named, target)
 
     def __repr__(self) -> str:
         return f"<weft operator {self.interface}>"
@@ -126,18 +132,37 @@ class Operator:
 
     def _call_slowly(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """A call no known specialization fits as it stands: check everything, compile if need be, run."""
+        if self._on_device is not None and not named:
+            result = self._on_device.call(args, out)
+            if result is not MISS:
+                return result
         bound = bind_arguments(self.interface, args, named)
         if named and self._table is not None:
             result = self._table.call(out, *bound)
             if result is not MISS:
                 return result
         call = check_call(self.interface, bound, out)
+        if call.outputs is not None:
+            check_overlap(self.interface, call.values, call.outputs)
+        device = call.device or self._definition.device
+        if self._definition.bound:
+            check_bound_device(self._definition, device)
+        if device != "cpu":
+            return self._calls_on_device().run(call, device, bound, out)
         known = self._known.get(call.signature.key)
         special = known or self._specialize(call.signature)
         result = self._run(special, call, out)
         if known is not None:  # called like this before: worth loading the fast call
             self._make_fast(special)
         return result
+
+    def _calls_on_device(self) -> DeviceCalls:
+        with self._lock:
+            if self._on_device is None:
+                from weft.operators.device_calls import DeviceCalls
+
+                self._on_device = DeviceCalls(self)
+            return self._on_device
 
     def _make_fast(self, special: Specialization) -> None:
         """Later calls like this one go straight to the kernel."""
@@ -148,15 +173,20 @@ class Operator:
                 self._fast_table = self._table.capsule
             self._table.add(special.fast)
 
-    def show(self, stage: str, /, *args: Any, **named: Any) -> str:
-        """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic."""
-        signature = None
-        if args or named or not self.interface.params:
-            signature = check_call(self.interface, bind_arguments(self.interface, args, named), None).signature
-        with faults_reproduced(self._definition, signature, self._checks):
-            return self._build(signature).show(stage)
+    def show(self, stage: str, /, *args: Any, target: Target | None = None, **named: Any) -> str:
+        """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic.
 
-    def _build(self, signature: Signature | None) -> Build:
+        Stages that both targets have are for where the arrays are, or for ``target``.
+        """
+        signature, device = None, self._definition.device
+        if args or named or not self.interface.params:
+            call = check_call(self.interface, bind_arguments(self.interface, args, named), None)
+            signature, device = call.signature, call.device or device
+        machine = choose_machine(target or STAGE_TARGETS.get(stage), device)
+        with faults_reproduced(self._definition, signature, self._checks):
+            return self._build(signature, machine).show(stage)
+
+    def _build(self, signature: Signature | None, machine: Machine | GpuMachine) -> Build:
         """As a call of ``signature`` is compiled; without one, with all sizes symbolic."""
         from weft.operators.stages import build
 
@@ -164,7 +194,7 @@ class Operator:
         whole = None if signature is None else definition.complete(signature)
         sizes = {} if whole is None else dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
         options = {"symbolic": frozenset(sizes), "constants": frozenset(definition.bound)}
-        return build(definition.program, whole, host_machine(), self._checks, definition.how, **options)
+        return build(definition.program, whole, machine, self._checks, definition.how, **options)
 
     def _specialize(self, signature: Signature) -> Specialization:
         with self._lock:
@@ -180,8 +210,6 @@ class Operator:
             self._check_needed()
             framework = arrays[0].framework if arrays else "numpy"
             outputs = tuple(describe(_fresh(framework, o)) for o in special.outputs)
-        else:
-            check_overlap(self.interface, call.values, outputs)
         constants = {name for name, _ in special.signature.constants}
         values = [v for p, v in zip(self.interface.params, call.values) if p.name not in constants]
         pointers = (v.pointer if isinstance(v, ArgumentInfo) else v for v in (*values, *outputs))

@@ -7,15 +7,15 @@ from typing import Any
 
 from weft.auto.plan import Decision
 from weft.ir.errors import ArgumentError
+from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface
 from weft.operators.operator import Operator
-from weft.operators.scheduling import Numerics, apply_scheduling
+from weft.operators.scheduling import Numerics, Target, apply_scheduling
 from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
 from weft.operators.stages import Build
-from weft.runtime.arrays import describe, scalar_value
+from weft.runtime.arrays import describe, device_of, is_on_gpu, scalar_value
 from weft.schedules.finished import remember_finished
 from weft.schedules.schedule import Schedule
-from weft.target.cpu.host import host_machine
 
 
 class OperatorSchedule(Schedule):
@@ -31,6 +31,7 @@ class OperatorSchedule(Schedule):
         super().__init__(made.unscheduled(), numerics=numerics, machine=made.machine, sizes=made.sizes)
         self._operator = op
         self.program = made.program
+        self.for_machine = made.machine
 
     def build(self) -> Operator:
         """An operator that replays this schedule for every signature it is called with."""
@@ -38,8 +39,12 @@ class OperatorSchedule(Schedule):
         return self._operator.with_schedule(self.trace)
 
 
-def schedule(op: Operator, /, *args: Any, numerics: Numerics = "strict", **named: Any) -> OperatorSchedule:
+def schedule(
+    op: Operator, /, *args: Any, numerics: Numerics = "strict", target: Target | None = None, **named: Any
+) -> OperatorSchedule:
     """The schedule of ``op`` for the sizes of these arguments: arrays or shapes; without any, sizes are symbolic.
+
+    It is for where the arrays are, or for ``target``, "cpu" or "cuda".
 
     >>> s = weft.schedule(weft.ops.matmul, A=(1024, 1024), B=(1024, 1024))
     >>> m, n, k = s.loops("C")
@@ -48,28 +53,35 @@ def schedule(op: Operator, /, *args: Any, numerics: Numerics = "strict", **named
     """
     if not isinstance(op, Operator):
         raise ArgumentError(f"schedule takes an operator, not {type(op).__name__}", help="weft.schedule(op)")
-    found = _start(op, args, named, numerics)
+    found = _start(op, args, named, numerics, target)
     if op.trace is not None:
         found.apply(op.trace)
     return found
 
 
-def chosen_schedule(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any]) -> OperatorSchedule:
+def chosen_schedule(
+    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: Target | None = None
+) -> OperatorSchedule:
     """The schedule that ``op`` is compiled with for these arguments."""
-    return explained_schedule(op, args, named)[0]
+    return explained_schedule(op, args, named, target)[0]
 
 
 def explained_schedule(
-    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any]
+    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: Target | None = None
 ) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
     """As `chosen_schedule`, and the decisions it came from."""
     definition = op._definition
-    found = _start(op, args, named, definition.how.numerics)
-    return found, apply_scheduling(found, definition.how, host_machine(), frozenset(definition.bound))
+    found = _start(op, args, named, definition.how.numerics, target)
+    return found, apply_scheduling(found, definition.how, found.for_machine, frozenset(definition.bound))
 
 
-def _start(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], numerics: Numerics) -> OperatorSchedule:
-    made = op._build(_signature(op.interface, args, named) if args or named else None)
+def _start(
+    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], numerics: Numerics, target: Target | None
+) -> OperatorSchedule:
+    given = [*args, *named.values()]
+    devices = [d for d in map(device_of, given) if d == "cpu" or is_on_gpu(d)]
+    machine = choose_machine(target, devices[0] if devices and devices[0] else op._definition.device)
+    made = op._build(_signature(op.interface, args, named) if args or named else None, machine)
     return OperatorSchedule(op, numerics=numerics, made=made)
 
 

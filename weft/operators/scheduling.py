@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from weft.ir.errors import ArgumentError, did_you_mean
+from weft.ir.errors import ArgumentError, UnsupportedError, did_you_mean
 
 if TYPE_CHECKING:
     from weft.auto.plan import Decision
     from weft.schedules.schedule import Schedule
     from weft.target.cpu.host import Machine
+    from weft.target.cuda.machine import GpuMachine
 
 Numerics = Literal["strict", "fast"]
+Target = Literal["cpu", "cuda"]
+#: Stages that only one target has.
+STAGE_TARGETS: Mapping[str, Target] = {"llvm": "cpu", "asm": "cpu", "cuda": "cuda", "ptx": "cuda", "sass": "cuda"}
 #: auto: chosen by a model of the machine. naive: one nest a statement, as written. polyhedral: isl decides
 #: fusion, skewing and parallelism. Anything else is the text of a trace.
 MODES = ("auto", "naive", "polyhedral")
@@ -87,7 +92,7 @@ def thread_key(how: Scheduling) -> str:
 
 
 def apply_scheduling(
-    schedule: Schedule, how: Scheduling, machine: Machine, constants: frozenset[str] = frozenset()
+    schedule: Schedule, how: Scheduling, machine: Machine | GpuMachine, constants: frozenset[str] = frozenset()
 ) -> tuple[Decision, ...]:
     """Schedules as ``how`` says; the decisions taken, where Weft takes them.
 
@@ -98,6 +103,9 @@ def apply_scheduling(
         return ()
     if how.how == "naive":
         return ()
+    if target_of(machine) == "cuda":
+        return _schedule_for_gpu(schedule, how, cast("GpuMachine", machine), constants)
+    machine = cast("Machine", machine)
     from weft.runtime.threads import get_num_threads
 
     if how.how == "polyhedral":
@@ -107,3 +115,22 @@ def apply_scheduling(
     from weft.auto.scheduler import auto_schedule
 
     return auto_schedule(schedule, machine, get_num_threads(), constants).decisions
+
+
+def _schedule_for_gpu(
+    schedule: Schedule, how: Scheduling, machine: GpuMachine, constants: frozenset[str]
+) -> tuple[Decision, ...]:
+    if how.how == "polyhedral":
+        raise UnsupportedError(
+            'schedule="polyhedral" is for CPUs',
+            why="it decides what runs in parallel, not what is a block and what a thread",
+            help='use schedule="auto" for arrays on a GPU',
+        )
+    from weft.auto.gpu.scheduler import auto_schedule_gpu
+
+    return auto_schedule_gpu(schedule, machine, constants).decisions
+
+
+def target_of(machine: Machine | GpuMachine) -> Target:
+    """Which code generator makes code for ``machine``."""
+    return "cpu" if hasattr(machine, "vector_bits") else "cuda"

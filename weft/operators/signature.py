@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from weft.ir.errors import ArgumentError
-from weft.operators.interface import Interface, Parameter
-from weft.runtime.arrays import ArgumentInfo, describe, describe_output, scalar_value
+from weft.operators.interface import Interface, Output, Parameter
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.arrays import describe, describe_output, device_of, is_on_gpu, scalar_value
 
 
 class Layout(NamedTuple):
@@ -47,11 +48,12 @@ class Signature(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """A checked call: one entry a parameter (an array's description or a number), and the given outputs."""
+    """A checked call: one entry a parameter (an array's description or a number), the given outputs, where they are."""
 
     values: tuple[ArgumentInfo | int | float | bool, ...]
     outputs: tuple[ArgumentInfo, ...] | None
     signature: Signature
+    device: str | None = None
 
 
 def canonical_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -104,12 +106,34 @@ def bind_arguments(interface: Interface, args: Sequence[Any], named: dict[str, A
 
 def check_call(interface: Interface, args: Sequence[Any], out: Any) -> Arguments:
     """Every argument described and checked; raises the error that names the first wrong one."""
+    device = common_device(interface, args, out)
     values = tuple(check_value(interface, p, a) for p, a in zip(interface.params, args))
     outputs = None if out is None else _check_outputs(interface, out)
     tensors = tuple((p.name, _layout(v)) for p, v in zip(interface.params, values) if isinstance(v, ArgumentInfo))
     constants = tuple((p.name, int(v)) for p, v in zip(interface.params, values) if p.role == "constant")  # type: ignore[arg-type]
     given = () if outputs is None else tuple((o.name, _layout(v)) for o, v in zip(interface.outputs, outputs))
-    return Arguments(values, outputs, Signature(tensors, constants, given))
+    return Arguments(values, outputs, Signature(tensors, constants, given), device)
+
+
+def common_device(interface: Interface, args: Sequence[Any], out: Any = None) -> str | None:
+    """The device that all arrays of a call are on; None where there are none."""
+    named = [(p, a) for p, a in zip(interface.params, args) if p.role == "tensor"]
+    given = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
+    found: tuple[Parameter | Output, str] | None = None
+    arrays: list[tuple[Parameter | Output, Any]] = [*named, *zip(interface.outputs, given)]
+    for param, value in arrays:
+        device = device_of(value)
+        if device is None or not (device == "cpu" or is_on_gpu(device)):
+            continue  # describing it says what is wrong
+        if found is not None and device != found[1]:
+            raise ArgumentError(
+                f"`{found[0].name}` is on `{found[1]}` and `{param.name}` on `{device}`",
+                span=interface.span(param.place),
+                why="a kernel runs on one device and reads arrays that are there",
+                help=f"copy one of them to the other's device, for example {param.name}.to({found[1]!r})",
+            )
+        found = found or (param, device)
+    return None if found is None else found[1]
 
 
 def _layout(info: ArgumentInfo) -> Layout:

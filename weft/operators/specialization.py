@@ -14,7 +14,8 @@ from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Layout, Signature, dense_strides
 from weft.runtime import fastcall
-from weft.runtime.arrays import ArgumentInfo, aligned_bytes
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.arrays import aligned_bytes
 from weft.runtime.fastcall import ArgumentRule, ConstantValue, ScalarType, TensorLayout
 from weft.runtime.kernel import LoadedKernel, load_kernel, scalar_bits
 from weft.runtime.store import Artifact, default_store
@@ -96,7 +97,7 @@ def compile_artifact(
         "entry": first.entry,
         "scalars": _scalars(separated.prepare),
         "inputs": [p.name for p in separated.prepare.params if p.name in constants],
-        "bytes": [_bytes(b) for b in separated.prepared],
+        "bytes": [buffer_bytes(b) for b in separated.prepared],
     }
     return Artifact(metadata, {"object": compiled.object, "prepare": first.object})
 
@@ -106,7 +107,7 @@ def _scalars(kernel: Kernel) -> list[str | None]:
     return [p.dtype.name if p in kernel.scalars else None for p in kernel.params]
 
 
-def _bytes(buffer: Buffer) -> int:
+def buffer_bytes(buffer: Buffer) -> int:
     """How much memory a buffer of fixed size takes."""
     pairs = zip(buffer.shape, buffer.element_strides())
     reach = sum((int(n.value) - 1) * int(s.value) for n, s in pairs)  # type: ignore[attr-defined,misc]
@@ -122,7 +123,7 @@ def load_specialization(
         from weft.operators.stages import specialized_facts
 
         facts = dict(facts) | specialized_facts(definition.program, definition.complete(signature))
-    outputs = tuple(_output_layout(record) for record in facts["outputs"])
+    outputs = tuple(output_layout(record) for record in facts["outputs"])
     spans = [interface.span(place) for place in facts["places"]]
     scalars = [None if name is None else _dtype(name) for name in facts["scalars"]]
     kernel = load_kernel(artifact.blobs["object"], facts["entry"], scalars, facts["messages"], spans)
@@ -191,7 +192,7 @@ def _fresh_rule(output: OutputLayout) -> TensorLayout:
     return TensorLayout(output.dtype, output.shape, dense_strides(output.shape))
 
 
-def _output_layout(record: dict[str, Any]) -> OutputLayout:
+def output_layout(record: dict[str, Any]) -> OutputLayout:
     fill = record["fill"]
     return OutputLayout(
         record["name"], _dtype(record["dtype"]), tuple(record["shape"]), float(fill) if isinstance(fill, str) else fill

@@ -10,11 +10,12 @@ from weft.ir.errors import ArgumentError
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.describe import describe_program
-from weft.operators.scheduling import DEFAULT, Scheduling, apply_scheduling
+from weft.operators.scheduling import DEFAULT, STAGE_TARGETS, Scheduling, apply_scheduling, target_of
 from weft.operators.signature import Signature
 from weft.passes.separate_constants import Separated, separate_constants
 from weft.target.cpu.host import Machine
 from weft.target.cpu.lower import Compiled, assembly, compile_kernel, emit_kernel, lower_kernel
+from weft.target.cuda.machine import GpuMachine
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
@@ -22,21 +23,23 @@ from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes, specialize
 
 #: tensor: the math, sizes filled in. loops: one nest a statement, or what a schedule made of them.
-#: lowered: after the passes of the target. llvm: as handed to LLVM. asm: what the machine runs.
-Stage = Literal["tensor", "loops", "lowered", "llvm", "asm"]
+#: lowered: after the passes of the target. On a CPU, llvm: as handed to LLVM; asm: what the machine runs.
+#: On a GPU, cuda: as handed to NVRTC; ptx: NVIDIA's portable assembly; sass: what the GPU runs.
+Stage = Literal["tensor", "loops", "lowered", "llvm", "asm", "cuda", "ptx", "sass"]
 STAGES: tuple[str, ...] = get_args(Stage)
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A program, specialized or symbolic, and the stages made from it."""
+    """A program, specialized or symbolic, and the stages made from it; ``aligned`` as in `show_kernel`."""
 
     program: TensorProgram
-    machine: Machine
+    machine: Machine | GpuMachine
     checks: bool
     how: Scheduling = DEFAULT
     sizes: Mapping[str, int] = field(default_factory=dict)
     constants: frozenset[str] = frozenset()
+    aligned: Mapping[str, int] = field(default_factory=dict)
 
     def unscheduled(self) -> Kernel:
         """One nest a statement."""
@@ -64,6 +67,7 @@ class Build:
         return replace(made, main=replace(made.main, params=params))
 
     def compiled(self, kernel: Kernel) -> Compiled:
+        assert isinstance(self.machine, Machine)
         return compile_kernel(kernel, self.machine, fast=self.fast)
 
     def show(self, stage: str) -> str:
@@ -71,13 +75,51 @@ class Build:
             return print_program(self.program)
         if stage == "loops":
             return print_kernel(self.kernel())
-        if stage == "lowered":
-            return print_kernel(lower_kernel(self.kernel(), self.machine, fast=self.fast))
-        if stage == "llvm":
-            return emit_kernel(self.kernel(), self.machine, fast=self.fast)
-        if stage == "asm":
-            return assembly(self.kernel(), self.machine, fast=self.fast)
+        return show_kernel(self.kernel(), stage, self.machine, fast=self.fast, aligned=self.aligned)
+
+
+def show_kernel(
+    kernel: Kernel, stage: str, machine: Machine | GpuMachine, *, fast: bool, aligned: Mapping[str, int] | None = None
+) -> str:
+    """``kernel`` at a stage after the loop program; for a GPU, ``aligned`` says to how many bytes arrays are."""
+    if stage not in STAGES:
         raise ArgumentError(f"there is no stage `{stage}`", help=f"use one of: {', '.join(STAGES)}")
+    target = target_of(machine)
+    if STAGE_TARGETS.get(stage, target) != target:
+        raise ArgumentError(
+            f"stage `{stage}` is not one of a {target} program", help=f"leave target= out: {stage} says which it is"
+        )
+    if isinstance(machine, GpuMachine):
+        return _show_gpu_kernel(kernel, stage, machine, fast=fast, aligned=aligned)
+    if stage == "lowered":
+        return print_kernel(lower_kernel(kernel, machine, fast=fast))
+    if stage == "llvm":
+        return emit_kernel(kernel, machine, fast=fast)
+    return assembly(kernel, machine, fast=fast)
+
+
+def _show_gpu_kernel(
+    kernel: Kernel, stage: str, machine: GpuMachine, *, fast: bool, aligned: Mapping[str, int] | None
+) -> str:
+    from weft.target.cuda import lower as cuda
+
+    if stage == "lowered":
+        return print_kernel(cuda.lower_kernel(kernel, machine, fast=fast))
+    known = alignments(kernel, frozenset()) | dict(aligned or {})
+    if stage == "cuda":
+        return cuda.emit_kernel(kernel, machine, fast=fast, aligned=known)
+    if stage == "ptx":
+        return cuda.ptx(kernel, machine, fast=fast, aligned=known)
+    return cuda.sass(kernel, machine, fast=fast, aligned=known)
+
+
+#: What accesses of several elements at once need; arrays that start elsewhere get code of their own.
+ALIGNMENT = 16
+
+
+def alignments(kernel: Kernel, misaligned: frozenset[str]) -> dict[str, int]:
+    """To how many bytes the array of each buffer is aligned."""
+    return {b.name: b.dtype.itemsize if b.name in misaligned else ALIGNMENT for b in kernel.buffers}
 
 
 def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str, Any]:
@@ -89,7 +131,7 @@ def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str,
 def build(
     program: TensorProgram,
     signature: Signature | None,
-    machine: Machine,
+    machine: Machine | GpuMachine,
     checks: bool,
     how: Scheduling = DEFAULT,
     *,

@@ -3,69 +3,33 @@
 numpy arrays, torch tensors, and anything that speaks DLPack, the array interface or the
 buffer protocol reduce to one `ArgumentInfo`. Inputs of any element strides are taken as
 they are; data that no kernel can address (misaligned, strides that are no whole number of
-elements) is copied. torch is never imported, only recognized.
+elements) is copied. torch is never imported, only recognized. Arrays on a GPU: `cuda_arrays`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.ir.dtype import DType, parse_dtype
-from weft.ir.errors import ArgumentError, Error, InternalError, TargetError, UnsupportedError
+from weft.ir.errors import Error, InternalError, TargetError, UnsupportedError
 from weft.ir.numpy_dtypes import from_numpy, to_numpy
 from weft.ir.span import Span
+from weft.runtime.argument import ArgumentInfo, Framework, Place
 
-Framework = Literal["numpy", "torch"]
-_CPU_DEVICES = (1, 3, 11, 13)  # DLPack: plain memory, and memory pinned or managed for a GPU
-
-
-class ArgumentInfo(NamedTuple):
-    """An array as kernels see it; ``strides`` count elements, ``pointer`` is element [0, ..., 0].
-
-    ``owner`` keeps the memory alive. ``note`` says where a copy had to be made.
-    """
-
-    framework: Framework
-    dtype: DType
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    pointer: int
-    writable: bool
-    owner: Any
-    device: str = "cpu"
-    note: str | None = None
-
-    @property
-    def extent(self) -> tuple[int, int]:
-        """First byte and one past the last byte any element occupies; equal when there are none."""
-        if 0 in self.shape:
-            return self.pointer, self.pointer
-        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides)]
-        low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
-        size = self.dtype.itemsize
-        return self.pointer + low * size, self.pointer + (high + 1) * size
-
-
-class _Place(NamedTuple):
-    """Which argument an error is about."""
-
-    name: str
-    span: Span | None
-
-    def error(self, what: str, *, why: str | None = None, help: str | None = None) -> ArgumentError:
-        return ArgumentError(f"argument `{self.name}` {what}", span=self.span, why=why, help=help)
+_CPU_DEVICES = (1, 3, 11)  # DLPack: plain memory, and memory pinned for a GPU
+_GPU_DEVICES = (2, 13)  # of CUDA, the second managed: seen by CPU and GPU
 
 
 def describe(
     value: Any, *, name: str = "array", dtype: str | DType | None = None, span: Span | None = None
 ) -> ArgumentInfo:
     """``value`` as an input; raises the error that says what is wrong with it and what would work."""
-    place = _Place(name, span)
+    place = Place(name, span)
     info = _describe_any(value, place, is_output=False)
     _check_dtype(info, dtype, place)
     return info
@@ -75,7 +39,7 @@ def describe_output(
     value: Any, *, name: str = "out", dtype: str | DType | None = None, span: Span | None = None
 ) -> ArgumentInfo:
     """``value`` as something to write into: writable, used as it is, no two elements in one place."""
-    place = _Place(name, span)
+    place = Place(name, span)
     info = _describe_any(value, place, is_output=True)
     _check_dtype(info, dtype, place, is_output=True)
     if not info.writable:
@@ -93,7 +57,7 @@ def describe_output(
     return info
 
 
-def _check_dtype(info: ArgumentInfo, dtype: str | DType | None, place: _Place, *, is_output: bool = False) -> None:
+def _check_dtype(info: ArgumentInfo, dtype: str | DType | None, place: Place, *, is_output: bool = False) -> None:
     wanted = parse_dtype(dtype) if isinstance(dtype, str) else dtype
     if wanted is None:
         if dtype is not None:
@@ -123,16 +87,53 @@ def _article(info: ArgumentInfo) -> str:
     return "a torch tensor" if info.framework == "torch" else "an array"
 
 
-def _describe_any(value: Any, place: _Place, *, is_output: bool) -> ArgumentInfo:
+def _describe_any(value: Any, place: Place, *, is_output: bool) -> ArgumentInfo:
     if isinstance(value, np.ndarray):
         return _describe_numpy(value, place, is_output)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
         return _describe_torch(torch, value, place, is_output)
+    if is_on_gpu(device_of(value)):
+        from weft.runtime.cuda_arrays import describe_device_array
+
+        return describe_device_array(value, place, is_output)
     return _describe_numpy(_view_other(value, place, is_output), place, is_output)
 
 
-def _describe_numpy(array: npt.NDArray[Any], place: _Place, is_output: bool) -> ArgumentInfo:
+def device_of(value: Any) -> str | None:
+    """Where the memory of an array is, "cpu" or "cuda:0" or such; None where ``value`` does not say or is no array.
+
+    The memory itself is not asked for.
+    """
+    if isinstance(value, np.ndarray):
+        return "cpu"
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+        device: Any = getattr(value, "device")  # noqa: B009
+        return f"cuda:{device.index or 0}" if device.type == "cuda" else str(device.type)
+    if isinstance(value, (bool, int, float, str, np.generic, type)):
+        return None
+    try:
+        if hasattr(value, "__dlpack_device__"):
+            kind, number = map(int, value.__dlpack_device__())
+            return "cpu" if kind in _CPU_DEVICES else f"cuda:{number}" if kind in _GPU_DEVICES else None
+        return _interface_device(value) if hasattr(value, "__cuda_array_interface__") else None
+    except Exception:  # foreign code; describing the array says what is wrong with it
+        return None
+
+
+def _interface_device(value: Any) -> str:
+    """Where an array is that has a CUDA array interface and no DLPack: its pointer knows."""
+    from weft.runtime.cuda_driver import device_of_pointer
+
+    return f"cuda:{device_of_pointer(value.__cuda_array_interface__['data'][0])}"
+
+
+def is_on_gpu(device: str | None) -> bool:
+    return device is not None and device.startswith("cuda")
+
+
+def _describe_numpy(array: npt.NDArray[Any], place: Place, is_output: bool) -> ArgumentInfo:
     if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # naming np.ma loads it: 10 ms
         raise place.error("is a masked array", why="its mask would be ignored", help="pass x.filled(value)")
     array = np.asarray(array)  # a subclass may answer differently
@@ -155,7 +156,7 @@ def _describe_numpy(array: npt.NDArray[Any], place: _Place, is_output: bool) -> 
     return ArgumentInfo("numpy", dtype, array.shape, strides, pointer, bool(array.flags.writeable), array, "cpu", note)
 
 
-def _unsupported_numpy(dtype: np.dtype[Any], place: _Place) -> Error:
+def _unsupported_numpy(dtype: np.dtype[Any], place: Place) -> Error:
     if not dtype.isnative:
         return place.error(
             f"is byte-swapped ({dtype.str})",
@@ -175,11 +176,11 @@ def _unsupported_numpy(dtype: np.dtype[Any], place: _Place) -> Error:
     )
 
 
-def _describe_torch(torch: Any, tensor: Any, place: _Place, is_output: bool) -> ArgumentInfo:
-    if tensor.device.type != "cpu":
+def _describe_torch(torch: Any, tensor: Any, place: Place, is_output: bool) -> ArgumentInfo:
+    if tensor.device.type not in ("cpu", "cuda"):
         raise place.error(
             f"is on device `{tensor.device}`",
-            why="this kernel runs on the CPU" if tensor.device.type != "meta" else "a meta tensor has no data",
+            why="kernels run on CPUs and CUDA GPUs" if tensor.device.type != "meta" else "a meta tensor has no data",
             help=f"move it: {place.name}.cpu()" if tensor.device.type != "meta" else None,
         )
     if tensor.layout != torch.strided:
@@ -202,7 +203,7 @@ def _describe_torch(torch: Any, tensor: Any, place: _Place, is_output: bool) -> 
     return _torch_memory(tensor, dtype, place, is_output)
 
 
-def _torch_memory(tensor: Any, dtype: DType, place: _Place, is_output: bool) -> ArgumentInfo:
+def _torch_memory(tensor: Any, dtype: DType, place: Place, is_output: bool) -> ArgumentInfo:
     note = None
     if hasattr(tensor, "fake_mode"):  # asking a FakeTensor for its address draws a warning
         raise place.error("has no data", why="it is a FakeTensor, which only has a shape")
@@ -222,10 +223,10 @@ def _torch_memory(tensor: Any, dtype: DType, place: _Place, is_output: bool) -> 
         raise place.error("gives no access to its data", why=str(error).splitlines()[0]) from None
     if not pointer and 0 not in shape:
         raise place.error("has no data", why=f"it is a {type(tensor).__name__} without memory behind it")
-    return ArgumentInfo("torch", dtype, shape, strides, pointer, True, tensor, "cpu", note)
+    return ArgumentInfo("torch", dtype, shape, strides, pointer, True, tensor, device_of(tensor) or "cpu", note)
 
 
-def _view_other(value: Any, place: _Place, is_output: bool) -> npt.NDArray[Any]:
+def _view_other(value: Any, place: Place, is_output: bool) -> npt.NDArray[Any]:
     """Anything that exports its memory, as a numpy view of that memory."""
     kind = type(value).__name__
     try:
@@ -249,12 +250,12 @@ def _view_other(value: Any, place: _Place, is_output: bool) -> npt.NDArray[Any]:
     )
 
 
-def _view_dlpack(value: Any, place: _Place) -> npt.NDArray[Any]:
+def _view_dlpack(value: Any, place: Place) -> npt.NDArray[Any]:
     kind, number = value.__dlpack_device__()
     if int(kind) not in _CPU_DEVICES:
         raise place.error(
             f"is on another device (DLPack device {int(kind)}:{number})",
-            why="this kernel runs on the CPU",
+            why="kernels run on CPUs and CUDA GPUs",
             help="copy it to the CPU first",
         )
     try:
@@ -272,7 +273,7 @@ def scalar_value(
     wanted = parse_dtype(dtype) if isinstance(dtype, str) else dtype
     if wanted is None:
         raise InternalError(f"no element type is called {dtype}")
-    place = _Place(name, span)
+    place = Place(name, span)
     number = value if isinstance(value, (bool, int, float)) else _unwrap_number(value, place)
     if isinstance(number, bool):
         return number if wanted.is_bool else float(number) if wanted.is_float else int(number)
@@ -294,7 +295,7 @@ def scalar_value(
     return int(number)
 
 
-def _unwrap_number(value: Any, place: _Place) -> int | float | bool:
+def _unwrap_number(value: Any, place: Place) -> int | float | bool:
     kind = type(value).__name__
     torch = sys.modules.get("torch")
     is_tensor = torch is not None and isinstance(value, torch.Tensor)
@@ -361,7 +362,11 @@ def _as_numpy(info: ArgumentInfo) -> npt.NDArray[Any]:
 
 
 def copy_dense(info: ArgumentInfo) -> ArgumentInfo:
-    """A copy of an array, row-major, that nobody else has."""
+    """A copy of an array, row-major, that nobody else has, where the array is."""
+    if is_on_gpu(info.device):
+        from weft.runtime.cuda_arrays import copy_on_device
+
+        return copy_on_device(info)
     return describe(np.array(_as_numpy(info), order="C").view(to_numpy(info.dtype)))
 
 
@@ -372,12 +377,16 @@ def aligned_bytes(count: int) -> npt.NDArray[np.uint8]:
     return memory[start : start + count]
 
 
-def allocate(framework: Framework, dtype: DType, shape: Sequence[int]) -> Any:
+def allocate(framework: Framework, dtype: DType, shape: Sequence[int], device: str = "cpu") -> Any:
     """An uninitialized dense array of the caller's framework."""
     try:
+        if is_on_gpu(device):
+            from weft.runtime.cuda_arrays import allocate_on_device
+
+            return allocate_on_device(framework, dtype, tuple(shape), int(device[5:]))
         if framework == "torch":
             torch = sys.modules["torch"]
-            return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name))
+            return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name), device="cpu")
         return np.empty(tuple(shape), to_numpy(dtype))
     except (MemoryError, ValueError, RuntimeError) as error:
         raise TargetError(

@@ -1,0 +1,226 @@
+"""Calls with arrays on a GPU: found quickly by what the arguments look like, else checked and compiled for.
+
+Nothing here waits for the GPU, and memory comes from the caller's framework alone, so calls can be captured in
+CUDA graphs. An assert that fails on the GPU is told at the next call or by `weft.cuda.synchronize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weft.ir import dtype as dt
+from weft.operators.device_specialization import DeviceSpecialization, find_device_specialization
+from weft.operators.quick_arguments import Unusual, quick_reader, quick_rule
+from weft.operators.reproduce import faults_reproduced
+from weft.operators.signature import Arguments
+from weft.operators.specialization import OutputLayout
+from weft.operators.stages import ALIGNMENT
+from weft.runtime.argument import ArgumentInfo, Framework
+from weft.runtime.arrays import allocate, describe
+from weft.runtime.cuda_arrays import (
+    address_of,
+    allocator,
+    fill_on_device,
+    main_framework,
+    order_streams,
+    stream_getter,
+)
+from weft.runtime.cuda_device import Device, find_device
+from weft.runtime.cuda_driver import capture_relaxed
+from weft.runtime.cuda_program import LoadedProgram, Plan, fits_slot
+from weft.runtime.fastcall_native import MISS
+
+if TYPE_CHECKING:
+    from weft.operators.operator import Operator
+
+
+#: Kinds of calls that are remembered; beyond that, all are forgotten.
+_READY_AT_MOST = 1 << 12
+
+
+class _Ready(NamedTuple):
+    """A call that was checked before: what is left to do for another one like it.
+
+    ``plan`` is None where it depends on the numbers of a call, ``make`` where outputs are given. ``extents`` has, for
+    each array among the values, its place there and its first byte and one past the last, from the pointer on.
+    """
+
+    program: LoadedProgram
+    plan: Plan | None
+    fixed: tuple[int | float, ...]
+    make: tuple[Callable[[], Any], ...] | None
+    extents: tuple[tuple[int, int, int], ...]
+    outputs: int
+    stream: Callable[[int], int]
+    framework: Framework
+
+
+class DeviceCalls:
+    """The calls of one operator that go to GPUs."""
+
+    def __init__(self, op: Operator) -> None:
+        self._op = op
+        self._known: dict[str, DeviceSpecialization] = {}
+        self._ready: dict[tuple[Any, ...], _Ready] = {}
+        self._rules = tuple(None if p.role == "tensor" else quick_rule(p) for p in op.interface.params)
+
+    @property
+    def known(self) -> dict[str, DeviceSpecialization]:
+        """What is compiled so far, by what it is compiled for."""
+        return self._known
+
+    def call(self, args: tuple[Any, ...], out: Any) -> Any:
+        """The result of a call like one before, or MISS: then it is to be checked, and run by `run`."""
+        try:
+            key, values = self._read(args, out)
+        except (Unusual, RuntimeError):
+            return MISS
+        ready = self._ready.get(tuple(key))
+        return MISS if ready is None else self._start(ready, values, out)
+
+    def _read(self, args: Sequence[Any], out: Any) -> tuple[list[Any], list[Any]]:
+        """What tells one kind of call from another, and the values that a kernel gets."""
+        key: list[Any] = []
+        values: list[Any] = []
+        if len(args) != len(self._rules):
+            raise Unusual
+        for rule, value in zip(self._rules, args):
+            if rule is None:
+                values.append(quick_reader(type(value))(value, key))
+            elif rule.is_constant:
+                key.append(rule.checked(value))
+            else:
+                values.append(rule.checked(value))
+        if out is not None:
+            for value in out if type(out) is tuple else (out,):
+                values.append(quick_reader(type(value))(value, key))
+            key.append("out")
+        return key, values
+
+    def _start(self, ready: _Ready, values: list[Any], out: Any) -> Any:
+        program = ready.program
+        device = program.device
+        device.check_records()
+        made = None
+        try:
+            if ready.make is not None:
+                made = [make() for make in ready.make]
+                values += map(address_of, made)
+            elif _may_overlap(ready, values):
+                return MISS
+            values += ready.fixed
+            plan = ready.plan or program.plan(values)
+            scratch = _scratch(plan, ready.framework, device) if plan.scratch_bytes else None
+            address = 0 if scratch is None else address_of(scratch)
+            program.start(plan, values, ready.stream(device.index), address)
+        except (RuntimeError, MemoryError, OverflowError):
+            return MISS  # out of memory, say: the careful way finds out
+        if made is None:
+            return out
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def run(self, call: Arguments, place: str, args: Sequence[Any], out: Any) -> Any:
+        """A checked call with ``args`` on the GPU called ``place``."""
+        infos = [v for v in (*call.values, *(call.outputs or ())) if isinstance(v, ArgumentInfo)]
+        device = find_device(int(place[5:]))
+        device.check_records()
+        bound = [v for v in self._op._definition.bound.values() if isinstance(v, ArgumentInfo)]
+        framework = main_framework(infos or bound)
+        special = self._specialize(call, device)
+        stream = stream_getter(framework)(device.index)
+        outputs = call.outputs
+        if outputs is None:
+            self._op._check_needed()
+            made = [_fresh(framework, o, device, stream) for o in special.outputs]
+            outputs = tuple(describe(array) for array in made)
+        order_streams(infos, stream)
+        given = self._given(special, call)
+        values = [*_slots(special, [*given, *outputs]), *special.fixed]
+        plan = special.program.plan(values)
+        scratch = _scratch(plan, framework, device) if plan.scratch_bytes else None
+        special.program.start(plan, values, stream, 0 if scratch is None else address_of(scratch))
+        if all(info.framework == framework and info.note is None for info in infos):
+            self._remember(special, [*given, *outputs], framework, args, out)
+        results = tuple(o.owner for o in outputs) if out is None else out
+        return results[0] if out is None and len(results) == 1 else results
+
+    def _given(self, special: DeviceSpecialization, call: Arguments) -> list[ArgumentInfo | int | float]:
+        """The arguments that are values of the kernel: all but those it is specialized for."""
+        constants = {name for name, _ in special.signature.constants}
+        return [v for p, v in zip(self._op.interface.params, call.values) if p.name not in constants]
+
+    def _remember(
+        self, special: DeviceSpecialization, given: Sequence[Any], framework: Framework, args: Sequence[Any], out: Any
+    ) -> None:
+        """Later calls like this one go straight to the launch."""
+        if out is None and any(o.fill is not None for o in special.outputs):
+            return
+        try:
+            key, values = self._read(args, out)
+        except (Unusual, RuntimeError):
+            return
+        program, fixed, device = special.program, special.fixed, special.program.device
+        varies = any(i < len(program.params) - len(fixed) for i in program.size_slots)
+        plan = None if varies else program.plan([*values, *([0] * len(special.outputs) if out is None else ()), *fixed])
+        make = tuple(allocator(framework, o.dtype, o.shape, device.index) for o in special.outputs)
+        extents = tuple(_extent(i, v) for i, v in enumerate(given) if isinstance(v, ArgumentInfo))
+        stream = stream_getter(framework)
+        ready = _Ready(
+            program, plan, fixed, make if out is None else None, extents, len(special.outputs), stream, framework
+        )
+        if len(self._ready) >= _READY_AT_MOST:
+            self._ready = {}
+        self._ready[tuple(key)] = ready
+
+    def _specialize(self, call: Arguments, device: Device) -> DeviceSpecialization:
+        definition, op = self._op._definition, self._op
+        misaligned = frozenset(_misaligned(op, call))
+        key = f"{call.signature.key} on {device.name}{' but for ' * bool(misaligned)}{', '.join(sorted(misaligned))}"
+        with op._lock:
+            if key not in self._known:
+                with faults_reproduced(definition, call.signature, op._checks), device.current(), capture_relaxed():
+                    self._known[key] = find_device_specialization(
+                        definition, call.signature, op._checks, device, misaligned
+                    )
+            return self._known[key]
+
+
+def _misaligned(op: Operator, call: Arguments) -> list[str]:
+    """Arrays that do not begin at a multiple of 16 bytes."""
+    named: list[tuple[str, Any]] = [*zip((p.name for p in op.interface.params), call.values)]
+    named += zip((o.name for o in op.interface.outputs), call.outputs or ())
+    return [name for name, value in named if isinstance(value, ArgumentInfo) and value.pointer % ALIGNMENT]
+
+
+def _slots(special: DeviceSpecialization, given: Sequence[Any]) -> list[int | float]:
+    types = [dtype for _, dtype in special.program.params]
+    return [v.pointer if dtype is None else fits_slot(dtype, v) for v, dtype in zip(given, types)]
+
+
+def _extent(place: int, info: ArgumentInfo) -> tuple[int, int, int]:
+    low, high = info.extent
+    return place, low - info.pointer, high - info.pointer
+
+
+def _may_overlap(ready: _Ready, values: Sequence[Any]) -> bool:
+    """Whether the bytes of an output lie among those of another array; whether they really meet is found out later."""
+    ranges = [(values[i] + low, values[i] + high) for i, low, high in ready.extents]
+    for n in range(len(ranges) - ready.outputs, len(ranges)):
+        low, high = ranges[n]
+        for other_low, other_high in ranges[:n]:
+            if low < other_high and other_low < high:
+                return True
+    return False
+
+
+def _fresh(framework: Framework, layout: OutputLayout, device: Device, stream: int) -> Any:
+    array = allocate(framework, layout.dtype, layout.shape, device.name)
+    if layout.fill is not None:
+        fill_on_device(array, layout.fill, stream)
+    return array
+
+
+def _scratch(plan: Plan, framework: Framework, device: Device) -> Any:
+    """Memory for the temporaries of a call; given back at once, it is used again only for work that comes later."""
+    return allocate(framework, dt.uint8, (plan.scratch_bytes,), device.name)

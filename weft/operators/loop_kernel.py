@@ -1,0 +1,246 @@
+"""`weft.kernel`: a loop program, written by hand or printed by a schedule, as a callable.
+
+Nothing is scheduled: loops run as the program says. Arrays on the CPU run it as machine code of the CPU, block and
+thread loops included; arrays on a GPU as a CUDA kernel.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.errors import ArgumentError, ShapeError
+from weft.ir.expr import Const
+from weft.ir.printer import print_kernel
+from weft.ir.stmt import Kernel, Param
+from weft.ir.verify import verify
+from weft.operators.choose_machine import choose_machine
+from weft.operators.interface import Interface, Parameter
+from weft.operators.pause_collector import collector_paused
+from weft.operators.scheduling import STAGE_TARGETS, Numerics, Target
+from weft.operators.signature import bind_arguments, canonical_strides, common_device, dense_strides
+from weft.operators.stages import ALIGNMENT, STAGES, alignments, show_kernel
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.arrays import allocate, describe, describe_output, overlaps, scalar_value
+from weft.runtime.kernel import LoadedKernel, load_kernel
+from weft.runtime.store import Artifact, default_store
+from weft.target.cpu.host import Machine, host_machine
+from weft.target.cuda.program import evaluate_size, is_host_size
+from weft.version import cache_key
+
+if TYPE_CHECKING:
+    from weft.runtime.cuda_device import Device
+    from weft.runtime.cuda_program import LoadedProgram
+
+
+def kernel(program: str | Kernel, *, numerics: Numerics = "strict") -> LoopKernel:
+    """The loop program ``program``, a text or a `Kernel`, as a callable.
+
+    >>> add = weft.kernel('''kernel add(X: float32[n], out Y: float32[n], n: int64) {
+    ...   block b in 0:(n + 255) // 256 { thread t in 0:256 {
+    ...     if b * 256 + t < n { Y[b * 256 + t] = X[b * 256 + t] + 1.0_f32 } } }
+    ... }''')
+    >>> add(x, y, 1000)                 # arrays on the CPU or a GPU; y is written
+    """
+    if isinstance(program, str):
+        from weft.ir.parser import parse_kernel
+
+        program = parse_kernel(program)
+    if not isinstance(program, Kernel):
+        raise ArgumentError(
+            f"kernel takes the text of a loop program or a Kernel, not {type(program).__name__}",
+            help='weft.kernel("kernel f(out Y: float32[8]) { ... }")',
+        )
+    if numerics not in ("strict", "fast"):
+        raise ArgumentError(f"numerics={numerics!r} is not known", help='use numerics="strict" or numerics="fast"')
+    verify(program)
+    return LoopKernel(program, numerics)
+
+
+class LoopKernel:
+    """A loop program one can call, with arrays and numbers in the order of its parameters; outputs are written."""
+
+    def __init__(self, kernel: Kernel, numerics: Numerics) -> None:
+        self.kernel, self.numerics = kernel, numerics
+        self._interface = _interface(kernel)
+        self._lock = threading.Lock()
+        self._loaded: dict[tuple[Any, ...], Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    def __repr__(self) -> str:
+        return f"<weft kernel {self.name}({', '.join(map(str, self._interface.params))})>"
+
+    def show(self, stage: str = "loops", *, target: Target | None = None) -> str:
+        """The program at ``stage`` of its compilation: loops, lowered, llvm, asm, cuda, ptx or sass."""
+        if stage == "tensor":
+            raise ArgumentError("a loop program has no stage `tensor`", help=f"use one of: {', '.join(STAGES[1:])}")
+        if stage == "loops":
+            return print_kernel(self.kernel)
+        machine = choose_machine(target or STAGE_TARGETS.get(stage))
+        return show_kernel(self.kernel, stage, machine, fast=self.numerics == "fast")
+
+    def __call__(self, /, *args: Any, **named: Any) -> None:
+        bound = bind_arguments(self._interface, args, named)
+        device = common_device(self._interface, bound) or "cpu"
+        values = [self._describe(p, value) for p, value in zip(self.kernel.params, bound)]
+        self._check_shapes(values)
+        self._check_overlap(values)
+        if device == "cpu":
+            self._on_cpu().run([v.pointer if isinstance(v, ArgumentInfo) else v for v in values])
+        else:
+            self._run_on_gpu(values, int(device[5:]))
+
+    def _describe(self, param: Param, value: Any) -> Any:
+        if not isinstance(param, Buffer):
+            return scalar_value(value, param.dtype, name=param.name, span=param.span)
+        look = describe_output if param.name in self.kernel.outputs else describe
+        return look(value, name=param.name, dtype=param.dtype, span=param.span)
+
+    def _check_shapes(self, values: Sequence[Any]) -> None:
+        sizes = {p.name: v for p, v in zip(self.kernel.params, values) if not isinstance(p, Buffer)}
+        for param, info in zip(self.kernel.params, values):
+            if isinstance(param, Buffer):
+                _check_layout(param, info, sizes)
+
+    def _check_overlap(self, values: Sequence[Any]) -> None:
+        arrays = [(p, v) for p, v in zip(self.kernel.params, values) if isinstance(p, Buffer)]
+        for n, (one, info) in enumerate(arrays):
+            for other, other_info in arrays[:n]:
+                written = {one.name, other.name} & set(self.kernel.outputs)
+                if written and overlaps(info, other_info):
+                    raise ArgumentError(
+                        f"`{other.name}` and `{one.name}` overlap in memory",
+                        why=f"the kernel writes `{sorted(written)[0]}`, and takes parameters for separate arrays",
+                        help="pass arrays that share no memory",
+                    )
+
+    def _on_cpu(self) -> LoadedKernel:
+        machine = host_machine()
+        with self._lock:
+            found = self._loaded.get(("cpu", machine))
+            if found is None:
+                found = self._loaded["cpu", machine] = self._load_for_cpu(machine)
+            return found
+
+    def _load_for_cpu(self, machine: Machine) -> LoadedKernel:
+        from weft.target.cpu.llvm import llvm_version
+
+        key = cache_key("loops", print_kernel(self.kernel), self.numerics, machine.key, llvm_version())
+        kept = default_store().get(key)
+        if kept is None:
+            kept = self._compile_for_cpu(machine)
+            default_store().put(key, kept)
+        params = [p.dtype if p in self.kernel.scalars else None for p in self.kernel.params]
+        return load_kernel(kept.blobs["object"], kept.metadata["entry"], params, kept.metadata["messages"])
+
+    @collector_paused()
+    def _compile_for_cpu(self, machine: Machine) -> Artifact:
+        from weft.target.cpu.lower import compile_kernel
+
+        made = compile_kernel(self.kernel, machine, fast=self.numerics == "fast")
+        return Artifact({"entry": made.entry, "messages": list(made.messages)}, {"object": made.object})
+
+    def _run_on_gpu(self, values: Sequence[Any], index: int) -> None:
+        from weft.ir import dtype as dt
+        from weft.runtime.cuda_arrays import address_of, main_framework, order_streams, stream_getter
+        from weft.runtime.cuda_device import find_device
+        from weft.runtime.cuda_program import fits_slot
+
+        device = find_device(index)
+        device.check_records()
+        infos = [v for v in values if isinstance(v, ArgumentInfo)]
+        named = zip(self.kernel.params, values)
+        misaligned = frozenset(p.name for p, v in named if isinstance(v, ArgumentInfo) and v.pointer % ALIGNMENT)
+        program = self._on_gpu(device, misaligned)
+        framework = main_framework(infos)
+        stream = stream_getter(framework)(index)
+        order_streams(infos, stream)
+        slots = [v.pointer if dtype is None else fits_slot(dtype, v) for v, (_, dtype) in zip(values, program.params)]
+        plan = program.plan(slots)
+        scratch = allocate(framework, dt.uint8, (plan.scratch_bytes,), device.name) if plan.scratch_bytes else None
+        program.start(plan, slots, stream, 0 if scratch is None else address_of(scratch))
+
+    def _on_gpu(self, device: Device, misaligned: frozenset[str]) -> LoadedProgram:
+        with self._lock:
+            found = self._loaded.get((device.name, misaligned))
+            if found is None:
+                found = self._loaded[device.name, misaligned] = self._load_for_gpu(device, misaligned)
+            return found
+
+    @collector_paused()
+    def _load_for_gpu(self, device: Device, misaligned: frozenset[str]) -> LoadedProgram:
+        from weft.runtime.cuda_program import LoadedProgram
+        from weft.target.cuda.lower import compile_kernel
+        from weft.target.cuda.nvrtc import nvrtc_version
+        from weft.target.cuda.program import program_from_json
+
+        parts = print_kernel(self.kernel), self.numerics, device.machine.key, ",".join(sorted(misaligned))
+        key = cache_key("loops on a GPU", *parts, str(nvrtc_version()))
+        kept = default_store().get(key)
+        if kept is not None:
+            program = replace(program_from_json(kept.metadata), cubin=kept.blobs["cubin"])
+        else:
+            aligned = alignments(self.kernel, misaligned)
+            program = compile_kernel(self.kernel, device.machine, fast=self.numerics == "fast", aligned=aligned)
+            default_store().put(key, Artifact(replace(program, cubin=b"").to_json(), {"cubin": program.cubin}))
+        return LoadedProgram(program, device, [_typed(self.kernel, p) for p in self.kernel.params], self.name)
+
+
+def _typed(kernel: Kernel, param: Param) -> tuple[str, DType | None]:
+    return param.name, None if isinstance(param, Buffer) else param.dtype
+
+
+def _interface(kernel: Kernel) -> Interface:
+    """What a caller sees: every parameter in order, outputs among them."""
+    return Interface(kernel.name, tuple(_parameter(p) for p in kernel.params), ())
+
+
+def _parameter(param: Param) -> Parameter:
+    if not isinstance(param, Buffer):
+        return Parameter(param.name, "scalar", param.dtype.name)
+    from weft.ir.printer import print_expr
+
+    dims = tuple(int(n.value) if isinstance(n, Const) else print_expr(n) for n in param.shape)
+    return Parameter(param.name, "tensor", param.dtype.name, dims)
+
+
+def _check_layout(buffer: Buffer, info: ArgumentInfo, sizes: Mapping[str, Any]) -> None:
+    """The array has the shape and the strides that the program declares."""
+    known = frozenset(sizes)
+    if len(info.shape) != buffer.rank:
+        raise ShapeError(
+            f"argument `{buffer.name}` must have {buffer.rank} dimension{'s' * (buffer.rank != 1)}, "
+            f"not {len(info.shape)}",
+            span=buffer.span,
+            why=f"its shape is {info.shape}",
+        )
+    open_sizes = [n for n in (*buffer.shape, *(buffer.strides or ())) if not is_host_size(n, known)]
+    if open_sizes:
+        raise ShapeError(
+            f"the size of `{buffer.name}` cannot be computed before the call",
+            span=buffer.span,
+            why="sizes of parameters are made of numbers and integer parameters",
+        )
+    shape = tuple(int(evaluate_size(n, sizes)) for n in buffer.shape)
+    if shape != info.shape:
+        raise ShapeError(
+            f"argument `{buffer.name}` must have the shape {shape}, not {info.shape}",
+            span=buffer.span,
+            why="the program declares it so",
+        )
+    declared = buffer.strides
+    strides = dense_strides(shape) if declared is None else tuple(int(evaluate_size(n, sizes)) for n in declared)
+    if canonical_strides(shape, info.strides) != canonical_strides(shape, strides):
+        raise ArgumentError(
+            f"argument `{buffer.name}` must have the strides {strides}, not {info.strides}",
+            span=buffer.span,
+            why="the program declares it so" if declared is not None else "without strides, arrays are dense",
+            help=f"pass a contiguous copy of `{buffer.name}`" if declared is None else None,
+        )

@@ -1,0 +1,86 @@
+"""GPU memory of our own, for callers whose framework cannot give any: results of calls with plain DLPack arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import weakref
+from typing import Any
+
+import numpy as np
+
+from weft.ir.dtype import DType
+from weft.ir.errors import Error
+from weft.ir.numpy_dtypes import to_numpy
+from weft.runtime.cuda_device import find_device
+from weft.runtime.cuda_driver import LEGACY_STREAM, ask
+from weft.runtime.dlpack import CUDA, make_capsule
+
+
+class DeviceArray:
+    """A dense array on a GPU that others take as it is: it speaks DLPack and the CUDA array interface.
+
+    >>> jax.numpy.from_dlpack(op(x))
+    """
+
+    def __init__(self, dtype: DType, shape: tuple[int, ...], device: int) -> None:
+        self.weft_dtype, self.shape, self.device = dtype, shape, device
+        self.nbytes = math.prod(shape) * dtype.itemsize
+        with find_device(device).current():
+            self.pointer = int(ask("cuMemAllocAsync", max(self.nbytes, 1), LEGACY_STREAM))
+        weakref.finalize(self, _free, self.pointer, device).atexit = False
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return to_numpy(self.weft_dtype)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "stream": LEGACY_STREAM,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, self.device
+
+    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
+        if stream not in (None, -1, 0, LEGACY_STREAM):
+            from weft.runtime.cuda_driver import wait_for
+
+            with find_device(self.device).current():
+                wait_for(stream or 0, LEGACY_STREAM)
+        return make_capsule(self, self.pointer, self.device, self.weft_dtype, self.shape)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy on the CPU; waits for the GPU."""
+        host = np.empty(self.shape, self.dtype)
+        with find_device(self.device).current():
+            ask("cuMemcpyDtoH", host.ctypes.data, self.pointer, self.nbytes)
+        return host
+
+    def fill(self, value: int | float | bool, stream: int) -> None:
+        """Sets every element, in the order of ``stream``."""
+        element = np.array(value, self.dtype).tobytes()
+        count, size = math.prod(self.shape), len(element)
+        if size == 8 and element[:4] == element[4:]:
+            count, size = count * 2, 4
+        with find_device(self.device).current():
+            if size == 8:
+                host = np.full(self.shape, value, self.dtype)
+                ask("cuMemcpyHtoD", self.pointer, host.ctypes.data, self.nbytes)
+            elif count:
+                bits = int.from_bytes(element[:size], "little")
+                ask(f"cuMemsetD{size * 8}Async", self.pointer, bits, count, stream)
+
+    def __repr__(self) -> str:
+        return f"<weft array of {self.weft_dtype} {list(self.shape)} on cuda:{self.device}>"
+
+
+def _free(pointer: int, device: int) -> None:
+    with contextlib.suppress(Error), find_device(device).current():  # the process may be going down
+        ask("cuMemFreeAsync", pointer, LEGACY_STREAM)

@@ -1,0 +1,243 @@
+"""A compiled GPU program on a device, and how one call launches it.
+
+Parameters are eight-byte slots, as on the CPU; each launch of a program has a list of pointers into them. What does
+not change between calls (configurations, pointer lists) is made once, a `Frame`, for each stream and each size of
+the grids. A call takes a frame, writes its slots, and gives it back, so calls of several threads do not meet.
+
+Machine code stays loaded as long as the process lives: graphs captured from calls refer to it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.ir.dtype import DType
+from weft.ir.errors import Error, InternalError
+from weft.ir.expr import Var
+from weft.ir.span import Span
+from weft.ir.visit import free_vars
+from weft.runtime.cuda_device import Device
+from weft.runtime.cuda_driver import ask, capture_relaxed, device_count, driver, error_of, launch_function, recent
+from weft.runtime.kernel import status_error
+from weft.target.cuda.machine import DEFAULT_SHARED
+from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size
+
+#: Where each temporary begins in the memory a call gets for all of them.
+ALIGNMENT = 256
+#: Answers of a launch in a thread whose context is another, or none.
+_OTHER_CONTEXT = (201, 400)
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint32),
+    )
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute with a whole number as its value."""
+
+    _fields_ = (
+        ("id", ctypes.c_uint32),
+        ("pad", ctypes.c_uint32),
+        ("value", ctypes.c_int32),
+        ("rest", ctypes.c_byte * 60),
+    )
+
+
+_COOPERATIVE = 2
+#: What rounds to the largest float32.
+_LARGEST = float.fromhex("0x1.fffffefffffffp127")
+
+
+class Plan:
+    """A program for given sizes: the launches that run, with their grids, and where temporaries are.
+
+    ``frames`` are those that no call has at the moment, for each stream.
+    """
+
+    def __init__(
+        self,
+        launches: Sequence[tuple[Launch, tuple[int, int, int]]],
+        offsets: Sequence[int],
+        scratch_bytes: int,
+    ) -> None:
+        self.launches, self.offsets, self.scratch_bytes = tuple(launches), tuple(offsets), scratch_bytes
+        self.frames: dict[int, list[Frame]] = {}
+
+
+class Frame:
+    """Everything one call of a program on one stream hands to the driver."""
+
+    def __init__(self, program: LoadedProgram, plan: Plan, stream: int) -> None:
+        self.slots = (ctypes.c_uint64 * max(1, len(program.names)))()
+        self.kept: list[Any] = []
+        base = ctypes.addressof(self.slots)
+        place = {name: base + 8 * i for i, name in enumerate(program.names)}
+        self.launches = [self._launch(program, launch, grid, place, stream) for launch, grid in plan.launches]
+
+    def _launch(
+        self, program: LoadedProgram, launch: Launch, grid: tuple[int, int, int], place: Mapping[str, int], stream: int
+    ) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]:
+        pointers = (ctypes.c_void_p * max(1, len(launch.params)))(*(place[name] for name in launch.params))
+        attribute = _Attribute(_COOPERATIVE, 0, 1)
+        count = 1 if launch.cooperative else 0
+        config = _Config(
+            (ctypes.c_uint32 * 3)(*grid), (ctypes.c_uint32 * 3)(*launch.block), launch.shared_bytes, stream,
+            ctypes.addressof(attribute) if count else None, count,
+        )  # fmt: skip
+        self.kept += [pointers, attribute, config]
+        addresses = ctypes.addressof(config), program.functions[launch.name], ctypes.addressof(pointers)
+        config_at, function, pointers_at = map(ctypes.c_void_p, addresses)
+        return config_at, function, pointers_at
+
+
+class LoadedProgram:
+    """``program`` loaded on ``device``; ``params`` has a name and, for a scalar, a type for each value of a call.
+
+    ``messages`` and ``spans`` say what each assert means and where it stands; ``owner`` whose program it is.
+    """
+
+    def __init__(
+        self,
+        program: CudaProgram,
+        device: Device,
+        params: Sequence[tuple[str, DType | None]],
+        owner: str,
+        spans: Sequence[Span | None] = (),
+    ) -> None:
+        self.program, self.device, self.owner, self.spans = program, device, owner, tuple(spans)
+        self.params = tuple(params)
+        self._check_names()
+        with device.current(), capture_relaxed():
+            self._module = ask("cuModuleLoadData", program.cubin)
+            self.functions = {launch.name: self._load(launch) for launch in program.launches}
+        uses_records = any(ERROR_RECORD in launch.params or FAILED in launch.params for launch in program.launches)
+        flag, record = device.records.add(self) if uses_records else (0, 0)
+        self._last = (flag, record)
+        self._pack = struct.Struct("=" + "".join(map(_slot_format, self._slot_types()))).pack_into
+        #: Parameters that the grids, the conditions and the temporaries depend on.
+        self.size_slots = tuple(n for n, (name, _) in enumerate(self.params) if name in _size_names(program))
+        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._start = launch_function()
+        self._switches = device_count() > 1
+
+    @property
+    def names(self) -> list[str]:
+        """What each slot holds."""
+        return [*(name for name, _ in self.params), *(b.name for b in self.program.temporaries), FAILED, ERROR_RECORD]
+
+    def _slot_types(self) -> list[DType | None]:
+        return [*(dtype for _, dtype in self.params), *(None for _ in self.program.temporaries), None, None]
+
+    def _check_names(self) -> None:
+        known = set(self.names)
+        for launch in self.program.launches:
+            unknown = [name for name in launch.params if name not in known]
+            if unknown:
+                raise InternalError(f"launch `{launch.name}` wants `{unknown[0]}`, which no call has")
+
+    def _load(self, launch: Launch) -> int:
+        function = ask("cuModuleGetFunction", self._module, launch.name.encode())
+        if launch.shared_bytes:
+            attribute = driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            if launch.shared_bytes > DEFAULT_SHARED:
+                ask("cuFuncSetAttribute", function, attribute, launch.shared_bytes)
+        return int(function)
+
+    def plan(self, values: Sequence[int | float]) -> Plan:
+        """The launches of a call with these parameters."""
+        key = tuple(int(values[i]) for i in self.size_slots)
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= 256:
+                self._plans = {}
+            found = self._plans[key] = self._make_plan(dict(zip((self.params[i][0] for i in self.size_slots), key)))
+        return found
+
+    def _make_plan(self, sizes: Mapping[str, int]) -> Plan:
+        launches = []
+        for launch in self.program.launches:
+            x, y, z = (int(evaluate_size(n, sizes)) for n in launch.grid)
+            runs = launch.condition is None or bool(evaluate_size(launch.condition, sizes))
+            if runs and min(x, y, z) > 0:
+                launches.append((launch, (x, y, z)))
+        offsets, total = [], 0
+        for buffer in self.program.temporaries:
+            offsets.append(total)
+            count = math.prod(max(0, int(evaluate_size(n, sizes))) for n in buffer.shape)
+            total += -(-count * buffer.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        return Plan(launches, offsets, total)
+
+    def start(self, plan: Plan, values: Sequence[int | float], stream: int, scratch: int = 0) -> None:
+        """One call: ``values`` are addresses and numbers, in range, in the order of the parameters.
+
+        ``scratch`` is the address of the memory that ``plan`` asks for. Returns before the GPU is done.
+        """
+        frames = plan.frames.get(stream)
+        if frames is None:
+            frames = plan.frames.setdefault(stream, [])
+        try:
+            frame = frames.pop()
+        except IndexError:
+            frame = Frame(self, plan, stream)
+        if plan.offsets:
+            values = (*values, *(scratch + offset for offset in plan.offsets))
+        self._pack(frame.slots, 0, *values, *self._last)
+        recent.append(self.owner)
+        if self._switches:
+            with self.device.current():
+                self._launch(frame)
+        else:
+            self._launch(frame)
+        frames.append(frame)
+
+    def _launch(self, frame: Frame) -> None:
+        for config, function, pointers in frame.launches:
+            status = self._start(config, function, pointers, None)
+            if status in _OTHER_CONTEXT:
+                with self.device.current():
+                    status = self._start(config, function, pointers, None)
+            if status:
+                raise error_of("cuLaunchKernelEx", status)
+
+    def error(self, status: int, record: Sequence[int]) -> Error:
+        """The error that a record of a failed assert stands for."""
+        found = status_error(status, record, [site.message for site in self.program.sites], self.spans)
+        found.notes = (("in", f"{self.owner} on cuda:{self.device.index}, found at a later call or synchronization"),)
+        found.args = (found.render(),)
+        return found
+
+
+def _slot_format(dtype: DType | None) -> str:
+    """How a value is written into the eight bytes of its slot: narrow floats as float32, integers extended."""
+    if dtype is None:
+        return "Q"
+    if dtype.is_float:
+        return "d" if dtype.bits == 64 else "f4x"
+    return "Q" if dtype.kind == "uint" else "q"
+
+
+def fits_slot(dtype: DType, value: int | float) -> int | float:
+    """A number as a slot of type ``dtype`` can hold it: beyond float32 is infinity."""
+    if dtype.is_float and dtype.bits < 64 and abs(value) > _LARGEST and math.isfinite(value):
+        return math.copysign(math.inf, value)
+    return value
+
+
+def _size_names(program: CudaProgram) -> frozenset[str]:
+    """Scalars that grids, conditions and temporaries depend on."""
+    grids = [n for launch in program.launches for n in (*launch.grid, launch.condition) if n is not None]
+    shapes = [n for buffer in program.temporaries for n in buffer.shape]
+    return frozenset(v.name if isinstance(v, Var) else v for e in (*grids, *shapes) for v in free_vars(e))
