@@ -162,10 +162,11 @@ class Writer:
         if target == source or self.count(shape) > self.size(target):
             return self.update(ready)
         self.buffers[own] = shape[1:]
-        first = self.nest(shape[1:], [f"{own}[{', '.join(n for n, _ in inner)}] = {self.value([*outer, *inner], [source])}"],
-                          [n for n, _ in inner])  # fmt: skip
+        names = [n for n, _ in inner]
+        line = f"{own}[{', '.join(names)}] = {self.value([*outer, *inner], [source])}"
+        first = self.nest(shape[1:], [line], names)
         place = self.element(target, [*outer, *inner], wander=False)
-        second = self.nest(shape[1:], [f"{place} = {self.element(own, inner, wander=True)}"], [n for n, _ in inner])
+        second = self.nest(shape[1:], [f"{place} = {self.element(own, inner, wander=True)}"], names)
         del self.buffers[own]
         body = [f"alloc {own}: int32[{', '.join(map(str, shape[1:]))}]", *first, *second]
         return self.nest(shape[:1], body, [n for n, _ in outer])

@@ -2,17 +2,19 @@
 
 The body of a thread is made of units, pieces in which threads have nothing to do with one another, in loops and
 tests that all threads take alike. What has run since the last barrier is followed through these; where a unit meets
-something of another thread among it, a barrier goes in front: of the outermost loop that holds the one and not the
-other, so that it is passed as seldom as possible. In the end barriers that others make needless are taken out, and
-those that only hold back threads of one warp are made so.
+something of another thread among it, a barrier goes in front of the outermost loop or test that holds the one and
+not the other, so that it is passed as seldom as possible and does for others too. In the end barriers that others
+make needless are taken out, and those that only hold back threads of one warp are made so.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.ir.buffer import Buffer
+from weft.ir.expr import Load
 from weft.ir.stmt import (
     Alloc,
     Barrier,
@@ -30,8 +32,10 @@ from weft.ir.stmt import (
     While,
 )
 from weft.ir.visit import rebuild, walk
+from weft.passes.loop_ranges import runs_at_least_once
 from weft.passes.thread_reductions import is_reduction
 from weft.passes.thread_shapes import WARP, suffix_products
+from weft.passes.thread_units import headers
 from weft.poly.conflicts import Meeting, Memory, Surroundings, after, before, commute, difference, primed, written_by
 from weft.poly.leaves import Access, Leaf, inner_statements, leaves, sizes_of
 from weft.poly.solve import Form, combine
@@ -97,9 +101,9 @@ class _Flow:
     units: Sequence[Stmt]
     ignored: frozenset[str]
     barriers: dict[int, BarrierScope] = field(default_factory=dict)
-    #: Nodes by identity, the loops around each, and what its own accesses are.
-    nodes: dict[int, Stmt] = field(default_factory=dict)
+    #: Of nodes by identity: the loops around each, the loops and tests down to it, and what its own accesses are.
     loops: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    paths: dict[int, tuple[int, ...]] = field(default_factory=dict)
     touched: dict[int, list[tuple[Leaf, Access]]] = field(default_factory=dict)
     known: dict[object, BarrierScope | None] = field(default_factory=dict)
     left: list[State] = field(default_factory=list)
@@ -113,25 +117,28 @@ class _Flow:
             return self.body
         self.is_unit = frozenset(map(id, self.units))
         self.around = Surroundings(frozenset(), written_by(leaves(self.kernel)), sizes_of(self.kernel))
-        self.note(self.body, ())
+        self.note(self.body, (), ())
         while (missing := self.find_missing()) is not None:
             have = self.barriers.get(missing.place)
             self.barriers[missing.place] = "block" if have is not None else missing.scope
         self.remove_needless()
         return self.built(self.body)
 
-    def note(self, s: Stmt, loops: tuple[int, ...]) -> None:
+    def note(self, s: Stmt, loops: tuple[int, ...], path: tuple[int, ...]) -> None:
         """What is to be known of each node."""
         key = id(s)
-        self.nodes[key], self.loops[key] = s, loops
-        found = leaves(self.kernel, s)
-        if key not in self.is_unit:
-            found = [leaf for leaf in found if leaf.stmt is s]
+        self.loops[key], self.paths[key] = loops, (*path, key)
+        found: list[Leaf] = []
+        if key in self.is_unit:
+            found = leaves(self.kernel, s)
+        elif any(isinstance(n, Load) for e in headers(s) for n in walk(e)):
+            found = [leaf for leaf in leaves(self.kernel, s) if leaf.stmt is s]
         self.touched[key] = [(leaf, a) for leaf in found for a in leaf.accesses if self.is_common(a)]
         if key not in self.is_unit:
             inside = (*loops, key) if isinstance(s, (For, While)) else loops
+            below = (*path, key) if isinstance(s, (For, While, If)) else path
             for inner in inner_statements(s):
-                self.note(inner, inside)
+                self.note(inner, inside, below)
 
     def is_common(self, a: Access) -> bool:
         """Whether several threads can reach what is touched."""
@@ -186,7 +193,8 @@ class _Flow:
                 break
             seen |= more
         self.left = outer
-        return frozenset(replace(e, crossing=None, exact=True) if e.crossing == key else e for e in seen | ended)
+        passed = ended if isinstance(s, For) and runs_at_least_once(s, {}) else seen | ended
+        return frozenset(replace(e, crossing=None, exact=True) if e.crossing == key else e for e in passed)
 
     def carried(self, e: Entry, loop: int) -> Entry:
         """``e`` when the next iteration of ``loop`` begins."""
@@ -212,14 +220,10 @@ class _Flow:
 
     def place(self, e: Entry, key: int) -> int:
         """The node that a barrier between ``e`` and the node ``key`` goes in front of."""
-        path = [*self.loops[key], key]
+        path, other = self.paths[key], self.paths[e.node]
         if e.crossing is not None:
             return path[path.index(e.crossing) + 1]
-        other = [*self.loops[e.node], e.node]
-        for mine, others in zip(path, [*other, *([None] * len(path))]):
-            if mine != others:
-                return mine
-        return key
+        return next((mine for mine, its in itertools.zip_longest(path, other) if mine != its and mine is not None), key)
 
     # Conflicts
 

@@ -15,7 +15,8 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Const, Expr, Load, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.stmt import Alloc, Atomic, Stmt, Store
+from weft.ir.intrinsics import HINTS
+from weft.ir.stmt import Alloc, Atomic, Evaluate, Stmt, Store
 from weft.ir.visit import children, mentions, walk
 from weft.passes.thread_digits import Placed, Split, join_digits, rest_size, split_subscript
 from weft.passes.thread_shapes import Shape
@@ -143,7 +144,7 @@ class _Placer:
 
     def is_repeated(self, unit: Unit) -> bool:
         """Whether threads that differ in other digits than the unit's all run it: it writes what each of them has."""
-        if id(unit) in self.placement.reductions or not self.shape.others(unit.own):
+        if id(unit) in self.placement.reductions or not self.shape.others(unit.own) or _is_hint(unit.body):
             return True
         return any(is_written(n) and n.buffer.name in self.placement.own for n, _ in unit.touches())
 
@@ -161,6 +162,11 @@ class _Placer:
             if foreign & read or atomics or inside.addressed:
                 found |= written & self.placement.own.keys()
         return found
+
+
+def _is_hint(s: Stmt) -> bool:
+    """Whether ``s`` only says something about memory, which is said to every thread."""
+    return isinstance(s, Evaluate) and s.call.name in HINTS
 
 
 def _read_outside(s: Stmt, foreign: set[str]) -> set[str]:

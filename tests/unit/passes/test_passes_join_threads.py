@@ -103,8 +103,12 @@ def test_storage_of_a_block_is_distributed_over_threads() -> None:
         """kernel p(A: float32[2, 256], out B: float32[2, 256]) {
              block r in 0:2 {
                alloc x: float32[256]
-               thread t in 0:32 { for c in 0:2 { vector v in 0:4 { x[c * 128 + t * 4 + v] = A[r, c * 128 + t * 4 + v] } } }
-               thread u in 0:32 { for c in 0:2 { vector v in 0:4 { B[r, c * 128 + u * 4 + v] = x[c * 128 + u * 4 + v] } } }
+               thread t in 0:32 { for c in 0:2 { vector v in 0:4 {
+                 x[c * 128 + t * 4 + v] = A[r, c * 128 + t * 4 + v]
+               } } }
+               thread u in 0:32 { for c in 0:2 { vector v in 0:4 {
+                 B[r, c * 128 + u * 4 + v] = x[c * 128 + u * 4 + v]
+               } } }
              }
            }"""
     )
