@@ -3,7 +3,8 @@
 The nest and the meaning are compared node by node: loops of the same extents in the same order,
 the same statements, the same operators on the same types (the operands of ``+``, ``*``, ``min``,
 ``max`` in either order). An access of the meaning stands for an access whose address moves
-by the same strides with every loop; where it starts is the operand.
+by the same strides with every loop; where it starts is the operand. Of an intrinsic of a whole warp, the
+loops of its lanes are those of the thread nest around.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class _Matcher:
     #: Loops of the meaning to those of the nest, and where each of those begins.
     loops: dict[str, For] = field(default_factory=dict)
     own: dict[str, For] = field(default_factory=dict)
+    lanes: frozenset[str] = frozenset()
     operands: dict[str, _Operand] = field(default_factory=dict)
     scalars: dict[str, Expr] = field(default_factory=dict)
     depth: int = 0
@@ -113,6 +115,19 @@ class _Matcher:
             else:
                 return s
 
+    def warp(self, lanes: tuple[For, ...]) -> None:
+        """The lanes that the intrinsic needs, among ``lanes``, the thread loops around the nest."""
+        wanted = self.hardware.lanes
+        found = lanes[len(lanes) - len(wanted) :] if len(lanes) >= len(wanted) else ()
+        extents = [simplify(loop.hi - loop.lo, self.ranges) for loop in found]
+        needed = [simplify(loop.hi - loop.lo) for loop in wanted]
+        if extents != needed:
+            shape = " by ".join(print_expr(n) for n in needed)
+            self.differ(f"it is what {shape} lanes of a warp do, the innermost thread loops around it are not these")
+        self.lanes = frozenset(loop.var.name for loop in found)
+        for meaning, loop in zip(wanted, found):
+            self.enter(meaning, loop)
+
     def loop(self, meaning: For, nest: For) -> None:
         if nest.kind not in ("serial", "unroll", "vector"):
             self.differ(f"loop `{nest.var.name}` is {nest.kind}")
@@ -123,9 +138,12 @@ class _Matcher:
             self.differ(f"loop `{here}` runs {print_expr(extent)} times, its `{there}` runs {print_expr(wanted)} times")
         if not _is_zero(meaning.lo):
             self.differ(f"its loop `{meaning.var.name}` does not start at 0")
+        self.enter(meaning, nest)
+        self.stmt(meaning.body, nest.body)
+
+    def enter(self, meaning: For, nest: For) -> None:
         self.loops[meaning.var.name], self.own[nest.var.name] = nest, nest
         self.ranges[nest.var.name] = half_open(bounds(nest.lo, self.ranges), bounds(nest.hi, self.ranges))
-        self.stmt(meaning.body, nest.body)
 
     # Memory
 
@@ -136,6 +154,8 @@ class _Matcher:
             self.differ(f"{shown}: `{buffer.name}` is {buffer.dtype}, not {pattern.dtype}")
         indices = tuple(simplify(i, self.ranges) for i in nest.indices)
         for there, loop in self.loops.items():
+            if self.ranges[loop.var.name].point is not None:
+                continue  # it runs once: there is no step
             wanted = _step(meaning.indices, pattern, Var(there))
             found = _step(indices, buffer, loop.var)
             if wanted is None or found is None:
@@ -144,17 +164,21 @@ class _Matcher:
                 here = loop.var.name
                 self.differ(f"{shown}: with `{here}` the address moves by {_text(found)} elements, not {_text(wanted)}")
         if isinstance(meaning, Store):
-            self.check_distinct(meaning, indices, shown)
+            self.check_distinct(meaning, replace(nest, indices=indices), shown)
         self.start(meaning, replace(nest, indices=indices), shown)
 
-    def check_distinct(self, meaning: Store, indices: tuple[Expr, ...], shown: str) -> None:
-        """Loops that lead to different elements of an output must do so here: all are read before one is written."""
-        told: set[str] = set()
-        for index in indices:
+    def check_distinct(self, meaning: Store, nest: Load | Store, shown: str) -> None:
+        """Loops that lead to different elements of an output must do so here: all are read before one is written.
+
+        What is a thread's own is different in every lane.
+        """
+        told = set(self.lanes) if nest.buffer.scope in ("register", "local") else set()
+        for index in nest.indices:
             told |= _distinguished(linear_form(index), self.own, self.ranges)
         for there, loop in self.loops.items():
             used = any(Var(there) in linear_form(i).terms for i in meaning.indices)
-            if used and loop.var.name not in told:
+            runs_once = self.ranges[loop.var.name].point is not None
+            if used and not runs_once and loop.var.name not in told:
                 self.differ(f"{shown}: iterations of `{loop.var.name}` may write the same element")
 
     def start(self, meaning: Load | Store, nest: Load | Store, shown: str) -> None:
@@ -193,11 +217,14 @@ class _Matcher:
         rest = self.bound(wanted)
         names = {p.name for p in self.hardware.meaning.scalars} - self.scalars.keys()
         free = [a for a in rest.terms if isinstance(a, Var) and a.name in names]
-        if len(rest.terms) == len(free) == 1 and rest.constant == 0 and rest.terms[free[0]] == 1:
+        if len(rest.terms) == len(free) == 1 and rest.constant == 0:
             (scalar,) = free
             assert isinstance(scalar, Var)
-            self.scalars[scalar.name] = simplify(Linear().add(found).expr(dt.index), self.ranges)
-            return True
+            times = rest.terms[scalar]
+            if times and found.constant % times == 0 and all(c % times == 0 for c in found.terms.values()):
+                part = Linear({a: c // times for a, c in found.terms.items()}, found.constant // times)
+                self.scalars[scalar.name] = simplify(part.expr(dt.index), self.ranges)
+                return True
         apart = Linear().add(rest).add(found, -1)
         return not apart.terms and apart.constant == 0
 
@@ -264,15 +291,19 @@ class _Matcher:
         self.scalars[meaning.name] = nest
 
 
-def match_hardware(hardware: Hardware, nest: Stmt, ranges: Ranges) -> tuple[Expr, ...] | Mismatch:
+def match_hardware(
+    hardware: Hardware, nest: Stmt, ranges: Ranges, lanes: tuple[For, ...] = ()
+) -> tuple[Expr, ...] | Mismatch:
     """The arguments of a call of ``hardware`` that does what ``nest`` does, or where the two differ.
 
-    ``ranges`` are those of the variables around the nest.
+    ``ranges`` are those of the variables around the nest, ``lanes`` the thread loops around it: addresses are those
+    of the first lane.
     """
     meaning = hardware.meaning
     matcher = _Matcher(hardware, dict(ranges))
     try:
-        matcher.stmt(meaning.body, nest)
+        matcher.warp(lanes)
+        matcher.stmt(hardware.nest, nest)
     except _Differs as differs:
         return differs.mismatch
     args: list[Expr] = []

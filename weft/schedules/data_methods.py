@@ -14,9 +14,10 @@ from weft.schedules.double_buffer import check_double_buffer, double_buffer
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef
 from weft.schedules.pack import check_pack, pack
 from weft.schedules.pad import check_pad, pad
+from weft.schedules.pad_rows import check_pad_rows, pad_rows
 from weft.schedules.pipeline import check_pipeline, pipeline
 from weft.schedules.prefetch import check_prefetch, prefetch
-from weft.schedules.rfactor import check_rfactor, rfactor
+from weft.schedules.rfactor import Start, check_rfactor, rfactor
 from weft.schedules.split import check_split, split
 from weft.schedules.state import ScheduleState, located
 from weft.schedules.stream import check_stream, stream
@@ -92,18 +93,22 @@ class DataMethods(ScheduleState):
         (made,) = self.run(check_decompose_reduction, decompose_reduction, self.name(block), at=self.name(at))
         return self.handle(BlockRef, made)
 
-    def rfactor(self, loop: AnyLoop, factor: int | None = None, axis: int = 0) -> tuple[BlockRef, BufferRef]:
+    def rfactor(
+        self, loop: AnyLoop, factor: int | None = None, axis: int = 0, start: Start = "before"
+    ) -> tuple[BlockRef, BufferRef]:
         """Partial results for each iteration of reduction loop ``loop``, which are then reduced.
 
         With ``factor`` the loop is split first and its inner part taken: ``factor`` partial results. They are
-        dimension ``axis`` of the new storage. Returns the block that computes them and that storage.
+        dimension ``axis`` of the new storage. They start in a nest of their own, or ``"inside"`` that which computes
+        them, at its first step. Returns the block that computes them and that storage.
         """
         before = dict(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
         name = self.name(loop)
         try:
             if factor is not None:
                 name = self.run(check_split, split, name, factor)[1]
-            made = self.run(check_rfactor, rfactor, name, axis=axis)
+            options: dict[str, Any] = {} if start == "before" else {"start": start}
+            made = self.run(check_rfactor, rfactor, name, axis=axis, **options)
         except ScheduleError:
             self.__dict__.update(before)
             raise
@@ -133,6 +138,13 @@ class DataMethods(ScheduleState):
         For tiles kept by `cache_write` whose inputs are packed with ``pad=True``.
         """
         self.run(check_pad, pad, self.name(block))
+
+    def pad_rows(self, buffer: AnyBuffer, elements: int) -> None:
+        """Rows of a temporary ``elements`` further apart, so that a column is not all in one bank of shared memory.
+
+        The last step on the buffer.
+        """
+        self.run(check_pad_rows, pad_rows, self.name(buffer), elements)
 
     def _options(
         self,

@@ -2,7 +2,8 @@
 
 Tiles that do not come out even are guarded: ``if m < M`` around each element. Once a tile is in storage of its own
 (`cache_write`) and what it reads is padded (`pack` with ``pad=True``), computing the elements beyond the edge costs
-less than not computing them; they are never stored. Guards of which that is not true stay.
+less than not computing them; they are never stored. A reduction may run beyond its end where that adds zeros. Guards
+of which neither is true stay.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from weft.poly.infer_region import Box
 from weft.poly.leaves import Access, Test, leaves, sizes_of
 from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, Witness, refuse
+from weft.schedules.adds_zeros import adds_zeros
 from weft.schedules.check_copy import written_before
 from weft.schedules.loop_facts import is_true
 from weft.schedules.project import NotProjectable, conjuncts, gap_of, project
@@ -50,7 +52,7 @@ def check_pad(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
     guards = find_guards(kernel, target)
     if not guards:
         return refuse(f"no guard is around block `{block}` alone")
-    readers = [find_reader(kernel, target, g) for g in guards]
+    readers = [_find_harm(kernel, target, g) for g in guards]
     if readers[0] is not None and all(r is not None for r in readers):
         reader, found = readers[0]
         reason = f"block `{reader}` may read what block `{block}` writes beyond the edge"
@@ -65,7 +67,7 @@ def pad(kernel: Kernel, block: str) -> Rewrite:
     """The block without the guards that do not matter."""
     target = find_block(kernel, block)
     for guard in reversed(find_guards(kernel, target)):
-        if find_reader(kernel, target, guard) is None:
+        if _find_harm(kernel, target, guard) is None:
             # The innermost of that condition: one further out guards other blocks too.
             path = reversed(path_to(kernel, find_block(kernel, block)))
             own = next(s for s in path if _is_guard(s, guard.condition))
@@ -141,6 +143,12 @@ def _has_values(kernel: Kernel, block: Block, access: Access) -> bool:
         if found.fills(whole, buffer.shape, ranges):
             return True
     return False
+
+
+def _find_harm(kernel: Kernel, block: Block, guard: If) -> tuple[str, Witness | Unknown] | None:
+    """Who would see that ``guard`` is gone, and when."""
+    found = find_reader(kernel, block, guard)
+    return None if found is None or adds_zeros(kernel, block, guard) else found
 
 
 def find_reader(kernel: Kernel, block: Block, guard: If) -> tuple[str, Witness | Unknown] | None:

@@ -43,6 +43,7 @@ REFUSALS: dict[str, str] = {
     "double_buffer": "cannot fill `{0}` ahead",
     "pipeline": "cannot fill ahead {*}",
     "pad": "cannot run block `{0}` beyond the edge",
+    "pad_rows": "cannot move the rows of `{0}` apart",
     "rfactor": "cannot make partial results over loop `{0}`",
 }
 

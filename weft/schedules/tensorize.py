@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.ir.hardware import HARDWARE, Hardware, find_hardware
 from weft.ir.match_hardware import Mismatch, match_hardware
-from weft.ir.stmt import Block, For, Kernel, Tensorized
+from weft.ir.stmt import Block, For, Kernel, Seq, Stmt, Tensorized
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.decompose_reduction import outermost_reduction_loop
 from weft.schedules.rewrite import (
@@ -33,7 +33,7 @@ def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Nume
             return refuse(f"loop `{loop}` is part of a nest that `{outer.intrinsic}` does already")
         if isinstance(outer, For) and outer.kind == "vector":
             return refuse(f"it is inside the vector loop `{outer.var.name}`, whose iterations are lanes")
-    found = match_hardware(hardware, nest, ranges_at(kernel, nest))
+    found = match_hardware(hardware, nest, ranges_at(kernel, nest), threads_around(kernel, nest))
     if isinstance(found, Mismatch):
         block = found.block
 
@@ -59,11 +59,23 @@ def check_tensorized(kernel: Kernel) -> Verdict:
     """Whether every tensorized nest still does what its intrinsic means; asked after each other step."""
     for s in statements(kernel):
         if isinstance(s, Tensorized):
-            found = match_hardware(find_hardware(s.intrinsic), s.body, ranges_at(kernel, s))
+            lanes = threads_around(kernel, s)
+            found = match_hardware(find_hardware(s.intrinsic), s.body, ranges_at(kernel, s), lanes)
             if isinstance(found, Mismatch):
                 why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {found.reason}"
                 return refuse(why, alternatives=("the step before s.tensorize",))
     return OK
+
+
+def threads_around(kernel: Kernel, nest: Stmt) -> tuple[For, ...]:
+    """The thread loops of the innermost perfect nest of these around ``nest``, outermost first."""
+    found: list[For] = []
+    for s in reversed(path_to(kernel, nest)[:-1]):
+        if isinstance(s, For) and s.kind == "thread":
+            found.insert(0, s)
+        elif found and not (isinstance(s, Seq) and len(s.body) == 1):
+            break
+    return tuple(found)
 
 
 def _start_apart(kernel: Kernel, nest: For, block: Block) -> tuple[str, ...]:
@@ -84,4 +96,5 @@ def _alternatives(kernel: Kernel, nest: For, hardware: Hardware) -> tuple[str, .
 def _fits(kernel: Kernel, nest: For, hardware: Hardware) -> bool:
     if any(isinstance(s, Tensorized) for s in path_to(kernel, nest)):
         return False
-    return not isinstance(match_hardware(hardware, nest, ranges_at(kernel, nest)), Mismatch)
+    found = match_hardware(hardware, nest, ranges_at(kernel, nest), threads_around(kernel, nest))
+    return not isinstance(found, Mismatch)
