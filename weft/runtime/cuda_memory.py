@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from weft.ir.dtype import DType
-from weft.ir.errors import Error
-from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.errors import ArgumentError, Error
+from weft.ir.numpy_dtypes import from_numpy, to_numpy
 from weft.runtime.cuda_device import find_device
 from weft.runtime.cuda_driver import LEGACY_STREAM, ask
 from weft.runtime.dlpack import CUDA, make_capsule
@@ -29,6 +29,20 @@ class DeviceArray:
         with find_device(device).current():
             self.pointer = int(ask("cuMemAllocAsync", max(self.nbytes, 1), LEGACY_STREAM))
         weakref.finalize(self, _free, self.pointer, device).atexit = False
+
+    @staticmethod
+    def from_numpy(array: Any, device: int = 0) -> DeviceArray:
+        """A copy of an array on GPU number ``device``."""
+        host = np.ascontiguousarray(array)
+        dtype = from_numpy(host.dtype)
+        if dtype is None:
+            raise ArgumentError(
+                f"an array of {host.dtype} cannot be copied to a GPU", why="Weft does not compute with its elements"
+            )
+        made = DeviceArray(dtype, np.shape(array), device)
+        with find_device(device).current():
+            ask("cuMemcpyHtoD", made.pointer, host.ctypes.data, made.nbytes)
+        return made
 
     @property
     def dtype(self) -> np.dtype[Any]:
