@@ -32,7 +32,16 @@ from weft.schedules.place_stage import (
     without_stage,
 )
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, all_loops, find_alloc, find_loop, loops_around, replace_stmt, sequence
+from weft.schedules.rewrite import (
+    Rewrite,
+    all_loops,
+    find_alloc,
+    find_loop,
+    loops_around,
+    path_to,
+    replace_stmt,
+    sequence,
+)
 from weft.schedules.sliding_window import slide
 from weft.schedules.trace import Numerics
 
@@ -68,9 +77,16 @@ def _check_at(kernel: Kernel, buffer: str, loop: str | None) -> Verdict:
     for f in crossed:
         if f.kind in CONCURRENT:
             return _refuse_sharing(kernel, alloc, f, loop)
-    if not crossed:
+    if not crossed and not _has_statements_around(kernel, alloc):
         return refuse(f"`{buffer}` is stored there already")
     return check_valid(store_at(kernel, buffer, loop).kernel)
+
+
+def _has_statements_around(kernel: Kernel, alloc: Alloc) -> bool:
+    """Whether the storage is that of some statements only, of those in the body it is in."""
+    path = path_to(kernel, alloc)[:-1]
+    start = max((n + 1 for n, s in enumerate(path) if isinstance(s, For)), default=0)
+    return any(isinstance(s, Seq) for s in path[start:])
 
 
 def _refuse_sharing(kernel: Kernel, alloc: Alloc, crossed: For, loop: str | None) -> Verdict:
@@ -126,7 +142,8 @@ def store_at(kernel: Kernel, buffer: str, loop: str | None = None) -> Rewrite:
         return Rewrite(with_storage(replace_stmt(kernel, alloc, alloc.body), alloc, loop))
     outer = 0 if loop is None else len(loops_around(kernel, find_loop(kernel, loop))) + 1
     stage = stage_of(kernel, alloc.buffer)
-    slid = _slide(kernel, stage, outer) if isinstance(stage, Stage) else None
+    is_here = outer == len(loops_around(kernel, alloc))
+    slid = _slide(kernel, stage, outer) if isinstance(stage, Stage) and not is_here else None
     if slid is None:
         slid = replace_stmt(kernel, alloc, alloc.body)
     return Rewrite(with_storage(slid, alloc, loop))

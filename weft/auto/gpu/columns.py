@@ -8,18 +8,21 @@ for all multiprocessors, rows are cut into parts, each with results of its own, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd, prod
 
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
-from weft.auto.gpu.grid import as_one
+from weft.auto.gpu.epilogue import aligned, epilogue_of
+from weft.auto.gpu.points import schedule_points
 from weft.auto.gpu.row_plan import reads_again
-from weft.auto.pointwise import contiguous_run
 from weft.auto.rows import iterator_along_memory, may_reorder
 from weft.auto.stages import Stage, StageIter
 from weft.target.cuda.machine import WARP
 
 #: Rows a thread has under way.
 AHEAD = 4
+#: Threads deep.
+DEPTH = THREADS // WARP
 #: Blocks for each multiprocessor.
 BLOCKS = 4
 
@@ -32,113 +35,181 @@ def fits_columns(draft: GpuDraft, stage: Stage) -> bool:
         return False
     if stage.write.stride(along.name) != 1 or any(i.extent is None or not i.exact for i in stage.iters):
         return False
-    return prod(i.count for i in stage.reductions) >= 2 * AHEAD * THREADS // WARP
+    return _rows(stage).count >= 2 * DEPTH
+
+
+def _rows(stage: Stage) -> StageIter:
+    """The longest reduction."""
+    return max(stage.reductions, key=lambda i: i.count)
 
 
 def schedule_columns(draft: GpuDraft, name: str) -> None:
     stage = draft.stage(name)
     along = iterator_along_memory(stage)
     assert along is not None
-    run = contiguous_run(stage, along, prod(i.count for i in stage.spatial), stage.spatial)
-    lanes = gcd(prod(i.count for i in run), lanes_for([stage]))
-    width = min(WARP, prod(i.count for i in run) // lanes)
-    depth = THREADS // WARP
-    rows = prod(i.count for i in stage.reductions)
-    parts = _parts(draft, stage, run, lanes * width, rows, depth)
-    target = name
-    others, vectors, reduced, lane = _order(draft, stage, run, lanes)
+    tile = _choose_tile(stage, along)
+    parts = _parts(draft, stage, along, tile)
     if parts > 1:
-        size = -(-rows // (parts * depth * AHEAD)) * depth * AHEAD
-        part, reduced = map(str, draft.s.split(reduced, size))
-        draft.s.reorder(part, *others, vectors, reduced, *lane)
-        block, _ = draft.s.rfactor(part)
-        target, others = str(block), [part, *others]
-        why = f"{prod(i.count for i in run)} columns are too few for {draft.machine.sms} multiprocessors"
+        part = _in_parts(draft, stage, along, parts)
+        why = f"{prod(i.count for i in stage.spatial)} columns are too few for {draft.machine.sms} multiprocessors"
         draft.decide("parallel", name, f"rows in {parts} parts, reduced in a second nest", why)
-    _schedule_block(draft, target, others, vectors, reduced, lane, width, depth)
-    draft.scheduled.add(target)
-    what = f"{width} threads side by side, {lanes} columns each, {depth} rows at a time"
-    draft.decide("parallel", target, what, f"each reads {lanes * stage.reads[0].buffer.dtype.itemsize} bytes of a row")
-    if parts > 1:
+        _schedule(draft, draft.stage(part), along, tile)
         _schedule_total(draft, name)
-
-
-def _parts(draft: GpuDraft, stage: Stage, run: Sequence[StageIter], tile: int, rows: int, depth: int) -> int:
-    """Parts of the rows, as many as give every multiprocessor its blocks, each long enough to be worth it."""
-    others = prod(i.count for i in stage.spatial if i not in run)
-    blocks = others * -(-prod(i.count for i in run) // tile)
-    return max(1, min(-(-BLOCKS * draft.machine.sms // blocks), rows // (2 * AHEAD * depth)))
-
-
-def _order(
-    draft: GpuDraft, stage: Stage, run: Sequence[StageIter], lanes: int
-) -> tuple[list[str], str, str, list[str]]:
-    """Loops over other results, over vectors of columns, over rows; and over the lanes, where there are several."""
-    s = draft.s
-    others = [stage.loop_of(i.name) for i in stage.spatial if i not in run and i.loop is not None]
-    columns = [stage.loop_of(i.name) for i in run]
-    rows = [i.loop for i in stage.reductions if i.loop is not None]
-    order = [*others, *columns, *rows]
-    if order != list(stage.loops):
-        s.reorder(*order)
-    vectors, lane = as_one(draft, columns), []
-    reduced = as_one(draft, rows)
-    if lanes > 1:
-        vectors, inner = map(str, s.split(vectors, lanes))
-        s.reorder(vectors, reduced, inner)
-        lane = [inner]
-    return others, vectors, reduced, lane
-
-
-def _schedule_block(
-    draft: GpuDraft,
-    name: str,
-    others: Sequence[str],
-    vectors: str,
-    reduced: str,
-    lane: list[str],
-    width: int,
-    depth: int,
-) -> None:
-    s = draft.s
-    wide, x = map(str, s.split(vectors, width))
-    rounds, y = map(str, s.split(reduced, depth))
-    s.reorder(*others, wide, y, x, rounds, *lane)
-    block, partial = s.rfactor(y)
-    _reduce_in_registers(draft, str(block), str(partial), x, rounds, lane)
-    for loop in (y, x):
-        s.bind(loop, "thread")
-    around = len(others) + 1
-    for other in (f"{partial}_init", name):
-        _on_threads(draft, other, around, y)
-    for loop in (*others, wide):
-        s.bind(loop, "block")
-    draft.scheduled |= {str(block), f"{partial}_init"}
-
-
-def _reduce_in_registers(draft: GpuDraft, name: str, partial: str, x: str, rounds: str, lane: list[str]) -> None:
-    """Each thread has its sums in registers until its rows are done."""
-    s = draft.s
-    store, _ = s.cache_write(partial, "register", at=x)
-    outer, inner = map(str, s.split(rounds, AHEAD))
-    s.unroll(inner)
-    for loop in lane:
-        s.vectorize(loop)
-    draft.scheduled.add(str(store))
-
-
-def _on_threads(draft: GpuDraft, name: str, around: int, deep: str) -> None:
-    """The loops of ``name`` over columns on the threads of a block."""
-    s = draft.s
-    stage = draft.stage(name)
-    own = [str(x) for x in s.loops(name)][around:]
-    reduced = {i.loop for i in stage.reductions}
-    for loop in own:
-        if loop not in reduced:
-            s.bind(loop, "thread")
+        return
+    _schedule(draft, stage, along, tile)
 
 
 def _schedule_total(draft: GpuDraft, name: str) -> None:
-    from weft.auto.gpu.points import schedule_points
+    """The second nest: few rows, so a thread for some results where there are many of these."""
+    stage = draft.stage(name)
+    along = iterator_along_memory(stage)
+    if along is not None and fits_columns(draft, stage):
+        _schedule(draft, stage, along, _choose_tile(stage, along))
+    else:
+        schedule_points(draft, name)
 
-    schedule_points(draft, name)
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """``width`` threads of ``lanes`` columns each."""
+
+    width: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.width * self.lanes
+
+
+def _choose_tile(stage: Stage, along: StageIter) -> _Tile:
+    """As many lanes as divide the columns; threads of a warp, or fewer where they then come out even."""
+    lanes = gcd(along.count, lanes_for([stage]))
+    vectors = along.count // lanes
+    even = next((n for n in range(min(WARP, vectors), 0, -1) if vectors % n == 0), 1)
+    return _Tile(even if 2 * even >= min(WARP, vectors) else min(WARP, vectors), lanes)
+
+
+def _parts(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> int:
+    """Parts of the rows, as many as give every multiprocessor its blocks, each long enough to be worth it."""
+    others = prod(i.count for i in stage.spatial if i is not along)
+    blocks = others * -(-along.count // tile.columns)
+    return max(1, min(-(-BLOCKS * draft.machine.sms // blocks), _rows(stage).count // (2 * AHEAD * DEPTH)))
+
+
+def _in_parts(draft: GpuDraft, stage: Stage, along: StageIter, parts: int) -> str:
+    """The block of results of parts of the rows."""
+    s, rows = draft.s, _rows(stage)
+    part, inner = map(str, s.split(stage.loop_of(rows.name), _part_size(rows.count, parts)))
+    s.reorder(part, *(x for x in draft.stage(stage.name).loops if x not in (part, inner)), inner)
+    block, storage = s.rfactor(part, start="inside")
+    draft.attempt(lambda: s.store_at(storage))  # so that what follows may read it too
+    return str(block)
+
+
+def _part_size(rows: int, parts: int) -> int:
+    """Rows of a part: so many that all parts are alike, or at least all threads of most."""
+    least, step = -(-rows // parts), DEPTH * AHEAD
+    even = (n for n in range(-(-least // step) * step, 2 * least + 1, step) if rows % n == 0)
+    return next(even, -(-least // DEPTH) * DEPTH)
+
+
+def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> None:
+    """Blocks over tiles of columns, with what is done with each result where that can join."""
+    reader = epilogue_of(draft, stage)
+    if reader is None or draft.attempt(lambda: _schedule_with(draft, stage, along, tile, reader)) is not None:
+        _schedule_alone(draft, stage, along, tile)
+    what = f"{tile.width} threads side by side, {tile.lanes} columns each, {DEPTH} rows at a time"
+    size = tile.lanes * max(a.buffer.dtype.itemsize for a in stage.reads)
+    draft.decide("parallel", stage.name, what, f"each reads {size} bytes of a row at once")
+
+
+def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> None:
+    s = draft.s
+    others = [stage.loop_of(i.name) for i in stage.spatial if i.name != along.name]
+    column = stage.loop_of(along.name)
+    rows = [x for x in stage.loops if x not in others and x != column]
+    s.reorder(*others, column, *rows) if [*others, column, *rows] != list(stage.loops) else None
+    blocks, inside = map(str, s.split(column, tile.columns))
+    _reduce_tile(draft, stage.name, len(others) + 1, inside, rows, stage, tile)
+    for loop in (*others, blocks):
+        s.bind(loop, "block")
+    draft.scheduled.add(stage.name)
+
+
+def _schedule_with(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile, reader: Stage) -> None:
+    s = draft.s
+    theirs = aligned(draft, stage, reader)[along.name]
+    others = [reader.loop_of(i.name) for i in reader.spatial if i.name != theirs]
+    column = reader.loop_of(theirs)
+    s.reorder(*others, column) if [*others, column] != list(reader.loops) else None
+    blocks, inside = map(str, s.split(column, tile.columns))
+    s.compute_at(stage.name, blocks)
+    now = draft.stage(stage.name)
+    mine = now.loop_of(along.name)
+    rows = [loop for i in stage.reductions if (loop := now.by_name[i.name].loop) is not None]
+    _reduce_tile(draft, stage.name, len(others) + 1, mine, rows, stage, tile)
+    _on_threads(draft, inside, tile)
+    for loop in (*others, blocks):
+        s.bind(loop, "block")
+    draft.scheduled |= {stage.name, reader.name}
+    draft.decide("fusion", reader.name, f"computed with each result of `{stage.name}`", "it need not be stored")
+
+
+def _reduce_tile(
+    draft: GpuDraft, name: str, around: int, column: str, rows: Sequence[str], stage: Stage, tile: _Tile
+) -> None:
+    """A tile of columns by all threads of a block: ``rows`` are its reductions, the longest dealt to the threads."""
+    s = draft.s
+    x, lane = _split_lanes(draft, column, tile)
+    longest = rows[[i.name for i in stage.reductions if i.loop is not None].index(_rows(stage).name)]
+    rounds, y = map(str, s.split(longest, DEPTH))
+    reduced = [rounds if r == longest else r for r in rows]
+    s.reorder(y, x, *reduced, *lane)
+    block, partial = _partial(draft, y)
+    s.cache_write(partial, "register", at=x)
+    if len(reduced) == 1:
+        s.unroll(s.split(rounds, AHEAD)[1])
+    for loop in lane:
+        s.vectorize(loop)
+    s.bind(y, "thread")
+    s.bind(x, "thread")
+    _combine(draft, name, around, lane)
+    start = f"{partial}_init"
+    if start in draft.stages:
+        for loop in [str(x) for x in s.loops(start)][around:]:
+            s.bind(loop, "thread")
+    draft.scheduled |= {block, start}
+
+
+def _partial(draft: GpuDraft, loop: str) -> tuple[str, str]:
+    """Results of each of the threads deep; they start where they are computed, if each has rows for sure."""
+    made: list[str] = []
+
+    def inside() -> None:
+        made.extend(map(str, draft.s.rfactor(loop, start="inside")))
+
+    if draft.attempt(inside) is not None:
+        made.extend(map(str, draft.s.rfactor(loop)))
+    return made[0], made[1]
+
+
+def _combine(draft: GpuDraft, name: str, around: int, lane: Sequence[str]) -> None:
+    """Results of a column from those of the threads deep: the threads side by side do it."""
+    s = draft.s
+    own = [str(x) for x in s.loops(name)][around:]
+    for loop in own[: len(own) - 1 - len(lane)]:
+        s.bind(loop, "thread")
+
+
+def _split_lanes(draft: GpuDraft, loop: str, tile: _Tile) -> tuple[str, list[str]]:
+    if tile.lanes == 1:
+        return loop, []
+    outer, lane = map(str, draft.s.split(loop, tile.lanes))
+    return outer, [lane]
+
+
+def _on_threads(draft: GpuDraft, loop: str, tile: _Tile) -> None:
+    x, lane = _split_lanes(draft, loop, tile)
+    draft.s.bind(x, "thread")
+    for inner in lane:
+        draft.s.vectorize(inner)

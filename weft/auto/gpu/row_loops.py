@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.grid import as_one
 from weft.auto.gpu.row_plan import RowPlan
+from weft.schedules.loop_facts import is_multiple
+from weft.schedules.rewrite import find_loop
 
 #: Pieces of a row that are written out, at most.
 WRITTEN_OUT = 16
+#: Pieces of long rows that a thread asks for at a time.
+AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +34,22 @@ class RowLoops:
 
 def cut_row(draft: GpuDraft, rows: str | None, loops: Sequence[str], plan: RowPlan) -> RowLoops:
     """``loops`` over a row, one in the other, taken apart as ``plan`` says; threads outermost."""
-    loop, lanes = as_one(draft, loops), None
-    if plan.lanes > 1:
-        loop, lanes = map(str, draft.s.split(loop, plan.lanes))
-    return cut_vectors(draft, rows, loop, lanes, plan)
-
-
-def cut_vectors(draft: GpuDraft, rows: str | None, loop: str, lanes: str | None, plan: RowPlan) -> RowLoops:
-    """The same where the row is already ``loop`` over pieces and ``lanes`` in each."""
+    loop, lanes = _in_lanes(draft, loops, plan.lanes)
     pieces, threads = map(str, draft.s.split(loop, plan.threads))
     draft.s.reorder(threads, *([rows] if rows else []), pieces, *([lanes] if lanes else []))
     return RowLoops(rows, threads, pieces, lanes)
+
+
+def _in_lanes(draft: GpuDraft, loops: Sequence[str], lanes: int) -> tuple[str, str | None]:
+    """One loop over pieces of ``lanes`` elements, and one inside a piece."""
+    if lanes == 1:
+        return as_one(draft, loops), None
+    innermost = find_loop(draft.s.kernel, loops[-1])
+    if is_multiple(innermost.hi - innermost.lo, lanes, {}):  # subscripts stay simpler
+        outer, inner = map(str, draft.s.split(loops[-1], lanes))
+        return as_one(draft, [*loops[:-1], outer]), inner
+    outer, inner = map(str, draft.s.split(as_one(draft, loops), lanes))
+    return outer, inner
 
 
 def map_row(draft: GpuDraft, made: RowLoops, plan: RowPlan) -> None:
@@ -52,8 +61,11 @@ def map_row(draft: GpuDraft, made: RowLoops, plan: RowPlan) -> None:
     _write_out(draft, made, plan)
 
 
-def reduce_row(draft: GpuDraft, name: str, made: RowLoops, plan: RowPlan) -> None:
-    """Each thread reduces its own elements, then the results of all threads are reduced to one."""
+def reduce_row(draft: GpuDraft, name: str, made: RowLoops, plan: RowPlan, fetched: Sequence[str] = ()) -> None:
+    """Each thread reduces its own elements, then the results of all threads are reduced to one.
+
+    Of buffers ``fetched`` it gets one piece after the other, each in one access.
+    """
     s = draft.s
     around = len(s.loops(name)) - sum(x is not None for x in (made.rows, made.threads, made.pieces, made.lanes))
     axis = 1 if made.rows else 0
@@ -61,6 +73,8 @@ def reduce_row(draft: GpuDraft, name: str, made: RowLoops, plan: RowPlan) -> Non
     _bind(draft, made)
     if made.lanes is not None:
         s.unroll(made.lanes)
+        for buffer in fetched:
+            draft.attempt(lambda b=buffer: _fetch_piece(draft, b, str(block), made))  # type: ignore[misc]
     _write_out(draft, made, plan)
     start = f"{partial}_init"
     _bind_all(draft, start, axis, [str(x) for x in s.loops(start)][around:])
@@ -87,6 +101,15 @@ def _bind(draft: GpuDraft, made: RowLoops) -> None:
     draft.s.bind(made.threads, "thread")
 
 
+def _fetch_piece(draft: GpuDraft, buffer: str, reader: str, made: RowLoops) -> None:
+    block, _ = draft.s.cache_read(buffer, at=made.pieces, scope="register", readers=[reader])
+    draft.s.vectorize(draft.s.loops(block)[-1])
+    draft.scheduled.add(str(block))
+
+
 def _write_out(draft: GpuDraft, made: RowLoops, plan: RowPlan) -> None:
+    """Pieces of a row that is kept are written out; of others, a few at a time, so that all are under way at once."""
     if plan.keeps_rows and plan.pieces <= WRITTEN_OUT:
         draft.s.unroll(made.pieces)
+    elif plan.pieces > AHEAD:
+        draft.s.unroll(draft.s.split(made.pieces, AHEAD)[1])

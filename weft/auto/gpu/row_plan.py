@@ -46,6 +46,15 @@ class Row:
         """Whether ``access`` goes along memory as the row goes on."""
         return bool(self.iters) and access.is_affine and access.stride(self.iters[-1].name) == 1
 
+    def dimension(self, access: StageAccess, name: str) -> int | None:
+        """The dimension that ``name``, an iterator, goes through alone, but for iterators that stand still."""
+        own = {i.name for i in self.iters}
+        used = [d for d, row in enumerate(access.rows or ()) if row.get(name)]
+        if len(used) != 1 or access.rows is None:
+            return None
+        row = access.rows[used[0]]
+        return used[0] if row[name] == 1 and sum(n in own or n == name for n, c in row.items() if c) == 1 else None
+
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
@@ -82,10 +91,11 @@ def make_row(stage: Stage, fixed: Sequence[str]) -> Row | None:
     return row
 
 
-def plan_rows(draft: GpuDraft, rows: Sequence[Row], rounds: int, divisible: int, kept: int) -> RowPlan:
-    """The plan for ``rows`` that are computed together, ``kept`` bytes of each element of them between stages.
+def plan_rows(draft: GpuDraft, rows: Sequence[Row], rounds: int, divisible: int, kept: int, *, again: bool) -> RowPlan:
+    """The plan for ``rows`` that are computed together, ``kept`` bytes of each element of them in registers.
 
-    There are ``rounds`` of them in all; as many as divide ``divisible`` may share a block.
+    There are ``rounds`` of them in all; as many as divide ``divisible`` may share a block. Where elements are not used
+    ``again``, long rows pass through.
     """
     longest = max(r.length for r in rows)
     lanes = gcd(lanes_for(r.stage for r in rows), *(r.length for r in rows if r.iters))
@@ -96,12 +106,14 @@ def plan_rows(draft: GpuDraft, rows: Sequence[Row], rounds: int, divisible: int,
         count = next(n for n in range(most, 0, -1) if divisible % n == 0)
         return RowPlan(threads, count, lanes, -(-vectors // threads), True)
     threads = min(THREADS, whole_warps(-(-vectors // PIECES)))
+    if not again and vectors > threads * WARP_PIECES:
+        return RowPlan(threads, 1, lanes, -(-vectors // threads), False)
     while threads < draft.machine.max_threads_per_block and _registers(vectors, threads, lanes, kept) > 96:
         threads *= 2
-    pieces = -(-vectors // threads)
     most_registers = min(128, draft.machine.registers_per_sm // threads)
-    keeps = _registers(vectors, threads, lanes, kept) <= most_registers
-    return RowPlan(threads, 1, lanes, pieces, keeps)
+    if _registers(vectors, threads, lanes, kept) <= most_registers:
+        return RowPlan(threads, 1, lanes, -(-vectors // threads), True)
+    return RowPlan(THREADS, 1, lanes, -(-vectors // THREADS), False)
 
 
 def _registers(vectors: int, threads: int, lanes: int, kept: int) -> int:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from weft.auto.align import Chain, own_alignment
+from weft.auto.align import Chain, align_producer, own_alignment
 from weft.auto.chain import ChainMover, share_loops
 from weft.auto.fuse_tiles import ChainTile
-from weft.auto.gpu.draft import GpuDraft
+from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
+from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.row_loops import cut_row, map_row, reduce_row
 from weft.auto.gpu.row_plan import Row, RowPlan, make_row, plan_rows, reads_again
 from weft.auto.rows import iterator_along_memory, may_reorder
@@ -22,6 +23,8 @@ from weft.ir.errors import ScheduleError
 
 #: Rows shorter than this are left to one thread each.
 SHORT = 32
+#: Blocks for each multiprocessor, at least, before rows are left whole.
+BLOCKS = 2
 
 
 def fits_rows(draft: GpuDraft, stage: Stage) -> bool:
@@ -36,8 +39,56 @@ def fits_rows(draft: GpuDraft, stage: Stage) -> bool:
 
 
 def schedule_rows(draft: GpuDraft, name: str) -> None:
+    """The rows of ``name``; long ones of which there are few in parts, and the results of these in a second nest."""
     stage = draft.stage(name)
-    schedule_row_chain(draft, Chain(draft.stages, stage, {name: own_alignment(stage)}))
+    row = make_row(stage, [i.name for i in stage.spatial])
+    assert row is not None
+    parts = _parts(draft, stage, row)
+    if parts > 1:
+        part = _in_parts(draft, row, parts)
+        why = f"{prod(i.count for i in stage.spatial)} results are too few for {draft.machine.sms} multiprocessors"
+        draft.decide("parallel", name, f"rows in {parts} parts, reduced in a second nest", why)
+        schedule_row_chain(draft, _chain_of(draft, part))
+    schedule_row_chain(draft, _chain_of(draft, name))
+
+
+def _chain_of(draft: GpuDraft, name: str) -> Chain:
+    """The rows of ``name`` alone, or with what is done with each result."""
+    stage = draft.stage(name)
+    reader = epilogue_of(draft, stage)
+    if reader is None:
+        return Chain(draft.stages, stage, {name: own_alignment(stage)})
+    theirs = own_alignment(reader)
+    mine = align_producer(stage, {reader.name: theirs}, draft.stages)
+    return Chain(draft.stages, reader, {reader.name: theirs, name: mine})
+
+
+def _parts(draft: GpuDraft, stage: Stage, row: Row) -> int:
+    """Parts of each row, so that every multiprocessor has blocks; none shorter than a block's threads take at once."""
+    rounds = prod(i.count for i in stage.spatial)
+    least = 2 * THREADS * lanes_for([stage])
+    return max(1, min(-(-BLOCKS * draft.machine.sms // rounds), row.length // least))
+
+
+def _in_parts(draft: GpuDraft, row: Row, parts: int) -> str:
+    """The block of results of parts of rows: the outermost iterator that is long enough is cut."""
+    s, stage = draft.s, row.stage
+    cut = next((i for i in row.iters if i.count >= parts), max(row.iters, key=lambda i: i.count))
+    size = _part_size(cut.count, parts, 1 if cut is not row.iters[-1] else THREADS * lanes_for([stage]))
+    part, inner = map(str, s.split(stage.loop_of(cut.name), size))
+    spatial = [stage.loop_of(i.name) for i in stage.spatial if i.loop is not None]
+    along = [inner if i is cut else stage.loop_of(i.name) for i in row.iters]
+    s.reorder(part, *spatial, *along)
+    block, storage = s.rfactor(part, axis=stage.write.buffer.rank, start="inside")
+    draft.attempt(lambda: s.store_at(storage))  # so that what follows may read it too
+    return str(block)
+
+
+def _part_size(count: int, parts: int, step: int) -> int:
+    """Iterations of a part: a multiple of ``step``, where possible one that makes all parts alike."""
+    least = -(-count // parts)
+    even = (n for n in range(-(-least // step) * step, 2 * least + step, step) if count % n == 0)
+    return next(even, -(-least // step) * step)
 
 
 def rows_of(chain: Chain) -> list[Row] | None:
@@ -55,13 +106,15 @@ def plan_chain(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> RowPlan:
     rounds = prod(map(chain.extent, chain.shared))
     divisible = chain.extent(chain.shared[-1]) if chain.shared else 1
     kept = sum(r.stage.write.buffer.dtype.itemsize for r in rows if is_kept(chain, r))
-    sizes = {
+    fetched = {
         a.buffer.name: a.buffer.dtype.itemsize
         for r in rows
         for a in r.stage.reads
         if _is_fetched(chain, rows, a.buffer.name)
     }
-    return plan_rows(draft, rows, rounds, divisible, kept + sum(sizes.values()))
+    reads = [a.buffer.name for r in rows for a in r.stage.reads if r.along(a)]
+    again = kept > 0 or any(reads.count(name) > 1 for name in fetched)
+    return plan_rows(draft, rows, rounds, divisible, kept + sum(fetched.values()), again=again)
 
 
 def is_kept(chain: Chain, row: Row) -> bool:
@@ -86,7 +139,7 @@ def schedule_row_chain(draft: GpuDraft, chain: Chain) -> None:
     if not plan.keeps_rows and any(is_kept(chain, r) for r in rows):
         raise ScheduleError("a row is too long for the registers of a block")
     nest = _share(draft, chain, plan)
-    fetched = _fetch(draft, chain, nest, rows, plan) if plan.keeps_rows else []
+    fetched = _fetch(draft, chain, nest, rows) if plan.keeps_rows else []
     for name, loops in fetched:
         map_row(draft, cut_row(draft, loops[0], loops[1], plan), plan)
         draft.scheduled.add(name)
@@ -110,7 +163,10 @@ class _Nest:
 def _share(draft: GpuDraft, chain: Chain, plan: RowPlan) -> _Nest:
     shared = list(chain.shared)
     if not shared:
-        return _Nest([str(draft.s.wrap(chain.anchor.loops[0]))], [chain.anchor.name], None)
+        at = str(draft.s.wrap((*chain.anchor.loops, chain.anchor.name)[0]))
+        for name in (n for n in chain.alignments if n != chain.anchor.name):
+            draft.s.compute_at(name, at)
+        return _Nest([at], list(chain.alignments), None)
     tile = ChainTile(shared[-1], plan.rows, "") if plan.rows > 1 else None
     loops = share_loops(draft, chain.anchor, shared, tile)
     loops, moved = ChainMover(draft, chain, shared, tile, loops).run()
@@ -147,15 +203,22 @@ def _schedule_stage(draft: GpuDraft, chain: Chain, nest: _Nest, row: Row, plan: 
     elif row.is_map:
         map_row(draft, cut_row(draft, over, along, plan), plan)
     elif may_reorder(draft, row.stage):
-        reduce_row(draft, name, cut_row(draft, over, along, plan), plan)
+        pieces = [] if plan.keeps_rows else _along_memory(chain, row)
+        reduce_row(draft, name, cut_row(draft, over, along, plan), plan, pieces)
     else:
         if over is not None:
             draft.s.bind(over, "thread")
         draft.decide("fallback", name, "one thread reduces a row", "strict numerics keep the order of sums")
 
 
+def _along_memory(chain: Chain, row: Row) -> list[str]:
+    """Inputs whose rows lie along memory."""
+    names = dict.fromkeys(a.buffer.name for a in row.stage.reads if row.along(a))
+    return [n for n in names if not chain.stages.writers(n)]
+
+
 def _fetch(
-    draft: GpuDraft, chain: Chain, nest: _Nest, rows: Sequence[Row], plan: RowPlan
+    draft: GpuDraft, chain: Chain, nest: _Nest, rows: Sequence[Row]
 ) -> list[tuple[str, tuple[str | None, list[str]]]]:
     """Rows of inputs copied at the start: each copying block, its loop over rows of a block, its loops along a row."""
     made = []
@@ -179,13 +242,13 @@ def _copy(
     block, _ = draft.s.cache_read(buffer, at=nest.loops[-1], readers=[r.stage.name for r in readers])
     copy = draft.stage(str(block))
     by_dimension = {copy.write.subscript_of(i.name): i.loop for i in copy.iters if i.loop is not None}
-    along = [by_dimension.get(access.subscript_of(i.name)) for i in row.iters]
+    along = [by_dimension.get(row.dimension(access, i.name)) for i in row.iters]
     if None in along:
         raise ScheduleError("its subscripts are not those of a row")
     over = None
     if nest.tile is not None:
         iterator = chain.counterpart(row.stage, nest.tile.name)
-        over = by_dimension.get(access.subscript_of(iterator)) if iterator is not None else None
+        over = by_dimension.get(row.dimension(access, iterator)) if iterator is not None else None
     order = [*([over] if over else []), *(x for x in along if x is not None)]
     rest = [x for x in copy.loops if x not in order]
     if [*rest, *order] != list(copy.loops):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.auto.gpu.columns import fits_columns, schedule_columns
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
 from weft.auto.gpu.fuse import fuse_stages
@@ -15,6 +16,7 @@ from weft.target.cuda.machine import GpuMachine
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     Strategy("rows", fits_rows, schedule_rows),
+    Strategy("columns", fits_columns, schedule_columns),
     Strategy("points", lambda draft, stage: True, schedule_points),
 )
 
