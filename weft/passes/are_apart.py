@@ -23,14 +23,14 @@ def are_apart(a: Sequence[Expr], b: Sequence[Expr], loops: Sequence[For]) -> boo
             equations.append(combine(one, other, -1))
     if not equations:
         return False
-    return solve(equations, [*lanes, *(form for loop in loops for form in _bounds(loop))]) is None
+    return solve(equations, [*lanes, *(form for loop in loops for form in loop_bounds(loop))]) is None
 
 
 def _lane_form(e: Expr, lanes: list[Form]) -> Form | None:
     """The subscript of some lane; what is known of the lane is added to ``lanes``."""
     if not isinstance(e, Ramp):
-        return _form(e)
-    base, stride = _form(e.base), _form(e.stride)
+        return affine_terms(e)
+    base, stride = affine_terms(e.base), affine_terms(e.stride)
     if base is None or stride is None or set(stride) - {""}:
         return None
     name = f"lane {len(lanes)}"
@@ -38,7 +38,8 @@ def _lane_form(e: Expr, lanes: list[Form]) -> Form | None:
     return combine(base, {name: stride.get("", 0)}) if stride else base
 
 
-def _form(e: Expr) -> Form | None:
+def affine_terms(e: Expr) -> Form | None:
+    """``e`` as the solver takes it, where it is a sum of multiples of variables."""
     found = affine_form(e)
     if found is None:
         return None
@@ -46,14 +47,14 @@ def _form(e: Expr) -> Form | None:
     return {**found.coefficients, **constant}
 
 
-def _bounds(loop: For) -> Iterator[Form]:
+def loop_bounds(loop: For) -> Iterator[Form]:
     """What is known of the variable: ``lo <= v`` and ``v < hi``, each of several where they are extremes."""
     name = loop.var.name
     for e in _sides(loop.lo, "max"):
-        if (form := _form(e)) is not None:
+        if (form := affine_terms(e)) is not None:
             yield combine({name: 1}, form, -1)
     for e in _sides(loop.hi, "min"):
-        if (form := _form(e)) is not None:
+        if (form := affine_terms(e)) is not None:
             yield combine(combine(form, {name: 1}, -1), {"": -1})
 
 

@@ -5,19 +5,23 @@ Subscripts, tests and bounds then say what they are in terms of loops, which is 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Cast, Const, Expr, Unary, Var
-from weft.ir.simplify import assigned_names
-from weft.ir.stmt import Let, Stmt
-from weft.ir.visit import children, count_nodes, rebuild, substitute
+from weft.ir.simplify import assigned_names, simplify
+from weft.ir.stmt import For, Kernel, Let, Stmt
+from weft.ir.visit import children, count_nodes, rebuild, substitute, walk
 
 #: Nodes of an expression that may be written out wherever its name stands.
 LONGEST = 40
 
 
-def inline_indices(s: Stmt) -> Stmt:
-    """``s`` with variables replaced that stand for integers computed from others that do not change."""
-    return _inline(s, frozenset(assigned_names(s)))
+def inline_indices(kernel: Kernel) -> Kernel:
+    """``kernel``, where it has threads, without variables that stand for integers computed from fixed ones."""
+    if not any(isinstance(n, For) and n.kind == "thread" for n in walk(kernel)):
+        return kernel
+    return simplify(replace(kernel, body=_inline(kernel.body, frozenset(assigned_names(kernel.body)))))
 
 
 def _inline(s: Stmt, changing: frozenset[str]) -> Stmt:

@@ -14,8 +14,8 @@ from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Call, Const, Expr, Select, Unary, Var, const
 from weft.ir.simplify import inner_statements
 from weft.ir.stmt import Alloc, Assign, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, While
-from weft.ir.visit import fresh_name, loads, rebuild
-from weft.passes.thread_teams import barriers_in, holds
+from weft.ir.visit import free_vars, fresh_name, loads, rebuild
+from weft.passes.thread_teams import barriers_in, holds, jumps_out
 from weft.passes.uniform_values import ANY, differs, is_vote
 
 _TRUE, _FALSE = Const(True, dt.bool_), Const(False, dt.bool_)
@@ -48,7 +48,7 @@ class _Place:
     together: bool = True
     loop: _Loop | None = None
     is_plain: bool = False
-    in_loop: bool = False
+    is_last: bool = True  # nothing comes after it
 
 
 class _Masker:
@@ -56,6 +56,8 @@ class _Masker:
         self.varying = set(varying)
         self.taken = taken
         self.active: Var | None = None
+        self.level = "warp"  # the scope of barriers in the innermost loop that has any
+        self.gone: set[str] = set()  # flags of threads that never come back
 
     def flag(self, name: str) -> Var:
         var = Var(fresh_name(name, self.taken), dt.bool_)
@@ -84,6 +86,7 @@ class _Masker:
     def leave(self, at: _Place) -> tuple[Stmt, tuple[Var, ...]]:
         if self.active is None:
             self.active = self.flag("active")
+            self.gone.add(self.active.name)
         clear = Assign(self.active, _FALSE)
         return (Seq((clear, Break())) if at.is_plain else clear), (self.active,)
 
@@ -92,9 +95,9 @@ class _Masker:
         flags: dict[Var, None] = {}
         for n, part in enumerate(parts):
             rest = parts[n + 1 :]
-            if not at.in_loop and rest and (simple := self.leave_at_once(part, rest, at)) is not None:
+            if at.is_last and rest and (simple := self.leave_at_once(part, rest, at)) is not None:
                 return Seq((*done, simple[0])), simple[1]
-            new, cleared = self.visit(part, at)
+            new, cleared = self.visit(part, replace(at, is_last=at.is_last and not rest))
             done.append(new)
             flags |= dict.fromkeys(cleared)
             if cleared and rest and not at.is_plain:  # there, the jump that cleared them has left already
@@ -105,7 +108,7 @@ class _Masker:
         return Seq(tuple(done)), tuple(flags)
 
     def leave_at_once(self, s: Stmt, rest: list[Stmt], at: _Place) -> tuple[Stmt, tuple[Var, ...]] | None:
-        """``if c { return }`` outside loops needs no flag that changes, only the test."""
+        """``if c { return }`` before all that is left needs no flag that changes, only the test."""
         if not isinstance(s, If) or s.otherwise is not None or _syncs(s.then):
             return None
         before = _without_return(s.then)
@@ -115,6 +118,7 @@ class _Masker:
         alone = differs(s.condition, self.varying)
         if alone:
             self.varying.add(stays.name)
+            self.gone.add(stays.name)
         later, cleared = self.sequence(rest, replace(at, together=at.together and not alone))
         follow = self.masked(stays, later) if alone else If(stays, later)
         first = [] if before == Seq(()) else [If(Unary("!", stays), before, span=s.span)]
@@ -133,20 +137,22 @@ class _Masker:
         """No barrier inside: a return becomes a break, of the loops around it too."""
         if not _returns(s):
             return s, ()
-        body, cleared = self.visit(s.body, replace(at, is_plain=True, in_loop=True))
+        body, cleared = self.visit(s.body, replace(at, is_plain=True, is_last=False))
         new: Stmt = replace(s, body=body)
         if at.is_plain and self.active is not None:
             new = Seq((new, If(Unary("!", self.active), Break())))
         return new, cleared
 
     def loop(self, s: For | While, at: _Place) -> tuple[Stmt, tuple[Var, ...]]:
-        flags = _Loop(self.flag("stays"), self.flag("goes_on"))
+        flags, around = _Loop(self.flag("stays"), self.flag("goes_on")), self.level
+        self.level = _level(s)
         together = at.together and not any(differs(e, self.varying) for e in _bounds(s))
-        body, cleared = self.visit(s.body, _Place(together, flags, False, True))
+        body, cleared = self.visit(s.body, _Place(together, flags, is_last=False))
         if flags.goes_on in cleared:
             body = Let(flags.goes_on, _TRUE, body)
         kept = tuple(flag for flag in cleared if flag != flags.goes_on)
         new: Stmt = self.masked_loop(_all(kept), s, body) if kept else replace(s, body=body)
+        self.level = around
         if flags.stays in kept:
             new = Let(flags.stays, _TRUE, new)
         return new, tuple(flag for flag in kept if flag != flags.stays)
@@ -156,17 +162,22 @@ class _Masker:
         if isinstance(s, For):
             return replace(s, body=inside)
         test = s.condition.args[0] if isinstance(s.condition, Call) and is_vote(s.condition) else s.condition
-        return replace(s, condition=_vote(Binary("&&", mask, test), s), body=inside)
+        return replace(s, condition=_vote(Binary("&&", mask, test), _level(s)), body=inside)
 
     def masked(self, mask: Expr, s: Stmt) -> Stmt:
         """``s`` for the threads with ``mask``; barriers in it for all of them."""
-        if not _syncs(s):
-            return s if s == Seq(()) else If(mask, s)
+        unmasked = self.gone.issuperset(free_vars(mask))
+
+        def stands_alone(part: Stmt) -> bool:
+            return _syncs(part) or jumps_out(part) or (unmasked and self.is_common(part))
+
         match s:
-            case Barrier():
+            case Seq() if any(map(stands_alone, s.body)):
+                return Seq(tuple(self.masked(mask, group) for group in _groups(s.body, stands_alone)))
+            case _ if not _syncs(s) and not jumps_out(s):
+                return s if s == Seq(()) or stands_alone(s) else If(mask, s)
+            case Barrier() | Break() | Continue():  # a jump that is still there is one that all threads make
                 return s
-            case Seq():
-                return Seq(tuple(self.masked(mask, group) for group in _groups(s.body, _syncs)))
             case Alloc():
                 return replace(s, body=self.masked(mask, s.body))
             case Let():
@@ -184,6 +195,10 @@ class _Masker:
                 return self.guarded(s, mask, (s.condition,), lambda v: If(v[0], then, other, span=s.span))
         return rebuild(s, lambda n: self.masked(mask, n) if isinstance(n, Stmt) else n)
 
+    def is_common(self, s: Stmt) -> bool:
+        """Whether ``s`` changes a variable that all threads agree on; nobody asks for it in threads that are gone."""
+        return isinstance(s, Assign) and s.var.name not in self.varying and not loads(s.value)
+
     def guarded(self, s: Stmt, mask: Expr, values: tuple[Expr, ...], make: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
         """What ``make`` makes of ``values``, memory read only where a thread with ``mask`` is there to read it."""
         if not any(loads(v) for v in values):
@@ -191,16 +206,20 @@ class _Masker:
         if any(differs(v, self.varying) for v in values):
             return make([_select(mask, v) for v in values])
         some = Var(fresh_name("some", self.taken), dt.bool_)
-        return Let(some, _vote(mask, s), make([_select(some, v) for v in values]))
+        return Let(some, _vote(mask, _level(s) if _syncs(s) else self.level), make([_select(some, v) for v in values]))
 
 
 def _syncs(s: Stmt) -> bool:
     return bool(barriers_in(s))
 
 
-def _vote(test: Expr, around: Stmt) -> Expr:
-    """Whether ``test`` holds for one of the threads that the barriers in ``around`` hold together."""
-    return Call(ANY["block" if holds(around, "block") else "warp"], (test,), dt.bool_)
+def _level(s: Stmt) -> str:
+    return "block" if holds(s, "block") else "warp"
+
+
+def _vote(test: Expr, level: str) -> Expr:
+    """Whether ``test`` holds for one of the threads that barriers of this scope hold together."""
+    return Call(ANY[level], (test,), dt.bool_)
 
 
 def _select(mask: Expr, value: Expr) -> Expr:

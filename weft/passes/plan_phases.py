@@ -32,7 +32,7 @@ from weft.ir.stmt import (
 )
 from weft.ir.visit import free_vars, loads, mentions, substitute
 from weft.passes.thread_teams import Team, holds, jumps_out, refuse
-from weft.passes.uniform_values import FIRST, differs, is_vote
+from weft.passes.uniform_values import ANY, FIRST, differs, is_vote, votes_in
 
 EMPTY = Seq(())
 #: A condition is tried for each thread of a team up to this many.
@@ -119,7 +119,9 @@ class _Planner:
 
     def is_outer(self, s: Stmt) -> bool:
         """Whether ``s`` has to be taken apart."""
-        return holds(s, self.team.scope) or jumps_out(s) or any(n not in self.varying for n in self.changes(s))
+        if holds(s, self.team.scope) or jumps_out(s) or any(n not in self.varying for n in self.changes(s)):
+            return True
+        return not votes_in(s).isdisjoint((ANY[self.team.scope], FIRST[self.team.scope]))
 
     def changes(self, s: Stmt) -> set[str]:
         """Variables made outside ``s`` that it changes."""
@@ -135,7 +137,7 @@ class _Planner:
                 self.add(s.body, plan)
             case Barrier() if s.scope == self.team.scope:
                 _close(plan)
-            case Let() if self.is_outer(s.body):
+            case Let() if self.is_outer(s.body) or (is_vote(s.value) and self.is_outer(s)):
                 self.declare(s, plan)
                 self.add(s.body, plan)
             case Alloc() if self.is_outer(s.body):

@@ -37,7 +37,7 @@ def split_threads(kernel: Kernel) -> Kernel:
     _check_grid(kernel)
     if not any(isinstance(n, For) and n.kind == "thread" for n in walk(kernel)):
         return kernel
-    kernel = simplify(replace(kernel, body=inline_indices(kernel.body)))
+    kernel = inline_indices(kernel)
     return replace(kernel, body=_visit(kernel.body, used_names(kernel)))
 
 

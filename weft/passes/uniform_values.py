@@ -12,7 +12,7 @@ from collections.abc import Collection
 from weft.ir.expr import AddressOf, Call, Expr, Load, Var
 from weft.ir.simplify import inner_statements
 from weft.ir.stmt import Alloc, Assign, Atomic, Break, Continue, For, If, Let, Return, Stmt, While
-from weft.ir.visit import children, walk
+from weft.ir.visit import children, fact, walk
 
 #: Calls that passes make and take out again: whether a test holds for some thread, or for the first one, of those that
 #: barriers of a scope hold together.
@@ -23,6 +23,13 @@ _VOTES = frozenset((*ANY.values(), *FIRST.values()))
 
 def is_vote(e: Expr) -> bool:
     return isinstance(e, Call) and e.name in _VOTES
+
+
+@fact
+def votes_in(s: Stmt) -> frozenset[str]:
+    """The names of the votes that variables in ``s`` stand for."""
+    own = {s.value.name} if isinstance(s, Let) and isinstance(s.value, Call) and is_vote(s.value) else set()
+    return frozenset(own).union(*map(votes_in, inner_statements(s)))
 
 
 def differs(e: Expr, varying: Collection[str]) -> bool:

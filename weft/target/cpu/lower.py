@@ -13,6 +13,7 @@ from weft.ir.visit import walk
 from weft.passes.carry_stores import carry_stores
 from weft.passes.drop_guards import drop_guards
 from weft.passes.hoist_guards import hoist_guards
+from weft.passes.inline_indices import inline_indices
 from weft.passes.interleave_stores import interleave_stores
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
@@ -21,6 +22,7 @@ from weft.passes.pad_registers import pad_registers
 from weft.passes.partition_loops import partition_loops
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
+from weft.passes.remove_barriers import remove_barriers
 from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.split_threads import split_threads
@@ -72,6 +74,8 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "lower_intrinsics": functools.partial(lower_intrinsics, machine=machine),
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
+        "inline_indices": inline_indices,
+        "remove_barriers": remove_barriers,
         "split_threads": split_threads,
         "shrink_storage": shrink_storage,
         "rebase_loops": rebase_loops,
