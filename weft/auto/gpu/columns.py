@@ -194,11 +194,24 @@ def _partial(draft: GpuDraft, loop: str) -> tuple[str, str]:
 
 
 def _combine(draft: GpuDraft, name: str, around: int, lane: Sequence[str]) -> None:
-    """Results of a column from those of the threads deep: the threads side by side do it."""
+    """Results of a column from those of the threads deep: the threads side by side do it, lanes side by side."""
     s = draft.s
     own = [str(x) for x in s.loops(name)][around:]
-    for loop in own[: len(own) - 1 - len(lane)]:
+    across, deep = own[: len(own) - 1 - len(lane)], own[-1]
+    draft.attempt(lambda: _combine_lanes(draft, name, across[-1], own[len(across) : -1], deep))
+    for loop in across:
         s.bind(loop, "thread")
+
+
+def _combine_lanes(draft: GpuDraft, name: str, at: str, lanes: Sequence[str], deep: str) -> None:
+    s = draft.s
+    stage = draft.stage(name)
+    for loop in lanes:
+        s.reorder(deep, loop)
+    s.cache_write(stage.write.buffer.name, "register", at=at)
+    s.unroll(deep)
+    for loop in lanes:
+        s.vectorize(loop)
 
 
 def _split_lanes(draft: GpuDraft, loop: str, tile: _Tile) -> tuple[str, list[str]]:

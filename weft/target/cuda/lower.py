@@ -14,6 +14,7 @@ from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.promote_registers import promote_registers
+from weft.passes.rebase_loops import rebase_loops
 from weft.passes.shrink_storage import shrink_storage
 from weft.target.cuda.check_supported import check_supported
 from weft.target.cuda.emit import emit_program
@@ -32,6 +33,7 @@ def lowering_passes(machine: GpuMachine, fast: bool) -> dict[str, Pass]:
         "check_supported": check_supported,
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
+        "rebase_loops": rebase_loops,
         "scalarize": scalarize,
         "spread_asserts": spread_asserts,
         "shrink_storage": shrink_storage,

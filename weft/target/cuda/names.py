@@ -16,6 +16,14 @@ _TAKEN = frozenset((
     "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "char8_t", "char16_t", "char32_t", "threadIdx",
     "blockIdx", "blockDim", "gridDim", "warpSize", "float16", "bfloat16", "main",
 ))  # fmt: skip
+#: Functions that CUDA C++ declares for us, for float64; those for float32 end in f.
+_FUNCTIONS = (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh",
+    "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "frexp", "hypot",
+    "ldexp", "lgamma", "log", "log10", "log1p", "log2", "logb", "max", "min", "modf", "nearbyint", "pow", "remainder",
+    "rint", "round", "rsqrt", "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc", "memcpy", "memset",
+    "clock", "printf", "malloc", "free", "assert",
+)  # fmt: skip
 _PLAIN = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -24,7 +32,7 @@ class Names:
 
     def __init__(self, reserved: frozenset[str] = frozenset()) -> None:
         self._by_name: dict[str, str] = {}
-        self._given = set(_TAKEN | reserved)
+        self._given = {*_TAKEN, *reserved, *_FUNCTIONS, *(f"{name}f" for name in _FUNCTIONS)}
 
     def of(self, name: str) -> str:
         """The identifier of what the program calls ``name``."""
