@@ -72,7 +72,7 @@ class _Splitter:
         return made + self.single(pending)
 
     def single(self, parts: list[Stmt]) -> list[Stmt]:
-        body = _in_order(parts)
+        body = take_turns(_in_order(parts))
         return [] if is_empty(body) else [self.join(Launch((), body))]
 
     def is_single(self, s: Stmt) -> bool:

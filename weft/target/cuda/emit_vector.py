@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, idx
@@ -164,7 +165,7 @@ def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
     lane = Code(name) if loop.lo == idx(0) else Code(f"{name} - {emit_expr(f, loop.lo).text}", LEVEL["-"])
     before = dict(f.replaced)
     for load, wide in loads.items():
-        f.replaced[load] = Code(f"{_emit_load(f, wide, extent)}[{lane.text}]")
+        f.replaced[load] = _element(f"{_emit_load(f, wide, extent)}[{lane.text}]", wide.buffer)
     array = "" if target is None else _declare(f, s.buffer, extent)
     f.line("#pragma unroll")
     lo, hi = emit_expr(f, loop.lo).text, emit_expr(f, loop.hi).text
@@ -179,6 +180,12 @@ def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
     f.replaced = before
     if target is not None:
         _emit_wide_store(f, target, array)
+
+
+def _element(text: str, buffer: Buffer) -> Code:
+    if buffer.dtype.is_bool:
+        return Code(f"{text} != 0", LEVEL["!="])
+    return Code(text, wide=buffer.dtype == dt.index)
 
 
 def _declare(f: Function, buffer: Buffer, extent: int) -> str:

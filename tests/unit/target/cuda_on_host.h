@@ -1,0 +1,122 @@
+// Enough of CUDA C++ for a host compiler to build what Weft generates, and to run it without a GPU.
+// Threads of a block are threads of the host, blocks run one after the other.
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __shared__ static
+#define __CUDA_ARCH__ 700
+
+struct Index { unsigned x, y, z; };
+extern "C" thread_local Index host_thread, host_block;
+extern "C" Index host_block_dim, host_grid_dim;
+#define threadIdx host_thread
+#define blockIdx host_block
+#define blockDim host_block_dim
+#define gridDim host_grid_dim
+
+struct uint2 { unsigned x, y; };
+struct uint4 { unsigned x, y, z, w; };
+
+extern "C" void host_sync_threads();
+extern "C" void host_sync_warp();
+extern "C" void host_exchange(void* value, int bytes, int distance);
+extern "C" void host_lock();
+extern "C" void host_unlock();
+
+inline void __syncthreads() { host_sync_threads(); }
+inline void __syncwarp() { host_sync_warp(); }
+inline void __threadfence_system() {}
+template <class T> T __shfl_xor_sync(unsigned, T value, int distance) {
+  host_exchange(&value, sizeof(T), distance);
+  return value;
+}
+
+template <class T, class V, class F> T host_atomic(T* p, V value, F combine) {
+  host_lock();
+  const T old = *p;
+  *p = combine(old, (T)value);
+  host_unlock();
+  return old;
+}
+template <class T, class V> T atomicAdd(T* p, V v) { return host_atomic(p, v, [](T a, T b) { return (T)(a + b); }); }
+template <class T, class V> T atomicMin(T* p, V v) { return host_atomic(p, v, [](T a, T b) { return b < a ? b : a; }); }
+template <class T, class V> T atomicMax(T* p, V v) { return host_atomic(p, v, [](T a, T b) { return b > a ? b : a; }); }
+template <class T, class V> T atomicAnd(T* p, V v) { return host_atomic(p, v, [](T a, T b) { return (T)(a & b); }); }
+template <class T, class V> T atomicOr(T* p, V v) { return host_atomic(p, v, [](T a, T b) { return (T)(a | b); }); }
+template <class T, class V> T atomicXor(T* p, V v) { return host_atomic(p, v, [](T a, T b) { return (T)(a ^ b); }); }
+template <class T, class V> T atomicExch(T* p, V v) { return host_atomic(p, v, [](T, T b) { return b; }); }
+template <class T, class V, class W> T atomicCAS(T* p, V expected, W v) {
+  return host_atomic(p, v, [=](T a, T b) { return a == (T)expected ? b : a; });
+}
+template <class T> void __stcs(T* p, T value) { *p = value; }
+
+// Narrow floats, for functions that are instructions on a GPU.
+struct HostBfloat {
+  uint16_t bits;
+  HostBfloat(float x) {
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    bits = x != x ? 0x7fff : (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  }
+  HostBfloat() = default;
+  operator float() const { uint32_t u = (uint32_t)bits << 16; float x; memcpy(&x, &u, 4); return x; }
+};
+template <class H, class T> T host_add(T* p, T value) {
+  return host_atomic(p, value, [](T a, T b) {
+    H x, y;
+    memcpy(&x, &a, 2);
+    memcpy(&y, &b, 2);
+    const H z = (H)((float)x + (float)y);
+    memcpy(&a, &z, 2);
+    return a;
+  });
+}
+
+inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
+inline float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
+inline unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+
+// The hardware saturates; NaN gives 0 only from float to 32 bits, else the least number.
+template <class T> T host_saturate(double x, T of_nan) {
+  constexpr T low = (T)-1 < (T)0 ? (T)(1ull << (8 * sizeof(T) - 1)) : (T)0, high = (T)~low;
+  if (x != x) return of_nan;
+  return x >= (double)high ? high : x <= (double)low ? low : (T)x;
+}
+inline int __float2int_rz(float x) { return host_saturate<int>(x, 0); }
+inline unsigned __float2uint_rz(float x) { return host_saturate<unsigned>(x, 0); }
+inline long long __float2ll_rz(float x) { return host_saturate<long long>(x, INT64_MIN); }
+inline unsigned long long __float2ull_rz(float x) { return host_saturate<unsigned long long>(x, 1ull << 63); }
+inline int __double2int_rz(double x) { return host_saturate<int>(x, INT32_MIN); }
+inline unsigned __double2uint_rz(double x) { return host_saturate<unsigned>(x, 1u << 31); }
+inline long long __double2ll_rz(double x) { return host_saturate<long long>(x, INT64_MIN); }
+inline unsigned long long __double2ull_rz(double x) { return host_saturate<unsigned long long>(x, 1ull << 63); }
+
+template <class T> float host_toward_zero(T x) {
+  const float y = (float)x;
+  const bool beyond = x < (T)0 ? (long double)y < (long double)x : (long double)y > (long double)x;
+  return beyond ? nextafterf(y, 0.0f) : y;
+}
+inline float __double2float_rz(double x) { return host_toward_zero(x); }
+inline float __ll2float_rz(long long x) { return host_toward_zero(x); }
+inline float __ull2float_rz(unsigned long long x) { return host_toward_zero(x); }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+// A kernel's arguments as the driver takes them: an array of addresses of the arguments.
+template <int... N> struct Numbers {};
+template <int N, int... Rest> struct Count : Count<N - 1, N - 1, Rest...> {};
+template <int... Rest> struct Count<0, Rest...> { using type = Numbers<Rest...>; };
+template <class... Args, int... N> void host_apply(void (*kernel)(Args...), void** args, Numbers<N...>) {
+  kernel(*(Args*)args[N]...);
+}
+template <class... Args> void host_call(void (*kernel)(Args...), void** args) {
+  host_apply(kernel, args, typename Count<sizeof...(Args)>::type());
+}

@@ -1,0 +1,159 @@
+"""Generated CUDA C++ built by the host's compiler and run without a GPU, compared with the interpreter.
+
+What only NVRTC understands (instructions written as text) is replaced by C++ of the same meaning; everything else is
+run as generated. Each kernel is built by NVRTC too, so that both are sure: it compiles, and it means what it should.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from run_compiled import Fenced, _scalar_bits, assert_same_bits, make_arguments
+
+from weft.ir.buffer import Buffer
+from weft.ir.interpret import interpret
+from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.parser import parse_kernel
+from weft.ir.stmt import Kernel
+from weft.ir.verify import verify
+from weft.target.cuda import prelude
+from weft.target.cuda.lower import compile_kernel, lower_kernel
+from weft.target.cuda.machine import GpuMachine, gpu_for_arch
+from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("g++")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
+H200 = gpu_for_arch("sm_90")
+
+#: Functions written with instructions, by what they mean.
+_IN_CPP = {
+    "widen_float16": "inline float widen(float16 x) { _Float16 y; memcpy(&y, &x, 2); return (float)y; }",
+    "to_float16": "inline float16 to_float16(float x) {"
+    " _Float16 y = (_Float16)x; float16 z; memcpy(&z, &y, 2); return z; }",
+    "atomic_add_float16": "inline float16 atomic_add_float16(float16* p, float16 x) {"
+    " return host_add<_Float16>(p, x); }",
+    "atomic_add_bfloat16": "inline bfloat16 atomic_add_bfloat16(bfloat16* p, bfloat16 x) {"
+    " return host_add<HostBfloat>(p, x); }",
+}
+
+
+class HostRunner:
+    """A kernel compiled for CUDA, run on the host; ``failed`` and ``record`` are what asserts report."""
+
+    def __init__(
+        self, kernel: Kernel, machine: GpuMachine = H200, *, fast: bool = False, aligned: int | None = None
+    ) -> None:
+        self.kernel = kernel
+        known = None if aligned is None else {b.name: aligned for b in kernel.buffers}
+        self.program: CudaProgram = compile_kernel(kernel, machine, fast=fast, aligned=known)
+        self.library = build(self.program)
+        self.failed, self.record = np.zeros(1, np.int64), np.zeros(8, np.int64)
+
+    def __call__(self, *args: Any) -> int:
+        """The number of the assert that failed, or 0; outputs are written in place."""
+        slots: dict[str, Any] = {FAILED: self.failed.ctypes.data, ERROR_RECORD: self.record.ctypes.data}
+        sizes: dict[str, Any] = {}
+        for param, value in zip(self.kernel.params, args):
+            if isinstance(param, Buffer):
+                slots[param.name] = value.ctypes.data
+            else:
+                sizes[param.name] = value
+                slots[param.name] = _scalar_bits(param.dtype, value)
+        kept = [_temporary(b, sizes) for b in self.program.temporaries]
+        slots |= {b.name: t.array.ctypes.data for b, t in zip(self.program.temporaries, kept)}
+        for launch in self.program.launches:
+            self._launch(launch, slots, sizes)
+        assert all(t.is_whole() for t in kept), "written outside a temporary"
+        return int(self.record[0])
+
+    def _launch(self, launch: Launch, slots: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
+        if launch.condition is not None and not evaluate_size(launch.condition, sizes):
+            return
+        grid = (ctypes.c_uint * 3)(*(max(0, evaluate_size(n, sizes)) for n in launch.grid))
+        block = (ctypes.c_uint * 3)(*launch.block)
+        values = (ctypes.c_uint64 * max(1, len(launch.params)))(*(slots[p] % (1 << 64) for p in launch.params))
+        places = (ctypes.c_void_p * max(1, len(launch.params)))()
+        for n in range(len(launch.params)):
+            places[n] = ctypes.addressof(values) + 8 * n
+        call = ctypes.cast(getattr(self.library, f"call_{launch.name}"), ctypes.c_void_p)
+        waits = int(any(word in self.program.source for word in ("__sync", "__shfl")))
+        _host().host_launch(call, places, grid, block, waits)
+
+
+def _temporary(buffer: Buffer, sizes: Mapping[str, Any]) -> Fenced:
+    shape = [evaluate_size(n, sizes) for n in buffer.shape]
+    return Fenced(np.zeros(shape, to_numpy(buffer.dtype)))
+
+
+@functools.cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="weft-cuda-on-host-"))
+
+
+@functools.cache
+def _host() -> ctypes.CDLL:
+    library = _folder() / "libhost.so"
+    _compile(HERE / "cuda_on_host.cpp", library, "-std=c++20", "-O1", "-pthread")
+    return ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+
+
+def _compile(source: Path, library: Path, *options: str) -> None:
+    assert COMPILER is not None
+    command = [COMPILER, *options, "-w", "-fPIC", "-shared", "-o", str(library), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
+
+
+@functools.lru_cache(maxsize=64)
+def build(program: CudaProgram) -> ctypes.CDLL:
+    """The program's text as a library of the host."""
+    _host()
+    text = program.source
+    for name, meaning in _IN_CPP.items():
+        text = text.replace(prelude._TEXTS[name], meaning)
+    text = re.sub(r"extern __shared__ (.*)\[\];", r"static \1[1 << 18];", text)
+    calls = [f'extern "C" void call_{n.name}(void** args) {{ host_call({n.name}, args); }}' for n in program.launches]
+    number = len(list(_folder().glob("*.cpp")))
+    source, library = _folder() / f"k{number}.cpp", _folder() / f"k{number}.so"
+    source.write_text(f'#include "{HERE}/cuda_on_host.h"\n{text}\n' + "\n".join(calls))
+    _compile(source, library, "-std=c++17", "-O1", "-ffp-contract=off")
+    return ctypes.CDLL(str(library))
+
+
+def check_on_host(
+    kernel: Kernel | str,
+    args: Sequence[Any] | None = None,
+    *,
+    fast: bool = False,
+    aligned: bool = True,
+    tolerance: float = 0.0,
+) -> HostRunner:
+    """Generated code gives what the interpreter gives for the kernel: bit for bit, or within ``tolerance``."""
+    kernel = parse_kernel(kernel) if isinstance(kernel, str) else kernel
+    verify(kernel)
+    verify(lower_kernel(kernel, H200, fast=fast))
+    args = make_arguments(kernel) if args is None else args
+    want = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    interpret(kernel, want)
+    runner = HostRunner(kernel, fast=fast, aligned=16 if aligned else None)
+    fenced = [Fenced(a) if isinstance(a, np.ndarray) and a.flags.c_contiguous else None for a in args]
+    got = [f.array if f is not None else (a.copy() if isinstance(a, np.ndarray) else a) for f, a in zip(fenced, args)]
+    assert runner(*got) == 0
+    for param, g, w in zip(kernel.params, got, want):
+        if isinstance(param, Buffer) and not tolerance:
+            assert_same_bits(param.name, g, w)
+        elif isinstance(param, Buffer):
+            np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=tolerance, atol=tolerance)
+    assert all(f is None or f.is_whole() for f in fenced), "written outside an array"
+    return runner
