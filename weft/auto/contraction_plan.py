@@ -82,6 +82,13 @@ def distinct_reads(stage: Stage) -> tuple[StageAccess, ...]:
 
 def plan_contraction(draft: Draft, stage: Stage) -> ContractionPlan | None:
     """The plan with the fewest cycles, None where lanes that run along a reduction need fewer."""
+    known = draft.plans.get(id(stage))
+    if known is None or known[0] is not stage:
+        known = draft.plans[id(stage)] = (stage, _find_plan(draft, stage))
+    return known[1]
+
+
+def _find_plan(draft: Draft, stage: Stage) -> ContractionPlan | None:
     reads = distinct_reads(stage)
     most = _cycles_along_reductions(draft, stage, reads)
     best: ContractionPlan | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from weft.auto.plan import Decision, Topic
 from weft.auto.stages import Stage, Stages, read_stages
@@ -10,6 +11,9 @@ from weft.ir.errors import ScheduleError
 from weft.ir.stmt import Kernel
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
+
+if TYPE_CHECKING:
+    from weft.auto.contraction_plan import ContractionPlan
 
 #: Operations below which starting threads costs more than they save: some 20 microseconds on one core.
 THREAD_WORK = 1 << 17
@@ -28,6 +32,8 @@ class AnyDraft:
         self.decisions: list[Decision] = []
         self.scheduled: set[str] = set()  # blocks whose nests are done
         self._stages: tuple[Kernel, Stages] | None = None
+        #: How contractions would run, by the identity of the stage: who decides for one asks before who plans it.
+        self.plans: dict[int, tuple[Stage, ContractionPlan | None]] = {}
 
     @property
     def stages(self) -> Stages:

@@ -19,9 +19,10 @@ from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
 from weft.ir.interval import Interval, bounds
-from weft.ir.simplify import inner_statements, simplify
+from weft.ir.nesting import inner_statements
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Atomic, Block, For, If, Iter, Kernel, Stmt, Store
-from weft.ir.visit import free_vars, loads, stores, walk
+from weft.ir.visit import fact, free_vars, loads, stores, walk
 from weft.schedules.rewrite import ranges_at
 from weft.target.cpu.emit_memory import SHORT_STEPS
 
@@ -252,23 +253,54 @@ class _Reader:
 
 
 def _stage(kernel: Kernel, block: Block, outer: tuple[For, ...], loops: tuple[For, ...], position: int) -> Stage | None:
-    writes = stores(block.body)
+    point = _point(block)
+    if point is None:
+        return None
+    iters = _iters(kernel, block, loops)
+    own, shared = (tuple(x.var.name for x in some) for some in (loops, outer))
+    counts = tuple(_count(kernel, loop) for loop in outer)
+    work = (point.write, point.reads, point.operations, point.op)
+    return Stage(block.name, block, own, iters, *work, position, shared, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a block does at one point: see the fields of the same names of `Stage`."""
+
+    write: StageAccess
+    reads: tuple[StageAccess, ...]
+    operations: int
+    op: str
+
+
+def _point(block: Block) -> Point | None:
+    """What ``block`` does at one point; None where it does not write through one store."""
+    names = frozenset(i.var.name for i in block.iters)
+    known = _points(block.body)
+    if names not in known:
+        known[names] = _find_point(block.body, names)
+    return known[names]
+
+
+@fact
+def _points(body: Stmt) -> dict[frozenset[str], Point | None]:
+    """What was found out about a body, by the iterators around it: rewrites of loops leave bodies as they are."""
+    return {}
+
+
+def _find_point(body: Stmt, names: frozenset[str]) -> Point | None:
+    writes = stores(body)
     if len({(w.buffer.name, w.indices) for w in writes}) != 1:
         return None
-    names = {i.var.name for i in block.iters}
     written = writes[0]
     value, op = _update(written)
-    write = _access(written.buffer, written.indices, names, is_write=True, guarded=isinstance(block.body, If))
+    write = _access(written.buffer, written.indices, names, is_write=True, guarded=isinstance(body, If))
     reads = tuple(
         _access(load.buffer, load.indices, names, guarded=guarded)
         for e in (value, *written.indices)
         for load, guarded in _loads(e, False)
     )
-    iters = _iters(kernel, block, loops)
-    count = round(point_cost(value)) + (op != "=")
-    own, shared = (tuple(x.var.name for x in some) for some in (loops, outer))
-    counts = tuple(_count(kernel, loop) for loop in outer)
-    return Stage(block.name, block, own, iters, write, reads, count, op, position, shared, counts)
+    return Point(write, reads, round(point_cost(value)) + (op != "="), op)
 
 
 def _count(kernel: Kernel, loop: For) -> int:
@@ -343,7 +375,7 @@ def _loads(e: Expr, guarded: bool) -> Iterator[tuple[Load, bool]]:
 
 
 def _access(
-    buffer: Buffer, indices: tuple[Expr, ...], names: set[str], *, is_write: bool = False, guarded: bool = False
+    buffer: Buffer, indices: tuple[Expr, ...], names: frozenset[str], *, is_write: bool = False, guarded: bool = False
 ) -> StageAccess:
     rows: list[Mapping[str, int]] = []
     offsets: list[int | None] = []

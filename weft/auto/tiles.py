@@ -114,7 +114,11 @@ def choose_tile(work: Work, lane: str, registers: Registers, most: float = float
     widths = _widths(work.extents[lane], registers.lanes)
     best: Tile | None = None
     for rows in _row_shapes({n: work.extents[n] for n in useful if work.extents[n] > 1}, registers.count):
+        high = prod(size for _, size in rows)
         for width in widths:
+            vectors = -(-width // registers.lanes)
+            if (high + 1) * vectors > registers.count and high * vectors > 1:
+                break  # wider ones take more registers still
             tile = measure(work, lane, rows, width, registers, most)
             if tile is not None and tile.cycles < most:
                 best, most = tile, tile.cycles

@@ -441,6 +441,8 @@ def const(value: Number, dtype: DType) -> Const:
         return Const(float(value), dtype)
     if dtype.is_bool:
         return Const(bool(value), dtype)
+    if dtype is dt.index and value in _INDICES:
+        return idx(int(value))
     low, span = dtype.min_value, 1 << dtype.bits
     return Const((int(value) - low) % span + low, dtype)
 
@@ -455,8 +457,14 @@ def identity(op: str, dtype: DType) -> Const:
 
 
 def idx(value: int) -> Const:
-    """An int64 constant."""
-    return Const(value, dt.index)
+    """An int64 constant; the same object each time for a small one."""
+    known = _INDICES.get(value)
+    if known is None or type(value) is not int:
+        return Const(value, dt.index)
+    return known
+
+
+_INDICES = {value: Const(value, dt.index) for value in range(-64, 1025)}
 
 
 def as_expr(value: Operand, like: DType | None = None) -> Expr:

@@ -20,6 +20,7 @@ from weft.ir import dtype as dt
 from weft.ir.errors import ProgramError
 from weft.ir.expr import Const, Expr, Unary, Var
 from weft.ir.interval import Interval
+from weft.ir.nesting import inner_statements
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import (
     Alloc,
@@ -49,6 +50,8 @@ _NOTHING = Seq(())
 
 def simplify(node: N, ranges: Mapping[str, Interval] | None = None) -> N:
     """``node`` simplified, where the variables named in ``ranges`` lie in those intervals."""
+    if isinstance(node, Const):
+        return node
     simplifier = Simplifier(ranges)
     try:
         if isinstance(node, Expr):
@@ -219,17 +222,6 @@ def is_empty(s: Stmt) -> bool:
     return isinstance(s, Seq) and not s.body
 
 
-def inner_statements(s: Stmt) -> Iterator[Stmt]:
-    """The statements directly inside ``s``."""
-    if isinstance(s, Seq):
-        yield from s.body
-        return
-    for name in ("init", "body", "then", "otherwise"):
-        inner = getattr(s, name, None)
-        if inner is not None:
-            yield inner
-
-
 def assigned_names(s: Stmt) -> Iterator[str]:
     """Variables that some statement in ``s`` gives a new value."""
     if isinstance(s, Assign):
@@ -255,3 +247,6 @@ def _has_exit(s: Stmt, leaves: tuple[type[Stmt], ...]) -> bool:
         # A break or continue in there belongs to the inner loop; a return does not.
         leaves = tuple(kind for kind in leaves if kind is Return)
     return bool(leaves) and any(_has_exit(inner, leaves) for inner in inner_statements(s))
+
+
+__all__ = ["Simplifier", "assigned_names", "inner_statements", "is_empty", "simplify"]

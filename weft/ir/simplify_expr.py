@@ -120,7 +120,10 @@ class ExprSimplifier:
 
     def sum(self, e: Unary | Binary) -> Expr:
         t = e.dtype
-        result = merge_quotients(self.linear(e)).wrapped(t).expr(t, e.span)
+        linear = self.linear(e)
+        if not linear.terms:
+            return const(linear.constant, t)
+        result = merge_quotients(linear).wrapped(t).expr(t, e.span)
         return e if result == e else result
 
     def divide(self, e: Binary) -> Expr:

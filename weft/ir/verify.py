@@ -44,6 +44,7 @@ from weft.ir.verify_expr import (
     check_expr,
     check_lanes,
 )
+from weft.ir.verify_place import REFUSED_INSIDE, is_in_place
 from weft.ir.verify_scope import CONCURRENT, Role, Scope, found_in_order, outermost_scope
 from weft.ir.visit import children
 
@@ -64,9 +65,11 @@ def verify(kernel: Kernel) -> None:
 
 def find_problems(kernel: Kernel) -> list[Problem]:
     """Everything wrong with ``kernel``, in program order."""
-    for quick in (Verifier(kernel, places=False, anew=False), Verifier(kernel, names=False)):
-        if quick.problems_of_kernel():
-            return Verifier(kernel).problems_of_kernel()
+    quick = Verifier(kernel, places=False, anew=False)
+    if quick.problems_of_kernel() or (
+        not is_in_place(kernel.body) and Verifier(kernel, names=False).problems_of_kernel()
+    ):
+        return Verifier(kernel).problems_of_kernel()
     return []
 
 
@@ -253,7 +256,7 @@ class Verifier:
 
     def check_loop(self, s: For) -> None:
         self.check_exprs(s.lo, s.hi)
-        refused = _REFUSED_INSIDE.get(s.kind, ())
+        refused = REFUSED_INSIDE.get(s.kind, ())
         if self.places and refused:
             kind = next((kind for kind in self.loops if kind in refused), None)
             if kind is not None:
@@ -374,14 +377,6 @@ class Verifier:
             self.problem(f"buffer `{b.name}` is not in scope", span)
         elif known is not b and known != b:
             self.problem(f"buffer `{b.name}` is used with another type, shape, layout or scope than declared", span)
-
-
-#: Loops that must not enclose a loop of this kind.
-_REFUSED_INSIDE: dict[str, tuple[str, ...]] = {
-    "parallel": ("vector", "thread"),
-    "block": ("parallel", "vector", "thread"),
-    "thread": ("parallel", "vector"),
-}
 
 
 def _article(kind: str) -> str:

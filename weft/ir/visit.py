@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Axis, Expr, Load, Reduce, Var
+from weft.ir.expr import AddressOf, Axis, Const, Expr, Load, Reduce, Var
 from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import Alloc, Atomic, Block, Evaluate, For, Iter, Kernel, Let, Region, Stmt, Store
 
@@ -238,6 +238,8 @@ def free_vars(node: Node) -> dict[str, Var]:
     """Variables used in ``node`` and bound nowhere in it, by name, in order of first use."""
     if isinstance(node, Var):
         return {node.name: node}
+    if isinstance(node, Const):
+        return {}
     bound: set[str] = set()
     found: dict[str, Var] = {}
     for n in walk(node):
@@ -299,9 +301,11 @@ def mentions(s: Stmt) -> Mentions:
     bound = set(bound_names(s))
     inner: list[Mentions] = []
     for n in children(s):
-        if isinstance(n, Stmt):
+        if isinstance(n, Var):
+            names.add(n.name)
+        elif isinstance(n, Stmt):
             inner.append(mentions(n))
-        else:
+        elif not isinstance(n, Const):
             _mentioned_by(n, names, bound, loaded, addressed)
     stored = {s.buffer.name} if isinstance(s, (Store, Atomic)) else set[str]()
     if isinstance(s, Atomic):
@@ -320,8 +324,8 @@ def mentions(s: Stmt) -> Mentions:
 
 def _united(own: Collection[str], inner: list[frozenset[str]]) -> frozenset[str]:
     """All of them; where one set has all it is that very set, so that nests do not copy it over and over."""
-    if not inner:
-        return frozenset(own)
+    if len(inner) < 2:
+        return frozenset(own) if not inner else inner[0] if inner[0].issuperset(own) else inner[0].union(own)
     largest = max(inner, key=len)
     if largest.issuperset(own) and all(largest is other or largest.issuperset(other) for other in inner):
         return largest
@@ -371,7 +375,7 @@ def fresh_name(base: str, taken: set[str]) -> str:
 def loads(node: Node) -> list[Load]:
     if isinstance(node, Stmt):
         return list(_loads_in(node))
-    return [n for n in walk(node) if isinstance(n, Load)]
+    return [] if isinstance(node, (Var, Const)) else [n for n in walk(node) if isinstance(n, Load)]
 
 
 @fact

@@ -15,7 +15,7 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Reduce, Var
 from weft.ir.interval import Interval, bounds
-from weft.ir.simplify import inner_statements
+from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import bound_names, children, rebuild, substitute, walk
 from weft.passes.conditions import changing_variables, conjuncts, guarded, is_pure, slack

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Load
+from weft.ir.nesting import inner_statements
 from weft.ir.stmt import (
     Alloc,
     Barrier,
@@ -37,7 +38,7 @@ from weft.passes.thread_reductions import is_reduction
 from weft.passes.thread_shapes import WARP, suffix_products
 from weft.passes.thread_units import headers
 from weft.poly.conflicts import Meeting, Memory, Surroundings, after, before, commute, difference, primed, written_by
-from weft.poly.leaves import Access, Leaf, inner_statements, leaves, sizes_of
+from weft.poly.leaves import Access, Leaf, leaves, sizes_of
 from weft.poly.solve import Form, combine
 
 

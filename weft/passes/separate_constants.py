@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const
-from weft.ir.simplify import inner_statements
+from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, Assert, Kernel, Param, Seq, Stmt
 from weft.ir.visit import free_vars, loads, rebuild, stores, walk
 

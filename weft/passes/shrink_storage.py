@@ -13,7 +13,7 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval
-from weft.ir.simplify import inner_statements
+from weft.ir.nesting import inner_statements
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Stmt, Store
 from weft.ir.visit import rebuild, walk

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Block, For, If, Kernel, Seq, Stmt
 from weft.poly.conflicts import Meeting, Surroundings, after, before, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
-from weft.poly.leaves import CONCURRENT, Leaf, inner_statements, leaves, loop_named, sizes_of
+from weft.poly.leaves import CONCURRENT, Leaf, leaves, loop_named, sizes_of
 from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from weft.ir.nesting import find_path, inner_statements
 from weft.ir.stmt import Assign, Atomic, Barrier, Break, Continue, For, Kernel, Let, Return, Stmt, While
 from weft.poly.conflicts import (
     Meeting,
@@ -19,11 +20,9 @@ from weft.poly.describe import refuse_conflict
 from weft.poly.leaves import (
     Access,
     Leaf,
-    inner_statements,
     leaves,
     loop_named,
     loops_inside,
-    path_to,
     sizes_of,
     statements,
 )
@@ -125,7 +124,7 @@ def _thread_storage(inside: list[Leaf], loop: For, kind: str) -> str | None:
 
 def _other_loops(kernel: Kernel, loop: For, kind: str, numerics: str) -> list[str]:
     """Calls for the loops around and directly inside ``loop`` that are legal."""
-    path = path_to(kernel.body, loop) or []
+    path = find_path(kernel.body, loop) or []
     nest = [s for s in path if isinstance(s, For)] + loops_inside(loop)
     found: list[str] = []
     for other in nest:

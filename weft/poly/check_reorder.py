@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.ir.expr import Load, Var
+from weft.ir.nesting import find_path
 from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return
 from weft.ir.visit import walk
 from weft.poly.conflicts import (
@@ -26,7 +27,7 @@ from weft.poly.conflicts import (
     written_by,
 )
 from weft.poly.describe import describe
-from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, path_to, sizes_of, statements
+from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, sizes_of, statements
 from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 
@@ -80,7 +81,7 @@ def _chain(kernel: Kernel, names: Sequence[str]) -> list[For] | str:
     for name, loop in found.items():
         if loop is None:
             return f"there is no loop `{name}`"
-        paths[name] = [s for s in path_to(kernel.body, loop) or [] if isinstance(s, For)]
+        paths[name] = [s for s in find_path(kernel.body, loop) or [] if isinstance(s, For)]
     longest = max(paths.values(), key=len)
     for name, loop in found.items():
         if not any(s is loop for s in longest):

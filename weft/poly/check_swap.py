@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from weft.ir.nesting import find_path
 from weft.ir.stmt import For, Kernel, Stmt
 from weft.poly.conflicts import Meeting, Surroundings, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
-from weft.poly.leaves import leaves, path_to, sizes_of
+from weft.poly.leaves import leaves, sizes_of
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict
 
@@ -13,7 +14,7 @@ from weft.poly.verdict import OK, Verdict
 def check_swap(kernel: Kernel, first: Stmt, second: Stmt, numerics: str = "strict") -> Verdict:
     """Whether nothing that ``first`` does conflicts with what ``second`` does, within one iteration around them."""
     left, right = leaves(kernel, first), leaves(kernel, second)
-    shared = frozenset(s.var.name for s in path_to(kernel.body, first) or [] if isinstance(s, For) and s is not first)
+    shared = frozenset(s.var.name for s in find_path(kernel.body, first) or [] if isinstance(s, For) and s is not first)
     around = Surroundings(shared, written_by([*left, *right]), sizes_of(kernel))
 
     def orders(meeting: Meeting) -> list[list[Form]]:

@@ -131,9 +131,9 @@ class Reader:
     def bound(self, name: str, lo: Expr, hi: Expr | None) -> None:
         """``lo <= name < hi``."""
         var = Var(name)
-        self.require(Test(Compare(">=", var, lo)))
+        self.add(self.comparison(">=", var, lo, True))
         if hi is not None:
-            self.require(Test(Compare("<", var, hi)))
+            self.add(self.comparison("<", var, hi, True))
 
     def find_positive(self, leaf: Leaf) -> None:
         """Sizes that cannot be 0 here: ``f < M*N`` for an ``f`` that is not negative needs both."""
@@ -154,7 +154,10 @@ class Reader:
             self.require(Test(e.left, test.holds))
             self.require(Test(e.right, test.holds))
             return
-        found = self.alternatives(test.condition, test.holds)
+        self.add(self.alternatives(test.condition, test.holds))
+
+    def add(self, found: list[list[Literal]] | None) -> None:
+        """One of the alternatives ``found`` holds."""
         if found is None:
             self.domain.is_exact = False
         elif len(found) == 1:

@@ -13,10 +13,11 @@ from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.nesting import find_path
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Stmt, While
 from weft.ir.visit import free_vars, walk
-from weft.poly.leaves import Access, Leaf, leaves, path_to
+from weft.poly.leaves import Access, Leaf, leaves
 
 Span = tuple[Expr, Expr]
 
@@ -71,7 +72,7 @@ def region_of(
 def _common_depth(program: Kernel | Stmt, below: Stmt | None) -> int:
     """How many loops are around ``below``."""
     body = program.body if isinstance(program, Kernel) else program
-    path = [] if below is None else path_to(body, below) or []
+    path = [] if below is None else find_path(body, below) or []
     return sum(isinstance(s, (For, While)) for s in path[:-1])
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
+from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Block, For, Kernel, Stmt
 from weft.poly.conflicts import written_by
 from weft.poly.domain import Domain, leaf_domain, touch_of
 from weft.poly.isl_oracle import ask_worker
-from weft.poly.leaves import Access, Leaf, inner_statements, leaves
+from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.solve import Form
 
 #: isl's own choice; everything that legally can in one nest; nothing.

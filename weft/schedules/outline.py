@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from weft.ir.nesting import inner_statements
 from weft.ir.printer import print_expr
-from weft.ir.simplify import inner_statements
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Region, Seq, Stmt, Tensorized, While
 from weft.ir.visit import stores
 

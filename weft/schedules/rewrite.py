@@ -7,18 +7,19 @@ second copy of a statement from `fresh_copy`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError, ScheduleError, did_you_mean
 from weft.ir.expr import Expr, Reduce, Var
 from weft.ir.interval import Interval, bounds, half_open
-from weft.ir.simplify import inner_statements, simplify
-from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt, Store
+from weft.ir.nesting import find_path, inner_statements
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import fact, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 
 S = TypeVar("S", bound=Stmt)
@@ -72,35 +73,57 @@ def statements(root: Kernel | Stmt) -> Iterator[Stmt]:
         if isinstance(found, For):  # the common case, for speed
             pending.append(found.body)
         elif not isinstance(found, Store):
-            pending.extend(reversed(list(inner_statements(found))))
+            pending.extend(reversed(inner_statements(found)))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The statements of some kinds in a statement, parents first, in program order."""
+
+    loops: tuple[For, ...]
+    blocks: tuple[Block, ...]
+    allocs: tuple[Alloc, ...]
+    tensorized: tuple[Tensorized, ...]
 
 
 @fact
-def _listed(root: Stmt) -> tuple[tuple[For, ...], tuple[Block, ...], tuple[Alloc, ...]]:
-    """The loops, blocks and allocations in ``root``: asked over and over of the same program."""
-    found = list(statements(root))
-    return (
+def _named(root: Stmt) -> tuple[Stmt, ...]:
+    """The statements of those kinds, put together from the parts of ``root``."""
+    inner = tuple(itertools.chain.from_iterable(map(_named, inner_statements(root))))
+    return (root, *inner) if isinstance(root, (For, Block, Alloc, Tensorized)) else inner
+
+
+@fact
+def _listed(root: Stmt) -> Listed:
+    """What is in ``root``: asked over and over of the same program."""
+    found = _named(root)
+    return Listed(
         tuple(s for s in found if isinstance(s, For)),
         tuple(s for s in found if isinstance(s, Block)),
         tuple(s for s in found if isinstance(s, Alloc)),
+        tuple(s for s in found if isinstance(s, Tensorized)),
     )
 
 
+def listed(root: Kernel | Stmt) -> Listed:
+    return _listed(root.body if isinstance(root, Kernel) else root)
+
+
 def all_loops(root: Kernel | Stmt) -> list[For]:
-    return list(_listed(root.body if isinstance(root, Kernel) else root)[0])
+    return list(listed(root).loops)
 
 
 def blocks_inside(root: Kernel | Stmt) -> list[Block]:
     """The blocks of ``root`` in program order; blocks inside blocks come after the outer one."""
-    return list(_listed(root.body if isinstance(root, Kernel) else root)[1])
+    return list(listed(root).blocks)
 
 
 def all_allocs(root: Kernel | Stmt) -> list[Alloc]:
-    return list(_listed(root.body if isinstance(root, Kernel) else root)[2])
+    return list(listed(root).allocs)
 
 
 def find_loop(kernel: Kernel, name: str) -> For:
-    for loop in _listed(kernel.body)[0]:
+    for loop in listed(kernel).loops:
         if loop.var.name == name:
             return loop
     raise unknown("loop", name, [loop.var.name for loop in all_loops(kernel)])
@@ -149,22 +172,10 @@ def unknown(what: str, name: str, known: Iterable[str]) -> ScheduleError:
 
 def path_to(root: Kernel | Stmt, node: Stmt) -> list[Stmt]:
     """The statements from the body of ``root`` down to ``node`` itself (found by identity)."""
-    path = _path(root.body if isinstance(root, Kernel) else root, node)
+    path = find_path(root.body if isinstance(root, Kernel) else root, node)
     if path is None:
         raise InternalError("a statement to be rewritten is not in the program")
-    return path[::-1]
-
-
-def _path(root: Stmt, node: Stmt) -> list[Stmt] | None:
-    """Innermost first."""
-    if root is node:
-        return [root]
-    for inner in inner_statements(root):
-        found = _path(inner, node)
-        if found is not None:
-            found.append(root)
-            return found
-    return None
+    return path
 
 
 def node_of(kernel: Kernel, name: str) -> For | Block:
@@ -188,8 +199,7 @@ def loops_around(kernel: Kernel, node: str | Stmt) -> list[For]:
 
 def loop_chain(outer: For, inner: For) -> list[Stmt] | None:
     """The statements from ``outer`` down to ``inner``; None where ``inner`` is not inside ``outer``."""
-    path = _path(outer, inner)
-    return None if path is None else path[::-1]
+    return find_path(outer, inner)
 
 
 def nest_of(kernel: Kernel, block: Block) -> Stmt:
@@ -228,11 +238,8 @@ def replace_stmt(kernel: Kernel, old: Stmt, new: Stmt) -> Kernel:
 
 
 def replace_in(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    path = _path(root, old)
-    if path is None:
-        raise InternalError("a statement to be rewritten is not in the program")
     below = old
-    for parent in path[1:]:
+    for parent in path_to(root, old)[-2::-1]:
         made = _with_child(parent, below, new)
         below, new = parent, made
     return new
@@ -311,7 +318,7 @@ def unique_names(kernel: Kernel) -> Kernel:
                 names[position] = fresh_name(s.var.name, variables)
             elif isinstance(s, Alloc):
                 names[position] = fresh_name(s.buffer.name, variables)
-    return replace(kernel, body=_rename(kernel.body, count(), names))
+    return replace(kernel, body=_rename(kernel.body, itertools.count(), names))
 
 
 def _prepares(s: Stmt) -> bool:
@@ -329,7 +336,7 @@ def fresh_copy(root: S, taken: set[str], suffix: str = "") -> S:
             name = s.buffer.name
         if name is not None:
             names[position] = fresh_name(name + suffix, taken)
-    return _rename(root, count(), names)
+    return _rename(root, itertools.count(), names)
 
 
 def _rename(root: S, positions: Iterator[int], names: Mapping[int, str]) -> S:
@@ -351,8 +358,8 @@ def _rename(root: S, positions: Iterator[int], names: Mapping[int, str]) -> S:
 
 
 __all__ = [
-    "Rewrite", "all_allocs", "all_loops", "blocks_inside", "find_alloc", "find_block",
-    "find_buffer", "find_loop", "fresh_copy", "fresh_name", "loop_chain", "loop_range", "loops_around", "nest_of",
+    "Listed", "Rewrite", "all_allocs", "all_loops", "blocks_inside", "find_alloc", "find_block", "find_buffer",
+    "find_loop", "fresh_copy", "fresh_name", "listed", "loop_chain", "loop_range", "loops_around", "nest_of",
     "node_of", "path_to", "ranges_at", "remembered", "replace_in", "replace_stmt", "replace_vars", "sequence",
     "simplify_bounds", "size_ranges", "statements", "taken_names", "unique_names", "unknown",
 ]  # fmt: skip

@@ -15,10 +15,10 @@ from weft.schedules.rewrite import (
     Rewrite,
     all_loops,
     find_loop,
+    listed,
     path_to,
     ranges_at,
     replace_stmt,
-    statements,
 )
 from weft.schedules.trace import Numerics
 
@@ -57,13 +57,11 @@ def tensorize(kernel: Kernel, loop: str, intrinsic: str) -> Rewrite:
 
 def check_tensorized(kernel: Kernel) -> Verdict:
     """Whether every tensorized nest still does what its intrinsic means; asked after each other step."""
-    for s in statements(kernel):
-        if isinstance(s, Tensorized):
-            lanes = threads_around(kernel, s)
-            found = match_hardware(find_hardware(s.intrinsic), s.body, ranges_at(kernel, s), lanes)
-            if isinstance(found, Mismatch):
-                why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {found.reason}"
-                return refuse(why, alternatives=("the step before s.tensorize",))
+    for s in listed(kernel).tensorized:
+        found = match_hardware(find_hardware(s.intrinsic), s.body, ranges_at(kernel, s), threads_around(kernel, s))
+        if isinstance(found, Mismatch):
+            why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {found.reason}"
+            return refuse(why, alternatives=("the step before s.tensorize",))
     return OK
 
 

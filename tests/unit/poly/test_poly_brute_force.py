@@ -10,6 +10,7 @@ from brute_force import Instance, conflict, enumerate_instances, is_parallel, ke
 from random_nests import SIZE, random_neighbours, random_nest
 
 from weft.ir.expr import Binary
+from weft.ir.nesting import find_path
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Block, For, Kernel, Seq
 from weft.ir.visit import substitute, walk
@@ -17,7 +18,6 @@ from weft.poly.check_fission import check_fission
 from weft.poly.check_fuse_loops import check_fuse_loops
 from weft.poly.check_parallel import check_parallel
 from weft.poly.check_reorder import check_reorder
-from weft.poly.leaves import path_to
 from weft.poly.verdict import Verdict
 
 CHUNKS = 8
@@ -35,7 +35,7 @@ def runs(kernel: Kernel, verdict: Verdict) -> list[dict[str, int]]:
 
 
 def loops_around(kernel: Kernel, loop: For) -> list[For]:
-    return [s for s in path_to(kernel.body, loop)[:-1] if isinstance(s, For)]
+    return [s for s in (find_path(kernel.body, loop) or [])[:-1] if isinstance(s, For)]
 
 
 def is_nonlinear(kernel: Kernel) -> bool:
