@@ -79,5 +79,4 @@ def test_every_barrier_is_needed() -> None:
             tried += 1
             with pytest.raises(ProgramError):
                 run(replace(joined, body=body))
-                pytest.fail(f"a barrier of program {seed} is not needed")
     assert tried > 20

@@ -27,6 +27,7 @@ from weft.passes.insert_barriers import insert_barriers
 from weft.passes.level_threads import around
 from weft.passes.loop_ranges import loop_range
 from weft.passes.make_units import make_units
+from weft.passes.pad_shared import bytes_of, pad_shared
 from weft.passes.place_storage import Placement, Use, place_storage
 from weft.passes.split_launches import Launch, split_launches
 from weft.passes.thread_digits import Digit, split_subscript
@@ -79,6 +80,7 @@ class _Join:
             self.kernel, blocks, [*self.shared, *self.scratch.values()], threads, body, self.units,
             frozenset(b.name for b in self.scratch.values()),
         )  # fmt: skip
+        body = pad_shared(body, threads, self.shared_bytes - sum(map(bytes_of, (*self.shared, *self.scratch.values()))))
         for buffer in reversed(self.device):
             body = Alloc(buffer, body)
         return body
@@ -115,7 +117,7 @@ class _Join:
                 continue
             sizes = [bounds(size, ranges).hi for size in old.shape]
             known = [n for n in sizes if n is not None]
-            count = math.prod(known) * old.dtype.bits // 8 if len(known) == len(sizes) else None
+            count = math.prod(known) * old.dtype.itemsize if len(known) == len(sizes) else None
             fits = count is not None and used + count <= self.shared_bytes
             if old.scope == "shared" and not fits:
                 raise _does_not_fit(old, used, count, self.shared_bytes)

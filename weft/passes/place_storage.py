@@ -129,7 +129,7 @@ class _Placer:
             if most is None:
                 return None
             shape.append(idx(rest_size(most, dim, pattern)))
-        bytes_each = math.prod(int(n.value) for n in shape if isinstance(n, Const)) * buffer.dtype.bits // 8
+        bytes_each = math.prod(int(n.value) for n in shape if isinstance(n, Const)) * buffer.dtype.itemsize
         asked = buffer.scope in ("register", "local")
         if bytes_each > MOST_OWN_BYTES and not asked and self.shape.total > 1:
             return None

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from weft.ir.expr import Compare, Const, Expr, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, Seq, Stmt
-from weft.ir.visit import substitute
+from weft.ir.stmt import For, Seq, Stmt, Tensorized
+from weft.ir.visit import substitute, walk
 from weft.passes.thread_digits import Digit, join_digits
 
 WARP = 32
@@ -128,12 +128,16 @@ def rebase_nest(loops: Sequence[For], body: Stmt, ranges: Mapping[str, Interval]
 
 
 def choose_shape(nests: Sequence[Nest], taken: Iterable[str]) -> Shape:
-    """The threads of a launch with these nests: as many as the largest has, in the form most of those have."""
+    """The threads of a launch with these nests: as many as the largest has, in the form most of those have.
+
+    Hardware intrinsics of a warp know their lanes by the thread loops around them, so those stay as they are.
+    """
     most = max((n.total for n in nests), default=1)
     largest = [n for n in nests if n.total == most and n.loops]
     if not largest or most == 0:
         return Shape((Var(_unused("t", set(taken))),), (1,))
-    common = Counter(n.extents for n in largest).most_common(1)[0][0]
+    fixed = [n for n in largest if any(isinstance(inner, Tensorized) for inner in walk(n.body))]
+    common = Counter(n.extents for n in fixed or largest).most_common(1)[0][0]
     model = next(n for n in largest if n.extents == common)
     names, extents = [loop.var.name for loop in model.loops], list(common)
     while len(extents) > 3 or (len(extents) == 3 and extents[0] > _MOST_DEEP):

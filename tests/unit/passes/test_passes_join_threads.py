@@ -296,7 +296,7 @@ def test_a_tiled_matmul_waits_twice_a_step() -> None:
     text = joined(MATMUL)
     assert text.count("barrier(block)") == 2
     assert "alloc Cl: float32[2, 2] in local" in text
-    assert "alloc As: float32[16, 8] in shared" in text
+    assert "alloc As: float32[16, 9] in shared" in text
 
 
 def test_storage_too_large_to_share_is_device_memory() -> None:
