@@ -48,7 +48,7 @@ def _hoist(s: Stmt, changing: frozenset[str]) -> Stmt:
 def _narrow(loop: For, part: Expr) -> For | None:
     """``loop`` over only those values for which ``part`` holds, where that is a range that ends one way."""
     gap = slack(part)
-    if gap is None or loop.kind != "serial" or subscripts_register(loop):
+    if gap is None or loop.kind not in ("serial", "thread") or subscripts_register(loop):
         return None
     factor = gap.terms.get(loop.var, 0)
     rest = Linear({e: c for e, c in gap.terms.items() if e != loop.var}, gap.constant)

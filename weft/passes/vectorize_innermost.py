@@ -83,9 +83,9 @@ def _vectorize_loop(loop: For, by: Vectorizer, taken: set[str]) -> tuple[Stmt, f
         return loop, _extent(loop) / by.lanes * _cost(loop.body, None)
     body, inside = _vectorize(loop.body, by, taken)
     cost = _extent(loop) * inside
-    if loop.kind not in ("serial", "unroll") or _extent(loop) <= 1 or _is_decided(loop):
+    if loop.kind not in ("serial", "unroll", "thread") or _extent(loop) <= 1 or _is_decided(loop):
         return replace(loop, body=body), cost
-    as_lanes = _cost_as_lanes(loop, by.lanes) if loop.kind == "serial" else None
+    as_lanes = _cost_as_lanes(loop, by.lanes) if loop.kind in ("serial", "thread") else None
     reduction = find_reduction(loop, reassociate=by.reassociate)
     combined = None if reduction is None else _cost_of_reduction(loop, reduction, by.lanes)
     best = min(c for c in (cost, as_lanes, combined) if c is not None)
@@ -115,7 +115,7 @@ def _cost_of_reduction(loop: For, reduction: Store, lanes: int) -> float:
 
 def _cost_as_lanes(loop: For, lanes: int) -> float | None:
     """The cost with the iterations of ``loop`` as lanes, or None where they cannot be."""
-    if check_independent(loop) is not None or check_vector(loop) is not None:
+    if (loop.kind != "thread" and check_independent(loop) is not None) or check_vector(loop) is not None:
         return None
     lane = _Lane(loop.var.name, infer_varying(loop), lanes)
     return max(1.0, _extent(loop) / lanes) * _cost(loop.body, lane)
