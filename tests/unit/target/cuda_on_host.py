@@ -26,7 +26,7 @@ from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.target.cuda import prelude
+from weft.target.cuda import async_copies, prelude
 from weft.target.cuda.lower import compile_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine, gpu_for_arch
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size
@@ -46,6 +46,13 @@ _IN_CPP = {
     "atomic_add_bfloat16": "inline bfloat16 atomic_add_bfloat16(bfloat16* p, bfloat16 x) {"
     " return host_add<HostBfloat>(p, x); }",
 }
+#: Copies that run on their own arrive at once here.
+_COPIES = (
+    (async_copies._COPY, "template <int BYTES> void async_copy(void* to, const void* from, bool there = true) {"
+     " if (there) memcpy(to, from, BYTES); else memset(to, 0, BYTES); }"),
+    (async_copies._COMMIT, "inline void async_commit() {}"),
+    (async_copies._WAIT, "template <int PENDING> void async_wait() {}"),
+)  # fmt: skip
 
 
 class HostRunner:
@@ -122,6 +129,8 @@ def build(program: CudaProgram) -> ctypes.CDLL:
     text = program.source
     for name, meaning in _IN_CPP.items():
         text = text.replace(prelude._TEXTS[name], meaning)
+    for old, new in _COPIES:
+        text = text.replace(old, new)
     text = re.sub(r"extern __shared__ (.*)\[\];", r"static \1[1 << 18];", text)
     calls = [f'extern "C" void call_{n.name}(void** args) {{ host_call({n.name}, args); }}' for n in program.launches]
     number = len(list(_folder().glob("*.cpp")))

@@ -27,8 +27,7 @@ def emit_program(
     """The program without its machine code; ``numbers`` are those of its asserts by message and place."""
     parts = read_launches(kernel)
     names = Names(RESERVED | {ERROR_RECORD, FAILED})
-    one = len(parts.nests) == 1
-    functions = [names.fresh(kernel.name if one else f"{kernel.name}_{n}") for n in range(1, len(parts.nests) + 1)]
+    functions = [names.fresh(f"{kernel.name}_kernel") for _ in parts.nests]
     program = Program(machine, fast, aligned, numbers, names)
     launches: list[Launch] = []
     texts: list[str] = []

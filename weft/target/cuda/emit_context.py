@@ -11,6 +11,7 @@ from weft.ir.errors import InternalError
 from weft.ir.expr import Expr
 from weft.ir.interval import Interval
 from weft.ir.span import Span
+from weft.ir.stmt import For
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.names import Names
 
@@ -83,6 +84,10 @@ class Function:
     #: Elements of shared memory that reductions across threads have used so far, by buffer.
     places: dict[str, int] = field(default_factory=dict)
     reductions_shuffle: bool = True
+    #: Shared buffers that are filled by asynchronous copies, with the stages each has.
+    rings: dict[str, int] = field(default_factory=dict)
+    #: The loops over the threads of a block, outermost first.
+    thread_loops: tuple[For, ...] = ()
 
     @property
     def machine(self) -> GpuMachine:

@@ -14,6 +14,7 @@ from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Assert, For, Kernel, Let
 from weft.ir.visit import walk
 from weft.passes.loop_ranges import loop_range
+from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
 from weft.target.cuda.emit_expr import emit_expr
@@ -45,6 +46,11 @@ def emit_launch(
     counts = thread_counts(grid)
     shape = block_shape(counts) or (prod(counts), 1, 1)
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
+    f.thread_loops = grid.threads
+    f.rings = find_rings(grid.body) if program.machine.has("cp.async") else {}
+    for buffer in (*grid.shared, *(p for p in params if isinstance(p, Buffer))):
+        if buffer.dtype.is_narrow_float:
+            f.use(buffer.dtype.name)
     with ExitStack() as scopes:
         blocks = _emit_blocks(f, grid, scopes)
         shared = _emit_shared(f, grid, kernel.name)

@@ -35,6 +35,7 @@ from weft.ir.stmt import (
 from weft.ir.visit import walk
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.passes.thread_reductions import is_reduction
+from weft.target.cuda.async_copies import SIZES, emit_commit, emit_copies, emit_wait, find_copy
 from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_atomic import emit_atomic
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory
@@ -163,7 +164,11 @@ def _assign(f: Function, s: Assign) -> None:
 
 def _store(f: Function, s: Store) -> None:
     _show_source(f, s)
-    emit_store(f, s.buffer, s.indices, s.value)
+    copy = find_copy(f, s) if s.buffer.dtype.itemsize in SIZES else None
+    if copy is not None:
+        emit_copies(f, s, copy, s.buffer.dtype.itemsize)
+    else:
+        emit_store(f, s.buffer, s.indices, s.value)
 
 
 def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
@@ -214,6 +219,7 @@ def _barrier(f: Function, s: Barrier) -> None:
             why="the blocks of a launch need not run at the same time",
             help="end the block loops before it and start new ones after it: two launches run one after the other",
         )
+    emit_wait(f)
     f.line("__syncwarp();" if s.scope == "warp" else "__syncthreads();")
 
 
@@ -234,6 +240,8 @@ def _return(f: Function, s: Return) -> None:
 def _evaluate(f: Function, s: Evaluate) -> None:
     if s.call.name in HARDWARE:
         emit_hardware_call(f, s.call)
+    elif s.call.name == "async_commit":
+        emit_commit(f)
     elif s.call.name == "stream":
         place = s.call.args[0]
         if isinstance(place, AddressOf) and place.buffer.name in f.buffers:

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, Unary, idx
 from weft.ir.offsets import linear_offset
 from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, substitute, walk
 from weft.passes.loop_ranges import constant_extent, loop_range
+from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
 from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_context import LEVEL, Code, Function
 from weft.target.cuda.emit_convert import unrounded
@@ -88,6 +89,12 @@ def _emit(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
             emit_stmt(f, For(s.var, s.lo, s.hi, s.kind, _again(loop, s.body), span=s.span))
         case Let() if not _varies(s.value, loop) and s.var.name not in f.mutable:
             emit_stmt(f, Let(s.var, s.value, _again(loop, s.body), span=s.span))
+        case Store(value=Select() as value) if s.buffer.name in f.rings and _splits(f, value, loop):
+            # Filled up at the edges: a copy inside, which need not be waited for, and plain stores beyond.
+            inside = Store(s.buffer, s.indices, value.then, span=s.span)
+            _emit(f, loop, If(value.condition, inside), emit_stmt)
+            beyond = Store(s.buffer, s.indices, value.otherwise, span=s.span)
+            _emit(f, loop, If(Unary("!", value.condition), beyond), emit_stmt)
         case Store():
             _emit_store(f, loop, s, emit_stmt)
         case _:
@@ -118,6 +125,10 @@ def _last_decides(f: Function, condition: Expr, loop: For) -> bool:
     difference = linear_form(Binary("-", condition.left, condition.right))
     inside = [a for a in difference.terms if _varies(a, loop)]
     return inside == [loop.var] and difference.terms[loop.var] > 0
+
+
+def _splits(f: Function, value: Select, loop: For) -> bool:
+    return _varies(value.condition, loop) and _last_decides(f, value.condition, loop)
 
 
 def _emit_guarded(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
@@ -155,6 +166,8 @@ def _eager_loads(e: Expr) -> Iterator[Load]:
 def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
     """``value`` of all lanes into an array, then the array to memory; loads come before."""
     target = _wide(f, loop, s.buffer, s.indices)
+    if target is not None and _emit_async(f, loop, s, target):
+        return
     loads = {load: wide for load in _eager_loads(s.value) if (wide := _wide(f, loop, load.buffer, load.indices))}
     # Lanes are independent: an element read here is not one that another lane writes.
     if target is None and not loads:
@@ -180,6 +193,18 @@ def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
     f.replaced = before
     if target is not None:
         _emit_wide_store(f, target, array)
+
+
+def _emit_async(f: Function, loop: For, s: Store, target: Wide) -> bool:
+    """A plain copy into a ring, left to run on its own; False where it is something else."""
+    copy = find_copy(f, s, loop.var)
+    source = None if copy is None else _wide(f, loop, copy.load.buffer, copy.load.indices)
+    if copy is None or source is None or (size := min(source.bytes, target.bytes)) not in SIZES:
+        return False
+    count = (constant_extent(loop) or 0) * s.buffer.dtype.itemsize // size
+    first = Store(s.buffer, target.indices, s.value)
+    emit_copies(f, first, Copy(Load(source.buffer, source.indices), copy.condition), size, count)
+    return True
 
 
 def _element(text: str, buffer: Buffer) -> Code:

@@ -1,0 +1,100 @@
+"""Copies into shared memory that run on their own while the threads go on: ``cp.async``.
+
+A ring of stages (see `weft.schedules.pipeline`) says by hints which buffers are filled so and where the copies of a
+stage end. A barrier then first waits until all but the youngest stages have arrived, however it came to stand there:
+a ring of n stages is filled n - 1 iterations ahead, and an iteration has one barrier at least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.ir.expr import AddressOf, Const, Expr, Load, Select, Var
+from weft.ir.stmt import Barrier, Evaluate, For, Stmt, Store
+from weft.ir.visit import walk
+from weft.target.cuda.emit_context import Function
+from weft.target.cuda.emit_expr import emit_expr
+from weft.target.cuda.emit_offset import emit_pointer
+
+#: Bytes of one copy.
+SIZES = (4, 8, 16)
+
+#: Where there is nothing to copy from, zeros are stored.
+_COPY = """template <int BYTES>
+__device__ __forceinline__ void async_copy(void* to, const void* from, bool there = true) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  const int bytes = there ? BYTES : 0;
+  if constexpr (BYTES == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 ::"r"(at), "l"(from), "n"(BYTES), "r"(bytes) : "memory");
+  }
+}"""
+_COMMIT = """__device__ __forceinline__ void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }"""
+_WAIT = """template <int PENDING> __device__ __forceinline__ void async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}"""
+
+
+def find_rings(body: Stmt) -> dict[str, int]:
+    """The buffers of a launch that may be filled asynchronously, each with its number of stages.
+
+    Where the loop that ends a stage has no barrier nothing would wait for the copies: then there are none.
+    """
+    rings = {b.buffer.name: int(b.buffer.shape[0].value) for b in _hinted(body, "async_fill")}  # type: ignore[attr-defined]
+    loops = [n for n in walk(body) if isinstance(n, For) and n.kind in ("serial", "unroll")]
+    ending = [loop for loop in loops if any(True for _ in _hinted(loop, "async_commit"))]
+    if not all(any(isinstance(n, Barrier) for n in walk(loop)) for loop in ending):
+        return {}
+    return rings
+
+
+def _hinted(s: Stmt, name: str) -> list[AddressOf]:
+    calls = [n.call for n in walk(s) if isinstance(n, Evaluate) and n.call.name == name]
+    return [a for call in calls for a in call.args if isinstance(a, AddressOf) and isinstance(a.buffer.shape[0], Const)]
+
+
+def emit_commit(f: Function) -> None:
+    """The end of the copies of one stage."""
+    if f.rings:
+        f.line(f"{f.define('async_commit', _COMMIT)}();")
+
+
+def emit_wait(f: Function) -> None:
+    """What comes before a barrier: all copies but those of the youngest stages have arrived."""
+    if f.rings:
+        f.line(f"{f.define('async_wait', _WAIT)}<{min(f.rings.values()) - 2}>();")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A store of what ``load`` reads; zero where ``condition`` does not hold."""
+
+    load: Load
+    condition: Expr | None = None
+
+
+def find_copy(f: Function, s: Store, lane: Var | None = None) -> Copy | None:
+    """The asynchronous copy that ``s`` may be, from memory that is not shared; ``lane`` is a vector loop's variable."""
+    if s.buffer.name not in f.rings:
+        return None
+    value, condition = s.value, None
+    if isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
+        condition, value = value.condition, value.then
+        if lane is not None and any(n == lane for n in walk(condition)):
+            return None
+    if not isinstance(value, Load) or value.buffer.scope not in ("global", "constant"):
+        return None
+    return None if f.memory(value.buffer).is_private else Copy(value, condition)
+
+
+def emit_copies(f: Function, s: Store, copy: Copy, size: int, count: int = 1) -> None:
+    """``count`` copies of ``size`` bytes each, side by side."""
+    name = f.define("async_copy", _COPY)
+    to = emit_pointer(f, s.buffer, s.indices, emit_expr)
+    source = emit_pointer(f, copy.load.buffer, copy.load.indices, emit_expr)
+    test = "" if copy.condition is None else f", {emit_expr(f, copy.condition).text}"
+    for i in range(count):
+        at = f" + {i * size // s.buffer.dtype.itemsize}" if i else ""
+        f.line(f"{name}<{size}>({to}{at}, {source}{at}{test});")
