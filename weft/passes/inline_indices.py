@@ -1,4 +1,4 @@
-"""Names of positions written out: ``let i = b * 16 + t; A[i]`` as ``A[b * 16 + t]``.
+"""Names of positions, and of tests of positions, written out: ``let i = b * 16 + t; A[i]`` as ``A[b * 16 + t]``.
 
 Subscripts, tests and bounds then say what they are in terms of loops, which is what every analysis asks for.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir import dtype as dt
-from weft.ir.expr import Binary, Cast, Const, Expr, Unary, Var
+from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Select, Unary, Var
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, Kernel, Let, Stmt
 from weft.ir.visit import children, count_nodes, rebuild, substitute, walk
@@ -31,13 +31,15 @@ def _inline(s: Stmt, changing: frozenset[str]) -> Stmt:
 
 
 def _is_position(e: Expr, changing: frozenset[str]) -> bool:
-    return e.dtype == dt.index and _is_arithmetic(e, changing) and count_nodes(e) <= LONGEST
+    return e.dtype in (dt.index, dt.bool_) and _is_arithmetic(e, changing) and count_nodes(e) <= LONGEST
 
 
 def _is_arithmetic(e: Expr, changing: frozenset[str]) -> bool:
     """Whether ``e`` is made of integers and variables that do not change, without memory or calls."""
     if isinstance(e, Var):
-        return e.dtype.is_integer and e.name not in changing
-    return isinstance(e, (Const, Binary, Unary, Cast)) and all(
+        return not e.dtype.is_float and e.name not in changing
+    if isinstance(e, Const):
+        return not e.dtype.is_float
+    return isinstance(e, (Binary, Unary, Cast, Compare, Select)) and all(
         _is_arithmetic(c, changing) for c in children(e) if isinstance(c, Expr)
     )

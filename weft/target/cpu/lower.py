@@ -12,6 +12,7 @@ from weft.ir.stmt import For, Kernel, Tensorized
 from weft.ir.visit import walk
 from weft.passes.carry_stores import carry_stores
 from weft.passes.drop_guards import drop_guards
+from weft.passes.forward_shared import forward_shared
 from weft.passes.hoist_guards import hoist_guards
 from weft.passes.inline_indices import inline_indices
 from weft.passes.interleave_stores import interleave_stores
@@ -75,6 +76,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
         "inline_indices": inline_indices,
+        "forward_shared": forward_shared,
         "remove_barriers": remove_barriers,
         "split_threads": split_threads,
         "shrink_storage": shrink_storage,
