@@ -35,7 +35,7 @@ from weft.ir.stmt import For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import walk
 
 #: How a target writes an intrinsic: text with holes, or a function; the target says of what.
-Emit: TypeAlias = "str | Callable[..., None]"
+Emit: TypeAlias = "str | Callable[..., bool | None]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,13 @@ The order of additions is the hardware's own, so these are for fast numerics.
 
 from __future__ import annotations
 
-from weft.ir.hardware import Hardware, declare
+from typing import TYPE_CHECKING
+
+from weft.ir.hardware import HARDWARE, Hardware, declare
+from weft.ir.stmt import Tensorized
+
+if TYPE_CHECKING:
+    from weft.target.cuda.emit_context import Function
 
 _MMA = """
 kernel {name}(A: {t}[MI, 2, 8, {k}] strides [16 * a_row, 8 * a_row, a_row, a_k],
@@ -32,9 +38,15 @@ kernel {name}(A: {t}[MI, 2, 8, {k}] strides [16 * a_row, 8 * a_row, a_row, a_k],
 _WIDENED = "float32(A[mi, half, row, k]) * float32(B[nj, pair, odd, k])"
 
 
+def _emit(f: Function, s: Tensorized) -> bool:
+    from weft.target.cuda.emit_mma import emit_mma
+
+    return emit_mma(f, s, HARDWARE[s.intrinsic], s.intrinsic.removeprefix("mma_"))
+
+
 def _mma(name: str, dtype: str, k: int, product: str, needs: tuple[str, ...]) -> Hardware:
     text = _MMA.format(name=name, t=dtype, k=k, product=product)
-    return Hardware(name, text, {}, needs, exact=False)
+    return Hardware(name, text, {"cuda": _emit}, needs, exact=False)
 
 
 MMA = (
