@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir import dtype as dt
 from weft.operators.device_specialization import DeviceSpecialization, find_device_specialization
-from weft.operators.quick_arguments import Unusual, quick_reader, quick_rule
+from weft.operators.quick_arguments import Reader, Unusual, quick_reader
 from weft.operators.reproduce import faults_reproduced
 from weft.operators.signature import Arguments
 from weft.operators.specialization import OutputLayout
@@ -20,6 +20,7 @@ from weft.runtime.argument import ArgumentInfo, Framework
 from weft.runtime.arrays import allocate, describe
 from weft.runtime.cuda_arrays import (
     address_of,
+    address_reader,
     allocator,
     fill_on_device,
     main_framework,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from weft.operators.operator import Operator
 
 
+#: What reading arguments raises that are not as before: too few, of another class, on strike.
+_NOT_QUICK = (Unusual, KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)
 #: Kinds of calls that are remembered; beyond that, all are forgotten.
 _READY_AT_MOST = 1 << 12
 
@@ -42,18 +45,20 @@ _READY_AT_MOST = 1 << 12
 class _Ready(NamedTuple):
     """A call that was checked before: what is left to do for another one like it.
 
-    ``plan`` is None where it depends on the numbers of a call, ``make`` where outputs are given. ``extents`` has, for
-    each array among the values, its place there and its first byte and one past the last, from the pointer on.
+    ``tail`` are the last values of the kernel, the same in every call; ``make`` makes outputs, where none are given.
+    ``apart`` says of which values the difference must not be in a range, else arrays overlap. ``slow`` calls have a
+    plan that depends on their numbers, or temporaries.
     """
 
     program: LoadedProgram
-    plan: Plan | None
-    fixed: tuple[int | float, ...]
+    plan: Plan
+    tail: tuple[int | float, ...]
     make: tuple[Callable[[], Any], ...] | None
-    extents: tuple[tuple[int, int, int], ...]
-    outputs: int
+    address: Callable[[Any], int]
+    apart: tuple[tuple[int, int, int, int], ...]
     stream: Callable[[int], int]
     framework: Framework
+    slow: bool
 
 
 class DeviceCalls:
@@ -63,7 +68,9 @@ class DeviceCalls:
         self._op = op
         self._known: dict[str, DeviceSpecialization] = {}
         self._ready: dict[tuple[Any, ...], _Ready] = {}
-        self._rules = tuple(None if p.role == "tensor" else quick_rule(p) for p in op.interface.params)
+        self._readers: dict[type, Reader | None] = {}
+        tensors = [i for i, p in enumerate(op.interface.params) if p.role == "tensor"]
+        self._first = tensors[0] if tensors else len(op.interface.params)
 
     @property
     def known(self) -> dict[str, DeviceSpecialization]:
@@ -73,52 +80,35 @@ class DeviceCalls:
     def call(self, args: tuple[Any, ...], out: Any) -> Any:
         """The result of a call like one before, or MISS: then it is to be checked, and run by `run`."""
         try:
-            key, values = self._read(args, out)
-        except (Unusual, RuntimeError):
+            key, values = self._readers[type(args[self._first])](args, out)  # type: ignore[misc]
+            ready = self._ready[key]
+        except _NOT_QUICK:
             return MISS
-        ready = self._ready.get(tuple(key))
-        return MISS if ready is None else self._start(ready, values, out)
-
-    def _read(self, args: Sequence[Any], out: Any) -> tuple[list[Any], list[Any]]:
-        """What tells one kind of call from another, and the values that a kernel gets."""
-        key: list[Any] = []
-        values: list[Any] = []
-        if len(args) != len(self._rules):
-            raise Unusual
-        for rule, value in zip(self._rules, args):
-            if rule is None:
-                values.append(quick_reader(type(value))(value, key))
-            elif rule.is_constant:
-                key.append(rule.checked(value))
-            else:
-                values.append(rule.checked(value))
-        if out is not None:
-            for value in out if type(out) is tuple else (out,):
-                values.append(quick_reader(type(value))(value, key))
-            key.append("out")
-        return key, values
-
-    def _start(self, ready: _Ready, values: list[Any], out: Any) -> Any:
-        program = ready.program
-        device = program.device
-        device.check_records()
         made = None
         try:
             if ready.make is not None:
                 made = [make() for make in ready.make]
-                values += map(address_of, made)
-            elif _may_overlap(ready, values):
-                return MISS
-            values += ready.fixed
-            plan = ready.plan or program.plan(values)
-            scratch = _scratch(plan, ready.framework, device) if plan.scratch_bytes else None
-            address = 0 if scratch is None else address_of(scratch)
-            program.start(plan, values, ready.stream(device.index), address)
+                values.extend(map(ready.address, made))
+            for one, other, least, most in ready.apart:
+                if least < values[one] - values[other] < most:
+                    return MISS
+            if ready.slow:
+                self._start(ready, values)
+            else:
+                ready.program.start_quickly(ready.plan, values, ready.tail, ready.stream)
         except (RuntimeError, MemoryError, OverflowError):
             return MISS  # out of memory, say: the careful way finds out
         if made is None:
             return out
         return made[0] if len(made) == 1 else tuple(made)
+
+    def _start(self, ready: _Ready, values: list[Any]) -> None:
+        program, device = ready.program, ready.program.device
+        device.check_records()
+        values += ready.tail
+        plan = program.plan(values)
+        scratch = _scratch(plan, ready.framework, device) if plan.scratch_bytes else None
+        program.start(plan, values, ready.stream(device.index), 0 if scratch is None else address_of(scratch))
 
     def run(self, call: Arguments, place: str, args: Sequence[Any], out: Any) -> Any:
         """A checked call with ``args`` on the GPU called ``place``."""
@@ -157,21 +147,23 @@ class DeviceCalls:
         if out is None and any(o.fill is not None for o in special.outputs):
             return
         try:
-            key, values = self._read(args, out)
-        except (Unusual, RuntimeError):
+            kind = type(args[self._first])
+            reader = self._readers.setdefault(kind, quick_reader(self._op.interface, kind))
+            key, values = reader(tuple(args), out)  # type: ignore[misc]
+        except _NOT_QUICK:
             return
-        program, fixed, device = special.program, special.fixed, special.program.device
+        program, fixed, index = special.program, special.fixed, special.program.device.index
+        made = 0 if out is not None else len(special.outputs)
+        plan = program.plan([*values, *[0] * made, *fixed])
         varies = any(i < len(program.params) - len(fixed) for i in program.size_slots)
-        plan = None if varies else program.plan([*values, *([0] * len(special.outputs) if out is None else ()), *fixed])
-        make = tuple(allocator(framework, o.dtype, o.shape, device.index) for o in special.outputs)
-        extents = tuple(_extent(i, v) for i, v in enumerate(given) if isinstance(v, ArgumentInfo))
-        stream = stream_getter(framework)
-        ready = _Ready(
-            program, plan, fixed, make if out is None else None, extents, len(special.outputs), stream, framework
-        )
+        makes = tuple(allocator(framework, o.dtype, o.shape, index) for o in special.outputs)
         if len(self._ready) >= _READY_AT_MOST:
             self._ready = {}
-        self._ready[tuple(key)] = ready
+        self._ready[key] = _Ready(
+            program, plan, fixed, makes if made else None, address_reader(framework),
+            () if made else _apart(given, len(special.outputs)), stream_getter(framework), framework,
+            slow=varies or bool(plan.scratch_bytes),
+        )  # fmt: skip
 
     def _specialize(self, call: Arguments, device: Device) -> DeviceSpecialization:
         definition, op = self._op._definition, self._op
@@ -203,15 +195,16 @@ def _extent(place: int, info: ArgumentInfo) -> tuple[int, int, int]:
     return place, low - info.pointer, high - info.pointer
 
 
-def _may_overlap(ready: _Ready, values: Sequence[Any]) -> bool:
-    """Whether the bytes of an output lie among those of another array; whether they really meet is found out later."""
-    ranges = [(values[i] + low, values[i] + high) for i, low, high in ready.extents]
-    for n in range(len(ranges) - ready.outputs, len(ranges)):
-        low, high = ranges[n]
-        for other_low, other_high in ranges[:n]:
-            if low < other_high and other_low < high:
-                return True
-    return False
+def _apart(given: Sequence[Any], outputs: int) -> tuple[tuple[int, int, int, int], ...]:
+    """For each output and each array before it: their places, and between which differences of addresses they meet."""
+    arrays = [_extent(i, v) for i, v in enumerate(given) if isinstance(v, ArgumentInfo)]
+    found = []
+    for n in range(len(arrays) - outputs, len(arrays)):
+        one, low, high = arrays[n]
+        for other, other_low, other_high in arrays[:n]:
+            if low < high and other_low < other_high:
+                found.append((one, other, other_low - high, other_high - low))
+    return tuple(found)
 
 
 def _fresh(framework: Framework, layout: OutputLayout, device: Device, stream: int) -> Any:

@@ -127,9 +127,6 @@ class Operator:
         options = definition.entry, definition.how, definition.dynamic
         return _restore, (source.name, source.text, options, self._checks, bound)
 
-    def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
-        return self._call_slowly(*args, out=out, **named)  # `make_calls_fast` puts machine code in front of this
-
     def _call_slowly(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """A call no known specialization fits as it stands: check everything, compile if need be, run."""
         if self._on_device is not None and not named:
@@ -155,6 +152,8 @@ class Operator:
         if known is not None:  # called like this before: worth loading the fast call
             self._make_fast(special)
         return result
+
+    __call__ = _call_slowly  # `make_calls_fast` puts machine code in front of it
 
     def _calls_on_device(self) -> DeviceCalls:
         with self._lock:

@@ -1,91 +1,107 @@
 """Arguments of a call on a GPU, read as quickly as Python can: what they look like, and the values a kernel gets.
 
-Only what is usual is read here; anything else raises `Unusual`, and the call is checked the careful way.
+For each operator and each class of arrays, a function is written out as Python text, straight through the arguments:
+attributes of arrays are most of what a call costs, and loops and calls around them would double it. Only what is
+usual is read here; anything else raises `Unusual`, and the call is checked the careful way.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.ir.dtype import SCALAR_TYPES
-from weft.operators.interface import Parameter
+from weft.operators.interface import Interface, Parameter
 from weft.operators.stages import ALIGNMENT
 
-#: Takes an array, adds to a list all that its code depends on, and gives its address.
-Reader = Callable[[Any, list[Any]], int]
-_LOW_BITS = ALIGNMENT - 1
+#: Takes arguments and outputs (or None); gives all that code depends on, and the addresses and numbers in order.
+Reader = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], list[Any]]]
 
 
 class Unusual(Exception):
     """Not an argument that can be taken quickly."""
 
 
-class QuickRule(NamedTuple):
-    """A parameter that is a number: its Python types and, for integers, its range."""
+class ArrayText(NamedTuple):
+    """How arrays of a class are read, as Python text about the array ``{a}``; ``refuse`` is why one is not usual."""
 
-    kinds: tuple[type, ...]
-    least: float
-    most: float
-    is_constant: bool
-
-    def checked(self, value: Any) -> Any:
-        if type(value) not in self.kinds or not self.least <= value <= self.most:
-            raise Unusual
-        return value
+    address: str
+    facts: tuple[str, ...]
+    refuse: str | None = None
 
 
-def quick_rule(param: Parameter) -> QuickRule:
-    dtype = SCALAR_TYPES[param.dtype]
-    if dtype.is_bool:
-        return QuickRule((bool,), 0, 1, False)
-    if dtype.is_integer:
-        return QuickRule((int,), dtype.min_value, dtype.max_value, param.role == "constant")
-    largest = float("inf") if dtype.bits == 64 else 3.4e38  # beyond, rounding decides
-    return QuickRule((float, int), -largest, largest, False)
+TORCH = ArrayText(
+    "{a}.data_ptr()",
+    ("{a}.dtype", "{a}.shape", "{a}.stride()", "{a}.get_device()", "{a}.is_neg()"),
+    "{a}.requires_grad and grad_enabled()",
+)
+CUPY = ArrayText("{a}.data.ptr", ("{a}.dtype", "{a}.shape", "{a}.strides", "{a}.data.device_id"))
+#: Texts for classes of arrays beyond torch's and CuPy's own.
+OTHERS: dict[type, ArrayText] = {}
 
 
-def quick_reader(kind: type) -> Reader:
-    """How arrays of class ``kind`` are read."""
-    found = _readers.get(kind)
-    if found is None:
-        found = _readers[kind] = _choose_reader(kind)
+def quick_reader(interface: Interface, kind: type) -> Reader | None:
+    """The reader of calls whose arrays are of class ``kind``; None where such calls are not usual."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):
+        return _make_reader(interface, TORCH, {"grad_enabled": torch.is_grad_enabled})
+    if cupy is not None and kind is cupy.ndarray:
+        return _make_reader(interface, CUPY, {})
+    return _make_reader(interface, OTHERS[kind], {}) if kind in OTHERS else None
+
+
+def _make_reader(interface: Interface, array: ArrayText, names: Mapping[str, Any]) -> Reader:
+    space: dict[str, Any] = {"Unusual": Unusual, **names}
+    exec(reader_text(interface, array), space)  # made of names of our own alone
+    found: Reader = space["read"]
     return found
 
 
-def _choose_reader(kind: type) -> Reader:
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):
-        return _torch_reader(torch)
-    if cupy is not None and kind is cupy.ndarray:
-        return _read_cupy
-    return _refuse
+def reader_text(interface: Interface, array: ArrayText) -> str:
+    """The Python text of a `Reader`."""
+    params = list(enumerate(interface.params))
+    tensors = [f"a{i}" for i, p in params if p.role == "tensor"]
+    constants = [f"a{i}" for i, p in params if p.role == "constant"]
+    values = [f"p_a{i}" if p.role == "tensor" else f"a{i}" for i, p in params if p.role != "constant"]
+    outputs = [f"o{i}" for i in range(len(interface.outputs))]
+    lines = ["def read(args, out):", f"  {_targets([f'a{i}' for i, _ in params])} = args"]
+    lines += [f"  if {_number_test(f'a{i}', p)}: raise Unusual" for i, p in params if p.role != "tensor"]
+    lines += _read_arrays(array, tensors)
+    key = [*constants, *_facts(array, tensors)]
+    lines += [f"  if out is None: return ({''.join(f'{k}, ' for k in key)}), [{', '.join(values)}]"]
+    lines += [f"  {_targets(outputs)} = out if type(out) is tuple else (out,)"]
+    lines += _read_arrays(array, outputs)
+    whole = [*key, *_facts(array, outputs)]
+    return "\n".join(
+        [*lines, f"  return ({', '.join(whole)},), [{', '.join([*values, *(f'p_{o}' for o in outputs)])}]"]
+    )
 
 
-def _torch_reader(torch: Any) -> Reader:
-    grad_enabled = torch.is_grad_enabled
-
-    def read(tensor: Any, key: list[Any]) -> int:
-        if tensor.requires_grad and grad_enabled():
-            raise Unusual
-        pointer: int = tensor.data_ptr()
-        key += (
-            tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), tensor.is_neg(), pointer & _LOW_BITS
-        )  # fmt: skip
-        return pointer
-
-    return read
+def _targets(names: Sequence[str]) -> str:
+    return f"({''.join(f'{n}, ' for n in names)})" if names else "()"
 
 
-def _read_cupy(array: Any, key: list[Any]) -> int:
-    pointer: int = array.data.ptr
-    key += (array.dtype, array.shape, array.strides, array.data.device_id, pointer & _LOW_BITS)
-    return pointer
+def _read_arrays(array: ArrayText, names: Sequence[str]) -> list[str]:
+    lines = [f"  if {array.refuse.format(a=a)}: raise Unusual" for a in names] if array.refuse else []
+    return lines + [f"  p_{a} = {array.address.format(a=a)}" for a in names]
 
 
-def _refuse(value: Any, key: list[Any]) -> int:
-    raise Unusual
+def _facts(array: ArrayText, names: Sequence[str]) -> list[str]:
+    """What code depends on: the class too, since a class of another's arrays may answer differently."""
+    return [
+        text
+        for a in names
+        for text in (f"type({a})", *(f.format(a=a) for f in array.facts), f"p_{a} & {ALIGNMENT - 1}")
+    ]
 
 
-_readers: dict[type, Reader] = {}
+def _number_test(name: str, param: Parameter) -> str:
+    """Whether a number is not of the usual type, or out of range."""
+    dtype = SCALAR_TYPES[param.dtype]
+    if dtype.is_bool:
+        return f"type({name}) is not bool"
+    if dtype.is_integer:
+        return f"type({name}) is not int or not {dtype.min_value} <= {name} <= {dtype.max_value}"
+    largest = "1e309" if dtype.bits == 64 else "3.4e38"  # beyond, rounding decides
+    return f"type({name}) is not float or not -{largest} <= {name} <= {largest}"

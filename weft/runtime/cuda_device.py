@@ -42,6 +42,7 @@ class Device:
         self.machine = _machine(self.handle)
         self._lock = threading.Lock()
         self._records: ErrorRecords | None = None
+        self.has_records = False
 
     @property
     def records(self) -> ErrorRecords:
@@ -49,6 +50,7 @@ class Device:
             if self._records is None:
                 with self.current(), capture_relaxed():
                     self._records = ErrorRecords()
+                self.has_records = True
             return self._records
 
     @contextlib.contextmanager
@@ -82,6 +84,7 @@ class ErrorRecords:
         ask("cuStreamSynchronize", 0)
         self._programs: list[LoadedProgram] = []
         self._clear = b""
+        self._seen = (ctypes.c_char * 0).from_address(self.address)
 
     def add(self, program: LoadedProgram) -> tuple[int, int]:
         """Where ``program`` writes, as addresses on the device: its flag and its record."""
@@ -90,10 +93,11 @@ class ErrorRecords:
             raise TargetError("too many programs with run-time checks", why=f"a process can have {_RECORDS} of them")
         self._programs.append(program)
         self._clear = bytes((number + 1) * _RECORD_BYTES)
+        self._seen = (ctypes.c_char * len(self._clear)).from_address(self.address)
         return self._flags + number * 8, self._on_device + number * _RECORD_BYTES
 
     def check(self, device: Device) -> None:
-        if ctypes.string_at(self.address, len(self._clear)) != self._clear:
+        if self._seen.raw != self._clear:
             self._raise(device)
 
     def _raise(self, device: Device) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.ir.dtype import DType
@@ -76,6 +76,13 @@ class Plan:
         self.launches, self.offsets, self.scratch_bytes = tuple(launches), tuple(offsets), scratch_bytes
         self.frames: dict[int, list[Frame]] = {}
 
+    def take(self, program: LoadedProgram, stream: int) -> Frame:
+        """A frame for one call on ``stream``, to be put back into ``frames`` after it."""
+        try:
+            return self.frames.setdefault(stream, []).pop()
+        except IndexError:
+            return Frame(program, self, stream)
+
 
 class Frame:
     """Everything one call of a program on one stream hands to the driver."""
@@ -89,7 +96,7 @@ class Frame:
 
     def _launch(
         self, program: LoadedProgram, launch: Launch, grid: tuple[int, int, int], place: Mapping[str, int], stream: int
-    ) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]:
+    ) -> tuple[Any, ...]:
         pointers = (ctypes.c_void_p * max(1, len(launch.params)))(*(place[name] for name in launch.params))
         attribute = _Attribute(_COOPERATIVE, 0, 1)
         count = 1 if launch.cooperative else 0
@@ -99,8 +106,7 @@ class Frame:
         )  # fmt: skip
         self.kept += [pointers, attribute, config]
         addresses = ctypes.addressof(config), program.functions[launch.name], ctypes.addressof(pointers)
-        config_at, function, pointers_at = map(ctypes.c_void_p, addresses)
-        return config_at, function, pointers_at
+        return (*map(ctypes.c_void_p, addresses), None)
 
 
 class LoadedProgram:
@@ -185,32 +191,41 @@ class LoadedProgram:
 
         ``scratch`` is the address of the memory that ``plan`` asks for. Returns before the GPU is done.
         """
-        frames = plan.frames.get(stream)
-        if frames is None:
-            frames = plan.frames.setdefault(stream, [])
+        frame = plan.take(self, stream)
+        self._pack(frame.slots, 0, *values, *(scratch + offset for offset in plan.offsets), *self._last)
+        self._launch(frame)
+        plan.frames[stream].append(frame)
+
+    def start_quickly(
+        self, plan: Plan, values: list[Any], tail: Sequence[int | float], stream_of: Callable[[int], int]
+    ) -> None:
+        """As `start`, for a plan without temporaries, with ``tail`` after ``values``, on the stream that is current."""
+        device = self.device
+        if device.has_records:
+            device.check_records()
+        stream = stream_of(device.index)
         try:
-            frame = frames.pop()
-        except IndexError:
-            frame = Frame(self, plan, stream)
-        if plan.offsets:
-            values = (*values, *(scratch + offset for offset in plan.offsets))
-        self._pack(frame.slots, 0, *values, *self._last)
-        recent.append(self.owner)
-        if self._switches:
-            with self.device.current():
-                self._launch(frame)
-        else:
-            self._launch(frame)
-        frames.append(frame)
+            frame = plan.frames[stream].pop()
+        except (KeyError, IndexError):
+            frame = plan.take(self, stream)
+        self._pack(frame.slots, 0, *values, *tail, *self._last)
+        self._launch(frame)
+        plan.frames[stream].append(frame)
 
     def _launch(self, frame: Frame) -> None:
-        for config, function, pointers in frame.launches:
-            status = self._start(config, function, pointers, None)
-            if status in _OTHER_CONTEXT:
-                with self.device.current():
-                    status = self._start(config, function, pointers, None)
+        recent.append(self.owner)
+        for launch in frame.launches:
+            status = _OTHER_CONTEXT[0] if self._switches else self._start(*launch)
             if status:
-                raise error_of("cuLaunchKernelEx", status)
+                self._launch_again(status, launch)
+
+    def _launch_again(self, status: int, launch: tuple[Any, ...]) -> None:
+        """In the context of the device, where the thread was in another or in none; an error where that fails."""
+        if status in _OTHER_CONTEXT:
+            with self.device.current():
+                status = self._start(*launch)
+        if status:
+            raise error_of("cuLaunchKernelEx", status)
 
     def error(self, status: int, record: Sequence[int]) -> Error:
         """The error that a record of a failed assert stands for."""

@@ -237,10 +237,7 @@ class OnGpu:
         return dlpack.make_capsule(self, self.array.ctypes.data, 0, dtype, self.array.shape)
 
 
-def read_quickly(value: OnGpu, key: list[Any]) -> int:
-    pointer: int = value.array.ctypes.data
-    key += (value.array.dtype, value.array.shape, pointer & 15)
-    return pointer
+AS_TEXT = quick_arguments.ArrayText("{a}.array.ctypes.data", ("{a}.array.dtype", "{a}.array.shape"))
 
 
 @pytest.fixture
@@ -252,7 +249,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(cuda_program, "launch_function", lambda: driver.launch)
     monkeypatch.setattr("weft.target.cuda.lower.compile_kernel", fake_compile)
     monkeypatch.setattr("weft.target.cuda.nvrtc.nvrtc_version", lambda: "fake")
-    monkeypatch.setitem(quick_arguments._readers, OnGpu, read_quickly)
+    monkeypatch.setitem(quick_arguments.OTHERS, OnGpu, AS_TEXT)
     caches = (cuda_driver.device_count, cuda_device.find_device)
     for cache in caches:
         cache.cache_clear()
