@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Binary, Call, Expr, Load, Reduce, Var
+from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var
 from weft.ir.simplify import assigned_names, inner_statements, simplify
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Let, Seq, Stmt, Store, While
-from weft.ir.visit import count_nodes, free_vars, loads, mentions, rebuild, substitute, walk
+from weft.ir.visit import count_nodes, free_vars, loads, mentions, rebuild, rewrite, substitute, walk
 from weft.passes.shorten_lets import names_in
 from weft.passes.thread_teams import barriers_in, thread_nest
 
@@ -122,4 +122,19 @@ def _forwarded(body: Stmt, buffer: Buffer, filling: Filling) -> Stmt:
 
     made = visit(body)
     assert buffer.name not in names_in(made)
-    return made  # type: ignore[no-any-return]
+    return merge_arms(made)
+
+
+def merge_arms(s: Stmt) -> Stmt:
+    """``t == 0 ? A[3] : A[t + 3]`` as ``A[t + 3]``, everywhere in ``s``: a border that the block had is none."""
+
+    def merged(n: object) -> Expr | None:
+        if not isinstance(n, Select) or not isinstance(n.condition, Compare) or n.condition.op != "==":
+            return None
+        left, right = n.condition.left, n.condition.right
+        if not isinstance(left, Var) or not isinstance(right, Const):
+            return None
+        there = simplify(substitute(n.otherwise, {left: right}))
+        return n.otherwise if there == simplify(substitute(n.then, {left: right})) else None
+
+    return rewrite(s, merged)

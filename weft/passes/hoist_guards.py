@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.affine import Linear
+from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
-from weft.ir.expr import Binary, Expr, Reduce
+from weft.ir.expr import Binary, Const, Expr, Reduce
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
 from weft.ir.visit import rebuild, walk
@@ -48,7 +48,7 @@ def _hoist(s: Stmt, changing: frozenset[str]) -> Stmt:
 def _narrow(loop: For, part: Expr) -> For | None:
     """``loop`` over only those values for which ``part`` holds, where that is a range that ends one way."""
     gap = slack(part)
-    if gap is None or loop.kind not in ("serial", "thread") or subscripts_register(loop):
+    if gap is None or loop.kind not in ("serial", "block", "thread") or subscripts_register(loop):
         return None
     factor = gap.terms.get(loop.var, 0)
     rest = Linear({e: c for e, c in gap.terms.items() if e != loop.var}, gap.constant)
@@ -61,4 +61,16 @@ def _narrow(loop: For, part: Expr) -> For | None:
 
 
 def _extreme(op: str, bound: Expr, limit: Linear) -> Expr:
-    return simplify(Binary("min" if op == "min" else "max", bound, limit.expr(index)))
+    end = limit.expr(index)
+    if op == "min" and _rounds_up(bound, end):
+        return end
+    return simplify(Binary("min" if op == "min" else "max", bound, end))
+
+
+def _rounds_up(bound: Expr, end: Expr) -> bool:
+    """Whether ``bound`` is ``end`` rounded up to a multiple, as the number of threads in whole blocks is."""
+    match bound:
+        case Binary("*", Binary("//", total, Const() as width), Const() as again) if width == again:
+            spare = linear_form(Binary("-", total, end))
+            return not spare.terms and spare.constant == int(width.value) - 1 >= 0
+    return False

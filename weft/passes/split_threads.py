@@ -38,7 +38,7 @@ def split_threads(kernel: Kernel) -> Kernel:
     if not any(isinstance(n, For) and n.kind == "thread" for n in walk(kernel)):
         return kernel
     kernel = inline_indices(kernel)
-    return replace(kernel, body=_visit(kernel.body, used_names(kernel)))
+    return inline_indices(replace(kernel, body=_visit(kernel.body, used_names(kernel))))
 
 
 def _check_grid(kernel: Kernel) -> None:

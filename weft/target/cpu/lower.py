@@ -11,6 +11,7 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Tensorized
 from weft.ir.visit import walk
 from weft.passes.carry_stores import carry_stores
+from weft.passes.coalesce_blocks import coalesce_blocks
 from weft.passes.drop_guards import drop_guards
 from weft.passes.forward_shared import forward_shared
 from weft.passes.hoist_guards import hoist_guards
@@ -79,6 +80,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "forward_shared": forward_shared,
         "remove_barriers": remove_barriers,
         "split_threads": split_threads,
+        "coalesce_blocks": coalesce_blocks,
         "shrink_storage": shrink_storage,
         "rebase_loops": rebase_loops,
         "simplify": simplify,
