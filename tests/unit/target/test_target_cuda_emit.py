@@ -7,6 +7,8 @@ import pytest
 from cuda_on_host import HostRunner, check_on_host, needs_compiler
 
 from weft.ir.dtype import SCALAR_TYPES
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
 
 pytestmark = needs_compiler
@@ -61,8 +63,6 @@ def test_atomics(dtype: str) -> None:
             let old: {dtype} = 0_{suffix} {{ old = atomic C[3] cas= 5_{suffix} if 2_{suffix}  B[0] = old }} }} }}"""
     kernel = parse_kernel(text)
     args = [np.arange(33), np.zeros(4), np.array([3, 4, 5, 2])]
-    from weft.ir.numpy_dtypes import to_numpy
-
     element = to_numpy(kernel.buffers[0].dtype)
     check_on_host(kernel, [a.astype(element) for a in args])
 
@@ -203,3 +203,147 @@ def test_large_shared_memory_is_asked_for_at_the_launch() -> None:
                 for j in 0:128 { B[j, t] = S[(t + j) % 64, j] } } } }"""
     runner = check_on_host(text)
     assert runner.program.launches[0].shared_bytes == 65536
+
+
+_UNARY = [e.name for e in INTRINSICS.values() if e.arity == 1 and e.rule == "float"]
+_BINARY = [e.name for e in INTRINSICS.values() if e.arity == 2]
+#: Units in the last place by which the host's functions may differ from numpy's.
+_CLOSE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-13}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("fast", [False, True])
+def test_every_function(dtype: str, fast: bool) -> None:
+    outs = ", ".join(f"out o_{n}: {dtype}[66]" for n in (*_UNARY, *_BINARY, "fma", "abs"))
+    tests = ", ".join(f"out o_{n}: bool[66]" for n in ("isnan", "isinf", "isfinite"))
+    calls = [f"o_{n}[i] = {n}(A[i])" for n in (*_UNARY, "abs", "isnan", "isinf", "isfinite")]
+    calls += [f"o_{n}[i] = {n}(A[i], B[i])" for n in _BINARY] + ["o_fma[i] = fma(A[i], B[i], A[i])"]
+    text = f"kernel k(A: {dtype}[66], B: {dtype}[66], {outs}, {tests}) {{ for i in 0:66 {{ {' '.join(calls)} }} }}"
+    with np.errstate(all="ignore"):
+        check_on_host(text, fast=fast, tolerance=_CLOSE[dtype])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_functions_of_integers(dtype: str) -> None:
+    text = f"""kernel k(A: {dtype}[66], out B: {dtype}[66], out C: {dtype}[66]) {{
+        for i in 0:66 {{ B[i] = abs(A[i])  C[i] = popcount(A[i]) }} }}"""
+    check_on_host(text)
+
+
+def test_subscripts_beyond_32_bits_are_computed_in_64() -> None:
+    far = 2_900_000 * 2000
+    text = """kernel k(A: uint8[3000000, 2000], I: int32[4], out B: uint8[4]) {
+        block b in 0:2 { thread t in 0:2 { B[b*2+t] = A[int64(I[b*2+t]), b*2+t] } } }"""
+    runner = HostRunner(parse_kernel(text))
+    assert "(long long)" in runner.program.source
+    values, out = np.arange(40, 44, dtype=np.uint8), np.zeros(4, np.uint8)
+    start = _Address(values.ctypes.data - far)
+    runner(start, np.full(4, 2_900_000, np.int32), out)
+    np.testing.assert_array_equal(out, values)
+
+
+class _Address:
+    """Looks like an array that starts at an address: only what lies far behind it is read."""
+
+    def __init__(self, address: int) -> None:
+        self.ctypes = self
+        self.data = address
+
+
+def test_threads_of_a_row_reduce_by_shuffles() -> None:
+    text = """kernel k(A: float32[6, 256], out M: float32[6], out S: float32[6]) {
+        block r in 0:6 {
+            alloc p: float32[128]  alloc q: float32[128]
+            thread t in 0:128 { p[t] = max(A[r, t], A[r, t + 128])  q[t] = A[r, t] + A[r, t + 128] }
+            M[r] = -inf
+            for t in 0:128 { M[r] = max(M[r], p[t]) }
+            S[r] = 0.0
+            for t in 0:128 { S[r] = S[r] + q[t] } } }"""
+    values = np.random.default_rng(0).integers(-50, 50, (6, 256)).astype(np.float32)
+    values[3, 77] = np.nan
+    runner = check_on_host(text, [values, np.zeros(6, np.float32), np.zeros(6, np.float32)], fast=True)
+    assert runner.program.source.count("__shfl_xor_sync") == 10
+    assert runner.program.source.count("__syncthreads") == 2
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(8, 16), (4, 32), (2, 64), (3, 96), (5, 12), (1, 128), (16, 4)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bfloat16"])
+def test_groups_of_threads_reduce(rows: int, columns: int, dtype: str) -> None:
+    zero = "0" if dtype == "int64" else "0.0" if dtype == "float32" else "0.0_bf16"
+    text = f"""kernel k(A: {dtype}[4, {rows}, {columns}], out S: {dtype}[4, {rows}], out T: {dtype}[4, {columns}]) {{
+        block b in 0:4 {{
+            alloc p: {dtype}[{rows}, {columns}]  alloc s: {dtype}[{rows}]  alloc u: {dtype}[{columns}]
+            thread y in 0:{rows} {{ thread x in 0:{columns} {{ p[y, x] = A[b, y, x] + A[b, y, x] }} }}
+            thread y in 0:{rows} {{ s[y] = {zero}  for x in 0:{columns} {{ s[y] = s[y] + p[y, x] }} }}
+            thread x in 0:{columns} {{ u[x] = {zero}  for y in 0:{rows} {{ u[x] = u[x] + p[y, x] }} }}
+            thread y in 0:{rows} {{ S[b, y] = s[y] }}
+            thread x in 0:{columns} {{ T[b, x] = u[x] }} }} }}"""
+    kernel = parse_kernel(text)
+    values = np.random.default_rng(0).integers(-1, 2, (4, rows, columns))
+    element = to_numpy(kernel.buffers[0].dtype)
+    args = [values.astype(element), np.zeros((4, rows), element), np.zeros((4, columns), element)]
+    check_on_host(kernel, args, fast=True)
+
+
+def test_a_reduction_in_a_loop_waits_before_its_memory_is_used_again() -> None:
+    text = """kernel k(A: float32[5, 64], out S: float32[5]) {
+        block b in 0:1 {
+            alloc p: float32[64]  alloc s: float32[1]
+            for r in 0:5 {
+                thread t in 0:64 { p[t] = A[r, t] }
+                s[0] = -inf
+                for t in 0:64 { s[0] = max(s[0], p[t]) }
+                S[r] = s[0] } } }"""
+    runner = check_on_host(text)
+    assert runner.program.source.count("__syncthreads") == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8", "float64", "bool"])
+@pytest.mark.parametrize("extent", [64, 61])
+def test_guarded_vectors_are_wide_where_all_lanes_are_inside(dtype: str, extent: int) -> None:
+    text = f"""kernel k(A: {dtype}[{extent}], out B: {dtype}[{extent}]) {{
+        block b in 0:2 {{ thread t in 0:4 {{ vector v in 0:8 {{
+            if b*32 + t*8 + v < {extent} {{ B[b*32 + t*8 + v] = A[b*32 + t*8 + v] }} }} }} }} }}"""
+    runner = check_on_host(text)
+    assert "load<" in runner.program.source
+    unaligned = check_on_host(text, aligned=False)
+    assert "load<" not in unaligned.program.source
+
+
+def test_rows_that_are_not_aligned_are_read_in_smaller_pieces() -> None:
+    text = """kernel k(A: float32[6, 14], out B: float32[6, 14]) {
+        block r in 0:6 { thread t in 0:3 { vector v in 0:4 { B[r, t*4+v] = A[r, t*4+v] + 1.0 } }
+                         thread t in 0:2 { B[r, 12+t] = A[r, 12+t] } } }"""
+    source = check_on_host(text).program.source
+    assert "load<8>" in source
+    assert "load<16>" not in source
+
+
+def test_copies_into_rings_of_shared_memory() -> None:
+    fill = """thread t in 0:64 { unroll u in 0:4 { vector v in 0:4 {
+        R[{turn}, (u*64+t)//4, (u*64+t)%4*4+v] = {value} } } }"""
+    source = "A[(u*64+t)//4, ({k})*16+(u*64+t)%4*4+v]"
+    first = "".join(
+        fill.replace("{turn}", str(k)).replace("{value}", source.replace("{k}", str(k)))
+        + " call async_commit(&R[0,0,0])\n"
+        for k in range(2)
+    )
+    later = fill.replace("{turn}", "(k+2)%3").replace("{value}", "N > 3 ? " + source.replace("{k}", "k+2") + " : 0.0")
+    text = f"""kernel pipe(A: float32[64, 128], N: int64, out C: float32[64]) {{
+      block b in 0:1 {{
+        alloc acc: float32[64]
+        alloc R: float32[3, 64, 16] in shared
+        call async_fill(&R[0,0,0])
+        {first}
+        thread t in 0:64 {{ acc[t] = 0.0 }}
+        for k in 0:8 {{
+          if k + 2 < 8 {{ {later} }}
+          call async_commit(&R[0,0,0])
+          thread t in 0:64 {{ for j in 0:16 {{ acc[t] = acc[t] + R[k%3, t, j] }} }}
+        }}
+        thread t in 0:64 {{ C[t] = acc[t] }} }} }}"""
+    values = np.arange(64 * 128, dtype=np.float32).reshape(64, 128)
+    for n in (1, 9):
+        runner = check_on_host(text, [values, n, np.zeros(64, np.float32)])
+    assert runner.program.source.count("async_copy<16>(") == 3
+    assert runner.program.source.count("async_wait<1>();") == 1

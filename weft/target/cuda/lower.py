@@ -17,6 +17,7 @@ from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
 from weft.passes.shrink_storage import shrink_storage
 from weft.target.cuda.check_supported import check_supported
+from weft.target.cuda.disassemble import disassemble
 from weft.target.cuda.emit import emit_program
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.nvrtc import compile_cubin, compile_ptx
@@ -95,6 +96,11 @@ def compile_kernel(
 def ptx(kernel: Kernel, machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str, int] | None = None) -> str:
     """The PTX text of ``kernel``."""
     return compile_ptx(emit_kernel(kernel, machine, fast=fast, aligned=aligned), machine.arch, fast=fast)
+
+
+def sass(kernel: Kernel, machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str, int] | None = None) -> str:
+    """The machine instructions of ``kernel``, where this machine has a disassembler."""
+    return disassemble(compile_kernel(kernel, machine, fast=fast, aligned=aligned).cubin)
 
 
 def _too_deep(kernel: Kernel) -> UnsupportedError:
