@@ -125,10 +125,10 @@ def plan_along(
 ) -> ContractionPlan | None:
     """The best plan with lanes along ``lane``; None where it takes more than ``most`` cycles."""
     extents = {i.name: i.count for i in stage.spatial}
-    unknown = frozenset(i.name for i in stage.spatial if not i.exact)
+    short = {i.name: i.short for i in stage.spatial if not i.exact}
     steps = prod(i.count for i in stage.reductions)
     operands = [_operand(draft, stage, a, lane) for a in reads]
-    work = Work(extents, unknown, operands, steps, instructions(stage), is_short_window(stage, lane, reads))
+    work = Work(extents, short, operands, steps, instructions(stage), is_short_window(stage, lane, reads))
     tile = choose_tile(work, lane.name, _registers(draft, stage), most)
     if tile is None:
         return None
@@ -137,7 +137,8 @@ def plan_along(
 
 def _registers(draft: Draft, stage: Stage) -> Registers:
     model = machine_model(draft.machine)
-    return Registers(draft.registers, draft.lanes(stage), model.fma_units, model.load_units, model.fma_latency)
+    near = draft.cache("L1") / 2 / (draft.lanes(stage) * stage.write.buffer.dtype.itemsize)
+    return Registers(draft.registers, draft.lanes(stage), model.fma_units, model.load_units, model.fma_latency, near)
 
 
 def is_short_window(stage: Stage, lane: StageIter, reads: tuple[StageAccess, ...]) -> bool:
@@ -164,7 +165,8 @@ def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -
     lines = {n: min(1.0, abs(access.stride(n) or LINE) * access.buffer.dtype.itemsize / LINE) for n in uses}
     serves = min(float(_run(stage, access)), LINE / access.buffer.dtype.itemsize)
     loading = _loading(access, lane.name, can_copy)
-    return Operand(uses, loading, can_copy, elements, access.guarded, lines, serves, is_large)
+    depth = footprint(stage, access, {i.name for i in stage.spatial})
+    return Operand(uses, loading, can_copy, elements, access.guarded, lines, serves, is_large, depth)
 
 
 def _may_pack(draft: Draft, stage: Stage, access: StageAccess) -> bool:

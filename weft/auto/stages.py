@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
+from math import ceil, floor, prod
 
 from weft.auto.costs import point_cost
 from weft.ir.affine import affine_form
@@ -36,7 +36,7 @@ class StageIter:
 
     ``loop`` is the loop of the nest it is bound to, where it is bound to one alone; ``extent`` is how often that runs:
     1 for an iterator that loops shared with other blocks give a value. A loop whose range depends on others runs so
-    often at most: its extent is not ``exact``.
+    often at most: its extent is not ``exact``, and in ``short`` of all cases it runs less often.
     """
 
     name: str
@@ -44,6 +44,7 @@ class StageIter:
     extent: int | None
     is_reduction: bool
     exact: bool = True
+    short: float = 0.0
 
     @property
     def count(self) -> int:
@@ -324,7 +325,9 @@ def _iters(kernel: Kernel, block: Block, loops: tuple[For, ...]) -> tuple[StageI
         if is_own:
             loop = inside[used[0]]
             exact = isinstance(simplify(loop.hi - loop.lo, ranges), Const)
-            return StageIter(i.var.name, used[0], _extent(loop.lo, loop.hi, ranges), i.kind == "reduce", exact)
+            extent = _extent(loop.lo, loop.hi, ranges)
+            short = 0.0 if exact else _short_part(loop, extent, ranges)
+            return StageIter(i.var.name, used[0], extent, i.kind == "reduce", exact, short)
         return StageIter(i.var.name, None, _extent(i.lo, i.hi, ranges) if used else 1, i.kind == "reduce")
 
     return tuple(map(read, block.iters))
@@ -345,6 +348,27 @@ def _extent(lo: Expr, hi: Expr, ranges: Mapping[str, Interval]) -> int | None:
     ends = (hi.left, hi.right) if isinstance(hi, Binary) and hi.op == "min" else (hi,)
     most = [bounds(simplify(end - lo, ranges), ranges).hi for end in ends]
     return min((max(0, n) for n in most if n is not None), default=None)
+
+
+def _short_part(loop: For, extent: int | None, ranges: Mapping[str, Interval]) -> float:
+    """In which part of all cases ``loop`` runs less than ``extent`` times: of tiles the last, of triangles all."""
+    ends = (loop.hi.left, loop.hi.right) if isinstance(loop.hi, Binary) and loop.hi.op == "min" else (loop.hi,)
+    return max((_part_below(simplify(end - loop.lo, ranges), extent, ranges) for end in ends), default=1.0)
+
+
+def _part_below(e: Expr, least: int | None, ranges: Mapping[str, Interval]) -> float:
+    """For which part of the values of the one variable in ``e`` that is less than ``least``."""
+    form = affine_form(e)
+    if form is None or least is None or len(form.coefficients) > 1:
+        return 1.0
+    for name, step in form.coefficients.items():
+        values = ranges.get(name)
+        if values is None or values.lo is None or values.hi is None or step == 0:
+            return 1.0
+        enough = (least - form.constant) / step  # from there on, or up to there
+        below = ceil(enough) - values.lo if step > 0 else values.hi - floor(enough)
+        return min(max(below, 0) / (values.hi - values.lo + 1), 1.0)
+    return float(form.constant < least)
 
 
 def _update(s: Store | Atomic) -> tuple[Expr, str]:

@@ -21,6 +21,8 @@ MOST_OF_TWO, EVEN_PART = 7, 1.35
 LOOP_CYCLES, LOAD_PRESSURE = 0.25, 0.1
 #: Cycles that bringing a cache line nearer costs, beyond what goes on meanwhile.
 LINE_CYCLES = 1.0
+#: The same for a vector of which the next ones come from the second cache too, in order.
+VECTOR_CYCLES = 0.5
 #: How much longer a tile takes whose last vector is partly masked.
 MASK_FACTOR = 1.05
 #: Cycles for a lane that is fetched on its own, and times a load costs that is made under a condition.
@@ -34,7 +36,11 @@ COPY_CYCLES, TURN_CYCLES, SCATTER_CYCLES = 0.3, 0.8, 2.0
 STORE_CYCLES = 2.0
 #: Times that a large operand must be read, each time for other rows, to pay for a copy in the order of reading.
 MANY_READS = 16
-#: How much longer steps of a tile take that is not full: they test each element.
+#: What steps of a last tile take of which there is little, in parts of what those of a full one do.
+LEAST_TILE = 0.3
+#: How much longer a contraction may take before tiles that leave a part over are chosen: they are written out twice.
+UNEVEN_FACTOR = 1.03
+#: How much longer steps of a tile take of which it is not known how full it is: they test each element.
 EDGE_FACTOR = 2.0
 
 
@@ -58,14 +64,19 @@ class Operand:
     steps_per_line: float = 1.0
     #: Whether reading it as it is costs more than copying it: too large for the cache.
     is_large: bool = False
+    #: Different elements that all steps of one sum load.
+    depth: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The spatial iterators of a contraction with their extents (and whether these are known), and its steps."""
+    """The spatial iterators of a contraction with their extents, and its steps.
+
+    ``short`` has iterators that run so often at most, and the part of all cases in which they run less often.
+    """
 
     extents: Mapping[str, int]
-    unknown: frozenset[str]
+    short: Mapping[str, float]
     operands: Sequence[Operand]
     steps: int
     #: Vector instructions of an update.
@@ -83,6 +94,8 @@ class Registers:
     fma_units: float = 1.0
     load_units: float = 1.0
     latency: float = 4.0
+    #: Vectors that stay in the first cache while something else goes through it.
+    near: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +175,11 @@ def measure(
     if sums + vectors > registers.count and sums > 1:
         return None
     tiles = {lane: -(-work.extents[lane] // width)} | {name: -(-work.extents[name] // size) for name, size in rows}
-    steps = work.steps * prod(tiles.get(name, extent) for name, extent in work.extents.items())
+    sizes = {lane: width, **dict(rows)}
+    steps = work.steps * prod(
+        _effective_tiles(extent, sizes.get(name, 1), registers.lanes if name == lane else 1)
+        for name, extent in work.extents.items()
+    )
     rest = width % registers.lanes
     # Half a vector takes half a unit.
     updates = high * (vectors - (0.5 if 0 < rest <= registers.lanes // 2 else 0))
@@ -175,11 +192,13 @@ def measure(
         return None
     loads = sum(_load_cycles(o, n, registers) for o, n in zip(work.operands, loaded)) / registers.load_units
     lines = sum(_lines(o, rows) for o in work.operands if o.lanes == "broadcast")
-    cycles = steps * (max(busy, loads) + LOAD_PRESSURE * loads + LINE_CYCLES * lines + LOOP_CYCLES)
+    far = sum(n for o, n in zip(work.operands, loaded) if o.lanes != "broadcast" and o.depth * n > registers.near)
+    beyond = LINE_CYCLES * lines + VECTOR_CYCLES * far
+    cycles = steps * (max(busy, loads) + LOAD_PRESSURE * loads + beyond + LOOP_CYCLES)
     cycles *= MASK_FACTOR if rest & (rest - 1) else 1
-    sizes = {lane: width, **dict(rows)}
     packed = frozenset(n for n, o in enumerate(work.operands) if _is_packed(o, tiles))
-    cycles *= 1 + (EDGE_FACTOR - 1) * _at_edges(work, sizes, tiles)
+    cycles *= 1 + (EDGE_FACTOR - 1) * _at_edges(work, tiles)
+    cycles *= UNEVEN_FACTOR ** sum(work.extents[name] % size != 0 for name, size in sizes.items())
     cycles += sum(_copy_cycles(work.operands[n], width) for n in packed)
     return Tile(lane, rows, width, vectors, packed, cycles)
 
@@ -208,10 +227,16 @@ def _lines(operand: Operand, rows: tuple[tuple[str, int], ...]) -> float:
     return touched / operand.steps_per_line
 
 
-def _at_edges(work: Work, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> float:
-    """The part of the tiles that are not full, or may not be."""
-    uneven = [name for name, size in sizes.items() if name in work.unknown or work.extents[name] % size]
-    return 1 - prod(1 - 1 / max(2, tiles[name]) for name in uneven)
+def _effective_tiles(extent: int, size: int, lanes: int) -> float:
+    """Tiles along an iterator; the last one, of which as much is written out as there is, counts less."""
+    full, rest = divmod(extent, size)
+    part = -(-rest // lanes) / -(-size // lanes)
+    return full + (LEAST_TILE + (1 - LEAST_TILE) * part if rest else 0)
+
+
+def _at_edges(work: Work, tiles: Mapping[str, int]) -> float:
+    """The part of the tiles of which it is not known how full they are."""
+    return 1 - prod(1 - work.short.get(name, 0) / max(2, count) for name, count in tiles.items())
 
 
 def _is_packed(operand: Operand, tiles: Mapping[str, int]) -> bool:

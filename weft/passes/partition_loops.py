@@ -43,7 +43,16 @@ def _visit(s: Stmt, changing: frozenset[str], taken: set[str]) -> Stmt:
     if not isinstance(s, For) or s.kind != "serial" or subscripts_register(s):
         return s
     tests = [(part, end) for part, end in _tests(s, s.body, {}) if is_pure(part, changing)]
-    return _cut(s, tests, taken) if tests and count_nodes(s.body) <= LONGEST else s
+    if not tests or count_nodes(s.body) > LONGEST or _is_tested_deeper(s, [part for part, _ in tests]):
+        return s
+    return _cut(s, tests, taken)
+
+
+def _is_tested_deeper(loop: For, found: list[Expr]) -> bool:
+    """Whether more tests of ``loop`` are in loops inside it than were ``found``: `separate_tiles` asks all together."""
+    inside = [n for n in walk(loop.body) if isinstance(n, If) and n.otherwise is None]
+    parts = (part for n in inside for part in conjuncts(n.condition))
+    return any(mentions(part, loop.var.name) and slack(part) is not None and part not in found for part in parts)
 
 
 def _tests(loop: For, s: Stmt, inner: Mapping[str, Interval]) -> Iterator[tuple[Expr, Expr]]:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Expr, Load, Select, Var, idx
+from weft.ir.expr import Binary, Const, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
 from weft.ir.simplify_expr import ExprSimplifier
@@ -132,10 +132,11 @@ def upper_bound(e: Expr, ranges: Mapping[str, Interval]) -> int | None:
 def _upper(e: Expr, ranges: Mapping[str, Interval], depth: int) -> int | None:
     linear = linear_form(e)
     found = linear.bounds(ranges).hi
-    inner = next((a for a in linear.terms if _is_choice(a)), None)
-    if inner is None or depth == 0:
+    atom = next((a for a in linear.terms if _as_choice(a, ranges) is not None), None)
+    inner = None if atom is None else _as_choice(atom, ranges)
+    if atom is None or inner is None or depth == 0:
         return found
-    factor = linear.terms.pop(inner)
+    factor = linear.terms.pop(atom)
     parts = []
     for end, known in _sides(inner, ranges):
         total = Linear().add(linear).add(linear_form(end), factor).expr(e.dtype)
@@ -149,8 +150,20 @@ def _upper(e: Expr, ranges: Mapping[str, Interval], depth: int) -> int | None:
     return bound if found is None else found if bound is None else min(found, bound)
 
 
-def _is_choice(e: Expr) -> bool:
-    return (isinstance(e, Binary) and e.op in ("min", "max")) or isinstance(e, Select)
+def _as_choice(e: Expr, ranges: Mapping[str, Interval]) -> Expr | None:
+    """``e`` as a minimum, a maximum or a select; ``(min(a, b) + c) // 8`` is the smaller of two quotients."""
+    if isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("min", "max")):
+        return e
+    if not isinstance(e, Binary) or e.op != "//" or not isinstance(e.right, Const) or int(e.right.value) <= 0:
+        return None
+    linear = linear_form(e.left)
+    inner = next((a for a in linear.terms if isinstance(a, Binary) and a.op in ("min", "max")), None)
+    if inner is None:
+        return None
+    factor = linear.terms.pop(inner)
+    sides = (Linear().add(linear).add(linear_form(side), factor).expr(e.dtype) for side in (inner.left, inner.right))
+    left, right = (simplify(Binary("//", side, e.right), ranges) for side in sides)
+    return Binary("min" if (inner.op == "min") == (factor > 0) else "max", left, right)
 
 
 def _sides(e: Expr, ranges: Mapping[str, Interval]) -> list[tuple[Expr, Mapping[str, Interval]]]:

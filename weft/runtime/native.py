@@ -9,22 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from weft.ir.errors import TargetError
 from weft.runtime.loader import LoadedObject, load_object
+from weft.runtime.memory import MEMORY_IMPORTS, memory_text
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import NAMED, Machine
 from weft.version import blake2b
-
-_ALLOCATE = """
-declare ptr @aligned_alloc(i64, i64)
-
-define ptr @weft_alloc(i64 %bytes) {
-  %small = icmp ult i64 %bytes, 64
-  %wanted = select i1 %small, i64 64, i64 %bytes
-  %raised = add i64 %wanted, 63
-  %rounded = and i64 %raised, -64
-  %memory = call ptr @aligned_alloc(i64 64, i64 %rounded)
-  ret ptr %memory
-}
-"""
 
 
 def load_native(text: str, symbols: Mapping[str, int], machine: Machine | None = None) -> LoadedObject:
@@ -63,10 +51,10 @@ def libc_symbols(names: Iterable[str]) -> dict[str, int]:
 
 
 @functools.cache
-def _allocator() -> int:
-    loaded = load_native(_ALLOCATE, libc_symbols(["aligned_alloc"]))
+def _memory() -> LoadedObject:
+    loaded = load_native(memory_text(), libc_symbols(MEMORY_IMPORTS))
     _immortal.append(loaded)
-    return loaded.address("weft_alloc")
+    return loaded
 
 
 def _parallel_for() -> int:
@@ -80,8 +68,8 @@ _immortal: list[LoadedObject] = []
 
 _MAKERS: dict[str, Callable[[], int]] = {
     "weft_parallel_for": _parallel_for,
-    "weft_alloc": _allocator,
-    "weft_free": lambda: libc_symbols(["free"])["free"],
+    "weft_alloc": lambda: _memory().address("weft_alloc"),
+    "weft_free": lambda: _memory().address("weft_free"),
     "memset": lambda: libc_symbols(["memset"])["memset"],
     "memcpy": lambda: libc_symbols(["memcpy"])["memcpy"],
     "memmove": lambda: libc_symbols(["memmove"])["memmove"],

@@ -9,7 +9,10 @@ import pytest
 
 import weft
 from weft.auto.scheduler import AutoSchedule, auto_schedule
+from weft.ir.stmt import Alloc
+from weft.ir.visit import walk
 from weft.target.cpu.host import named_machine
+from weft.target.cpu.lower import lower_kernel
 
 MACHINE = named_machine("x86-64-avx512")
 MOMENTS = """
@@ -135,3 +138,18 @@ def test_results_in_between_join_through_what_reads_them() -> None:
     found = scheduled(weft.ops.wavenet, *args, 4)
     assert list(together(found)) == ["Skip"]
     assert_right(weft.ops.wavenet, *args, 4)
+
+
+def test_temporaries_of_uneven_tiles_are_as_long_as_a_tile() -> None:
+    """The last of the shared tiles is not full; what is kept in between is no longer for it."""
+    text = """def gated(float(R,T) X, float(C,R) W, float(S,C) V) -> (O) {
+        G(c,t) +=! W(c,r) * X(r,t)
+        Z(c,t) = tanh(G(c,t))
+        O(s,t) +=! V(s,c) * Z(c,t)
+    }"""
+    x, w, v = floats(20, 4415), floats(24, 20), floats(100, 24)
+    op = weft.define(text)
+    lowered = lower_kernel(op.schedule(x, w, v).kernel, fast=True)
+    allocated = [n.buffer for n in walk(lowered) if isinstance(n, Alloc) and n.buffer.scope != "register"]
+    assert all(int(b.shape[-1].value) <= 256 for b in allocated)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(op(x, w, v), v @ np.tanh(w @ x), rtol=1e-4, atol=1e-4)

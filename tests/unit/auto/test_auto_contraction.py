@@ -72,7 +72,7 @@ def assert_right(s: Any, text: str, *args: Any) -> None:
 @pytest.mark.parametrize(("m", "n"), [(512, 512), (1, 512), (7, 100), (997, 997), (3, 5), (64, 72)])
 def test_tiles_fit_the_registers(m: int, n: int, count: int, lanes: int) -> None:
     a, b = Operand(frozenset("m"), "broadcast"), Operand(frozenset("n"), "vector")
-    tile = choose_tile(Work({"m": m, "n": n}, frozenset(), (a, b), 100, 1), "n", Registers(count, lanes))
+    tile = choose_tile(Work({"m": m, "n": n}, {}, (a, b), 100, 1), "n", Registers(count, lanes))
     assert tile is not None
     assert tile.sums + tile.vectors + 1 <= count
     assert tile.width <= max(n, lanes)
@@ -85,7 +85,7 @@ def test_tiles_fit_the_registers(m: int, n: int, count: int, lanes: int) -> None
 
 def test_a_tile_that_comes_out_even_is_preferred() -> None:
     a, b = Operand(frozenset("m"), "broadcast"), Operand(frozenset("n"), "vector")
-    tile = choose_tile(Work({"m": 1000, "n": 72}, frozenset(), (a, b), 100, 1), "n", Registers(32, 16))
+    tile = choose_tile(Work({"m": 1000, "n": 72}, {}, (a, b), 100, 1), "n", Registers(32, 16))
     assert tile is not None
     assert 72 % tile.width == 0
     assert 1000 % tile.sizes["m"] == 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.ir.expr import idx
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
-from weft.ir.stmt import If, Kernel
+from weft.ir.stmt import For, If, Kernel
 from weft.ir.visit import walk
 from weft.passes.separate_tiles import separate_tiles
 
@@ -42,20 +43,28 @@ def agree(text: str, x: np.ndarray, shape: tuple[int, ...]) -> Kernel:
 
 
 def test_one_loop() -> None:
-    assert points_tested(agree(TILES, np.arange(100, dtype=np.float32), (100,))) == [False, True]
+    """The number of the last tile is known, and so is how much there is of it."""
+    made = agree(TILES, np.arange(100, dtype=np.float32), (100,))
+    assert points_tested(made) == [False, False]
+    assert [n.hi for n in walk(made) if isinstance(n, For) and n.kind == "unroll"] == [idx(8), idx(4)]
 
 
-def test_tests_of_several_loops_are_asked_together() -> None:
+def test_tests_of_a_tile_whose_number_is_not_known_stay() -> None:
+    text = TILES.replace("k(X", "k(n: int64, X").replace("0:13", "0:n")
+    kernel = parse_kernel(text)
+    assert points_tested(separate_tiles(kernel)) == [False, True]
+
+
+def test_each_side_of_a_corner_is_written_out() -> None:
     x = np.random.default_rng(0).random((10, 10), np.float32)
     made = agree(SQUARES, x, (10, 10))
-    assert points_tested(made) == [False, True]
-    assert sum(isinstance(n, If) and n.otherwise is not None for n in walk(made)) == 1
+    assert sum(isinstance(n, If) and n.otherwise is not None for n in walk(made)) == 3
 
 
 def test_registers_stay_in_one_branch() -> None:
     """The test is asked around the sums, not in the loop that adds to them."""
     x = np.random.default_rng(0).random((10, 6), np.float32)
-    assert points_tested(agree(SUMS, x, (10,))) == [False, True]
+    assert points_tested(agree(SUMS, x, (10,))) == [False, False]
 
 
 def test_a_tile_that_is_never_full_does_not_keep_others_from_it() -> None:
@@ -64,7 +73,8 @@ def test_a_tile_that_is_never_full_does_not_keep_others_from_it() -> None:
             unroll i in 0:8 { if o * 8 + i < 100 { Y[o * 8 + i] = X[o * 8 + i] * 2.0 } }
             unroll j in 0:8 { if j < 5 { Y[j] = 0.0 } }
         } }"""
-    assert points_tested(agree(text, np.arange(100, dtype=np.float32), (100,)))[1]
+    made = agree(text, np.arange(100, dtype=np.float32), (100,))
+    assert any(isinstance(n, If) and n.otherwise is not None for n in walk(made))
 
 
 def test_what_data_decide_stays() -> None:

@@ -71,3 +71,10 @@ def test_bounds_hold(seed: int) -> None:
     assert max(values(a)) <= most
     if is_at_most(a, b, RANGES):
         assert all(x <= y for x, y in zip(values(a), values(b)))
+
+
+def test_the_end_of_a_last_tile_is_no_further_than_that_of_others() -> None:
+    """Rounded up to vectors, the last tile is still within the length of a tile."""
+    tile = Binary("min", FIRST * idx(128) + idx(128), idx(700))
+    end = Binary("*", Binary("//", tile + idx(63), idx(64)), idx(64))
+    assert upper_bound(end - FIRST * idx(128), RANGES) == 128

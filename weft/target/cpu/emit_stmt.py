@@ -192,8 +192,16 @@ def _emit_stack_buffer(f: Function, s: Alloc, count: int, lanes: int) -> None:
     pointer = f.b.alloca(f"[{count} x {element}]", align=64)
     f.stack_bytes += count * s.buffer.dtype.itemsize
     f.buffers[s.buffer.name] = Memory(pointer, lanes, own_elements=count)
+    if s.buffer.scope == "register":
+        _forget_registers(f, pointer, count * s.buffer.dtype.itemsize)
     emit_stmt(f, s.body)
     del f.buffers[s.buffer.name]
+
+
+def _forget_registers(f: Function, pointer: Value, size: int) -> None:
+    """What registers held before is gone: without that, LLVM keeps it through loops where only some are set again."""
+    zero = Value("0", "i8")
+    f.b.call("llvm.memset.p0.i64", "void", [pointer, zero, Value(str(size), I64), constant("i1", False)])
 
 
 def _emit_heap_buffer(f: Function, s: Alloc, lanes: int) -> None:

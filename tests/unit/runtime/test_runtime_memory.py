@@ -1,0 +1,54 @@
+"""Blocks that are given back are used again; small and very large ones are the C library's."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import pytest
+
+from weft.runtime.memory import LARGEST, SMALLEST
+from weft.runtime.native import RUNTIME_SYMBOLS
+
+allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(RUNTIME_SYMBOLS["weft_alloc"])
+release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(RUNTIME_SYMBOLS["weft_free"])
+
+
+@pytest.mark.parametrize("size", [0, 1, 64, 2048, 2049, 4096, 4097, 100_000, 1 << 20, (1 << LARGEST) + 1])
+def test_blocks_are_aligned_and_can_be_filled(size: int) -> None:
+    block = allocate(size)
+    assert block % 64 == 0
+    ctypes.memset(block, 1, size)
+    release(block)
+
+
+def test_a_block_is_used_again_for_about_the_same_size() -> None:
+    block = allocate(3 << SMALLEST)
+    release(block)
+    again = allocate((3 << SMALLEST) + 100)
+    assert again == block
+    assert allocate(3 << SMALLEST) != block
+    release(again)
+
+
+def test_nobody_shares_a_block() -> None:
+    wrong: list[int] = []
+
+    def work(mark: int) -> None:
+        for _ in range(2000):
+            block = allocate(5000)
+            ctypes.memset(block, mark, 5000)
+            if ctypes.string_at(block, 5000) != bytes([mark]) * 5000:
+                wrong.append(mark)
+            release(block)
+
+    threads = [threading.Thread(target=work, args=(n + 1,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_giving_back_nothing_is_fine() -> None:
+    release(None)
