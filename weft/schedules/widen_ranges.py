@@ -129,7 +129,7 @@ def narrow_ranges(root: Stmt, tests: Sequence[Expr], *, deep: bool = True) -> St
 
 def _solve(test: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:
     """Where ``test`` holds: ``var`` from the first on, up to but not including the second."""
-    if not isinstance(test, Compare):
+    if not isinstance(test, Compare) or test.left.dtype != var.dtype:
         return None
     gap = linear_form(Binary("-", test.left, test.right))
     if test.op == "<":  # gap < 0, that is -gap - 1 >= 0

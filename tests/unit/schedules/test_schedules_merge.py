@@ -171,3 +171,9 @@ def test_cut_runs_the_rest_from_a_value_on() -> None:
     s.cut("i_1", 40)
     s.cut("i", -3)
     assert_same(s, original)
+
+
+def test_trim_leaves_tests_of_values_that_only_look_like_ranges() -> None:
+    text = "kernel k(A: uint8[4], out B: uint8[4]) { for i in 0:4 { if 1_u8 >= uint8(i) { B[i] = A[i] } } }"
+    with pytest.raises(ScheduleError, match="no test that says where"):
+        Schedule(parse_kernel(text)).trim("i")
