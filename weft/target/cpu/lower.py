@@ -20,16 +20,19 @@ from weft.passes.interleave_stores import interleave_stores
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
+from weft.passes.narrow_threads import narrow_threads
 from weft.passes.pad_registers import pad_registers
 from weft.passes.partition_loops import partition_loops
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
 from weft.passes.remove_barriers import remove_barriers
+from weft.passes.separate_blocks import separate_blocks
 from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.split_threads import split_threads
 from weft.passes.strip_vector_loops import strip_vector_loops
 from weft.passes.transpose_tiles import transpose_tiles
+from weft.passes.unroll_phases import unroll_phases
 from weft.passes.unroll_registers import unroll_registers
 from weft.passes.vectorize_innermost import Vectorizer, vectorize_innermost
 from weft.target.cpu.check_supported import check_supported
@@ -80,7 +83,10 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "forward_shared": forward_shared,
         "remove_barriers": remove_barriers,
         "split_threads": split_threads,
+        "unroll_phases": unroll_phases,
         "coalesce_blocks": coalesce_blocks,
+        "separate_blocks": separate_blocks,
+        "narrow_threads": narrow_threads,
         "shrink_storage": shrink_storage,
         "rebase_loops": rebase_loops,
         "simplify": simplify,
