@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.ir.buffer import Scope
 from weft.ir.errors import ScheduleError
+from weft.schedules.atomic import atomic, check_atomic
 from weft.schedules.cache_read import cache_read, check_cache_read
 from weft.schedules.cache_write import cache_write, check_cache_write
 from weft.schedules.decompose_reduction import check_decompose_reduction, decompose_reduction
@@ -87,6 +88,13 @@ class DataMethods(ScheduleState):
     def stream(self, buffer: AnyBuffer) -> None:
         """Whole vectors that are stored to ``buffer`` go past the caches: for large results that nobody reads soon."""
         self.run(check_stream, stream, self.name(buffer))
+
+    def atomic(self, block: AnyBlock) -> None:
+        """Updates of ``block`` in one step each: its loops may then run at once though they update the same elements.
+
+        Its results must start elsewhere (see `decompose_reduction`).
+        """
+        self.run(check_atomic, atomic, self.name(block))
 
     def decompose_reduction(self, block: AnyBlock, at: AnyLoop) -> BlockRef:
         """The initialization of ``block`` as a block of its own in a nest right before loop ``at``."""

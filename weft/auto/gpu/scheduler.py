@@ -8,6 +8,8 @@ from weft.auto.gpu.fallback import schedule_rest
 from weft.auto.gpu.fuse import fuse_stages
 from weft.auto.gpu.points import schedule_points
 from weft.auto.gpu.rows import fits_rows, schedule_rows
+from weft.auto.gpu.scatters import fits_scatters, schedule_scatters
+from weft.auto.gpu.tiles import fits_tiles, schedule_tiles
 from weft.auto.scheduler import AutoSchedule
 from weft.auto.strategy import Strategy, schedule_nest
 from weft.schedules.schedule import Schedule
@@ -15,8 +17,10 @@ from weft.target.cuda.machine import GpuMachine
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
+    Strategy("scatters", fits_scatters, schedule_scatters),
     Strategy("rows", fits_rows, schedule_rows),
     Strategy("columns", fits_columns, schedule_columns),
+    Strategy("tiles", fits_tiles, schedule_tiles),
     Strategy("points", lambda draft, stage: True, schedule_points),
 )
 

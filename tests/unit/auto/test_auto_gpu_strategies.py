@@ -1,0 +1,126 @@
+"""Which way each kind of nest goes on a GPU, at sizes where it matters, and that the results are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_programs import H200, check_case, make_case, schedule_case
+
+from weft.auto.gpu.scheduler import auto_schedule_gpu
+from weft.ir.printer import print_kernel
+from weft.ir.stmt import For
+from weft.ir.visit import walk
+from weft.ops import library
+from weft.schedules.schedule import Schedule
+from weft.target.cuda.lower import emit_kernel
+from weft.tensor.lower import lower
+from weft.tensor.normalize import normalize
+from weft.tensor.specialize import solve_sizes, specialize
+
+RNG = np.random.default_rng(3)
+
+
+def array(*shape: int, dtype: Any = np.float32) -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+TEXTS = {
+    "rows": ("def f(float(M,N) A) -> (O) { O(m) +=! A(m,n) }", (7, 1100)),
+    "short rows": ("def f(float(M,N) A) -> (O) { O(m) max=! A(m,n) }", (48, 40)),
+    "few long rows": ("def f(float(M,N) A) -> (O) { O(m) +=! A(m,n) }", (2, 9000)),
+    "columns": ("def f(float(M,N) A) -> (O) { O(n) +=! A(m,n) }", (700, 20)),
+    "odd columns": ("def f(float(M,N) A) -> (O) { O(n) max=! A(m,n) * A(m,n) }", (131, 37)),
+    "all": ("def f(float(M,N) A) -> (O) { O +=! A(m,n) }", (90, 101)),
+    "channels": ("def f(float(M,N,P,Q) A) -> (O) { O(n) +=! A(m,n,p,q) }", (6, 5, 14, 28)),
+    "channels last": ("def f(float(M,P,Q,N) A) -> (O) { O(n) +=! A(m,p,q,n) }", (60, 3, 3, 16)),
+    "middle": ("def f(float(P,M,N) A) -> (O) { O(p,n) +=! A(p,m,n) }", (3, 90, 20)),
+    "first least": ("def f(float(M,N) A) -> (O) { O(m) argmin=! A(m,n) }", (5, 260)),
+    "first least of columns": ("def f(float(M,N) A) -> (O) { O(n) argmin=! A(m,n) }", (90, 24)),
+    "turned": ("def f(float(M,N) A) -> (O) { O(j,i) = A(i,j) * 2 }", (130, 72)),
+    "odd turned": ("def f(float(M,N) A) -> (O) { O(j,i) = A(i,j) }", (67, 131)),
+    "odd points": ("def f(float(M,N) A) -> (O) { O(i,j) = exp(A(i,j)) }", (37, 41)),
+    "two results": ("def f(float(M,N) A) -> (O, P) { O(i,j) = A(i,j) + 1  P(i,j) = A(i,j) * 2 }", (16, 64)),
+    "stencil": (
+        "def f(float(M,N) A) -> (O) { O(i,j) = A(i,j) + A(i,j+1) + A(i+1,j) where i in 0:M-1, j in 0:N-1 }",
+        (30, 66),
+    ),
+    "softmax of columns": (
+        """def f(float(M,N) A) -> (O) {
+            T(n) max=! A(m,n)
+            E(m,n) = exp(A(m,n) - T(n))
+            S(n) +=! E(m,n)
+            O(m,n) = E(m,n) / S(n)
+        }""",
+        (90, 24),
+    ),
+    "running sums": ("def f(float(M,N) A) -> (O) { O(m,n) = A(m,n) + (n > 0 ? O(m,n-1) : 0.0) }", (20, 30)),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_right_results(name: str) -> None:
+    text, shape = TEXTS[name]
+    check_case(text, [array(*shape)], tolerance=3e-3 if name in ("few long rows", "all") else 3e-4)
+
+
+def big(name: str, dtype: str, *shapes: Any) -> Any:
+    """The schedule of a kernel of the library for arguments of these shapes, none of which are made."""
+    from weft.schedules.schedule import Schedule
+
+    program = library.program(name, dtype)
+    sizes = solve_sizes(program, dict(zip((b.name for b in program.inputs), shapes)))
+    kernel = lower(normalize(specialize(program, sizes)))
+    return auto_schedule_gpu(Schedule(kernel, numerics="fast", sizes=sizes), H200)
+
+
+def text_of(made: Any) -> str:
+    kernel = made.schedule.kernel
+    return emit_kernel(kernel, H200, fast=True, aligned={b.name: 16 for b in kernel.buffers})
+
+
+ROWS = {
+    "softmax": [(16384, 4096)],
+    "layer_norm": [(16384, 4096), (4096,), (4096,)],
+    "rms_norm": [(16384, 4096), (4096,)],
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_chain_over_rows_is_one_launch_with_the_row_in_registers(name: str) -> None:
+    text = text_of(big(name, "bfloat16", *ROWS[name]))
+    assert text.count("__global__") == 1
+    assert text.count("load<16>(X_v") == 1
+    assert "__launch_bounds__(256)" in text
+    assert "__shfl_xor_sync" in text
+
+
+def test_rows_of_columns_are_summed_in_two_launches_16_bytes_at_a_time() -> None:
+    text = text_of(big("sum_columns", "bfloat16", (16384, 4096)))
+    assert text.count("__global__") == 2
+    assert "load<16>(A_v" in text
+
+
+def test_pointwise_programs_are_one_launch() -> None:
+    text = text_of(big("bias_gelu", "bfloat16", (16384, 4096), (4096,)))
+    assert text.count("__global__") == 1
+    assert "load<16>(X_v" in text
+    assert "store<16>(O" in text
+
+
+def test_transposes_go_through_shared_memory() -> None:
+    made = big("transpose", "bfloat16", (4096, 4096))
+    assert "in shared" in print_kernel(made.schedule.kernel)
+    text = text_of(made)
+    assert "load<16>(A_v" in text
+    assert "store<16>(O" in text
+
+
+def test_every_schedule_replays_from_its_trace() -> None:
+    case = make_case(library.program("softmax", "float32"), [array(5, 40)], "fast")
+    made = schedule_case(case, "fast")
+    again = Schedule(case.kernel, numerics="fast", sizes=case.sizes)
+    again.apply(str(made.schedule.trace))
+    assert again.kernel == made.schedule.kernel
+    assert any(isinstance(n, For) and n.kind == "block" for n in walk(again.kernel))
