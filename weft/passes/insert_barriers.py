@@ -10,6 +10,7 @@ make needless are taken out, and those that only hold back threads of one warp a
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -33,7 +34,7 @@ from weft.ir.stmt import (
     While,
 )
 from weft.ir.visit import rebuild, walk
-from weft.passes.loop_ranges import runs_at_least_once
+from weft.passes.loop_ranges import constant_extent, runs_at_least_once
 from weft.passes.thread_reductions import is_reduction
 from weft.passes.thread_shapes import WARP, suffix_products
 from weft.passes.thread_units import headers
@@ -68,27 +69,32 @@ class _Uncovered(Exception):
         self.scope = scope
 
 
-def insert_barriers(
-    kernel: Kernel, blocks: Sequence[For], shared: Sequence[Buffer], threads: Sequence[For], body: Stmt,
-    units: Sequence[Stmt], ignored: frozenset[str] = frozenset(),
-) -> Stmt:  # fmt: skip
-    """The launch of ``threads`` in each of ``blocks``: ``body`` with the barriers it needs.
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A launch of ``kernel``: ``blocks`` around ``shared`` arrays around ``threads``."""
+
+    kernel: Kernel
+    blocks: tuple[For, ...]
+    shared: tuple[Buffer, ...]
+    threads: tuple[For, ...]
+
+    def around(self, body: Stmt) -> Stmt:
+        for loop in reversed(self.threads):
+            body = replace(loop, body=body)
+        for buffer in reversed(self.shared):
+            body = Alloc(buffer, body)
+        for loop in reversed(self.blocks):
+            body = replace(loop, body=body)
+        return body
+
+
+def insert_barriers(grid: Grid, body: Stmt, units: Sequence[Stmt], ignored: frozenset[str] = frozenset()) -> Stmt:
+    """The launch with ``body`` as that of its threads, and the barriers it needs.
 
     ``units`` are the statements in it between which barriers may stand; ``ignored`` buffers need none.
     """
-    whole = _nest(blocks, shared, threads, body)
-    flow = _Flow(replace(kernel, body=whole), list(blocks), list(threads), body, units, ignored)
-    return _nest(blocks, shared, threads, flow.with_barriers())
-
-
-def _nest(blocks: Sequence[For], shared: Sequence[Buffer], threads: Sequence[For], body: Stmt) -> Stmt:
-    for loop in reversed(threads):
-        body = replace(loop, body=body)
-    for buffer in reversed(shared):
-        body = Alloc(buffer, body)
-    for loop in reversed(blocks):
-        body = replace(loop, body=body)
-    return body
+    flow = _Flow(replace(grid.kernel, body=grid.around(body)), grid.threads, body, units, ignored)
+    return grid.around(flow.with_barriers())
 
 
 @dataclass(slots=True)
@@ -96,8 +102,7 @@ class _Flow:
     """Follows what has run since the last barrier through the body of a thread."""
 
     kernel: Kernel
-    blocks: list[For]
-    threads: list[For]
+    threads: tuple[For, ...]
     body: Stmt
     units: Sequence[Stmt]
     ignored: frozenset[str]
@@ -112,8 +117,12 @@ class _Flow:
     around: Surroundings = Surroundings()
     is_unit: frozenset[int] = frozenset()
 
+    @property
+    def extents(self) -> list[int]:
+        return [constant_extent(t) or 0 for t in self.threads]
+
     def with_barriers(self) -> Stmt:
-        self.threads = [t for t in self.threads if t.hi.value > 1]  # type: ignore[attr-defined]
+        self.threads = tuple(t for t in self.threads if constant_extent(t) != 1)
         if not self.threads:
             return self.body
         self.is_unit = frozenset(map(id, self.units))
@@ -257,10 +266,7 @@ class _Flow:
         differ = [n for n in names if meeting.distance(n)]
         if not any(meeting.find([*order, way(n)]) is not None for n in differ for way in (after, before)):
             return None
-        total = 1
-        for t in self.threads:
-            total *= int(t.hi.value)  # type: ignore[attr-defined]
-        if total <= WARP:
+        if math.prod(self.extents) <= WARP:
             return "warp"
         apart = any(meeting.find([*order, *self.in_warps(), *way]) is not None for way in _OTHER_WARP)
         return "block" if apart else "warp"
@@ -284,8 +290,7 @@ class _Flow:
 
     def in_warps(self) -> Iterator[Form]:
         """``warp`` and its prime are the numbers of the warps of both threads."""
-        extents = [int(t.hi.value) for t in self.threads]  # type: ignore[attr-defined]
-        number = {t.var.name: s for t, s in zip(self.threads, suffix_products(extents))}
+        number = {t.var.name: s for t, s in zip(self.threads, suffix_products(self.extents))}
         for form, warp in ((number, _WARP_NAME), ({primed(n): c for n, c in number.items()}, primed(_WARP_NAME))):
             yield combine(form, {warp: WARP}, -1)
             yield combine({warp: WARP, "": WARP - 1}, form, -1)

@@ -56,7 +56,7 @@ class Touch:
 
 
 def pad_shared(launch: Stmt, threads: Sequence[For], spare_bytes: int) -> Stmt:
-    """``launch`` with longer rows of shared arrays where that keeps threads from waiting, and ``spare_bytes`` suffice."""
+    """``launch`` with longer rows of shared arrays where that is quicker and ``spare_bytes`` suffice."""
     extents = [constant_extent(t) or 1 for t in threads]
     if math.prod(extents) == 1:
         return launch

@@ -55,6 +55,10 @@ class Shape:
             parts.append(part * idx(low // d.stride))
         return simplify(sum_of(parts))
 
+    def values(self, digits: Mapping[str, Digit]) -> dict[Var, Expr]:
+        """What the loops of a nest are in terms of the threads that run it."""
+        return {Var(name): self.digit(d) for name, d in digits.items()}
+
     def others(self, digits: Iterable[Digit]) -> tuple[Digit, ...]:
         """The digits of the thread number besides ``digits``."""
         found: list[Digit] = []
