@@ -171,7 +171,11 @@ class DeviceCalls:
         key = f"{call.signature.key} on {device.name}{' but for ' * bool(misaligned)}{', '.join(sorted(misaligned))}"
         with op._lock:
             if key not in self._known:
-                with faults_reproduced(definition, call.signature, op._checks), device.current(), capture_relaxed():
+                with (
+                    faults_reproduced(definition, call.signature, op._checks, "cuda"),
+                    device.current(),
+                    capture_relaxed(),
+                ):
                     self._known[key] = find_device_specialization(
                         definition, call.signature, op._checks, device, misaligned
                     )

@@ -24,6 +24,7 @@ from weft.runtime.cuda_program import LoadedProgram, fits_slot
 from weft.runtime.store import Artifact, default_store
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.program import CudaProgram, program_from_json
+from weft.target.cuda.toolchain import toolchain_key
 from weft.version import cache_key
 
 
@@ -47,7 +48,7 @@ def find_device_specialization(
     whole = definition.complete(signature)
     sizes = dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
     parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks), device.machine.key)
-    key = cache_key("cuda", *parts, ",".join(sorted(misaligned)), _toolchain())
+    key = cache_key("cuda", *parts, ",".join(sorted(misaligned)), toolchain_key())
     store = default_store()
     kept = store.get(key)
     if kept is not None:
@@ -58,12 +59,6 @@ def find_device_specialization(
     made = compile_device_artifact(definition, whole, device.machine, checks, frozenset(sizes), misaligned)
     store.put(key, made)
     return _load(made, definition, signature, sizes, device)
-
-
-def _toolchain() -> str:
-    from weft.target.cuda.nvrtc import nvrtc_version
-
-    return str(nvrtc_version())
 
 
 @collector_paused()

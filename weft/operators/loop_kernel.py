@@ -178,11 +178,11 @@ class LoopKernel:
     def _load_for_gpu(self, device: Device, misaligned: frozenset[str]) -> LoadedProgram:
         from weft.runtime.cuda_program import LoadedProgram
         from weft.target.cuda.lower import compile_kernel
-        from weft.target.cuda.nvrtc import nvrtc_version
         from weft.target.cuda.program import program_from_json
+        from weft.target.cuda.toolchain import toolchain_key
 
         parts = print_kernel(self.kernel), self.numerics, device.machine.key, ",".join(sorted(misaligned))
-        key = cache_key("loops on a GPU", *parts, str(nvrtc_version()))
+        key = cache_key("loops on a GPU", *parts, toolchain_key())
         kept = default_store().get(key)
         if kept is not None:
             program = replace(program_from_json(kept.metadata), cubin=kept.blobs["cubin"])

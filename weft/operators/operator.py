@@ -14,7 +14,7 @@ from weft.operators.definition import Definition
 from weft.operators.dynamic import dynamic_sizes
 from weft.operators.interface import Interface
 from weft.operators.reproduce import faults_reproduced
-from weft.operators.scheduling import STAGE_TARGETS, Numerics, Scheduling, Target, choose_scheduling
+from weft.operators.scheduling import STAGE_TARGETS, Numerics, Scheduling, Target, choose_scheduling, target_of
 from weft.operators.signature import Arguments, Signature, bind_arguments, check_call
 from weft.operators.specialization import OutputLayout, Specialization, find_specialization
 from weft.runtime.argument import ArgumentInfo
@@ -96,7 +96,8 @@ class Operator:
         """A table of what is compiled so far, and what in a call would cause a new compilation."""
         from weft.operators.guards import describe_guards
 
-        return describe_guards(self._definition, self._known)
+        on_gpus = {} if self._on_device is None else self._on_device.known
+        return describe_guards(self._definition, self._known, on_gpus)
 
     def schedule(self, /, *args: Any, target: Target | None = None, **named: Any) -> OperatorSchedule:
         """The schedule that a call with these arguments uses, to be read, changed and built: arrays or shapes.
@@ -182,7 +183,7 @@ class Operator:
             call = check_call(self.interface, bind_arguments(self.interface, args, named), None)
             signature, device = call.signature, call.device or device
         machine = choose_machine(target or STAGE_TARGETS.get(stage), device)
-        with faults_reproduced(self._definition, signature, self._checks):
+        with faults_reproduced(self._definition, signature, self._checks, target_of(machine)):
             return self._build(signature, machine).show(stage)
 
     def _build(self, signature: Signature | None, machine: Machine | GpuMachine) -> Build:

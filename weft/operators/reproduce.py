@@ -16,23 +16,25 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def faults_reproduced(definition: Definition, signature: Signature | None, checks: bool) -> Iterator[None]:
+def faults_reproduced(
+    definition: Definition, signature: Signature | None, checks: bool, target: str = "cpu"
+) -> Iterator[None]:
     """What goes wrong inside that is not the user's doing becomes an `InternalError` with a script."""
     try:
         yield
     except InternalError as error:
-        raise internal_error(error, definition, signature, checks) from error
+        raise internal_error(error, definition, signature, checks, target) from error
     except Error:
         raise
     except Exception as error:
-        raise internal_error(error, definition, signature, checks) from error
+        raise internal_error(error, definition, signature, checks, target) from error
 
 
 def internal_error(
-    error: Exception, definition: Definition, signature: Signature | None, checks: bool
+    error: Exception, definition: Definition, signature: Signature | None, checks: bool, target: str = "cpu"
 ) -> InternalError:
     """``error`` as an InternalError that names a script reproducing it."""
-    path = write_reproduction(error, definition, signature, checks)
+    path = write_reproduction(error, definition, signature, checks, target)
     report = InternalError(
         "Weft failed on a program it should handle",
         why=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
@@ -43,12 +45,12 @@ def internal_error(
 
 
 def write_reproduction(
-    error: Exception, definition: Definition, signature: Signature | None, checks: bool
+    error: Exception, definition: Definition, signature: Signature | None, checks: bool, target: str = "cpu"
 ) -> str | None:
     """Writes the script to the temporary directory; None where that is not possible."""
     import tempfile  # only faults need it, and it takes milliseconds to load
 
-    text = reproduction_script(error, definition, signature, checks)
+    text = reproduction_script(error, definition, signature, checks, target)
     try:
         path = Path(tempfile.gettempdir()) / f"weft-reproduction-{cache_key(text)[:12]}.py"
         path.write_text(text, encoding="utf-8")
@@ -57,7 +59,9 @@ def write_reproduction(
     return str(path)
 
 
-def reproduction_script(error: Exception, definition: Definition, signature: Signature | None, checks: bool) -> str:
+def reproduction_script(
+    error: Exception, definition: Definition, signature: Signature | None, checks: bool, target: str = "cpu"
+) -> str:
     import traceback
 
     trace = "".join(traceback.format_exception(error)).rstrip().replace("\n", "\n# ")
@@ -84,11 +88,13 @@ def reproduction_script(error: Exception, definition: Definition, signature: Sig
         "",
     ]
     if signature is None:
-        return "\n".join([*lines, 'print(op.show("loops"))', ""])
+        return "\n".join([*lines, f'print(op.show("loops", target={target!r}))', ""])
     signature = definition.complete(signature)
     named = [f"{name}={_make(layout)}" for name, layout in signature.tensors]
     named += [f"{name}={value}" for name, value in signature.constants]
     named += [f"{p.name}={p.dtype == 'bool' or 1}" for p in definition.whole_interface.params if p.role == "scalar"]
+    if target == "cuda":
+        return "\n".join([*lines, f'print(op.show("ptx", {", ".join(named)}))', ""])
     if signature.outputs:
         named.append(f"out=({', '.join(_make(layout) for _, layout in signature.outputs)},)")
     return "\n".join([*lines, f"op({', '.join(named)})", ""])

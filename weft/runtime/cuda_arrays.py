@@ -178,11 +178,16 @@ def copy_on_device(info: ArgumentInfo) -> ArgumentInfo:
     if info.framework == "cupy":
         copied = sys.modules["cupy"].array(info.owner, order="C", copy=True)
         return info._replace(owner=copied, pointer=int(copied.data.ptr), strides=_dense(info.shape))
-    raise UnsupportedError(
-        "an array of this framework cannot be bound to an operator",
-        why="it can only be copied by its framework, and Weft knows torch's and CuPy's",
-        help="bind a torch tensor or a CuPy array of the same memory",
-    )
+    if info.strides != _dense(info.shape):
+        raise UnsupportedError(
+            "an array of this framework cannot be bound to an operator",
+            why=f"it is not dense (strides {info.strides}), and only its framework could copy it so",
+            help="bind a dense array, or a torch tensor or CuPy array of the same memory",
+        )
+    from weft.runtime.cuda_memory import copy_dense_array
+
+    made = copy_dense_array(info)
+    return info._replace(owner=made, pointer=made.pointer, memory=None)
 
 
 def address_of(array: Any) -> int:

@@ -12,6 +12,8 @@ import numpy as np
 from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, Error
 from weft.ir.numpy_dtypes import from_numpy, to_numpy
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.cuda_arrays import order_streams
 from weft.runtime.cuda_device import find_device
 from weft.runtime.cuda_driver import LEGACY_STREAM, ask
 from weft.runtime.dlpack import CUDA, make_capsule
@@ -93,6 +95,16 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         return f"<weft array of {self.weft_dtype} {list(self.shape)} on cuda:{self.device}>"
+
+
+def copy_dense_array(info: ArgumentInfo) -> DeviceArray:
+    """A copy of a dense array on a GPU."""
+    device = int(info.device[5:])
+    made = DeviceArray(info.dtype, info.shape, device)
+    with find_device(device).current():
+        order_streams([info], LEGACY_STREAM)
+        ask("cuMemcpyDtoDAsync", made.pointer, info.pointer, made.nbytes, LEGACY_STREAM)
+    return made
 
 
 def _free(pointer: int, device: int) -> None:

@@ -126,7 +126,7 @@ class FakeDriver:
         return self.do_cuMemAlloc(count)
 
     def do_cuMemFreeAsync(self, pointer: int, _: int) -> None:
-        self.memory.pop(pointer)
+        self.memory.pop(pointer, None)
 
     def do_cuMemHostAlloc(self, count: int, _: int) -> int:
         return self.do_cuMemAlloc(count)
@@ -145,6 +145,9 @@ class FakeDriver:
 
     def do_cuMemcpyHtoD(self, pointer: int, host: int, count: int) -> None:
         ctypes.memmove(pointer, host, count)
+
+    def do_cuMemcpyDtoDAsync(self, pointer: int, source: int, count: int, _: int) -> None:
+        ctypes.memmove(pointer, source, count)
 
     def do_cuPointerGetAttribute(self, *_: Any) -> int:
         return 0
@@ -248,7 +251,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "driver", lambda: driver, raising=False)
     monkeypatch.setattr(cuda_program, "launch_function", lambda: driver.launch)
     monkeypatch.setattr("weft.target.cuda.lower.compile_kernel", fake_compile)
-    monkeypatch.setattr("weft.target.cuda.nvrtc.nvrtc_version", lambda: "fake")
+    monkeypatch.setattr("weft.operators.device_specialization.toolchain_key", lambda: "fake")
+    monkeypatch.setattr("weft.target.cuda.toolchain.toolchain_key", lambda: "fake")
     monkeypatch.setitem(quick_arguments.OTHERS, OnGpu, AS_TEXT)
     caches = (cuda_driver.device_count, cuda_device.find_device)
     for cache in caches:

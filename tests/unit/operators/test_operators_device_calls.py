@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,44 @@ def test_loop_programs(gpu: FakeDriver) -> None:
     assert gpu.called("cuModuleLoadData") == 1
     with pytest.raises(ShapeError, match="must have the shape \\(8,\\), not \\(7,\\)"):
         twice(OnGpu(x), OnGpu(y), 8)
+
+
+def test_guards_say_what_is_compiled_for_a_gpu(gpu: FakeDriver) -> None:
+    axpy = weft.define(AXPY, schedule="naive")
+    x = OnGpu(random(8))
+    axpy(x, x, 1.0)
+    assert "on cuda:0" in axpy.guards()
+    assert "do not begin at a multiple of 16 bytes" in axpy.guards()
+
+
+def test_a_fault_on_the_way_to_a_gpu_is_reproduced(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr("weft.target.cuda.lower.compile_kernel", fail)
+    x = OnGpu(random(13))
+    with pytest.raises(weft.InternalError, match="planted") as caught:
+        weft.define(AXPY, schedule="naive")(x, x, 1.0)
+    assert caught.value.reproduction is not None
+    script = Path(caught.value.reproduction).read_text()
+    assert 'op.show("ptx", X=make(' in script
+    Path(caught.value.reproduction).unlink()
+
+
+def test_bound_values(gpu: FakeDriver) -> None:
+    mm = weft.define(MM, schedule="naive")
+    a, b = random(4, 3), random(3, 5)
+    layer = mm.bind(B=OnGpu(b))
+    for n in range(2):
+        np.testing.assert_allclose(layer(OnGpu(a + n)).numpy(), (a + n) @ b, rtol=1e-6)
+    with pytest.raises(ArgumentError, match="`B` is bound to an array on `cuda:0`, and this call is on `cpu`"):
+        layer(a)
+    whole = mm.bind(A=OnGpu(a), B=OnGpu(b))
+    np.testing.assert_allclose(whole().numpy(), a @ b, rtol=1e-6)
+
+
+def test_outputs_start_from_what_the_program_says(gpu: FakeDriver) -> None:
+    count = weft.define("def count(int(N) I, float(M) Z) -> (float(M) O) { O(I(i)) += 1.0 }", schedule="naive")
+    for _ in range(2):
+        found = count(OnGpu(np.int32([0, 2, 2])), OnGpu(random(4)))
+        np.testing.assert_array_equal(found.numpy(), [1, 0, 2, 0])
