@@ -1,6 +1,6 @@
 """What a call costs beyond its work: 64 elements, against numpy and torch in the same run.
 
-    python bench/call_overhead.py [--repeat 9] [--max-numpy-us 1.0] [--max-torch-us 1.5]
+    python bench/call_overhead.py [--repeat 9] [--max-numpy-us 1.0] [--max-torch-us 1.5] [--max-cuda-us 5]
 
 Each row is the least of several repeats, rows interleaved, so that a busy machine slows all alike.
 With a limit given, the exit status says whether it holds.
@@ -47,6 +47,21 @@ def torch_rows(op: Any) -> dict[str, Callable[[], Any]]:
     }
 
 
+def cuda_rows(op: Any) -> dict[str, Callable[[], Any]]:
+    """What a launch costs the caller; nobody waits for the GPU, which is quicker."""
+    if not weft.cuda.is_available():
+        return {}
+    import torch
+
+    a, b, c = (torch.rand(64, device="cuda") for _ in range(3))
+    return {
+        "weft, cuda, out=": lambda: op(a, b, out=c),
+        "weft, cuda": lambda: op(a, b),
+        "torch.add, cuda, out=": lambda: torch.add(a, b, out=c),
+        "torch.add, cuda": lambda: torch.add(a, b),
+    }
+
+
 def measure(rows: dict[str, Callable[[], Any]], repeat: int, number: int = 20000) -> dict[str, float]:
     """Microseconds a call, without what calling the lambda costs."""
     empty = min(timeit.repeat(lambda: None, number=number, repeat=repeat)) / number
@@ -65,13 +80,21 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--max-numpy-us", type=float, default=float("inf"))
     parser.add_argument("--max-torch-us", type=float, default=float("inf"))
+    parser.add_argument("--max-cuda-us", type=float, default=float("inf"))
+    parser.add_argument("--only", choices=("cpu", "cuda"), help="rows of one target")
     options = parser.parse_args()
     op = weft.define(SOURCE)
-    times = measure(numpy_rows(op) | torch_rows(op), options.repeat)
+    rows = {} if options.only == "cuda" else numpy_rows(op) | torch_rows(op)
+    rows |= {} if options.only == "cpu" else cuda_rows(op)
+    times = measure(rows, options.repeat)
     for name, micros in times.items():
-        print(f"{name:<20} {micros:7.3f} us")
-    slow = times["weft, numpy, out="] > options.max_numpy_us
-    return int(slow or times.get("weft, torch, out=", 0.0) > options.max_torch_us)
+        print(f"{name:<21} {micros:7.3f} us")
+    limits = {
+        "weft, numpy, out=": options.max_numpy_us,
+        "weft, torch, out=": options.max_torch_us,
+        "weft, cuda, out=": options.max_cuda_us,
+    }
+    return int(any(times.get(name, 0.0) > limit for name, limit in limits.items()))
 
 
 if __name__ == "__main__":
