@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ def blocks(text: str, kind: str) -> list[str]:
 
 def test_the_readme_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    first, builders, nearest, bound, schedule = blocks(README, "python")
+    first, builders, nearest, bound, on_gpu, by_hand, schedule = blocks(README, "python")
     exec(first, names)
     np.testing.assert_allclose(names["C"], names["A"] @ names["B"], rtol=1e-5)
     assert capsys.readouterr().out.startswith(
@@ -40,6 +41,12 @@ def test_the_readme_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) 
     exec(bound, names)
     assert "mm, scheduled by" in capsys.readouterr().out
     np.testing.assert_allclose(names["layer"](a), a @ b, rtol=1e-5)
+    without_gpu = SimpleNamespace(rand=lambda *shape, device: np.random.rand(*shape).astype(np.float32))
+    exec(on_gpu, names | {"torch": without_gpu})
+    assert "__global__" in capsys.readouterr().out
+    names |= {"x": np.arange(1000, dtype=np.float32), "y": np.zeros(1000, np.float32)}
+    exec(by_hand, names)
+    np.testing.assert_array_equal(names["y"], 2 * names["x"])
     exec(schedule, names)
     np.testing.assert_allclose(names["mm"](a, b), text(a, b), rtol=1e-5)
 
