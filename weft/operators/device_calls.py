@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 #: What reading arguments raises that are not as before: too few, of another class, on strike.
-_NOT_QUICK = (Unusual, KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)
+NOT_QUICK = (Unusual, KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)
 #: Kinds of calls that are remembered; beyond that, all are forgotten.
 _READY_AT_MOST = 1 << 12
 
@@ -82,7 +82,7 @@ class DeviceCalls:
         try:
             key, values = self._readers[type(args[self._first])](args, out)  # type: ignore[misc]
             ready = self._ready[key]
-        except _NOT_QUICK:
+        except NOT_QUICK:
             return MISS
         made = None
         try:
@@ -150,7 +150,7 @@ class DeviceCalls:
             kind = type(args[self._first])
             reader = self._readers.setdefault(kind, quick_reader(self._op.interface, kind))
             key, values = reader(tuple(args), out)  # type: ignore[misc]
-        except _NOT_QUICK:
+        except NOT_QUICK:
             return
         program, fixed, index = special.program, special.fixed, special.program.device.index
         made = 0 if out is not None else len(special.outputs)
@@ -161,7 +161,7 @@ class DeviceCalls:
             self._ready = {}
         self._ready[key] = _Ready(
             program, plan, fixed, makes if made else None, address_reader(framework),
-            () if made else _apart(given, len(special.outputs)), stream_getter(framework), framework,
+            () if made else pairs_apart(given, len(special.outputs)), stream_getter(framework), framework,
             slow=varies or bool(plan.scratch_bytes),
         )  # fmt: skip
 
@@ -199,11 +199,12 @@ def _extent(place: int, info: ArgumentInfo) -> tuple[int, int, int]:
     return place, low - info.pointer, high - info.pointer
 
 
-def _apart(given: Sequence[Any], outputs: int) -> tuple[tuple[int, int, int, int], ...]:
-    """For each output and each array before it: their places, and between which differences of addresses they meet."""
+def pairs_apart(given: Sequence[Any], outputs: int) -> tuple[tuple[int, int, int, int], ...]:
+    """For each of the last ``outputs`` arrays and each before it: their places, and the least and the greatest
+    difference of their addresses between which they overlap."""
     arrays = [_extent(i, v) for i, v in enumerate(given) if isinstance(v, ArgumentInfo)]
     found = []
-    for n in range(len(arrays) - outputs, len(arrays)):
+    for n in range(max(0, len(arrays) - outputs), len(arrays)):
         one, low, high = arrays[n]
         for other, other_low, other_high in arrays[:n]:
             if low < high and other_low < other_high:

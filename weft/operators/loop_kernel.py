@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, ShapeError
 from weft.ir.expr import Const
 from weft.ir.printer import print_kernel
@@ -23,9 +21,9 @@ from weft.operators.interface import Interface, Parameter
 from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import STAGE_TARGETS, Numerics, Target
 from weft.operators.signature import bind_arguments, canonical_strides, common_device, dense_strides
-from weft.operators.stages import ALIGNMENT, STAGES, alignments, show_kernel
+from weft.operators.stages import STAGES, show_kernel
 from weft.runtime.argument import ArgumentInfo
-from weft.runtime.arrays import allocate, describe, describe_output, overlaps, scalar_value
+from weft.runtime.arrays import describe, describe_output, overlaps, scalar_value
 from weft.runtime.kernel import LoadedKernel, load_kernel
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import Machine, host_machine
@@ -33,8 +31,7 @@ from weft.target.cuda.program import evaluate_size, is_host_size
 from weft.version import cache_key
 
 if TYPE_CHECKING:
-    from weft.runtime.cuda_device import Device
-    from weft.runtime.cuda_program import LoadedProgram
+    from weft.operators.device_loops import DeviceLoops
 
 
 def kernel(program: str | Kernel, *, numerics: Numerics = "strict") -> LoopKernel:
@@ -68,7 +65,8 @@ class LoopKernel:
         self.kernel, self.numerics = kernel, numerics
         self._interface = _interface(kernel)
         self._lock = threading.Lock()
-        self._loaded: dict[tuple[Any, ...], Any] = {}
+        self._loaded: dict[Machine, LoadedKernel] = {}
+        self._on_gpus: DeviceLoops | None = None
 
     @property
     def name(self) -> str:
@@ -87,6 +85,8 @@ class LoopKernel:
         return show_kernel(self.kernel, stage, machine, fast=self.numerics == "fast")
 
     def __call__(self, /, *args: Any, **named: Any) -> None:
+        if self._on_gpus is not None and not named and self._on_gpus.call(args):
+            return
         bound = bind_arguments(self._interface, args, named)
         device = common_device(self._interface, bound) or "cpu"
         values = [self._describe(p, value) for p, value in zip(self.kernel.params, bound)]
@@ -95,7 +95,11 @@ class LoopKernel:
         if device == "cpu":
             self._on_cpu().run([v.pointer if isinstance(v, ArgumentInfo) else v for v in values])
         else:
-            self._run_on_gpu(values, int(device[5:]))
+            if self._on_gpus is None:
+                from weft.operators.device_loops import DeviceLoops
+
+                self._on_gpus = DeviceLoops(self.kernel, self.numerics, self._interface)
+            self._on_gpus.run(values, int(device[5:]), tuple(bound))
 
     def _describe(self, param: Param, value: Any) -> Any:
         if not isinstance(param, Buffer):
@@ -124,9 +128,9 @@ class LoopKernel:
     def _on_cpu(self) -> LoadedKernel:
         machine = host_machine()
         with self._lock:
-            found = self._loaded.get(("cpu", machine))
+            found = self._loaded.get(machine)
             if found is None:
-                found = self._loaded["cpu", machine] = self._load_for_cpu(machine)
+                found = self._loaded[machine] = self._load_for_cpu(machine)
             return found
 
     def _load_for_cpu(self, machine: Machine) -> LoadedKernel:
@@ -146,55 +150,6 @@ class LoopKernel:
 
         made = compile_kernel(self.kernel, machine, fast=self.numerics == "fast")
         return Artifact({"entry": made.entry, "messages": list(made.messages)}, {"object": made.object})
-
-    def _run_on_gpu(self, values: Sequence[Any], index: int) -> None:
-        from weft.ir import dtype as dt
-        from weft.runtime.cuda_arrays import address_of, main_framework, order_streams, stream_getter
-        from weft.runtime.cuda_device import find_device
-        from weft.runtime.cuda_program import fits_slot
-
-        device = find_device(index)
-        device.check_records()
-        infos = [v for v in values if isinstance(v, ArgumentInfo)]
-        named = zip(self.kernel.params, values)
-        misaligned = frozenset(p.name for p, v in named if isinstance(v, ArgumentInfo) and v.pointer % ALIGNMENT)
-        program = self._on_gpu(device, misaligned)
-        framework = main_framework(infos)
-        stream = stream_getter(framework)(index)
-        order_streams(infos, stream)
-        slots = [v.pointer if dtype is None else fits_slot(dtype, v) for v, (_, dtype) in zip(values, program.params)]
-        plan = program.plan(slots)
-        scratch = allocate(framework, dt.uint8, (plan.scratch_bytes,), device.name) if plan.scratch_bytes else None
-        program.start(plan, slots, stream, 0 if scratch is None else address_of(scratch))
-
-    def _on_gpu(self, device: Device, misaligned: frozenset[str]) -> LoadedProgram:
-        with self._lock:
-            found = self._loaded.get((device.name, misaligned))
-            if found is None:
-                found = self._loaded[device.name, misaligned] = self._load_for_gpu(device, misaligned)
-            return found
-
-    @collector_paused()
-    def _load_for_gpu(self, device: Device, misaligned: frozenset[str]) -> LoadedProgram:
-        from weft.runtime.cuda_program import LoadedProgram
-        from weft.target.cuda.lower import compile_kernel
-        from weft.target.cuda.program import program_from_json
-        from weft.target.cuda.toolchain import toolchain_key
-
-        parts = print_kernel(self.kernel), self.numerics, device.machine.key, ",".join(sorted(misaligned))
-        key = cache_key("loops on a GPU", *parts, toolchain_key())
-        kept = default_store().get(key)
-        if kept is not None:
-            program = replace(program_from_json(kept.metadata), cubin=kept.blobs["cubin"])
-        else:
-            aligned = alignments(self.kernel, misaligned)
-            program = compile_kernel(self.kernel, device.machine, fast=self.numerics == "fast", aligned=aligned)
-            default_store().put(key, Artifact(replace(program, cubin=b"").to_json(), {"cubin": program.cubin}))
-        return LoadedProgram(program, device, [_typed(self.kernel, p) for p in self.kernel.params], self.name)
-
-
-def _typed(kernel: Kernel, param: Param) -> tuple[str, DType | None]:
-    return param.name, None if isinstance(param, Buffer) else param.dtype
 
 
 def _interface(kernel: Kernel) -> Interface:

@@ -224,3 +224,19 @@ def test_outputs_start_from_what_the_program_says(gpu: FakeDriver) -> None:
     for _ in range(2):
         found = count(OnGpu(np.int32([0, 2, 2])), OnGpu(random(4)))
         np.testing.assert_array_equal(found.numpy(), [1, 0, 2, 0])
+
+
+def test_loop_programs_are_checked_again_for_other_sizes(gpu: FakeDriver) -> None:
+    twice = weft.kernel(
+        "kernel twice(X: float32[n], out Y: float32[n], n: int64) { for i in 0:n { Y[i] = X[i] + X[i] } }"
+    )
+    base = random(16)
+    x, y = base[:8], np.zeros(8, np.float32)
+    for _ in range(3):
+        twice(OnGpu(x), OnGpu(y), 8)
+        np.testing.assert_array_equal(y, x + x)
+        with pytest.raises(ShapeError):
+            twice(OnGpu(x), OnGpu(y), 7)
+        with pytest.raises(ArgumentError, match="overlap"):
+            twice(OnGpu(x), OnGpu(base[4:12]), 8)
+    assert gpu.called("cuModuleLoadData") == 1
