@@ -45,13 +45,15 @@ _READY_AT_MOST = 1 << 12
 class _Ready(NamedTuple):
     """A call that was checked before: what is left to do for another one like it.
 
-    ``tail`` are the last values of the kernel, the same in every call; ``make`` makes outputs, where none are given.
+    ``fixed`` are the last values of the kernel, the same in every call, and ``tail`` what the program says comes after
+    those that are not; ``make`` makes outputs, where none are given.
     ``apart`` says of which values the difference must not be in a range, else arrays overlap. ``slow`` calls have a
     plan that depends on their numbers, or temporaries.
     """
 
     program: LoadedProgram
     plan: Plan
+    fixed: tuple[int | float, ...]
     tail: tuple[int | float, ...]
     make: tuple[Callable[[], Any], ...] | None
     address: Callable[[Any], int]
@@ -105,7 +107,7 @@ class DeviceCalls:
     def _start(self, ready: _Ready, values: list[Any]) -> None:
         program, device = ready.program, ready.program.device
         device.check_records()
-        values += ready.tail
+        values += ready.fixed
         plan = program.plan(values)
         scratch = _scratch(plan, ready.framework, device) if plan.scratch_bytes else None
         program.start(plan, values, ready.stream(device.index), 0 if scratch is None else address_of(scratch))
@@ -160,7 +162,7 @@ class DeviceCalls:
         if len(self._ready) >= _READY_AT_MOST:
             self._ready = {}
         self._ready[key] = _Ready(
-            program, plan, fixed, makes if made else None, address_reader(framework),
+            program, plan, fixed, program.tail(fixed), makes if made else None, address_reader(framework),
             () if made else pairs_apart(given, len(special.outputs)), stream_getter(framework), framework,
             slow=varies or bool(plan.scratch_bytes),
         )  # fmt: skip

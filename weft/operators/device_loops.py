@@ -56,12 +56,12 @@ class DeviceLoops:
         """Runs a call like one before; whether it was one."""
         try:
             key, values = self._readers[type(args[self._first])](args, None)  # type: ignore[misc]
-            ready = self._ready[(*key, *(values[i] for i in self._sizes))]
+            ready = self._ready[key + tuple(values[i] for i in self._sizes)]
         except NOT_QUICK:
             return False
         if any(least < values[one] - values[other] < most for one, other, least, most in ready.apart):
             return False
-        ready.program.start_quickly(ready.plan, values, (), ready.stream)
+        ready.program.start_quickly(ready.plan, values, ready.program.tail(), ready.stream)
         return True
 
     def run(self, values: Sequence[Any], index: int, args: tuple[Any, ...]) -> None:
@@ -89,7 +89,7 @@ class DeviceLoops:
             key, values = reader(args, None)  # type: ignore[misc]
         except NOT_QUICK:
             return
-        self._ready[(*key, *(values[i] for i in self._sizes))] = ready
+        self._ready[key + tuple(values[i] for i in self._sizes)] = ready
 
     def _apart(self, values: Sequence[Any]) -> tuple[tuple[int, int, int, int], ...]:
         written = {i for i, p in enumerate(self._kernel.params) if p.name in self._kernel.outputs}

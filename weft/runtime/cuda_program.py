@@ -136,8 +136,7 @@ class LoadedProgram:
         #: Parameters that the grids, the conditions and the temporaries depend on.
         self.size_slots = tuple(n for n, (name, _) in enumerate(self.params) if name in _size_names(program))
         self._plans: dict[tuple[int, ...], Plan] = {}
-        self._start = launch_function()
-        self._switches = device_count() > 1
+        self._start = launch_function() if device_count() == 1 else self._start_in_context
 
     @property
     def names(self) -> list[str]:
@@ -199,31 +198,40 @@ class LoadedProgram:
     def start_quickly(
         self, plan: Plan, values: list[Any], tail: Sequence[int | float], stream_of: Callable[[int], int]
     ) -> None:
-        """As `start`, for a plan without temporaries, with ``tail`` after ``values``, on the stream that is current."""
+        """As `start`, for a plan without temporaries, on the stream that is current; ``tail`` is from `tail`."""
         device = self.device
         if device.has_records:
             device.check_records()
         stream = stream_of(device.index)
-        try:
-            frame = plan.frames[stream].pop()
-        except (KeyError, IndexError):
-            frame = plan.take(self, stream)
-        self._pack(frame.slots, 0, *values, *tail, *self._last)
-        self._launch(frame)
+        frames = plan.frames.get(stream)
+        frame = frames.pop() if frames else plan.take(self, stream)
+        self._pack(frame.slots, 0, *values, *tail)
+        recent.append(self.owner)
+        for launch in frame.launches:
+            status = self._start(*launch)
+            if status:
+                self._launch_again(status, launch)
         plan.frames[stream].append(frame)
+
+    def tail(self, fixed: Sequence[int | float] = ()) -> tuple[int | float, ...]:
+        """The last values of every call: ``fixed`` ones of the parameters, and where asserts write to."""
+        return (*fixed, *self._last)
 
     def _launch(self, frame: Frame) -> None:
         recent.append(self.owner)
         for launch in frame.launches:
-            status = _OTHER_CONTEXT[0] if self._switches else self._start(*launch)
+            status = self._start(*launch)
             if status:
                 self._launch_again(status, launch)
+
+    def _start_in_context(self, *launch: Any) -> int:
+        with self.device.current():
+            return int(launch_function()(*launch))
 
     def _launch_again(self, status: int, launch: tuple[Any, ...]) -> None:
         """In the context of the device, where the thread was in another or in none; an error where that fails."""
         if status in _OTHER_CONTEXT:
-            with self.device.current():
-                status = self._start(*launch)
+            status = self._start_in_context(*launch)
         if status:
             raise error_of("cuLaunchKernelEx", status)
 
