@@ -34,6 +34,7 @@ HEAVY = {
     "ml_dtypes": {"ir/numpy_dtypes.py"},
     "torch": {"runtime/torch_edge.py"},
     "islpy": {"poly/isl_worker.py"},
+    "cuda": {"target/cuda/nvrtc.py", "runtime/cuda_driver.py"},
 }
 
 
@@ -79,4 +80,4 @@ def test_heavy_packages_load_lazily_in_their_edge_module(path: Path) -> None:
 def test_import_weft_loads_only_numpy() -> None:
     code = "import sys; import weft; print(*sorted({m.split('.')[0] for m in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"lark", "llvmlite", "torch", "ml_dtypes", "islpy"} & set(loaded)
+    assert not {"lark", "llvmlite", "torch", "ml_dtypes", "islpy", "cuda"} & set(loaded)

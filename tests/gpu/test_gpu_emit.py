@@ -1,4 +1,4 @@
-"""Everything the CUDA target has, run on a device against the interpreter: types, casts, functions, atomics, barriers."""
+"""Everything the CUDA target has, run on a device against the interpreter."""
 
 from __future__ import annotations
 

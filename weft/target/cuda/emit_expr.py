@@ -162,7 +162,7 @@ def _binary(f: Function, e: Binary) -> Code:
 def _infix(op: str, left: Code, right: Code) -> Code:
     level = LEVEL[op]
     # C compilers warn of && inside ||; nobody remembers how bits bind either.
-    inner = max(level, LEVEL["<"]) if op in ("||", "|", "^", "&") else level
+    inner = LEVEL["unary"] if op in ("|", "^", "&", "<<", ">>") else max(level, LEVEL["<"]) if op == "||" else level
     text = f"{left.inside(inner)} {op} {right.inside(max(level + 1, inner))}"
     return Code(text, level, left.wide or right.wide)
 

@@ -111,7 +111,7 @@ def _emit_blocks(f: Function, grid: Grid, scopes: ExitStack) -> tuple[Expr, Expr
     shape = grid_shape(sizes)
     if shape is not None:
         for loop, axis in zip(reversed(grid.blocks), _AXES):
-            _declare(f, loop, Code(f"blockIdx.{axis}"), Interval(0, None), scopes)
+            _declare(f, loop, Code(f"blockIdx.{axis}"), scopes)
         return shape
     return _emit_linear_blocks(f, grid, sizes, scopes)
 
@@ -137,10 +137,23 @@ def _emit_linear_blocks(f: Function, grid: Grid, sizes: tuple[Expr, ...], scopes
     f.variables[name], f.ranges[name] = number, known
     rest: Expr = Var(name)
     for n, (loop, size) in enumerate(zip(reversed(grid.blocks), reversed(sizes))):
-        outermost = n == len(sizes) - 1
-        _declare(f, loop, emit_expr(f, rest if outermost else rest % size), EVERYTHING, scopes)
-        rest = rest // size
+        if n == len(sizes) - 1:
+            _declare(f, loop, emit_expr(f, rest), scopes)
+            break
+        count = _count(f, loop, size)
+        _declare(f, loop, emit_expr(f, rest % count), scopes)
+        rest = rest // count
     return total, idx(1), idx(1)
+
+
+def _count(f: Function, loop: For, size: Expr) -> Expr:
+    """How many blocks there are along a loop: at least one where a block runs at all, and no more than in the grid."""
+    if isinstance(size, Const):
+        return size
+    name = f.fresh(f"{loop.var.name}_count")
+    f.line(f"const int {name} = (int)({emit_expr(f, size).text});")
+    f.variables[name], f.ranges[name] = Code(name), Interval(1, MAX_GRID[0])
+    return Var(name)
 
 
 def _refuse_shared(grid: Grid) -> None:
@@ -152,9 +165,11 @@ def _refuse_shared(grid: Grid) -> None:
         )
 
 
-def _declare(f: Function, loop: For, number: Code, known: Interval, scopes: ExitStack) -> None:
+def _declare(f: Function, loop: For, number: Code, scopes: ExitStack) -> None:
     """A variable of the grid: its loop's lower bound and the number of the block or thread along an axis."""
     known = loop_range(loop, f.ranges)
+    if known.hi is None and loop.lo == idx(0):
+        known = Interval(0, MAX_GRID[0])
     wide = number.wide or not known.within(-(2**31), 2**31 - 1)
     name = f.program.names.of(loop.var.name)
     text = number.text
@@ -169,7 +184,7 @@ def _emit_threads(f: Function, grid: Grid, scopes: ExitStack) -> None:
     counts = thread_counts(grid)
     if block_shape(counts) is not None:
         for loop, axis in zip(reversed(grid.threads), _AXES):
-            _declare(f, loop, Code(f"threadIdx.{axis}"), Interval(0, None), scopes)
+            _declare(f, loop, Code(f"threadIdx.{axis}"), scopes)
         return
     name = f.fresh("thread")
     f.line(f"const int {name} = threadIdx.x;")
@@ -177,7 +192,7 @@ def _emit_threads(f: Function, grid: Grid, scopes: ExitStack) -> None:
     rest: Expr = Var(name)
     for loop, count in zip(reversed(grid.threads), reversed(counts)):
         is_last = loop is grid.threads[0]
-        _declare(f, loop, emit_expr(f, rest if is_last else rest % idx(count)), EVERYTHING, scopes)
+        _declare(f, loop, emit_expr(f, rest if is_last else rest % idx(count)), scopes)
         rest = rest // idx(count)
 
 

@@ -8,6 +8,7 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, idx
 from weft.ir.offsets import linear_offset
+from weft.ir.simplify import simplify
 from weft.target.cuda.emit_context import LEVEL, Code, Function
 
 EmitExpr = Callable[[Function, Expr], Code]
@@ -19,7 +20,7 @@ def offset_expr(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     if linear is not None:
         return linear.expr(dt.index)
     total: Expr = idx(0)
-    for index, stride in zip(indices, buffer.element_strides()):
+    for index, stride in zip(indices, map(simplify, buffer.element_strides())):
         part = index if stride == idx(1) else Binary("*", index, stride)
         total = part if total == idx(0) else Binary("+", total, part)
     return total

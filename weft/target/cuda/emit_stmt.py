@@ -186,7 +186,7 @@ def _show_source(f: Function, s: Stmt) -> None:
     f.shown = s.span
     text = s.span.source.line(s.span.line).strip()
     if text:
-        f.line(f"// {s.span.source.name.rsplit('/', 1)[-1]}:{s.span.line}: {text[:100]}".rstrip("\\"))
+        f.line(f"// {s.span.source.name.rsplit('/', 1)[-1]}:{s.span.line}: {text[:100]}".rstrip("\\ "))
 
 
 def _alloc(f: Function, s: Alloc) -> None:
