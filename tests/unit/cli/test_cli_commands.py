@@ -266,7 +266,7 @@ def test_a_full_disk_behind_the_output() -> None:
 def test_demo_checks_a_dozen_kernels(capsys: Capture) -> None:
     assert weft("demo", "--stages-of", "transpose") == 0
     shown = capsys.readouterr().out
-    for stage in ("tensor", "loops", "lowered", "llvm", "asm"):
+    for stage in ("tensor", "loops", "lowered", "llvm", "asm", "cuda"):
         assert f"--- transpose: {stage} " in shown
     assert shown.endswith("12 of 12 kernels match numpy in float64\n")
     assert "WRONG" not in shown
