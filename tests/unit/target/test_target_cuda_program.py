@@ -1,0 +1,168 @@
+"""Machines, compiled programs as data, and every refusal of the CUDA target with its full text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from weft.ir import dtype as dt
+from weft.ir.errors import Error, InternalError, TargetError, UnsupportedError
+from weft.ir.expr import Binary, Cast, Compare, Const, Select, Unary, Var, idx
+from weft.ir.parser import parse_kernel
+from weft.target.cuda import disassemble, nvrtc
+from weft.target.cuda.lower import compile_kernel, emit_kernel, sass
+from weft.target.cuda.machine import KNOWN, gpu_for_arch
+from weft.target.cuda.program import evaluate_size, is_host_size, program_from_json
+
+H200 = gpu_for_arch("sm_90")
+COPY = "kernel copy(A: float32[N], N: int64, out B: float32[N]) { block b in 0:N { B[b] = A[b] } }"
+
+
+def test_machines() -> None:
+    assert H200.sms == 132
+    assert H200.shared_per_block == 232448
+    assert H200.capability == 90
+    assert H200.has("cp.async")
+    assert not gpu_for_arch("sm_75").has("bf16 mma")
+    assert len({m.key for m in KNOWN.values()}) == len(KNOWN)
+
+
+def test_a_program_is_data() -> None:
+    program = compile_kernel(parse_kernel(COPY), H200)
+    assert program_from_json(json.loads(json.dumps(program.to_json()))) == program
+    assert [evaluate_size(n, {"N": 5}) for n in program.launches[0].grid] == [5, 1, 1]
+    assert program.launches[0].params == ("A", "N", "B")
+
+
+def test_sizes_are_computed_as_programs_do() -> None:
+    n, x = Var("n"), Var("x", dt.uint8)
+    wrapped = Binary("+", x, Const(255, dt.uint8))
+    e = Select(Compare(">", n, idx(3)), Unary("-", n // 2), Cast(dt.int64, wrapped))
+    assert evaluate_size(e, {"n": 7, "x": 0}) == -3
+    assert evaluate_size(e, {"n": 1, "x": 2}) == 1
+    assert evaluate_size(n // 0, {"n": 1}) == 0
+    assert is_host_size(e, frozenset({"n", "x"}))
+    assert not is_host_size(e, frozenset({"n"}))
+
+
+def threads(count: str) -> str:
+    return f"kernel k(out B: float32[4096]) {{ thread y in 0:64 {{ thread x in 0:{count} {{ B[x] = 1.0 }} }} }}"
+
+
+SHARED = """kernel k(out B: float32[64]) {
+  block b in 0:1 {
+    alloc S: float32[60032] in shared
+    thread t in 0:64 { for j in 0:938 { S[t * 938 + j] = 1.0 }  barrier(block)  B[t] = S[63 - t] } } }"""
+GRID = """kernel k(out B: float32[64]) { block b in 0:64 { thread t in 0:1 {
+  B[b] = 1.0
+  barrier(grid) } } }"""
+CALLS = """kernel k(A: float32[4], out B: float32[4]) {
+  for i in 0:4 { B[i] = frobnicate.float32(A[i]) } }"""
+REFUSED: dict[str, tuple[str, type[Error], str]] = {
+    "shared memory": (
+        SHARED,
+        TargetError,
+        "error: a block of `k` needs 240128 bytes of shared memory; H200 has 232448\n"
+        "  <text>:3        alloc S: float32[60032] in shared\n"
+        "                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  why:   bytes by buffer: `S` 240128\n"
+        "  help:  make the tiles smaller, or use fewer stages",
+    ),
+    "barrier of the grid": (
+        GRID,
+        UnsupportedError,
+        "error: kernel `k` uses what the CUDA target does not have\n"
+        "  <text>:3        barrier(grid) } } }\n"
+        "                  ^^^^^^^^^^^^^\n"
+        "  missing:<text>:3: a barrier of all blocks: use two nests, which are two launches",
+    ),
+    "unknown function": (
+        CALLS,
+        UnsupportedError,
+        "error: kernel `k` uses what the CUDA target does not have\n"
+        "  <text>:2        for i in 0:4 { B[i] = frobnicate.float32(A[i]) } }\n"
+        "                                        ^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  missing:<text>:2: a call of `frobnicate`, which is not an intrinsic",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str) -> None:
+    text, kind, message = REFUSED[name]
+    with pytest.raises(kind) as caught:
+        emit_kernel(parse_kernel(text), H200)
+    assert str(caught.value) == message
+
+
+def test_too_many_threads() -> None:
+    barrier = threads("64").replace("B[x] = 1.0", "barrier(block)  B[x] = 1.0")
+    with pytest.raises(TargetError) as caught:
+        emit_kernel(parse_kernel(barrier), H200)
+    assert "has 4096 threads; H200 runs at most 1024" in str(caught.value)
+    assert "64 x 64 iterations" in str(caught.value)
+
+
+def test_unknown_and_unsupported_architectures() -> None:
+    with pytest.raises(TargetError, match="unknown GPU architecture `sm_1`"):
+        gpu_for_arch("sm_1")
+    with pytest.raises(TargetError, match="unknown GPU feature `bf16 mmma`"):
+        H200.has("bf16 mmma")
+    with pytest.raises(TargetError, match="makes no code for `sm_35`") as caught:
+        compile_kernel(parse_kernel(COPY), replace(H200, arch="sm_35"))
+    assert "it supports sm_" in str(caught.value)
+
+
+def test_text_that_does_not_compile_is_our_fault_and_shows_where() -> None:
+    with pytest.raises(InternalError) as caught:
+        nvrtc.compile_cubin('extern "C" __global__ void k() {\n  nonsense;\n}\n', "sm_90", fast=False)
+    assert 'identifier "nonsense" is undefined' in str(caught.value)
+    assert "2   nonsense;" in str(caught.value)
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvrtc._nvrtc.cache_clear()
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(TargetError) as caught:
+        nvrtc.nvrtc_version()
+    assert "no CUDA compiler was found" in str(caught.value)
+    assert "pip install 'weft[cuda]'" in str(caught.value)
+    monkeypatch.undo()
+    nvrtc._nvrtc.cache_clear()
+    assert nvrtc.nvrtc_version()
+
+
+def test_without_a_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disassemble, "_find_tool", lambda: None)
+    with pytest.raises(TargetError, match="no disassembler for GPU code"):
+        sass(parse_kernel(COPY), H200)
+
+
+def test_names_that_mean_something_else_in_cuda() -> None:
+    text = """kernel load(`float`: float32[8], expf: float32[8], out `int`: float32[8]) {
+        block blockIdx in 0:2 { thread `a b` in 0:4 {
+            `int`[blockIdx * 4 + `a b`] = exp(`float`[blockIdx * 4 + `a b`]) + expf[blockIdx * 4 + `a b`] } } }"""
+    assert compile_kernel(parse_kernel(text), H200).cubin
+
+
+def test_blocks_beyond_what_a_grid_has_take_turns() -> None:
+    text = """kernel k(out B: uint8[70000, 70000]) {
+        block i in 0:70000 { block j in 0:70000 { thread t in 0:1 { if i == j { B[i, j] = 1_u8 } } } } }"""
+    program = compile_kernel(parse_kernel(text), H200)
+    assert [evaluate_size(n, {}) for n in program.launches[0].grid] == [2**31 - 1, 1, 1]
+    assert "+= gridDim.x" in program.source
+
+
+@pytest.mark.parametrize("arch", [a for a in KNOWN if a in nvrtc.supported_archs()])
+def test_every_architecture(arch: str) -> None:
+    text = """kernel k(A: bfloat16[64], H: float16[64], out B: bfloat16[64], out M: float32[1]) {
+        block b in 0:1 { alloc p: float32[64]  thread t in 0:64 {
+            p[t] = float32(A[t]) * float32(H[t])
+            B[t] = A[t] + bfloat16(H[t])
+            atomic B[0] += B[t] }
+            M[0] = -inf
+            for t in 0:64 { M[0] = max(M[0], p[t]) } } }"""
+    assert compile_kernel(parse_kernel(text), gpu_for_arch(arch), fast=True).cubin
