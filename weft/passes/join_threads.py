@@ -60,7 +60,7 @@ class _Join:
         for loop in blocks:
             ranges[loop.var.name] = loop_range(loop, ranges)
         body = self.unique_storage(launch.body)
-        tree, shape = make_units(body, ranges, fast=self.fast, most_threads=self.most_threads)
+        tree, shape = make_units(body, ranges, self.fresh, fast=self.fast, most_threads=self.most_threads)
         made = made_in(tree)
         placement = place_storage(made, units_in(tree), _uses(tree, ranges), shape, ranges)
         storage = LaunchStorage(

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.ir.errors import ScheduleError, UnsupportedError
+from weft.ir.errors import ScheduleError
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, Seq, Stmt
 from weft.ir.visit import bound_names, children, rebuild, used_names, walk
+from weft.passes.cut_threads import cut_threads
 from weft.passes.level_threads import has_threads, level_threads, thread_nest
 from weft.passes.loop_ranges import loop_range
 from weft.passes.thread_digits import Digit, Placed, split_subscript
@@ -26,9 +27,11 @@ Places: TypeAlias = "Mapping[str, Collection[Placed]]"
 FindCandidate: TypeAlias = "Callable[[Stmt, Sequence[For]], Candidate | None]"
 
 
-def make_units(body: Stmt, ranges: Ranges, *, fast: bool, most_threads: int) -> tuple[Stmt, Shape]:
+def make_units(
+    body: Stmt, ranges: Ranges, fresh: Callable[[str], str], *, fast: bool, most_threads: int
+) -> tuple[Stmt, Shape]:
     """The body of a block with units in place of what they stand for, and the threads that run it."""
-    body = level_threads(body, ranges)
+    body = cut_threads(level_threads(body, ranges), ranges, fresh)
     nests = find_nests(body, ranges)
     largest = max((n.total for n in nests), default=1)
     if largest > most_threads:
@@ -145,8 +148,7 @@ def find_nests(s: Stmt, ranges: Ranges) -> list[Nest]:
     if isinstance(s, For) and s.kind == "thread":
         loops, body = thread_nest(s)
         nest = rebase_nest(loops, body, ranges)
-        if nest is None:
-            raise _unknown_extent(loops)
+        assert nest is not None
         return [nest]
     inside = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
     return [n for inner in children(s) if isinstance(inner, Stmt) for n in find_nests(inner, inside)]
@@ -185,12 +187,4 @@ def _too_many_threads(count: int, most: int) -> ScheduleError:
         f"a block of {count} threads does not fit",
         why=f"a block has at most {most} threads",
         help="split the loop that is bound to threads and bind its outer part to blocks",
-    )
-
-
-def _unknown_extent(loops: list[For]) -> UnsupportedError:
-    return UnsupportedError(
-        f"the thread loop `{loops[0].var.name}` has no greatest number of iterations",
-        span=loops[0].span,
-        help="split it by a constant and bind the inner loop to threads",
     )
