@@ -46,6 +46,7 @@ def measure(torch: Any, workload: Workload, *, compiled: bool) -> Result:
         "eager": lambda *args: workload.torch_run(torch, *args),
     }
     if compiled and workload.compiled:
+        torch.compiler.reset()  # or it gives up after some programs
         contenders["compiled"] = torch.compile(contenders["eager"], dynamic=False)
     for name in [n for n in contenders if n != "weft"]:
         try:

@@ -19,9 +19,10 @@ SCALE_CHAIN = (
 CAST = "def cast(bfloat16(M,N) X) -> (float32(M,N) O) { O(m,n) = float32(X(m,n)) }"
 ARGMIN = "def first_least(bfloat16(M,N) X) -> (I) { I(m) argmin=! X(m,n) }"
 CROSS_ENTROPY = """def cross_entropy(bfloat16(M,N) X, int(M) Label) -> (float32(M) L) {
+    Chosen(m) = float32(X(m,Label(m)))
     Top(m) max=! X(m,n)
     Total(m) +=! exp(float32(X(m,n)) - Top(m))
-    L(m) = log(Total(m)) + Top(m) - X(m,Label(m))
+    L(m) = log(Total(m)) + Top(m) - Chosen(m)
 }"""
 BLUR = """def blur(float32(H,W) A) -> (O) {
     B(i,j) = (A(i,j) + A(i,j+1) + A(i,j+2)) / 3 where i in 0:H, j in 0:W-2

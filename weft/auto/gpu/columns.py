@@ -20,7 +20,7 @@ from weft.auto.stages import Stage, StageIter
 from weft.target.cuda.machine import WARP
 
 #: Rows a thread has under way.
-AHEAD = 4
+AHEAD = 8
 #: Threads deep.
 DEPTH = THREADS // WARP
 #: Blocks for each multiprocessor.
@@ -83,7 +83,7 @@ class _Tile:
 
 def _choose_tile(stage: Stage, along: StageIter) -> _Tile:
     """As many lanes as divide the columns; threads of a warp, or fewer where they then come out even."""
-    lanes = gcd(along.count, lanes_for([stage]))
+    lanes = gcd(along.count, lanes_for(a for a in stage.reads if a.stride(along.name) == 1))
     vectors = along.count // lanes
     even = next((n for n in range(min(WARP, vectors), 0, -1) if vectors % n == 0), 1)
     return _Tile(even if 2 * even >= min(WARP, vectors) else min(WARP, vectors), lanes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.auto.draft import AnyDraft
-from weft.auto.stages import Stage
+from weft.auto.stages import StageAccess
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import WARP, GpuMachine
 
@@ -38,10 +38,9 @@ class GpuDraft(AnyDraft):
         return f"{count / self.machine.bandwidth * 1e6:.3g} us"
 
 
-def lanes_for(stages: Iterable[Stage]) -> int:
-    """Elements in 16 bytes of the narrowest type that is read or written; wider ones take two accesses at most."""
-    sizes = [a.buffer.dtype.itemsize for stage in stages for a in stage.accesses]
-    return max(1, min(WIDEST // min(sizes), 2 * WIDEST // max(sizes)))
+def lanes_for(accesses: Iterable[StageAccess]) -> int:
+    """Elements in 16 bytes of the widest type: neighbouring threads then touch memory without gaps at every access."""
+    return max(1, WIDEST // max((a.buffer.dtype.itemsize for a in accesses), default=WIDEST))
 
 
 def whole_warps(threads: int) -> int:

@@ -7,8 +7,10 @@ bytes takes. Reductions run inside the thread, their results in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd, prod
 
+from weft.auto.contraction_plan import distinct_reads
 from weft.auto.gpu.draft import GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.grid import Shape, Spread, as_one, choose_shape, spread
@@ -18,6 +20,8 @@ from weft.ir.errors import ScheduleError
 
 #: Steps of reductions that are written out, at most.
 WRITTEN_OUT = 16
+#: Accesses of 16 bytes from which on it does not matter that the last one is not full.
+LONG = 32
 
 
 def schedule_points(draft: GpuDraft, name: str) -> None:
@@ -43,7 +47,7 @@ def schedule_points(draft: GpuDraft, name: str) -> None:
 
 def _count(points: Sequence[StageIter], lanes: int) -> int | None:
     """Vectors of results."""
-    return None if any(i.extent is None for i in points) else prod(i.count for i in points) // lanes
+    return None if any(i.extent is None for i in points) else -(-prod(i.count for i in points) // lanes)
 
 
 def _schedule_with(draft: GpuDraft, stage: Stage, reader: Stage) -> None:
@@ -76,26 +80,43 @@ def _is_along(draft: GpuDraft, stage: Stage, reader: Stage, i: StageIter, run: S
 
 
 def _along_memory(stage: Stage) -> list[StageIter]:
-    """The iterators whose run becomes accesses of 16 bytes."""
+    """The iterators whose run becomes accesses of 16 bytes: where rows do not come out even, what is read along with
+    the results may decide alone, and all of it is one run; what fewer iterators subscript is then read as it comes."""
     along = vector_iterator(stage)
     if along is None or stage.write.stride(along.name) != 1:
         return []
-    return contiguous_run(stage, along, prod(i.count for i in stage.iters))
+    run = contiguous_run(stage, along, stage.points)
+    if stage.reductions or _lanes(stage, run) >= _most_lanes(stage, run):
+        return run
+    names = [i.name for i in stage.spatial]
+    main = replace(stage, reads=tuple(a for a in stage.reads if all(map(a.uses, names))))
+    longer = contiguous_run(main, along, stage.points)
+    return longer if len(longer) == len([i for i in stage.spatial if i.extent != 1]) else run
 
 
 def _lanes(stage: Stage, run: Sequence[StageIter]) -> int:
-    """Results a thread has side by side: what 16 bytes hold, or as much of it as divides their number."""
+    """Results a thread has side by side: what 16 bytes hold, or as much of it as divides their number.
+
+    Of one long run through everything, that all but the last thread have.
+    """
     if not run or any(i.extent is None or not i.exact for i in run) or stage.write.guarded:
         return 1
-    if any(a.stride(run[-1].name) not in (0, 1, None) for a in stage.reads):
+    most, count = _most_lanes(stage, run), prod(i.count for i in run)
+    whole = not stage.reductions and count == prod(i.count for i in stage.spatial) >= LONG * most
+    return most if whole else gcd(count, most)
+
+
+def _most_lanes(stage: Stage, run: Sequence[StageIter]) -> int:
+    steps = [(a, a.stride(run[-1].name)) for a in (stage.reads if stage.reductions else stage.accesses)]
+    if any(step not in (0, 1, None) for _, step in steps):
         return 1
-    return gcd(prod(i.count for i in run), lanes_for([stage]))
+    return lanes_for([a for a, step in steps if step != 0] or [stage.write])
 
 
 def _read_bytes(stage: Stage) -> int:
     """Bytes a point reads of what its neighbours do not read too."""
     names = [i.name for i in stage.spatial]
-    return sum(a.buffer.dtype.itemsize for a in stage.reads if all(map(a.uses, names))) or 4
+    return sum(a.buffer.dtype.itemsize for a in distinct_reads(stage) if all(map(a.uses, names))) or 4
 
 
 def _one_loop(

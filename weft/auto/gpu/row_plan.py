@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from weft.auto.contraction_plan import is_contraction
-from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for, whole_warps
+from weft.auto.gpu.draft import THREADS, GpuDraft, whole_warps
 from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.target.cuda.machine import WARP
 
@@ -91,14 +91,17 @@ def make_row(stage: Stage, fixed: Sequence[str]) -> Row | None:
     return row
 
 
-def plan_rows(draft: GpuDraft, rows: Sequence[Row], rounds: int, divisible: int, kept: int, *, again: bool) -> RowPlan:
+def plan_rows(
+    draft: GpuDraft, rows: Sequence[Row], rounds: int, divisible: int, kept: int, *, lanes: int, again: bool
+) -> RowPlan:
     """The plan for ``rows`` that are computed together, ``kept`` bytes of each element of them in registers.
 
-    There are ``rounds`` of them in all; as many as divide ``divisible`` may share a block. Where elements are not used
+    There are ``rounds`` of them in all; as many as divide ``divisible`` may share a block. An access of memory takes at
+    most ``lanes`` elements. Where elements are not used
     ``again``, long rows pass through.
     """
     longest = max(r.length for r in rows)
-    lanes = gcd(lanes_for(r.stage for r in rows), *(r.length for r in rows if r.iters))
+    lanes = gcd(lanes, *(r.length for r in rows if r.iters))
     vectors = -(-longest // lanes)
     if vectors <= WARP * WARP_PIECES:
         threads = min(WARP, 1 << (vectors - 1).bit_length())

@@ -7,7 +7,7 @@ at a time, into the registers of the threads; stage after stage works on it ther
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from weft.auto.align import Chain, align_producer, own_alignment
@@ -66,7 +66,7 @@ def _chain_of(draft: GpuDraft, name: str) -> Chain:
 def _parts(draft: GpuDraft, stage: Stage, row: Row) -> int:
     """Parts of each row, so that every multiprocessor has blocks; none shorter than a block's threads take at once."""
     rounds = prod(i.count for i in stage.spatial)
-    least = 2 * THREADS * lanes_for([stage])
+    least = 2 * THREADS * lanes_for(a for a in stage.reads if row.along(a))
     return max(1, min(-(-BLOCKS * draft.machine.sms // rounds), row.length // least))
 
 
@@ -74,7 +74,8 @@ def _in_parts(draft: GpuDraft, row: Row, parts: int) -> str:
     """The block of results of parts of rows: the outermost iterator that is long enough is cut."""
     s, stage = draft.s, row.stage
     cut = next((i for i in row.iters if i.count >= parts), max(row.iters, key=lambda i: i.count))
-    size = _part_size(cut.count, parts, 1 if cut is not row.iters[-1] else THREADS * lanes_for([stage]))
+    lanes = lanes_for(a for a in stage.reads if row.along(a))
+    size = _part_size(cut.count, parts, 1 if cut is not row.iters[-1] else THREADS * lanes)
     part, inner = map(str, s.split(stage.loop_of(cut.name), size))
     spatial = [stage.loop_of(i.name) for i in stage.spatial if i.loop is not None]
     along = [inner if i is cut else stage.loop_of(i.name) for i in row.iters]
@@ -114,7 +115,14 @@ def plan_chain(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> RowPlan:
     }
     reads = [a.buffer.name for r in rows for a in r.stage.reads if r.along(a)]
     again = kept > 0 or any(reads.count(name) > 1 for name in fetched)
-    return plan_rows(draft, rows, rounds, divisible, kept + sum(fetched.values()), again=again)
+    lanes = lanes_for(a for r in rows for a in r.stage.accesses if r.along(a) and _is_memory(chain, a.buffer.name))
+    return plan_rows(draft, rows, rounds, divisible, kept + sum(fetched.values()), lanes=lanes, again=again)
+
+
+def _is_memory(chain: Chain, buffer: str) -> bool:
+    """Whether it is not handed on from stage to stage of ``chain`` alone."""
+    writers = chain.stages.writers(buffer)
+    return not writers or chain.stages.is_output(writers[0]) or any(w.name not in chain.alignments for w in writers)
 
 
 def is_kept(chain: Chain, row: Row) -> bool:
@@ -139,6 +147,8 @@ def schedule_row_chain(draft: GpuDraft, chain: Chain) -> None:
     if not plan.keeps_rows and any(is_kept(chain, r) for r in rows):
         raise ScheduleError("a row is too long for the registers of a block")
     nest = _share(draft, chain, plan)
+    for name in (n for n in chain.sinks if not chain.stages.is_output(chain.stages[n])):
+        draft.attempt(lambda n=name: draft.s.store_at(chain.stages[n].write.buffer.name, nest.loops[-1]))  # type: ignore[misc]
     fetched = _fetch(draft, chain, nest, rows) if plan.keeps_rows else []
     for name, loops in fetched:
         map_row(draft, cut_row(draft, loops[0], loops[1], plan), plan)
@@ -173,6 +183,13 @@ def _share(draft: GpuDraft, chain: Chain, plan: RowPlan) -> _Nest:
     if len(moved) < len(chain.alignments):
         raise ScheduleError("not all of its stages can be computed row by row")
     return _Nest(loops, moved, tile)
+
+
+def with_early_reads(draft: GpuDraft, chain: Chain) -> Chain:
+    """``chain`` with stages whose elements data choose in front: what they ask for has come when it is needed."""
+    early = [s for s in chain.members if not s.is_affine and s.position < chain.anchor.position]
+    alone = [s.name for s in early if len(s.loops) == len(chain.shared) and s.name not in chain.sinks]
+    return replace(chain, sinks=(*chain.sinks, *alone))
 
 
 def _own_loops(draft: GpuDraft, nest: _Nest, name: str) -> list[str]:

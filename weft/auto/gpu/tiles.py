@@ -33,7 +33,7 @@ def schedule_tiles(draft: GpuDraft, name: str) -> None:
     assert pair is not None
     written, read = pair
     s = draft.s
-    lanes = lanes_for([stage])
+    lanes = lanes_for(stage.accesses)
     sides = [_side(read, lanes), _side(written, lanes)]
     others = [x for x in stage.loops if x not in (stage.loop_of(read.name), stage.loop_of(written.name))]
     read_blocks, along_read = map(str, s.split(stage.loop_of(read.name), sides[0]))
