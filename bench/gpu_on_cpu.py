@@ -210,7 +210,10 @@ def main() -> int:
             if not options.names or any(name in case.name for name in options.names):
                 results.append(compare(case, library, threads, options.seconds))
                 r = results[-1]
-                print(f"{r.name:<24} {threads} {r.weft_ms:9.3f} {r.c_ms:9.3f} {r.ratio:6.2f} {' '.join(r.notes)}", flush=True)
+                print(
+                    f"{r.name:<24} {threads} {r.weft_ms:9.3f} {r.c_ms:9.3f} {r.ratio:6.2f} {' '.join(r.notes)}",
+                    flush=True,
+                )
     print(f"geometric mean {geomean([r.ratio for r in results]):.2f}")
     if options.write:
         write(results)

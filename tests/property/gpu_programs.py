@@ -1,7 +1,8 @@
 """Random GPU programs: blocks of threads with shared memory, barriers, and all kinds of control flow around them.
 
-`random_gpu_kernel(seed)` rarely races or diverges: in each stretch between two barriers a shared array is either written,
-each thread its own element, or read anywhere. What does race or diverge the interpreter finds, and it is dropped.
+`random_gpu_kernel(seed)` rarely races or diverges: in each stretch between two barriers a shared array is either
+written, each thread its own element, or read anywhere. What does race or diverge the interpreter finds, and it is
+dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, Unary, Var, cast, const, idx
+from weft.ir.expr import Binary, Compare, Expr, Load, Select, Unary, Var, cast, const, idx
 from weft.ir.stmt import (
     Alloc,
     Assign,
@@ -96,10 +97,8 @@ def random_gpu_kernel(seed: int) -> Kernel:
     total = p.threads * p.blocks
     p.inputs = [Buffer(f"A{n}", rng.choice(TYPES[:5]), (idx(total),)) for n in range(rng.randint(1, 2))]
     p.outputs = [Buffer(f"B{n}", rng.choice(TYPES), (idx(total),)) for n in range(rng.randint(1, 2))]
-    p.shared = [
-        Buffer(f"S{n}", rng.choice(TYPES), (idx(p.threads),), scope="shared") for n in range(rng.randint(1, 3))
-    ]
-    body: Stmt = Seq((*first_values(p), statements(p, Scope(owned=list(p.shared)), 3), *last_values(p)))
+    p.shared = [Buffer(f"S{n}", rng.choice(TYPES), (idx(p.threads),), scope="shared") for n in range(rng.randint(1, 3))]
+    body: Stmt = Seq((*first_values(p), statements(p, Scope(owned=list(p.shared)), 2), *last_values(p)))
     for axis in reversed(range(len(p.team))):
         body = For(Var(f"t{axis}"), idx(0), idx(p.team[axis]), "thread", body)
     for buffer in p.shared:
@@ -124,9 +123,9 @@ def last_values(p: Program) -> list[Stmt]:
 def statements(p: Program, scope: Scope, depth: int) -> Stmt:
     """A few statements, one after another; a variable made on the way is seen by the rest."""
     made: list[Stmt] = []
-    for _ in range(p.rng.randint(2, 5)):
+    for _ in range(p.rng.randint(2, 4)):
         kind = p.rng.random()
-        if kind < 0.28 and p.count < 40:
+        if kind < 0.28 and p.count < 12:
             return Seq((*made, declare(p, scope, depth)))
         if kind < 0.5 and scope.together:
             barrier, scope = next_phase(p, scope)
@@ -223,9 +222,7 @@ def while_loop(p: Program, scope: Scope, depth: int, with_barriers: bool) -> Stm
         bound = limit
     else:
         agreed = [] if alone else [var]
-        inner = in_phase(scope).plus(
-            lets=[*scope.lets, var], uniform=[*scope.uniform, *agreed], loop="barrier"
-        )
+        inner = in_phase(scope).plus(lets=[*scope.lets, var], uniform=[*scope.uniform, *agreed], loop="barrier")
         body = between(p, scope, statements(p, inner, depth))
     step = Assign(var, Binary("+", var, const(1, dt.int32)))
     made = Let(var, start, While(Compare("<", var, bound), Seq((step, body))))
@@ -329,6 +326,3 @@ def somewhere(p: Program) -> Expr:
 def in_the_warp(p: Program) -> Expr:
     first = Binary("*", Binary("//", p.number(), idx(WARP)), idx(WARP))
     return Binary("+", first, Binary("%", p.number() + p.rng.randint(1, 9), idx(WARP)))
-
-
-__all__ = ["Const", "random_gpu_kernel"]
