@@ -24,6 +24,7 @@ from weft.schedules.loop_facts import (
     first_no,
     is_multiple,
     is_true,
+    most_trips,
     not_negative,
 )
 from weft.schedules.rewrite import (
@@ -93,7 +94,10 @@ def split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard") -> Rewri
     body: Stmt = substitute(old.body, {old.var: point})
     if not even:
         body = If(Compare("<", point, old.hi), body)
-    tiles = Binary("//", total if even else total + (factor - 1), idx(factor))
+    tiles: Expr = Binary("//", total if even else total + (factor - 1), idx(factor))
+    most = None if even or isinstance(total, Const) else most_trips(old, ranges)
+    if most is not None and most <= factor:  # one tile, of which the guard leaves out what there is not
+        tiles = idx(1)
     nest = simplify_bounds(_tiles(old, outer, inner, tiles, factor, body), ranges)
     fate = {loop: f"was split into {outer.name} and {inner.name}"}
     return Rewrite(replace_stmt(kernel, old, _drop_true_guard(nest)), (outer.name, inner.name), fate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.auto.gpu.columns import fits_columns, schedule_columns
+from weft.auto.gpu.contraction import fits_contraction_gpu, schedule_contraction_gpu
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
 from weft.auto.gpu.fuse import fuse_stages
@@ -18,6 +19,7 @@ from weft.target.cuda.machine import GpuMachine
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     Strategy("scatters", fits_scatters, schedule_scatters),
+    Strategy("contraction", fits_contraction_gpu, schedule_contraction_gpu),
     Strategy("rows", fits_rows, schedule_rows),
     Strategy("columns", fits_columns, schedule_columns),
     Strategy("tiles", fits_tiles, schedule_tiles),

@@ -1,0 +1,334 @@
+"""Products of matrices and their like on a GPU: tiles of sums in registers, operands in shared memory.
+
+What comes out, outermost first::
+
+    block: batches, tiles of rows, tiles of columns
+      sums of the tile
+      pieces of the depth                       operands copied to shared memory some pieces ahead
+        thread: rows and columns of the tile
+          steps of a piece
+            sums of a thread, unrolled
+      what is done with each sum, stored
+
+With matrix instructions the threads are the lanes of warps, and the steps and sums of a warp one instruction after
+another. The sizes are `contraction_tiles`'s answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import gcd
+
+from weft.auto.gpu.contraction_digits import STEPS, VECTOR, Digits, cut_columns, cut_plain, cut_rows, split_names
+from weft.auto.gpu.contraction_product import Product, Side, read_product
+from weft.auto.gpu.contraction_tiles import MATRIX, PLAIN, Tiles, choose_tiles, count_blocks
+from weft.auto.gpu.draft import WIDEST, GpuDraft
+from weft.auto.gpu.epilogue import aligned, epilogue_of
+from weft.auto.stages import Stage
+from weft.ir.buffer import Buffer
+from weft.ir.errors import ScheduleError
+from weft.ir.expr import Binary, Cast, Expr, Load
+from weft.ir.hardware import HARDWARE
+from weft.ir.stmt import Store
+from weft.schedules.layouts import LETTERS
+from weft.schedules.rewrite import all_allocs
+from weft.schedules.schedule import Schedule
+from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
+
+#: Tiles of rows that blocks go through for each tile of columns: neighbouring blocks share operands in the cache.
+GROUP = 8
+
+
+def fits_contraction_gpu(draft: GpuDraft, stage: Stage) -> bool:
+    """Whether rows and columns of operands are used again and again, enough of them for tiles."""
+    return read_product(stage) is not None
+
+
+def schedule_contraction_gpu(draft: GpuDraft, name: str) -> None:
+    """By matrix instructions where the operands' type has them, else by each thread's own arithmetic."""
+    product = read_product(draft.stage(name))
+    assert product is not None
+    for known, schedule in ((MATRIX, _schedule_matrix), (PLAIN, _schedule_plain)):
+        if known is MATRIX and find_instruction(draft, product) is None:
+            continue
+        tiles = choose_tiles(product, draft.machine, known)
+        if tiles is None:
+            continue
+        refusal = draft.attempt(partial(schedule, draft, product, tiles))
+        if refusal is None:
+            _tell(draft, product, tiles)
+            return
+        draft.decide("fallback", name, f"not in tiles of {tiles.name}", refusal.why or refusal.what)
+    raise ScheduleError(f"`{name}` is too small for tiles")
+
+
+def find_instruction(draft: GpuDraft, product: Product) -> str | None:
+    """The matrix instruction that adds up what the stage does, where the machine has it."""
+    types = {s.access.buffer.dtype.name for s in product.sides}
+    name = {"bfloat16": "mma_bf16", "float16": "mma_f16"}.get(types.pop()) if len(types) == 1 else None
+    if name is None or not draft.is_fast or product.stage.write.buffer.dtype.name != "float32":
+        return None
+    has = all(draft.machine.has(need) for need in HARDWARE[name].needs)
+    return name if has and _is_wide_product(product.stage) else None
+
+
+def _is_wide_product(stage: Stage) -> bool:
+    """Whether what is added is a product of two elements, each made a float32 first."""
+    value = stage.block.body.value if isinstance(stage.block.body, Store) else None
+    if not isinstance(value, Binary):
+        return False
+    return any(isinstance(e, Binary) and e.op == "*" and all(map(_is_widened, (e.left, e.right)))
+               for e in (value.left, value.right))  # fmt: skip
+
+
+def _is_widened(e: Expr) -> bool:
+    return isinstance(e, Cast) and isinstance(e.operand, Load)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops of a product: ``outer`` over blocks, ``around`` and ``piece`` through the reduction, then the tile."""
+
+    outer: tuple[str, ...]
+    around: tuple[str, ...]
+    piece: str
+    threads: tuple[str, ...]
+    own: tuple[str, ...]
+
+    @property
+    def depth(self) -> int:
+        """Loops around what a piece does."""
+        return len(self.outer) + len(self.around) + 1
+
+
+def _outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, ...], str, str, str, str]:
+    """Loops over blocks, and those through the rows, columns and pieces of a tile."""
+    s = draft.s
+    rows, i = split_names(s, p.stage.loop_of(p.rows.iterator.name), tiles.rows)
+    columns, j = split_names(s, p.stage.loop_of(p.columns.iterator.name), tiles.columns)
+    piece, k = split_names(s, p.stage.loop_of(p.depth.name), tiles.depth)
+    outer = (*p.batch, rows, columns)
+    count = -(-p.rows.iterator.count // tiles.rows)
+    if count > GROUP and count % GROUP == 0:
+        groups, rows = split_names(s, rows, GROUP)
+        outer = (*p.batch, groups, columns, rows)
+    return outer, i, j, piece, k
+
+
+def _schedule_plain(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
+    s = draft.s
+    reader = _find_reader(draft, p)
+    outer, i, j, piece, k = _outer_loops(draft, p, tiles)
+    quads, step = split_names(s, k, VECTOR)
+    down, across = _cut(s, p, tiles, i, j)
+    nest = _Nest(outer, p.around, piece, (*down.threads, *across.threads), (*down.own, *across.own))
+    s.reorder(*outer, *p.around, piece, *nest.threads, quads, step, *nest.own)
+    kept = _keep_sums(draft, p, tiles, nest, reader)
+    rows = (tiles.rows // tiles.own_rows, tiles.columns // tiles.own_columns)
+    widths = [n * (1 if len(d.own) == 1 else VECTOR) for n, d in zip(rows, (down, across))]
+    operands = [_stage_operand(draft, p, side, piece, width) for side, width in zip(p.sides, widths)]
+    _run_beyond(draft, p, tiles, kept.start)
+    for side, (_, storage) in zip(p.sides, operands):
+        _keep_in_registers(draft, storage, quads if side.along_depth else step)
+    _bind(draft, p, nest, kept)
+    for load, storage in operands:
+        _cooperate(draft, load, storage, nest.depth, tiles.threads)
+    for loop in (step, *nest.own):
+        s.unroll(loop)
+    s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
+    for side, (_, storage) in zip(p.sides, operands):
+        if side.along_depth:
+            s.pad_rows(storage, WIDEST // side.access.buffer.dtype.itemsize)
+
+
+def _cut(s: Schedule, p: Product, tiles: Tiles, i: str, j: str) -> tuple[Digits, Digits]:
+    down = cut_plain(s, i, p.rows, tiles.rows, tiles.own_rows)
+    return down, cut_plain(s, j, p.columns, tiles.columns, tiles.own_columns)
+
+
+def _schedule_matrix(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
+    s = draft.s
+    instruction = find_instruction(draft, p)
+    assert instruction is not None
+    reader = _find_reader(draft, p)
+    outer, i, j, piece, k = _outer_loops(draft, p, tiles)
+    steps, step = split_names(s, k, STEPS)
+    down, across = cut_rows(s, i, tiles), cut_columns(s, j, tiles)
+    nest = _Nest(outer, p.around, piece, _lanes_last(down, across), (*down.own, *across.own))
+    s.reorder(*outer, *p.around, piece, *nest.threads, steps, *nest.own, step)
+    kept = _keep_sums(draft, p, tiles, nest, reader)
+    operands = [_stage_operand(draft, p, side, piece) for side in p.sides]
+    _run_beyond(draft, p, tiles, kept.start)
+    _bind(draft, p, nest, kept)
+    for load, storage in operands:
+        _cooperate(draft, load, storage, nest.depth, tiles.threads)
+    s.unroll(steps)
+    s.tensorize(nest.own[0], instruction)
+    s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
+    for side, (_, storage) in zip(p.sides, operands):
+        s.pad_rows(storage, WIDEST // side.access.buffer.dtype.itemsize)
+
+
+def _lanes_last(down: Digits, across: Digits) -> tuple[str, ...]:
+    return (down.threads[0], across.threads[0], down.threads[1], across.threads[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The blocks that start and finish the sums of a tile; ``threads`` and ``own`` are the loops of the latter."""
+
+    start: str
+    finish: str
+    threads: tuple[str, ...]
+    own: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """What is done with each sum; ``loops`` has, for rows and columns, the iterator that goes along with it."""
+
+    name: str
+    operations: int
+    iterators: tuple[str, str]
+
+
+def _find_reader(draft: GpuDraft, p: Product) -> _Reader | None:
+    reader = epilogue_of(draft, p.stage)
+    if reader is None:
+        return None
+    pairs = aligned(draft, p.stage, reader)
+    return _Reader(reader.name, reader.operations, (pairs[p.rows.iterator.name], pairs[p.columns.iterator.name]))
+
+
+def _keep_sums(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: _Reader | None) -> _Kept:
+    """The sums of a tile in storage of the block; what is done with each of them joins in, if that can be."""
+    if reader is not None:
+        found: list[_Kept] = []
+        refusal = draft.attempt(lambda: found.append(_join_reader(draft, p, tiles, nest, reader)))
+        if refusal is None:
+            return found[0]
+        draft.decide(
+            "fallback", reader.name, f"not done with the sums of `{p.stage.name}`", refusal.why or refusal.what
+        )
+    before = {str(b) for b in draft.s.blocks()}
+    store, _ = draft.s.cache_write(p.stage.write.buffer.name, scope="global", at=nest.outer[-1])
+    (start,) = {str(b) for b in draft.s.blocks()} - before - {str(store)}
+    loops = tuple(str(x) for x in draft.s.loops(store))[len(nest.outer) :]
+    return _Kept(start, str(store), loops[: len(nest.threads)], loops[len(nest.threads) :])
+
+
+def _join_reader(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: _Reader) -> _Kept:
+    """``reader`` at the end of each tile, on its sums; storage for them as large as a tile."""
+    s, sums, at = draft.s, p.stage.write.buffer.name, nest.outer[-1]
+    s.reverse_compute_at(reader.name, at)
+    s.store_at(sums, at)
+    start = s.decompose_reduction(p.stage.name, at=(*nest.around, nest.piece)[0])
+    own = draft.stage(reader.name)
+    loops = [own.by_name[name].loop for name in reader.iterators]
+    others = [x for x in own.loops if x not in loops]
+    if None in loops:
+        raise ScheduleError(f"`{reader.name}` goes through sums in another way")
+    single, tile = zip(*(split_names(s, str(x), n) for x, n in zip(loops, (tiles.rows, tiles.columns))))
+    down, across = _cut_warps(s, tiles, tile) if tiles.warps else _cut(s, p, tiles, *tile)
+    threads = _lanes_last(down, across) if tiles.warps else (*down.threads, *across.threads)
+    mine = (*down.own, *across.own)
+    s.reorder(*others, *single, *threads, *mine)
+    for side, size in zip(p.sides, (tiles.rows, tiles.columns)):
+        s.fold_storage(sums, _written_dimension(p, side), size)
+    draft.scheduled.add(reader.name)
+    why = f"{reader.operations} operations an element, on sums still in registers"
+    draft.decide("fusion", reader.name, f"done at the end of each tile of `{p.stage.name}`", why)
+    return _Kept(str(start), reader.name, threads, mine)
+
+
+def _cut_warps(s: Schedule, tiles: Tiles, loops: tuple[str, ...]) -> tuple[Digits, Digits]:
+    return cut_rows(s, loops[0], tiles), cut_columns(s, loops[1], tiles)
+
+
+def _written_dimension(p: Product, side: Side) -> int:
+    rows = p.stage.write.rows or ()
+    return next(d for d, row in enumerate(rows) if row.get(side.iterator.name))
+
+
+def _stage_operand(draft: GpuDraft, p: Product, side: Side, piece: str, width: int = 0) -> tuple[str, str]:
+    """What a piece reads of an operand in shared memory, what lies side by side last; loaded by which block.
+
+    With ``width``, neighbours of a tile are taken apart into groups of so many, so that what a thread reads is a box.
+    """
+    rank = side.access.buffer.rank
+    tiled, deep = side.dimension, side.depth_dimension(p.depth)
+    others = [LETTERS[d] for d in range(rank) if d not in (tiled, deep)]
+    letter = LETTERS[tiled]
+    words = [f"{letter}/{width}", f"{letter}%{width}"] if width else [letter]
+    order = [*words, LETTERS[deep]] if side.along_depth else [LETTERS[deep], *words]
+    load, storage = draft.s.pack(side.buffer, " ".join([*others, *order]), at=piece, scope="shared", pad=True)
+    return str(load), str(storage)
+
+
+def _run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
+    """Tiles that are not full are computed as if they were; nothing of that is stored."""
+    uneven = [i.count % n != 0 for i, n in zip((s.iterator for s in p.sides), (tiles.rows, tiles.columns))]
+    if any(uneven):
+        draft.s.pad(start)
+    if any(uneven) or p.depth.count % tiles.depth:
+        draft.s.pad(p.stage.name)
+
+
+def _keep_in_registers(draft: GpuDraft, storage: str, at: str) -> None:
+    """What one step (or some) reads of shared memory, loaded once, as wide as it lies side by side."""
+    s = draft.s
+    copy, _ = s.cache_read(storage, at=at, scope="register")
+    loops = [str(x) for x in s.loops(copy)]
+    own = loops[loops.index(at) + 1 :]
+    for loop in own[:-1]:
+        s.unroll(loop)
+    s.vectorize(own[-1])
+
+
+def _bind(draft: GpuDraft, p: Product, nest: _Nest, kept: _Kept) -> None:
+    s = draft.s
+    first = tuple(str(x) for x in s.loops(kept.start))[len(nest.outer) :]
+    count = len(nest.threads)
+    for loop in nest.outer:
+        s.bind(loop, "block")
+    for loop in (*nest.threads, *first[:count], *kept.threads):
+        s.bind(loop, "thread")
+    for loop in (*first[count:], *kept.own[:-1]):
+        s.unroll(loop)
+    s.vectorize(kept.own[-1])
+
+
+def _cooperate(draft: GpuDraft, load: str, storage: str, outer: int, threads: int) -> None:
+    """The copy into ``storage`` by all threads, each of them 16 bytes at a time where that divides a row."""
+    s = draft.s
+    buffer = next(b for b in _temporaries(s) if b.name == storage)
+    length = int(buffer.shape[-1].value)  # type: ignore[attr-defined]
+    *loops, last = (str(x) for x in s.loops(load)[outer:])
+    vectors, lanes = split_names(s, last, gcd(length, WIDEST // buffer.dtype.itemsize))
+    turns, thread = split_names(s, str(s.fuse(*loops, vectors)), threads)
+    s.reorder(thread, turns, lanes)
+    s.bind(thread, "thread")
+    s.vectorize(lanes)
+    s.unroll(turns)
+    draft.scheduled.add(load)
+
+
+def _temporaries(s: Schedule) -> list[Buffer]:
+    return [a.buffer for a in all_allocs(s.kernel)]
+
+
+def _tell(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
+    name, blocks = p.stage.name, count_blocks(p, tiles)
+    who = "warp" if tiles.warps else "thread"
+    why = f"{blocks} blocks for {draft.machine.sms} multiprocessors; {tiles.rows + tiles.columns} elements loaded for "
+    draft.decide("tiling", name, f"blocks of {tiles.name} sums", f"{why}{tiles.rows * tiles.columns} products")
+    what = f"{tiles.own_rows} x {tiles.own_columns} sums a {who}"
+    how = "matrix instructions" if tiles.warps else f"{tiles.own_rows + tiles.own_columns} loads for each step"
+    draft.decide("registers", name, what, how)
+    size = max(s.access.buffer.dtype.itemsize for s in p.sides)
+    deep = f"operands {tiles.depth} steps at a time in shared memory, {tiles.stages - 1} pieces ahead"
+    draft.decide(
+        "storage", name, deep, f"{tiles.shared_bytes(size) >> 10} KiB of {draft.machine.shared_per_block >> 10}"
+    )
+    draft.scheduled.add(name)

@@ -1,0 +1,119 @@
+"""A contraction read as a product of matrices: rows from one operand, columns from the other, a depth they share.
+
+Iterators are told apart by which operands use them, never by name. Those of one operand alone are its rows (or
+columns), those of both are a batch. One of each is tiled; the others run over blocks, and further reductions around
+the tiles of the depth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from weft.auto.contraction_plan import distinct_reads, is_contraction
+from weft.auto.stages import Stage, StageAccess, StageIter
+
+#: Below so many rows, columns or steps there is too little reuse for tiles in shared memory.
+FEWEST, SHALLOWEST = 16, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An operand and its iterator that is tiled; ``along_depth`` where neighbours in memory are along the depth."""
+
+    access: StageAccess
+    iterator: StageIter
+    along_depth: bool
+
+    @property
+    def buffer(self) -> str:
+        return self.access.buffer.name
+
+    @property
+    def dimension(self) -> int:
+        """The subscript that the iterator is in."""
+        return _dimension(self.access, self.iterator.name)
+
+    def depth_dimension(self, depth: StageIter) -> int:
+        return _dimension(self.access, depth.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``rows`` times ``columns`` over ``depth``; ``batch`` and ``around`` are the loops of the other iterators."""
+
+    stage: Stage
+    rows: Side
+    columns: Side
+    depth: StageIter
+    batch: tuple[str, ...]
+    around: tuple[str, ...]
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.rows, self.columns
+
+    @property
+    def batches(self) -> int:
+        return prod(i.count for i in self.stage.spatial if i.loop in self.batch)
+
+    @property
+    def steps(self) -> int:
+        """Products that are added up for one sum."""
+        return prod(i.count for i in self.stage.reductions)
+
+
+def read_product(stage: Stage) -> Product | None:
+    """``stage`` as a product; None where it is none, or too small a one."""
+    if stage.op != "+" or stage.outer or not is_contraction(stage) or any(i.extent is None for i in stage.iters):
+        return None
+    reads = distinct_reads(stage)
+    if len(reads) != 2 or reads[0].buffer.name == reads[1].buffer.name or any(a.guarded for a in reads):
+        return None
+    if stage.write.guarded or not all(i.exact for i in stage.iters):
+        return None
+    columns, rows = reads if _is_innermost(stage, reads[0]) else (reads[1], reads[0])
+    found = _main(stage, rows, columns), _main(stage, columns, rows), _depth(stage, rows, columns)
+    if None in found:
+        return None
+    row, column, depth = found
+    assert row is not None
+    assert column is not None
+    assert depth is not None
+    tiled = {row.name, column.name, depth.name}
+    if not all(
+        _is_plain(a, i.name, tiled) for a, i in ((rows, row), (rows, depth), (columns, column), (columns, depth))
+    ):
+        return None
+    batch = tuple(stage.loop_of(i.name) for i in stage.spatial if i.name not in tiled and i.loop is not None)
+    around = tuple(stage.loop_of(i.name) for i in stage.reductions if i.name != depth.name and i.loop is not None)
+    across, down = (Side(a, i, a.stride(depth.name) == 1) for a, i in ((columns, column), (rows, row)))
+    return Product(stage, down, across, depth, batch, around)
+
+
+def _is_innermost(stage: Stage, access: StageAccess) -> bool:
+    """Whether ``access`` alone uses the iterator along which results lie side by side."""
+    return any(stage.write.stride(i.name) == 1 and access.uses(i.name) for i in stage.spatial if i.count > 1)
+
+
+def _main(stage: Stage, own: StageAccess, other: StageAccess) -> StageIter | None:
+    """The iterator of ``own`` alone that is tiled: where results lie side by side, else the longest."""
+    alone = [i for i in stage.spatial if own.uses(i.name) and not other.uses(i.name) and i.count >= FEWEST]
+    return max(alone, key=lambda i: (stage.write.stride(i.name) == 1, i.count), default=None)
+
+
+def _depth(stage: Stage, rows: StageAccess, columns: StageAccess) -> StageIter | None:
+    """The reduction that both operands use and that is cut into steps: the longest, along memory if it can be."""
+    both = [i for i in stage.reductions if rows.uses(i.name) and columns.uses(i.name) and i.count >= SHALLOWEST]
+    return max(both, key=lambda i: (i.count, 1 in (rows.stride(i.name), columns.stride(i.name))), default=None)
+
+
+def _is_plain(access: StageAccess, name: str, tiled: set[str]) -> bool:
+    """Whether ``name`` counts up one subscript that no other tiled iterator is in."""
+    used = [row for row in access.rows or () if row.get(name)]
+    return len(used) == 1 and used[0][name] == 1 and not any(used[0].get(n) for n in tiled - {name})
+
+
+def _dimension(access: StageAccess, name: str) -> int:
+    assert access.rows is not None
+    return next(d for d, row in enumerate(access.rows) if row.get(name))

@@ -1,0 +1,97 @@
+"""How large the tiles of a product are: a small model of what a multiprocessor does with each choice.
+
+A block has a tile of sums; a thread, or a warp with matrix instructions, a part of it in registers. Large tiles read
+less: a tile of r by c sums loads r + c elements for r * c products. Small ones make more blocks, so that all
+multiprocessors have work and the last round of blocks is not half empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.auto.gpu.contraction_product import Product
+from weft.target.cuda.machine import WARP, GpuMachine
+
+#: Warps a multiprocessor needs under way to keep its arithmetic busy.
+BUSY_WARPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """``rows`` by ``columns`` sums a block, ``depth`` steps at a time; each thread (or warp) ``own_rows`` by
+    ``own_columns`` of them; operands in shared memory ``stages`` deep. ``speed`` is the share of the peak that a
+    multiprocessor reaches with such tiles when it has enough of them."""
+
+    rows: int
+    columns: int
+    depth: int
+    own_rows: int
+    own_columns: int
+    stages: int
+    speed: float
+    warps: bool = False
+
+    @property
+    def threads(self) -> int:
+        parts = (self.rows // self.own_rows) * (self.columns // self.own_columns)
+        return parts * WARP if self.warps else parts
+
+    @property
+    def name(self) -> str:
+        return f"{self.rows} x {self.columns}"
+
+    def shared_bytes(self, itemsize: int) -> int:
+        pad = 16 // itemsize
+        largest = self.rows * (self.depth + pad) + self.columns * (self.depth + pad) + pad * self.depth
+        return self.stages * largest * itemsize
+
+
+#: Sums by multiplications and additions of each thread.
+PLAIN = (
+    Tiles(128, 128, 16, 8, 8, 3, 1.0),
+    Tiles(128, 64, 16, 8, 8, 3, 0.92),
+    Tiles(64, 128, 16, 8, 8, 3, 0.92),
+    Tiles(64, 64, 16, 8, 4, 3, 0.84),
+    Tiles(64, 32, 16, 4, 4, 3, 0.66),
+    Tiles(32, 64, 16, 4, 4, 3, 0.66),
+    Tiles(32, 32, 16, 4, 2, 3, 0.5),
+    Tiles(16, 64, 16, 4, 2, 3, 0.4),
+    Tiles(16, 16, 16, 2, 1, 3, 0.25),
+)
+
+#: Sums by matrix instructions of each warp.
+MATRIX = (
+    Tiles(128, 256, 32, 64, 64, 4, 1.0, warps=True),
+    Tiles(128, 128, 32, 64, 32, 4, 0.9, warps=True),
+    Tiles(128, 64, 32, 32, 32, 4, 0.75, warps=True),
+    Tiles(64, 128, 32, 32, 32, 4, 0.75, warps=True),
+    Tiles(64, 64, 32, 32, 32, 4, 0.6, warps=True),
+    Tiles(32, 64, 32, 16, 32, 4, 0.4, warps=True),
+    Tiles(32, 32, 32, 16, 16, 4, 0.3, warps=True),
+)
+
+
+def choose_tiles(product: Product, machine: GpuMachine, known: tuple[Tiles, ...]) -> Tiles | None:
+    """The tiles with which the busiest multiprocessor is done first; None where none fit."""
+    size = max(s.access.buffer.dtype.itemsize for s in product.sides)
+    fitting = [t for t in known if _fits(product, t) and t.shared_bytes(size) <= machine.shared_per_block]
+    return min(fitting, key=lambda t: cost(product, machine, t), default=None)
+
+
+def _fits(product: Product, tiles: Tiles) -> bool:
+    """Whether no tile is larger than what is tiled: storage is not made for what is not there."""
+    wanted = (tiles.rows, tiles.columns, tiles.depth)
+    return all(n <= i.count for n, i in zip(wanted, (product.rows.iterator, product.columns.iterator, product.depth)))
+
+
+def cost(product: Product, machine: GpuMachine, tiles: Tiles) -> float:
+    """Products one after another on the multiprocessor that has most blocks."""
+    blocks = count_blocks(product, tiles)
+    most = -(-blocks // machine.sms)
+    warps = min(most * tiles.threads, machine.max_threads_per_sm) / WARP
+    return most * tiles.rows * tiles.columns / (tiles.speed * min(1.0, warps / BUSY_WARPS))
+
+
+def count_blocks(product: Product, tiles: Tiles) -> int:
+    rows, columns = product.rows.iterator.count, product.columns.iterator.count
+    return -(-rows // tiles.rows) * -(-columns // tiles.columns) * product.batches
