@@ -107,6 +107,7 @@ template <class T> float host_toward_zero(T x) {
 inline float __double2float_rz(double x) { return host_toward_zero(x); }
 inline float __ll2float_rz(long long x) { return host_toward_zero(x); }
 inline float __ull2float_rz(unsigned long long x) { return host_toward_zero(x); }
+inline float __fdividef(float x, float y) { return x / y; }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 

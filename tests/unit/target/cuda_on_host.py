@@ -41,6 +41,7 @@ _IN_CPP = {
     "widen_float16": "inline float widen(float16 x) { _Float16 y; memcpy(&y, &x, 2); return (float)y; }",
     "to_float16": "inline float16 to_float16(float x) {"
     " _Float16 y = (_Float16)x; float16 z; memcpy(&z, &y, 2); return z; }",
+    "quick_exp2": "inline float quick_exp2(float x) { return exp2f(x); }",
     "atomic_add_float16": "inline float16 atomic_add_float16(float16* p, float16 x) {"
     " return host_add<_Float16>(p, x); }",
     "atomic_add_bfloat16": "inline bfloat16 atomic_add_bfloat16(bfloat16* p, bfloat16 x) {"

@@ -84,6 +84,13 @@ def _functions() -> Iterator[Sample]:
         text = f"kernel k({params}) {{ for i in 0:66 {{ {' '.join(calls)} }} }}"
         for fast in (False, True):
             yield Sample(f"functions {dtype}{' fast' * fast}", text, fast=fast, tolerance=CLOSE[dtype])
+    text = """kernel k(A: float32[4096], out B: float32[4096], out C: float32[4096], out D: float32[4096]) {
+        block b in 0:16 { thread t in 0:256 {
+            B[b*256+t] = 1.0 + erf(A[b*256+t])  C[b*256+t] = erf(A[b*256+t]) - 1.0
+            D[b*256+t] = tanh(A[b*256+t]) + 1.0 } } }"""
+    args = [np.linspace(-9, 9, 4096).astype(np.float32), *(np.zeros(4096, np.float32) for _ in range(3))]
+    args[0][:4] = [np.inf, -np.inf, 1e30, -1e-30]
+    yield Sample("functions added to one", text, args, fast=True, tolerance=4e-7)
     for dtype in INTEGERS:
         text = f"""kernel k(A: {dtype}[66], out B: {dtype}[66], out C: {dtype}[66]) {{
             for i in 0:66 {{ B[i] = abs(A[i])  C[i] = popcount(A[i]) }} }}"""

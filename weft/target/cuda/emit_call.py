@@ -8,7 +8,7 @@ from typing import TypeAlias
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
-from weft.ir.expr import Call
+from weft.ir.expr import Binary, Call, Const, Expr
 from weft.target.cuda.c_types import value_type
 from weft.target.cuda.emit_context import LEVEL, Code, Function
 from weft.target.cuda.emit_convert import emit_round_text
@@ -23,6 +23,20 @@ def emit_call_text(f: Function, e: Call, args: Sequence[Code]) -> Code:
         raise InternalError(f"no CUDA code for a call of `{e.name}`", span=e.span)
     argument = e.args[0].dtype
     return emit_round_text(f, emit(f, argument, args), e.dtype)
+
+
+#: Functions that are cheaper to compute together with a 1 that is added.
+_PLUS_ONE = {"erf": "one_plus_erf", "tanh": "one_plus_tanh"}
+
+
+def find_plus_one(e: Binary) -> tuple[str, Expr] | None:
+    """The function that ``e``, 1 and the value of a function, is, and its argument."""
+    if e.op != "+" or e.dtype != dt.float32:
+        return None
+    for one, other in ((e.left, e.right), (e.right, e.left)):
+        if isinstance(one, Const) and one.value == 1 and isinstance(other, Call) and other.name in _PLUS_ONE:
+            return _PLUS_ONE[other.name], other.args[0]
+    return None
 
 
 def _function(name: str) -> Emit:

@@ -20,7 +20,7 @@ from weft.ir.interval import Interval, bounds
 from weft.ir.numpy_dtypes import round_to
 from weft.ir.visit import walk
 from weft.target.cuda.c_types import value_type
-from weft.target.cuda.emit_call import emit_call_text
+from weft.target.cuda.emit_call import emit_call_text, find_plus_one
 from weft.target.cuda.emit_context import ATOM, LEVEL, Code, Function
 from weft.target.cuda.emit_convert import emit_cast_text, emit_round_text
 from weft.target.cuda.emit_offset import emit_element, emit_pointer
@@ -148,6 +148,9 @@ def _c_type(t: DType, *codes: Code) -> str:
 
 
 def _binary(f: Function, e: Binary) -> Code:
+    if f.program.fast and (found := find_plus_one(e)) is not None:
+        name, argument = found
+        return Code(f"{f.use(name)}({emit_expr(f, argument).text})")
     left, right = emit_expr(f, e.left), emit_expr(f, e.right)
     if e.dtype.is_float:
         return _float_binary(f, e, left, right)

@@ -85,6 +85,23 @@ _TEXTS: dict[str, str] = {
 #endif
 }}
 {_INLINE} double max_nan(double a, double b) {{ return a >= b || a != a ? a : b; }}""",
+    # erfc(|x|) as a power of two, to 6e-8: what adding 1 to a rounded erf gives too.
+    "one_plus_erf": f"""{_INLINE} float one_plus_erf(float x) {{
+  const float t = fabsf(x) > 4.0f ? 4.0f : fabsf(x);
+  float p = -4.5358600e-5f;
+  p = fmaf(p, t, 4.4550755e-4f);
+  p = fmaf(p, t, -1.4894410e-3f);
+  p = fmaf(p, t, -7.7463104e-4f);
+  p = fmaf(p, t, 2.8253682e-2f);
+  p = fmaf(p, t, -1.4848162e-1f);
+  p = fmaf(p, t, -9.1841638e-1f);
+  p = fmaf(p, t, -1.6279086f);
+  const float e = quick_exp2(p * t);
+  return x < 0.0f ? e : 2.0f - e;
+}}""",
+    "one_plus_tanh": f"""{_INLINE} float one_plus_tanh(float x) {{
+  return __fdividef(2.0f, 1.0f + quick_exp2(-2.885390081777927f * x));
+}}""",
     "wrap_add": f"""template <class T> {_INLINE} T wrap_add(T a, T b) {{
   return (T)((unsigned long long)a + (unsigned long long)b);
 }}""",
@@ -153,6 +170,11 @@ template <class T, class F> {_INLINE} T saturate(F x) {{ return saturated<T>::of
 {_INLINE} double sigmoid(double x) {{
   const double e = exp(-fabs(x));
   return (x >= 0 ? 1.0 : e) / (1.0 + e);
+}}""",
+    "quick_exp2": f"""{_INLINE} float quick_exp2(float x) {{
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }}""",
     "magnitude": f"""template <class T> {_INLINE} T magnitude(T x) {{ return x < (T)0 ? wrap_neg<T>(x) : x; }}""",
     # Several elements in one access of BYTES bytes; where N elements are more than that, in several.
