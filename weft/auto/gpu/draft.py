@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from weft.auto.draft import AnyDraft
 from weft.auto.stages import StageAccess
+from weft.ir.errors import ScheduleError
+from weft.ir.expr import Const
+from weft.schedules.rewrite import find_buffer
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import WARP, GpuMachine
 
@@ -32,6 +36,14 @@ class GpuDraft(AnyDraft):
     def fills(self, blocks: int) -> bool:
         """Whether there are blocks enough for every multiprocessor to have several."""
         return blocks >= 2 * self.machine.sms
+
+    def check_size(self, storage: str, most: int) -> None:
+        """A copy must not be of more than is used: of regions that are no boxes, boxes around them would be copied."""
+        if (
+            prod(int(e.value) if isinstance(e, Const) else most + 1 for e in find_buffer(self.s.kernel, storage).shape)
+            > most
+        ):
+            raise ScheduleError(f"`{storage}` would hold more than is used")
 
     def microseconds(self, count: int) -> str:
         """How long ``count`` bytes take, in words."""

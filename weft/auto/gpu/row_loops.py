@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.grid import as_one
 from weft.auto.gpu.row_plan import RowPlan
-from weft.schedules.loop_facts import is_multiple
-from weft.schedules.rewrite import find_loop
 
 #: Pieces of a row that are written out, at most.
 WRITTEN_OUT = 16
@@ -44,12 +42,8 @@ def _in_lanes(draft: GpuDraft, loops: Sequence[str], lanes: int) -> tuple[str, s
     """One loop over pieces of ``lanes`` elements, and one inside a piece."""
     if lanes == 1:
         return as_one(draft, loops), None
-    innermost = find_loop(draft.s.kernel, loops[-1])
-    if is_multiple(innermost.hi - innermost.lo, lanes, {}):  # subscripts stay simpler
-        outer, inner = map(str, draft.s.split(loops[-1], lanes))
-        return as_one(draft, [*loops[:-1], outer]), inner
-    outer, inner = map(str, draft.s.split(as_one(draft, loops), lanes))
-    return outer, inner
+    outer, inner = map(str, draft.s.split(loops[-1], lanes))
+    return as_one(draft, [*loops[:-1], outer]), inner
 
 
 def map_row(draft: GpuDraft, made: RowLoops, plan: RowPlan) -> None:
@@ -74,7 +68,7 @@ def reduce_row(draft: GpuDraft, name: str, made: RowLoops, plan: RowPlan, fetche
     if made.lanes is not None:
         s.unroll(made.lanes)
         for buffer in fetched:
-            draft.attempt(lambda b=buffer: _fetch_piece(draft, b, str(block), made))  # type: ignore[misc]
+            draft.attempt(lambda b=buffer: _fetch_piece(draft, b, str(block), made, plan.lanes))  # type: ignore[misc]
     _write_out(draft, made, plan)
     start = f"{partial}_init"
     _bind_all(draft, start, axis, [str(x) for x in s.loops(start)][around:])
@@ -101,8 +95,9 @@ def _bind(draft: GpuDraft, made: RowLoops) -> None:
     draft.s.bind(made.threads, "thread")
 
 
-def _fetch_piece(draft: GpuDraft, buffer: str, reader: str, made: RowLoops) -> None:
-    block, _ = draft.s.cache_read(buffer, at=made.pieces, scope="register", readers=[reader])
+def _fetch_piece(draft: GpuDraft, buffer: str, reader: str, made: RowLoops, lanes: int) -> None:
+    block, storage = draft.s.cache_read(buffer, at=made.pieces, scope="register", readers=[reader])
+    draft.check_size(str(storage), lanes)
     draft.s.vectorize(draft.s.loops(block)[-1])
     draft.scheduled.add(str(block))
 

@@ -101,7 +101,7 @@ def plan_rows(
     ``again``, long rows pass through.
     """
     longest = max(r.length for r in rows)
-    lanes = gcd(lanes, *(r.length for r in rows if r.iters))
+    lanes = gcd(lanes, *(r.iters[-1].count for r in rows if r.iters))
     vectors = -(-longest // lanes)
     if vectors <= WARP * WARP_PIECES:
         threads = min(WARP, 1 << (vectors - 1).bit_length())

@@ -256,7 +256,8 @@ def _copy(
 ) -> tuple[str, tuple[str | None, list[str]]]:
     row = readers[0]
     access = next(a for a in row.stage.reads if a.buffer.name == buffer and row.along(a))
-    block, _ = draft.s.cache_read(buffer, at=nest.loops[-1], readers=[r.stage.name for r in readers])
+    block, storage = draft.s.cache_read(buffer, at=nest.loops[-1], readers=[r.stage.name for r in readers])
+    draft.check_size(str(storage), row.length * (nest.tile.size if nest.tile else 1))
     copy = draft.stage(str(block))
     by_dimension = {copy.write.subscript_of(i.name): i.loop for i in copy.iters if i.loop is not None}
     along = [by_dimension.get(row.dimension(access, i.name)) for i in row.iters]

@@ -252,14 +252,22 @@ template <class T, class F> {_INLINE} T atomic_update(T* p, F combine) {{
 }}""",
 }
 
-for _narrow in ("float16", "bfloat16"):
-    _TEXTS[
-        f"load_{_narrow}"
-    ] = f"""template <int BYTES, int N> {_INLINE} void load(float (&x)[N], const {_narrow}* p) {{
-  {_narrow} bits[N];
-  load<BYTES>(bits, p);
+#: A pair of narrow floats, the first in the low half, to two of float32.
+_WIDEN_PAIR = {
+    "float16": """x[2 * i] = widen(float16{(unsigned short)pairs[i]});
+    x[2 * i + 1] = widen(float16{(unsigned short)(pairs[i] >> 16)});""",
+    "bfloat16": """x[2 * i] = __uint_as_float(pairs[i] << 16);
+    x[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);""",
+}
+for _narrow, _widen in _WIDEN_PAIR.items():
+    _TEXTS[f"load_{_narrow}"] = f"""template <int BYTES, int N>
+{_INLINE} void load(float (&x)[N], const {_narrow}* p) {{
+  unsigned pairs[N / 2];
+  load<BYTES>(pairs, reinterpret_cast<const unsigned*>(p));
 #pragma unroll
-  for (int i = 0; i < N; ++i) x[i] = widen(bits[i]);
+  for (int i = 0; i < N / 2; ++i) {{
+    {_widen}
+  }}
 }}"""
     for _store in ("store", "stream"):
         _TEXTS[
@@ -274,7 +282,7 @@ for _narrow in ("float16", "bfloat16"):
 #: What a text needs that its words do not say.
 _NEEDS = {
     "load_float16": ("load", "widen_float16"),
-    "load_bfloat16": ("load", "widen_bfloat16"),
+    "load_bfloat16": ("load",),
     "store_float16": ("store",),
     "store_bfloat16": ("store",),
     "stream_float16": ("stream",),
