@@ -15,12 +15,15 @@ template <int BYTES, int N, class T> __device__ __forceinline__ void load(T (&x)
   for (int i = 0; i < count; ++i) units[i] = reinterpret_cast<const Unit*>(p)[i];
   memcpy(x, units, sizeof(x));
 }
-__device__ __forceinline__ float widen(bfloat16 x) { return __uint_as_float((unsigned)x.bits << 16); }
-template <int BYTES, int N> __device__ __forceinline__ void load(float (&x)[N], const bfloat16* p) {
-  bfloat16 bits[N];
-  load<BYTES>(bits, p);
+template <int BYTES, int N>
+__device__ __forceinline__ void load(float (&x)[N], const bfloat16* p) {
+  unsigned pairs[N / 2];
+  load<BYTES>(pairs, reinterpret_cast<const unsigned*>(p));
 #pragma unroll
-  for (int i = 0; i < N; ++i) x[i] = widen(bits[i]);
+  for (int i = 0; i < N / 2; ++i) {
+    x[2 * i] = __uint_as_float(pairs[i] << 16);
+    x[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
+  }
 }
 __device__ __forceinline__ float max_nan(float a, float b) {
 #if __CUDA_ARCH__ >= 800
@@ -65,6 +68,7 @@ template <int BYTES, int N> __device__ __forceinline__ void store(bfloat16* p, c
   for (int i = 0; i < N / 2; ++i) pairs[i] = pack_bfloat16(x[2 * i], x[2 * i + 1]);
   store<BYTES>(reinterpret_cast<unsigned*>(p), pairs);
 }
+__device__ __forceinline__ float widen(bfloat16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 
 extern "C" __global__ void __launch_bounds__(256)
 softmax_kernel(const bfloat16* __restrict__ A, bfloat16* __restrict__ C) {
