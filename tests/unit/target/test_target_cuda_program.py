@@ -11,6 +11,7 @@ import pytest
 from weft.ir import dtype as dt
 from weft.ir.errors import Error, InternalError, TargetError, UnsupportedError
 from weft.ir.expr import Binary, Cast, Compare, Const, Select, Unary, Var, idx
+from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.parser import parse_kernel
 from weft.target.cuda import disassemble, nvrtc
 from weft.target.cuda.lower import compile_kernel, emit_kernel, sass
@@ -166,3 +167,19 @@ def test_every_architecture(arch: str) -> None:
             M[0] = -inf
             for t in 0:64 { M[0] = max(M[0], p[t]) } } }"""
     assert compile_kernel(parse_kernel(text), gpu_for_arch(arch), fast=True).cubin
+
+
+def test_an_instruction_given_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    meaning = """kernel four_products(A: int8[4], B: int8[4], out C: int32[1]) {
+        for k in 0:4 { C[0] = C[0] + int32(A[k]) * int32(B[k]) } }"""
+    code = "*%C = __dp4a(*(const int*)%A, *(const int*)%B, *%C);"
+    monkeypatch.setitem(HARDWARE, "four_products", Hardware("four_products", meaning, emit={"cuda": code}))
+    text = """kernel k(A: int8[64, 4], B: int8[64, 4], out C: int32[64]) {
+        block b in 0:2 { thread t in 0:32 {
+            tensorized four_products { for j in 0:4 {
+                C[b*32 + t] = C[b*32 + t] + int32(A[b*32 + t, j]) * int32(B[b*32 + t, j]) } } } } }"""
+    program = compile_kernel(parse_kernel(text), H200)
+    assert "__dp4a(*(const int*)(A + (b * 128 + t * 4))" in program.source
+    older = emit_kernel(parse_kernel(text.replace("four_products", "no_such_thing")), H200)
+    assert "__dp4a" not in older
+    assert "for (int j = 0; j < 4; ++j)" in older

@@ -40,10 +40,15 @@ def emit_hardware(f: Function, s: Tensorized) -> bool:
     if not isinstance(emit, str):
         return bool(emit(f, s))
     found = match_hardware(hardware, s.body, f.ranges)
-    if isinstance(found, Mismatch):
+    if isinstance(found, Mismatch) or not all(_has_address(f, arg) for arg in found):
         return False
     _emit_template(f, hardware, emit, found)
     return True
+
+
+def _has_address(f: Function, arg: object) -> bool:
+    """Whether a text can take what ``arg`` is: a thread's own narrow floats are kept as wide ones."""
+    return not isinstance(arg, AddressOf) or not (arg.buffer.dtype.is_narrow_float and f.memory(arg.buffer).is_private)
 
 
 def emit_hardware_call(f: Function, call: Call) -> None:
