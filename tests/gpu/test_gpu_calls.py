@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -204,6 +207,58 @@ def test_results_of_our_own_go_to_torch(torch: Any) -> None:
     torch.testing.assert_close(y, 2 * torch.arange(10.0, device="cuda"))
     del x
     assert float(y.sum()) == 90
+
+
+def test_frameworks_mix(torch: Any, cupy: Any) -> None:
+    axpy = weft.define(AXPY)
+    x, y = torch.randn(100, device="cuda"), cupy.arange(100, dtype=cupy.float32)
+    for _ in range(2):
+        z = axpy(x, y, 2.0)
+        torch.testing.assert_close(z, 2 * x + torch.arange(100.0, device="cuda"))
+
+
+JAX = """
+import jax, numpy as np, weft
+x = jax.numpy.arange(1000, dtype=jax.numpy.float32)
+axpy = weft.define("def axpy(float(N) X, float(N) Y, float a) -> (Z) { Z(i) = a * X(i) + Y(i) }")
+for _ in range(2):
+    z = jax.numpy.from_dlpack(axpy(x, x, 2.0))
+    np.testing.assert_allclose(np.asarray(z), 3 * np.arange(1000))
+print("done")
+"""
+
+
+def test_jax() -> None:
+    pytest.importorskip("jax")
+    env = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    done = subprocess.run([sys.executable, "-c", JAX], capture_output=True, text=True, timeout=120, env=env)
+    if "Unable to initialize backend" in done.stderr:
+        pytest.skip("jax without CUDA")
+    assert "done" in done.stdout, done.stderr
+
+
+CAPTURED = """
+import torch, weft
+op = weft.define("def fresh(float(N) X, int(N) I) -> (Y) { Y(i) = X(I(i)) * 5 + 3 }")
+x, i = torch.randn(128, device="cuda"), torch.arange(128, dtype=torch.int32, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y = op(x, i)
+x.normal_()
+graph.replay()
+torch.testing.assert_close(y, x * 5 + 3)
+i.add_(1)
+graph.replay()
+try:
+    weft.cuda.synchronize()
+except weft.ShapeError as error:
+    print("done")
+"""
+
+
+def test_the_first_call_of_a_process_may_be_captured(torch: Any) -> None:
+    done = subprocess.run([sys.executable, "-c", CAPTURED], capture_output=True, text=True, timeout=120)
+    assert "done" in done.stdout, done.stderr
 
 
 def test_dynamic_sizes(torch: Any) -> None:

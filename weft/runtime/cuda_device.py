@@ -80,8 +80,7 @@ class ErrorRecords:
         ctypes.memset(self.address, 0, _RECORDS * _RECORD_BYTES)
         self._on_device = int(ask("cuMemHostGetDevicePointer", self.address, 0))
         self._flags = int(ask("cuMemAlloc", _RECORDS * 8))
-        ask("cuMemsetD8Async", self._flags, 0, _RECORDS * 8, 0)
-        ask("cuStreamSynchronize", 0)
+        _clear(self._flags, _RECORDS * 8)
         self._programs: list[LoadedProgram] = []
         self._clear = b""
         self._seen = (ctypes.c_char * 0).from_address(self.address)
@@ -108,8 +107,18 @@ class ErrorRecords:
                 continue
             ctypes.memset(place, 0, _RECORD_BYTES)
             with device.current(), capture_relaxed():
-                ask("cuMemsetD8Async", self._flags + number * 8, 0, 8, 0)
+                _clear(self._flags + number * 8, 8)
             raise program.error(record[0], record[1:])
+
+
+def _clear(address: int, count: int) -> None:
+    """Sets bytes to 0, on a stream of its own: others may be capturing a graph."""
+    stream = ask("cuStreamCreate", driver().CUstream_flags.CU_STREAM_NON_BLOCKING)
+    try:
+        ask("cuMemsetD8Async", address, 0, count, stream)
+        ask("cuStreamSynchronize", stream)
+    finally:
+        ask("cuStreamDestroy", stream)
 
 
 @functools.cache

@@ -62,6 +62,7 @@ class FakeDriver:
     CUdevice_attribute = types.SimpleNamespace(**{f"CU_DEVICE_ATTRIBUTE_{name}": name for name in ATTRIBUTES})
     CUpointer_attribute = types.SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9)
     CUstreamCaptureMode = types.SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
+    CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUevent_flags = types.SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
     CUfunction_attribute = types.SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
     CU_MEMHOSTALLOC_DEVICEMAP = 2
@@ -154,6 +155,9 @@ class FakeDriver:
 
     def do_cuThreadExchangeStreamCaptureMode(self, _: int) -> int:
         return 0
+
+    def do_cuStreamCreate(self, _: int) -> int:
+        return 99
 
     def do_cuEventCreate(self, _: int) -> str:
         return "event"
