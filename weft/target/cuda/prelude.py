@@ -223,11 +223,13 @@ template <class T, class F> {_INLINE} T atomic_update(T* p, F combine) {{
   Word* word = reinterpret_cast<Word*>(reinterpret_cast<char*>(p) - at);
   Word seen = *(volatile Word*)word;
   for (;;) {{
+    const Word bits = seen >> (8 * at);
     T old;
-    memcpy(&old, reinterpret_cast<char*>(&seen) + at, sizeof(T));
+    memcpy(&old, &bits, sizeof(T));
     const T now = combine(old);
-    Word next = seen;
-    memcpy(reinterpret_cast<char*>(&next) + at, &now, sizeof(T));
+    Word next = 0;
+    memcpy(&next, &now, sizeof(T));
+    if (sizeof(T) == 1) next = (seen & ~((Word)0xff << (8 * at))) | (next << (8 * at));
     const Word found = atomicCAS(word, seen, next);
     if (found == seen) return old;
     seen = found;
