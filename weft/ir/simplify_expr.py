@@ -110,7 +110,11 @@ class ExprSimplifier:
             return Linear({}, int(e.value))
         if isinstance(e, Binary):
             if e.op == "+" or e.op == "-":
-                return self.linear(e.left).add(self.linear(e.right), 1 if e.op == "+" else -1)
+                sign, left = 1 if e.op == "+" else -1, self.linear(e.left)
+                if isinstance(e.right, Const):
+                    left.constant += sign * int(e.right.value)
+                    return left
+                return left.add(self.linear(e.right), sign)
             if e.op == "*":
                 return _product(self.linear(e.left), self.linear(e.right), e)
         elif isinstance(e, Unary) and e.op == "-":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, Assert, Block, For, If, Seq, Stmt, Store
@@ -18,8 +18,7 @@ REFUSED_INSIDE: dict[str, tuple[str, ...]] = {
 _ANYWHERE = (Seq, If, Block, Store, Assert, Alloc)
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
+class _Places(NamedTuple):
     """Of a statement: the kinds of loops that may not be around it; whether all in it is where it may be."""
 
     refused: frozenset[str] = frozenset()

@@ -12,93 +12,40 @@ that `substitute` and `replace_buffers` reach into the shapes and strides they h
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Axis, Const, Expr, Load, Reduce, Var
+from weft.ir.fields import LAYOUTS, PARTS, READERS
 from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import Alloc, Atomic, Block, Evaluate, For, Iter, Kernel, Let, Region, Stmt, Store
 
 Node: TypeAlias = "Expr | Stmt | Axis | Iter | Region | Kernel"
 N = TypeVar("N", bound=Node)
-_NODES = (Expr, Stmt, Axis, Iter, Region, Kernel)
-_PARTS = (*_NODES, Buffer)
-
-
-_LEAF_FIELDS = ("span", "op", "name", "kind", "dtype", "type", "message", "lanes", "positions", "scope", "outputs")
-#: Annotations of fields that always hold one node, a tuple of nodes, a node or None, or nothing to visit.
-_ONE = frozenset({"Expr", "Var", "Stmt", "Call", "Load"})
-_MANY = frozenset({f"tuple[{kind}, ...]" for kind in ("Expr", "Stmt", "Axis", "Iter", "Region")})
-_NONE = frozenset({"Buffer", "int", "int | float | bool"})
-
-_Read: TypeAlias = "Callable[[Any], tuple[Any, ...]]"
-
-
-class _Readers(dict[type, _Read]):
-    """How to get the children of a node of a class, made when the class is first met."""
-
-    def __missing__(self, cls: Any) -> _Read:
-        fields = [f for f in dataclasses.fields(cls) if f.name not in _LEAF_FIELDS and f.type not in _NONE]
-        found = self[cls] = _reader([(f.name, str(f.type)) for f in fields])
-        return found
-
-
-def _reader(fields: list[tuple[str, str]]) -> _Read:
-    """The quickest way to read fields of these names and annotations."""
-    if not fields:
-        return lambda node: ()
-    names, types = zip(*fields)
-    get = operator.attrgetter(*names)
-    if all(t in _ONE for t in types):
-        return get if len(fields) > 1 else lambda node: (get(node),)
-    if len(fields) == 1 and types[0] in _MANY:
-        return get
-    if len(fields) == 2 and types[0] in _MANY and types[1] in _ONE | _MANY:
-        return _reader_of_two(get, many=types[1] in _MANY)
-    return _reader_of_any(names)
-
-
-def _reader_of_two(get: Callable[[Any], Any], *, many: bool) -> _Read:
-    def many_and_one(node: Any) -> tuple[Any, ...]:
-        first, last = get(node)
-        return (*first, last)
-
-    def many_and_many(node: Any) -> tuple[Any, ...]:
-        first, last = get(node)
-        return (*first, *last)
-
-    return many_and_many if many else many_and_one
-
-
-def _reader_of_any(names: tuple[str, ...]) -> _Read:
-    """For fields that may hold nodes, tuples with nodes among others, or something else."""
-
-    def read(node: Any) -> tuple[Any, ...]:
-        found: list[Any] = []
-        for name in names:
-            value = getattr(node, name)
-            if isinstance(value, _NODES):
-                found.append(value)
-            elif isinstance(value, tuple):
-                found += [v for v in value if isinstance(v, _NODES)]
-        return tuple(found)
-
-    return read
-
-
-_READERS = _Readers()
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """The direct children in program order."""
-    return _READERS[type(node)](node)
+    return READERS[type(node)](node)
 
 
 def walk(node: Node) -> Iterator[Node]:
     """``node`` and everything below it, parents before children, in program order."""
-    readers = _READERS
+    if isinstance(node, (Stmt, Kernel)):
+        kept = _nodes_in(node) if isinstance(node, Stmt) else None
+        return iter(kept) if kept is not None else _walk_parts(node)
+    return _walk_expression(node)
+
+
+def _walk_parts(node: Node) -> Iterator[Node]:
+    return itertools.chain((node,), itertools.chain.from_iterable(map(walk, children(node))))
+
+
+def _walk_expression(node: Node) -> Iterator[Node]:
+    readers = READERS
     pending = [node]
     while pending:
         found = pending.pop()
@@ -122,37 +69,20 @@ def count_nodes(node: Node) -> int:
     return sizes[id(node)]
 
 
-class _Layouts(dict[type, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]):
-    """The fields of a class: those that can hold nodes or buffers, all positional ones, all others."""
-
-    def __missing__(self, cls: Any) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        fields = dataclasses.fields(cls)
-        found = (
-            tuple(f.name for f in fields if f.name not in _LEAF_FIELDS),
-            tuple(f.name for f in fields if not f.kw_only),
-            tuple(f.name for f in fields if f.kw_only),
-        )
-        self[cls] = found
-        return found
-
-
-_LAYOUTS = _Layouts()
-
-
 def rebuild(node: N, fn: Callable[[Any], Any]) -> N:
     """``node`` with ``fn`` applied to each direct child and buffer; the same object where nothing changed."""
     cls: Any = type(node)
-    parts, positional, keywords = _LAYOUTS[cls]
+    layout = LAYOUTS[cls]
     changes: dict[str, Any] | None = None
-    for name in parts:
+    for name, kind in layout.parts:
         old = getattr(node, name)
         new: Any
-        if isinstance(old, _PARTS):
+        if kind == "one" or isinstance(old, PARTS):
             new = fn(old)
             if new is old:
                 continue
         elif isinstance(old, tuple):
-            new = tuple([fn(v) if isinstance(v, _PARTS) else v for v in old])
+            new = tuple(map(fn, old) if kind == "many" else [fn(v) if isinstance(v, PARTS) else v for v in old])
             if all(map(operator.is_, old, new)):
                 continue
         else:
@@ -162,8 +92,8 @@ def rebuild(node: N, fn: Callable[[Any], Any]) -> N:
         changes[name] = new
     if changes is None:
         return node
-    values = [changes[name] if name in changes else getattr(node, name) for name in positional]
-    return cast(N, cls(*values, **{name: getattr(node, name) for name in keywords}))
+    values = [changes[name] if name in changes else getattr(node, name) for name in layout.positional]
+    return cast(N, cls(*values, **{name: getattr(node, name) for name in layout.keywords}))
 
 
 def rewrite(node: N, fn: Callable[[Node], Node | None]) -> N:
@@ -263,23 +193,33 @@ def fact(find: Callable[[S], F]) -> Callable[[S], F]:
 
     def ask(s: S) -> F:
         try:
-            facts = s._facts
+            return cast(F, s._facts[find])
         except AttributeError:
-            facts = {}
-            object.__setattr__(s, "_facts", facts)
-        if find not in facts:
-            facts[find] = find(s)
-        return cast(F, facts[find])
+            object.__setattr__(s, "_facts", {})
+        except KeyError:
+            pass
+        found = s._facts[find] = find(s)
+        return found
 
     return ask
 
 
+#: Nodes of a statement that are kept listed with it.
+_MOST_KEPT = 20_000
+
+
+@fact
+def _nodes_in(s: Stmt) -> tuple[Node, ...] | None:
+    """What `walk` gives, unless it is too much to keep: passes ask again and again, and change little each."""
+    found = tuple(itertools.islice(_walk_parts(s), _MOST_KEPT + 1))
+    return found if len(found) <= _MOST_KEPT else None
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mentions:
-    """What names a statement and the code in it mention, the regions that blocks declare aside."""
+    """The names that a statement and the code in it mention, the regions that blocks declare aside."""
 
-    #: All of variables and buffers, and those of them that are bound inside, or allocated.
-    names: frozenset[str] = frozenset()
+    #: Variables and buffers that are bound inside, or allocated.
     bound: frozenset[str] = frozenset()
     allocated: frozenset[str] = frozenset()
     #: Buffers: an atomic update loads and stores. Addresses in hints to the caches count apart.
@@ -296,30 +236,75 @@ class Mentions:
 
 @fact
 def mentions(s: Stmt) -> Mentions:
-    """The names in ``s``."""
-    names, loaded, addressed = set[str](), set[str](), set[str]()
-    bound = set(bound_names(s))
-    inner: list[Mentions] = []
-    for n in children(s):
-        if isinstance(n, Var):
-            names.add(n.name)
-        elif isinstance(n, Stmt):
-            inner.append(mentions(n))
-        elif not isinstance(n, Const):
-            _mentioned_by(n, names, bound, loaded, addressed)
+    """Of ``s``, put together from its parts."""
+    own, inner = _own_names(s), [mentions(n) for n in children(s) if isinstance(n, Stmt)]
     stored = {s.buffer.name} if isinstance(s, (Store, Atomic)) else set[str]()
-    if isinstance(s, Atomic):
-        loaded |= stored
-    hinted = addressed if _is_hint(s) else set[str]()
+    loaded = own.loaded | stored if isinstance(s, Atomic) else own.loaded
+    addressed, hinted = own.addressed, own.addressed if _is_hint(s) else set[str]()
     return Mentions(
-        _united(names | bound | stored, [m.names for m in inner]),
-        _united(bound, [m.bound for m in inner]),
+        _united(own.bound, [m.bound for m in inner]),
         _united({s.buffer.name} if isinstance(s, Alloc) else (), [m.allocated for m in inner]),
         _united(loaded, [m.loaded for m in inner]),
         _united(stored, [m.stored for m in inner]),
         _united(() if hinted else addressed, [m.addressed for m in inner]),
         _united(hinted, [m.hinted for m in inner]),
     )
+
+
+def _is_hint(s: Stmt) -> bool:
+    return isinstance(s, Evaluate) and s.call.name in HINTS
+
+
+class _Names(NamedTuple):
+    """Names in expressions: all, those bound there, and buffers that are loaded or whose address is taken."""
+
+    all: set[str]
+    bound: set[str]
+    loaded: set[str]
+    addressed: set[str]
+
+    def add(self, node: Node) -> None:
+        for n in _walk_expression(node):
+            if isinstance(n, Var):
+                self.all.add(n.name)
+            elif isinstance(n, Load):
+                self.loaded.add(n.buffer.name)
+            elif isinstance(n, AddressOf):
+                self.addressed.add(n.buffer.name)
+            elif isinstance(n, Reduce):
+                self.bound.update(bound_names(n))
+
+
+@fact
+def _own_names(s: Stmt) -> _Names:
+    """Names in ``s`` itself, the statements inside it aside."""
+    found = _Names(set(), set(bound_names(s)), set(), set())
+    for n in children(s):
+        if isinstance(n, Var):
+            found.all.add(n.name)
+        elif not isinstance(n, (Stmt, Const)):
+            found.add(n)
+    if isinstance(s, (Store, Atomic)):
+        found.all.add(s.buffer.name)
+    found.all.update(found.bound, found.loaded, found.addressed)
+    return found
+
+
+def used_names(node: Node) -> set[str]:
+    """Every variable and buffer name that occurs, for choosing fresh ones."""
+    if isinstance(node, Kernel):
+        return {*bound_names(node), *_names_in(node.body)}
+    if isinstance(node, Stmt):
+        return set(_names_in(node))
+    found = _Names(set(), set(), set(), set())
+    found.add(node)
+    return found.all.union(found.bound, found.loaded, found.addressed)
+
+
+@fact
+def _names_in(s: Stmt) -> frozenset[str]:
+    """Every variable and buffer name in ``s``."""
+    return _united(_own_names(s).all, [_names_in(n) for n in children(s) if isinstance(n, Stmt)])
 
 
 def _united(own: Collection[str], inner: list[frozenset[str]]) -> frozenset[str]:
@@ -330,36 +315,6 @@ def _united(own: Collection[str], inner: list[frozenset[str]]) -> frozenset[str]
     if largest.issuperset(own) and all(largest is other or largest.issuperset(other) for other in inner):
         return largest
     return frozenset(own).union(*inner)
-
-
-def _is_hint(s: Stmt) -> bool:
-    return isinstance(s, Evaluate) and s.call.name in HINTS
-
-
-def _mentioned_by(node: Node, names: set[str], bound: set[str], loaded: set[str], addressed: set[str]) -> None:
-    """Adds what the expressions of ``node`` mention."""
-    for n in walk(node):
-        if isinstance(n, Var):
-            names.add(n.name)
-        elif isinstance(n, Load):
-            names.add(n.buffer.name)
-            loaded.add(n.buffer.name)
-        elif isinstance(n, AddressOf):
-            names.add(n.buffer.name)
-            addressed.add(n.buffer.name)
-        elif isinstance(n, Reduce):
-            bound.update(bound_names(n))
-
-
-def used_names(node: Node) -> set[str]:
-    """Every variable and buffer name that occurs, for choosing fresh ones."""
-    if isinstance(node, Kernel):
-        return {*bound_names(node), *mentions(node.body).names}
-    if isinstance(node, Stmt):
-        return set(mentions(node).names)
-    names: set[str] = set()
-    _mentioned_by(node, names, names, names, names)
-    return names
 
 
 def fresh_name(base: str, taken: set[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.stmt import Alloc, Let, Seq, Stmt
-from weft.ir.visit import fact, free_vars, mentions, rebuild, walk
+from weft.ir.visit import fact, free_vars, rebuild, used_names, walk
 
 
 def shorten_lets(s: Stmt) -> Stmt:
@@ -31,7 +31,7 @@ def shorten_lets(s: Stmt) -> Stmt:
 def names_in(s: Stmt) -> frozenset[str]:
     """What ``s`` mentions, in the sizes of its buffers too."""
     sizes = [e for n in walk(s) if isinstance(n, Alloc) for e in (*n.buffer.shape, *(n.buffer.strides or ()))]
-    return mentions(s).names.union(*(free_vars(e) for e in sizes))
+    return frozenset(used_names(s)).union(*(free_vars(e) for e in sizes))
 
 
 def _flat(s: Seq) -> Stmt:

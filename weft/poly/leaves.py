@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -130,13 +132,12 @@ class Leaf:
         return e
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(NamedTuple):
     loops: tuple[LoopRange, ...] = ()
     tests: tuple[Test, ...] = ()
-    values: Mapping[str, Expr] = field(default_factory=dict)
-    lets: Mapping[str, tuple[tuple[str, ...], bool]] = field(default_factory=dict)
-    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    values: Mapping[str, Expr] = MappingProxyType({})
+    lets: Mapping[str, tuple[tuple[str, ...], bool]] = MappingProxyType({})
+    owners: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     block: Block | None = None
     sizes: frozenset[str] = frozenset()
 
@@ -215,19 +216,17 @@ def loops_inside(s: Stmt) -> list[For]:
 def _enter(s: Stmt, inner: Stmt, scope: _Scope) -> _Scope:
     """What is known in ``inner``, which stands directly in ``s``."""
     if isinstance(s, For):
-        loops = (*scope.loops, LoopRange(s.var.name, s.lo, s.hi, s.kind, s))
-        # As `replace` would, which takes five times as long.
-        return _Scope(loops, scope.tests, scope.values, scope.lets, scope.owners, scope.block, scope.sizes)
+        return scope._replace(loops=(*scope.loops, LoopRange(s.var.name, s.lo, s.hi, s.kind, s)))
     if isinstance(s, While):
         name = f"pass{sum(loop.hi is None for loop in scope.loops) + 1}"
         loops = (*scope.loops, LoopRange(name, idx(0), None, "serial", s))
-        return replace(scope, loops=loops)
+        return scope._replace(loops=loops)
     if isinstance(s, If):
         if s.then is s.otherwise:  # one object in both places says nothing about the condition
             return scope
-        return replace(scope, tests=(*scope.tests, Test(s.condition, inner is s.then)))
+        return scope._replace(tests=(*scope.tests, Test(s.condition, inner is s.then)))
     if isinstance(s, Alloc):
-        return replace(scope, owners={**scope.owners, s.buffer.name: scope.names()})
+        return scope._replace(owners={**scope.owners, s.buffer.name: scope.names()})
     if isinstance(s, Let):
         return _enter_let(s, scope)
     if isinstance(s, Block):
@@ -236,16 +235,16 @@ def _enter(s: Stmt, inner: Stmt, scope: _Scope) -> _Scope:
         if inner is s.init and s.init is not s.body:
             first = (Test(Compare("==", i.var, i.lo)) for i in s.iters if i.kind == "reduce")
             tests = (*tests, *first)
-        return replace(scope, values=values, tests=tests, block=s)
+        return scope._replace(values=values, tests=tests, block=s)
     return scope
 
 
 def _enter_let(s: Let, scope: _Scope) -> _Scope:
     assigned = is_assigned(s)
     if s.var.type == dt.index and not assigned and not any(isinstance(n, (Load, Call)) for n in walk(s.value)):
-        return replace(scope, values={**scope.values, s.var.name: s.value})
+        return scope._replace(values={**scope.values, s.var.name: s.value})
     owners = {**scope.owners, s.var.name: scope.names()} if assigned else scope.owners
-    return replace(scope, lets={**scope.lets, s.var.name: (scope.names(), assigned)}, owners=owners)
+    return scope._replace(lets={**scope.lets, s.var.name: (scope.names(), assigned)}, owners=owners)
 
 
 def is_assigned(let: Let) -> bool:

@@ -78,13 +78,13 @@ def _emit_sum(f: Function, total: Sum, emit: EmitExpr) -> Linear | Value:
             step, lanes = step + factor, f.lanes
             continue
         value = emit(f, e)
-        number = literal_of(value) if value.lanes == 1 else None
-        if number is not None:
-            plus += number * factor
-        elif value.lanes == 1:
-            base = add(f, base, multiply(f, value, literal(factor)))
-        else:
+        if value.type != I64:
             vectors.append((value, factor))
+        elif (number := literal_of(value)) is not None:
+            plus += number * factor
+        else:
+            scaled = value if factor == 1 else f.b.mul(value, literal(factor))
+            base = scaled if base is ZERO else f.b.add(base, scaled)
     result: Linear | Value = Linear(base, step, lanes, plus)
     for value, factor in vectors:
         result = _sum(f, result, _scale(f, value, literal(factor)))
