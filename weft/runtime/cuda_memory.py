@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import weakref
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from weft.ir.dtype import DType
-from weft.ir.errors import ArgumentError, Error
+from weft.ir.errors import ArgumentError
 from weft.ir.numpy_dtypes import from_numpy, to_numpy
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.cuda_arrays import order_streams
 from weft.runtime.cuda_device import find_device
-from weft.runtime.cuda_driver import LEGACY_STREAM, ask
+from weft.runtime.cuda_driver import LEGACY_STREAM, ask, driver
 from weft.runtime.dlpack import CUDA, make_capsule
 
 
@@ -28,9 +27,10 @@ class DeviceArray:
     def __init__(self, dtype: DType, shape: tuple[int, ...], device: int) -> None:
         self.weft_dtype, self.shape, self.device = dtype, shape, device
         self.nbytes = math.prod(shape) * dtype.itemsize
-        with find_device(device).current():
+        place = find_device(device)
+        with place.current():
             self.pointer = int(ask("cuMemAllocAsync", max(self.nbytes, 1), LEGACY_STREAM))
-        weakref.finalize(self, _free, self.pointer, device).atexit = False
+        weakref.finalize(self, _free, driver(), place.context, self.pointer).atexit = False
 
     @staticmethod
     def from_numpy(array: Any, device: int = 0) -> DeviceArray:
@@ -107,6 +107,8 @@ def copy_dense_array(info: ArgumentInfo) -> DeviceArray:
     return made
 
 
-def _free(pointer: int, device: int) -> None:
-    with contextlib.suppress(Error), find_device(device).current():  # the process may be going down
-        ask("cuMemFreeAsync", pointer, LEGACY_STREAM)
+def _free(api: Any, context: Any, pointer: int) -> None:
+    """Runs whenever Python collects garbage: it takes no lock, imports nothing and raises nothing."""
+    api.cuCtxPushCurrent(context)
+    api.cuMemFreeAsync(pointer, LEGACY_STREAM)
+    api.cuCtxPopCurrent()

@@ -26,7 +26,7 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
 from weft.operators import quick_arguments
-from weft.runtime import cuda_arrays, cuda_device, cuda_driver, cuda_program, dlpack
+from weft.runtime import cuda_arrays, cuda_device, cuda_driver, cuda_memory, cuda_program, dlpack
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site, evaluate_size
 
 ATTRIBUTES = {
@@ -251,7 +251,7 @@ AS_TEXT = quick_arguments.ArrayText("{a}.array.ctypes.data", ("{a}.array.dtype",
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A machine with one GPU: the driver it has."""
     driver = FakeDriver()
-    for module in (cuda_driver, cuda_device, cuda_program):
+    for module in (cuda_driver, cuda_device, cuda_program, cuda_memory):
         monkeypatch.setattr(module, "driver", lambda: driver, raising=False)
     monkeypatch.setattr(cuda_program, "launch_function", lambda: driver.launch)
     monkeypatch.setattr("weft.target.cuda.lower.compile_kernel", fake_compile)
