@@ -16,6 +16,7 @@ from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, loads, mentions, rebuild, substitute, walk
 from weft.passes.conditions import conjuncts, guarded, is_pure, peel_guards, slack
+from weft.passes.shorten_lets import names_in
 from weft.passes.thread_teams import thread_nest
 
 
@@ -65,7 +66,7 @@ def _cut(s: Stmt, threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
         inner = _cut(s.body, threads, changing)
         stored = mentions(s.body).stored
         if len(inner) > 1 and not any(load.buffer.name in stored for load in loads(s.value)):
-            return [replace(s, body=part) if s.var.name in mentions(part).names else part for part in inner]
+            return [replace(s, body=part) if s.var.name in names_in(part) else part for part in inner]
     if isinstance(s, If) and s.otherwise is not None and _narrows(s.condition, threads, changing):
         other = simplify(Unary("!", s.condition))
         if _narrows(other, threads, changing):

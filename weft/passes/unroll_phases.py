@@ -12,7 +12,8 @@ from dataclasses import replace
 from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, While
-from weft.ir.visit import count_nodes, mentions, rebuild, substitute, walk
+from weft.ir.visit import count_nodes, rebuild, substitute, walk
+from weft.passes.shorten_lets import names_in
 from weft.passes.thread_teams import jumps_out
 
 #: Nodes that a loop may have when it is written out, and how often it may run.
@@ -124,12 +125,12 @@ def _without_unread(s: Stmt) -> Stmt:
     if not isinstance(s, Let):
         return s
     bare = _without_assigns(s.body, s.var)
-    return bare if s.var.name not in mentions(bare).names else s
+    return bare if s.var.name not in names_in(bare) else s
 
 
 def _without_assigns(s: Stmt, var: Var) -> Stmt:
     if isinstance(s, Assign) and s.var == var:
         return Seq(())
-    if var.name not in mentions(s).names:
+    if var.name not in names_in(s):
         return s
     return rebuild(s, lambda n: _without_assigns(n, var) if isinstance(n, Stmt) else n)
