@@ -14,7 +14,8 @@ Index host_block_dim, host_grid_dim;
 static thread_local unsigned number;
 static std::unique_ptr<std::barrier<>> block_barrier;
 static std::vector<std::unique_ptr<std::barrier<>>> warp_barriers;
-static std::vector<unsigned long long> exchanged;
+struct Slot { unsigned char bytes[32]; };
+static std::vector<Slot> exchanged;
 static std::mutex atomics;
 static bool is_concurrent;
 
@@ -28,6 +29,15 @@ extern "C" void host_exchange(void* value, int bytes, int distance) {
   std::memcpy(value, &exchanged[number ^ distance], bytes);
   host_sync_warp();
 }
+// What all lanes of the warp bring, in order of the lanes.
+extern "C" void host_gather(const void* value, int bytes, void* all) {
+  std::memcpy(&exchanged[number], value, bytes);
+  host_sync_warp();
+  for (int lane = 0; lane < 32; ++lane)
+    std::memcpy((char*)all + lane * bytes, &exchanged[number / 32 * 32 + lane], bytes);
+  host_sync_warp();
+}
+extern "C" int host_lane() { return number % 32; }
 
 static void run_thread(void (*call)(void**), void** args, Index block, unsigned n) {
   const Index d = host_block_dim;
@@ -48,7 +58,7 @@ static void run_block(void (*call)(void**), void** args, Index block, unsigned t
   }
   block_barrier = std::make_unique<std::barrier<>>(threads);
   warp_barriers.clear();
-  exchanged.assign((threads + 31) / 32 * 32, 0);
+  exchanged.assign((threads + 31) / 32 * 32, Slot());
   for (unsigned n = 0; n < threads; n += 32)
     warp_barriers.push_back(std::make_unique<std::barrier<>>(threads - n < 32 ? threads - n : 32));
   std::vector<std::thread> running;

@@ -26,6 +26,8 @@ struct uint4 { unsigned x, y, z, w; };
 extern "C" void host_sync_threads();
 extern "C" void host_sync_warp();
 extern "C" void host_exchange(void* value, int bytes, int distance);
+extern "C" void host_gather(const void* value, int bytes, void* all);
+extern "C" int host_lane();
 extern "C" void host_lock();
 extern "C" void host_unlock();
 
@@ -76,6 +78,42 @@ template <class H, class T> T host_add(T* p, T value) {
     memcpy(&a, &z, 2);
     return a;
   });
+}
+
+// Matrix instructions: N matrices of 8 x 8 elements of 16 bits, each lane bringing the address of a row ...
+template <int N> void host_load_matrices(unsigned (&x)[N], const void* p, bool transposed) {
+  const uint16_t* rows[32];
+  host_gather(&p, sizeof(p), rows);
+  const int row = host_lane() / 4, pair = host_lane() % 4 * 2;
+  for (int i = 0; i < N; ++i) {
+    const uint16_t low = transposed ? rows[8 * i + pair][row] : rows[8 * i + row][pair];
+    const uint16_t high = transposed ? rows[8 * i + pair + 1][row] : rows[8 * i + row][pair + 1];
+    x[i] = low | (unsigned)high << 16;
+  }
+}
+// ... and C += A * B of 16 x 16 and 16 x 8 elements, spread over the lanes as the hardware has them.
+struct HostFragment { unsigned a[4], b[2]; };
+template <class H> float host_half(unsigned pair, int n) {
+  const uint16_t bits = (uint16_t)(pair >> (16 * n));
+  H x;
+  memcpy(&x, &bits, 2);
+  return (float)x;
+}
+template <class H>
+void host_mma(float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  const HostFragment own = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+  HostFragment all[32];
+  host_gather(&own, sizeof(own), all);
+  const int row = host_lane() / 4, column = host_lane() % 4 * 2;
+  float* const sums[2][2] = {{&c0, &c1}, {&c2, &c3}};
+  for (int half = 0; half < 2; ++half)
+    for (int odd = 0; odd < 2; ++odd)
+      for (int k = 0; k < 16; ++k) {
+        const int lane = k % 8 / 2;
+        const float x = host_half<H>(all[row * 4 + lane].a[half + k / 8 * 2], k % 2);
+        const float y = host_half<H>(all[(column + odd) * 4 + lane].b[k / 8], k % 2);
+        *sums[half][odd] += x * y;
+      }
 }
 
 inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }

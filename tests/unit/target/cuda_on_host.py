@@ -132,6 +132,7 @@ def build(program: CudaProgram) -> ctypes.CDLL:
         text = text.replace(prelude._TEXTS[name], meaning)
     for old, new in _COPIES:
         text = text.replace(old, new)
+    text = _in_cpp_matrices(text)
     text = re.sub(r"extern __shared__ (.*)\[\];", r"static \1[1 << 18];", text)
     calls = [f'extern "C" void call_{n.name}(void** args) {{ host_call({n.name}, args); }}' for n in program.launches]
     number = len(list(_folder().glob("*.cpp")))
@@ -139,6 +140,24 @@ def build(program: CudaProgram) -> ctypes.CDLL:
     source.write_text(f'#include "{HERE}/cuda_on_host.h"\n{text}\n' + "\n".join(calls))
     _compile(source, library, "-std=c++17", "-O1", "-ffp-contract=off")
     return ctypes.CDLL(str(library))
+
+
+def _in_cpp_matrices(text: str) -> str:
+    """``text`` with the functions that are matrix instructions as C++."""
+    loads = r"template <bool TRANSPOSED>[^{]*load_matrices_x(\d)\(.*?\n}\n"
+    by_lanes = (
+        r"template <bool TRANSPOSED> void load_matrices_x\1(unsigned (&x)[\1], const void* p)"
+        r" { host_load_matrices(x, p, TRANSPOSED); }\n"
+    )
+    text = re.sub(loads, by_lanes, text, flags=re.DOTALL)
+    products = r"__device__ __forceinline__ void mma_(bf16|f16)\((.*?)\) \{.*?\n}\n"
+    kinds = {"bf16": "HostBfloat", "f16": "_Float16"}
+    return re.sub(
+        products,
+        lambda m: f"inline void mma_{m[1]}({m[2]}) {{ host_mma<{kinds[m[1]]}>(c0, c1, c2, c3, a, b0, b1); }}\n",
+        text,
+        flags=re.DOTALL,
+    )
 
 
 def check_on_host(
