@@ -56,7 +56,7 @@ def warp_tiles(m: int, n: int, k: int, stages: int = 3) -> OperatorSchedule:
             s.bind(loop, "thread")
     for load in (load_a, load_b):
         cooperate(s, str(load), 3, 128, 8)
-    s.tensorize(mi, "mma_bf16")
+    s.tensorize(step, "mma_bf16")
     s.pipeline(a, b, stages=stages)
     for storage in (a, b):
         s.pad_rows(storage, 8)
@@ -114,13 +114,14 @@ def test_lanes_of_a_warp_are_thread_loops() -> None:
     half, row = s.split(i1, 8)
     nj, j1 = s.split(j, 8)
     pair, odd = s.split(j1, 2)
-    s.reorder(row, pair, mi, half, nj, odd, r)
+    step, k = s.split(r, 16)
+    s.reorder(row, pair, step, mi, half, nj, odd, k)
     s.decompose_reduction("C", at=row)
     with pytest.raises(ScheduleError, match="8 by 4 lanes of a warp"):
-        s.tensorize(mi, "mma_bf16")
+        s.tensorize(step, "mma_bf16")
     s.bind(row, "thread")
     s.bind(pair, "thread")
-    s.tensorize(mi, "mma_bf16")
+    s.tensorize(step, "mma_bf16")
 
 
 def test_matrix_instructions_are_for_fast_numerics() -> None:

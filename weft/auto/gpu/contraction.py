@@ -163,8 +163,7 @@ def _schedule_matrix(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     _bind(draft, p, nest, kept)
     for load, storage in operands:
         _cooperate(draft, load, storage, nest.depth, tiles.threads)
-    s.unroll(steps)
-    s.tensorize(nest.own[0], instruction)
+    s.tensorize(steps, instruction)
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
     for side, (_, storage) in zip(p.sides, operands):
         s.pad_rows(storage, WIDEST // side.access.buffer.dtype.itemsize)

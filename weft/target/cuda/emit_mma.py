@@ -8,6 +8,7 @@ which gives where the operands of the warp begin and how they lie.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from weft.ir.expr import AddressOf, Const, Expr, Var, idx
 from weft.ir.hardware import Hardware
@@ -24,7 +25,8 @@ from weft.target.cuda.emit_offset import emit_pointer, offset_expr
 #: ``ldmatrix`` takes rows of 16 bytes.
 ROW_BYTES = 16
 
-_LOAD = """template <bool TRANSPOSED> __device__ __forceinline__ void load_matrices_x{n}(unsigned (&x)[{n}], const void* p) {{
+_LOAD = """template <bool TRANSPOSED>
+__device__ __forceinline__ void load_matrices_x{n}(unsigned (&x)[4], const void* p) {{
   const unsigned at = (unsigned)__cvta_generic_to_shared(p);
   if constexpr (TRANSPOSED) {{
     asm volatile("ldmatrix.sync.aligned.m8n8.x{n}.trans.shared.b16 {{{outs}}}, [%{n}];" : {regs} : "r"(at));
@@ -34,9 +36,10 @@ _LOAD = """template <bool TRANSPOSED> __device__ __forceinline__ void load_matri
 }}"""
 _MMA = """__device__ __forceinline__ void {name}(float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
                                          unsigned b0, unsigned b1) {{
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.{type}.{type}.f32 {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, "
-      "{{%0, %1, %2, %3}};"
-      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{type}.{type}.f32 "
+               "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+               : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }}"""
 
 
@@ -76,8 +79,7 @@ def emit_mma(f: Function, s: Tensorized, hardware: Hardware, type: str) -> bool:
         return False
     with f.braces():
         f.line(f"const int lane = {emit_expr(f, warp.lane).text};")
-        _emit_fragments(f, a, b, numbers["MI"], numbers["NJ"])
-        _emit_products(f, sums, numbers, type)
+        _emit_steps(f, a, b, sums, numbers, type)
     return True
 
 
@@ -134,56 +136,72 @@ class _Warp:
 
 
 def _complete(nest: Stmt) -> list[Stmt]:
-    """The nest with the loops over tiles of rows and of columns that simplifying takes away where there is one tile."""
-
-    def once(name: str, body: Stmt) -> For:
-        return For(Var(name), idx(0), idx(1), "serial", body)
-
-    found = [nest, once("rows_", nest)]
-    for s in (nest, found[1]):
-        rows, half = s, s.body if isinstance(s, For) else s
-        if isinstance(rows, For) and isinstance(half, For):
-            found.append(replace(rows, body=replace(half, body=once("columns_", half.body))))
+    """The nest with loops that simplifying takes away where they run once: over steps, tiles of rows or of columns."""
+    loops: list[For] = []
+    s = nest
+    while isinstance(s, For):
+        loops.append(s)
+        s = s.body
+    missing = 6 - len(loops)
+    found: list[Stmt] = []
+    for places in combinations((0, 1, 3), max(0, missing)):
+        rest = iter(loops)
+        once = (For(Var(f"once{n}_"), idx(0), idx(1), "serial", s) for n in range(6))
+        whole = [next(once) if n in places else next(rest) for n in range(6)]
+        body = s
+        for loop in reversed(whole):
+            body = replace(loop, body=body)
+        found.append(body)
     return found
 
 
-def _emit_fragments(f: Function, a: Operand, b: Operand, rows: int, columns: int) -> None:
-    """Fragments of A, four matrices for 16 rows; of B, four for 16 columns, or two for the last 8."""
-    f.line(f"unsigned a[{rows}][4], b[{(columns + 1) // 2}][4];")
+def _emit_steps(f: Function, a: Operand, b: Operand, sums: AddressOf, numbers: dict[str, int], type: str) -> None:
+    """Each step's fragments are loaded while the step before is computed."""
+    steps, columns = numbers["KS"], numbers["NJ"]
+    f.line(f"unsigned a[2][{numbers['MI']}][4], b[2][{(columns + 1) // 2}][4];")
     low, high, middle = "lane % 16", "lane / 16 * 8", "lane / 8 % 2 * 8"
     corner = f"lane % 8 + {high}"
     at_a = f"({low}) * {a.pitch} + {high}" if not a.is_transposed else f"({corner}) * {a.pitch} + {middle}"
     at_b = f"({corner}) * {b.pitch} + {middle}" if not b.is_transposed else f"({low}) * {b.pitch} + {high}"
     f.line(f"const auto* const a_at = {a.pointer} + ({at_a});")
     f.line(f"const auto* const b_at = {b.pointer} + ({at_b});")
-    for i in range(rows):
-        _emit_load(f, f"a[{i}]", 4, a.is_transposed, "a_at", 16 * i * a.row)
+    _emit_loads(f, a, b, numbers, "0")
+    f.line("#pragma unroll")
+    with f.braces(f"for (int step = 0; step < {steps}; ++step)"):
+        if steps > 1:
+            with f.braces(f"if (step + 1 < {steps})"):
+                _emit_loads(f, a, b, numbers, "step + 1")
+        _emit_products(f, sums, numbers, type)
+
+
+def _emit_loads(f: Function, a: Operand, b: Operand, numbers: dict[str, int], step: str) -> None:
+    """Fragments of A, four matrices for 16 rows; of B, four for 16 columns, or two for the last 8."""
+    turn = "0" if step == "0" else f"({step}) % 2"
+    columns = numbers["NJ"]
+    starts = [f"{name}_at" if step == "0" else f"{name}_at + ({step}) * {16 * m.k}" for name, m in (("a", a), ("b", b))]
+    for i in range(numbers["MI"]):
+        _emit_load(f, f"a[{turn}][{i}]", 4, a.is_transposed, f"{starts[0]} + {16 * i * a.row}")
     for j in range(columns // 2):
-        _emit_load(f, f"b[{j}]", 4, b.is_transposed, "b_at", 16 * j * b.row)
+        _emit_load(f, f"b[{turn}][{j}]", 4, b.is_transposed, f"{starts[1]} + {16 * j * b.row}")
     if columns % 2:
-        f.line("unsigned last[2];")
-        _emit_load(f, "last", 2, b.is_transposed, "b_at", 8 * (columns - 1) * b.row)
+        _emit_load(f, f"b[{turn}][{columns // 2}]", 2, b.is_transposed, f"{starts[1]} + {8 * (columns - 1) * b.row}")
 
 
-def _emit_load(f: Function, to: str, count: int, transposed: bool, at: str, offset: int) -> None:
+def _emit_load(f: Function, to: str, count: int, transposed: bool, at: str) -> None:
     outs = ", ".join(f"%{i}" for i in range(count))
     regs = ", ".join(f'"=r"(x[{i}])' for i in range(count))
     name = f.define(f"load_matrices_x{count}", _LOAD.format(n=count, outs=outs, regs=regs))
-    f.line(f"{name}<{'true' if transposed else 'false'}>({to}, {at} + {offset});")
+    f.line(f"{name}<{'true' if transposed else 'false'}>({to}, {at});")
 
 
 def _emit_products(f: Function, sums: AddressOf, numbers: dict[str, int], type: str) -> None:
     name = f.define(f"mma_{type}", _MMA.format(name=f"mma_{type}", type=type))
     base = emit_expr(f, offset_expr(sums.buffer, sums.indices)).text
     start = f.memory(sums.buffer).pointer
-    columns = numbers["NJ"]
+    steps = (0, numbers["c_odd"], numbers["c_half"], numbers["c_half"] + numbers["c_odd"])
     for i in range(numbers["MI"]):
-        for j in range(columns):
+        for j in range(numbers["NJ"]):
             at = i * numbers["c_mi"] + j * numbers["c_nj"]
-            steps = (0, numbers["c_odd"], numbers["c_half"], numbers["c_half"] + numbers["c_odd"])
-            own = ", ".join(
-                f"{start}[{base} + {at + step}]" if base != "0" else f"{start}[{at + step}]" for step in steps
-            )
-            is_last = columns % 2 and j == columns - 1
-            right = "last[0], last[1]" if is_last else f"b[{j // 2}][{j % 2 * 2}], b[{j // 2}][{j % 2 * 2 + 1}]"
-            f.line(f"{name}({own}, a[{i}], {right});")
+            own = ", ".join(f"{start}[{at + n}]" if base == "0" else f"{start}[{base} + {at + n}]" for n in steps)
+            right = ", ".join(f"b[step % 2][{j // 2}][{j % 2 * 2 + n}]" for n in (0, 1))
+            f.line(f"{name}({own}, a[step % 2][{i}], {right});")

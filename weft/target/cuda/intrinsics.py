@@ -5,10 +5,11 @@ every 16 by 8 tile of sums, lane ``(row, pair)`` has the elements in rows ``row`
 ``2 * pair`` and ``2 * pair + 1``. So the nest that the intrinsic stands for is the one of a lane::
 
     thread row in 0:8, pair in 0:4:
-      for mi, half, nj, odd, k:   C[16 mi + 8 half + row, 8 nj + 2 pair + odd] += A[.., k] * B[k, ..]
+      for step, mi, half, nj, odd, k:   C[16 mi + 8 half + row, 8 nj + 2 pair + odd] += A[.., k] * B[k, ..]
 
 and sums that are kept by those thread loops are where the instruction wants them. A and B are in shared memory; their
-fragments are loaded by ``ldmatrix``, transposed where k is not the dimension that lies side by side.
+fragments are loaded by ``ldmatrix``, transposed where k is not the dimension that lies side by side, and those of a
+step while the step before is computed.
 
 The order of additions is the hardware's own, so these are for fast numerics.
 """
@@ -24,18 +25,18 @@ if TYPE_CHECKING:
     from weft.target.cuda.emit_context import Function
 
 _MMA = """
-kernel {name}(A: {t}[MI, 2, 8, {k}] strides [16 * a_row, 8 * a_row, a_row, a_k],
-              B: {t}[NJ, 4, 2, {k}] strides [8 * b_col, 2 * b_col, b_col, b_k],
+kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
+              B: {t}[NJ, 4, 2, KS, {k}] strides [8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
               out C: float32[MI, 2, 8, NJ, 4, 2] strides [c_mi, c_half, c_row, c_nj, c_pair, c_odd],
-              MI: int64, NJ: int64, a_row: int64, a_k: int64, b_col: int64, b_k: int64,
+              KS: int64, MI: int64, NJ: int64, a_row: int64, a_k: int64, b_col: int64, b_k: int64,
               c_mi: int64, c_half: int64, c_row: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
   thread row in 0:8 {{ thread pair in 0:4 {{
-    for mi in 0:MI {{ for half in 0:2 {{ for nj in 0:NJ {{ for odd in 0:2 {{ for k in 0:{k} {{
+    for step in 0:KS {{ for mi in 0:MI {{ for half in 0:2 {{ for nj in 0:NJ {{ for odd in 0:2 {{ for k in 0:{k} {{
       C[mi, half, row, nj, pair, odd] = C[mi, half, row, nj, pair, odd] + {product}
-    }} }} }} }} }}
+    }} }} }} }} }} }}
   }} }}
 }}"""
-_WIDENED = "float32(A[mi, half, row, k]) * float32(B[nj, pair, odd, k])"
+_WIDENED = "float32(A[mi, half, row, step, k]) * float32(B[nj, pair, odd, step, k])"
 
 
 def _emit(f: Function, s: Tensorized) -> bool:
