@@ -28,19 +28,25 @@ void backprop(long n, float eta, float momentum, const float *restrict x, const 
         }
 }
 
+static inline float heated(float here, float north, float south, float west, float east, float power, float step,
+                           float rx, float ry, float rz)
+{
+    return here + step * (power + (south + north - 2.0f * here) * ry + (east + west - 2.0f * here) * rx
+                          + (80.0f - here) * rz);
+}
+
 static void heat(long h, long w, float step, float rx, float ry, float rz, const float *restrict T,
                  const float *restrict P, float *restrict R)
 {
 #pragma omp parallel for
     for (long y = 0; y < h; y++) {
-        const float *row = T + y * w;
-        const float *north = y == 0 ? row : row - w;
-        const float *south = y == h - 1 ? row : row + w;
-        for (long x = 0; x < w; x++) {
-            float west = row[x == 0 ? x : x - 1], east = row[x == w - 1 ? x : x + 1];
-            R[y * w + x] = row[x] + step * (P[y * w + x] + (south[x] + north[x] - 2.0f * row[x]) * ry
-                                            + (east + west - 2.0f * row[x]) * rx + (80.0f - row[x]) * rz);
-        }
+        const float *t = T + y * w, *p = P + y * w, *n = y == 0 ? t : t - w, *s = y == h - 1 ? t : t + w;
+        float *r = R + y * w;
+        r[0] = heated(t[0], n[0], s[0], t[0], t[w > 1], p[0], step, rx, ry, rz);
+        for (long x = 1; x < w - 1; x++)
+            r[x] = heated(t[x], n[x], s[x], t[x - 1], t[x + 1], p[x], step, rx, ry, rz);
+        if (w > 1)
+            r[w - 1] = heated(t[w - 1], n[w - 1], s[w - 1], t[w - 2], t[w - 1], p[w - 1], step, rx, ry, rz);
     }
 }
 
@@ -116,11 +122,23 @@ void pathfinder(long rows, long n, const int *cost, int *best, int *one, int *ot
             after = best + (r / 16 + 1) * n;
         if (r % 16 == 0)
             before = best + r / 16 * n;
+        after[0] = now[0] + smaller(before[0], before[n > 1]);
 #pragma omp parallel for
-        for (long x = 0; x < n; x++)
-            after[x] = now[x] + smaller(before[x == 0 ? x : x - 1],
-                                        smaller(before[x], before[x == n - 1 ? x : x + 1]));
+        for (long x = 1; x < n - 1; x++)
+            after[x] = now[x] + smaller(before[x - 1], smaller(before[x], before[x + 1]));
+        if (n > 1)
+            after[n - 1] = now[n - 1] + smaller(before[n - 2], before[n - 1]);
     }
+}
+
+static inline float diffusion(float here, float north, float south, float west, float east, float q0)
+{
+    float g2 = (north * north + south * south + west * west + east * east) / (here * here);
+    float l = (north + south + west + east) / here;
+    float top = 0.5f * g2 - 0.0625f * (l * l), den = 1.0f + 0.25f * l;
+    float q = top / (den * den);
+    float k = 1.0f / (1.0f + (q - q0) / (q0 * (1.0f + q0)));
+    return k < 0.0f ? 0.0f : k > 1.0f ? 1.0f : k;
 }
 
 void srad(long h, long w, float q0, float rate, const float *restrict I, float *restrict J, float *restrict c,
@@ -129,29 +147,28 @@ void srad(long h, long w, float q0, float rate, const float *restrict I, float *
 #pragma omp parallel for
     for (long y = 0; y < h; y++) {
         const float *row = I + y * w, *above = y == 0 ? row : row - w, *below = y == h - 1 ? row : row + w;
+        float *n = dN + y * w, *s = dS + y * w, *e = dE + y * w, *v = dW + y * w;
         for (long x = 0; x < w; x++) {
-            float here = row[x], north = above[x] - here, south = below[x] - here;
-            float west = row[x == 0 ? x : x - 1] - here, east = row[x == w - 1 ? x : x + 1] - here;
-            float g2 = (north * north + south * south + west * west + east * east) / (here * here);
-            float l = (north + south + west + east) / here;
-            float top = 0.5f * g2 - 0.0625f * (l * l), den = 1.0f + 0.25f * l;
-            float q = top / (den * den);
-            float k = 1.0f / (1.0f + (q - q0) / (q0 * (1.0f + q0)));
-            c[y * w + x] = k < 0.0f ? 0.0f : k > 1.0f ? 1.0f : k;
-            dN[y * w + x] = north;
-            dS[y * w + x] = south;
-            dW[y * w + x] = west;
-            dE[y * w + x] = east;
+            n[x] = above[x] - row[x];
+            s[x] = below[x] - row[x];
         }
+        v[0] = 0.0f;
+        for (long x = 1; x < w; x++)
+            v[x] = row[x - 1] - row[x];
+        for (long x = 0; x < w - 1; x++)
+            e[x] = row[x + 1] - row[x];
+        e[w - 1] = 0.0f;
+        for (long x = 0; x < w; x++)
+            c[y * w + x] = diffusion(row[x], n[x], s[x], v[x], e[x], q0);
     }
 #pragma omp parallel for
     for (long y = 0; y < h; y++) {
         const float *row = c + y * w, *below = y == h - 1 ? row : row + w;
-        for (long x = 0; x < w; x++) {
-            long at = y * w + x;
-            float here = row[x], east = row[x == w - 1 ? x : x + 1];
-            float d = here * dN[at] + below[x] * dS[at] + here * dW[at] + east * dE[at];
-            J[at] = I[at] + 0.25f * rate * d;
-        }
+        const float *n = dN + y * w, *s = dS + y * w, *e = dE + y * w, *v = dW + y * w, *i = I + y * w;
+        float *j = J + y * w;
+        for (long x = 0; x < w - 1; x++)
+            j[x] = i[x] + 0.25f * rate * (row[x] * n[x] + below[x] * s[x] + row[x] * v[x] + row[x + 1] * e[x]);
+        long x = w - 1;
+        j[x] = i[x] + 0.25f * rate * (row[x] * n[x] + below[x] * s[x] + row[x] * v[x] + row[x] * e[x]);
     }
 }
