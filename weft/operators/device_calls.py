@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir import dtype as dt
 from weft.operators.device_specialization import DeviceSpecialization, find_device_specialization
-from weft.operators.quick_arguments import Reader, Unusual, quick_reader
+from weft.operators.quick_arguments import (
+    Guard,
+    GuardedReader,
+    Reader,
+    Unusual,
+    guarded_reader,
+    make_guard,
+    quick_reader,
+)
 from weft.operators.reproduce import faults_reproduced
 from weft.operators.signature import Arguments
 from weft.operators.specialization import OutputLayout
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
 
 #: What reading arguments raises that are not as before: too few, of another class, on strike.
 NOT_QUICK = (Unusual, KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)
+#: How many kinds of calls torch compares a call with.
+_GUARDS_AT_MOST = 6
 #: Kinds of calls that are remembered; beyond that, all are forgotten.
 _READY_AT_MOST = 1 << 12
 
@@ -47,8 +57,8 @@ class _Ready(NamedTuple):
 
     ``fixed`` are the last values of the kernel, the same in every call, and ``tail`` what the program says comes after
     those that are not; ``make`` makes outputs, where none are given.
-    ``apart`` says of which values the difference must not be in a range, else arrays overlap. ``slow`` calls have a
-    plan that depends on their numbers, or temporaries.
+    ``apart`` says of which values the difference must not be in a range, else arrays overlap. The plan of a
+    call that ``varies`` depends on its numbers; ``scratch`` makes memory for temporaries, where there are any.
     """
 
     program: LoadedProgram
@@ -60,7 +70,8 @@ class _Ready(NamedTuple):
     apart: tuple[tuple[int, int, int, int], ...]
     stream: Callable[[int], int]
     framework: Framework
-    slow: bool
+    varies: bool
+    scratch: Callable[[], Any] | None
 
 
 class DeviceCalls:
@@ -71,6 +82,9 @@ class DeviceCalls:
         self._known: dict[str, DeviceSpecialization] = {}
         self._ready: dict[tuple[Any, ...], _Ready] = {}
         self._readers: dict[type, Reader | None] = {}
+        self._guarded: GuardedReader | None = None
+        self._fresh_guards: list[Guard] = []
+        self._given_guards: list[Guard] = []
         tensors = [i for i, p in enumerate(op.interface.params) if p.role == "tensor"]
         self._first = tensors[0] if tensors else len(op.interface.params)
 
@@ -81,11 +95,10 @@ class DeviceCalls:
 
     def call(self, args: tuple[Any, ...], out: Any) -> Any:
         """The result of a call like one before, or MISS: then it is to be checked, and run by `run`."""
-        try:
-            key, values = self._readers[type(args[self._first])](args, out)  # type: ignore[misc]
-            ready = self._ready[key]
-        except NOT_QUICK:
+        found = self._find(args, out)
+        if found is None:
             return MISS
+        ready, values = found
         made = None
         try:
             if ready.make is not None:
@@ -94,7 +107,7 @@ class DeviceCalls:
             for one, other, least, most in ready.apart:
                 if least < values[one] - values[other] < most:
                     return MISS
-            if ready.slow:
+            if ready.varies or ready.scratch is not None:
                 self._start(ready, values)
             else:
                 ready.program.start_quickly(ready.plan, values, ready.tail, ready.stream)
@@ -104,13 +117,26 @@ class DeviceCalls:
             return out
         return made[0] if len(made) == 1 else tuple(made)
 
+    def _find(self, args: tuple[Any, ...], out: Any) -> tuple[_Ready, list[Any]] | None:
+        """What is ready for such a call, and the values of its kernel."""
+        try:
+            if self._guarded is not None:
+                found = self._guarded(args, out, self._fresh_guards, self._given_guards)
+                if found is not None:
+                    return found
+            key, values = self._readers[type(args[self._first])](args, out)  # type: ignore[misc]
+            return self._ready[key], values
+        except NOT_QUICK:
+            return None
+
     def _start(self, ready: _Ready, values: list[Any]) -> None:
         program, device = ready.program, ready.program.device
         device.check_records()
         values += ready.fixed
-        plan = program.plan(values)
-        scratch = _scratch(plan, ready.framework, device) if plan.scratch_bytes else None
-        program.start(plan, values, ready.stream(device.index), 0 if scratch is None else address_of(scratch))
+        plan = program.plan(values) if ready.varies else ready.plan
+        make = ready.scratch if not ready.varies else _scratch_maker(plan, ready.framework, device)
+        scratch = None if make is None else make()
+        program.start(plan, values, ready.stream(device.index), 0 if scratch is None else ready.address(scratch))
 
     def run(self, call: Arguments, place: str, args: Sequence[Any], out: Any) -> Any:
         """A checked call with ``args`` on the GPU called ``place``."""
@@ -130,7 +156,8 @@ class DeviceCalls:
         given = self._given(special, call)
         values = [*_slots(special, [*given, *outputs]), *special.fixed]
         plan = special.program.plan(values)
-        scratch = _scratch(plan, framework, device) if plan.scratch_bytes else None
+        make = _scratch_maker(plan, framework, device)
+        scratch = None if make is None else make()
         special.program.start(plan, values, stream, 0 if scratch is None else address_of(scratch))
         if all(info.framework == framework and info.note is None for info in infos):
             self._remember(special, [*given, *outputs], framework, args, out)
@@ -161,11 +188,29 @@ class DeviceCalls:
         makes = tuple(allocator(framework, o.dtype, o.shape, index) for o in special.outputs)
         if len(self._ready) >= _READY_AT_MOST:
             self._ready = {}
-        self._ready[key] = _Ready(
+        scratch = allocator(framework, dt.uint8, (plan.scratch_bytes,), index) if plan.scratch_bytes else None
+        ready = self._ready[key] = _Ready(
             program, plan, fixed, program.tail(fixed), makes if made else None, address_reader(framework),
             () if made else pairs_apart(given, len(special.outputs)), stream_getter(framework), framework,
-            slow=varies or bool(plan.scratch_bytes),
+            varies, scratch,
         )  # fmt: skip
+        if framework == "torch":
+            self._add_guard(ready, args, out)
+
+    def _add_guard(self, ready: _Ready, args: Sequence[Any], out: Any) -> None:
+        """torch's own way to know a call again; the newest are tried first."""
+        params = self._op.interface.params
+        given = () if out is None else out if isinstance(out, tuple) else (out,)
+        tensors = [*(a for p, a in zip(params, args) if p.role == "tensor"), *given]
+        constants = tuple(a for p, a in zip(params, args) if p.role == "constant")
+        guard = make_guard(tensors, constants, ready)
+        if guard is None:
+            return
+        self._guarded = self._guarded or guarded_reader(self._op.interface)
+        if out is None:
+            self._fresh_guards = [guard, *self._fresh_guards][:_GUARDS_AT_MOST]
+        else:
+            self._given_guards = [guard, *self._given_guards][:_GUARDS_AT_MOST]
 
     def _specialize(self, call: Arguments, device: Device) -> DeviceSpecialization:
         definition, op = self._op._definition, self._op
@@ -221,6 +266,8 @@ def _fresh(framework: Framework, layout: OutputLayout, device: Device, stream: i
     return array
 
 
-def _scratch(plan: Plan, framework: Framework, device: Device) -> Any:
-    """Memory for the temporaries of a call; given back at once, it is used again only for work that comes later."""
-    return allocate(framework, dt.uint8, (plan.scratch_bytes,), device.name)
+def _scratch_maker(plan: Plan, framework: Framework, device: Device) -> Callable[[], Any] | None:
+    """Makes memory for the temporaries of a call; given back at once, it is used again only for work after it."""
+    if not plan.scratch_bytes:
+        return None
+    return lambda: allocate(framework, dt.uint8, (plan.scratch_bytes,), device.name)

@@ -3,6 +3,9 @@
 For each operator and each class of arrays, a function is written out as Python text, straight through the arguments:
 attributes of arrays are most of what a call costs, and loops and calls around them would double it. Only what is
 usual is read here; anything else raises `Unusual`, and the call is checked the careful way.
+
+torch has a quicker way still, made for its own compiler: one C++ function compares many tensors with what they were
+like before. Where it is there, `guarded_reader` uses it, and reads no more than the addresses.
 """
 
 from __future__ import annotations
@@ -76,6 +79,67 @@ def reader_text(interface: Interface, array: ArrayText) -> str:
     return "\n".join(
         [*lines, f"  return ({', '.join(whole)},), [{', '.join([*values, *(f'p_{o}' for o in outputs)])}]"]
     )
+
+
+#: Takes arguments, outputs (or None) and two lists of `Guard`, for calls without and with outputs; gives what the
+#: guard that fits stands for, and the addresses and numbers in order; or None.
+GuardedReader = Callable[[tuple[Any, ...], Any, "list[Guard]", "list[Guard]"], "tuple[Any, list[Any]] | None"]
+
+
+class Guard(NamedTuple):
+    """Whether tensors are as they were (``check``), in a call with these constants: then ``ready`` is what to do."""
+
+    check: Callable[..., bool]
+    constants: tuple[Any, ...]
+    ready: Any
+
+
+def make_guard(tensors: Sequence[Any], constants: tuple[Any, ...], ready: Any) -> Guard | None:
+    """A guard for aligned torch tensors that need no gradient; None where torch has no such function."""
+    torch = sys.modules["torch"]
+    if any(t.requires_grad or t.data_ptr() % ALIGNMENT for t in tensors):
+        return None
+    try:
+        sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+        made = torch._C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        return Guard(made.check, constants, ready) if made.check(*tensors) else None
+    except (AttributeError, TypeError, RuntimeError, ValueError):  # not a public function: versions may differ
+        return None
+
+
+def guarded_reader(interface: Interface) -> GuardedReader:
+    space: dict[str, Any] = {}
+    exec(guarded_text(interface), space)  # made of names of our own alone
+    found: GuardedReader = space["read"]
+    return found
+
+
+def guarded_text(interface: Interface) -> str:
+    """The Python text of a `GuardedReader`."""
+    params = list(enumerate(interface.params))
+    tensors = [f"a{i}" for i, p in params if p.role == "tensor"]
+    constants = [f"a{i}" for i, p in params if p.role == "constant"]
+    values = [f"p_a{i}" if p.role == "tensor" else f"a{i}" for i, p in params if p.role != "constant"]
+    outputs = [f"o{i}" for i in range(len(interface.outputs))]
+    lines = ["def read(args, out, fresh, given):", f"  {_targets([f'a{i}' for i, _ in params])} = args"]
+    lines += [f"  if {_number_test(f'a{i}', p)}: return None" for i, p in params if p.role != "tensor"]
+    lines += ["  if out is None:", *_guarded("fresh", tensors, constants, values)]
+    lines += [f"  {_targets(outputs)} = out if type(out) is tuple else (out,)"]
+    given = _guarded("given", [*tensors, *outputs], constants, [*values, *(f"p_{o}" for o in outputs)])
+    return "\n".join([*lines, "  if True:", *given])
+
+
+def _guarded(guards: str, tensors: Sequence[str], constants: Sequence[str], values: Sequence[str]) -> list[str]:
+    same = f"constants == {_targets(constants)} and " if constants else ""
+    addresses = [f"    p_{a} = {a}.data_ptr()" for a in tensors]
+    return [
+        f"    for check, constants, ready in {guards}:",
+        f"      if {same}check({', '.join(tensors)}): break",
+        "    else: return None",
+        *addresses,
+        f"    if ({' | '.join(f'p_{a}' for a in tensors)}) & {ALIGNMENT - 1}: return None",
+        f"    return ready, [{', '.join(values)}]",
+    ]
 
 
 def _targets(names: Sequence[str]) -> str:

@@ -136,7 +136,7 @@ def _machine(handle: object) -> GpuMachine:
 
     name = ask("cuDeviceGetName", 128, handle)
     capability = read("COMPUTE_CAPABILITY_MAJOR") * 10 + read("COMPUTE_CAPABILITY_MINOR")
-    text = (name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)).rstrip("\0").strip()
+    text = (name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)).partition("\0")[0].strip()
     if capability < _OLDEST:
         raise TargetError(
             f"the GPU {text} is too old",
