@@ -50,12 +50,7 @@ matmul_kernel(const float* __restrict__ A, const float* __restrict__ B, float* _
     for (int u = 0; u < 2; ++u) {
       float B_v[4];
       load<16>(B_v, B + (ko * 16384 + u * 8192 + ((ty * 16 + tx) >> 5) * 1024 + bj * 128 + ((ty * 16 + tx) & 31) * 4));
-      float Bs_v[4];
-      #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        Bs_v[v] = B_v[v];
-      }
-      store<16>(Bs + (u * 1024 + ty * 64 + tx * 4), Bs_v);
+      store<16>(Bs + (u * 1024 + ty * 64 + tx * 4), B_v);
     }
     __syncthreads();
     for (int ki = 0; ki < 16; ++ki) {

@@ -173,8 +173,14 @@ def _store(f: Function, s: Store) -> None:
 
 def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
     """One element, written."""
-    code = emit_expr(f, value)
     memory = f.memory(buffer)
+    if isinstance(value, Load) and value not in f.replaced and value.buffer.dtype == buffer.dtype:
+        source = f.memory(value.buffer)
+        if source.is_private == memory.is_private:
+            copied = emit_element(f, value.buffer, value.indices, emit_expr)
+            f.line(f"{emit_element(f, buffer, indices, emit_expr)} = {copied};")
+            return
+    code = emit_expr(f, value)
     text = code.text if memory.is_private else emit_to_memory(f, code, buffer.dtype)
     f.line(f"{emit_element(f, buffer, indices, emit_expr)} = {text};")
 

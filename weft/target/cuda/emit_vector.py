@@ -38,6 +38,8 @@ from weft.target.cuda.emit_offset import emit_pointer
 EmitStmt = Callable[[Function, Stmt], None]
 #: The most bytes of one access.
 WIDEST = 16
+#: Comparisons, and whether a greater left side makes them false (1) or true (-1).
+_ORDER = {"<": 1, "<=": 1, ">": -1, ">=": -1}
 _KEPT_TOGETHER = (While, Alloc, Barrier, Break, Continue, Return)
 
 
@@ -83,7 +85,7 @@ def _emit(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
                 _emit(f, loop, child, emit_stmt)
         case If() if not _varies(s.condition, loop):
             _emit_uniform_if(f, loop, s, emit_stmt)
-        case If(otherwise=None) if _last_decides(f, s.condition, loop):
+        case If(otherwise=None) if _for_all_lanes(s.condition, loop) is not None:
             _emit_guarded(f, loop, s, emit_stmt)
         case For(kind="serial" | "unroll") if not (_varies(s.lo, loop) or _varies(s.hi, loop)):
             emit_stmt(f, For(s.var, s.lo, s.hi, s.kind, _again(loop, s.body), span=s.span))
@@ -114,27 +116,34 @@ def _emit_uniform_if(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None
     emit_stmt(f, If(s.condition, _again(loop, s.then), otherwise, span=s.span))
 
 
-def _last_decides(f: Function, condition: Expr, loop: For) -> bool:
-    """Whether the condition holds for all lanes where it holds for the last: tests of the kind ``base + v < n``."""
+def _for_all_lanes(condition: Expr, loop: For) -> Expr | None:
+    """What says that the condition holds for all lanes, where the last or the first of them decides.
+
+    Tests are of the kind ``base + v < n`` and ``n <= base + v``.
+    """
     if isinstance(condition, Binary) and condition.op == "&&":
-        return all(_last_decides(f, side, loop) for side in (condition.left, condition.right))
+        left, right = (_for_all_lanes(side, loop) for side in (condition.left, condition.right))
+        return None if left is None or right is None else Binary("&&", left, right)
     if not _varies(condition, loop):
-        return not any(isinstance(n, Load) for n in walk(condition))
-    if not (isinstance(condition, Compare) and condition.op in ("<", "<=") and condition.left.dtype == loop.var.dtype):
-        return False
+        return None if any(isinstance(n, Load) for n in walk(condition)) else condition
+    if not (isinstance(condition, Compare) and condition.left.dtype == loop.var.dtype):
+        return None
     difference = linear_form(Binary("-", condition.left, condition.right))
-    inside = [a for a in difference.terms if _varies(a, loop)]
-    return inside == [loop.var] and difference.terms[loop.var] > 0
+    if condition.op not in _ORDER or [a for a in difference.terms if _varies(a, loop)] != [loop.var]:
+        return None
+    grows = difference.terms[loop.var] * _ORDER[condition.op] > 0
+    last = idx(int(loop.hi.value) - 1) if isinstance(loop.hi, Const) else Binary("-", loop.hi, idx(1))
+    return substitute(condition, {loop.var: last if grows else loop.lo})
 
 
 def _splits(f: Function, value: Select, loop: For) -> bool:
-    return _varies(value.condition, loop) and _last_decides(f, value.condition, loop)
+    return _varies(value.condition, loop) and _for_all_lanes(value.condition, loop) is not None
 
 
 def _emit_guarded(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
-    """All lanes at once where the last is inside; else each lane on its own."""
-    last = idx(int(loop.hi.value) - 1) if isinstance(loop.hi, Const) else Binary("-", loop.hi, idx(1))
-    condition = substitute(s.condition, {loop.var: last})
+    """All lanes at once where all are inside; else each lane on its own."""
+    condition = _for_all_lanes(s.condition, loop)
+    assert condition is not None
     with f.braces(f"if ({emit_expr(f, condition).text})"):
         _emit(f, loop, s.then, emit_stmt)
     f.lines.pop()
@@ -168,12 +177,17 @@ def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
     target = _wide(f, loop, s.buffer, s.indices)
     if target is not None and _emit_async(f, loop, s, target):
         return
-    loads = {load: wide for load in _eager_loads(s.value) if (wide := _wide(f, loop, load.buffer, load.indices))}
+    loads: dict[Expr, Wide] = {
+        load: wide for load in _eager_loads(s.value) if (wide := _wide(f, loop, load.buffer, load.indices))
+    }
     # Lanes are independent: an element read here is not one that another lane writes.
     if target is None and not loads:
         _emit_plain(f, loop, s, emit_stmt)
         return
     extent = constant_extent(loop) or 0
+    if target is not None and s.value in loads and s.value.dtype == s.buffer.dtype:
+        _emit_copy(f, loads[s.value], target, extent)
+        return
     name = f.program.names.of(loop.var.name)
     lane = Code(name) if loop.lo == idx(0) else Code(f"{name} - {emit_expr(f, loop.lo).text}", LEVEL["-"])
     before = dict(f.replaced)
@@ -205,6 +219,16 @@ def _emit_async(f: Function, loop: For, s: Store, target: Wide) -> bool:
     first = Store(s.buffer, target.indices, s.value)
     emit_copies(f, first, Copy(Load(source.buffer, source.indices), copy.condition), size, count)
     return True
+
+
+def _emit_copy(f: Function, source: Wide, target: Wide, extent: int) -> None:
+    """Elements as they are, with nothing computed in between."""
+    array = f.fresh(f"{source.buffer.name}_v")
+    f.use("load")
+    f.line(f"{storage_type(source.buffer.dtype)} {array}[{extent}];")
+    f.line(f"load<{source.bytes}>({array}, {emit_pointer(f, source.buffer, source.indices, emit_expr)});")
+    name = f.use("stream" if f.memory(target.buffer).streams else "store")
+    f.line(f"{name}<{target.bytes}>({emit_pointer(f, target.buffer, target.indices, emit_expr)}, {array});")
 
 
 def _element(text: str, buffer: Buffer) -> Code:
