@@ -15,7 +15,7 @@ from weft.operators.dynamic import dynamic_sizes
 from weft.operators.interface import Interface
 from weft.operators.reproduce import faults_reproduced
 from weft.operators.scheduling import STAGE_TARGETS, Numerics, Scheduling, Target, choose_scheduling, target_of
-from weft.operators.signature import Arguments, Signature, bind_arguments, check_call
+from weft.operators.signature import Arguments, Layout, Signature, bind_arguments, check_call, dense_strides
 from weft.operators.specialization import OutputLayout, Specialization, find_specialization
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import allocate, describe, overlaps
@@ -147,12 +147,23 @@ class Operator:
             check_bound_device(self._definition, device)
         if device != "cpu":
             return self._calls_on_device().run(call, device, bound, out)
-        known = self._known.get(call.signature.key)
+        known = self._known_for(call.signature)
         special = known or self._specialize(call.signature)
         result = self._run(special, call, out)
         if known is not None:  # called like this before: worth loading the fast call
             self._make_fast(special)
         return result
+
+    def _known_for(self, signature: Signature) -> Specialization | None:
+        """What is loaded for such calls; one that makes its outputs serves where given ones are just like those."""
+        found = self._known.get(signature.key)
+        if found is not None or not signature.outputs:
+            return found
+        found = self._known.get(signature._replace(outputs=()).key)
+        if found is None:
+            return None
+        made = [(o.name, Layout(o.dtype.name, o.shape, dense_strides(o.shape))) for o in found.outputs]
+        return found if made == list(signature.outputs) else None
 
     __call__ = _call_slowly  # `make_calls_fast` puts machine code in front of it
 

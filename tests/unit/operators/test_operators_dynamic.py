@@ -78,3 +78,24 @@ def test_the_order_of_names_does_not_matter() -> None:
     )
     a, b = np.ones((4, 8), np.float32), np.ones((8, 5), np.float32)
     np.testing.assert_array_equal(matmul(a, b), a @ b)
+
+
+def test_one_kernel_serves_fresh_and_given_outputs() -> None:
+    op = weft.define("def double(float(M,N) A) -> (B) { B(i,j) = 2 * A(i,j) }")
+    a, given = np.ones((4, 6), np.float32), np.zeros((4, 6), np.float32)
+    op(a)
+    assert op(a, out=given) is given
+    assert (given == 2).all()
+    assert "1 compiled in this process" in op.guards()
+    across = np.zeros((6, 4), np.float32).T
+    op(a, out=across)
+    assert (across == 2).all()
+    assert "2 compiled in this process" in op.guards()
+
+
+def test_an_output_of_another_shape_is_refused_after_a_call_that_fits() -> None:
+    op = weft.define("def double(float(M,N) A) -> (B) { B(i,j) = 2 * A(i,j) }")
+    a = np.ones((4, 6), np.float32)
+    op(a)
+    with pytest.raises(weft.ShapeError):
+        op(a, out=np.zeros((4, 7), np.float32))
