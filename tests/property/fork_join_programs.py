@@ -87,6 +87,10 @@ class Writer:
             body = [f"thread {name} in 0:{extent} {{", *("  " + line for line in body), "}"]
         return body
 
+    def loop(self, name: str, extent: int, body: list[str]) -> list[str]:
+        kind = self.random.choice(["for", "for", "unroll"])
+        return [f"{kind} {name} in 0:{extent} {{", *("  " + line for line in body), "}"]
+
     def threads(self, shape: tuple[int, ...]) -> list[tuple[str, int]]:
         return [(self.fresh("t"), n) for n in shape]
 
@@ -108,8 +112,7 @@ class Writer:
         where = ", ".join(self.subscript(buffer, f"({number}) % {size}" if count > size else number, min(count, size)))
         line = f"{buffer}[{where}] = {self.value(loops, ready)}"
         body = [line] if count == size else [f"if {number} < {size} {{", f"  {line}", "}"]
-        body = [f"for {chunk[0]} in 0:{times} {{", *("  " + text for text in body), "}"]
-        return self.nest(shape, body, [name for name, _ in threads])
+        return self.nest(shape, self.loop(chunk[0], times, body), [name for name, _ in threads])
 
     def count(self, shape: tuple[int, ...]) -> int:
         total = 1
@@ -171,6 +174,71 @@ class Writer:
         body = [f"alloc {own}: int32[{', '.join(map(str, shape[1:]))}]", *first, *second]
         return self.nest(shape[:1], body, [n for n, _ in outer])
 
+    def partial(self, ready: list[str]) -> list[str]:
+        """Each thread reduces some elements, then the threads together: rows, or all of them."""
+        source, target = self.random.choice(ready), self.random.choice(ready)
+        shape = self.random.choice(self.shapes)
+        rows = self.random.randrange(len(shape))
+        if source == target or self.count(shape[:rows]) > self.size(target):
+            return self.update(ready)
+        part, threads, chunk = self.fresh("part"), self.threads(shape), self.fresh("c")
+        op, zero = self.random.choice([("max({}, {})", "-99_i32"), ("min({}, {})", "99_i32"), ("{} + {}", "0_i32")])
+        names = [name for name, _ in threads]
+        own = f"{part}[{', '.join(names)}]"
+        value = self.element(source, [(chunk, 2), *threads], wander=True)
+        lines = [f"{own} = {zero}", *self.loop(chunk, 2, [f"{own} = {op.format(own, value)}"])]
+        first = self.nest(shape, lines, names)
+        outer = self.threads(shape[:rows])
+        inner = [(self.fresh("j"), n) for n in shape[rows:]]
+        place = self.element(target, outer, wander=False)
+        every = f"{part}[{', '.join(name for name, _ in (*outer, *inner))}]"
+        body = [f"{place} = {op.format(place, every)}"]
+        for name, n in reversed(inner):
+            body = [f"for {name} in 0:{n} {{", *("  " + line for line in body), "}"]
+        if outer and self.random.random() < 0.3:
+            body = [f"if {outer[0][0]} < {max(1, outer[0][1] - 1)} {{", *("  " + line for line in body), "}"]
+        start = [f"{place} = {zero}"] if self.random.random() < 0.6 else []
+        second = self.nest(shape[:rows], [*start, *body], [name for name, _ in outer]) if outer else [*start, *body]
+        return [
+            "seq {",
+            f"  alloc {part}: int32[{', '.join(map(str, shape))}]",
+            *("  " + t for t in (*first, *second)),
+            "}",
+        ]
+
+    def shifted(self, ready: list[str]) -> list[str]:
+        """Threads that count from elsewhere, to an end that the block or a loop says, with an array of their own."""
+        target = self.random.choice(ready)
+        if len(self.buffers[target]) != 1 or self.size(target) < 4:
+            return self.update(ready)
+        name, own, k = self.fresh("t"), self.fresh("own"), self.fresh("k")
+        most = min(self.size(target), self.total)
+        end = self.random.choice([f"{most}", f"{most} - b", f"min({most}, {k} + 2)"])
+        value = self.element(self.random.choice(ready), [(k, 2)], wander=False)
+        scope = self.random.choice(["", " in local", " in register"])
+        body = [
+            f"alloc {own}: int32[2]{scope}",
+            f"{own}[0] = {target}[{name}]",
+            f"{own}[1] = int32({name})" if target in value else f"{own}[1] = {value}",
+            f"{target}[{name}] = {own}[0] + {own}[1]",
+        ]
+        return [f"for {k} in 0:2 {{", f"  thread {name} in 1:{end} {{", *("    " + line for line in body), "  }", "}"]
+
+    def counted(self, ready: list[str]) -> list[str]:
+        """Threads add to elements that they share, or the block counts in a variable while threads work."""
+        target = self.random.choice(ready)
+        others = [b for b in ready if b != target]
+        threads = self.threads(self.random.choice(self.shapes))
+        names = [name for name, _ in threads]
+        if self.random.random() < 0.5:
+            place = self.element(target, threads, wander=True)
+            return self.nest(tuple(n for _, n in threads), [f"atomic {place} += {self.value(threads, others)}"], names)
+        count = self.fresh("n")
+        inner = self.update(ready)
+        step = f"{count} = {count} + 1_i32"
+        return ["seq {", f"  let {count}: int32 = 0_i32", f"  while {count} < 2_i32 {{", f"    {step}",
+                *("    " + line for line in inner), "  }", "}"]  # fmt: skip
+
     def statement(self, ready: list[str], depth: int) -> list[str]:
         roll = self.random.random()
         if roll < 0.2 and depth < 2:
@@ -180,7 +248,16 @@ class Writer:
         if roll < 0.28 and depth < 2:
             body = self.statement(ready, depth + 1)
             return [f"if A[b] < {self.random.randrange(5)}_i32 {{", *("  " + line for line in body), "}"]
-        kinds = [self.update, self.update, self.reduce, self.reduce, self.uneven]
+        kinds = [
+            self.update,
+            self.update,
+            self.reduce,
+            self.partial,
+            self.partial,
+            self.uneven,
+            self.shifted,
+            self.counted,
+        ]
         if roll > 0.85:
             return self.fill(self.random.choice(ready), list(ready))
         return self.random.choice(kinds)(ready)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.ir.buffer import Buffer
+from weft.ir.errors import InternalError
 from weft.ir.expr import Load
 from weft.ir.nesting import inner_statements
 from weft.ir.stmt import (
@@ -130,6 +131,8 @@ class _Flow:
         self.note(self.body, (), ())
         while (missing := self.find_missing()) is not None:
             have = self.barriers.get(missing.place)
+            if have == "block":
+                raise InternalError("a barrier does not order what it stands between")
             self.barriers[missing.place] = "block" if have is not None else missing.scope
         self.remove_needless()
         return self.built(self.body)
@@ -197,7 +200,7 @@ class _Flow:
         while True:
             ended = self.follow(s.body, seen).union(*self.left)
             if isinstance(s, While):
-                ended = self.meet(s, ended, at_end=True)
+                ended = self.meet(s, ended, slot=_at_end(s))
             more = frozenset(self.carried(e, key) for e in ended)
             if more <= seen:
                 break
@@ -214,10 +217,10 @@ class _Flow:
             return replace(e, exact=False)
         return replace(e, crossing=loop, exact=True)
 
-    def meet(self, s: Stmt, state: State, *, at_end: bool = False) -> State:
-        """What ``s`` itself touches, after what has run before."""
+    def meet(self, s: Stmt, state: State, *, slot: int | None = None) -> State:
+        """What ``s`` itself touches, after what has run before; ``slot``: where a barrier stands if not before it."""
         key = id(s)
-        scope = None if at_end else self.barriers.get(key)
+        scope = self.barriers.get(key if slot is None else slot)
         if scope is not None:
             state = _after(state, scope)
         if not self.touched[key]:
@@ -225,7 +228,7 @@ class _Flow:
         for e in state:
             needed = self.conflict(e, key)
             if needed == "block" or (needed == "warp" and not e.warp):
-                raise _Uncovered(self.place(e, key), needed)
+                raise _Uncovered(self.place(e, key) if slot is None else slot, needed)
         return state | {Entry(key)}
 
     def place(self, e: Entry, key: int) -> int:
@@ -299,7 +302,7 @@ class _Flow:
 
     def remove_needless(self) -> None:
         """Takes out barriers one by one, those passed most often first, where the rest suffices."""
-        for place in sorted(self.barriers, key=lambda p: -len(self.loops[p])):
+        for place in sorted(self.barriers, key=lambda p: -len(self.loops_at(p))):
             scope = self.barriers.pop(place)
             if self.find_missing() is None:
                 continue
@@ -308,11 +311,15 @@ class _Flow:
                 self.barriers[place] = "block"
         self.merge_scopes()
 
+    def loops_at(self, place: int) -> tuple[int, ...]:
+        """The loops around a barrier."""
+        return self.loops[place] if place in self.loops else (*self.loops[~place], ~place)
+
     def merge_scopes(self) -> None:
         """One barrier of the block instead of one of the warp and one of the block soon after or before."""
         for weak in [p for p, scope in self.barriers.items() if scope == "warp"]:
             for strong in [p for p, scope in self.barriers.items() if scope == "block"]:
-                if self.loops[weak] != self.loops[strong]:
+                if self.loops_at(weak) != self.loops_at(strong):
                     continue
                 tried = {p: s for p, s in self.barriers.items() if p != strong} | {weak: "block"}
                 kept, self.barriers = self.barriers, tried
@@ -323,11 +330,19 @@ class _Flow:
     def built(self, s: Stmt) -> Stmt:
         scope = self.barriers.get(id(s))
         made = s if id(s) in self.is_unit else rebuild(s, lambda n: self.built(n) if isinstance(n, Stmt) else n)
+        end = self.barriers.get(_at_end(s))
+        if isinstance(made, While) and end is not None:
+            made = replace(made, body=Seq((made.body, Barrier(end))))
         return made if scope is None else Seq((Barrier(scope), made))
 
 
 _WARP_NAME = "warp number"
 _OTHER_WARP: tuple[list[Form], ...] = ([after(_WARP_NAME)], [before(_WARP_NAME)])
+
+
+def _at_end(s: Stmt) -> int:
+    """The place of a barrier at the end of the body of a while loop, before its condition is tested again."""
+    return ~id(s)
 
 
 def _after(state: State, scope: str) -> State:

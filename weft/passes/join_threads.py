@@ -17,7 +17,7 @@ from typing import Any
 from weft.ir.expr import AddressOf, Expr, Load, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Atomic, Barrier, For, Kernel, Seq, Stmt, Store
+from weft.ir.stmt import Alloc, Atomic, Barrier, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 from weft.passes.conditions import guarded
 from weft.passes.insert_barriers import Grid, insert_barriers
@@ -38,7 +38,20 @@ Ranges = Mapping[str, Interval]
 def join_threads(kernel: Kernel, *, fast: bool = False, shared_bytes: int = 232448, most_threads: int = 1024) -> Kernel:
     """``kernel`` in grid form. Launches that have barriers already are left as they are."""
     joined = split_launches(kernel, lambda launch: _Join(kernel, fast, shared_bytes, most_threads).launch(launch))
-    return simplify(joined)
+    return simplify(replace(joined, body=_named_apart(joined.body, used_names(joined), set())))
+
+
+def _named_apart(s: Stmt, taken: set[str], seen: set[str]) -> Stmt:
+    """``s``, launches one after another, with names of their own for the device memory that they need."""
+    if isinstance(s, Alloc):
+        old = s.buffer
+        if old.name in seen:
+            new = replace(old, name=fresh_name(old.name, taken))
+            s = Alloc(new, replace_buffers(s.body, {old: new}), span=s.span)
+        seen.add(s.buffer.name)
+    if isinstance(s, (Alloc, Seq, If)):
+        return rebuild(s, lambda n: _named_apart(n, taken, seen) if isinstance(n, Stmt) else n)
+    return s
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from weft.ir.errors import ScheduleError
 from weft.ir.interval import Interval, bounds
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, For, Seq, Stmt
 from weft.ir.visit import bound_names, children, rebuild, used_names, walk
 from weft.passes.cut_threads import cut_threads
@@ -80,7 +80,8 @@ class _Maker:
         return rebuild(s, lambda n: self.stmt(n, ranges) if isinstance(n, Stmt) else n)
 
     def is_control(self, s: Stmt) -> bool:
-        return isinstance(s, Seq) or has_threads(s) or self.has_candidate(s)
+        """Whether all threads go through ``s`` together: what it assigns they all have to."""
+        return isinstance(s, Seq) or has_threads(s) or self.has_candidate(s) or (_assigns(s) and not _is_leaf(s))
 
     def has_candidate(self, s: Stmt) -> bool:
         if self.candidate(s, ()) is not None:
@@ -96,6 +97,16 @@ class _Maker:
             if group is None or not _are_apart([*digits.values(), *group.values()]):
                 candidate, group = None, None
         return Unit(nest, digits, candidate, group or {})
+
+
+def _is_leaf(s: Stmt) -> bool:
+    return not any(isinstance(n, Stmt) for n in children(s))
+
+
+def _assigns(s: Stmt) -> bool:
+    """Whether ``s`` changes a variable that is made around it."""
+    bound = {name for n in walk(s) for name in bound_names(n)}
+    return not bound.issuperset(assigned_names(s))
 
 
 def _choose_steps(nests: Sequence[Nest], shape: Shape, made: set[str], places: Places) -> dict[tuple[int, ...], int]:

@@ -16,7 +16,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Const, Expr, Load, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.intrinsics import HINTS
-from weft.ir.stmt import Alloc, Atomic, Evaluate, Stmt, Store
+from weft.ir.stmt import Alloc, Assign, Atomic, Evaluate, Stmt, Store
 from weft.ir.visit import children, mentions, walk
 from weft.passes.thread_digits import Placed, Split, join_digits, rest_size, split_subscript
 from weft.passes.thread_shapes import Shape
@@ -144,7 +144,7 @@ class _Placer:
 
     def is_repeated(self, unit: Unit) -> bool:
         """Whether threads that differ in other digits than the unit's all run it: it writes what each of them has."""
-        if id(unit) in self.placement.reductions or not self.shape.others(unit.own) or _is_hint(unit.body):
+        if id(unit) in self.placement.reductions or not self.shape.others(unit.own) or _is_for_all(unit.body):
             return True
         return any(is_written(n) and n.buffer.name in self.placement.own for n, _ in unit.touches())
 
@@ -164,9 +164,16 @@ class _Placer:
         return found
 
 
-def _is_hint(s: Stmt) -> bool:
-    """Whether ``s`` only says something about memory, which is said to every thread."""
-    return isinstance(s, Evaluate) and s.call.name in HINTS
+def _is_for_all(s: Stmt) -> bool:
+    """Whether ``s`` says something about memory, or changes a variable: every thread hears it and has its copy."""
+    if isinstance(s, Atomic) and s.result is not None:
+        raise UnsupportedError(
+            f"the old value of `{s.buffer.name}` is needed by all threads of the block",
+            span=s.span,
+            why="one thread makes the atomic update",
+            help="make the update inside a thread loop",
+        )
+    return isinstance(s, Assign) or (isinstance(s, Evaluate) and s.call.name in HINTS)
 
 
 def _read_outside(s: Stmt, foreign: set[str]) -> set[str]:
