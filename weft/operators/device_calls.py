@@ -95,10 +95,13 @@ class DeviceCalls:
 
     def call(self, args: tuple[Any, ...], out: Any) -> Any:
         """The result of a call like one before, or MISS: then it is to be checked, and run by `run`."""
-        found = self._find(args, out)
-        if found is None:
+        found = None
+        try:
+            if self._guarded is not None:
+                found = self._guarded(args, out, self._fresh_guards, self._given_guards)
+            ready, values = found or self._look_up(args, out)
+        except NOT_QUICK:
             return MISS
-        ready, values = found
         made = None
         try:
             if ready.make is not None:
@@ -117,17 +120,10 @@ class DeviceCalls:
             return out
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _find(self, args: tuple[Any, ...], out: Any) -> tuple[_Ready, list[Any]] | None:
+    def _look_up(self, args: tuple[Any, ...], out: Any) -> tuple[_Ready, list[Any]]:
         """What is ready for such a call, and the values of its kernel."""
-        try:
-            if self._guarded is not None:
-                found = self._guarded(args, out, self._fresh_guards, self._given_guards)
-                if found is not None:
-                    return found
-            key, values = self._readers[type(args[self._first])](args, out)  # type: ignore[misc]
-            return self._ready[key], values
-        except NOT_QUICK:
-            return None
+        key, values = self._readers[type(args[self._first])](args, out)  # type: ignore[misc]
+        return self._ready[key], values
 
     def _start(self, ready: _Ready, values: list[Any]) -> None:
         program, device = ready.program, ready.program.device
