@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Reduce, Select, Var, const
-from weft.ir.stmt import Alloc, Assign, For, Kernel, Let, Seq, Stmt, Store
+from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import Node, bound_names, children, free_vars, fresh_name, rebuild, rewrite, stores, used_names, walk
 from weft.passes.loop_ranges import constant_extent
 
@@ -74,9 +74,12 @@ def _steady_divisors(loop: For) -> list[Expr]:
 
 
 def _certain_divisions(s: Stmt) -> Iterator[Binary]:
-    """Divisions that happen whenever ``s`` runs: under no test, in loops that run."""
+    """Divisions that happen whenever ``s`` runs: in loops that run, under no test but of what the divisor is not."""
     if isinstance(s, For) and constant_extent(s):
         yield from _certain_divisions(s.body)
+    elif isinstance(s, If) and s.otherwise is None:
+        tested = free_vars(s.condition).keys()
+        yield from (e for e in _certain_divisions(s.then) if not tested & free_vars(e.right).keys())
     elif isinstance(s, Seq):
         for part in s.body:
             yield from _certain_divisions(part)

@@ -38,7 +38,6 @@ from weft.schedules.rewrite import (
     find_alloc,
     find_loop,
     loops_around,
-    path_to,
     replace_stmt,
     sequence,
 )
@@ -77,16 +76,10 @@ def _check_at(kernel: Kernel, buffer: str, loop: str | None) -> Verdict:
     for f in crossed:
         if f.kind in CONCURRENT:
             return _refuse_sharing(kernel, alloc, f, loop)
-    if not crossed and not _has_statements_around(kernel, alloc):
+    moved = store_at(kernel, buffer, loop).kernel
+    if moved == kernel:
         return refuse(f"`{buffer}` is stored there already")
-    return check_valid(store_at(kernel, buffer, loop).kernel)
-
-
-def _has_statements_around(kernel: Kernel, alloc: Alloc) -> bool:
-    """Whether the storage is that of some statements only, of those in the body it is in."""
-    path = path_to(kernel, alloc)[:-1]
-    start = max((n + 1 for n, s in enumerate(path) if isinstance(s, For)), default=0)
-    return any(isinstance(s, Seq) for s in path[start:])
+    return check_valid(moved)
 
 
 def _refuse_sharing(kernel: Kernel, alloc: Alloc, crossed: For, loop: str | None) -> Verdict:

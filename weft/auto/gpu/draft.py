@@ -45,10 +45,6 @@ class GpuDraft(AnyDraft):
         ):
             raise ScheduleError(f"`{storage}` would hold more than is used")
 
-    def microseconds(self, count: int) -> str:
-        """How long ``count`` bytes take, in words."""
-        return f"{count / self.machine.bandwidth * 1e6:.3g} us"
-
 
 def lanes_for(accesses: Iterable[StageAccess]) -> int:
     """Elements in 16 bytes of the widest type: neighbouring threads then touch memory without gaps at every access."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.grid import Shape, as_one, choose_shape, spread
+from weft.auto.gpu.grid import as_one, choose_shape, spread
 from weft.auto.rows import may_reorder
 from weft.auto.stages import Stage
 from weft.ir.expr import Load
@@ -25,9 +25,11 @@ def schedule_scatters(draft: GpuDraft, name: str) -> None:
         draft.s.reorder(*order)
     count = None if any(i.extent is None for i in stage.iters) else stage.points
     shape = choose_shape(draft, count, 4)
-    spread(draft, as_one(draft, order), Shape(shape.threads))
+    spread(draft, as_one(draft, order), shape)
     why = "threads may update one element, in any order"
-    draft.decide("parallel", name, f"a thread for each update, in one step, blocks of {shape.threads}", why)
+    draft.decide(
+        "parallel", name, f"each update in one step, blocks of {shape.threads} threads, {shape.each} updates each", why
+    )
 
 
 def _along(stage: Stage) -> list[str]:

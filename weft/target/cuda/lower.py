@@ -9,6 +9,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
+from weft.passes.cut_pieces import cut_pieces
 from weft.passes.join_threads import join_threads
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
@@ -46,6 +47,7 @@ def lowering_passes(machine: GpuMachine, fast: bool) -> dict[str, Pass]:
             shared_bytes=machine.shared_per_block,
             most_threads=machine.max_threads_per_block,
         ),
+        "cut_pieces": cut_pieces,
         "promote_registers": functools.partial(promote_registers, scopes=("global", "shared")),
     }
 

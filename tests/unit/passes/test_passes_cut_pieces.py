@@ -1,0 +1,41 @@
+"""Written-out loops over pieces: only those that need a test keep it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.ir.interpret import interpret
+from weft.ir.parser import parse_kernel
+from weft.ir.printer import print_kernel
+from weft.passes.cut_pieces import cut_pieces
+
+TEXT = """
+kernel f(X: float32[{n}], out O: float32[{n}]) {{
+  block b in 0:1 {{
+    thread t in 0:8 {{
+      unroll c in 0:4 {{
+        if c * 8 + t < {n} {{
+          O[c * 8 + t] = X[c * 8 + t]
+        }}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("n", "tests"), [(29, 1), (32, 0), (8, 1), (3, 1)])
+def test_only_the_last_pieces_are_tested(n: int, tests: int) -> None:
+    kernel = parse_kernel(TEXT.format(n=n))
+    cut = cut_pieces(kernel)
+    assert print_kernel(cut).count("if ") == tests
+    x, out = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    interpret(cut, [x, out])
+    np.testing.assert_array_equal(out, x)
+
+
+def test_a_cut_loop_runs_without_the_test_first() -> None:
+    text = print_kernel(cut_pieces(parse_kernel(TEXT.format(n=29))))
+    assert "unroll c in 0:3" in text
+    assert "unroll c in 3:4" in text

@@ -1,0 +1,100 @@
+"""``atomic``, ``rfactor(start="inside")``, and storage that comes to reach what follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.ir.errors import ScheduleError
+from weft.ir.interpret import interpret
+from weft.ir.printer import print_kernel
+from weft.lang.parse import parse_programs
+from weft.schedules.schedule import Schedule
+from weft.tensor.lower import lower
+from weft.tensor.normalize import normalize
+from weft.tensor.specialize import specialize
+
+RNG = np.random.default_rng(1)
+
+
+def make(text: str, numerics: Any = "fast", **sizes: int) -> Schedule:
+    program = next(iter(parse_programs(text).values()))
+    return Schedule(lower(normalize(specialize(program, sizes))), numerics=numerics, sizes=sizes)
+
+
+def run(s: Schedule, *args: Any, shape: tuple[int, ...]) -> Any:
+    out = np.full(shape, 7, np.float32)
+    interpret(s.kernel, [*args, out])
+    return out
+
+
+SUMS = "def f(float(M,N) A) -> (O) { O(n) +=! A(m,n) }"
+COPY = "def f(float(M,N) A) -> (O) { O(m,n) = A(m,n) }"
+SCATTER = "def f(float(E,D) X, int(E) I, float(N,D) Z) -> (float(N,D) O) { O(I(e),d) +=! X(e,d) }"
+
+
+@pytest.mark.parametrize("part", [25, 7])
+def test_partial_results_start_inside_their_nest(part: int) -> None:
+    s = make(SUMS, M=100, N=6)
+    n, m = s.loops("O")
+    parts, rest = s.split(m, part)
+    s.reorder(parts, n, rest)
+    s.rfactor(parts, start="inside")
+    assert "_init" not in print_kernel(s.kernel)
+    a = RNG.standard_normal((100, 6)).astype(np.float32)
+    np.testing.assert_allclose(run(s, a, shape=(6,)), a.sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_partial_results_that_may_have_no_step_start_before() -> None:
+    s = make(SUMS, M=100, N=6)
+    _, m = s.loops("O")
+    pieces, _ = s.split(m, 8)
+    _, threads = s.split(pieces, 64)  # of which 13 have a piece
+    with pytest.raises(ScheduleError, match="surely has a first step"):
+        s.rfactor(threads, start="inside")
+
+
+def test_atomic_updates_may_run_at_once() -> None:
+    s = make(SCATTER, E=40, D=3, N=7)
+    with pytest.raises(ScheduleError):
+        s.bind("e", "block")
+    s.atomic("O")
+    s.bind("e", "block")
+    s.bind("d", "thread")
+    x, i = RNG.standard_normal((40, 3)).astype(np.float32), RNG.integers(0, 7, 40).astype(np.int32)
+    expected = np.zeros((7, 3))
+    np.add.at(expected, i, x)
+    got = run(s, x, i, np.zeros((7, 3), np.float32), shape=(7, 3))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_atomic_sums_keep_their_order_under_strict_numerics() -> None:
+    s = make(SCATTER, numerics="strict", E=40, D=3, N=7)
+    s.atomic("O")
+    with pytest.raises(ScheduleError):
+        s.bind("e", "block")
+
+
+def test_only_updates_become_atomic() -> None:
+    with pytest.raises(ScheduleError, match="not of the form"):
+        make(COPY, M=5, N=13).atomic("O")
+    with pytest.raises(ScheduleError, match="starts its results"):
+        make(SUMS, M=5, N=13).atomic("O")
+
+
+def test_storage_comes_to_reach_what_follows() -> None:
+    s = make("def f(float(M,N) A) -> (O) { S(n) +=! A(m,n)  O(n) = S(n) * 2 }", M=64, N=6)
+    _, m = s.loops("S")
+    parts, rest = s.split(m, 16)
+    s.reorder(parts, "n", rest)
+    _, storage = s.rfactor(parts, start="inside")
+    with pytest.raises(ScheduleError):
+        s.compute_at("S", s.loops("O")[0])
+    s.store_at(storage)
+    s.compute_at("S", s.loops("O")[0])
+    a = RNG.standard_normal((64, 6)).astype(np.float32)
+    np.testing.assert_allclose(run(s, a, shape=(6,)), a.sum(0) * 2, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ScheduleError, match="stored there already"):
+        s.store_at(storage)
