@@ -14,7 +14,7 @@ from weft.ir.stmt import For, Kernel, Let, Stmt
 from weft.ir.visit import children, count_nodes, rebuild, substitute, walk
 
 #: Nodes of an expression that may be written out wherever its name stands.
-LONGEST = 40
+LONGEST = 100
 
 
 def inline_indices(kernel: Kernel) -> Kernel:

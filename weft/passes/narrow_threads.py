@@ -16,6 +16,7 @@ from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, loads, mentions, rebuild, substitute, walk
 from weft.passes.conditions import conjuncts, guarded, is_pure, peel_guards, slack
+from weft.passes.inline_indices import inline_indices
 from weft.passes.shorten_lets import names_in
 from weft.passes.thread_teams import thread_nest
 
@@ -24,6 +25,7 @@ def narrow_threads(kernel: Kernel) -> Kernel:
     """``kernel`` with statements that few threads run in thread loops of their own."""
     if not any(isinstance(n, For) and n.kind == "thread" for n in walk(kernel)):
         return kernel
+    kernel = inline_indices(kernel)
     changing = frozenset(assigned_names(kernel.body))
     return replace(kernel, body=_visit(kernel.body, changing))
 

@@ -31,6 +31,7 @@ from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.split_threads import split_threads
 from weft.passes.strip_vector_loops import strip_vector_loops
+from weft.passes.swap_copies import swap_copies
 from weft.passes.transpose_tiles import transpose_tiles
 from weft.passes.unroll_phases import unroll_phases
 from weft.passes.unroll_registers import unroll_registers
@@ -91,6 +92,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "rebase_loops": rebase_loops,
         "simplify": simplify,
         "hoist_guards": hoist_guards,
+        "swap_copies": swap_copies,
         "drop_guards": drop_guards,
         "partition_loops": partition_loops,
         "separate_tiles": separate_tiles,
