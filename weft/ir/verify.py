@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
-from weft.ir.expr import AddressOf, Call, Const, Expr, Var
+from weft.ir.expr import AddressOf, Call, Const, Expr, Reduce, Var
 from weft.ir.hardware import ACROSS_THREADS, HARDWARE
 from weft.ir.intrinsics import HINTS
 from weft.ir.printer import print_kernel, print_stmt
@@ -46,7 +46,7 @@ from weft.ir.verify_expr import (
 )
 from weft.ir.verify_place import REFUSED_INSIDE, is_in_place
 from weft.ir.verify_scope import CONCURRENT, Role, Scope, found_in_order, outermost_scope
-from weft.ir.visit import children
+from weft.ir.visit import children, walk
 
 
 def verify(kernel: Kernel) -> None:
@@ -178,6 +178,8 @@ class Verifier:
             self.problem(f"buffer `{b.name}` holds vectors; buffers hold scalar elements")
         for e in (*b.shape, *(b.strides or ())):
             self.check_exprs(e)
+            if not isinstance(e, (Const, Var)) and any(isinstance(n, Reduce) for n in walk(e)):
+                self.problem(f"buffer `{b.name}` has a reduction in its size; a let variable can hold that first")
         for size in b.shape:
             if isinstance(size, Const) and size.value < 0:
                 self.problem(f"buffer `{b.name}` has the negative size {size.value}")

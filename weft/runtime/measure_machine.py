@@ -8,6 +8,7 @@ about a second: `measure_machine` is called by ``weft machine --measure`` and ne
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from weft.target.cpu.machine_model import Level, MachineModel, assume_model
 LONG_ENOUGH, PATIENCE = 3e-4, 15e-3
 #: Fewest runs, however long each takes.
 FEWEST_RUNS = 4
+#: Parallel loops that are started one after another, and seconds to do so again and again; part of the time of all
+#: threads that must be theirs.
+STARTS, START_PATIENCE, ALL_PRESENT = 1000, 0.1, 0.9
 #: Cycles of a 64-bit multiplication on every processor of the last ten years: what cycles are counted with.
 MULTIPLY_CYCLES = 3
 #: Bytes that surely are in memory, and no cache.
@@ -104,7 +108,8 @@ def measure_machine(machine: Machine | None = None) -> MachineModel:
         bench = Bench(machine, time.perf_counter)
         together = _rates(bench, model, memory, model.threads)
         figures |= {name: max(rate, figures[name.removesuffix("_all")]) for name, rate in together.items()}
-        figures["parallel_start"] = _start_seconds(bench, model.threads)
+        started = _start_seconds(bench, model.threads)
+        figures |= {} if started is None else {"parallel_start": started}
     return model.with_measured(figures)
 
 
@@ -179,7 +184,20 @@ def _touched(size: int) -> np.ndarray:
     return room[start : start + size // 4]
 
 
-def _start_seconds(bench: Bench, threads: int) -> float:
-    """From one parallel loop that does next to nothing to the next."""
+def _start_seconds(bench: Bench, threads: int) -> float | None:
+    """From one parallel loop that does next to nothing to the next; None where other work left no core for it.
+
+    A thread that comes late finds its part done, and the loop is over sooner than it should: runs count in which all
+    threads ran all the time.
+    """
     out = np.zeros((threads, 16), np.float32)
-    return bench.seconds(bench.load(_START, parts=threads), out.ctypes.data)
+    kernel = bench.load(_START, parts=threads)
+    found: list[float] = []
+    end = time.perf_counter() + START_PATIENCE
+    while time.perf_counter() < end:
+        worked, start = time.process_time(), time.perf_counter()
+        kernel.run((STARTS, out.ctypes.data))
+        took = time.perf_counter() - start
+        if time.process_time() - worked > ALL_PRESENT * threads * took:
+            found.append(took / STARTS)
+    return statistics.median(found) if found else None

@@ -71,6 +71,10 @@ def problems_of(body: Stmt, *params: Buffer | Var, outputs: tuple[str, ...] = ("
         ("block B() writes C[] { C[0] = 1.0 }", "a region of `C` does not have 1 dimensions"),
         ("alloc R: float32[n] in register R[0] = 1.0", "register buffer `R` has a size that is not a constant"),
         ("alloc R: float32[-3] R[0] = 1.0", "buffer `R` has the negative size -3"),
+        (
+            "alloc R: float32[reduce(+; r in 0:3; r)] R[0] = 1.0",
+            "buffer `R` has a reduction in its size; a let variable can hold that first",
+        ),
         ("alloc R: float32x4[3] return", "buffer `R` holds vectors"),
         ('assert n > 0, "{0} and {1}", n', "the message of an assert mentions {1} but has 1 values"),
         ("atomic C[0] &= 1.0", "atomic `&` on float32"),

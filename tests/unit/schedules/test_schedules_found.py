@@ -166,3 +166,12 @@ def test_kernels(text: str, steps: str) -> None:
         np.testing.assert_array_equal(found, right)
         np.testing.assert_array_equal(machine.array, right)
         assert machine.is_whole()
+
+
+def test_storage_has_no_reduction_in_its_size() -> None:
+    text = """kernel far(n: int64, out A: int32[n]) {
+      A[reduce(min; r in 0:3; r) % n] = 1_i32
+      A[4 % n] = 2_i32 }"""
+    with pytest.raises(ScheduleError) as caught:
+        Schedule(parse_kernel(text)).cache_write("A", scope="local")
+    assert caught.value.why == "buffer `A_cache` has a reduction in its size; a let variable can hold that first"
