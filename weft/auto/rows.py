@@ -21,6 +21,8 @@ from weft.ir.visit import free_vars
 VECTORS = 8
 #: Vectors at a time where a row is made and reduced at once.
 PAIR = 2
+#: Bytes in a row of memory that a thread reads at a time, at least, so that they are fetched ahead.
+LONG_ROW = 16384
 #: Rows added up before their sum is added to results in the cache. Of what comes from memory, one at a time: that
 #: fetches best what is asked for in order.
 ROWS = 8
@@ -225,14 +227,15 @@ def _reduce_while_made(draft: Draft, stage: Stage) -> None:
 
 
 def _needs_parts(draft: Draft, stage: Stage, along: StageIter | None) -> bool:
-    """Whether threads pay, and there is not a piece of the result for each."""
+    """Whether threads pay, and there is not a piece of the result for each that is worth reading by itself."""
     if not draft.pays_threads(stage) or not may_reorder(draft, stage):
         return False
     pieces = _count(stage.spatial)
     if along is not None and not along.is_reduction:
         run = contiguous_run(stage, along, VECTORS * draft.lanes(stage), stage.spatial)
-        pieces = pieces // _count(run) * -(-_count(run) // (VECTORS * draft.lanes(stage)))
-    return pieces < draft.threads
+        row = _count(run) * stage.write.buffer.dtype.itemsize
+        pieces = pieces // _count(run) * max(1, row // LONG_ROW)
+    return pieces < draft.threads and _count(stage.reductions) >= CHUNKS * draft.threads
 
 
 def _in_parts(draft: Draft, name: str, along: StageIter | None) -> str:
@@ -242,8 +245,11 @@ def _in_parts(draft: Draft, name: str, along: StageIter | None) -> str:
     pieces = min(_count([cut]), CHUNKS * draft.threads)
     part, inner = draft.s.split(stage.loop_of(cut.name), -(-_count([cut]) // pieces))
     draft.s.reorder(part, *(x for x in draft.stage(name).loops if x not in (str(part), str(inner))), inner)
-    block, _ = draft.s.rfactor(part)
+    block, partial = draft.s.rfactor(part)
     draft.s.parallel(part)
+    if along is not None and not along.is_reduction and _count(stage.spatial) > VECTORS * draft.lanes(stage):
+        # Threads that add to neighbouring rows of memory would take the line between them from one another.
+        draft.s.cache_write(partial, scope="global", at=part)
     what = f"partial results of {pieces} parts of `{cut.name}` on {draft.threads} threads"
     draft.decide("parallel", name, what, "results are too few for all threads")
     return str(block)
