@@ -50,7 +50,7 @@ def schedule_contraction(draft: Draft, name: str) -> None:
     if plan is None:
         raise ScheduleError(f"`{name}` has no iterator for lanes")
     nest = _split_tiles(draft, plan)
-    nest.together = parallel_prefix(draft, plan.stage, nest.shared, nest.counts)
+    nest.together = parallel_prefix(draft, plan.stage, nest.shared, nest.counts, nest.full)
     draft.s.reorder(*nest.order)
     place_copies(draft, plan, nest, copies)
     draft.s.vectorize(nest.lanes)
@@ -117,6 +117,7 @@ def _split(draft: Draft, nest: Nest, loop: str, extent: int | None, tile: int) -
         return [], loop
     outer, inner = draft.s.split(loop, tile)
     nest.counts |= {outer.name: -(-count // tile), inner.name: tile}
+    nest.full[outer.name] = count / tile
     return [outer.name], inner.name
 
 

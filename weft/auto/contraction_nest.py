@@ -30,6 +30,8 @@ class Nest:
     lanes: str = ""
     #: How often each loop runs, about.
     counts: dict[str, int] = field(default_factory=dict)
+    #: How many full iterations those of a loop are worth, where the last one is less.
+    full: dict[str, float] = field(default_factory=dict)
     #: Loops that are to become one that runs on threads.
     together: list[str] = field(default_factory=list)
 
@@ -84,17 +86,22 @@ def choose_blocking(draft: Draft, plan: ContractionPlan) -> Blocking | None:
     if rows == 1:
         sums = prod(plan.tile.sizes.values())
         wide = min(width, draft.cache("L1") * 2 // (sums * itemsize))
-        return _blocking(plan, long[0].name, max(1, STREAMS // within), wide, "each element is read once, row by row")
+        depth = max(1, STREAMS // within)
+        return _blocking(draft, plan, long[0].name, depth, wide, "each element is read once, row by row")
     block = draft.cache("L2") // 4
     wide = min(width, 256)
-    return _blocking(
-        plan, long[0].name, max(1, block // (wide * itemsize) // within), wide, "a block stays in the L2 cache"
-    )
+    depth = max(1, block // (wide * itemsize) // within)
+    return _blocking(draft, plan, long[0].name, depth, wide, "a block stays in the L2 cache")
 
 
-def _blocking(plan: ContractionPlan, along: str, depth: int, wide: int, why: str) -> Blocking:
+def _blocking(draft: Draft, plan: ContractionPlan, along: str, depth: int, wide: int, why: str) -> Blocking:
+    """Blocks of about ``wide`` lanes, as many as give every thread the same number of them, of the same size."""
     tile = plan.tile.width
-    return Blocking(along, depth, max(tile, wide // tile * tile), why)
+    tiles = -(-plan.lane.count // tile)
+    blocks = -(-tiles // max(1, wide // tile))
+    if draft.pays_threads(plan.stage):
+        blocks = min(tiles, -(-blocks // draft.threads) * draft.threads)
+    return Blocking(along, depth, -(-tiles // blocks) * tile, why)
 
 
 def _row_tiles(plan: ContractionPlan) -> int:

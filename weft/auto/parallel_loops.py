@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from math import prod
+from math import ceil, prod
 
 from weft.auto.draft import Draft
 from weft.auto.stages import Stage
@@ -13,18 +13,22 @@ from weft.auto.stages import Stage
 IMBALANCE = 0.1
 
 
-def parallel_prefix(draft: Draft, stage: Stage, loops: Sequence[str], counts: Mapping[str, int]) -> list[str]:
+def parallel_prefix(
+    draft: Draft, stage: Stage, loops: Sequence[str], counts: Mapping[str, int], full: Mapping[str, float] | None = None
+) -> list[str]:
     """The first of ``loops`` that together run on threads as one; none where threads do not pay.
 
-    As few as give every thread about the same number of iterations; of those that never do, those that come nearest.
+    As few as give every thread about the same work; of those that never do, those that come nearest. ``full`` says how
+    many full iterations those of a loop are worth, where the last one is less.
     """
+    worth = {**counts, **(full or {})}
     if not draft.pays_threads(stage):
         return []
     taken = list(takewhile(lambda loop: counts[loop] == 1, loops))
     best: list[str] = []
     lost = 1.0
     for n in range(len(taken) + 1, len(loops) + 1):
-        found = idle_part(prod(counts[loop] for loop in loops[:n]), draft.threads)
+        found = idle_part(prod(worth[loop] for loop in loops[:n]), draft.threads)
         if found < lost - IMBALANCE / 2:
             best, lost = list(loops[len(taken) : n]), found
         if lost <= IMBALANCE:
@@ -32,7 +36,6 @@ def parallel_prefix(draft: Draft, stage: Stage, loops: Sequence[str], counts: Ma
     return best if best and prod(counts[loop] for loop in best) > 1 else []
 
 
-def idle_part(iterations: int, threads: int) -> float:
-    """The part of the time that a thread waits, on average, when iterations are dealt out."""
-    rounds = -(-iterations // threads)
-    return 1 - iterations / (rounds * threads)
+def idle_part(iterations: float, threads: int) -> float:
+    """The part of the time that a thread waits, on average, when so many full iterations are dealt out."""
+    return 1 - iterations / (ceil(iterations / threads) * threads)

@@ -21,17 +21,19 @@ MOST_OF_TWO, EVEN_PART = 7, 1.35
 LOOP_CYCLES, LOAD_PRESSURE = 0.25, 0.1
 #: Cycles that bringing a cache line nearer costs, beyond what goes on meanwhile.
 LINE_CYCLES = 1.0
-#: The same for a vector of which the next ones come from the second cache too, in order.
-VECTOR_CYCLES = 0.5
+#: The same for a vector from the second cache.
+VECTOR_CYCLES = 0.1
 #: How much longer a tile takes whose last vector is partly masked.
 MASK_FACTOR = 1.05
 #: Cycles for a lane that is fetched on its own, and times a load costs that is made under a condition.
 LANE_CYCLES, GUARD_FACTOR = 0.7, 3
-#: Cycles for a vector of every second element or so: loads of all, and a few exchanges.
-STRIDED_CYCLES = 6.0
+#: Cycles for a vector of every second element or so: loads of all, and a few exchanges, which keep sums waiting.
+STRIDED_CYCLES, EXCHANGE_CYCLES = 6.0, 2.0
 #: Cycles to copy an element to where its neighbours stay its neighbours, and to turn rows into columns meanwhile:
 #: squares of a power of two are turned in registers, others element by element.
 COPY_CYCLES, TURN_CYCLES, SCATTER_CYCLES = 0.3, 0.8, 2.0
+#: How much longer turning takes what comes from beyond the second cache.
+FAR_TURN = 2.5
 #: Cycles to store a sum whose neighbours in lanes are apart in memory, after a square was turned in registers.
 STORE_CYCLES = 2.0
 #: Times that a large operand must be read, each time for other rows, to pay for a copy in the order of reading.
@@ -192,11 +194,12 @@ def measure(
         return None
     loads = sum(_load_cycles(o, n, registers) for o, n in zip(work.operands, loaded)) / registers.load_units
     lines = sum(_lines(o, rows) for o in work.operands if o.lanes == "broadcast")
+    packed = frozenset(n for n, o in enumerate(work.operands) if _is_packed(o, tiles))
     far = sum(n for o, n in zip(work.operands, loaded) if o.lanes != "broadcast" and o.depth * n > registers.near)
     beyond = LINE_CYCLES * lines + VECTOR_CYCLES * far
+    busy += sum(EXCHANGE_CYCLES * n for o, n in zip(work.operands, loaded) if o.lanes == "strided")
     cycles = steps * (max(busy, loads) + LOAD_PRESSURE * loads + beyond + LOOP_CYCLES)
     cycles *= MASK_FACTOR if rest & (rest - 1) else 1
-    packed = frozenset(n for n, o in enumerate(work.operands) if _is_packed(o, tiles))
     cycles *= 1 + (EDGE_FACTOR - 1) * _at_edges(work, tiles)
     cycles *= UNEVEN_FACTOR ** sum(work.extents[name] % size != 0 for name, size in sizes.items())
     cycles += sum(_copy_cycles(work.operands[n], width) for n in packed)
@@ -256,4 +259,5 @@ def turning_cycles(rows: int, *, near: bool) -> float:
 def _copy_cycles(operand: Operand, width: int) -> float:
     if operand.lanes == "vector":
         return operand.elements * COPY_CYCLES
-    return operand.elements * (TURN_CYCLES if width % 4 == 0 else SCATTER_CYCLES)
+    turning = TURN_CYCLES if width % 4 == 0 else SCATTER_CYCLES
+    return operand.elements * turning * (FAR_TURN if operand.is_large else 1)

@@ -88,3 +88,17 @@ def test_a_row_is_summed_while_it_is_made() -> None:
     assert "computed and reduced to `Total` in one loop" in weft.ops.softmax.explain(x)
     np.testing.assert_allclose(weft.ops.softmax(x).sum(1), 1, rtol=1e-5)
     assert "in one loop" not in weft.ops.softmax.explain(X=(40, 130))
+
+
+def test_short_rows_of_results_are_summed_in_parts_that_share_no_memory() -> None:
+    """Two threads that add to one row of results would take its lines from one another."""
+    x = np.random.default_rng(0).random((5387, 527), np.float32)
+    op = weft.define("def sums(float(M,N) A) -> (O) { O(n) +=! A(m,n) }")
+    before = weft.get_num_threads()
+    try:
+        weft.set_num_threads(2)
+        text = str(op.schedule(x).trace)
+        np.testing.assert_allclose(op(x), x.sum(0), rtol=1e-4)
+    finally:
+        weft.set_num_threads(before)
+    assert "rfactor(" in text and 'cache_write("O_part", scope="global"' in text
