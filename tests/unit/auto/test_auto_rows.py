@@ -101,4 +101,5 @@ def test_short_rows_of_results_are_summed_in_parts_that_share_no_memory() -> Non
         np.testing.assert_allclose(op(x), x.sum(0), rtol=1e-4)
     finally:
         weft.set_num_threads(before)
-    assert "rfactor(" in text and 'cache_write("O_part", scope="global"' in text
+    assert "rfactor(" in text
+    assert 'cache_write("O_part", scope="global"' in text
