@@ -134,7 +134,7 @@ def _schedule_plain(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     _bind(draft, p, nest, kept)
     for load, storage in operands:
         _cooperate(draft, load, storage, nest.depth, tiles.threads)
-    for loop in (step, *nest.own):
+    for loop in (quads, step, *nest.own):
         s.unroll(loop)
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
     for side, (_, storage) in zip(p.sides, operands):

@@ -21,6 +21,7 @@ from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_reduce import reductions_shuffle
 from weft.target.cuda.emit_stmt import emit_stmt
 from weft.target.cuda.grid import Grid, block_shape, check_threads, extents, grid_shape, read_grid, thread_counts
+from weft.target.cuda.launch_bounds import blocks_at_once
 from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID
 from weft.target.cuda.program import ERROR_RECORD, FAILED, Launch
 from weft.target.cuda.read_launches import Nest, used_params, written_names
@@ -58,13 +59,19 @@ def emit_launch(
         _emit_threads(f, grid, scopes)
         emit_stmt(f, grid.body)
     extra = ((FAILED,) if may_have_failed or has_assert else ()) + ((ERROR_RECORD,) if has_assert else ())
-    head = _head(program, nest, name, params, extra, prod(shape))
+    limits = _bounds(program, grid, prod(shape))
+    head = _head(program, nest, name, params, extra, limits)
     launch = Launch(name, blocks, shape, shared, tuple(p.name for p in params) + extra, nest.condition)
     return launch, "\n".join([head, *f.lines, "}"])
 
 
+def _bounds(program: Program, grid: Grid, threads: int) -> str:
+    blocks = blocks_at_once(grid.body, threads, program.machine)
+    return f"{threads}" if blocks is None else f"{threads}, {blocks}"
+
+
 def _head(
-    program: Program, nest: Nest, name: str, params: tuple[Buffer | Var, ...], extra: tuple[str, ...], threads: int
+    program: Program, nest: Nest, name: str, params: tuple[Buffer | Var, ...], extra: tuple[str, ...], limits: str
 ) -> str:
     written = written_names(nest.body)
     texts = []
@@ -75,7 +82,7 @@ def _head(
         else:
             texts.append(f"{value_type(p.dtype)} {program.names.of(p.name)}")
     texts += [f"long long* {e}" for e in extra]
-    lead = f'extern "C" __global__ void __launch_bounds__({threads})\n{name}('
+    lead = f'extern "C" __global__ void __launch_bounds__({limits})\n{name}('
     if len(lead.splitlines()[1]) + len(", ".join(texts)) < 118:
         return f"{lead}{', '.join(texts)}) {{"
     return lead + "\n    " + ",\n    ".join(texts) + ") {"

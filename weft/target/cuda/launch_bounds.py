@@ -1,0 +1,35 @@
+"""How many blocks a multiprocessor is to hold at once, where a thread keeps much in registers.
+
+Left to itself the assembler saves registers for blocks that would not fit anyway, and loads each value right before
+it is used. Told how many blocks there can be, it uses what they leave.
+"""
+
+from __future__ import annotations
+
+from weft.ir.buffer import Buffer
+from weft.ir.hardware import HARDWARE
+from weft.ir.stmt import Alloc, Stmt, Tensorized
+from weft.ir.visit import walk
+from weft.target.cuda.machine import GpuMachine
+from weft.target.cuda.storage import element_count
+
+#: Words a thread keeps below which the assembler does well on its own.
+MANY = 64
+#: Registers for addresses and counters, and for the fragments of matrix instructions.
+ADDRESSES, FRAGMENTS = 24, 64
+#: So much of another block's registers may be missing: the assembler makes do.
+SLACK = 0.2
+
+
+def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
+    """The blocks of a launch whose threads run ``body`` that a multiprocessor has registers for; None: no matter."""
+    words = sum(_words(n.buffer) for n in walk(body) if isinstance(n, Alloc))
+    if any(isinstance(n, Tensorized) and n.intrinsic in HARDWARE for n in walk(body)):
+        words += FRAGMENTS
+    if words < MANY:
+        return None
+    return max(1, int(machine.registers_per_sm / (threads * (words + ADDRESSES)) + SLACK))
+
+
+def _words(buffer: Buffer) -> int:
+    return (element_count(buffer) or 0) * max(1, buffer.dtype.itemsize // 4)
