@@ -70,7 +70,7 @@ def _find_filling(alloc: Alloc) -> Filling | None:
     if threads is None or inside & set(free_vars(value)) or changing & set(free_vars(value)):
         return None
     fixed = not any(load.buffer.name in written for load in loads(value))
-    return Filling(threads, indices, value) if fixed and _is_cheap(value) else None
+    return Filling(threads, indices, value) if fixed and is_cheap(value) else None
 
 
 def _stores(n: object, name: str) -> bool:
@@ -104,7 +104,8 @@ def _threads(indices: tuple[Expr, ...], team: tuple[Var, ...]) -> tuple[Var, ...
     return tuple(found)
 
 
-def _is_cheap(value: Expr) -> bool:
+def is_cheap(value: Expr) -> bool:
+    """Whether ``value`` may be computed wherever it is used."""
     if count_nodes(value) > LONGEST or any(isinstance(n, (Call, Reduce)) for n in walk(value)):
         return False
     slow = ("/", "//", "%", "tdiv", "tmod")

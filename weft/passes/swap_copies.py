@@ -23,7 +23,7 @@ Box = tuple[Interval, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Touch:
+class Touch:
     """A load or store of a buffer by all threads of a nest, and the elements; ``always`` where no test is around."""
 
     buffer: str
@@ -83,13 +83,13 @@ def _may_swap(to: Buffer, source: Buffer, region: Box, rest: list[Stmt]) -> bool
         return False
     written: dict[str, list[Box]] = {to.name: [], source.name: []}
     for part in rest:
-        touched = list(_touches(part, {to.name, source.name}))
+        touched = list(touches(part, {to.name, source.name}))
         if any(t is None for t in touched):
             return False
         for t in touched:
             assert t is not None
             known = [*written[t.buffer], *([region] if t.buffer == to.name else [])]
-            if not t.writes and not any(_contains(box, t.box) for box in known):
+            if not t.writes and not any(contains(box, t.box) for box in known):
                 return False
         for t in touched:
             if t is not None and t.writes and t.always:
@@ -97,11 +97,11 @@ def _may_swap(to: Buffer, source: Buffer, region: Box, rest: list[Stmt]) -> bool
     return True
 
 
-def _contains(box: Box, other: Box) -> bool:
+def contains(box: Box, other: Box) -> bool:
     return all(a.lo is not None and a.hi is not None and b.within(a.lo, a.hi) for a, b in zip(box, other))
 
 
-def _touches(s: Stmt, names: set[str]) -> Iterator[_Touch | None]:
+def touches(s: Stmt, names: set[str]) -> Iterator[Touch | None]:
     """What thread nests in ``s`` touch; None where something is not a plain nest."""
     if isinstance(s, For) and s.kind == "thread" and constant_extent(s) is not None:
         loops, body = thread_nest(s)
@@ -113,7 +113,7 @@ def _touches(s: Stmt, names: set[str]) -> Iterator[_Touch | None]:
         yield None
 
 
-def _accesses(s: Stmt, names: set[str], ranges: dict[str, Interval], *, always: bool) -> Iterator[_Touch | None]:
+def _accesses(s: Stmt, names: set[str], ranges: dict[str, Interval], *, always: bool) -> Iterator[Touch | None]:
     if isinstance(s, For):
         ranges = {**ranges, s.var.name: loop_range(s, ranges)}
     for e in children(s):
@@ -122,13 +122,13 @@ def _accesses(s: Stmt, names: set[str], ranges: dict[str, Interval], *, always: 
                 if isinstance(n, AddressOf) and n.buffer.name in names:
                     yield None
                 if isinstance(n, Load) and n.buffer.name in names:
-                    yield _Touch(n.buffer.name, False, tuple(bounds(i, ranges) for i in n.indices), always)
+                    yield Touch(n.buffer.name, False, tuple(bounds(i, ranges) for i in n.indices), always)
     if isinstance(s, Atomic) and s.buffer.name in names:
         yield None
     if isinstance(s, Store) and s.buffer.name in names:
         own = all(isinstance(i, Var) for i in s.indices) and len(set(s.indices)) == len(s.indices)
         box = tuple(bounds(i, ranges) for i in s.indices)
-        yield _Touch(s.buffer.name, True, box, always and own)
+        yield Touch(s.buffer.name, True, box, always and own)
     plain = isinstance(s, (Seq, Let))
     for inner in inner_statements(s):
         yield from _accesses(inner, names, ranges, always=always and plain and not isinstance(s, If))

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weft.ir.asserts import AssertSite, assert_sites
 from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Tensorized
@@ -13,6 +14,7 @@ from weft.ir.visit import walk
 from weft.passes.carry_stores import carry_stores
 from weft.passes.coalesce_blocks import coalesce_blocks
 from weft.passes.drop_guards import drop_guards
+from weft.passes.forward_phases import forward_phases
 from weft.passes.forward_shared import forward_shared
 from weft.passes.hoist_guards import hoist_guards
 from weft.passes.inline_indices import inline_indices
@@ -38,7 +40,7 @@ from weft.passes.unroll_registers import unroll_registers
 from weft.passes.vectorize_innermost import Vectorizer, vectorize_innermost
 from weft.target.cpu.check_supported import check_supported
 from weft.target.cpu.choose_lanes import choose_lanes
-from weft.target.cpu.emit import AssertSite, assert_sites, emit_module, entry_name
+from weft.target.cpu.emit import emit_module, entry_name
 from weft.target.cpu.host import Machine, host_machine
 from weft.target.cpu.intrinsics import lower_intrinsics
 from weft.target.cpu.llvm import assemble_llvm, compile_llvm
@@ -93,6 +95,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "simplify": simplify,
         "hoist_guards": hoist_guards,
         "swap_copies": swap_copies,
+        "forward_phases": forward_phases,
         "drop_guards": drop_guards,
         "partition_loops": partition_loops,
         "separate_tiles": separate_tiles,
