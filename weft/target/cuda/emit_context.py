@@ -40,7 +40,7 @@ class Code:
 class Memory:
     """Where a buffer lives: the text of its pointer, the bytes that is a multiple of, and whether threads see it.
 
-    ``is_private``: an array of this thread, in registers if all subscripts are numbers in the end.
+    ``is_private``: an array of this thread of ``elements``, in registers if all subscripts are numbers in the end.
     ``streams``: what is stored is not read soon.
     """
 
@@ -48,6 +48,7 @@ class Memory:
     align: int
     is_private: bool = False
     streams: bool = False
+    elements: int = 0
 
 
 @dataclass(slots=True)

@@ -48,8 +48,9 @@ from weft.target.cuda.emit_vector import emit_vector
 from weft.target.cuda.program import ERROR_RECORD, FAILED
 from weft.target.cuda.storage import element_count
 
-#: Loops over a thread's own array are unrolled up to this many iterations, so that the array can be registers.
-UNROLL_PRIVATE = 128
+#: Loops over a thread's own array are unrolled up to this many iterations, so that the array can be registers,
+#: where it has no more elements than a thread has of those.
+UNROLL_PRIVATE, MOST_REGISTERS = 128, 256
 
 
 def emit_stmt(f: Function, s: Stmt) -> None:
@@ -115,12 +116,15 @@ def _is_unrolled(f: Function, s: For) -> bool:
     if extent is None or extent > UNROLL_PRIVATE:
         return False
     accesses = (n for n in walk(s.body) if isinstance(n, (Load, Store)))
-    return any(
-        n.buffer.name in f.buffers
-        and f.buffers[n.buffer.name].is_private
-        and any(v == s.var for i in n.indices for v in walk(i))
-        for n in accesses
-    )
+    return any(_may_be_registers(f, n.buffer) and any(v == s.var for i in n.indices for v in walk(i)) for n in accesses)
+
+
+def _may_be_registers(f: Function, buffer: Buffer) -> bool:
+    memory = f.buffers.get(buffer.name)
+    if memory is None:  # made inside the loop
+        count = element_count(buffer)
+        return buffer.scope in ("register", "local") and count is not None and count <= MOST_REGISTERS
+    return memory.is_private and memory.elements <= MOST_REGISTERS
 
 
 def _while(f: Function, s: While) -> None:
@@ -212,7 +216,7 @@ def _alloc(f: Function, s: Alloc) -> None:
     with f.declaring(name):
         element = value_type(buffer.dtype) if buffer.dtype.is_narrow_float else storage_type(buffer.dtype)
         f.line(f"{element} {name}[{max(1, count)}];")
-        f.buffers[buffer.name] = Memory(name, buffer.dtype.itemsize, is_private=True)
+        f.buffers[buffer.name] = Memory(name, buffer.dtype.itemsize, is_private=True, elements=count)
         emit_stmt(f, s.body)
         del f.buffers[buffer.name]
 
