@@ -9,6 +9,7 @@ import pytest
 from weft.ir.parser import parse_kernel
 from weft.target.cuda.lower import emit_kernel, ptx
 from weft.target.cuda.machine import gpu_for_arch
+from weft.target.cuda.nvrtc import resource_usage
 
 H200 = gpu_for_arch("sm_90")
 KERNELS = {
@@ -60,7 +61,8 @@ KERNELS = {
         thread ty in 0:8 { thread tx in 0:32 { unroll u in 0:4 {
           if bi*32 + u*8 + ty < M && bj*32 + tx < N { T[u*8 + ty, tx] = A[bi*32 + u*8 + ty, bj*32 + tx] } } } }
         thread ty in 0:8 { thread tx in 0:32 { unroll u in 0:4 {
-          if bj*32 + u*8 + ty < N && bi*32 + tx < M { B[bj*32 + u*8 + ty, bi*32 + tx] = T[tx, u*8 + ty] } } } } } } }""",
+          if bj*32 + u*8 + ty < N && bi*32 + tx < M { B[bj*32 + u*8 + ty, bi*32 + tx] = T[tx, u*8 + ty] } } } }
+      } } }""",
     "lookup": """kernel count(I: int32[5000], W: float16[5000], out H: float32[100]) {
       for i in 0:5000 { assert I[i] >= 0_i32 && I[i] < 100_i32, "index {0} of I is {1}", i, int64(I[i]) }
       block b in 0:1 { thread t in 0:100 { H[t] = 0.0 } }
@@ -82,3 +84,12 @@ def test_arrays_of_a_thread_are_registers_and_accesses_are_wide(name: str) -> No
     made = ptx(kernel, H200, fast=True, aligned={b.name: 16 for b in kernel.buffers})
     assert ".local" not in made
     assert ("ld.global.nc.v4" in made) == (name in ("pointwise", "rows", "matmul"))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_registers_suffice(name: str) -> None:
+    kernel = parse_kernel(KERNELS[name])
+    text = emit_kernel(kernel, H200, fast=True, aligned={b.name: 16 for b in kernel.buffers})
+    usage = resource_usage(text, "sm_90", fast=True)
+    assert len(usage) == text.count("__global__")
+    assert all(0 < u.registers <= 255 and u.spilled == 0 for u in usage.values())

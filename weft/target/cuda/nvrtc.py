@@ -6,6 +6,8 @@ It comes with the package ``nvidia-cuda-nvrtc`` or with PyTorch; cuda-bindings f
 from __future__ import annotations
 
 import functools
+import re
+from dataclasses import dataclass
 from typing import Any
 
 from weft.ir.errors import InternalError, TargetError
@@ -50,6 +52,25 @@ def compile_ptx(text: str, arch: str, *, fast: bool) -> str:
     _check_arch(arch)
     options = (f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *_options(fast))
     return _compile(text, options, "PTX").rstrip(b"\0").decode("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a thread of a function takes: registers, and bytes of memory for values that did not fit them."""
+
+    registers: int
+    spilled: int
+
+
+def resource_usage(text: str, arch: str, *, fast: bool) -> dict[str, Usage]:
+    """What each function in ``text`` takes, as the assembler reports it."""
+    _check_arch(arch)
+    options = (f"--gpu-architecture={arch}", *_options(fast), "--ptxas-options=-v")
+    log = _compile(text, options, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
+    return {m[1]: Usage(int(m[3]), int(m[2])) for m in _USAGE.finditer(log)}
+
+
+_USAGE = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL)
 
 
 def _options(fast: bool) -> tuple[str, ...]:
@@ -106,8 +127,6 @@ def _log(nvrtc: Any, program: Any) -> str:
 
 def _excerpt(text: str, log: str) -> str:
     """The lines around the first one the log names."""
-    import re
-
     found = re.search(r"weft\.cu\((\d+)\)", log)
     if found is None:
         return text[:2000]
