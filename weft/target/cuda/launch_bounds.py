@@ -18,7 +18,7 @@ MANY = 64
 #: Registers for addresses and counters, and for the fragments of matrix instructions.
 ADDRESSES, FRAGMENTS = 24, 64
 #: So much of another block's registers may be missing: the assembler makes do.
-SLACK = 0.2
+SLACK = 0.08
 
 
 def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
