@@ -233,8 +233,8 @@ def _join_reader(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader:
     threads = _lanes_last(down, across) if tiles.warps else (*down.threads, *across.threads)
     mine = (*down.own, *across.own)
     s.reorder(*others, *single, *threads, *mine)
-    for side, size in zip(p.sides, (tiles.rows, tiles.columns)):
-        s.fold_storage(sums, _written_dimension(p, side), size)
+    for i, size in _tile_sizes(p, tiles).items():
+        s.fold_storage(sums, _written_dimension(p, i), size)
     draft.scheduled.add(reader.name)
     why = f"{reader.operations} operations an element, on sums still in registers"
     draft.decide("fusion", reader.name, f"done at the end of each tile of `{p.stage.name}`", why)
@@ -245,9 +245,15 @@ def _cut_warps(s: Schedule, tiles: Tiles, loops: tuple[str, ...]) -> tuple[Digit
     return cut_rows(s, loops[0], tiles), cut_columns(s, loops[1], tiles)
 
 
-def _written_dimension(p: Product, side: Side) -> int:
+def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
+    """How much of each iterator of the results a block has."""
+    sizes = {i.name: 1 for i in p.stage.spatial if i.loop in p.batch and i.count > 1}
+    return {p.rows.iterator.name: tiles.rows, p.columns.iterator.name: tiles.columns, **sizes}
+
+
+def _written_dimension(p: Product, iterator: str) -> int:
     rows = p.stage.write.rows or ()
-    return next(d for d, row in enumerate(rows) if row.get(side.iterator.name))
+    return next(d for d, row in enumerate(rows) if row.get(iterator))
 
 
 def _stage_operand(draft: GpuDraft, p: Product, side: Side, piece: str, width: int = 0) -> tuple[str, str]:
