@@ -32,6 +32,7 @@ from weft.passes.separate_blocks import separate_blocks
 from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.split_threads import split_threads
+from weft.passes.spread_selects import spread_selects
 from weft.passes.strip_vector_loops import strip_vector_loops
 from weft.passes.swap_copies import swap_copies
 from weft.passes.transpose_tiles import transpose_tiles
@@ -90,6 +91,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "coalesce_blocks": coalesce_blocks,
         "separate_blocks": separate_blocks,
         "narrow_threads": narrow_threads,
+        "spread_selects": spread_selects,
         "shrink_storage": shrink_storage,
         "rebase_loops": rebase_loops,
         "simplify": simplify,
