@@ -97,7 +97,7 @@ def choose_blocking(draft: Draft, plan: ContractionPlan) -> Blocking | None:
 def _blocking(draft: Draft, plan: ContractionPlan, along: str, depth: int, wide: int, why: str) -> Blocking:
     """Blocks of about ``wide`` lanes, as many as give every thread the same number of them, of the same size."""
     tile = plan.tile.width
-    tiles = -(-plan.lane.count // tile)
+    tiles = max(1, -(-plan.lane.count // tile))
     blocks = -(-tiles // max(1, wide // tile))
     if draft.pays_threads(plan.stage):
         blocks = min(tiles, -(-blocks // draft.threads) * draft.threads)

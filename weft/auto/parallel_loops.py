@@ -38,4 +38,4 @@ def parallel_prefix(
 
 def idle_part(iterations: float, threads: int) -> float:
     """The part of the time that a thread waits, on average, when so many full iterations are dealt out."""
-    return 1 - iterations / (ceil(iterations / threads) * threads)
+    return 1 - iterations / (max(1, ceil(iterations / threads)) * threads)

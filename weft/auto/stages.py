@@ -363,7 +363,7 @@ def _part_below(e: Expr, least: int | None, ranges: Mapping[str, Interval]) -> f
         return 1.0
     for name, step in form.coefficients.items():
         values = ranges.get(name)
-        if values is None or values.lo is None or values.hi is None or step == 0:
+        if values is None or values.lo is None or values.hi is None or step == 0 or values.hi < values.lo:
             return 1.0
         enough = (least - form.constant) / step  # from there on, or up to there
         below = ceil(enough) - values.lo if step > 0 else values.hi - floor(enough)

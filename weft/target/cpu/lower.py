@@ -25,6 +25,7 @@ from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.narrow_threads import narrow_threads
 from weft.passes.pad_registers import pad_registers
 from weft.passes.partition_loops import partition_loops
+from weft.passes.peel_last_tile import peel_last_tile
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
 from weft.passes.remove_barriers import remove_barriers
@@ -95,6 +96,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "shrink_storage": shrink_storage,
         "rebase_loops": rebase_loops,
         "simplify": simplify,
+        "peel_last_tile": peel_last_tile,
         "hoist_guards": hoist_guards,
         "swap_copies": swap_copies,
         "forward_phases": forward_phases,
