@@ -161,12 +161,22 @@ def product(m: int, n: int, k: int) -> Product:
 
 @pytest.mark.parametrize("known", [PLAIN, MATRIX])
 def test_large_products_have_large_tiles_and_small_ones_enough_blocks(known: tuple[Tiles, ...]) -> None:
-    large = choose_tiles(product(4096, 4096, 4096), H200, known)
-    small = choose_tiles(product(512, 512, 4096), H200, known)
+    large = choose_tiles(product(4096, 4096, 4096), H200, known, may_part=True)
+    small = choose_tiles(product(512, 512, 4096), H200, known, may_part=True)
     assert large is not None
     assert small is not None
-    assert large.rows * large.columns > small.rows * small.columns
-    assert count_blocks(product(512, 512, 4096), small) >= H200.sms // 3
+    assert large.parts == 1
+    assert large.tiles.rows * large.tiles.columns >= small.tiles.rows * small.tiles.columns
+    assert count_blocks(product(512, 512, 4096), small.tiles) * small.parts >= H200.sms // 2
+
+
+def test_few_tiles_sum_parts_of_the_depth() -> None:
+    s, decisions = start(PLAINLY, {"A": (32, 4096), "B": (4096, 48)})
+    assert any("parts of" in d.what for d in decisions)
+    assert not any(d.topic == "fallback" for d in decisions)
+    *args, _ = arguments(s.kernel)
+    np.testing.assert_array_equal(s.build()(*args), args[0] @ args[1])
+    assert len(compile_kernel(s.kernel, H200, fast=True).launches) == 2
 
 
 def test_all_tiles_fit_the_machine() -> None:
