@@ -16,6 +16,7 @@ from weft.passes.coalesce_blocks import coalesce_blocks
 from weft.passes.drop_guards import drop_guards
 from weft.passes.forward_phases import forward_phases
 from weft.passes.forward_shared import forward_shared
+from weft.passes.group_blocks import group_blocks
 from weft.passes.hoist_guards import hoist_guards
 from weft.passes.inline_indices import inline_indices
 from weft.passes.interleave_stores import interleave_stores
@@ -91,6 +92,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "unroll_phases": unroll_phases,
         "coalesce_blocks": coalesce_blocks,
         "separate_blocks": separate_blocks,
+        "group_blocks": group_blocks,
         "narrow_threads": narrow_threads,
         "spread_selects": spread_selects,
         "shrink_storage": shrink_storage,
