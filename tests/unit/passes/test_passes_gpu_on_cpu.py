@@ -1,0 +1,230 @@
+"""Passes that make GPU programs fast on a CPU: what each leaves of a small program, and that it still means the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "target"))
+from run_compiled import check_against_interpreter, make_arguments
+
+from weft.ir.buffer import Buffer
+from weft.ir.interpret import interpret
+from weft.ir.parser import parse_kernel
+from weft.ir.printer import print_kernel
+from weft.ir.stmt import Kernel
+from weft.ir.verify import verify
+from weft.passes.coalesce_blocks import coalesce_blocks
+from weft.passes.forward_phases import forward_phases
+from weft.passes.forward_shared import forward_shared
+from weft.passes.group_blocks import group_blocks
+from weft.passes.hoist_guards import hoist_guards
+from weft.passes.inline_indices import inline_indices
+from weft.passes.minimum_cut import minimum_cut
+from weft.passes.narrow_threads import narrow_threads
+from weft.passes.remove_barriers import remove_barriers
+from weft.passes.separate_blocks import separate_blocks
+from weft.passes.split_threads import split_threads
+from weft.passes.spread_selects import spread_selects
+from weft.passes.swap_copies import swap_copies
+from weft.passes.unroll_phases import unroll_phases
+
+Pass = Callable[[Kernel], Kernel]
+
+
+def after(text: str, *passes: Pass) -> str:
+    """The program after ``passes``, as text; interpreted and compiled it gives what it gave before them."""
+    kernel = parse_kernel(text)
+    done = kernel
+    for apply in passes:
+        done = apply(done)
+    verify(done)
+    given = make_arguments(kernel)
+    one, other = ([a.copy() if isinstance(a, np.ndarray) else a for a in given] for _ in range(2))
+    interpret(kernel, one)
+    interpret(done, other)
+    for param, a, b in zip(kernel.params, one, other):
+        if isinstance(param, Buffer):
+            np.testing.assert_array_equal(a, b)
+    check_against_interpreter(kernel, args=given)
+    return print_kernel(done)
+
+
+def program(body: str) -> str:
+    return f"""kernel k(n: int64, A: int32[64], out B: int32[64], out C: int32[64]) {{
+  block b in 0:2 {{
+    alloc S: int32[32] in shared
+    thread t in 0:32 {{
+      {body}
+    }}
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("S[t] = A[t] barrier(block) B[b * 32 + t] = S[t]", 0),  # each thread its own element
+        ("S[t] = A[t] barrier(block) B[b * 32 + t] = S[31 - t]", 1),
+        ("B[b * 32 + t] = A[t] barrier(block) C[b * 32 + t] = A[31 - t]", 0),  # nothing shared is written
+        ("S[t] = A[t] barrier(block) let x: int32 = A[b] barrier(block) B[b * 32 + t] = S[31 - t] + x", 1),
+        ("barrier(block) S[t] = A[t] barrier(block) barrier(block) B[b * 32 + t] = S[31 - t] barrier(block)", 1),
+        ("if t < 16 { S[t] = 1_i32 } barrier(block) if t < 16 { B[b * 32 + t] = S[t] }", 0),
+        ("if t < 16 { S[t] = 1_i32 } barrier(block) if t >= 16 { B[b * 32 + t] = S[t - 16] }", 1),
+        ("S[t] = A[t] for i in 0:3 { barrier(block) let x: int32 = S[(t + 1) % 32] barrier(block) S[t] = x }", 2),
+        ("for i in 0:3 { S[t] = A[t] barrier(block) B[b * 32 + t] = S[t] }", 0),
+        ("atomic S[t] exchange= 0_i32 barrier(block) atomic S[t] += 1_i32", 0),
+        ("S[t] = A[t] barrier(warp) B[b * 32 + t] = S[31 - t]", 1),
+    ],
+)
+def test_barriers_that_order_nothing_go(body: str, left: int) -> None:
+    assert after(program(body), inline_indices, remove_barriers).count("barrier") == left
+
+
+def test_tree_reduction_keeps_its_barriers() -> None:
+    body = """S[t] = A[t] barrier(block) let s: int64 = 16
+      while s > 0 { if t < s { S[t] = S[t] + S[t + s] } barrier(block) s = s // 2 }
+      if t == 0 { B[b] = S[0] }"""
+    assert after(program(body), remove_barriers).count("barrier") == 2
+
+
+def test_a_shared_store_is_forwarded_to_the_neighbours_load() -> None:
+    body = "S[t] = A[b * 32 + t] * 2_i32 barrier(block) B[b * 32 + t] = t == 31 ? 0_i32 : S[t + 1]"
+    text = after(program(body), inline_indices, forward_shared, remove_barriers)
+    assert "alloc" not in text
+    assert "barrier" not in text
+    assert "A[b * 32 + (t + 1)] * 2_i32" in text
+
+
+def test_a_border_of_the_block_is_none_once_memory_is_read_directly() -> None:
+    body = "S[t] = A[b * 32 + t] barrier(block) B[b * 32 + t] = t == 0 ? A[b * 32] : S[t]"
+    assert "?" not in after(program(body), inline_indices, forward_shared)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "S[t] = A[t] barrier(block) if t > 0 { S[t] = 1_i32 } barrier(block) B[b * 32 + t] = S[31 - t]",  # two fill it
+        "S[t] = B[b * 32 + t] barrier(block) B[b * 32 + t] = S[31 - t]",  # memory that changes
+        "S[(t + 1) % 32] = A[t] barrier(block) B[b * 32 + t] = S[31 - t]",  # who stored it is not plain
+        "if t == 0 { S[0] = A[b] } barrier(block) B[b * 32 + t] = S[0]",  # one thread writes, all read
+    ],
+)
+def test_other_shared_arrays_stay(body: str) -> None:
+    assert "alloc S" in after(program(body), inline_indices, forward_shared)
+
+
+def test_blocks_and_threads_without_shared_memory_become_rows() -> None:
+    text = """kernel k(A: float32[40, 50], out B: float32[40, 50]) { block by in 0:3 { block bx in 0:4 {
+      thread ty in 0:16 { thread tx in 0:16 { let y: int64 = by * 16 + ty let x: int64 = bx * 16 + tx
+        if y < 40 && x < 50 { B[y, x] = A[y, x] + 1.0 } } } } } }"""
+    done = after(text, split_threads, coalesce_blocks, hoist_guards)
+    assert "block y in 0:40" in done
+    assert "thread x in 0:50" in done
+
+
+def test_a_row_of_blocks_stays_parallel() -> None:
+    text = """kernel k(A: float32[70], out B: float32[70]) { block b in 0:3 { thread t in 0:32 {
+      if b * 32 + t < 70 { B[b * 32 + t] = A[b * 32 + t] } } } }"""
+    done = after(text, split_threads, coalesce_blocks, hoist_guards)
+    assert "block b in 0:3" in done
+    assert "thread t in 0:min(70 - b * 32, 32)" in done
+
+
+def test_loops_around_threads_are_written_out() -> None:
+    body = """S[t] = A[t] barrier(block) let s: int64 = 16
+      while s > 0 { if t < s { S[t] = S[t] + S[t + s] } barrier(block) s = s // 2 }
+      B[b * 32 + t] = S[0]"""
+    done = after(program(body), split_threads, unroll_phases, narrow_threads, hoist_guards)
+    assert "while" not in done
+    assert "thread t in 0:8 {" in done
+
+
+def test_few_threads_get_loops_of_their_own() -> None:
+    body = "if t == 0 { B[b] = 1_i32 } C[b * 32 + t] = A[t] if t % 4 == 1 { B[b * 32 + t + 2] = 3_i32 }"
+    done = after(program(body), split_threads, narrow_threads, hoist_guards)
+    assert "if" not in done
+    assert "thread t in 0:8 {" in done
+
+
+def test_blocks_at_the_edges_are_apart() -> None:
+    text = """kernel k(n: int64, A: int32[n], out B: int32[n]) { block b in 0:(n + 31) // 32 {
+      alloc S: int32[32] in shared thread t in 0:32 { let i: int64 = b * 32 + t
+        S[t] = i < n ? A[i] : 0_i32 barrier(block)
+        if i < n { B[i] = S[t] + (i == 0 || t == 0 ? 0_i32 : S[t - 1]) } } } }"""
+    done = after(text, split_threads, separate_blocks)
+    middle = done[done.index("if ") : done.index("else")]
+    assert "< n" not in middle.partition("{")[2]
+
+
+STENCIL = """kernel k(h: int64, w: int64, A: float32[50, 90], out B: float32[50, 90]) {
+  block by in 0:5 { block bx in 0:9 {
+    alloc S: float32[12, 12] in shared
+    alloc N: float32[12, 12] in shared
+    thread ty in 0:12 { thread tx in 0:12 {
+      let y: int64 = by * 10 - 1 + ty
+      let x: int64 = bx * 10 - 1 + tx
+      let inside: bool = y >= 0 && y < 50 && x >= 0 && x < 90
+      if inside { S[ty, tx] = A[y, x] }
+      barrier(block)
+      for i in 0:2 {
+        if inside && y > 0 && y < 49 && x > 0 && x < 89 && ty > i && ty < 11 - i && tx > i && tx < 11 - i {
+          N[ty, tx] = S[ty, tx - 1] + S[ty, tx + 1] + S[ty - 1, tx] + S[ty + 1, tx]
+        }
+        barrier(block)
+        if inside && y > 0 && y < 49 && x > 0 && x < 89 && ty > i && ty < 11 - i && tx > i && tx < 11 - i {
+          if i == 0 { S[ty, tx] = N[ty, tx] } else { B[y, x] = N[ty, tx] }
+        }
+        barrier(block)
+      }
+    } }
+  } }
+}"""
+
+
+def test_a_stencil_of_two_steps_in_tiles() -> None:
+    """Copies go, values are handed on, blocks run together: in the end the middle holds one array of the two."""
+    passes = (
+        inline_indices, forward_shared, remove_barriers, split_threads, unroll_phases, coalesce_blocks,
+        separate_blocks, group_blocks, narrow_threads, spread_selects, hoist_guards, swap_copies, forward_phases,
+    )  # fmt: skip
+    done = after(STENCIL, *passes)
+    assert "bx_group" in done
+    middle = done[done.index("bx_member") : done.index("else")]
+    assert middle.count("thread bx_member") <= 2
+    assert "A[by * 10 + ty" in middle  # read where it is used, not copied
+
+
+@pytest.mark.parametrize("step", ["i", "31 - i"])
+def test_phases_that_touch_other_elements_are_not_swapped(step: str) -> None:
+    body = f"""S[t] = A[t]
+      barrier(block)
+      for i in 0:3 {{
+        let x: int32 = S[(t + {step}) % 32]
+        barrier(block)
+        S[t] = x + 1_i32
+        barrier(block)
+      }}
+      B[b * 32 + t] = S[t]"""
+    passes = (split_threads, unroll_phases, narrow_threads, hoist_guards, swap_copies, forward_phases)
+    after(program(body), *passes)
+
+
+def test_subscripts_that_choose() -> None:
+    text = """kernel k(A: float32[40], out B: float32[40]) { block b in 0:2 { thread t in 0:20 {
+      B[b * 20 + t] = A[b * 20 + t == 0 ? b * 20 + t : b * 20 + t - 1] } } }"""
+    assert "? A[" in after(text, inline_indices, spread_selects)
+
+
+def test_the_cheapest_cut() -> None:
+    costs = {"a": 4, "b": 4, "c": 1, "d": 4, "e": 8}
+    edges = [("a", "c"), ("b", "c"), ("c", "d"), ("c", "e")]
+    assert minimum_cut(costs, edges, ["a", "b"], ["d", "e"]) == {"c"}
+    assert minimum_cut(costs, edges, ["a"], ["d"]) == {"c"}
+    assert minimum_cut(costs, [], ["a"], ["a"]) == {"a"}
+    assert minimum_cut(costs, [], ["a"], ["b"]) == frozenset()
+    assert minimum_cut({"a": 1, "b": 1}, [("a", "b")], ["a"], ["b"]) == {"b"}
