@@ -27,6 +27,7 @@ def load(name: str) -> ModuleType:
 
 
 blur, convolution, matmul, narrow, rows = map(load, ("blur", "convolution", "matmul", "narrow", "rows"))
+gpu_matmul = load("gpu_matmul")
 
 
 def random(*shape: int, seed: int = 0) -> Any:
@@ -114,3 +115,11 @@ def test_bfloat16(m: int, n: int, k: int) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     a, b = random(m, k).astype(ml_dtypes.bfloat16), random(k, n, seed=1).astype(ml_dtypes.bfloat16)
     close(narrow.schedule_matmul_bfloat16(m, n, k)(a, b), a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(32, 48, 24), (33, 41, 19)])
+def test_gpu_matmul(m: int, n: int, k: int) -> None:
+    """Blocks and threads, as the CPU runs them."""
+    tiles = gpu_matmul.Tiles(rows=16, columns=32, depth=8, down=4, across=4, vector=4)
+    a, b = random(m, k), random(k, n, seed=1)
+    close(gpu_matmul.schedule_matmul(m, n, k, tiles).build()(a, b), a @ b)
