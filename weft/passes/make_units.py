@@ -51,7 +51,7 @@ def make_units(
 
     body = level_threads(body, ranges, lambda s, loops: candidate(s, loops) is not None)
     nests = find_nests(body, ranges)
-    shape = choose_shape(nests, _other_names(body, nests))
+    shape = choose_shape(nests, _other_names(body), fresh)
     places = _find_places([n for n in nests if n.total == shape.total], made)
     steps = _choose_steps(nests, shape, made, places)
     return _Maker(made, places, steps, candidate).stmt(body, dict(ranges)), shape
@@ -182,7 +182,7 @@ def _block_allocs(s: Stmt) -> list[Alloc]:
     return own + [a for inner in children(s) if isinstance(inner, Stmt) for a in _block_allocs(inner)]
 
 
-def _other_names(s: Stmt, nests: Sequence[Nest]) -> set[str]:
+def _other_names(s: Stmt) -> set[str]:
     """The names in ``s`` besides those that thread loops alone bind."""
     threads = [n.var.name for n in walk(s) if isinstance(n, For) and n.kind == "thread"]
     bound = [name for n in walk(s) for name in bound_names(n)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.ir.expr import Compare, Const, Expr, Var, idx
@@ -131,7 +131,7 @@ def rebase_nest(loops: Sequence[For], body: Stmt, ranges: Mapping[str, Interval]
     return Nest(tuple(loops), tuple(extents), tuple(state.tests), substitute(body, state.values), state.ranges)
 
 
-def choose_shape(nests: Sequence[Nest], taken: Iterable[str]) -> Shape:
+def choose_shape(nests: Sequence[Nest], taken: Iterable[str], fresh: Callable[[str], str]) -> Shape:
     """The threads of a launch with these nests: as many as the largest has, in the form most of those have.
 
     Hardware intrinsics of a warp know their lanes by the thread loops around them, so those stay as they are.
@@ -139,7 +139,7 @@ def choose_shape(nests: Sequence[Nest], taken: Iterable[str]) -> Shape:
     most = max((n.total for n in nests), default=1)
     largest = [n for n in nests if n.total == most and n.loops]
     if not largest or most == 0:
-        return Shape((Var(_unused("t", set(taken))),), (1,))
+        return Shape((Var(fresh("t")),), (1,))
     fixed = [n for n in largest if any(isinstance(inner, Tensorized) for inner in walk(n.body))]
     common = Counter(n.extents for n in fixed or largest).most_common(1)[0][0]
     alike = [n for n in largest if n.extents == common]
@@ -147,7 +147,7 @@ def choose_shape(nests: Sequence[Nest], taken: Iterable[str]) -> Shape:
     names, extents = [loop.var.name for loop in model.loops], list(common)
     while len(extents) > 3 or (len(extents) == 3 and extents[0] > _MOST_DEEP):
         extents[:2] = [extents[0] * extents[1]]
-        names[:2] = [f"{names[0]}_{names[1]}"]
+        names[:2] = [fresh(f"{names[0]}_{names[1]}")]
     used = set(taken)
     return Shape(tuple(Var(_unused(name, used)) for name in names), tuple(extents))
 

@@ -396,3 +396,8 @@ def test_a_block_that_leaves_a_loop() -> None:
            }"""
     )
     assert "break" in text
+
+
+def test_threads_have_names_of_their_own() -> None:
+    text = joined("kernel p(A: int32[4], out B: int32[4]) { block t in 0:4 { for b in 0:1 { B[t] = A[t] } } }")
+    assert "thread t_1 in 0:1" in text
