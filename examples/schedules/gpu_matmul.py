@@ -29,9 +29,9 @@ class Tiles:
     stages: int = 3
 
 
-def schedule_matmul(m: int, n: int, k: int, tiles: Tiles = Tiles()) -> OperatorSchedule:
+def schedule_matmul(m: int, n: int, k: int, tiles: Tiles | None = None) -> OperatorSchedule:
     """A (m, k) times B (k, n); none of them smaller than a tile."""
-    t = tiles
+    t = tiles or Tiles()
     s = weft.schedule(weft.ops.matmul, A=(m, k), B=(k, n), numerics="fast", target="cuda")
     i, j, r = s.loops("C")
     # A thread has rows `down` apart, so that neighbours read neighbouring rows, and `vector` columns at a time.

@@ -17,6 +17,8 @@ from weft.ir.stmt import Barrier, Kernel, Seq, Stmt, Tensorized
 from weft.ir.verify import verify
 from weft.ir.visit import rebuild
 from weft.passes.join_threads import join_threads
+from weft.target.cuda.lower import compile_kernel
+from weft.target.cuda.machine import gpu_for_arch
 
 SEEDS = range(60)
 #: Programs of which barriers are left out one by one.
@@ -66,6 +68,11 @@ def test_joined_programs_compute_the_same(start: int) -> None:
         joined = join_threads(found[0])
         verify(joined)
         np.testing.assert_array_equal(run(joined), found[1], err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("seed", range(2000, 2008))
+def test_joined_programs_build(seed: int) -> None:
+    compile_kernel(parse_kernel(fork_join_program(seed)), gpu_for_arch("sm_90"))
 
 
 def test_every_barrier_is_needed() -> None:

@@ -2,28 +2,32 @@
 
 weft trace mm.weft out.html --size M=64 --size N=64 --size K=32
 weft trace mm.weft out.html --schedule tiled.txt --size M=64 --size N=64 --size K=32
+weft trace mm.weft out.html --target cuda --schedule grid.txt --size M=64 --size N=64 --size K=32
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_source
 from weft.cli.trace_page import Snapshot, emit_page
 from weft.ir.errors import ArgumentError
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
+from weft.operators.choose_machine import choose_machine
 from weft.operators.operator import Operator
+from weft.operators.scheduling import Target
 from weft.operators.signature import bind_arguments, check_call
-from weft.operators.stages import Build, build
+from weft.operators.stages import Build, build, show_kernel
 from weft.schedules.schedule import Schedule
 from weft.schedules.trace import Trace, parse_trace
-from weft.target.cpu.host import host_machine
-from weft.target.cpu.lower import assembly, emit_kernel, is_scheduled, lowering_passes
+from weft.target.cpu.host import Machine
+from weft.target.cpu.lower import is_scheduled, lowering_passes
+from weft.target.cuda.machine import GpuMachine
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
@@ -35,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     parser.add_argument("output", type=Path, help="the HTML file to write")
     parser.add_argument("--schedule", type=Path, metavar="FILE", help="a schedule, as `print(s.trace)` writes it")
+    parser.add_argument("--target", choices=get_args(Target), default="cpu", help="what for (default cpu)")
     add_inputs(parser)
 
 
@@ -54,10 +59,11 @@ def main(options: argparse.Namespace) -> int:
 
 def _specialized(op: Operator, options: argparse.Namespace) -> Build:
     """Sizes stay symbolic where none are given."""
+    machine = choose_machine(options.target)
     if not options.arg and not options.size and op.interface.params:
-        return build(op.program, None, host_machine(), True)
+        return build(op.program, None, machine, True)
     arguments = bind_arguments(op.interface, tuple(make_arguments(op.interface, options)), {})
-    return build(op.program, check_call(op.interface, arguments, None).signature, host_machine(), True)
+    return build(op.program, check_call(op.interface, arguments, None).signature, machine, True)
 
 
 def take_snapshots(made: Build, trace: Trace | None) -> Iterator[Snapshot]:
@@ -73,13 +79,24 @@ def take_snapshots(made: Build, trace: Trace | None) -> Iterator[Snapshot]:
         yield from _schedule_steps(kernel, trace, made)
         kernel = scheduled
     lowered = kernel
-    for name, apply in lowering_passes(made.machine, scheduled=is_scheduled(kernel), fast=fast).items():
+    passes = _passes(made.machine, kernel, fast)
+    for name, apply in passes.items():
         lowered, seconds = _timed(lambda apply=apply, before=lowered: apply(before))  # type: ignore[misc]
         yield Snapshot("pass", name, print_kernel(lowered), seconds)
-    text, seconds = _timed(lambda: emit_kernel(kernel, made.machine, fast=fast))
-    yield Snapshot("code", "LLVM", text, seconds, fresh=True)
-    text, seconds = _timed(lambda: assembly(kernel, made.machine, fast=fast))
-    yield Snapshot("code", "assembly", text, seconds, fresh=True)
+    codes = (
+        {"CUDA": "cuda", "PTX": "ptx"} if isinstance(made.machine, GpuMachine) else {"LLVM": "llvm", "assembly": "asm"}
+    )
+    for title, stage in codes.items():
+        text, seconds = _timed(lambda stage=stage: show_kernel(kernel, stage, made.machine, fast=fast))  # type: ignore[misc]
+        yield Snapshot("code", title, text, seconds, fresh=True)
+
+
+def _passes(machine: Machine | GpuMachine, kernel: Kernel, fast: bool) -> Mapping[str, Callable[[Kernel], Kernel]]:
+    if isinstance(machine, GpuMachine):
+        from weft.target.cuda import lower as cuda
+
+        return cuda.lowering_passes(machine, fast)
+    return lowering_passes(machine, scheduled=is_scheduled(kernel), fast=fast)
 
 
 def _applied(kernel: Kernel, trace: Trace, made: Build) -> Kernel:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir import dtype as dt
+from weft.operators.alignment import ALIGNMENT
 from weft.operators.device_specialization import DeviceSpecialization, find_device_specialization
 from weft.operators.quick_arguments import (
     Guard,
@@ -23,7 +24,6 @@ from weft.operators.quick_arguments import (
 from weft.operators.reproduce import faults_reproduced
 from weft.operators.signature import Arguments
 from weft.operators.specialization import OutputLayout
-from weft.operators.stages import ALIGNMENT
 from weft.runtime.argument import ArgumentInfo, Framework
 from weft.runtime.arrays import allocate, describe
 from weft.runtime.cuda_arrays import (

@@ -13,12 +13,12 @@ from weft.ir.dtype import DType
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel, Param
 from weft.ir.visit import free_vars
+from weft.operators.alignment import ALIGNMENT, alignments
 from weft.operators.device_calls import NOT_QUICK, pairs_apart
 from weft.operators.interface import Interface
 from weft.operators.pause_collector import collector_paused
 from weft.operators.quick_arguments import Reader, quick_reader
 from weft.operators.scheduling import Numerics
-from weft.operators.stages import ALIGNMENT, alignments
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import allocate
 from weft.runtime.cuda_arrays import address_of, main_framework, order_streams, stream_getter

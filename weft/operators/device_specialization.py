@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from weft.ir import dtype as dt
 from weft.ir.dtype import SCALAR_TYPES, DType
 from weft.ir.stmt import Kernel
+from weft.operators.alignment import alignments
 from weft.operators.definition import Definition
 from weft.operators.dynamic import dynamic_sizes, general_key
 from weft.operators.interface import place_of
@@ -72,7 +73,7 @@ def compile_device_artifact(
 ) -> Artifact:
     """Machine code for ``signature``, for all values of the sizes in ``symbolic``."""
     from weft.operators.describe import describe_program
-    from weft.operators.stages import alignments, build
+    from weft.operators.stages import build
     from weft.target.cuda.lower import compile_kernel
 
     constants = frozenset(definition.bound)
@@ -107,7 +108,7 @@ def _facts(kernel: Kernel, program: CudaProgram) -> dict[str, Any]:
 
 def assert_places(kernel: Kernel) -> list[Any]:
     """Where each assert of ``kernel`` stands, in the order in which they are numbered."""
-    from weft.target.cpu.emit import assert_sites
+    from weft.ir.asserts import assert_sites
 
     return [place_of(site.span) for site in assert_sites(kernel)]
 

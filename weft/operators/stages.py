@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from weft.ir.errors import ArgumentError
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
+from weft.operators.alignment import alignments
 from weft.operators.describe import describe_program
 from weft.operators.scheduling import DEFAULT, STAGE_TARGETS, Scheduling, apply_scheduling, target_of
 from weft.operators.signature import Signature
 from weft.passes.separate_constants import Separated, separate_constants
 from weft.target.cpu.host import Machine
-from weft.target.cpu.lower import Compiled, assembly, compile_kernel, emit_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
 from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes, specialize
+
+if TYPE_CHECKING:
+    from weft.target.cpu.lower import Compiled
 
 #: tensor: the math, sizes filled in. loops: one nest a statement, or what a schedule made of them.
 #: lowered: after the passes of the target. On a CPU, llvm: as handed to LLVM; asm: what the machine runs.
@@ -67,6 +70,8 @@ class Build:
         return replace(made, main=replace(made.main, params=params))
 
     def compiled(self, kernel: Kernel) -> Compiled:
+        from weft.target.cpu.lower import compile_kernel
+
         assert isinstance(self.machine, Machine)
         return compile_kernel(kernel, self.machine, fast=self.fast)
 
@@ -91,11 +96,13 @@ def show_kernel(
         )
     if isinstance(machine, GpuMachine):
         return _show_gpu_kernel(kernel, stage, machine, fast=fast, aligned=aligned)
+    from weft.target.cpu import lower as cpu
+
     if stage == "lowered":
-        return print_kernel(lower_kernel(kernel, machine, fast=fast))
+        return print_kernel(cpu.lower_kernel(kernel, machine, fast=fast))
     if stage == "llvm":
-        return emit_kernel(kernel, machine, fast=fast)
-    return assembly(kernel, machine, fast=fast)
+        return cpu.emit_kernel(kernel, machine, fast=fast)
+    return cpu.assembly(kernel, machine, fast=fast)
 
 
 def _show_gpu_kernel(
@@ -111,15 +118,6 @@ def _show_gpu_kernel(
     if stage == "ptx":
         return cuda.ptx(kernel, machine, fast=fast, aligned=known)
     return cuda.sass(kernel, machine, fast=fast, aligned=known)
-
-
-#: What accesses of several elements at once need; arrays that start elsewhere get code of their own.
-ALIGNMENT = 16
-
-
-def alignments(kernel: Kernel, misaligned: frozenset[str]) -> dict[str, int]:
-    """To how many bytes the array of each buffer is aligned."""
-    return {b.name: b.dtype.itemsize if b.name in misaligned else ALIGNMENT for b in kernel.buffers}
 
 
 def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str, Any]:

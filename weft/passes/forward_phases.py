@@ -14,12 +14,31 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, Load, Var
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Let, Seq, Stmt, Store
+from weft.ir.stmt import (
+    Alloc,
+    Assert,
+    Assign,
+    Atomic,
+    Break,
+    Continue,
+    Evaluate,
+    For,
+    If,
+    Kernel,
+    Let,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+)
 from weft.ir.visit import fresh_name, loads, mentions, rebuild, substitute, used_names, walk
 from weft.passes.forward_shared import is_cheap
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.passes.swap_copies import Box, contains, touches
 from weft.passes.thread_teams import Team, thread_nest
+
+#: Statements that do something.
+_EFFECTS = (Assert, Assign, Atomic, Break, Continue, Evaluate, Return, Store)
 
 
 def forward_phases(kernel: Kernel) -> Kernel:
@@ -35,8 +54,8 @@ def _visit(s: Stmt, shared: dict[str, Buffer], taken: set[str]) -> Stmt:
     s = rebuild(s, lambda n: _visit(n, inner, taken) if isinstance(n, Stmt) else n)
     if not isinstance(s, Seq) or not shared:
         return s
-    parts = _joined(_read_through(list(s.body), shared), shared, taken)
-    return replace(s, body=tuple(_without_unread(parts, shared)))
+    parts = _without_unread(_joined(_read_through(list(s.body), shared), shared, taken), shared)
+    return replace(s, body=tuple(part for part in parts if any(isinstance(n, _EFFECTS) for n in walk(part))))
 
 
 @dataclass(frozen=True, slots=True)

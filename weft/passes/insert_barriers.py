@@ -171,7 +171,10 @@ class _Flow:
     def follow(self, s: Stmt, state: State) -> State:
         """What has run without a barrier since, when ``s`` ends."""
         if id(s) in self.is_unit:
-            return self.leave(s, self.meet(s, state))
+            state = self.leave(s, self.meet(s, state))
+            if any(isinstance(n, (Break, Continue, Return)) for n in inner_statements(s)):
+                self.left.append(state)
+            return state
         if isinstance(s, Seq):
             for part in s.body:
                 state = self.follow(part, state)
@@ -184,8 +187,6 @@ class _Flow:
             return self.repeat(s, state)
         if isinstance(s, (Let, Alloc, Tensorized)):
             return self.follow(s.body, state)
-        if isinstance(s, (Break, Continue, Return)):
-            self.left.append(state)
         return state
 
     def leave(self, s: Stmt, state: State) -> State:

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Expr, Load, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Atomic, Barrier, For, If, Kernel, Seq, Stmt, Store
+from weft.ir.stmt import Alloc, Atomic, Barrier, Break, For, If, Kernel, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 from weft.passes.conditions import guarded
 from weft.passes.insert_barriers import Grid, insert_barriers
@@ -145,12 +146,35 @@ def _join_unit(unit: Unit, storage: LaunchStorage) -> Stmt:
     first = storage.shape.first_of(unit.own)
     repeated = id(unit) in storage.placement.repeated
     alone = not unit.own and bool(first) and not repeated
-    body = storage.own_storage(unit.body, unit.ranges, alone=alone)
+    body = _ending_here(unit.body) if unit.nest.loops else unit.body
+    body = storage.own_storage(body, unit.ranges, alone=alone)
     body = storage.relocated(unit.digits, body, unit.ranges)
     if repeated and first:
         body = _guard_foreign(body, first, {own.buffer.name for own in storage.placement.own.values()})
     body = substitute(guarded(list(unit.nest.tests), body), storage.shape.values(unit.digits))
     return body if repeated else guarded(first, body)
+
+
+def _ending_here(s: Stmt) -> Stmt:
+    """``s`` with returns, which end an iteration of a thread loop, as ends of a loop that runs once."""
+    if not any(isinstance(n, Return) for n in walk(s)):
+        return s
+
+    def visit(n: Any, inside: bool) -> Any:
+        if not isinstance(n, Stmt):
+            return n
+        if isinstance(n, Return):
+            if inside:
+                raise UnsupportedError(
+                    "a thread that returns from inside a loop",
+                    span=n.span,
+                    why="what its block does next is joined with what it does here",
+                    help="leave the loop with break",
+                )
+            return Break(span=n.span)
+        return rebuild(n, lambda inner: visit(inner, inside or isinstance(n, (For, While))))
+
+    return For(Var(fresh_name("once", used_names(s))), idx(0), idx(1), "serial", visit(s, False))
 
 
 def _uses(tree: Stmt, ranges: Ranges) -> dict[str, Use]:

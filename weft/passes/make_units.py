@@ -11,7 +11,7 @@ from typing import TypeAlias
 from weft.ir.errors import ScheduleError
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Alloc, For, Seq, Stmt
+from weft.ir.stmt import Alloc, Break, Continue, For, Return, Seq, Stmt, While
 from weft.ir.visit import bound_names, children, rebuild, used_names, walk
 from weft.passes.cut_threads import cut_threads
 from weft.passes.level_threads import has_threads, level_threads, thread_nest
@@ -80,8 +80,10 @@ class _Maker:
         return rebuild(s, lambda n: self.stmt(n, ranges) if isinstance(n, Stmt) else n)
 
     def is_control(self, s: Stmt) -> bool:
-        """Whether all threads go through ``s`` together: what it assigns they all have to."""
-        return isinstance(s, Seq) or has_threads(s) or self.has_candidate(s) or (_assigns(s) and not _is_leaf(s))
+        """Whether all threads go through ``s`` together: what it assigns or leaves they all have to."""
+        if isinstance(s, Seq) or has_threads(s) or self.has_candidate(s):
+            return True
+        return not _is_leaf(s) and (_assigns(s) or _jumps(s))
 
     def has_candidate(self, s: Stmt) -> bool:
         if self.candidate(s, ()) is not None:
@@ -107,6 +109,13 @@ def _assigns(s: Stmt) -> bool:
     """Whether ``s`` changes a variable that is made around it."""
     bound = {name for n in walk(s) for name in bound_names(n)}
     return not bound.issuperset(assigned_names(s))
+
+
+def _jumps(s: Stmt) -> bool:
+    """Whether ``s`` may end something around it."""
+    if isinstance(s, (For, While)):
+        return any(isinstance(n, Return) for n in walk(s))
+    return isinstance(s, (Break, Continue, Return)) or any(_jumps(n) for n in children(s) if isinstance(n, Stmt))
 
 
 def _choose_steps(nests: Sequence[Nest], shape: Shape, made: set[str], places: Places) -> dict[tuple[int, ...], int]:

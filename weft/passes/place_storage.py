@@ -16,7 +16,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Const, Expr, Load, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.intrinsics import HINTS
-from weft.ir.stmt import Alloc, Assign, Atomic, Evaluate, Stmt, Store
+from weft.ir.stmt import Alloc, Assign, Atomic, Break, Continue, Evaluate, Return, Stmt, Store
 from weft.ir.visit import children, mentions, walk
 from weft.passes.thread_digits import Placed, Split, join_digits, rest_size, split_subscript
 from weft.passes.thread_shapes import Shape
@@ -91,7 +91,7 @@ class _Placer:
         found.own = {name: own for name, own in found.own.items() if name in candidates}
         found.repeated = {id(u) for u in self.units if self.is_repeated(u)}
         for name in self.buffers.keys() - found.own.keys():
-            if self.buffers[name].scope in ("register", "local"):
+            if self.buffers[name].scope in ("register", "local") and self.shape.total > 1:
                 raise _not_one_thread(self.buffers[name])
         return found
 
@@ -165,7 +165,7 @@ class _Placer:
 
 
 def _is_for_all(s: Stmt) -> bool:
-    """Whether ``s`` says something about memory, or changes a variable: every thread hears it and has its copy."""
+    """Whether ``s`` is for every thread: it changes a variable, ends something, or says something about memory."""
     if isinstance(s, Atomic) and s.result is not None:
         raise UnsupportedError(
             f"the old value of `{s.buffer.name}` is needed by all threads of the block",
@@ -173,7 +173,7 @@ def _is_for_all(s: Stmt) -> bool:
             why="one thread makes the atomic update",
             help="make the update inside a thread loop",
         )
-    return isinstance(s, Assign) or (isinstance(s, Evaluate) and s.call.name in HINTS)
+    return isinstance(s, (Assign, Break, Continue, Return)) or (isinstance(s, Evaluate) and s.call.name in HINTS)
 
 
 def _read_outside(s: Stmt, foreign: set[str]) -> set[str]:

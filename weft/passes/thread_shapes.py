@@ -142,7 +142,8 @@ def choose_shape(nests: Sequence[Nest], taken: Iterable[str]) -> Shape:
         return Shape((Var(_unused("t", set(taken))),), (1,))
     fixed = [n for n in largest if any(isinstance(inner, Tensorized) for inner in walk(n.body))]
     common = Counter(n.extents for n in fixed or largest).most_common(1)[0][0]
-    model = next(n for n in largest if n.extents == common)
+    alike = [n for n in largest if n.extents == common]
+    model = min(alike, key=lambda n: sum(len(loop.var.name) for loop in n.loops))  # short names read best
     names, extents = [loop.var.name for loop in model.loops], list(common)
     while len(extents) > 3 or (len(extents) == 3 and extents[0] > _MOST_DEEP):
         extents[:2] = [extents[0] * extents[1]]

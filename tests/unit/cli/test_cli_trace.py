@@ -64,6 +64,15 @@ def test_the_page_has_every_step(files: Path, capsys: pytest.CaptureFixture[str]
     assert not checker.open
 
 
+def test_a_page_for_a_gpu(files: Path) -> None:
+    (files / "grid.txt").write_text('numerics = "strict"\nbind("m", "block")\nbind("n", "thread")\n')
+    given = ["--target", "cuda", "--schedule", str(files / "grid.txt"), *SIZES]
+    assert main(["trace", str(files / "mm.weft"), str(files / "out.html"), *given]) == 0
+    shown = titles((files / "out.html").read_text())
+    assert "join_threads" in shown
+    assert shown[-2:] == ["CUDA", "PTX"]
+
+
 def test_sizes_may_stay_symbolic(files: Path) -> None:
     assert main(["trace", str(files / "mm.weft"), str(files / "out.html")]) == 0
     assert "for m in 0:M" in (files / "out.html").read_text()

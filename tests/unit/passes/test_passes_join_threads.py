@@ -353,3 +353,46 @@ def test_programs_in_grid_form_stay() -> None:
 }
 """
     assert joined(text) == text
+
+
+def test_a_thread_that_returns_goes_on_with_the_next_nest() -> None:
+    text = joined(
+        """kernel p(A: int32[64], out B: int32[64]) {
+             block b in 0:1 {
+               thread t in 0:64 { if A[t] > 0_i32 { B[t] = 5_i32 return } B[t] = 1_i32 }
+               thread t in 0:64 { B[t] = B[t] + A[t] }
+             }
+           }"""
+    )
+    assert "break" in text
+    assert "return" not in text
+
+
+def test_a_block_that_returns_ends_all_its_threads() -> None:
+    text = joined(
+        """kernel p(A: int32[64], out B: int32[64]) {
+             block b in 0:1 {
+               thread t in 0:64 { B[t] = A[t] }
+               if A[0] < 100_i32 { return }
+               thread t in 0:64 { B[t] = 0_i32 }
+             }
+           }"""
+    )
+    assert "return" in text
+
+
+def test_a_block_that_leaves_a_loop() -> None:
+    text = joined(
+        """kernel p(A: int32[8], out B: int32[64]) {
+             block b in 0:1 {
+               alloc x: int32[64] in shared
+               thread t in 0:64 { x[t] = A[t % 8] }
+               for k in 0:8 {
+                 thread t in 0:64 { B[t] = B[t] + x[(t + k) % 64] }
+                 if x[k] > 0_i32 { break }
+                 thread t in 0:64 { x[t] = x[t] + 1_i32 }
+               }
+             }
+           }"""
+    )
+    assert "break" in text

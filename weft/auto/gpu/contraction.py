@@ -16,13 +16,14 @@ another. The sizes are `contraction_tiles`'s answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
 
 from weft.auto.gpu.contraction_digits import STEPS, VECTOR, Digits, cut_columns, cut_plain, cut_rows, split_names
 from weft.auto.gpu.contraction_product import Product, Side, read_product
-from weft.auto.gpu.contraction_tiles import MATRIX, PLAIN, Tiles, choose_tiles, count_blocks
+from weft.auto.gpu.contraction_tiles import MATRIX, PLAIN, Choice, Tiles, choose_tiles, count_blocks
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.stages import Stage
@@ -52,15 +53,34 @@ def schedule_contraction_gpu(draft: GpuDraft, name: str) -> None:
     for known, schedule in ((MATRIX, _schedule_matrix), (PLAIN, _schedule_plain)):
         if known is MATRIX and find_instruction(draft, product) is None:
             continue
-        tiles = choose_tiles(product, draft.machine, known)
-        if tiles is None:
-            continue
-        refusal = draft.attempt(partial(schedule, draft, product, tiles))
-        if refusal is None:
-            _tell(draft, product, tiles)
-            return
-        draft.decide("fallback", name, f"not in tiles of {tiles.name}", refusal.why or refusal.what)
+        for may_part in (True, False) if draft.is_fast else (False,):
+            choice = choose_tiles(product, draft.machine, known, may_part=may_part)
+            if choice is None:
+                continue
+            refusal = draft.attempt(partial(_schedule_parts, draft, product, choice, schedule))
+            if refusal is None:
+                return
+            draft.decide("fallback", name, f"not in tiles of {choice.tiles.name}", refusal.why or refusal.what)
     raise ScheduleError(f"`{name}` is too small for tiles")
+
+
+def _schedule_parts(draft: GpuDraft, p: Product, choice: Choice, schedule: Callable[..., None]) -> None:
+    """Where there are too few tiles for all multiprocessors, each sums a part of the depth, which are added up then."""
+    if choice.parts > 1:
+        p = _cut_depth(draft, p, choice.parts)
+    schedule(draft, p, choice.tiles)
+    _tell(draft, p, choice)
+
+
+def _cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
+    s, length = draft.s, -(-p.deep // parts)
+    part, depth = split_names(s, p.depth, length)
+    others = [x for x in p.stage.loops if x != p.depth]
+    s.reorder(part, *others, depth)
+    block, sums = s.rfactor(part, start="inside")
+    draft.decide("parallel", p.stage.name, f"{parts} parts of {length} steps, added up in the end", "few tiles")
+    batch = (part, *p.batch)
+    return replace(p, depth=depth, deep=length, name=str(block), sums=str(sums), batch=batch, batches=p.batches * parts)
 
 
 def find_instruction(draft: GpuDraft, product: Product) -> str | None:
@@ -107,7 +127,7 @@ def _outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, 
     s = draft.s
     rows, i = split_names(s, p.stage.loop_of(p.rows.iterator.name), tiles.rows)
     columns, j = split_names(s, p.stage.loop_of(p.columns.iterator.name), tiles.columns)
-    piece, k = split_names(s, p.stage.loop_of(p.depth.name), tiles.depth)
+    piece, k = split_names(s, p.depth, tiles.depth)
     outer = (*p.batch, rows, columns)
     count = -(-p.rows.iterator.count // tiles.rows)
     if count > GROUP and count % GROUP == 0:
@@ -193,7 +213,7 @@ class _Reader:
 
 
 def _find_reader(draft: GpuDraft, p: Product) -> _Reader | None:
-    reader = epilogue_of(draft, p.stage)
+    reader = epilogue_of(draft, p.stage) if p.name == p.stage.name else None
     if reader is None:
         return None
     pairs = aligned(draft, p.stage, reader)
@@ -207,11 +227,9 @@ def _keep_sums(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: _
         refusal = draft.attempt(lambda: found.append(_join_reader(draft, p, tiles, nest, reader)))
         if refusal is None:
             return found[0]
-        draft.decide(
-            "fallback", reader.name, f"not done with the sums of `{p.stage.name}`", refusal.why or refusal.what
-        )
+        draft.decide("fallback", reader.name, f"not done with the sums of `{p.name}`", refusal.why or refusal.what)
     before = {str(b) for b in draft.s.blocks()}
-    store, _ = draft.s.cache_write(p.stage.write.buffer.name, scope="global", at=nest.outer[-1])
+    store, _ = draft.s.cache_write(p.sums, scope="global", at=nest.outer[-1])
     (start,) = {str(b) for b in draft.s.blocks()} - before - {str(store)}
     loops = tuple(str(x) for x in draft.s.loops(store))[len(nest.outer) :]
     return _Kept(start, str(store), loops[: len(nest.threads)], loops[len(nest.threads) :])
@@ -219,10 +237,10 @@ def _keep_sums(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: _
 
 def _join_reader(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: _Reader) -> _Kept:
     """``reader`` at the end of each tile, on its sums; storage for them as large as a tile."""
-    s, sums, at = draft.s, p.stage.write.buffer.name, nest.outer[-1]
+    s, sums, at = draft.s, p.sums, nest.outer[-1]
     s.reverse_compute_at(reader.name, at)
     s.store_at(sums, at)
-    start = s.decompose_reduction(p.stage.name, at=(*nest.around, nest.piece)[0])
+    start = s.decompose_reduction(p.name, at=(*nest.around, nest.piece)[0])
     own = draft.stage(reader.name)
     loops = [own.by_name[name].loop for name in reader.iterators]
     others = [x for x in own.loops if x not in loops]
@@ -233,8 +251,8 @@ def _join_reader(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader:
     threads = _lanes_last(down, across) if tiles.warps else (*down.threads, *across.threads)
     mine = (*down.own, *across.own)
     s.reorder(*others, *single, *threads, *mine)
-    for side, size in zip(p.sides, (tiles.rows, tiles.columns)):
-        s.fold_storage(sums, _written_dimension(p, side), size)
+    for i, size in _tile_sizes(p, tiles).items():
+        s.fold_storage(sums, _written_dimension(p, i), size)
     draft.scheduled.add(reader.name)
     why = f"{reader.operations} operations an element, on sums still in registers"
     draft.decide("fusion", reader.name, f"done at the end of each tile of `{p.stage.name}`", why)
@@ -245,9 +263,15 @@ def _cut_warps(s: Schedule, tiles: Tiles, loops: tuple[str, ...]) -> tuple[Digit
     return cut_rows(s, loops[0], tiles), cut_columns(s, loops[1], tiles)
 
 
-def _written_dimension(p: Product, side: Side) -> int:
+def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
+    """How much of each iterator of the results a block has."""
+    sizes = {i.name: 1 for i in p.stage.spatial if i.loop in p.batch and i.count > 1}
+    return {p.rows.iterator.name: tiles.rows, p.columns.iterator.name: tiles.columns, **sizes}
+
+
+def _written_dimension(p: Product, iterator: str) -> int:
     rows = p.stage.write.rows or ()
-    return next(d for d, row in enumerate(rows) if row.get(side.iterator.name))
+    return next(d for d, row in enumerate(rows) if row.get(iterator))
 
 
 def _stage_operand(draft: GpuDraft, p: Product, side: Side, piece: str, width: int = 0) -> tuple[str, str]:
@@ -256,7 +280,7 @@ def _stage_operand(draft: GpuDraft, p: Product, side: Side, piece: str, width: i
     With ``width``, neighbours of a tile are taken apart into groups of so many, so that what a thread reads is a box.
     """
     rank = side.access.buffer.rank
-    tiled, deep = side.dimension, side.depth_dimension(p.depth)
+    tiled, deep = side.dimension, side.deep
     others = [LETTERS[d] for d in range(rank) if d not in (tiled, deep)]
     letter = LETTERS[tiled]
     words = [f"{letter}/{width}", f"{letter}%{width}"] if width else [letter]
@@ -270,8 +294,8 @@ def _run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
     uneven = [i.count % n != 0 for i, n in zip((s.iterator for s in p.sides), (tiles.rows, tiles.columns))]
     if any(uneven):
         draft.s.pad(start)
-    if any(uneven) or p.depth.count % tiles.depth:
-        draft.s.pad(p.stage.name)
+    if any(uneven) or p.deep % tiles.depth:
+        draft.s.pad(p.name)
 
 
 def _keep_in_registers(draft: GpuDraft, storage: str, at: str) -> None:
@@ -317,17 +341,15 @@ def _temporaries(s: Schedule) -> list[Buffer]:
     return [a.buffer for a in all_allocs(s.kernel)]
 
 
-def _tell(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
-    name, blocks = p.stage.name, count_blocks(p, tiles)
+def _tell(draft: GpuDraft, p: Product, choice: Choice) -> None:
+    tiles, blocks = choice.tiles, count_blocks(p, choice.tiles)
     who = "warp" if tiles.warps else "thread"
-    why = f"{blocks} blocks for {draft.machine.sms} multiprocessors; {tiles.rows + tiles.columns} elements loaded for "
-    draft.decide("tiling", name, f"blocks of {tiles.name} sums", f"{why}{tiles.rows * tiles.columns} products")
-    what = f"{tiles.own_rows} x {tiles.own_columns} sums a {who}"
+    why = f"{blocks} blocks for {draft.machine.sms} multiprocessors, about {choice.seconds * 1e6:.3g} us"
+    draft.decide("tiling", p.name, f"blocks of {tiles.name} sums", why)
     how = "matrix instructions" if tiles.warps else f"{tiles.own_rows + tiles.own_columns} loads for each step"
-    draft.decide("registers", name, what, how)
+    draft.decide("registers", p.name, f"{tiles.own_rows} x {tiles.own_columns} sums a {who}", how)
     size = max(s.access.buffer.dtype.itemsize for s in p.sides)
-    deep = f"operands {tiles.depth} steps at a time in shared memory, {tiles.stages - 1} pieces ahead"
-    draft.decide(
-        "storage", name, deep, f"{tiles.shared_bytes(size) >> 10} KiB of {draft.machine.shared_per_block >> 10}"
-    )
-    draft.scheduled.add(name)
+    deep = f"operands {tiles.depth} steps at a time in shared memory, {tiles.stages - 1} ahead"
+    room = f"{tiles.shared_bytes(size) >> 10} KiB of {draft.machine.shared_per_block >> 10}"
+    draft.decide("storage", p.name, deep, room)
+    draft.scheduled.add(p.name)

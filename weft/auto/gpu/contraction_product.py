@@ -19,11 +19,13 @@ FEWEST, SHALLOWEST = 16, 8
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """An operand and its iterator that is tiled; ``along_depth`` where neighbours in memory are along the depth."""
+    """An operand and its iterator that is tiled; ``along_depth`` where neighbours in memory are along the depth,
+    which is in subscript ``deep``."""
 
     access: StageAccess
     iterator: StageIter
     along_depth: bool
+    deep: int
 
     @property
     def buffer(self) -> str:
@@ -34,19 +36,23 @@ class Side:
         """The subscript that the iterator is in."""
         return _dimension(self.access, self.iterator.name)
 
-    def depth_dimension(self, depth: StageIter) -> int:
-        return _dimension(self.access, depth.name)
-
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """``rows`` times ``columns`` over ``depth``; ``batch`` and ``around`` are the loops of the other iterators."""
+    """``rows`` times ``columns``, summed over ``deep`` steps of loop ``depth`` by block ``name`` into ``sums``.
+
+    ``batch`` and ``around`` are the loops of other iterators, over ``batches`` products and around each of them.
+    """
 
     stage: Stage
     rows: Side
     columns: Side
-    depth: StageIter
+    depth: str
+    deep: int
+    name: str
+    sums: str
     batch: tuple[str, ...]
+    batches: int
     around: tuple[str, ...]
 
     @property
@@ -54,13 +60,13 @@ class Product:
         return self.rows, self.columns
 
     @property
-    def batches(self) -> int:
-        return prod(i.count for i in self.stage.spatial if i.loop in self.batch)
+    def results(self) -> int:
+        return self.rows.iterator.count * self.columns.iterator.count * self.batches
 
     @property
     def steps(self) -> int:
         """Products that are added up for one sum."""
-        return prod(i.count for i in self.stage.reductions)
+        return self.deep * prod(i.count for i in self.stage.reductions if i.loop in self.around)
 
 
 def read_product(stage: Stage) -> Product | None:
@@ -87,8 +93,14 @@ def read_product(stage: Stage) -> Product | None:
         return None
     batch = tuple(stage.loop_of(i.name) for i in stage.spatial if i.name not in tiled and i.loop is not None)
     around = tuple(stage.loop_of(i.name) for i in stage.reductions if i.name != depth.name and i.loop is not None)
-    across, down = (Side(a, i, a.stride(depth.name) == 1) for a, i in ((columns, column), (rows, row)))
-    return Product(stage, down, across, depth, batch, around)
+    down, across = _side(rows, row, depth), _side(columns, column, depth)
+    batches = prod(i.count for i in stage.spatial if i.loop in batch)
+    depth_loop, sums = stage.loop_of(depth.name), stage.write.buffer.name
+    return Product(stage, down, across, depth_loop, depth.count, stage.name, sums, batch, batches, around)
+
+
+def _side(access: StageAccess, iterator: StageIter, depth: StageIter) -> Side:
+    return Side(access, iterator, access.stride(depth.name) == 1, _dimension(access, depth.name))
 
 
 def _is_innermost(stage: Stage, access: StageAccess) -> bool:

@@ -14,6 +14,12 @@ from weft.target.cuda.machine import WARP, GpuMachine
 
 #: Warps a multiprocessor needs under way to keep its arithmetic busy.
 BUSY_WARPS = 8
+#: Products a cycle of a multiprocessor with the best tiles, as measured on an H200: by each thread, by instructions.
+PLAIN_RATE, MATRIX_RATE = 82, 630
+#: Parts of a depth that are tried, and the shortest worth a sum of its own.
+PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
+#: Seconds from the end of one launch to the start of the next.
+LAUNCH = 2e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +78,42 @@ MATRIX = (
 )
 
 
-def choose_tiles(product: Product, machine: GpuMachine, known: tuple[Tiles, ...]) -> Tiles | None:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Tiles, and into how many parts the depth is cut that are added up afterwards."""
+
+    tiles: Tiles
+    parts: int
+    seconds: float
+
+
+def choose_tiles(product: Product, machine: GpuMachine, known: tuple[Tiles, ...], *, may_part: bool) -> Choice | None:
     """The tiles with which the busiest multiprocessor is done first; None where none fit."""
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
     fitting = [t for t in known if _fits(product, t) and t.shared_bytes(size) <= machine.shared_per_block]
-    return min(fitting, key=lambda t: cost(product, machine, t), default=None)
+    choices = [
+        Choice(t, parts, seconds(product, machine, t, parts))
+        for t in fitting
+        for parts in (PARTS if may_part else (1,))
+        if parts == 1 or product.deep // parts >= SHORTEST
+    ]
+    return min(choices, key=lambda c: c.seconds, default=None)
 
 
 def _fits(product: Product, tiles: Tiles) -> bool:
     """Whether no tile is larger than what is tiled: storage is not made for what is not there."""
     wanted = (tiles.rows, tiles.columns, tiles.depth)
-    return all(n <= i.count for n, i in zip(wanted, (product.rows.iterator, product.columns.iterator, product.depth)))
+    return all(n <= m for n, m in zip(wanted, (*(s.iterator.count for s in product.sides), product.deep)))
 
 
-def cost(product: Product, machine: GpuMachine, tiles: Tiles) -> float:
-    """Products one after another on the multiprocessor that has most blocks."""
-    blocks = count_blocks(product, tiles)
-    most = -(-blocks // machine.sms)
+def seconds(product: Product, machine: GpuMachine, tiles: Tiles, parts: int = 1) -> float:
+    """How long the multiprocessor with most blocks takes, and adding up parts after it."""
+    most = -(-count_blocks(product, tiles) * parts // machine.sms)
     warps = min(most * tiles.threads, machine.max_threads_per_sm) / WARP
-    return most * tiles.rows * tiles.columns / (tiles.speed * min(1.0, warps / BUSY_WARPS))
+    rate = (MATRIX_RATE if tiles.warps else PLAIN_RATE) * machine.clock * tiles.speed * min(1.0, warps / BUSY_WARPS)
+    products = most * tiles.rows * tiles.columns * -(-product.steps // parts)
+    adding = 0.0 if parts == 1 else LAUNCH + (2 * parts + 1) * product.results * 4 / machine.bandwidth
+    return products / rate + adding
 
 
 def count_blocks(product: Product, tiles: Tiles) -> int:

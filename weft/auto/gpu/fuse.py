@@ -15,7 +15,7 @@ from weft.auto.fuse_chains import ChainRules, find_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.row_plan import reads_again
-from weft.auto.gpu.rows import is_kept, plan_chain, rows_of, schedule_row_chain, with_early_reads
+from weft.auto.gpu.rows import is_kept, plan_chain, rows_of, schedule_row_chain
 from weft.auto.stages import Stage
 
 #: Operations an element that cost nothing while memory is waited for, before and after chains are made.
@@ -56,8 +56,6 @@ def _cost_inlined(draft: GpuDraft, stage: Stage) -> float | None:
     if not readers or any(r.outer for r in readers):
         return None
     reads = sum(1 for r in readers for a in r.reads if a.buffer.name == stage.write.buffer.name)
-    if not stage.is_affine and any(p.reductions for r in readers for p in draft.stages.producers(r)):
-        return None  # what data choose is asked for early, while rows are reduced
     repeats = max(max(1, r.points // max(1, stage.points)) for r in readers)
     if reads == 1 and repeats == 1:
         return 0.0
@@ -99,4 +97,4 @@ def _is_better_apart(draft: GpuDraft, chain: Chain) -> bool:
 
 
 _rule: Callable[[GpuDraft, Chain, Stage], str | None] = _why_apart
-RULES = ChainRules(_rule, _is_better_apart, with_early_reads)
+RULES = ChainRules(_rule, _is_better_apart)

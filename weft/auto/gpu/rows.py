@@ -7,7 +7,7 @@ at a time, into the registers of the threads; stage after stage works on it ther
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from weft.auto.align import Chain, align_producer, own_alignment
@@ -147,8 +147,6 @@ def schedule_row_chain(draft: GpuDraft, chain: Chain) -> None:
     if not plan.keeps_rows and any(is_kept(chain, r) for r in rows):
         raise ScheduleError("a row is too long for the registers of a block")
     nest = _share(draft, chain, plan)
-    for name in (n for n in chain.sinks if not chain.stages.is_output(chain.stages[n])):
-        draft.attempt(lambda n=name: draft.s.store_at(chain.stages[n].write.buffer.name, nest.loops[-1]))  # type: ignore[misc]
     fetched = _fetch(draft, chain, nest, rows) if plan.keeps_rows else []
     for name, loops in fetched:
         map_row(draft, cut_row(draft, loops[0], loops[1], plan), plan)
@@ -183,13 +181,6 @@ def _share(draft: GpuDraft, chain: Chain, plan: RowPlan) -> _Nest:
     if len(moved) < len(chain.alignments):
         raise ScheduleError("not all of its stages can be computed row by row")
     return _Nest(loops, moved, tile)
-
-
-def with_early_reads(draft: GpuDraft, chain: Chain) -> Chain:
-    """``chain`` with stages whose elements data choose in front: what they ask for has come when it is needed."""
-    early = [s for s in chain.members if not s.is_affine and s.position < chain.anchor.position]
-    alone = [s.name for s in early if len(s.loops) == len(chain.shared) and s.name not in chain.sinks]
-    return replace(chain, sinks=(*chain.sinks, *alone))
 
 
 def _own_loops(draft: GpuDraft, nest: _Nest, name: str) -> list[str]:

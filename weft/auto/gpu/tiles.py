@@ -14,8 +14,8 @@ from weft.auto.gpu.grid import as_one
 from weft.auto.moves import turned_iterators
 from weft.auto.stages import Stage, StageIter
 
-#: Bytes of a side of a square: what memory moves well at once, either way.
-SIDE = 256
+#: Elements of a side of a square: larger ones make more threads meet in a bank.
+SIDE = 64
 #: Bytes of a word of shared memory: neighbouring words are in different banks.
 WORD = 4
 
@@ -34,8 +34,7 @@ def schedule_tiles(draft: GpuDraft, name: str) -> None:
     written, read = pair
     s = draft.s
     lanes = lanes_for(stage.accesses)
-    most = SIDE // stage.write.buffer.dtype.itemsize
-    sides = [_side(read, lanes, most), _side(written, lanes, most)]
+    sides = [_side(read, lanes), _side(written, lanes)]
     others = [x for x in stage.loops if x not in (stage.loop_of(read.name), stage.loop_of(written.name))]
     read_blocks, along_read = map(str, s.split(stage.loop_of(read.name), sides[0]))
     written_blocks, along_written = map(str, s.split(stage.loop_of(written.name), sides[1]))
@@ -54,12 +53,12 @@ def schedule_tiles(draft: GpuDraft, name: str) -> None:
     draft.decide("tiling", name, what, f"read along `{read.name}`, written along `{written.name}`")
 
 
-def _side(i: StageIter, lanes: int, most: int) -> int:
-    """A divisor of the extent near ``most``, so that all squares are full; ``most`` itself where there is none."""
-    if i.count <= most:
+def _side(i: StageIter, lanes: int) -> int:
+    """A divisor of the extent near `SIDE`, so that all squares are full; `SIDE` itself where there is none."""
+    if i.count <= SIDE:
         return i.count
-    even = [n for n in range(most // 2, most + 1) if i.count % n == 0]
-    return max(even, key=lambda n: (gcd(n, lanes), n), default=most)
+    even = [n for n in range(SIDE // 2, SIDE + 1) if i.count % n == 0]
+    return max(even, key=lambda n: (gcd(n, lanes), n), default=SIDE)
 
 
 def _on_threads(draft: GpuDraft, loops: list[str], lanes: int) -> None:

@@ -9,7 +9,7 @@ from weft.ir.stmt import Assert, For, Let, Store
 from weft.ir.visit import Node, walk
 from weft.passes.check_vector import infer_varying
 from weft.passes.infer_step import infer_step
-from weft.passes.loop_ranges import constant_extent
+from weft.passes.loop_ranges import constant_extent, extent_range
 from weft.target.cpu.host import Machine
 
 #: Registers' worth of lanes per step: chains of dependent operations overlap when there are several.
@@ -32,7 +32,8 @@ def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
     if not on_purpose and _gathers_in_loops(loop):
         lanes = min(lanes, GATHER_LANES)
     if extent is None:
-        return lanes
+        most = extent_range(loop, {}).hi
+        return lanes if most is None else min(lanes, 1 << max(0, most - 1).bit_length())
     if extent < 2:
         return 1
     even, whole = extent & -extent, machine.lanes(data_bits(loop))

@@ -7,13 +7,12 @@ of the assert that failed (from 1), or -1 where memory ran out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from weft.ir.asserts import AssertSite as AssertSite
+from weft.ir.asserts import assert_sites as assert_sites
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Var
-from weft.ir.span import Span
-from weft.ir.stmt import Assert, Assign, Atomic, Kernel
+from weft.ir.stmt import Assign, Atomic, Kernel
 from weft.ir.visit import walk
 from weft.target.cpu.builder import Builder, Features, Module, Value, constant
 from weft.target.cpu.emit_context import (
@@ -29,20 +28,6 @@ from weft.target.cpu.emit_context import (
 from weft.target.cpu.emit_convert import round_to
 from weft.target.cpu.emit_stmt import emit_stmt
 from weft.target.cpu.host import Machine
-
-
-@dataclass(frozen=True, slots=True)
-class AssertSite:
-    """An `Assert` of the kernel; the status of a call is its position from 1."""
-
-    message: str
-    span: Span | None
-
-
-def assert_sites(kernel: Kernel) -> tuple[AssertSite, ...]:
-    """The asserts in program order; copies of one (a loop's body and its tail) count once."""
-    found = (AssertSite(n.message, n.span) for n in walk(kernel) if isinstance(n, Assert))
-    return tuple(dict.fromkeys(found))
 
 
 def entry_name(kernel: Kernel) -> str:

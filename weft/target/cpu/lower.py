@@ -16,6 +16,7 @@ from weft.passes.coalesce_blocks import coalesce_blocks
 from weft.passes.drop_guards import drop_guards
 from weft.passes.forward_phases import forward_phases
 from weft.passes.forward_shared import forward_shared
+from weft.passes.group_blocks import group_blocks
 from weft.passes.hoist_guards import hoist_guards
 from weft.passes.inline_indices import inline_indices
 from weft.passes.interleave_stores import interleave_stores
@@ -33,6 +34,7 @@ from weft.passes.separate_blocks import separate_blocks
 from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.split_threads import split_threads
+from weft.passes.spread_selects import spread_selects
 from weft.passes.strip_vector_loops import strip_vector_loops
 from weft.passes.swap_copies import swap_copies
 from weft.passes.transpose_tiles import transpose_tiles
@@ -90,7 +92,9 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "unroll_phases": unroll_phases,
         "coalesce_blocks": coalesce_blocks,
         "separate_blocks": separate_blocks,
+        "group_blocks": group_blocks,
         "narrow_threads": narrow_threads,
+        "spread_selects": spread_selects,
         "shrink_storage": shrink_storage,
         "rebase_loops": rebase_loops,
         "simplify": simplify,

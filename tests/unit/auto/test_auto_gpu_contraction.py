@@ -1,0 +1,201 @@
+"""Products on a GPU: which tiles, right results for any structure of indices, matrix instructions, CUDA that builds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+import weft.auto.gpu.contraction as contraction
+from weft.auto.gpu.contraction_product import Product, read_product
+from weft.auto.gpu.contraction_tiles import MATRIX, PLAIN, Tiles, choose_tiles, count_blocks
+from weft.auto.gpu.scheduler import auto_schedule_gpu
+from weft.auto.plan import Decision
+from weft.auto.stages import read_stages
+from weft.ir.interpret import interpret
+from weft.ir.printer import print_kernel
+from weft.ir.stmt import Kernel
+from weft.operators.schedule import OperatorSchedule
+from weft.target.cuda.lower import compile_kernel, emit_kernel, lower_kernel
+from weft.target.cuda.machine import gpu_for_arch
+
+H200 = gpu_for_arch("sm_90")
+#: So that the interpreter gets through more than one of each.
+FEW = ((Tiles(16, 16, 8, 4, 4, 3, 1.0),), (Tiles(32, 32, 32, 16, 16, 3, 1.0, warps=True),))
+
+PLAINLY = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+NARROW = "def f(bfloat16(M,K) A, bfloat16(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+CASES: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
+    "plain": (PLAINLY, {"A": (32, 24), "B": (24, 48)}),
+    "uneven": (PLAINLY, {"A": (37, 29), "B": (29, 41)}),
+    "right transposed": (
+        "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }",
+        {"A": (20, 24), "B": (33, 24)},
+    ),
+    "left transposed": (
+        "def f(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }",
+        {"A": (24, 20), "B": (24, 33)},
+    ),
+    "result transposed": (
+        "def f(float(M,K) A, float(K,N) B) -> (C) { C(n,m) +=! A(m,k) * B(k,n) }",
+        {"A": (20, 24), "B": (24, 33)},
+    ),
+    "batches": (
+        "def f(float(B,M,K) X, float(B,K,N) Y) -> (Z) { Z(b,m,n) +=! X(b,m,k) * Y(b,k,n) }",
+        {"X": (3, 20, 24), "Y": (3, 24, 17)},
+    ),
+    "several dimensions": (
+        "def f(float(A,B,C,D) X, float(C,D,E) Y) -> (O) { O(a,b,e) +=! X(a,b,c,d) * Y(c,d,e) }",
+        {"X": (2, 20, 3, 10), "Y": (3, 10, 24)},
+    ),
+    "convolution": (
+        "def f(float(N,C,H,W) X, float(F,C,P,Q) V) -> (O) { O(n,f,h,w) +=! X(n,c,h+p,w+q) * V(f,c,p,q) }",
+        {"X": (1, 8, 4, 19), "V": (16, 8, 3, 2)},
+    ),
+    "epilogue": (
+        "def f(float(M,K) A, float(K,N) B, float(N) b) -> (D) { C(m,n) +=! A(m,k) * B(k,n)\n"
+        " D(m,n) = max(C(m,n) + b(n), 0) }",
+        {"A": (33, 20), "B": (20, 36), "b": (36,)},
+    ),
+    "narrow": (NARROW, {"A": (32, 64), "B": (64, 64)}),
+    "narrow, uneven": (NARROW, {"A": (37, 44), "B": (44, 50)}),
+    "narrow, transposed": (
+        "def f(bfloat16(K,M) A, bfloat16(N,K) B) -> (C) { C(m,n) +=! A(k,m) * B(n,k) }",
+        {"A": (32, 32), "B": (32, 32)},
+    ),
+    "narrow, batches, epilogue": (
+        "def f(float16(B,M,K) A, float16(K,N) W, float16(N) b) -> (D) { C(i,m,n) +=! A(i,m,k) * W(k,n)\n"
+        " D(i,m,n) = tanh(C(i,m,n) + b(n)) }",
+        {"A": (2, 32, 32), "W": (32, 40), "b": (40,)},
+    ),
+}
+
+
+def start(text: str, shapes: dict[str, Any], numerics: Any = "fast") -> tuple[OperatorSchedule, tuple[Decision, ...]]:
+    s = weft.schedule(weft.define(text), numerics=numerics, **shapes)
+    return s, auto_schedule_gpu(s, H200).decisions
+
+
+def schedule(text: str, shapes: dict[str, Any], numerics: Any = "fast") -> tuple[Kernel, tuple[Decision, ...]]:
+    s, decisions = start(text, shapes, numerics)
+    return s.kernel, decisions
+
+
+def arguments(kernel: Kernel) -> list[np.ndarray[Any, Any]]:
+    """Small whole numbers, so that sums are exact; results not written yet are NaN."""
+    rng = np.random.default_rng(0)
+    made = []
+    for b in kernel.buffers:
+        shape = [int(e.value) for e in b.shape]  # type: ignore[attr-defined]
+        is_output = b.name in kernel.outputs
+        values = np.full(shape, np.nan) if is_output else rng.integers(-3, 4, shape)
+        made.append(values.astype(weft.numpy_dtype(b.dtype.name)))
+    return made
+
+
+@pytest.fixture
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contraction, "PLAIN", FEW[0])
+    monkeypatch.setattr(contraction, "MATRIX", FEW[1])
+
+
+@pytest.mark.usefixtures("_few")
+@pytest.mark.parametrize("case", CASES)
+def test_results(case: str) -> None:
+    text, shapes = CASES[case]
+    s, decisions = start(text, shapes)
+    assert any(d.topic == "tiling" for d in decisions)
+    assert not any(d.topic == "fallback" for d in decisions)
+    *args, _ = arguments(s.kernel)
+    wanted = weft.define(text)(*args).astype(np.float32)
+    got = s.build()(*args).astype(np.float32)  # the grid, as it runs on the CPU
+    np.testing.assert_allclose(got, wanted, rtol=1e-2, atol=1e-2)
+    assert ("tensorized mma" in print_kernel(s.kernel)) == ("narrow" in case)
+
+
+@pytest.mark.usefixtures("_few")
+@pytest.mark.parametrize(
+    ("case", "shapes"), [("uneven", {"A": (17, 9), "B": (9, 18)}), ("narrow", {"A": (33, 32), "B": (32, 34)})]
+)
+def test_threads_do_not_race(case: str, shapes: dict[str, Any]) -> None:
+    """In grid form, with its barriers, under the eyes of the interpreter."""
+    kernel, _ = schedule(CASES[case][0], shapes)
+    args = arguments(kernel)
+    interpret(lower_kernel(kernel, H200, fast=True), args)
+    wanted = weft.define(CASES[case][0])(*args[:-1])
+    np.testing.assert_array_equal(args[-1].astype(np.float32), wanted.astype(np.float32))
+
+
+@pytest.mark.usefixtures("_few")
+@pytest.mark.parametrize("case", ["uneven", "epilogue", "narrow, transposed", "narrow, batches, epilogue"])
+def test_cuda_builds(case: str) -> None:
+    kernel, _ = schedule(*CASES[case])
+    aligned = {b.name: 16 for b in kernel.buffers}
+    program = compile_kernel(kernel, H200, fast=True, aligned=aligned)
+    assert len(program.launches) == 1  # what is done with the sums is done where they are
+    assert ("mma.sync" in program.source) == ("narrow" in case)
+
+
+def test_a_product_of_many_blocks_as_cuda() -> None:
+    kernel, _ = schedule(NARROW, {"A": (4096, 4096), "B": (4096, 4096)})
+    text = emit_kernel(kernel, H200, fast=True, aligned={"A": 16, "B": 16, "C": 16})
+    assert text.count("__syncthreads()") == 1
+    assert "load_matrices_x4<true>" in text  # B lies along its columns
+    assert "async_copy<16>" in text
+
+
+def test_strict_numerics_add_one_after_another() -> None:
+    kernel, decisions = schedule(NARROW, {"A": (64, 64), "B": (64, 64)}, "strict")
+    assert "tensorized" not in print_kernel(kernel)
+    assert any(d.topic == "tiling" for d in decisions)
+
+
+def product(m: int, n: int, k: int) -> Product:
+    s = weft.schedule(weft.ops.matmul, A=(m, k), B=(k, n))
+    found = read_product(next(iter(read_stages(s.kernel))))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("known", [PLAIN, MATRIX])
+def test_large_products_have_large_tiles_and_small_ones_enough_blocks(known: tuple[Tiles, ...]) -> None:
+    large = choose_tiles(product(4096, 4096, 4096), H200, known, may_part=True)
+    small = choose_tiles(product(512, 512, 4096), H200, known, may_part=True)
+    assert large is not None
+    assert small is not None
+    assert large.parts == 1
+    assert large.tiles.rows * large.tiles.columns >= small.tiles.rows * small.tiles.columns
+    assert count_blocks(product(512, 512, 4096), small.tiles) * small.parts >= H200.sms // 2
+
+
+def test_few_tiles_sum_parts_of_the_depth() -> None:
+    s, decisions = start(PLAINLY, {"A": (32, 4096), "B": (4096, 48)})
+    assert any("parts of" in d.what for d in decisions)
+    assert not any(d.topic == "fallback" for d in decisions)
+    *args, _ = arguments(s.kernel)
+    np.testing.assert_array_equal(s.build()(*args), args[0] @ args[1])
+    assert len(compile_kernel(s.kernel, H200, fast=True).launches) == 2
+
+
+def test_all_tiles_fit_the_machine() -> None:
+    for tiles in (*PLAIN, *MATRIX):
+        assert tiles.threads <= H200.max_threads_per_block
+        assert tiles.shared_bytes(2 if tiles.warps else 4) <= H200.shared_per_block
+        sums = tiles.own_rows * tiles.own_columns // (32 if tiles.warps else 1)
+        assert sums <= 128
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("def f(float(M,K) A, float(K) x) -> (y) { y(m) +=! A(m,k) * x(k) }", {"A": (64, 64), "x": (64,)}),
+        ("def f(float(M,K) A) -> (C) { C(m,n) +=! A(m,k) * A(n,k) }", {"A": (64, 64)}),
+        ("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) max=! A(m,k) * B(k,n) }", {"A": (64, 64), "B": (64, 64)}),
+        ("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", {"A": (64, 64), "B": (64, 4)}),
+    ],
+)
+def test_what_is_no_product_of_matrices(text: str, shapes: dict[str, Any]) -> None:
+    s = weft.schedule(weft.define(text), **shapes)
+    assert read_product(next(iter(read_stages(s.kernel)))) is None

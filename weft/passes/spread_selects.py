@@ -1,0 +1,40 @@
+"""Subscripts that choose as a choice between loads: ``A[x == 0 ? 0 : x - 1]`` as ``x == 0 ? A[0] : A[x - 1]``.
+
+Along the last dimension neighbours in a vector loop then read neighbours in memory, under a mask, not here and there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Expr, Load, Select
+from weft.ir.stmt import For, Kernel, Stmt
+from weft.ir.visit import rebuild
+
+
+def spread_selects(kernel: Kernel) -> Kernel:
+    """``kernel`` with choices taken out of the last subscripts of loads in thread loops."""
+    return replace(kernel, body=_visit(kernel.body))
+
+
+def _visit(s: Stmt) -> Stmt:
+    if isinstance(s, For) and s.kind == "thread":
+        return _spread(s)  # type: ignore[no-any-return]
+    return rebuild(s, lambda n: _visit(n) if isinstance(n, Stmt) else n)
+
+
+def _spread(n: Any) -> Any:
+    if isinstance(n, Buffer):
+        return n
+    n = rebuild(n, _spread)
+    if isinstance(n, Load) and n.indices and isinstance(choice := n.indices[-1], Select):
+        return Select(choice.condition, _at(n, choice.then), _at(n, choice.otherwise), span=n.span)
+    return n
+
+
+def _at(load: Load, last: Expr) -> Expr:
+    """The load at another last subscript, which may be a choice itself."""
+    found: Expr = _spread(replace(load, indices=(*load.indices[:-1], last)))
+    return found
