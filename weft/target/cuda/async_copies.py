@@ -25,7 +25,7 @@ __device__ __forceinline__ void async_copy(void* to, const void* from, bool ther
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
   const int bytes = there ? BYTES : 0;
   if constexpr (BYTES == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
                  ::"r"(at), "l"(from), "n"(BYTES), "r"(bytes) : "memory");

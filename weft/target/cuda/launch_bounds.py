@@ -14,7 +14,7 @@ from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.storage import element_count
 
 #: Words a thread keeps below which the assembler does well on its own.
-MANY = 64
+MANY = 96
 #: Registers for addresses and counters, and for the fragments of matrix instructions.
 ADDRESSES, FRAGMENTS = 24, 64
 #: So much of another block's registers may be missing: the assembler makes do.
