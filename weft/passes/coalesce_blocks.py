@@ -13,7 +13,11 @@ from weft.ir.expr import Binary, Const, Expr, Var
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, used_names, walk
+from weft.passes.loop_ranges import constant_extent
 from weft.passes.thread_teams import barriers_in, thread_nest
+
+#: Blocks that are too few for all threads of a machine to have work until the end.
+FEW = 8
 
 
 def coalesce_blocks(kernel: Kernel) -> Kernel:
@@ -25,12 +29,13 @@ def _visit(s: Stmt, taken: set[str]) -> Stmt:
     if not isinstance(s, For) or s.kind != "block":
         return rebuild(s, lambda n: _visit(n, taken) if isinstance(n, Stmt) else n)
     blocks, inside = _nest(s)
-    if not isinstance(inside, For) or inside.kind != "thread":
-        return s
-    threads, body = thread_nest(inside)
-    if barriers_in(body) or any(isinstance(n, For) and n.kind == "thread" for n in walk(body)):
-        return s
-    return _Rows(list(blocks), list(threads), body, taken).join() or s
+    if isinstance(inside, For) and inside.kind == "thread":
+        threads, body = thread_nest(inside)
+        if not barriers_in(body) and not any(isinstance(n, For) and n.kind == "thread" for n in walk(body)):
+            rows = _Rows(list(blocks), list(threads), body, taken).join()
+            if rows is not None:
+                return rows
+    return _turned(blocks) or s
 
 
 def _nest(s: For) -> tuple[tuple[For, ...], Stmt]:
@@ -43,6 +48,19 @@ def _nest(s: For) -> tuple[tuple[For, ...], Stmt]:
         while isinstance(inside, Seq) and len(inside.body) == 1:
             inside = inside.body[0]
     return tuple(nest), inside
+
+
+def _turned(blocks: tuple[For, ...]) -> Stmt | None:
+    """The second block loop outside the first, where the first is too short to keep a machine busy."""
+    if len(blocks) < 2:
+        return None
+    first, second = blocks[:2]
+    short, other = constant_extent(first), constant_extent(second)
+    if short is None or short >= FEW or (other is not None and other < FEW * short):
+        return None
+    if any(first.var.name in free_vars(e) for e in (second.lo, second.hi)):
+        return None
+    return replace(second, body=replace(first, body=second.body))
 
 
 @dataclass(slots=True)

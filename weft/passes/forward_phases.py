@@ -106,6 +106,7 @@ def _only(s: Stmt) -> Stmt:
 def _last_reader(fill: _Fill, rest: list[Stmt]) -> int | None:
     """How many parts read what ``fill`` stored, before it is overwritten; None where that is not known."""
     written: list[Box] = []
+    is_written = False
     count = 0
     for n, part in enumerate(rest):
         found = list(touches(part, {fill.buffer}))
@@ -113,7 +114,8 @@ def _last_reader(fill: _Fill, rest: list[Stmt]) -> int | None:
             return None
         reads = [t.box for t in found if t is not None and not t.writes]
         writes = [t for t in found if t is not None and t.writes]
-        if written or writes:
+        is_written |= bool(writes)
+        if is_written:
             if not all(any(contains(box, read) for box in written) for read in reads):
                 return None
             written += [t.box for t in writes if t.always]

@@ -1,4 +1,4 @@
-"""Passes that make GPU programs fast on a CPU: what each leaves of a small program, and that it still means the same."""
+"""Passes that make GPU programs fast on a CPU: what each leaves of a small program, which means the same."""
 
 from __future__ import annotations
 
@@ -212,6 +212,14 @@ def test_phases_that_touch_other_elements_are_not_swapped(step: str) -> None:
       B[b * 32 + t] = S[t]"""
     passes = (split_threads, unroll_phases, narrow_threads, hoist_guards, swap_copies, forward_phases)
     after(program(body), *passes)
+
+
+def test_an_element_that_one_thread_changes_is_not_read_through() -> None:
+    body = """S[t] = A[b * 32 + t]
+      barrier(block)
+      if t == 9 { S[t] = 7_i32 }
+      B[b * 32 + t] = S[t]"""
+    after(program(body), split_threads, narrow_threads, hoist_guards, swap_copies, forward_phases)
 
 
 def test_subscripts_that_choose() -> None:

@@ -33,7 +33,7 @@ from weft.passes.remove_barriers import remove_barriers
 from weft.passes.separate_blocks import separate_blocks
 from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
-from weft.passes.split_threads import split_threads
+from weft.passes.split_threads import check_barriers, split_threads
 from weft.passes.spread_selects import spread_selects
 from weft.passes.strip_vector_loops import strip_vector_loops
 from weft.passes.swap_copies import swap_copies
@@ -85,6 +85,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "lower_intrinsics": functools.partial(lower_intrinsics, machine=machine),
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
+        "check_barriers": check_barriers,
         "inline_indices": inline_indices,
         "forward_shared": forward_shared,
         "remove_barriers": remove_barriers,
