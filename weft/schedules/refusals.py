@@ -37,6 +37,7 @@ REFUSALS: dict[str, str] = {
     "surround": "cannot read `{0}` from a copy with zeros around it",
     "cache_write": "cannot keep what is written to `{0}` in storage of its own",
     "pack": "cannot lay out `{0}` as {1}",
+    "atomic": "cannot do each update of block `{0}` in one step",
     "decompose_reduction": "cannot initialize block `{0}` on its own",
     "prefetch": "cannot prefetch `{0}`",
     "stream": "cannot store to `{0}` past the caches",
