@@ -54,6 +54,11 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         "def f(float(N,C,H,W) X, float(F,C,P,Q) V) -> (O) { O(n,f,h,w) +=! X(n,c,h+p,w+q) * V(f,c,p,q) }",
         {"X": (1, 8, 4, 19), "V": (16, 8, 3, 2)},
     ),
+    "convolution with zeros around": (
+        "def f(float(C,H,W) X, float(F,C,P,Q) V) -> (O) { O(f,h,w) +=! X(c,h+p-1,w+q-1) * V(f,c,p,q)"
+        " where h in 0:H, w in 0:W, X outside zero }",
+        {"X": (8, 4, 17), "V": (16, 8, 3, 3)},
+    ),
     "epilogue": (
         "def f(float(M,K) A, float(K,N) B, float(N) b) -> (D) { C(m,n) +=! A(m,k) * B(k,n)\n"
         " D(m,n) = max(C(m,n) + b(n), 0) }",

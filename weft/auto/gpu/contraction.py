@@ -26,6 +26,7 @@ from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.contraction_tiles import MATRIX, PLAIN, Choice, Tiles, choose_tiles, count_blocks
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import aligned, epilogue_of
+from weft.auto.gpu.points import schedule_points
 from weft.auto.stages import Stage
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
@@ -43,13 +44,15 @@ GROUP = 8
 
 def fits_contraction_gpu(draft: GpuDraft, stage: Stage) -> bool:
     """Whether rows and columns of operands are used again and again, enough of them for tiles."""
-    return read_product(stage) is not None
+    return read_product(stage, surrounded=False) is not None
 
 
 def schedule_contraction_gpu(draft: GpuDraft, name: str) -> None:
     """By matrix instructions where the operands' type has them, else by each thread's own arithmetic."""
+    copies = _surround_operands(draft, name)
     product = read_product(draft.stage(name))
-    assert product is not None
+    if product is None:
+        raise ScheduleError(f"`{name}` tests what it reads")
     for known, schedule in ((MATRIX, _schedule_matrix), (PLAIN, _schedule_plain)):
         if known is MATRIX and find_instruction(draft, product) is None:
             continue
@@ -59,9 +62,21 @@ def schedule_contraction_gpu(draft: GpuDraft, name: str) -> None:
                 continue
             refusal = draft.attempt(partial(_schedule_parts, draft, product, choice, schedule))
             if refusal is None:
+                for copy in copies:  # as it was made until here, so that what it fills can be seen
+                    schedule_points(draft, copy)
+                draft.scheduled |= {*copies}
                 return
             draft.decide("fallback", name, f"not in tiles of {choice.tiles.name}", refusal.why or refusal.what)
     raise ScheduleError(f"`{name}` is too small for tiles")
+
+
+def _surround_operands(draft: GpuDraft, name: str) -> list[str]:
+    """Operands that are zero outside get zeros around them, in a launch before: the blocks that copy them so."""
+    copies = []
+    for buffer in dict.fromkeys(a.buffer.name for a in draft.stage(name).reads if a.guarded):
+        copies.append(str(draft.s.surround(buffer, readers=[name])[0]))
+        draft.decide("packing", name, f"`{buffer}` with zeros around it", "no test for every element that is read")
+    return copies
 
 
 def _schedule_parts(draft: GpuDraft, p: Product, choice: Choice, schedule: Callable[..., None]) -> None:

@@ -69,12 +69,17 @@ class Product:
         return self.deep * prod(i.count for i in self.stage.reductions if i.loop in self.around)
 
 
-def read_product(stage: Stage) -> Product | None:
-    """``stage`` as a product; None where it is none, or too small a one."""
+def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
+    """``stage`` as a product; None where it is none, or too small a one.
+
+    Not ``surrounded``: reads that give zero outside of an operand will get a copy with zeros around it yet.
+    """
     if stage.op != "+" or stage.outer or not is_contraction(stage) or any(i.extent is None for i in stage.iters):
         return None
     reads = distinct_reads(stage)
-    if len(reads) != 2 or reads[0].buffer.name == reads[1].buffer.name or any(a.guarded for a in reads):
+    if len(reads) != 2 or reads[0].buffer.name == reads[1].buffer.name:
+        return None
+    if surrounded and any(a.guarded for a in reads):
         return None
     if stage.write.guarded or not all(i.exact for i in stage.iters):
         return None
