@@ -21,7 +21,7 @@ from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_reduce import reductions_shuffle
 from weft.target.cuda.emit_stmt import emit_stmt
 from weft.target.cuda.grid import Grid, block_shape, check_threads, extents, grid_shape, read_grid, thread_counts
-from weft.target.cuda.launch_bounds import blocks_at_once
+from weft.target.cuda.launch_bounds import blocks_at_once, check_registers
 from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID
 from weft.target.cuda.program import ERROR_RECORD, FAILED, Launch
 from weft.target.cuda.read_launches import Nest, used_params, written_names
@@ -39,6 +39,7 @@ def emit_launch(
     scalars = frozenset(v.name for v in kernel.scalars if not v.dtype.is_float)
     grid = read_grid(nest.body, scalars)
     check_threads(grid, program.machine, kernel.name)
+    check_registers(grid.body, program.machine, kernel.name)
     params = tuple(used_params(nest.body, (*kernel.params, *temporaries)))
     f = _function(program, kernel, nest, params)
     has_assert = any(isinstance(n, Assert) for n in walk(nest.body))

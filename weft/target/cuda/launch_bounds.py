@@ -1,4 +1,4 @@
-"""How many blocks a multiprocessor is to hold at once, where a thread keeps much in registers.
+"""How many blocks a multiprocessor is to hold at once, where a thread keeps much in registers, and whether it can.
 
 Left to itself the assembler saves registers for blocks that would not fit anyway, and loads each value right before
 it is used. Told how many blocks there can be, it uses what they leave.
@@ -7,6 +7,7 @@ it is used. Told how many blocks there can be, it uses what they leave.
 from __future__ import annotations
 
 from weft.ir.buffer import Buffer
+from weft.ir.errors import TargetError
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Alloc, Stmt, Tensorized
 from weft.ir.visit import walk
@@ -29,6 +30,20 @@ def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
     if words < MANY:
         return None
     return max(1, int(machine.registers_per_sm / (threads * (words + ADDRESSES)) + SLACK))
+
+
+def check_registers(body: Stmt, machine: GpuMachine, kernel: str) -> None:
+    """What is asked to be in registers must fit those of a thread."""
+    kept = [n.buffer for n in walk(body) if isinstance(n, Alloc) and n.buffer.scope == "register"]
+    largest = max(kept, key=_words, default=None)
+    if largest is None or _words(largest) <= machine.max_registers_per_thread:
+        return
+    raise TargetError(
+        f"a thread of `{kernel}` keeps {_words(largest)} words of `{largest.name}` in registers; "
+        f"{machine.name} has {machine.max_registers_per_thread}",
+        span=largest.span,
+        help="give each thread a smaller tile, or keep it in local memory",
+    )
 
 
 def _words(buffer: Buffer) -> int:
