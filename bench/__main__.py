@@ -12,6 +12,7 @@ BENCHES = {
     "vector_math": "math functions on 1M elements, against torch, 1 thread",
     "model_rank": "the time model against the clock, on random schedules",
     "schedules": "examples/schedules against torch, onnxruntime and halide",
+    "gpu_on_cpu": "examples/kernels, written for a GPU, against OpenMP C",
 }
 
 
