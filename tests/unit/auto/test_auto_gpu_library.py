@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_programs import H200, check_case, make_case, schedule_case
+from scheduled_for_gpu import H200, check_case, make_case, schedule_case
 from test_ops_library import CASES, make_argument
 
 from weft.ops import library

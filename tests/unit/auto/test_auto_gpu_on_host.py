@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_programs import H200, SMALL, make_case, schedule_case
+from scheduled_for_gpu import H200, SMALL, make_case, schedule_case
 
 sys.path.append(str(Path(__file__).parents[1] / "target"))  # how CUDA text is run on the host
 
