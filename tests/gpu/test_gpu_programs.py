@@ -1,4 +1,4 @@
-"""Random GPU programs with barriers, and the kernels of the examples, on a device: as the interpreter has them."""
+"""Random GPU programs with barriers on a device: results as the interpreter has them."""
 
 from __future__ import annotations
 
