@@ -40,6 +40,8 @@ from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  d
 
 #: Tiles of rows that blocks go through for each tile of columns: neighbouring blocks share operands in the cache.
 GROUP = 8
+#: Products of a thread that are written out, at most: more would not fit the instruction cache.
+WRITTEN_OUT = 2048
 
 
 def fits_contraction_gpu(draft: GpuDraft, stage: Stage) -> bool:
@@ -156,9 +158,10 @@ def _schedule_plain(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     reader = _find_reader(draft, p)
     outer, i, j, piece, k = _outer_loops(draft, p, tiles)
     quads, step = split_names(s, k, VECTOR)
+    rounds, quads = _written_out(s, quads, tiles)
     down, across = _cut(s, p, tiles, i, j)
     nest = _Nest(outer, p.around, piece, (*down.threads, *across.threads), (*down.own, *across.own))
-    s.reorder(*outer, *p.around, piece, *nest.threads, quads, step, *nest.own)
+    s.reorder(*outer, *p.around, piece, *nest.threads, *rounds, quads, step, *nest.own)
     kept = _keep_sums(draft, p, tiles, nest, reader)
     rows = (tiles.rows // tiles.own_rows, tiles.columns // tiles.own_columns)
     widths = [n * (1 if len(d.own) == 1 else VECTOR) for n, d in zip(rows, (down, across))]
@@ -175,6 +178,15 @@ def _schedule_plain(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     for side, (_, storage) in zip(p.sides, operands):
         if side.along_depth:
             s.pad_rows(storage, WIDEST // side.access.buffer.dtype.itemsize)
+
+
+def _written_out(s: Schedule, quads: str, tiles: Tiles) -> tuple[tuple[str, ...], str]:
+    """The loop through a piece, four steps at a time, as rounds that are written out."""
+    most = WRITTEN_OUT // (tiles.own_rows * tiles.own_columns * VECTOR)
+    if tiles.depth // VECTOR <= most:
+        return (), quads
+    rounds, quads = split_names(s, quads, max(1, most))
+    return (rounds,), quads
 
 
 def _cut(s: Schedule, p: Product, tiles: Tiles, i: str, j: str) -> tuple[Digits, Digits]:

@@ -54,7 +54,7 @@ class Tiles:
 
 #: Sums by multiplications and additions of each thread. Speeds are relative, measured on an H200.
 PLAIN = (
-    Tiles(128, 128, 16, 16, 8, 3, 1.0),
+    Tiles(128, 128, 32, 16, 8, 2, 1.0),
     Tiles(128, 64, 16, 8, 8, 3, 0.94),
     Tiles(64, 128, 16, 8, 8, 3, 0.94),
     Tiles(64, 64, 32, 8, 4, 2, 0.92),
