@@ -128,7 +128,8 @@ def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile
     others = [stage.loop_of(i.name) for i in stage.spatial if i.name != along.name]
     column = stage.loop_of(along.name)
     rows = [x for x in stage.loops if x not in others and x != column]
-    s.reorder(*others, column, *rows) if [*others, column, *rows] != list(stage.loops) else None
+    if [*others, column, *rows] != list(stage.loops):
+        s.reorder(*others, column, *rows)
     blocks, inside = map(str, s.split(column, tile.columns))
     _reduce_tile(draft, stage.name, len(others) + 1, inside, rows, stage, tile)
     for loop in (*others, blocks):
@@ -141,7 +142,8 @@ def _schedule_with(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile,
     theirs = aligned(draft, stage, reader)[along.name]
     others = [reader.loop_of(i.name) for i in reader.spatial if i.name != theirs]
     column = reader.loop_of(theirs)
-    s.reorder(*others, column) if [*others, column] != list(reader.loops) else None
+    if [*others, column] != list(reader.loops):
+        s.reorder(*others, column)
     blocks, inside = map(str, s.split(column, tile.columns))
     s.compute_at(stage.name, blocks)
     now = draft.stage(stage.name)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.grid import Shape, as_one, choose_shape, spread
 from weft.ir.expr import Const
-from weft.ir.stmt import Alloc, Block, For, If, Seq, Stmt
+from weft.ir.stmt import Alloc, For, If, Seq, Stmt
 from weft.ir.visit import walk
 from weft.schedules.rewrite import find_loop
 
@@ -40,7 +40,7 @@ def _schedule(draft: GpuDraft, loop: str) -> None:
     for count in range(len(free), 0, -1):
         if draft.attempt(lambda n=count: _grid(draft, names, free[:n])) is None:  # type: ignore[misc]
             what = f"a thread for each iteration of {', '.join(f'`{x}`' for x in free[:count])}"
-            draft.decide("parallel", _subject(draft, loop, names), what, "these may run at once")
+            draft.decide("parallel", loop, what, "these may run at once")
             return
     for x in free:
         if draft.attempt(lambda x=x: _one_block(draft, x)) is None:  # type: ignore[misc]
@@ -48,11 +48,6 @@ def _schedule(draft: GpuDraft, loop: str) -> None:
             draft.decide("parallel", x, what, "loops around it run in order")
             return
     draft.decide("fallback", loop, "runs on one thread", "none of its loops may run at once")
-
-
-def _subject(draft: GpuDraft, loop: str, names: Sequence[str]) -> str:
-    blocks = [n.name for n in walk(draft.s.kernel.body) if isinstance(n, Block)]
-    return loop if loop not in blocks else names[0]
 
 
 def _perfect(loop: For) -> list[For]:

@@ -7,7 +7,6 @@ it is read, for each thread has many elements of a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from weft.auto.align import Chain
@@ -96,5 +95,5 @@ def _is_better_apart(draft: GpuDraft, chain: Chain) -> bool:
     return not any(s.reductions for s in chain.members)
 
 
-_rule: Callable[[GpuDraft, Chain, Stage], str | None] = _why_apart
-RULES = ChainRules(_rule, _is_better_apart)
+#: What pays on a GPU.
+RULES: ChainRules[GpuDraft] = ChainRules(_why_apart, _is_better_apart)
