@@ -280,6 +280,8 @@ MAKERS: dict[str, Maker] = {
     "cache_write": make_cache_write,
     "pad": lambda draw, s: ((a_producer(draw, s),), {}),
     "double_buffer": lambda draw, s: ((a_temporary(draw, s),), {}),
+    "pipeline": lambda draw, s: ((a_temporary(draw, s),), {"stages": draw(st.integers(2, 4))}),
+    "pad_rows": lambda draw, s: ((a_temporary(draw, s), draw(st.integers(1, 3))), {}),
     "prefetch": make_prefetch,
     "pack": make_pack,
     "decompose_reduction": make_decompose_reduction,

@@ -22,7 +22,7 @@ template <int BYTES, int N, class T> __device__ __forceinline__ void store(T* p,
   for (int i = 0; i < count; ++i) reinterpret_cast<Unit*>(p)[i] = units[i];
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256)
 matmul_kernel(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C) {
   const int bj = blockIdx.x;
   const int bi = blockIdx.y;
