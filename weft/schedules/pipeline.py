@@ -74,8 +74,11 @@ def check_pipeline(kernel: Kernel, *buffers: str, stages: int = 2, numerics: Num
 
 def pipeline(kernel: Kernel, *buffers: str, stages: int = 2) -> Rewrite:
     """A ring of ``stages`` for each of the buffers; those in shared memory may be filled asynchronously."""
+    together = len({_loop_name(kernel, buffer) for buffer in buffers}) == 1
+    before: list[list[Stmt]] = [[] for _ in range(stages - 1)]
     for buffer in buffers:
-        kernel = fill_ahead(kernel, buffer, stages, commits=buffer == buffers[-1]).kernel
+        commits = buffer == buffers[-1]
+        kernel = fill_ahead(kernel, buffer, stages, commits=commits, before=before if together else None).kernel
     return Rewrite(kernel)
 
 
@@ -90,30 +93,50 @@ def check_ring(kernel: Kernel, buffer: str, stages: int) -> Verdict:
     return check_valid(fill_ahead(kernel, buffer, stages).kernel)
 
 
-def fill_ahead(kernel: Kernel, buffer: str, stages: int, *, commits: bool | None = None) -> Rewrite:
+def fill_ahead(
+    kernel: Kernel, buffer: str, stages: int, *, commits: bool | None = None, before: list[list[Stmt]] | None = None
+) -> Rewrite:
     """The storage ``stages`` times, before the loop; each iteration fills the part for a later one.
 
-    ``commits``: whether a hint ends the copies of each stage; None for no hints at all.
+    ``commits``: whether a hint ends the copies of each stage; None for no hints at all. What fills the first stages
+    joins what fills them ``before`` for other storage, and is in the program with the last: stage after stage, so
+    that the first is there early.
     """
     found = find_turns(kernel, buffer)
     assert not isinstance(found, str)
-    ring = _Ring(kernel, found, stages)
+    alone = before is None
+    before = [[] for _ in range(stages - 1)] if before is None else before
+    ring = _Ring(kernel, found, stages, _taken(kernel, before))
     hints = commits is not None and found.alloc.buffer.scope == "shared"
     end = (ring.hint("async_commit"),) if hints and commits else ()
     start = (ring.hint("async_fill"),) if hints else ()
-    first = [s for step in range(stages - 1) for s in (ring.fill_first(step), *end)]
+    for step, fills in enumerate(before):
+        fills.append(ring.fill_first(step))
+    is_last = commits is not False or alone
+    first = [s for fills in before for s in (*fills, *end)] if is_last else []
     body = sequence([ring.fill_later(), *end, ring.use()])
     running = replace(found.loop, body=replace_in(found.loop.body, found.alloc, body))
     return Rewrite(replace_stmt(kernel, found.loop, Alloc(ring.storage, sequence([*start, *first, running]))))
 
 
+def _loop_name(kernel: Kernel, buffer: str) -> str:
+    found = find_turns(kernel, buffer)
+    assert not isinstance(found, str)
+    return found.loop.var.name
+
+
+def _taken(kernel: Kernel, fills: list[list[Stmt]]) -> set[str]:
+    """Names in the program and in what will join it."""
+    return taken_names(replace(kernel, body=sequence([kernel.body, *(s for some in fills for s in some)])))
+
+
 class _Ring:
     """The statements that fill and use storage in turns."""
 
-    def __init__(self, kernel: Kernel, found: Turns, stages: int) -> None:
+    def __init__(self, kernel: Kernel, found: Turns, stages: int, taken: set[str]) -> None:
         self.loop, self.old, self.stages = found.loop, found.alloc.buffer, stages
         self.filling, self.using = sequence(found.fill), sequence(found.use)
-        self.ranges, self.taken = ranges_at(kernel, found.loop), taken_names(kernel)
+        self.ranges, self.taken = ranges_at(kernel, found.loop), taken
         self.inner = {**self.ranges, self.loop.var.name: loop_range(self.loop, self.ranges)}
         self.storage = replace(self.old, shape=(idx(stages), *self.old.shape), strides=None)
 

@@ -407,6 +407,8 @@ def test_copies_into_shared_memory_may_run_on_their_own() -> None:
     assert text.count("async_fill(&A_cache[0, 0, 0])") == 1
     assert text.count("async_commit(&B_cache[0, 0, 0])") == 3  # two stages before the loop, one in it
     assert parse_kernel(text) == s.kernel
+    filled = [line.split("[")[0].strip() for line in text.splitlines() if "_cache[" in line and "] = " in line]
+    assert filled[:4] == ["A_cache", "B_cache"] * 2  # stage after stage
     a, b = floats(4, 12), floats(12, 4)
     np.testing.assert_allclose(s.build()(a, b), a @ b, rtol=1e-5)
 

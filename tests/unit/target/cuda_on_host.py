@@ -49,8 +49,12 @@ _IN_CPP = {
 }
 #: Copies that run on their own arrive at once here.
 _COPIES = (
-    (async_copies._COPY, "template <int BYTES> void async_copy(void* to, const void* from, bool there = true) {"
-     " if (there) memcpy(to, from, BYTES); else memset(to, 0, BYTES); }"),
+    (async_copies._COPY, "template <int BYTES> void async_copy(void* to, const void* from) {"
+     " memcpy(to, from, BYTES); }"),
+    (async_copies._COPY_IF, "template <int BYTES> void async_copy_if(bool wanted, void* to, const void* from) {"
+     " if (wanted) memcpy(to, from, BYTES); }"),
+    (async_copies._COPY_OR_ZERO, "template <int BYTES> void async_copy_or_zero(void* to, const void* from,"
+     " bool there) { if (there) memcpy(to, from, BYTES); else memset(to, 0, BYTES); }"),
     (async_copies._COMMIT, "inline void async_commit() {}"),
     (async_copies._WAIT, "template <int PENDING> void async_wait() {}"),
 )  # fmt: skip

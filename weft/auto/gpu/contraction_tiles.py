@@ -15,7 +15,7 @@ from weft.target.cuda.machine import WARP, GpuMachine
 #: Warps a multiprocessor needs under way to keep its arithmetic busy.
 BUSY_WARPS = 8
 #: Products a cycle of a multiprocessor with the best tiles, as measured on an H200: by each thread, by instructions.
-PLAIN_RATE, MATRIX_RATE = 82, 630
+PLAIN_RATE, MATRIX_RATE = 82, 800
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 #: Seconds from the end of one launch to the start of the next.
@@ -68,13 +68,14 @@ PLAIN = (
 
 #: Sums by matrix instructions of each warp.
 MATRIX = (
-    Tiles(128, 256, 64, 64, 64, 3, 0.93, warps=True),
-    Tiles(128, 128, 32, 64, 64, 5, 1.0, warps=True),
-    Tiles(64, 128, 32, 32, 32, 4, 0.75, warps=True),
-    Tiles(128, 64, 32, 32, 32, 4, 0.75, warps=True),
-    Tiles(64, 64, 32, 32, 32, 4, 0.6, warps=True),
-    Tiles(32, 64, 32, 16, 32, 4, 0.4, warps=True),
-    Tiles(32, 32, 32, 16, 16, 4, 0.3, warps=True),
+    Tiles(128, 256, 64, 64, 64, 4, 1.0, warps=True),
+    Tiles(128, 128, 64, 64, 64, 3, 0.83, warps=True),
+    Tiles(128, 128, 32, 64, 64, 4, 0.79, warps=True),
+    Tiles(64, 128, 32, 32, 32, 4, 0.6, warps=True),
+    Tiles(128, 64, 32, 32, 32, 4, 0.6, warps=True),
+    Tiles(64, 64, 32, 32, 32, 4, 0.47, warps=True),
+    Tiles(32, 64, 32, 16, 32, 4, 0.32, warps=True),
+    Tiles(32, 32, 32, 16, 16, 4, 0.24, warps=True),
 )
 
 

@@ -19,9 +19,25 @@ from weft.target.cuda.emit_offset import emit_pointer
 #: Bytes of one copy.
 SIZES = (4, 8, 16)
 
+_COPY = """template <int BYTES> __device__ __forceinline__ void async_copy(void* to, const void* from) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  if constexpr (BYTES == 16) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(BYTES) : "memory");
+  }
+}"""
+#: Without a branch, so that other instructions can be moved across it.
+_COPY_IF = """template <int BYTES>
+__device__ __forceinline__ void async_copy_if(bool wanted, void* to, const void* from) {
+  static_assert(BYTES == 16);
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16; }"
+               ::"r"(at), "l"(from), "r"((int)wanted) : "memory");
+}"""
 #: Where there is nothing to copy from, zeros are stored.
-_COPY = """template <int BYTES>
-__device__ __forceinline__ void async_copy(void* to, const void* from, bool there = true) {
+_COPY_OR_ZERO = """template <int BYTES>
+__device__ __forceinline__ void async_copy_or_zero(void* to, const void* from, bool there) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
   const int bytes = there ? BYTES : 0;
   if constexpr (BYTES == 16) {
@@ -91,10 +107,16 @@ def find_copy(f: Function, s: Store, lane: Var | None = None) -> Copy | None:
 
 def emit_copies(f: Function, s: Store, copy: Copy, size: int, count: int = 1) -> None:
     """``count`` copies of ``size`` bytes each, side by side."""
-    name = f.define("async_copy", _COPY)
+    wanted = ""
+    if copy.condition is not None:
+        name = f.define("async_copy_or_zero", _COPY_OR_ZERO)
+    elif f.copies_if and size == max(SIZES):
+        name, wanted = f.define("async_copy_if", _COPY_IF), f"{f.copies_if}, "
+    else:
+        name = f.define("async_copy", _COPY)
     to = emit_pointer(f, s.buffer, s.indices, emit_expr)
     source = emit_pointer(f, copy.load.buffer, copy.load.indices, emit_expr)
     test = "" if copy.condition is None else f", {emit_expr(f, copy.condition).text}"
     for i in range(count):
         at = f" + {i * size // s.buffer.dtype.itemsize}" if i else ""
-        f.line(f"{name}<{size}>({to}{at}, {source}{at}{test});")
+        f.line(f"{name}<{size}>({wanted}{to}{at}, {source}{at}{test});")

@@ -87,6 +87,8 @@ class Function:
     reductions_shuffle: bool = True
     #: Shared buffers that are filled by asynchronous copies, with the stages each has.
     rings: dict[str, int] = field(default_factory=dict)
+    #: The variable that tells whether copies are started, where that is no branch around them.
+    copies_if: str = ""
     #: The loops over the threads of a block, outermost first.
     thread_loops: tuple[For, ...] = ()
 

@@ -3,10 +3,14 @@
 The thread nest around is a warp's: its innermost loops are the lanes. In grid form their values are digits of thread
 variables, so these are written as ``32 * warp + 4 * row + pair`` first; then the nest is compared with the meaning,
 which gives where the operands of the warp begin and how they lie.
+
+Fragments are kept twice: those of a step are loaded while the step before is computed. `emit_product_loop` does so
+beyond the end of a piece, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -45,9 +49,9 @@ _MMA = """__device__ __forceinline__ void {name}(float& c0, float& c1, float& c2
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix in shared memory: the pointer to the warp's part, elements between its rows (or columns) and along k."""
+    """A matrix in shared memory: where the warp's part begins, elements between its rows (or columns) and along k."""
 
-    pointer: str
+    place: AddressOf
     row: int
     k: int
 
@@ -62,27 +66,71 @@ class Operand:
         return max(self.row, self.k)
 
 
+@dataclass(frozen=True, slots=True)
+class Products:
+    """What the nest of a lane is: ``steps`` times ``rows`` by ``columns`` matrix instructions.
+
+    ``sums`` and ``numbers`` tell where a lane's sums are in its own array; ``lane`` is the thread's place in the warp,
+    ``names`` what the variables of the code are called.
+    """
+
+    a: Operand
+    b: Operand
+    sums: AddressOf
+    numbers: dict[str, int]
+    lane: Expr
+    type: str
+    names: dict[str, str]
+
+    @property
+    def steps(self) -> int:
+        return self.numbers["KS"]
+
+    @property
+    def rows(self) -> int:
+        return self.numbers["MI"]
+
+    @property
+    def columns(self) -> int:
+        return self.numbers["NJ"]
+
+
 def emit_mma(f: Function, s: Tensorized, hardware: Hardware, type: str) -> bool:
     """The tensorized nest as matrix instructions; False where operands are not where they must be."""
+    products = read_products(f, s, hardware, type)
+    if products is None:
+        return False
+    with f.braces():
+        emit_fragments(f, products)
+        emit_places(f, products)
+        emit_loads(f, products, 0)
+        for step in range(products.steps):
+            if step + 1 < products.steps:
+                emit_loads(f, products, step + 1)
+            for row in range(products.rows):
+                emit_row(f, products, step, row)
+    return True
+
+
+def read_products(f: Function, s: Tensorized, hardware: Hardware, type: str) -> Products | None:
+    """None where operands are not in shared memory, rows of 16 bytes, or sums not in the registers of the lane."""
     warp = _Warp.find(f)
     found = None if warp is None else warp.match(f, hardware, s.body)
     if warp is None or found is None:
-        return False
+        return None
     args = dict(zip((p.name for p in hardware.meaning.params), found))
     numbers = {name: int(e.value) for name, e in args.items() if isinstance(e, Const)}
     sums = args["C"]
     if any(not isinstance(e, (Const, AddressOf)) for e in args.values()) or not isinstance(sums, AddressOf):
-        return False
-    a, b = (warp.operand(f, args[n], numbers[row], numbers[k]) for n, row, k in _MATRICES)
+        return None
+    a, b = (warp.operand(args[n], numbers[row], numbers[k]) for n, row, k in _MATRICES)
     own = f.memory(sums.buffer).is_private and numbers["c_row"] == numbers["c_pair"] == 0
     if a is None or b is None or not own:
-        return False
-    with f.braces():
-        f.line(f"const int lane = {emit_expr(f, warp.lane).text};")
-        _emit_steps(f, a, b, sums, numbers, type)
-    return True
+        return None
+    return Products(a, b, sums, numbers, warp.lane, type, {name: f.fresh(name) for name in _VARIABLES})
 
 
+_VARIABLES = ("lane", "a", "b", "a_lane", "b_lane", "a_at", "b_at", "a_at_next", "b_at_next", "j")
 _MATRICES = (("A", "a_row", "a_k"), ("B", "b_col", "b_k"))
 
 
@@ -122,7 +170,7 @@ class _Warp:
                 return found
         return None
 
-    def operand(self, f: Function, place: Expr, row: int, k: int) -> Operand | None:
+    def operand(self, place: Expr, row: int, k: int) -> Operand | None:
         """Where a matrix is; None where its rows are not aligned or not in shared memory."""
         if not isinstance(place, AddressOf) or place.buffer.scope != "shared" or 1 not in (row, k):
             return None
@@ -132,7 +180,7 @@ class _Warp:
         if start is None or any(step * size % ROW_BYTES for step in steps):
             return None
         indices = tuple(substitute(i, {self.number: self.back}) for i in place.indices)
-        return Operand(emit_pointer(f, place.buffer, indices, emit_expr), row, k)
+        return Operand(replace(place, indices=indices), row, k)
 
 
 def _complete(nest: Stmt) -> list[Stmt]:
@@ -155,36 +203,42 @@ def _complete(nest: Stmt) -> list[Stmt]:
     return found
 
 
-def _emit_steps(f: Function, a: Operand, b: Operand, sums: AddressOf, numbers: dict[str, int], type: str) -> None:
-    """Each step's fragments are loaded while the step before is computed."""
-    steps, columns = numbers["KS"], numbers["NJ"]
-    f.line(f"unsigned a[2][{numbers['MI']}][4], b[2][{(columns + 1) // 2}][4];")
-    low, high, middle = "lane % 16", "lane / 16 * 8", "lane / 8 % 2 * 8"
-    corner = f"lane % 8 + {high}"
-    at_a = f"({low}) * {a.pitch} + {high}" if not a.is_transposed else f"({corner}) * {a.pitch} + {middle}"
-    at_b = f"({corner}) * {b.pitch} + {middle}" if not b.is_transposed else f"({low}) * {b.pitch} + {high}"
-    f.line(f"const auto* const a_at = {a.pointer} + ({at_a});")
-    f.line(f"const auto* const b_at = {b.pointer} + ({at_b});")
-    _emit_loads(f, a, b, numbers, "0")
-    f.line("#pragma unroll")
-    with f.braces(f"for (int step = 0; step < {steps}; ++step)"):
-        if steps > 1:
-            with f.braces(f"if (step + 1 < {steps})"):
-                _emit_loads(f, a, b, numbers, "step + 1")
-        _emit_products(f, sums, numbers, type)
+def emit_fragments(f: Function, products: Products) -> None:
+    """The fragments of two steps, and where in them the lane begins to load."""
+    n, a, b = products.names, products.a, products.b
+    lane = n["lane"]
+    f.line(f"const int {lane} = {emit_expr(f, products.lane).text};")
+    f.line(f"unsigned {n['a']}[2][{products.rows}][4], {n['b']}[2][{(products.columns + 1) // 2}][4];")
+    low, high, middle = f"{lane} % 16", f"{lane} / 16 * 8", f"{lane} / 8 % 2 * 8"
+    corner = f"{lane} % 8 + {high}"
+    at_a = f"({corner}) * {a.pitch} + {middle}" if a.is_transposed else f"({low}) * {a.pitch} + {high}"
+    at_b = f"({low}) * {b.pitch} + {high}" if b.is_transposed else f"({corner}) * {b.pitch} + {middle}"
+    f.line(f"const int {n['a_lane']} = {at_a};")
+    f.line(f"const int {n['b_lane']} = {at_b};")
 
 
-def _emit_loads(f: Function, a: Operand, b: Operand, numbers: dict[str, int], step: str) -> None:
+def emit_places(f: Function, products: Products, values: Mapping[Var, Expr] | None = None, after: str = "") -> None:
+    """Pointers to what the lane loads first, where variables have ``values``; ``after`` is how their names end."""
+    n = products.names
+    for name, matrix in (("a", products.a), ("b", products.b)):
+        indices = tuple(simplify(substitute(i, values or {}), f.ranges) for i in matrix.place.indices)
+        pointer = emit_pointer(f, matrix.place.buffer, indices, emit_expr)
+        f.line(f"const auto* const {n[f'{name}_at{after}']} = {pointer} + {n[f'{name}_lane']};")
+
+
+def emit_loads(f: Function, products: Products, step: int, after: str = "") -> None:
     """Fragments of A, four matrices for 16 rows; of B, four for 16 columns, or two for the last 8."""
-    turn = "0" if step == "0" else f"({step}) % 2"
-    columns = numbers["NJ"]
-    starts = [f"{name}_at" if step == "0" else f"{name}_at + ({step}) * {16 * m.k}" for name, m in (("a", a), ("b", b))]
-    for i in range(numbers["MI"]):
-        _emit_load(f, f"a[{turn}][{i}]", 4, a.is_transposed, f"{starts[0]} + {16 * i * a.row}")
+    n, a, b, columns = products.names, products.a, products.b, products.columns
+    a_at, b_at = n[f"a_at{after}"], n[f"b_at{after}"]
+    for i in range(products.rows):
+        place = f"{a_at} + {16 * (step * a.k + i * a.row)}"
+        _emit_load(f, f"{n['a']}[{step % 2}][{i}]", 4, a.is_transposed, place)
     for j in range(columns // 2):
-        _emit_load(f, f"b[{turn}][{j}]", 4, b.is_transposed, f"{starts[1]} + {16 * j * b.row}")
+        place = f"{b_at} + {16 * (step * b.k + j * b.row)}"
+        _emit_load(f, f"{n['b']}[{step % 2}][{j}]", 4, b.is_transposed, place)
     if columns % 2:
-        _emit_load(f, f"b[{turn}][{columns // 2}]", 2, b.is_transposed, f"{starts[1]} + {8 * (columns - 1) * b.row}")
+        last = 16 * step * b.k + 8 * (columns - 1) * b.row
+        _emit_load(f, f"{n['b']}[{step % 2}][{columns // 2}]", 2, b.is_transposed, f"{b_at} + {last}")
 
 
 def _emit_load(f: Function, to: str, count: int, transposed: bool, at: str) -> None:
@@ -194,14 +248,15 @@ def _emit_load(f: Function, to: str, count: int, transposed: bool, at: str) -> N
     f.line(f"{name}<{'true' if transposed else 'false'}>({to}, {at});")
 
 
-def _emit_products(f: Function, sums: AddressOf, numbers: dict[str, int], type: str) -> None:
-    name = f.define(f"mma_{type}", _MMA.format(name=f"mma_{type}", type=type))
-    base = emit_expr(f, offset_expr(sums.buffer, sums.indices)).text
-    start = f.memory(sums.buffer).pointer
-    steps = (0, numbers["c_odd"], numbers["c_half"], numbers["c_half"] + numbers["c_odd"])
-    for i in range(numbers["MI"]):
-        for j in range(numbers["NJ"]):
-            at = i * numbers["c_mi"] + j * numbers["c_nj"]
-            own = ", ".join(f"{start}[{at + n}]" if base == "0" else f"{start}[{base} + {at + n}]" for n in steps)
-            right = ", ".join(f"b[step % 2][{j // 2}][{j % 2 * 2 + n}]" for n in (0, 1))
-            f.line(f"{name}({own}, a[step % 2][{i}], {right});")
+def emit_row(f: Function, products: Products, step: int, row: int) -> None:
+    """The instructions of 16 rows in one step."""
+    name = f.define(f"mma_{products.type}", _MMA.format(name=f"mma_{products.type}", type=products.type))
+    base = emit_expr(f, offset_expr(products.sums.buffer, products.sums.indices)).text
+    start = f.memory(products.sums.buffer).pointer + ("[" if base == "0" else f"[{base} + ")
+    n, at, j = products.names, products.numbers, products.names["j"]
+    offsets = (0, at["c_odd"], at["c_half"], at["c_half"] + at["c_odd"])
+    f.line("#pragma unroll")
+    with f.braces(f"for (int {j} = 0; {j} < {products.columns}; ++{j})"):
+        own = ", ".join(f"{start}{j} * {at['c_nj']} + {row * at['c_mi'] + offset}]" for offset in offsets)
+        left, right = f"{n['a']}[{step % 2}][{row}]", f"{n['b']}[{step % 2}][{j} / 2]"
+        f.line(f"{name}({own}, {left}, {right}[{j} % 2 * 2], {right}[{j} % 2 * 2 + 1]);")

@@ -43,6 +43,7 @@ from weft.target.cuda.emit_convert import emit_to_memory
 from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_hardware import emit_hardware, emit_hardware_call
 from weft.target.cuda.emit_offset import emit_element
+from weft.target.cuda.emit_product_loop import emit_product_loop
 from weft.target.cuda.emit_reduce import emit_reduction
 from weft.target.cuda.emit_vector import emit_vector
 from weft.target.cuda.program import ERROR_RECORD, FAILED
@@ -73,6 +74,8 @@ def _seq(f: Function, s: Seq) -> None:
 
 def _for(f: Function, s: For) -> None:
     if s.kind == "vector" and emit_vector(f, s, emit_stmt):
+        return
+    if emit_product_loop(f, s, emit_stmt):
         return
     emit_loop(f, s)
 
