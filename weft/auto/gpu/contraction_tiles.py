@@ -69,6 +69,7 @@ PLAIN = (
 #: Sums by matrix instructions of each warp.
 MATRIX = (
     Tiles(128, 256, 64, 64, 64, 4, 1.0, warps=True),
+    Tiles(128, 256, 64, 64, 64, 3, 0.97, warps=True),
     Tiles(128, 128, 64, 64, 64, 3, 0.83, warps=True),
     Tiles(128, 128, 32, 64, 64, 4, 0.79, warps=True),
     Tiles(64, 128, 32, 32, 32, 4, 0.6, warps=True),
