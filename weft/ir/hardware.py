@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 from weft.ir.buffer import Buffer
 from weft.ir.errors import LanguageError, ScheduleError
 from weft.ir.expr import AddressOf, Expr, Var
+from weft.ir.nesting import perfect_nest
 from weft.ir.stmt import For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import walk
 
@@ -59,7 +60,7 @@ class Hardware:
     @property
     def lanes(self) -> tuple[For, ...]:
         """The thread loops of the meaning, outermost first: the lanes of a warp."""
-        return _lanes(self.meaning.body)
+        return perfect_nest(self.meaning.body, "thread")[0]
 
     @property
     def nest(self) -> Stmt:
@@ -143,7 +144,7 @@ def _read_meaning(name: str, text: str) -> Kernel:
 
     kernel = parse_kernel(text, f"intrinsic {name}")
     verify(kernel)
-    lanes = _lanes(kernel.body)
+    lanes, _ = perfect_nest(kernel.body, "thread")
     inside = lanes[-1].body if lanes else kernel.body
     for statement in (n for n in walk(inside) if isinstance(n, Stmt)):
         if not isinstance(statement, (For, If, Seq, Store)) or getattr(statement, "kind", "serial") != "serial":
@@ -154,18 +155,6 @@ def _read_meaning(name: str, text: str) -> Kernel:
             )
     _require_bound(name, kernel)
     return kernel
-
-
-def _lanes(s: Stmt) -> tuple[For, ...]:
-    lanes: list[For] = []
-    while True:
-        if isinstance(s, Seq) and len(s.body) == 1:
-            s = s.body[0]
-        elif isinstance(s, For) and s.kind == "thread":
-            lanes.append(s)
-            s = s.body
-        else:
-            return tuple(lanes)
 
 
 def _require_bound(name: str, kernel: Kernel) -> None:

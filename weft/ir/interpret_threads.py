@@ -33,7 +33,8 @@ from weft.ir.interpret_stmt import (
     compile_stmt,
     is_parallel,
 )
-from weft.ir.stmt import Barrier, For, Seq, Stmt
+from weft.ir.nesting import perfect_nest
+from weft.ir.stmt import Barrier, For, Stmt
 
 WARP = 32
 Loops: TypeAlias = "tuple[tuple[str, int], ...]"
@@ -141,7 +142,7 @@ def _describe(threads: Sequence[Thread], place: str) -> str:
 def compile_loop(stmt: For, scope: Scope) -> Code:
     if not is_parallel(stmt):
         return compile_serial(stmt, scope)
-    nest = _thread_nest(stmt) if stmt.kind == "thread" else [stmt]
+    nest = perfect_nest(stmt, "thread")[0] if stmt.kind == "thread" else (stmt,)
     scope.layout.groups += 1
     number = scope.layout.groups
     inner, ranges = scope, list[tuple[int, Evaluator, Evaluator]]()
@@ -155,18 +156,6 @@ def compile_loop(stmt: For, scope: Scope) -> Code:
     if body.targets:
         return _compile_team(body, number, ranges, inner.loops)
     return _compile_independent(body.run, ranges)
-
-
-def _thread_nest(stmt: For) -> list[For]:
-    """A thread loop and those perfectly nested in it."""
-    nest = [stmt]
-    while True:
-        body: Stmt = nest[-1].body
-        while isinstance(body, Seq) and len(body.body) == 1:
-            body = body.body[0]
-        if not (isinstance(body, For) and body.kind == "thread"):
-            return nest
-        nest.append(body)
 
 
 def points(env: Env, ranges: Sequence[tuple[int, Evaluator, Evaluator]]) -> Iterator[None]:

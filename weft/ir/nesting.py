@@ -30,6 +30,19 @@ _INNER: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
 }
 
 
+def perfect_nest(s: Stmt, kind: str) -> tuple[tuple[For, ...], Stmt]:
+    """The loops of ``kind`` that stand directly inside one another from ``s`` on, and what is inside them."""
+    loops: list[For] = []
+    while True:
+        if isinstance(s, Seq) and len(s.body) == 1:
+            s = s.body[0]
+        elif isinstance(s, For) and s.kind == kind:
+            loops.append(s)
+            s = s.body
+        else:
+            return tuple(loops), s
+
+
 def find_path(root: Stmt, target: Stmt) -> list[Stmt] | None:
     """The statements from ``root`` down to ``target`` (by identity), both included; None where it is not inside."""
     path = [root]

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import Binary, Const, Expr, Var
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, used_names, walk
 from weft.passes.loop_ranges import constant_extent
-from weft.passes.thread_teams import barriers_in, thread_nest
+from weft.passes.thread_teams import barriers_in
 
 #: Blocks that are too few for all threads of a machine to have work until the end.
 FEW = 8
@@ -28,26 +29,14 @@ def coalesce_blocks(kernel: Kernel) -> Kernel:
 def _visit(s: Stmt, taken: set[str]) -> Stmt:
     if not isinstance(s, For) or s.kind != "block":
         return rebuild(s, lambda n: _visit(n, taken) if isinstance(n, Stmt) else n)
-    blocks, inside = _nest(s)
+    blocks, inside = perfect_nest(s, "block")
     if isinstance(inside, For) and inside.kind == "thread":
-        threads, body = thread_nest(inside)
+        threads, body = perfect_nest(inside, "thread")
         if not barriers_in(body) and not any(isinstance(n, For) and n.kind == "thread" for n in walk(body)):
             rows = _Rows(list(blocks), list(threads), body, taken).join()
             if rows is not None:
                 return rows
     return _turned(blocks) or s
-
-
-def _nest(s: For) -> tuple[tuple[For, ...], Stmt]:
-    """Block loops perfectly nested, and what is inside."""
-    nest: list[For] = []
-    inside: Stmt = s
-    while isinstance(inside, For) and inside.kind == "block":
-        nest.append(inside)
-        inside = inside.body
-        while isinstance(inside, Seq) and len(inside.body) == 1:
-            inside = inside.body[0]
-    return tuple(nest), inside
 
 
 def _turned(blocks: tuple[For, ...]) -> Stmt | None:

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from weft.ir.expr import Compare, Expr, Load, Var, idx
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Stmt
 from weft.ir.visit import free_vars, rebuild, substitute, walk
-from weft.passes.level_threads import around, thread_nest
+from weft.passes.level_threads import around
 from weft.passes.loop_ranges import Ranges, loop_range
 
 #: Threads of a block whose number the program does not say.
@@ -30,7 +31,8 @@ def cut_threads(s: Stmt, ranges: Ranges, fresh: Callable[[str], str]) -> Stmt:
 
 
 def _cut_nest(s: For, ranges: Ranges, fresh: Callable[[str], str]) -> Stmt:
-    loops, body = thread_nest(s)
+    nest, body = perfect_nest(s, "thread")
+    loops = list(nest)
     sizes: list[int | None] = []
     known: dict[str, Interval] = dict(ranges)
     for loop in loops:

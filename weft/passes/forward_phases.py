@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, Load, Var
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import (
     Alloc,
@@ -35,7 +36,7 @@ from weft.ir.visit import fresh_name, loads, mentions, rebuild, substitute, used
 from weft.passes.forward_shared import is_cheap
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.passes.swap_copies import Box, contains, touches
-from weft.passes.thread_teams import Team, thread_nest
+from weft.passes.thread_teams import Team
 
 #: Statements that do something.
 _EFFECTS = (Assert, Assign, Atomic, Break, Continue, Evaluate, Return, Store)
@@ -86,7 +87,7 @@ def _read_through(parts: list[Stmt], shared: dict[str, Buffer]) -> list[Stmt]:
 def _fill(s: Stmt) -> _Fill | None:
     if not isinstance(s, For) or s.kind != "thread":
         return None
-    loops, body = thread_nest(s)
+    loops, body = perfect_nest(s, "thread")
     body = _only(body)
     own = {loop.var: loop for loop in loops if constant_extent(loop)}
     if not isinstance(body, Store) or not is_cheap(body.value) or not loads(body.value):
@@ -151,8 +152,8 @@ def _joined(parts: list[Stmt], shared: dict[str, Buffer], taken: set[str]) -> li
 def _join(first: Stmt, second: Stmt, shared: dict[str, Buffer], taken: set[str]) -> Stmt | None:
     if not (isinstance(first, For) and isinstance(second, For) and first.kind == second.kind == "thread"):
         return None
-    loops, store = thread_nest(first)
-    others, body = thread_nest(second)
+    loops, store = perfect_nest(first, "thread")
+    others, body = perfect_nest(second, "thread")
     store = _only(store)
     if not isinstance(store, Store) or store.buffer.name not in shared or not _same_loops(loops, others):
         return None

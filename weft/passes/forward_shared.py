@@ -14,11 +14,12 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import assigned_names, inner_statements, simplify
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Let, Seq, Stmt, Store, While
 from weft.ir.visit import count_nodes, free_vars, loads, mentions, rebuild, rewrite, substitute, walk
 from weft.passes.shorten_lets import names_in
-from weft.passes.thread_teams import barriers_in, thread_nest
+from weft.passes.thread_teams import barriers_in
 
 #: Nodes of a value that may be computed again at every use.
 LONGEST = 40
@@ -59,7 +60,7 @@ def _find_filling(alloc: Alloc) -> Filling | None:
     team = next((n for n in walk(alloc.body) if isinstance(n, For) and n.kind == "thread"), None)
     if team is None or name not in mentions(team).stored or any(_reaches_otherwise(n, name) for n in walk(alloc.body)):
         return None
-    loops, body = thread_nest(team)
+    loops, body = perfect_nest(team, "thread")
     found = list(_fillings(body, name, {}, in_loop=False))
     if len(found) != 1 or found[0] is None or sum(_stores(n, name) for n in walk(alloc.body)) != 1:
         return None

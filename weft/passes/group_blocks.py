@@ -15,11 +15,12 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Compare, Const, Expr, Load, Var, idx
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, used_names, walk
 from weft.passes.loop_ranges import constant_extent
-from weft.passes.thread_teams import Team, thread_nest
+from weft.passes.thread_teams import Team
 
 #: Blocks in a group at most, bytes of shared memory they may have together, and elements in a row of threads that
 #: is long enough by itself.
@@ -80,7 +81,7 @@ def _is_plain(s: Stmt, block: Var) -> bool:
     for part in parts:
         if not isinstance(part, For) or part.kind != "thread":
             return False
-        loops, body = thread_nest(part)
+        loops, body = perfect_nest(part, "thread")
         extents = [constant_extent(loop) for loop in loops]
         if len(loops) < 2 or None in extents or (extents[-1] or 0) >= LONG_ROW:
             return False
@@ -109,7 +110,7 @@ class _Grouped:
 
     def visit(self, s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "thread":
-            loops, body = thread_nest(s)
+            loops, body = perfect_nest(s, "thread")
             body = substitute(self.redirected(body), {self.block: self.here})
             return Team((*loops[:-1], self.member, loops[-1])).around(body)
         return rebuild(s, lambda n: self.visit(n) if isinstance(n, Stmt) else n)

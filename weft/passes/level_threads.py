@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.expr import AddressOf, Binary, Compare, Expr, Load, idx
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Let, Seq, Stmt, Store
 from weft.ir.visit import children, free_vars, mentions, rebuild, rewrite, substitute, walk
@@ -35,19 +36,6 @@ def has_threads(s: Stmt) -> bool:
     return any(isinstance(n, For) and n.kind == "thread" for n in walk(s))
 
 
-def thread_nest(s: Stmt) -> tuple[list[For], Stmt]:
-    """The perfect nest of thread loops that ``s`` starts, and what is inside."""
-    loops: list[For] = []
-    while True:
-        if isinstance(s, Seq) and len(s.body) == 1:
-            s = s.body[0]
-        elif isinstance(s, For) and s.kind == "thread":
-            loops.append(s)
-            s = s.body
-        else:
-            return loops, s
-
-
 def around(loops: Sequence[For], body: Stmt) -> Stmt:
     for loop in reversed(loops):
         body = replace(loop, body=body)
@@ -64,9 +52,9 @@ class _Leveler:
 
     def stmt(self, s: Stmt, ranges: dict[str, Interval]) -> Stmt:
         if isinstance(s, For) and s.kind == "thread":
-            loops, body = thread_nest(s)
+            loops, body = perfect_nest(s, "thread")
             try:
-                return self.nest(loops, [], body, ranges)
+                return self.nest(list(loops), [], body, ranges)
             except _NotSplit:
                 return around(loops, _one_after_another(body))
         if isinstance(s, For):
@@ -85,7 +73,7 @@ class _Leveler:
         if isinstance(s, Seq):
             return Seq(tuple(self.nest(loops, guards, part, ranges) for part in self.grouped(s, loops)))
         if isinstance(s, For) and s.kind == "thread":
-            inner, body = thread_nest(s)
+            inner, body = perfect_nest(s, "thread")
             return self.nest([*loops, *inner], guards, body, ranges)
         if isinstance(s, For) and s.kind in ("serial", "unroll"):
             return self.loop(loops, guards, s, ranges)

@@ -10,11 +10,12 @@ from typing import TypeAlias
 
 from weft.ir.errors import ScheduleError
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Break, Continue, For, Return, Seq, Stmt, While
 from weft.ir.visit import bound_names, children, rebuild, used_names, walk
 from weft.passes.cut_threads import cut_threads
-from weft.passes.level_threads import has_threads, level_threads, thread_nest
+from weft.passes.level_threads import has_threads, level_threads
 from weft.passes.loop_ranges import loop_range
 from weft.passes.thread_digits import Digit, Placed, split_subscript
 from weft.passes.thread_reductions import Candidate, find_candidate, find_group
@@ -68,7 +69,7 @@ class _Maker:
 
     def stmt(self, s: Stmt, ranges: dict[str, Interval]) -> Stmt:
         if isinstance(s, For) and s.kind == "thread":
-            loops, body = thread_nest(s)
+            loops, body = perfect_nest(s, "thread")
             nest = rebase_nest(loops, body, ranges)
             assert nest is not None
             return self.unit(nest, self.candidate(nest.body, loops))
@@ -166,7 +167,7 @@ def _extents(c: Candidate, ranges: Ranges) -> dict[str, int] | None:
 def find_nests(s: Stmt, ranges: Ranges) -> list[Nest]:
     """The thread nests of a block."""
     if isinstance(s, For) and s.kind == "thread":
-        loops, body = thread_nest(s)
+        loops, body = perfect_nest(s, "thread")
         nest = rebase_nest(loops, body, ranges)
         assert nest is not None
         return [nest]

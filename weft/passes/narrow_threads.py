@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, loads, mentions, rebuild, substitute, walk
 from weft.passes.conditions import conjuncts, guarded, is_pure, peel_guards, slack
 from weft.passes.inline_indices import inline_indices
 from weft.passes.shorten_lets import names_in
-from weft.passes.thread_teams import thread_nest
 
 
 def narrow_threads(kernel: Kernel) -> Kernel:
@@ -33,7 +33,7 @@ def narrow_threads(kernel: Kernel) -> Kernel:
 def _visit(s: Stmt, changing: frozenset[str]) -> Stmt:
     if not isinstance(s, For) or s.kind != "thread":
         return rebuild(s, lambda n: _visit(n, changing) if isinstance(n, Stmt) else n)
-    loops, body = thread_nest(s)
+    loops, body = perfect_nest(s, "thread")
     threads = [loop.var for loop in loops]
     parts = _cut(_sunk(body, changing), threads, changing)
     return _joined([_bounded(loops, part, changing) for part in parts])

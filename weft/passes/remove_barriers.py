@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from weft.ir.dtype import index
 from weft.ir.expr import Expr, Load
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import assigned_names, inner_statements
 from weft.ir.stmt import (
     Alloc,
@@ -32,7 +33,7 @@ from weft.ir.stmt import (
 from weft.ir.visit import children, mentions, rebuild, walk
 from weft.passes.are_apart import affine_terms, loop_bounds
 from weft.passes.conditions import conjuncts, slack
-from weft.passes.thread_teams import barriers_in, thread_nest
+from weft.passes.thread_teams import barriers_in
 from weft.poly.solve import Form, combine, solve
 
 
@@ -75,7 +76,7 @@ def _visit(s: Stmt, around: tuple[For, ...]) -> Stmt:
     if not barriers_in(s):
         return s
     if isinstance(s, For) and s.kind == "thread":
-        loops, body = thread_nest(s)
+        loops, body = perfect_nest(s, "thread")
         kept = _needed(loops, body, around)
         return _rebuilt(loops, _without(body, iter(kept)))
     inside = (*around, s) if isinstance(s, For) else around

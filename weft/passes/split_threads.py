@@ -17,6 +17,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, idx
 from weft.ir.interval import bounds
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, used_names, walk
@@ -28,7 +29,7 @@ from weft.passes.mask_jumps import mask_jumps
 from weft.passes.name_apart import name_apart
 from weft.passes.plan_phases import EMPTY, Around, Bind, Branch, Do, Phase, Plan, Vote, alone_in_loops, plan_phases
 from weft.passes.shorten_lets import shorten_lets
-from weft.passes.thread_teams import Team, barriers_in, holds, refuse, sink_lets, split_warps, thread_nest
+from weft.passes.thread_teams import Team, barriers_in, holds, refuse, sink_lets, split_warps
 from weft.passes.uniform_values import infer_varying_values
 
 
@@ -64,7 +65,7 @@ def _check_grid(kernel: Kernel) -> None:
 
 def _visit(s: Stmt, taken: set[str]) -> Stmt:
     if isinstance(s, For) and s.kind == "thread":
-        loops, body = thread_nest(sink_lets(s) if barriers_in(s) else s)
+        loops, body = perfect_nest(sink_lets(s) if barriers_in(s) else s, "thread")
         if not barriers_in(body):
             return Team(loops).around(_without_jumps(Team(loops), body, taken))
         if holds(body, "block"):

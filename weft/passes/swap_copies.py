@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Load, Var
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import perfect_nest
 from weft.ir.simplify import inner_statements
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import children, rebuild, replace_buffers, walk
 from weft.passes.loop_ranges import constant_extent, loop_range
-from weft.passes.thread_teams import thread_nest
 
 #: The elements from a lowest to a highest subscript in each dimension.
 Box = tuple[Interval, ...]
@@ -65,7 +65,7 @@ def _copy(s: Stmt) -> tuple[str, str, Box] | None:
     """Target, source and region of ``thread t { A[t] = B[t] }``."""
     if not isinstance(s, For) or s.kind != "thread":
         return None
-    loops, body = thread_nest(s)
+    loops, body = perfect_nest(s, "thread")
     while isinstance(body, Seq) and len(body.body) == 1:
         body = body.body[0]
     match body:
@@ -104,7 +104,7 @@ def contains(box: Box, other: Box) -> bool:
 def touches(s: Stmt, names: set[str]) -> Iterator[Touch | None]:
     """What thread nests in ``s`` touch; None where something is not a plain nest."""
     if isinstance(s, For) and s.kind == "thread" and constant_extent(s) is not None:
-        loops, body = thread_nest(s)
+        loops, body = perfect_nest(s, "thread")
         if all(constant_extent(loop) is not None for loop in loops):
             ranges = {loop.var.name: loop_range(loop, {}) for loop in loops}
             yield from _accesses(body, names, ranges, always=True)

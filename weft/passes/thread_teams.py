@@ -72,18 +72,6 @@ def jumps_out(s: Stmt) -> bool:
     return not isinstance(s, (For, While)) and any(map(jumps_out, inner_statements(s)))
 
 
-def thread_nest(stmt: For) -> tuple[tuple[For, ...], Stmt]:
-    """A thread loop with those perfectly nested in it, and what is inside."""
-    nest = [stmt]
-    while True:
-        body = nest[-1].body
-        while isinstance(body, Seq) and len(body.body) == 1:
-            body = body.body[0]
-        if not (isinstance(body, For) and body.kind == "thread"):
-            return tuple(nest), body
-        nest.append(body)
-
-
 def sink_lets(loop: For) -> For:
     """Variables made between thread loops made inside all of them, so that the loops stand in a perfect nest."""
     body = loop.body

@@ -9,7 +9,8 @@ import numpy as np
 
 from weft.ir.expr import Const
 from weft.ir.interpret_threads import WARP
-from weft.ir.stmt import Barrier, For, Kernel, Seq, Stmt
+from weft.ir.nesting import perfect_nest
+from weft.ir.stmt import Barrier, For, Kernel, Stmt
 from weft.ir.visit import children, walk
 from weft.sanitizer.findings import Finding, Party
 from weft.sanitizer.lanes import Array, Lanes, Level
@@ -24,35 +25,22 @@ _SOME_THREADS = 256
 RunStmt = Callable[[Stmt, Lanes, Run], "Lanes | None"]
 
 
-def perfect_nest(s: For) -> list[For]:
-    """A concurrent loop and those of its kind directly inside one another."""
-    nest = [s]
-    while True:
-        body: Stmt = nest[-1].body
-        while isinstance(body, Seq) and len(body.body) == 1:
-            body = body.body[0]
-        if not (isinstance(body, For) and body.kind == s.kind):
-            return nest
-        nest.append(body)
-
-
 def concurrent_depth(s: Stmt | Kernel, warps: bool) -> int:
     """How many levels of concurrent loops there are."""
     if isinstance(s, For) and s.kind not in ("serial", "unroll"):
         own = 2 if warps and s.kind == "thread" else 1
-        return own + concurrent_depth(perfect_nest(s)[-1].body, warps)
+        return own + concurrent_depth(perfect_nest(s, s.kind)[1], warps)
     inner = [c for c in children(s) if isinstance(c, Stmt)]
     return max((concurrent_depth(c, warps) for c in inner), default=0)
 
 
 def run_concurrent(s: For, lanes: Lanes, run: Run, run_stmt: RunStmt) -> None:
     """All iterations of a nest, in as many lanes; a great nest of blocks in parts."""
-    nest = perfect_nest(s)
+    nest, body = perfect_nest(s, s.kind)
     every = _expand(nest, lanes, run)
     if every is None:
         return
     loops, run.loops = run.loops, []
-    body = nest[-1].body
     if lanes.levels or any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(s)):
         run.widest = max(run.widest, every.count)
         run_stmt(body, every, run)
@@ -67,11 +55,11 @@ def run_concurrent(s: For, lanes: Lanes, run: Run, run_stmt: RunStmt) -> None:
 
 
 def _threads_inside(body: Stmt) -> int:
-    nests = [perfect_nest(n) for n in walk(body) if isinstance(n, For) and n.kind == "thread"]
+    nests = [perfect_nest(n, "thread")[0] for n in walk(body) if isinstance(n, For) and n.kind == "thread"]
     return max((_extent(nest) for nest in nests), default=1)
 
 
-def _extent(nest: list[For]) -> int:
+def _extent(nest: tuple[For, ...]) -> int:
     sizes: list[int] = []
     for loop in nest:
         if not (isinstance(loop.lo, Const) and isinstance(loop.hi, Const)):
@@ -80,7 +68,7 @@ def _extent(nest: list[For]) -> int:
     return max(1, prod(sizes))
 
 
-def _expand(nest: list[For], lanes: Lanes, run: Run) -> Lanes | None:
+def _expand(nest: tuple[For, ...], lanes: Lanes, run: Run) -> Lanes | None:
     """A lane for each iteration of ``nest`` in each of ``lanes``."""
     inner, box = lanes, list[tuple[int, int]]()
     is_box = True
@@ -99,7 +87,9 @@ def _expand(nest: list[For], lanes: Lanes, run: Run) -> Lanes | None:
     return _leveled(nest, lanes, inner, tuple(box) if is_box else None, run)
 
 
-def _leveled(nest: list[For], lanes: Lanes, inner: Lanes, box: tuple[tuple[int, int], ...] | None, run: Run) -> Lanes:
+def _leveled(
+    nest: tuple[For, ...], lanes: Lanes, inner: Lanes, box: tuple[tuple[int, int], ...] | None, run: Run
+) -> Lanes:
     """``inner``, the iterations of ``nest``, as the lanes of a loop."""
     place = inner.place_in(lanes)
     assert place is not None
