@@ -3,7 +3,7 @@
 Our pool: the caller publishes a job and opens a gate; workers that see it count themselves
 in, take chunks until none are left, and count themselves out. The caller takes chunks too,
 closes the gate, and waits only for workers that came in, so one that slept through a short
-job costs nothing. Workers spin for some microseconds after a job, then sleep on a futex.
+job costs nothing. Workers spin for a while after a job, then sleep on a futex.
 A second caller, and a call from inside a job, find the pool busy and run their loop alone.
 
 Over OpenMP: a team of the requested size takes chunks from the same kind of counter.
@@ -342,7 +342,9 @@ _PROCESSORS = {
     "aarch64": ("98", "call void @llvm.aarch64.hint(i32 1)"),
 }
 _OPEN = 1 << 30
-SPINS = 400
+#: Turns of a waiting thread before it sleeps, some 300 microseconds: being woken takes tens of them, and a wait for
+#: the last chunk of a loop is often longer than a few. A thread that waits for more than a pause between loops sleeps.
+SPINS = 20_000
 
 
 def pool_text(processor: str, spins: int = SPINS) -> str:
