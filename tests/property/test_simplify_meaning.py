@@ -6,7 +6,7 @@ import itertools
 import random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_programs import random_kernel
 
@@ -141,6 +141,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 @given(st.integers(0, 2**40))
+@example(4274)  # the least of two zeros
 @settings(max_examples=150, deadline=None)
 def test_programs_keep_their_results(seed: int) -> None:
     kernel = random_kernel(seed, runnable=True)

@@ -171,7 +171,8 @@ _BOOL: dict[str, Callable[[Any, Any], Any]] = {
 
 _FLOAT: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "min": np.minimum, "max": np.maximum,
+    # Of two zeros the first, as the interpreter has it; a NaN compares false with everything.
+    "min": lambda a, b: a if a <= b or a != a else b, "max": lambda a, b: a if a >= b or a != a else b,
 }  # fmt: skip
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
