@@ -14,7 +14,7 @@ from weft.auto.plan import Decision
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.pools import fits_pools, schedule_pools
 from weft.auto.rows import fits_rows, schedule_rows
-from weft.auto.strategy import Strategy, schedule_nest
+from weft.auto.strategy import Strategy, schedule_nests
 from weft.auto.windows import fits_windows, schedule_windows
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
@@ -47,7 +47,5 @@ def auto_schedule(
     """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed."""
     draft = Draft(schedule, machine, threads, constants)
     fuse_stages(draft)
-    for name in [s.name for s in draft.stages]:
-        if name in draft.stages and name not in draft.scheduled:
-            schedule_nest(draft, name, STRATEGIES)
+    schedule_nests(draft, STRATEGIES)
     return AutoSchedule(draft.s, tuple(draft.decisions))

@@ -23,6 +23,13 @@ class Strategy(Generic[D]):
     schedule: Callable[[D, str], None]
 
 
+def schedule_nests(draft: D, strategies: Iterable[Strategy[D]]) -> None:
+    """Every nest that is not scheduled yet, in program order; a strategy may take others along."""
+    for name in [s.name for s in draft.stages]:
+        if name in draft.stages and name not in draft.scheduled:
+            schedule_nest(draft, name, strategies)
+
+
 def schedule_nest(draft: D, name: str, strategies: Iterable[Strategy[D]]) -> None:
     """The nest of block ``name`` by the first strategy that fits it and is not refused."""
     refusal: ScheduleError | None = None

@@ -1,8 +1,9 @@
-"""Which statements stand inside which: a step down, and the way from one to another."""
+"""Which statements stand inside which: a step down, nests of loops, and the way from one to another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from weft.ir.stmt import Alloc, Block, For, If, Let, Seq, Stmt, Tensorized, While
@@ -30,17 +31,33 @@ _INNER: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
 }
 
 
+def strip(s: Stmt) -> Stmt:
+    """A sequence of one statement is that statement."""
+    while isinstance(s, Seq) and len(s.body) == 1:
+        s = s.body[0]
+    return s
+
+
+def around(loops: Sequence[For], body: Stmt) -> Stmt:
+    """``body`` in ``loops``, outermost first."""
+    for loop in reversed(loops):
+        body = replace(loop, body=body)
+    return body
+
+
+def has_loop(s: Stmt, kind: str) -> bool:
+    """Whether there is a loop of ``kind`` in ``s``."""
+    return (isinstance(s, For) and s.kind == kind) or any(has_loop(inner, kind) for inner in inner_statements(s))
+
+
 def perfect_nest(s: Stmt, kind: str) -> tuple[tuple[For, ...], Stmt]:
     """The loops of ``kind`` that stand directly inside one another from ``s`` on, and what is inside them."""
     loops: list[For] = []
-    while True:
-        if isinstance(s, Seq) and len(s.body) == 1:
-            s = s.body[0]
-        elif isinstance(s, For) and s.kind == kind:
-            loops.append(s)
-            s = s.body
-        else:
-            return tuple(loops), s
+    s = strip(s)
+    while isinstance(s, For) and s.kind == kind:
+        loops.append(s)
+        s = strip(s.body)
+    return tuple(loops), s
 
 
 def find_path(root: Stmt, target: Stmt) -> list[Stmt] | None:

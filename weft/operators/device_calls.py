@@ -37,7 +37,7 @@ from weft.runtime.cuda_arrays import (
 )
 from weft.runtime.cuda_device import Device, find_device
 from weft.runtime.cuda_driver import capture_relaxed
-from weft.runtime.cuda_program import LoadedProgram, Plan, fits_slot
+from weft.runtime.cuda_program import LoadedProgram, Plan
 from weft.runtime.fastcall_native import MISS
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class DeviceCalls:
             outputs = tuple(describe(array) for array in made)
         order_streams(infos, stream)
         given = self._given(special, call)
-        values = [*_slots(special, [*given, *outputs]), *special.fixed]
+        values = [*special.program.slots([*given, *outputs]), *special.fixed]
         plan = special.program.plan(values)
         make = _scratch_maker(plan, framework, device)
         scratch = None if make is None else make()
@@ -230,11 +230,6 @@ def _misaligned(op: Operator, call: Arguments) -> list[str]:
     named: list[tuple[str, Any]] = [*zip((p.name for p in op.interface.params), call.values)]
     named += zip((o.name for o in op.interface.outputs), call.outputs or ())
     return [name for name, value in named if isinstance(value, ArgumentInfo) and value.pointer % ALIGNMENT]
-
-
-def _slots(special: DeviceSpecialization, given: Sequence[Any]) -> list[int | float]:
-    types = [dtype for _, dtype in special.program.params]
-    return [v.pointer if dtype is None else fits_slot(dtype, v) for v, dtype in zip(given, types)]
 
 
 def _extent(place: int, info: ArgumentInfo) -> tuple[int, int, int]:

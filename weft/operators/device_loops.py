@@ -24,7 +24,7 @@ from weft.runtime.arrays import allocate
 from weft.runtime.cuda_arrays import address_of, main_framework, order_streams, stream_getter
 from weft.runtime.cuda_device import Device, find_device
 from weft.runtime.cuda_driver import capture_relaxed
-from weft.runtime.cuda_program import LoadedProgram, Plan, fits_slot
+from weft.runtime.cuda_program import LoadedProgram, Plan
 from weft.runtime.store import Artifact, default_store
 from weft.target.cuda.program import program_from_json
 from weft.version import cache_key
@@ -75,7 +75,7 @@ class DeviceLoops:
         framework = main_framework(infos)
         stream = stream_getter(framework)(index)
         order_streams(infos, stream)
-        slots = [v.pointer if dtype is None else fits_slot(dtype, v) for v, (_, dtype) in zip(values, program.params)]
+        slots = program.slots(values)
         plan = program.plan(slots)
         scratch = allocate(framework, dt.uint8, (plan.scratch_bytes,), device.name) if plan.scratch_bytes else None
         program.start(plan, slots, stream, 0 if scratch is None else address_of(scratch))

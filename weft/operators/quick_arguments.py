@@ -61,13 +61,30 @@ def _make_reader(interface: Interface, array: ArrayText, names: Mapping[str, Any
     return found
 
 
+class _Names(NamedTuple):
+    """What the texts below call things: arguments by role, the values that are passed on, outputs."""
+
+    params: list[tuple[int, Parameter]]
+    tensors: list[str]
+    constants: list[str]
+    values: list[str]
+    outputs: list[str]
+
+
+def _names(interface: Interface) -> _Names:
+    params = list(enumerate(interface.params))
+    return _Names(
+        params,
+        [f"a{i}" for i, p in params if p.role == "tensor"],
+        [f"a{i}" for i, p in params if p.role == "constant"],
+        [f"p_a{i}" if p.role == "tensor" else f"a{i}" for i, p in params if p.role != "constant"],
+        [f"o{i}" for i in range(len(interface.outputs))],
+    )
+
+
 def reader_text(interface: Interface, array: ArrayText) -> str:
     """The Python text of a `Reader`."""
-    params = list(enumerate(interface.params))
-    tensors = [f"a{i}" for i, p in params if p.role == "tensor"]
-    constants = [f"a{i}" for i, p in params if p.role == "constant"]
-    values = [f"p_a{i}" if p.role == "tensor" else f"a{i}" for i, p in params if p.role != "constant"]
-    outputs = [f"o{i}" for i in range(len(interface.outputs))]
+    params, tensors, constants, values, outputs = _names(interface)
     lines = ["def read(args, out):", f"  {_targets([f'a{i}' for i, _ in params])} = args"]
     lines += [f"  if {_number_test(f'a{i}', p)}: raise Unusual" for i, p in params if p.role != "tensor"]
     lines += _read_arrays(array, tensors)
@@ -116,11 +133,7 @@ def guarded_reader(interface: Interface) -> GuardedReader:
 
 def guarded_text(interface: Interface) -> str:
     """The Python text of a `GuardedReader`."""
-    params = list(enumerate(interface.params))
-    tensors = [f"a{i}" for i, p in params if p.role == "tensor"]
-    constants = [f"a{i}" for i, p in params if p.role == "constant"]
-    values = [f"p_a{i}" if p.role == "tensor" else f"a{i}" for i, p in params if p.role != "constant"]
-    outputs = [f"o{i}" for i in range(len(interface.outputs))]
+    params, tensors, constants, values, outputs = _names(interface)
     lines = ["def read(args, out, fresh, given):", f"  {_targets([f'a{i}' for i, _ in params])} = args"]
     lines += [f"  if {_number_test(f'a{i}', p)}: return None" for i, p in params if p.role != "tensor"]
     lines += ["  if out is None:", *_guarded("fresh", tensors, constants, values)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import Binary, Const, Expr, Var
-from weft.ir.nesting import perfect_nest
+from weft.ir.nesting import has_loop, perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, used_names, walk
@@ -32,7 +32,7 @@ def _visit(s: Stmt, taken: set[str]) -> Stmt:
     blocks, inside = perfect_nest(s, "block")
     if isinstance(inside, For) and inside.kind == "thread":
         threads, body = perfect_nest(inside, "thread")
-        if not barriers_in(body) and not any(isinstance(n, For) and n.kind == "thread" for n in walk(body)):
+        if not barriers_in(body) and not has_loop(body, "thread"):
             rows = _Rows(list(blocks), list(threads), body, taken).join()
             if rows is not None:
                 return rows

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 from weft.ir.expr import Compare, Expr, Load, Var, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import perfect_nest
+from weft.ir.nesting import around, perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Stmt
 from weft.ir.visit import free_vars, rebuild, substitute, walk
-from weft.passes.level_threads import around
 from weft.passes.loop_ranges import Ranges, loop_range
 
 #: Threads of a block whose number the program does not say.

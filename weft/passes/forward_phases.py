@@ -88,7 +88,6 @@ def _fill(s: Stmt) -> _Fill | None:
     if not isinstance(s, For) or s.kind != "thread":
         return None
     loops, body = perfect_nest(s, "thread")
-    body = _only(body)
     own = {loop.var: loop for loop in loops if constant_extent(loop)}
     if not isinstance(body, Store) or not is_cheap(body.value) or not loads(body.value):
         return None
@@ -96,12 +95,6 @@ def _fill(s: Stmt) -> _Fill | None:
     if len(set(found)) != len(body.indices) or len(found) != len(loops):
         return None
     return _Fill(body.buffer.name, tuple(found), body.value, tuple(loop_range(own[v], {}) for v in found))
-
-
-def _only(s: Stmt) -> Stmt:
-    while isinstance(s, Seq) and len(s.body) == 1:
-        s = s.body[0]
-    return s
 
 
 def _last_reader(fill: _Fill, rest: list[Stmt]) -> int | None:
@@ -154,7 +147,6 @@ def _join(first: Stmt, second: Stmt, shared: dict[str, Buffer], taken: set[str])
         return None
     loops, store = perfect_nest(first, "thread")
     others, body = perfect_nest(second, "thread")
-    store = _only(store)
     if not isinstance(store, Store) or store.buffer.name not in shared or not _same_loops(loops, others):
         return None
     body = substitute(body, {b.var: a.var for a, b in zip(loops, others)})

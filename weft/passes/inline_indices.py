@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Select, Unary, Var
+from weft.ir.nesting import has_loop
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import For, Kernel, Let, Stmt
-from weft.ir.visit import children, count_nodes, rebuild, substitute, walk
+from weft.ir.stmt import Kernel, Let, Stmt
+from weft.ir.visit import children, count_nodes, rebuild, substitute
 
 #: Nodes of an expression that may be written out wherever its name stands.
 LONGEST = 100
@@ -19,7 +20,7 @@ LONGEST = 100
 
 def inline_indices(kernel: Kernel) -> Kernel:
     """``kernel``, where it has threads, without variables that stand for integers computed from fixed ones."""
-    if not any(isinstance(n, For) and n.kind == "thread" for n in walk(kernel)):
+    if not has_loop(kernel.body, "thread"):
         return kernel
     return simplify(replace(kernel, body=_inline(kernel.body, frozenset(assigned_names(kernel.body)))))
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval
-from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, Seq, Stmt, Store
 from weft.ir.visit import substitute
 from weft.passes.conditions import guarded
 from weft.passes.launch_storage import LaunchStorage
-from weft.passes.loop_ranges import loop_range
+from weft.passes.loop_ranges import extent, loop_range
 from weft.passes.thread_digits import Digit
 from weft.passes.thread_reductions import Candidate, build_reduction, combined, zero_of
 from weft.passes.thread_shapes import WARP, Shape
@@ -64,7 +63,7 @@ class ReductionJoiner:
         starts: dict[Var, Expr] = {loop.var: loop.lo + loop.var for loop in c.loops if loop.lo != idx(0)}
         moved = self.storage.relocated(digits, substitute(c.value, starts), {**inside, **from_zero})
         value: Expr = substitute(moved, values)
-        ends = [Compare("<", loop.var, _extent(loop)) for loop in c.loops if not _is_whole(loop, unit.group)]
+        ends = [Compare("<", loop.var, extent(loop)) for loop in c.loops if not _is_whole(loop, unit.group)]
         for test in reversed([*tests, *(substitute(end, values) for end in ends)]):
             value = Select(test, value, zero_of(c.op, c.store.buffer.dtype))
         return value
@@ -87,10 +86,6 @@ class ReductionJoiner:
         return found
 
 
-def _extent(loop: For) -> Expr:
-    return simplify(loop.hi - loop.lo)
-
-
 def _is_whole(loop: For, group: Mapping[str, Digit]) -> bool:
-    extent = _extent(loop)
-    return isinstance(extent, Const) and int(extent.value) == group[loop.var.name].extent
+    count = extent(loop)
+    return isinstance(count, Const) and int(count.value) == group[loop.var.name].extent

@@ -17,6 +17,7 @@ from typing import Any
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Expr, Load, Var, idx
 from weft.ir.interval import Interval
+from weft.ir.nesting import around
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, Barrier, Break, For, If, Kernel, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
@@ -24,7 +25,6 @@ from weft.passes.conditions import guarded
 from weft.passes.insert_barriers import Grid, insert_barriers
 from weft.passes.join_reductions import ReductionJoiner
 from weft.passes.launch_storage import LaunchStorage
-from weft.passes.level_threads import around
 from weft.passes.loop_ranges import loop_range
 from weft.passes.make_units import make_units
 from weft.passes.pad_shared import pad_shared

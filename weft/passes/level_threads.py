@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.expr import AddressOf, Binary, Compare, Expr, Load, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import perfect_nest
+from weft.ir.nesting import around, perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Let, Seq, Stmt, Store
 from weft.ir.visit import children, free_vars, mentions, rebuild, rewrite, substitute, walk
@@ -30,16 +30,6 @@ Apart = Callable[[Stmt, Sequence[For]], bool]
 def level_threads(s: Stmt, ranges: Ranges, apart: Apart = lambda s, loops: False) -> Stmt:
     """``s``, the body of a block, with perfect thread nests only, and statements that are ``apart`` on their own."""
     return _Leveler(apart).stmt(s, dict(ranges))
-
-
-def has_threads(s: Stmt) -> bool:
-    return any(isinstance(n, For) and n.kind == "thread" for n in walk(s))
-
-
-def around(loops: Sequence[For], body: Stmt) -> Stmt:
-    for loop in reversed(loops):
-        body = replace(loop, body=body)
-    return body
 
 
 class _NotSplit(Exception):

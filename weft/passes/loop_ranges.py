@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.ir.affine import linear_form
-from weft.ir.expr import Binary, Const
+from weft.ir.expr import Binary, Const, Expr
 from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Stmt
 
 Ranges = Mapping[str, Interval]
@@ -20,6 +21,11 @@ def loop_range(loop: For, ranges: Ranges) -> Interval:
 def extent_range(loop: For, ranges: Ranges) -> Interval:
     """How often the loop may run; terms that both bounds have cancel."""
     return linear_form(Binary("-", loop.hi, loop.lo)).bounds(ranges)
+
+
+def extent(loop: For) -> Expr:
+    """How often the loop runs, where its range is not empty."""
+    return simplify(loop.hi - loop.lo)
 
 
 def constant_extent(loop: For) -> int | None:

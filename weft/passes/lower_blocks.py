@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from weft.ir.expr import Compare, Expr, Var
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import around
 from weft.ir.stmt import Block, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import rebuild, substitute
 from weft.passes.loop_ranges import Ranges, loop_range, runs_at_least_once
@@ -31,7 +32,7 @@ def _lower(s: Stmt, ranges: Ranges) -> Stmt:
             inside = inside.body  # type: ignore[assignment]
         if isinstance(inside, Block):
             return _lower_nest(loops, inside, ranges)
-        return _around(loops, _lower(inside, inner))
+        return around(loops, _lower(inside, inner))
     return rebuild(s, lambda n: _lower(n, ranges) if isinstance(n, Stmt) else n)
 
 
@@ -43,15 +44,15 @@ def _lower_nest(loops: list[For], block: Block, ranges: Ranges) -> Stmt:
     values: dict[Var, Expr] = {i.var: i.binding for i in block.iters}
     body = _lower(substitute(block.body, values), inner)
     if block.init is None:
-        return _around(loops, body)
+        return around(loops, body)
     init = _lower(substitute(block.init, values), inner)
     split = _reduction_depth(loops, block, ranges)
     if split is not None:
-        return _around(loops[:split], Seq((init, _around(loops[split:], body))))
+        return around(loops[:split], Seq((init, around(loops[split:], body))))
     first = [Compare("==", i.binding, substitute(i.lo, values)) for i in block.iters if i.kind == "reduce"]
     for test in reversed(first):
         init = If(test, init)
-    return _around(loops, Seq((init, body)))
+    return around(loops, Seq((init, body)))
 
 
 def _reduction_depth(loops: list[For], block: Block, ranges: Ranges) -> int | None:
@@ -73,9 +74,3 @@ def _reduction_depth(loops: list[For], block: Block, ranges: Ranges) -> int | No
 
 def _always_equal(a: Expr, b: Expr, ranges: Ranges) -> bool:
     return bounds(a - b, ranges) == Interval(0, 0)
-
-
-def _around(loops: list[For], body: Stmt) -> Stmt:
-    for loop in reversed(loops):
-        body = replace(loop, body=body)
-    return body

@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 from weft.ir.errors import ScheduleError
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import perfect_nest
+from weft.ir.nesting import has_loop, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Break, Continue, For, Return, Seq, Stmt, While
 from weft.ir.visit import bound_names, children, rebuild, used_names, walk
 from weft.passes.cut_threads import cut_threads
-from weft.passes.level_threads import has_threads, level_threads
+from weft.passes.level_threads import level_threads
 from weft.passes.loop_ranges import loop_range
 from weft.passes.thread_digits import Digit, Placed, split_subscript
 from weft.passes.thread_reductions import Candidate, find_candidate, find_group
@@ -82,7 +82,7 @@ class _Maker:
 
     def is_control(self, s: Stmt) -> bool:
         """Whether all threads go through ``s`` together: what it assigns or leaves they all have to."""
-        if isinstance(s, Seq) or has_threads(s) or self.has_candidate(s):
+        if isinstance(s, Seq) or has_loop(s, "thread") or self.has_candidate(s):
             return True
         return not _is_leaf(s) and (_assigns(s) or _jumps(s))
 

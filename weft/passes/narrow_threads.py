@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
-from weft.ir.nesting import perfect_nest
+from weft.ir.nesting import has_loop, perfect_nest, strip
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import free_vars, loads, mentions, rebuild, substitute, walk
+from weft.ir.visit import free_vars, loads, mentions, rebuild, substitute
 from weft.passes.conditions import conjuncts, guarded, is_pure, peel_guards, slack
 from weft.passes.inline_indices import inline_indices
 from weft.passes.shorten_lets import names_in
@@ -23,7 +23,7 @@ from weft.passes.shorten_lets import names_in
 
 def narrow_threads(kernel: Kernel) -> Kernel:
     """``kernel`` with statements that few threads run in thread loops of their own."""
-    if not any(isinstance(n, For) and n.kind == "thread" for n in walk(kernel)):
+    if not has_loop(kernel.body, "thread"):
         return kernel
     kernel = inline_indices(kernel)
     changing = frozenset(assigned_names(kernel.body))
@@ -49,9 +49,7 @@ def _sunk(s: Stmt, changing: frozenset[str]) -> Stmt:
         return replace(s, body=tuple(_sunk(part, changing) for part in s.body))
     if not isinstance(s, Let) or s.var.name in changing:
         return s
-    body = _sunk(s.body, changing)
-    while isinstance(body, Seq) and len(body.body) == 1:
-        body = body.body[0]
+    body = strip(_sunk(s.body, changing))
     if isinstance(body, If) and body.otherwise is None and s.var.name not in free_vars(body.condition):
         return replace(body, then=replace(s, body=body.then))
     return replace(s, body=body)

@@ -13,12 +13,12 @@ from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Select, idx
 from weft.ir.interval import Interval
+from weft.ir.nesting import has_loop, strip
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, For, If, Kernel, Seq, Stmt
+from weft.ir.stmt import Alloc, For, If, Kernel, Stmt
 from weft.ir.visit import bound_names, children, count_nodes, free_vars, rebuild, rewrite, walk
 from weft.passes.conditions import least_over, slack
 from weft.passes.loop_ranges import constant_extent, loop_range
-from weft.passes.unroll_phases import has_threads
 
 #: Nodes of a block's code that may be written out twice, and tests that may be decided for it.
 LONGEST, MOST_TESTS = 6000, 16
@@ -39,19 +39,14 @@ def separate_blocks(kernel: Kernel) -> Kernel:
 
 
 def _visit(s: Stmt) -> Stmt:
-    if isinstance(s, For) and s.kind == "block" and not _has_blocks(s.body):
-        return replace(s, body=_separate(s.body)) if has_threads(s.body) else s
+    if isinstance(s, For) and s.kind == "block" and not has_loop(s.body, "block"):
+        return replace(s, body=_separate(s.body)) if has_loop(s.body, "thread") else s
     return rebuild(s, lambda n: _visit(n) if isinstance(n, Stmt) else n)
-
-
-def _has_blocks(s: Stmt) -> bool:
-    return any(isinstance(n, For) and n.kind == "block" for n in walk(s))
 
 
 def _separate(body: Stmt) -> Stmt:
     """Storage stays around both copies."""
-    while isinstance(body, Seq) and len(body.body) == 1:
-        body = body.body[0]
+    body = strip(body)
     if isinstance(body, Alloc):
         return replace(body, body=_separate(body.body))
     decided = list(dict.fromkeys(_decided(body)))

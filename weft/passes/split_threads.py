@@ -17,10 +17,10 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, idx
 from weft.ir.interval import bounds
-from weft.ir.nesting import perfect_nest
+from weft.ir.nesting import has_loop, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, used_names, walk
+from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, used_names
 from weft.passes.agree_on_loops import agree_on_loops
 from weft.passes.inline_indices import inline_indices
 from weft.passes.keep_values import Kept, keep_values
@@ -36,7 +36,7 @@ from weft.passes.uniform_values import infer_varying_values
 def split_threads(kernel: Kernel) -> Kernel:
     """``kernel`` without barriers, and without early returns of threads."""
     _check_grid(kernel)
-    if not any(isinstance(n, For) and n.kind == "thread" for n in walk(kernel)):
+    if not has_loop(kernel.body, "thread"):
         return kernel
     kernel = inline_indices(kernel)
     return inline_indices(replace(kernel, body=_visit(kernel.body, used_names(kernel))))

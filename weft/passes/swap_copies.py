@@ -66,8 +66,6 @@ def _copy(s: Stmt) -> tuple[str, str, Box] | None:
     if not isinstance(s, For) or s.kind != "thread":
         return None
     loops, body = perfect_nest(s, "thread")
-    while isinstance(body, Seq) and len(body.body) == 1:
-        body = body.body[0]
     match body:
         case Store(value=Load() as load) if body.indices == load.indices and body.buffer.name != load.buffer.name:
             own = {loop.var: loop for loop in loops if constant_extent(loop)}

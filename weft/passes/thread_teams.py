@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Binary, Const, Expr, Var, idx
+from weft.ir.nesting import strip
 from weft.ir.simplify import inner_statements, simplify
-from weft.ir.stmt import Barrier, BarrierScope, Break, Continue, For, If, Let, Seq, Stmt, While
+from weft.ir.stmt import Barrier, BarrierScope, Break, Continue, For, If, Let, Stmt, While
 from weft.ir.visit import fact, free_vars, fresh_name, loads, mentions, substitute
 
 WARP = 32
@@ -74,9 +75,7 @@ def jumps_out(s: Stmt) -> bool:
 
 def sink_lets(loop: For) -> For:
     """Variables made between thread loops made inside all of them, so that the loops stand in a perfect nest."""
-    body = loop.body
-    while isinstance(body, Seq) and len(body.body) == 1:
-        body = body.body[0]
+    body = strip(loop.body)
     if isinstance(body, Let) and barriers_in(body) and (inner := _only_loop(body.body)) is not None:
         written = mentions(loop).stored
         fixed = not any(load.buffer.name in written for load in loads(body.value))
@@ -89,8 +88,7 @@ def sink_lets(loop: For) -> For:
 
 
 def _only_loop(s: Stmt) -> For | None:
-    while isinstance(s, Seq) and len(s.body) == 1:
-        s = s.body[0]
+    s = strip(s)
     return s if isinstance(s, For) and s.kind == "thread" else None
 
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.ir.expr import Const, Expr, Var, idx
+from weft.ir.nesting import has_loop
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, While
-from weft.ir.visit import count_nodes, rebuild, substitute, walk
+from weft.ir.visit import count_nodes, rebuild, substitute
 from weft.passes.shorten_lets import names_in
 from weft.passes.thread_teams import jumps_out
 
@@ -25,13 +26,9 @@ Known = Mapping[Var, Expr]
 
 def unroll_phases(kernel: Kernel) -> Kernel:
     """``kernel`` with short loops around thread loops written out."""
-    if not any(isinstance(n, For) and n.kind == "thread" for n in walk(kernel)):
+    if not has_loop(kernel.body, "thread"):
         return kernel
     return replace(kernel, body=_without_unread(_Unroller().visit(kernel.body, {})[0]))
-
-
-def has_threads(s: Stmt) -> bool:
-    return any(isinstance(n, For) and n.kind == "thread" for n in walk(s))
 
 
 class _Unroller:
@@ -83,7 +80,7 @@ class _Unroller:
 
     def while_loop(self, s: While, known: Known) -> tuple[Stmt, Known]:
         """Iteration after iteration while the test is known to hold; as a loop where it ever is not known."""
-        if has_threads(s) and not jumps_out(s.body):
+        if has_loop(s, "thread") and not jumps_out(s.body):
             copies: list[Stmt] = []
             inner: Known = known
             for _ in range(MOST_TRIPS):
@@ -103,7 +100,7 @@ class _Unroller:
         lo, hi = (simplify(substitute(e, known)) for e in (s.lo, s.hi))
         trips = int(hi.value) - int(lo.value) if isinstance(lo, Const) and isinstance(hi, Const) else None
         short = trips is not None and trips <= MOST_TRIPS and count_nodes(s.body) * max(trips, 1) <= LONGEST
-        if isinstance(lo, Const) and trips is not None and short and has_threads(s) and not jumps_out(s.body):
+        if isinstance(lo, Const) and trips is not None and short and has_loop(s, "thread") and not jumps_out(s.body):
             copies: list[Stmt] = []
             for n in range(trips):
                 copy, known = self.visit(substitute(s.body, {s.var: idx(int(lo.value) + n)}), known)

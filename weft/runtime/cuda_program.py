@@ -161,6 +161,10 @@ class LoadedProgram:
                 ask("cuFuncSetAttribute", function, attribute, launch.shared_bytes)
         return int(function)
 
+    def slots(self, given: Sequence[Any]) -> list[int | float]:
+        """The values of a call that is ``given`` descriptions of arrays and numbers, for the first parameters."""
+        return [v.pointer if dtype is None else fits_slot(dtype, v) for v, (_, dtype) in zip(given, self.params)]
+
     def plan(self, values: Sequence[int | float]) -> Plan:
         """The launches of a call with these parameters."""
         key = tuple(int(values[i]) for i in self.size_slots)

@@ -11,8 +11,9 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import ArgumentError, ShapeError
 from weft.ir.expr import Var
 from weft.ir.interpret import call_with_stack
+from weft.ir.interpret_stmt import has_parallel_loop
 from weft.ir.numpy_dtypes import convert, from_numpy
-from weft.ir.stmt import Alloc, Atomic, Barrier, For, Kernel, Stmt, Store
+from weft.ir.stmt import Alloc, Atomic, Barrier, Kernel, Store
 from weft.ir.verify import verify
 from weft.ir.visit import walk
 from weft.passes.lower_blocks import lower_blocks
@@ -44,13 +45,9 @@ def sanitize_kernel(kernel: Kernel, args: Sequence[Any]) -> Report:
 def find_watched(kernel: Kernel) -> frozenset[str]:
     """Buffers in which accesses of different threads may meet: written, and made outside a concurrent loop."""
     written = {n.buffer.name for n in walk(kernel) if isinstance(n, (Store, Atomic))}
-    shared = {b.name for b in kernel.buffers} if _has_threads(kernel.body) else set()
-    shared |= {n.buffer.name for n in walk(kernel) if isinstance(n, Alloc) and _has_threads(n.body)}
+    shared = {b.name for b in kernel.buffers} if has_parallel_loop(kernel.body) else set()
+    shared |= {n.buffer.name for n in walk(kernel) if isinstance(n, Alloc) and has_parallel_loop(n.body)}
     return frozenset(written & shared)
-
-
-def _has_threads(s: Stmt) -> bool:
-    return any(isinstance(n, For) and n.kind not in ("serial", "unroll") for n in walk(s))
 
 
 def _bind(kernel: Kernel, args: Sequence[Any], run: Run) -> None:

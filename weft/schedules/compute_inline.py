@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.nesting import strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Kernel, Store
 from weft.ir.visit import rewrite, substitute, walk
@@ -24,7 +25,7 @@ from weft.schedules.compute_at import (
     written_names,
 )
 from weft.schedules.declare_accesses import declare_accesses
-from weft.schedules.infer_stage import Member, Stage, infer_stage, strip
+from weft.schedules.infer_stage import Member, Stage, infer_stage
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import in_new_loops, without_stage
 from weft.schedules.remember import remember_last

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Var
+from weft.ir.nesting import strip
 from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import loads, mentions, stores
 from weft.poly.leaves import Leaf, leaves
@@ -194,10 +195,3 @@ def _outside_blocks(s: Stmt) -> Iterator[Stmt]:
     elif isinstance(s, Seq):
         for part in s.body:
             yield from _outside_blocks(part)
-
-
-def strip(s: Stmt) -> Stmt:
-    """A sequence of one statement is that statement."""
-    while isinstance(s, Seq) and len(s.body) == 1:
-        s = s.body[0]
-    return s

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from weft.ir.interpret import interpret
-from weft.ir.nesting import perfect_nest
+from weft.ir.nesting import has_loop, perfect_nest
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_stmt
 from weft.ir.stmt import For, Stmt
 from weft.ir.visit import children, walk
 from weft.passes.cut_threads import cut_threads
-from weft.passes.level_threads import has_threads, level_threads
+from weft.passes.level_threads import level_threads
 
 
 def leveled(body: str) -> str:
@@ -34,7 +34,7 @@ def leveled(body: str) -> str:
 
 def check_perfect(s: Stmt) -> None:
     if isinstance(s, For) and s.kind == "thread":
-        assert not has_threads(perfect_nest(s, "thread")[1])
+        assert not has_loop(perfect_nest(s, "thread")[1], "thread")
         return
     for inner in children(s):
         if isinstance(inner, Stmt):

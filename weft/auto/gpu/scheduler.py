@@ -12,7 +12,7 @@ from weft.auto.gpu.rows import fits_rows, schedule_rows
 from weft.auto.gpu.scatters import fits_scatters, schedule_scatters
 from weft.auto.gpu.tiles import fits_tiles, schedule_tiles
 from weft.auto.scheduler import AutoSchedule
-from weft.auto.strategy import Strategy, schedule_nest
+from weft.auto.strategy import Strategy, schedule_nests
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine
 
@@ -31,8 +31,6 @@ def auto_schedule_gpu(schedule: Schedule, machine: GpuMachine, constants: frozen
     """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed."""
     draft = GpuDraft(schedule, machine, constants)
     fuse_stages(draft)
-    for name in [s.name for s in draft.stages]:
-        if name in draft.stages and name not in draft.scheduled:
-            schedule_nest(draft, name, STRATEGIES)
+    schedule_nests(draft, STRATEGIES)
     schedule_rest(draft)
     return AutoSchedule(draft.s, tuple(draft.decisions))

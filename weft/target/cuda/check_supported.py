@@ -1,31 +1,15 @@
-"""What of a kernel the CUDA generator has no code for: all of it in one error."""
+"""What of a kernel the CUDA generator has no code for."""
 
 from __future__ import annotations
 
-from weft.ir.errors import UnsupportedError
-from weft.ir.expr import Call
-from weft.ir.hardware import HARDWARE
-from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.stmt import Barrier, Kernel
-from weft.ir.visit import walk
+from weft.target.refuse_missing import refuse_missing
 
 
 def check_supported(kernel: Kernel) -> Kernel:
     """``kernel`` itself; raises where it holds something that cannot run on a GPU."""
-    found = [(n, what) for n in walk(kernel) if isinstance(n, (Barrier, Call)) and (what := _missing(n))]
-    missing = dict.fromkeys(f"{n.span}: {what}" if n.span else what for n, what in found)
-    first = next((n.span for n, _ in found if n.span), None)
-    if missing:
-        raise UnsupportedError(
-            f"kernel `{kernel.name}` uses what the CUDA target does not have",
-            span=first,
-            notes=[("missing", text) for text in missing],
-        )
-    return kernel
+    return refuse_missing(kernel, "the CUDA target does not have", _of_barrier)
 
 
-def _missing(n: Barrier | Call) -> str | None:
-    if isinstance(n, Barrier):
-        return "a barrier of all blocks: use two nests, which are two launches" if n.scope == "grid" else None
-    known = n.name in INTRINSICS or n.name in HARDWARE or n.name in HINTS
-    return None if known else f"a call of `{n.name}`, which is not an intrinsic"
+def _of_barrier(barrier: Barrier) -> str | None:
+    return "a barrier of all blocks: use two nests, which are two launches" if barrier.scope == "grid" else None

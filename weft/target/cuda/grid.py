@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import TargetError, UnsupportedError
-from weft.ir.expr import Binary, Const, Expr, idx
-from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Barrier, For, Let, Seq, Stmt
+from weft.ir.expr import Const, Expr, idx
+from weft.ir.nesting import strip
+from weft.ir.stmt import Alloc, Barrier, For, Let, Stmt
 from weft.ir.visit import walk
+from weft.passes.loop_ranges import extent
 from weft.target.cuda.machine import MAX_BLOCK, MAX_GRID, GpuMachine
 from weft.target.cuda.program import is_host_size
 
@@ -32,18 +33,18 @@ class Grid:
 def read_grid(s: Stmt, scalars: frozenset[str]) -> Grid:
     """``s`` as a launch. Loops that do not fit the shape are left in the body, for each thread to run."""
     blocks: list[For] = []
-    s = _alone(s)
-    while isinstance(s, For) and s.kind in ("block", "parallel") and is_host_size(_extent(s), scalars):
+    s = strip(s)
+    while isinstance(s, For) and s.kind in ("block", "parallel") and is_host_size(extent(s), scalars):
         blocks.append(s)
-        s = _alone(s.body)
+        s = strip(s.body)
     whole, inner = s, list[Alloc | Let]()
     while isinstance(s, (Alloc, Let)):
         inner.append(s)
-        s = _alone(s.body)
+        s = strip(s.body)
     threads: list[For] = []
-    while isinstance(s, For) and s.kind == "thread" and isinstance(_extent(s), Const):
+    while isinstance(s, For) and s.kind == "thread" and isinstance(extent(s), Const):
         threads.append(s)
-        s = _alone(s.body)
+        s = strip(s.body)
     if not threads:
         return Grid(tuple(blocks), (), (), _without_barriers(whole))
     return Grid(tuple(blocks), tuple(inner), tuple(threads), s)
@@ -64,19 +65,9 @@ def _without_barriers(s: Stmt) -> Stmt:
     return s
 
 
-def _alone(s: Stmt) -> Stmt:
-    while isinstance(s, Seq) and len(s.body) == 1:
-        s = s.body[0]
-    return s
-
-
-def _extent(loop: For) -> Expr:
-    return simplify(Binary("-", loop.hi, loop.lo))
-
-
 def extents(loops: tuple[For, ...]) -> tuple[Expr, ...]:
     """How often each loop runs."""
-    return tuple(map(_extent, loops))
+    return tuple(map(extent, loops))
 
 
 def thread_counts(grid: Grid) -> tuple[int, ...]:
