@@ -99,6 +99,20 @@ def erf_slope(u: Any) -> Any:
     return mp.erf(mp.sqrt(u)) / mp.sqrt(u) - 1
 
 
+#: Width of the pieces of erf: multiples up to 15 are exact in float32, and erf of them nearly so.
+ERF_PIECE = mpf(271338) / 2**20
+
+
+def erf_piece(n: int) -> tuple[list[Any], Any]:
+    """erf(n * width + t) - t for t within half a width of 0: coefficients of degree 5, and the relative error."""
+    if n == 0:
+        slope, error = remez(erf_slope, 0, (ERF_PIECE / 2) ** 2, 2, one)
+        return [mpf(0), slope[0], mpf(0), slope[1], mpf(0), slope[2]], error
+    middle = n * ERF_PIECE
+    half = ERF_PIECE / 2
+    return remez(lambda t: mp.erf(middle + t) - t, -half, half, 5, lambda t: 1 / mp.erf(middle + t))
+
+
 def erfcx_mapped(k: Any) -> Function:
     """erfcx(x) * (1 + 2x) as a function of w = (x - k) / (x + k)."""
 
@@ -169,8 +183,20 @@ Minimax by Remez exchange in 60-digit arithmetic; the comment is log2 of the wei
 '''
 
 
+def print_erf_pieces() -> None:
+    pieces = [erf_piece(n) for n in range(16)]
+    error = max(e for _, e in pieces)
+    print(f"#: Width of the pieces of erf.\nERF_PIECE = {float(ERF_PIECE)!r}")
+    print("#: For each power of the distance from the middle of a piece, its coefficient in every piece.")
+    print(f"ERF_PIECES_F32: tuple[tuple[float, ...], ...] = (  # {float(mp.log(error, 2)):.1f}")
+    for power in range(6):
+        print("    (\n" + "".join(f"        {float(c[power])!r},\n" for c, _ in pieces) + "    ),")
+    print(")", flush=True)
+
+
 def main() -> None:
     print(HEAD)
+    print_erf_pieces()
     for name, function, lo, hi, degree, weight in FITS:
         coefficients, error = remez(function, lo, hi, degree, weight)
         print(f"{name}: tuple[float, ...] = (  # {float(mp.log(error, 2)):.1f}")

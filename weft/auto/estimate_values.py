@@ -16,7 +16,7 @@ from weft.schedules.index_forms import variables
 CALL_COST = {
     "exp": 9, "exp2": 7, "expm1": 12, "log": 21, "log2": 24, "log10": 25, "log1p": 28, "sin": 15, "cos": 16,
     "tan": 22, "asin": 14, "acos": 16, "atan": 17, "sinh": 20, "cosh": 14, "tanh": 19, "asinh": 45, "acosh": 42,
-    "atanh": 40, "cbrt": 35, "sigmoid": 16, "erf": 22, "erfc": 38, "tgamma": 500, "lgamma": 280, "sqrt": 8,
+    "atanh": 40, "cbrt": 35, "sigmoid": 16, "erf": 11, "erfc": 38, "tgamma": 500, "lgamma": 280, "sqrt": 8,
     "rsqrt": 14, "pow": 80, "atan2": 28, "fmod": 45, "hypot": 30, "fma": 1,
 }  # fmt: skip
 DIVISION, INTEGER_DIVISION, TO_INTEGER = 5.0, 12.0, 20.0

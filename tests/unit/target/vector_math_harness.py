@@ -19,7 +19,7 @@ from weft.target.cpu.math import MATH
 MACHINES = {
     "sse2": ("x86-64", BASELINE),
     "avx2": ("x86-64-v3", Features(vector_bits=256)),
-    "host": (llvm.get_host_cpu_name(), Features(scaling=True)),
+    "host": (llvm.get_host_cpu_name(), Features(scaling=True, tables=True)),
 }
 if not llvm.get_host_cpu_features().get("avx512f", False):
     MACHINES["host"] = (llvm.get_host_cpu_name(), Features(vector_bits=256))

@@ -30,6 +30,7 @@ class Features:
     rounding: bool = True
     vector_bits: int = 512
     scaling: bool = False  # p * 2^n (AVX-512)
+    tables: bool = False  # one of 16 float32, in each lane (AVX-512)
 
 
 #: Any x86-64 has these, and no more.

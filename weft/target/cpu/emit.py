@@ -62,6 +62,7 @@ def machine_features(machine: Machine) -> Features:
         rounding=machine.has_rounding,
         vector_bits=machine.vector_bits,
         scaling=machine.is_x86 and machine.has_masks,
+        tables=machine.is_x86 and machine.has_masks,
     )
 
 

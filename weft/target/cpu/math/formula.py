@@ -189,12 +189,12 @@ def at_least(x: Term, limit: float) -> Term:
     return where(x < limit, limit, x)
 
 
-def horner(x: Term, coefficients: Sequence[float]) -> Term:
+def horner(x: Term, coefficients: Sequence[Number]) -> Term:
     """The polynomial with ``coefficients`` from the constant term up."""
-    total: Number = coefficients[-1]
+    total = x.like(coefficients[-1])
     for c in reversed(coefficients[:-1]):
-        total = fma(x, total, c) if isinstance(total, Term) else fma(x, x.like(total), c)
-    return x.like(total)
+        total = fma(x, total, c)
+    return total
 
 
 def even_odd(x: Term, coefficients: Sequence[float]) -> Term:

@@ -14,6 +14,7 @@ from weft.target.cpu.math.formula import (
     even_odd,
     fma,
     horner,
+    nearest,
     pick,
     through_double,
     when_any,
@@ -21,6 +22,7 @@ from weft.target.cpu.math.formula import (
 )
 from weft.target.cpu.math.pairs import Pair, quick_two_sum, two_product, two_sum
 from weft.target.cpu.math.rounding import floor, trunc
+from weft.target.cpu.math.table import can_look_up, look_up
 
 
 def erf(x: Term) -> Term:
@@ -28,6 +30,24 @@ def erf(x: Term) -> Term:
 
 
 def _erf_single(x: Term) -> Term:
+    if can_look_up(x):
+        return _erf_by_pieces(x)
+    return _erf_by_exponential(x)
+
+
+def _erf_by_pieces(x: Term) -> Term:
+    """A polynomial for each of 16 pieces of [0, 4], about the middle: middle + t + t q(t).
+
+    In the first piece, whose middle is 0, only the small part is rounded before the last step.
+    """
+    a = at_most(x.abs(), 4.0)
+    count, piece = nearest(a, 1.0 / c.ERF_PIECE)
+    t = fma(count, -c.ERF_PIECE, a)  # exact
+    middle, *coefficients = (look_up(table, piece) for table in c.ERF_PIECES_F32)
+    return fma(t, horner(t, coefficients), middle + t).with_sign_of(x)
+
+
+def _erf_by_exponential(x: Term) -> Term:
     """1 - e^-(a + a q(a)): one polynomial for the whole range and no cancellation; the sign comes last."""
     a = at_most(x.abs(), 4.0)
     return expm1_small(-a, a * even_odd(a, [-k for k in c.ERF_EXPONENT_F32])).with_sign_of(x)
