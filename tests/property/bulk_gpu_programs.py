@@ -1,16 +1,25 @@
-"""Random GPU programs in bulk, each batch in a process that may die: ``python tests/property/bulk_gpu_programs.py``.
+"""Random GPU programs in bulk, in processes that may die: ``python tests/property/bulk_gpu_programs.py``.
 
 --seed 1 --count 20000 --seconds 3600    programs 1, 2, 3 ... until either limit
+--kind barriers                          barriers, forks (thread loops one after another), schedules (random ones,
+                                         of random programs), auto (automatic ones)
+--jobs 8                                 as many processes side by side
 --failures DIR                           one text for each fault: what happened, and the program
 --cuda                                   also written as CUDA C++ and built by NVRTC
+--device                                 also run on the GPU
+--no-cpu                                 not compiled for the CPU
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
@@ -18,76 +27,169 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
-#: Programs a process checks before another takes over.
-BATCH = 200
+#: Programs a process checks before another takes over, and seconds after which one program is hung.
+BATCH, PATIENCE = 200, 60
+KINDS = ("barriers", "forks", "schedules", "auto")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--failures", default="gpu_program_failures")
-    parser.add_argument("--cuda", action="store_true")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = read_options()
     Path(options.failures).mkdir(parents=True, exist_ok=True)
     if options.worker:
         work(options)
         return 0
-    total = run(options)
+    total = Run(options).total
     print(", ".join(f"{count} {what}" for what, count in sorted(total.items())))
     return 1 if total["faults"] else 0
 
 
-def run(options: argparse.Namespace) -> Counter[str]:
-    """Batches, each in a process of its own; one that dies is a fault of the program it was at."""
-    total: Counter[str] = Counter()
-    start, seed, end = time.time(), options.seed, options.seed + options.count
-    while seed < end and time.time() - start < options.seconds:
-        seed = run_batch(options, seed, min(BATCH, end - seed), total)
-        print(f"up to seed {seed}: {dict(total)}", flush=True)
-    return total
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--kind", choices=KINDS, default="barriers")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--failures", default="gpu_program_failures")
+    parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--device", action="store_true")
+    parser.add_argument("--no-cpu", action="store_true")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
-def run_batch(options: argparse.Namespace, seed: int, count: int, total: Counter[str]) -> int:
-    command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(count)]
-    command += ["--failures", options.failures, *(["--cuda"] if options.cuda else [])]
-    at = seed
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            found = json.loads(line)
-            at = found.pop("seed")
-            total.update(found)
-    if process.returncode != 0:
-        total["faults"] += 1
-        (Path(options.failures) / f"{at}_crash.txt").write_text(f"the process ended with {process.returncode}\n")
-    return at + 1
+class Run:
+    """Batches of programs, each in a process of its own; one that dies is a fault of the program it was at."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.total = options, Counter[str]()
+        self.start, self.end = time.time(), options.seed + options.count
+        self.next, self.lock = options.seed, threading.Lock()
+        jobs = [threading.Thread(target=self.take_batches) for _ in range(options.jobs)]
+        for job in jobs:
+            job.start()
+        for job in jobs:
+            job.join()
+
+    def is_late(self) -> bool:
+        return time.time() - self.start >= self.options.seconds
+
+    def take_batches(self) -> None:
+        while True:
+            with self.lock:
+                seed, end = self.next, min(self.next + self.size_of_batch(), self.end)
+                self.next = end
+            while seed < end and not self.is_late():
+                seed = self.run_batch(seed, end - seed)
+            if seed >= self.end or self.is_late():
+                return
+            with self.lock:
+                print(f"{time.time() - self.start:.0f} s, up to seed {seed}: {dict(self.total)}", flush=True)
+
+    def size_of_batch(self) -> int:
+        """Less in the end, so that all jobs are done at about the same time."""
+        return max(10, min(BATCH, (self.end - self.next) // (2 * self.options.jobs)))
+
+    def run_batch(self, seed: int, count: int) -> int:
+        """The seed to go on with: the one after the last that the process got to."""
+        given = self.options
+        command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(count)]
+        command += ["--failures", given.failures, "--kind", given.kind]
+        command += [f"--{name.replace('_', '-')}" for name in ("cuda", "device", "no_cpu") if getattr(given, name)]
+        command += ["--seconds", str(self.start + given.seconds - time.time())]
+        at = seed
+        with (
+            tempfile.TemporaryFile("w+") as errors,
+            tempfile.TemporaryDirectory(prefix="weft-bulk-") as cache,
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "WEFT_CACHE_DIR": cache}
+            ) as process,
+        ):
+            assert process.stdout is not None
+            for line in process.stdout:
+                found = json.loads(line)
+                at = found.pop("seed")
+                with self.lock:
+                    self.total.update(found)
+            process.wait()
+            if process.returncode != 0:
+                errors.seek(0)
+                self.tell_death(at, process.returncode, errors.read())
+        return at + 1
+
+    def tell_death(self, seed: int, status: int, said: str) -> None:
+        with self.lock:
+            self.total["faults"] += 1
+        text = f"the process ended with {status}\n{said[-20000:]}\n{program_text(self.options.kind, seed)}\n"
+        (Path(self.options.failures) / f"{self.options.kind}_{seed}.txt").write_text(text, encoding="utf-8")
 
 
 def work(options: argparse.Namespace) -> None:
+    """Checks one program after another, saying before each which it is and after each what was found.
+
+    Where the GPU is lost to this process, it ends.
+    """
+    start = time.time()
     for seed in range(options.seed, options.seed + options.count):
-        print(json.dumps({"seed": seed}), flush=True)
-        print(json.dumps({"seed": seed, check(seed, options): 1}), flush=True)
+        if time.time() - start > options.seconds:
+            return
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        say({"seed": seed})
+        found = check(seed, options)
+        say({"seed": seed, found: 1})
+        if found == "faults" and options.device and is_gpu_lost():
+            break
+    faulthandler.cancel_dump_traceback_later()
+
+
+def say(found: dict[str, int]) -> None:
+    print(json.dumps(found), flush=True)
+
+
+def is_gpu_lost() -> bool:
+    import weft
+
+    try:
+        weft.cuda.synchronize()
+    except weft.Error:
+        return True
+    return False
 
 
 def check(seed: int, options: argparse.Namespace) -> str:
-    from check_gpu_program import check_cuda_text, check_gpu_program
-    from gpu_programs import random_gpu_kernel
-
-    from weft.ir.printer import print_kernel
-
+    wanted = {"cpu": not options.no_cpu, "nvrtc": options.cuda, "device": options.device}
     try:
-        found = check_gpu_program(seed)
-        if options.cuda and found == "checked":
-            check_cuda_text(seed, compile_it=True)
+        return checker(options.kind)(seed, [place for place in wanted if wanted[place]])
     except Exception as error:
         said = "".join(traceback.format_exception(error))[-20000:]
-        text = f"{said}\n--- program\n{print_kernel(random_gpu_kernel(seed))}\n"
-        (Path(options.failures) / f"{seed}.txt").write_text(text, encoding="utf-8")
+        text = f"{said}\n{program_text(options.kind, seed)}\n"
+        (Path(options.failures) / f"{options.kind}_{seed}.txt").write_text(text, encoding="utf-8")
         return "faults"
-    return found
+
+
+def checker(kind: str):  # type: ignore[no-untyped-def]
+    if kind in ("barriers", "forks"):
+        from check_gpu_program import check_fork_join_program, check_gpu_program
+
+        return check_gpu_program if kind == "barriers" else check_fork_join_program
+    from check_gpu_schedule import check_automatic_schedule, check_random_schedule
+
+    return check_random_schedule if kind == "schedules" else check_automatic_schedule
+
+
+def program_text(kind: str, seed: int) -> str:
+    """The program of a seed, of the kinds whose errors do not hold it."""
+    if kind == "barriers":
+        from gpu_programs import random_gpu_kernel
+
+        from weft.ir.printer import print_kernel
+
+        return f"--- program\n{print_kernel(random_gpu_kernel(seed))}"
+    if kind == "forks":
+        from fork_join_programs import fork_join_program
+
+        return f"--- program\n{fork_join_program(seed)}"
+    return ""
 
 
 if __name__ == "__main__":

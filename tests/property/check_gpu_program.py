@@ -1,85 +1,135 @@
-"""One random GPU program checked: interpreter, split at its barriers, compiled for the CPU, written as CUDA."""
+"""One random GPU program checked: what the interpreter says against what each place makes of it.
+
+The places: ``cpu``, split at its barriers and compiled for the CPU; ``nvrtc``, written as CUDA C++ and built;
+``device``, run on a GPU by the call of a user.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "target"))
+from fork_join_programs import fork_join_program
 from gpu_programs import random_gpu_kernel
 from run_compiled import Runner, assert_same_bits, make_arguments
 
+import weft
 from weft.ir.buffer import Buffer
 from weft.ir.errors import DataRace, DivergentBarrier, UninitializedRead, UnsupportedError
 from weft.ir.interpret import interpret
+from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Barrier, Kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
+from weft.passes.join_threads import join_threads
 from weft.passes.split_threads import split_threads
+from weft.target.cuda.lower import compile_kernel, emit_kernel
+from weft.target.cuda.machine import gpu_for_arch
+
+Place = Literal["cpu", "cuda", "nvrtc", "device"]
+H200 = gpu_for_arch("sm_90")
 
 
 class NoMeaning(Exception):
     """The program races or its barriers diverge."""
 
 
-def meaning(kernel: Kernel, seed: int) -> tuple[list[Any], list[Any]]:
-    """Arguments, and what they are after the interpreter ran the program on them."""
+def meaning(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
+    """What ``args`` are after the interpreter ran the program on them."""
     verify(kernel)
-    args = make_arguments(kernel, seed)
     want = copies(args)
     try:
         interpret(kernel, want)
     except (DataRace, DivergentBarrier, UninitializedRead) as found:
         raise NoMeaning(str(found)) from None
-    return args, want
+    return want
 
 
-def copies(args: list[Any]) -> list[Any]:
+def copies(args: Sequence[Any]) -> list[Any]:
     return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
 
 
-def compare(what: str, kernel: Kernel, got: list[Any], want: list[Any]) -> None:
+def compare(what: str, kernel: Kernel, got: Sequence[Any], want: Sequence[Any]) -> None:
     for param, g, w in zip(kernel.params, got, want):
         if isinstance(param, Buffer):
             assert_same_bits(f"{what} {param.name}", g, w)
 
 
-def check_gpu_program(seed: int) -> str:
-    """``checked``, ``dropped`` where the program has no meaning, ``refused`` where it is not lowered."""
+def check_gpu_program(seed: int, places: Collection[Place] = ("cpu",)) -> str:
+    """A program in grid form: threads with barriers in what they run."""
     kernel = random_gpu_kernel(seed)
+    return check_program(kernel, make_arguments(kernel, seed), split_threads, places)
+
+
+def check_fork_join_program(seed: int, places: Collection[Place] = ("cpu",)) -> str:
+    """A program in fork-join form: thread loops one after another."""
+    kernel = parse_kernel(fork_join_program(seed))
+    given, made = (np.zeros([int(n.value) for n in b.shape], np.int32) for b in kernel.buffers)  # type: ignore[attr-defined]
+    given[:] = 1, 3
+    return check_program(kernel, [given, made], join_threads, places)
+
+
+def check_program(
+    kernel: Kernel, args: Sequence[Any], turn: Callable[[Kernel], Kernel], places: Collection[Place]
+) -> str:
+    """``checked``, ``dropped`` where the program has no meaning, ``refused`` where it is not lowered.
+
+    ``turn`` gives the program's other form.
+    """
     try:
-        args, want = meaning(kernel, seed)
-        split = split_threads(kernel)
+        want = meaning(kernel, args)
+        turned = turn(kernel)
     except NoMeaning:
         return "dropped"
     except UnsupportedError:
         return "refused"
-    verify(split)
-    assert not any(isinstance(n, Barrier) for n in walk(split))
-    got = copies(args)
-    interpret(split, got)
-    compare("split", kernel, got, want)
-    got = copies(args)
-    assert Runner(kernel)(*got) == 0
-    compare("compiled", kernel, got, want)
-    return "checked"
-
-
-def check_cuda_text(seed: int, *, compile_it: bool) -> str:
-    """The program as CUDA C++ for sm_90, built by NVRTC where asked."""
-    from weft.target.cuda.lower import compile_kernel, emit_kernel
-    from weft.target.cuda.machine import gpu_for_arch
-
-    kernel = random_gpu_kernel(seed)
+    verify(turned)
+    assert turn is not split_threads or not any(isinstance(n, Barrier) for n in walk(turned))
+    compare("turned", kernel, meaning(turned, args), want)
     try:
-        meaning(kernel, seed)
-        make = compile_kernel if compile_it else emit_kernel
-        make(kernel, gpu_for_arch("sm_90"))
-    except NoMeaning:
-        return "dropped"
+        for place in places:
+            got = RUNS[place](kernel, copies(args))
+            compare(place, kernel, got, want)
     except UnsupportedError:
         return "refused"
     return "checked"
+
+
+def run_on_cpu(kernel: Kernel, args: list[Any]) -> list[Any]:
+    assert Runner(kernel)(*args) == 0
+    return args
+
+
+def run_on_device(kernel: Kernel, args: list[Any], numerics: Any = "strict") -> list[Any]:
+    given = [on_device(a) for a in args]
+    weft.kernel(kernel, numerics=numerics)(*given)
+    weft.cuda.synchronize()
+    return [a.numpy() if isinstance(a, weft.cuda.DeviceArray) else a for a in given]
+
+
+def on_device(value: Any) -> Any:
+    return weft.cuda.DeviceArray.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def write_as_cuda(kernel: Kernel, args: list[Any]) -> list[Any]:
+    """Nothing runs, so that there is nothing to compare."""
+    emit_kernel(kernel, H200)
+    return []
+
+
+def build_by_nvrtc(kernel: Kernel, args: list[Any]) -> list[Any]:
+    compile_kernel(kernel, H200)
+    return []
+
+
+RUNS: dict[Place, Callable[[Kernel, list[Any]], list[Any]]] = {
+    "cpu": run_on_cpu,
+    "cuda": write_as_cuda,
+    "nvrtc": build_by_nvrtc,
+    "device": run_on_device,
+}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.expr import Binary, Compare, Expr, Load, Select, Unary, Var, cast, const, idx
+from weft.ir.expr import Binary, Call, Compare, Expr, Load, Select, Unary, Var, cast, const, idx
 from weft.ir.stmt import (
     Alloc,
     Assign,
@@ -34,7 +34,13 @@ from weft.ir.stmt import (
 )
 
 TEAMS = [(8,), (5,), (16,), (32,), (33,), (64,), (4, 8), (3, 16), (2, 2, 4), (2, 32), (6, 16)]
-TYPES = [dt.float32, dt.int32, dt.int32, dt.int64, dt.float64, dt.int16, dt.bool_]
+#: Of arrays; the first are those of variables too.
+TYPES = [dt.float32, dt.int32, dt.int32, dt.int64, dt.float16, dt.bfloat16, dt.uint32, dt.float64, dt.int16, dt.bool_]
+VARIABLES = 7
+#: What rounds in one known way, so that every machine must give the same bits.
+ANY = ("+", "-", "*", "min", "max")
+FLOATS = (*ANY, "/")
+INTEGERS = (*ANY, "//", "%", "tdiv", "tmod", "&", "|", "^", "<<", ">>")
 WARP = 32
 
 
@@ -46,7 +52,6 @@ class Program:
     team: tuple[int, ...]
     blocks: int
     shared: list[Buffer] = field(default_factory=list)
-    counters: Buffer | None = None
     inputs: list[Buffer] = field(default_factory=list)
     outputs: list[Buffer] = field(default_factory=list)
     count: int = 0
@@ -95,7 +100,7 @@ def random_gpu_kernel(seed: int) -> Kernel:
     rng = random.Random(seed)
     p = Program(rng, rng.choice(TEAMS), rng.randint(1, 3))
     total = p.threads * p.blocks
-    p.inputs = [Buffer(f"A{n}", rng.choice(TYPES[:5]), (idx(total),)) for n in range(rng.randint(1, 2))]
+    p.inputs = [Buffer(f"A{n}", rng.choice(TYPES[:8]), (idx(total),)) for n in range(rng.randint(1, 2))]
     p.outputs = [Buffer(f"B{n}", rng.choice(TYPES), (idx(total),)) for n in range(rng.randint(1, 2))]
     p.shared = [Buffer(f"S{n}", rng.choice(TYPES), (idx(p.threads),), scope="shared") for n in range(rng.randint(1, 3))]
     body: Stmt = Seq((*first_values(p), statements(p, Scope(owned=list(p.shared)), 2), *last_values(p)))
@@ -140,12 +145,12 @@ def statements(p: Program, scope: Scope, depth: int) -> Stmt:
 def declare(p: Program, scope: Scope, depth: int) -> Stmt:
     """A variable or a private buffer, and what follows."""
     if p.rng.random() < 0.2:
-        r = Buffer(p.name("r"), p.rng.choice(TYPES[:4]), (idx(2),), scope="local")
+        r = Buffer(p.name("r"), p.rng.choice(TYPES[:VARIABLES]), (idx(2),), scope="local")
         fill = [Store(r, (idx(i),), value(p, scope, r.dtype, 1)) for i in range(2)]
         rest = statements(p, scope.plus(private=[*scope.private, r]), max(0, depth - 1))
         return Alloc(r, Seq((*fill, rest)))
     agreed = p.rng.random() < 0.4
-    var = Var(p.name("u" if agreed else "x"), p.rng.choice(TYPES[:4]))
+    var = Var(p.name("u" if agreed else "x"), p.rng.choice(TYPES[:VARIABLES]))
     start = uniform_value(p, scope, var.type, 1) if agreed else value(p, scope, var.type, 2)
     inner = scope.plus(lets=[*scope.lets, var])
     if agreed and scope.together:
@@ -248,7 +253,7 @@ def simple(p: Program, scope: Scope) -> Stmt:
         return store if p.rng.random() < 0.7 else If(thread_test(p, scope), store)
     if kind < 0.8 and (counted := [b for b in p.outputs if b.dtype in (dt.int32, dt.int64)]):
         b = p.rng.choice(counted)
-        return Atomic("+", b, (p.own(),), cast(b.dtype, Var("m", dt.int32)))
+        return Atomic(p.rng.choice(["+", "min", "max"]), b, (p.own(),), cast(b.dtype, Var("m", dt.int32)))
     b = p.rng.choice(p.outputs)
     return Store(b, (p.own(),), value(p, scope, b.dtype, 2))
 
@@ -293,8 +298,10 @@ def uniform_value(p: Program, scope: Scope, t: DType, depth: int) -> Expr:
 def value(p: Program, scope: Scope, t: DType, depth: int) -> Expr:
     kind = p.rng.random()
     if depth and kind < 0.55 and not t.is_bool:
-        op = p.rng.choice(["+", "-", "*", "min", "max"])
+        op = p.rng.choice(FLOATS if t.is_float else INTEGERS if p.rng.random() < 0.4 else ANY)
         return Binary(op, value(p, scope, t, depth - 1), value(p, scope, t, depth - 1))
+    if depth and kind < 0.58 and t.is_float:
+        return Call(p.rng.choice(["sqrt", "floor", "abs", "rint"]), (value(p, scope, t, depth - 1),), t)
     if depth and kind < 0.65:
         return Select(thread_test(p, scope), value(p, scope, t, depth - 1), value(p, scope, t, depth - 1))
     if depth and t.is_bool and kind < 0.8:

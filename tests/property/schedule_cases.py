@@ -101,11 +101,11 @@ def outputs_of(program: TensorProgram) -> list[np.ndarray[Any, Any]]:
     return made
 
 
-def tensor_case(draw: Draw) -> Case:
+def tensor_case(draw: Draw, dense: bool) -> Case:
     """A tensor program, lowered for its sizes or for all."""
     random = draw(st.one_of(programs(), stage_programs(), stage_programs()))
     op = weft.define(random.text)
-    arguments = list(random.arguments.values())
+    arguments = [np.array(a, order="C") if dense else a for a in random.arguments.values()]
     signature = check_call(op.interface, arguments, None).signature
     made = build(op.program, signature, host_machine(), True)
     fresh = tuple(o.name for o in made.program.outputs if o.name not in made.program.carried)
@@ -127,16 +127,17 @@ def _replay(op: weft.Operator, arguments: list[Any], s: Schedule) -> tuple[Any, 
     return found if isinstance(found, tuple) else (found,)
 
 
-def kernel_case(draw: Draw) -> Case:
+def kernel_case(draw: Draw, dense: bool) -> Case:
     """A loop program given as text, or a random one."""
     kernel = draw(kernel_programs())
-    if find_problems(kernel):
+    if find_problems(kernel) or (dense and any(b.strides is not None for b in kernel.buffers)):
         raise NoMeaning
     return Case(print_kernel(kernel), kernel, make_arguments(kernel, draw(st.integers(0, 99))), exact=True)
 
 
-def draw_case(draw: Draw) -> Case:
-    return tensor_case(draw) if draw(st.integers(0, 2)) else kernel_case(draw)
+def draw_case(draw: Draw, *, dense: bool = False) -> Case:
+    """A random case; ``dense`` where its arrays shall have no strides of their own."""
+    return (tensor_case if draw(st.integers(0, 2)) else kernel_case)(draw, dense)
 
 
 def take_steps(case: Case, draw: Draw, most: int = 8) -> None:

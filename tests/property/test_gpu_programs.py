@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from check_gpu_program import check_cuda_text, check_gpu_program
+from check_gpu_program import check_gpu_program
 
 #: Programs of each test, and how many tests.
 EACH, TESTS = 22, 10
@@ -24,5 +24,5 @@ def test_gpu_programs_on_the_cpu(group: int) -> None:
 def test_gpu_programs_as_cuda() -> None:
     """The text is made; a few are built, where NVRTC is there."""
     pytest.importorskip("cuda.bindings.nvrtc")
-    found = Counter(check_cuda_text(seed, compile_it=seed < 5) for seed in range(30))
+    found = Counter(check_gpu_program(seed, ["nvrtc" if seed < 5 else "cuda"]) for seed in range(30))
     assert found["checked"] >= 15, found

@@ -124,3 +124,11 @@ def test_every_schedule_replays_from_its_trace() -> None:
     again.apply(str(made.schedule.trace))
     assert again.kernel == made.schedule.kernel
     assert any(isinstance(n, For) and n.kind == "block" for n in walk(again.kernel))
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "stencil"])
+def test_nothing_to_do(name: str) -> None:
+    """Arrays without elements."""
+    text, shape = TEXTS[name]
+    for empty in range(len(shape)):
+        check_case(text, [array(*shape[:empty], 0, *shape[empty + 1 :])])

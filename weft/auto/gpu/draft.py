@@ -52,5 +52,5 @@ def lanes_for(accesses: Iterable[StageAccess]) -> int:
 
 
 def whole_warps(threads: int) -> int:
-    """``threads`` rounded up to warps."""
-    return -(-threads // WARP) * WARP
+    """``threads`` rounded up to warps; one for none, which is what a nest over nothing needs."""
+    return max(1, -(-threads // WARP)) * WARP
