@@ -22,6 +22,14 @@ def conjuncts(condition: Expr) -> list[Expr]:
     return [condition]
 
 
+def all_of(conditions: list[Expr]) -> Expr:
+    """``a && b && c`` of ``[a, b, c]``, which is not empty."""
+    first, *others = conditions
+    for condition in others:
+        first = Binary("&&", first, condition)
+    return first
+
+
 def guarded(parts: list[Expr], body: Stmt) -> Stmt:
     """``body`` under all of ``parts``, the first tested first."""
     for part in reversed(parts):

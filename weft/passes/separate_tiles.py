@@ -19,13 +19,14 @@ from dataclasses import replace
 from typing import Any
 
 from weft.ir import dtype as dt
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
+from weft.ir.expr import Compare, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import inner_statements, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt, Store
 from weft.ir.visit import count_nodes, free_vars, rebuild, walk
 from weft.passes.conditions import (
     LONGEST,
+    all_of,
     changing_variables,
     conjuncts,
     guarded,
@@ -71,7 +72,7 @@ class _Separator:
         if isinstance(s, For) and s.kind in ("unroll", "vector"):
             return s, False
         s = rebuild(s, inside)
-        if done or not isinstance(s, For) or _shares_registers(s.body) or count_nodes(s.body) > LONGEST:
+        if done or not isinstance(s, For) or shares_registers(s.body) or count_nodes(s.body) > LONGEST:
             return s, done
         tests = self._tests_of_tiles(s)
         if not any(mentions(worst, s.var.name) for _, worst in tests):
@@ -126,7 +127,7 @@ def _written_out(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
     if not tests:
         return body
     asked = list(dict.fromkeys(worst for _, worst in tests))
-    return If(_all(asked), without_tests(body, [part for part, _ in tests]), body, span=body.span)
+    return If(all_of(asked), without_tests(body, [part for part, _ in tests]), body, span=body.span)
 
 
 def _last_tile(worst: Expr, ranges: Ranges) -> tuple[Expr, int] | None:
@@ -167,14 +168,7 @@ def _end(part: Expr, var: Var) -> int | None:
     return gap.constant + 1 if gap is not None and gap.terms == {var: -1} else None
 
 
-def _all(conditions: list[Expr]) -> Expr:
-    first, *others = conditions
-    for condition in others:
-        first = Binary("&&", first, condition)
-    return first
-
-
-def _shares_registers(body: Stmt) -> bool:
+def shares_registers(body: Stmt) -> bool:
     """Whether registers live on from one iteration to the next: a branch between would part them."""
     own = {n.buffer.name for n in walk(body) if isinstance(n, Alloc)}
     accesses = (n for n in walk(body) if isinstance(n, (Load, Store)))

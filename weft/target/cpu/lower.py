@@ -22,15 +22,18 @@ from weft.passes.inline_indices import inline_indices
 from weft.passes.interleave_stores import interleave_stores
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
+from weft.passes.merge_blocks import merge_blocks
 from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.narrow_threads import narrow_threads
 from weft.passes.pad_registers import pad_registers
 from weft.passes.partition_loops import partition_loops
+from weft.passes.peel_borders import peel_borders
 from weft.passes.peel_last_tile import peel_last_tile
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
 from weft.passes.remove_barriers import remove_barriers
 from weft.passes.separate_blocks import separate_blocks
+from weft.passes.separate_borders import separate_borders
 from weft.passes.separate_tiles import separate_tiles
 from weft.passes.shrink_storage import shrink_storage
 from weft.passes.split_threads import check_barriers, split_threads
@@ -92,6 +95,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "split_threads": split_threads,
         "unroll_phases": unroll_phases,
         "coalesce_blocks": coalesce_blocks,
+        "merge_blocks": merge_blocks,
         "separate_blocks": separate_blocks,
         "group_blocks": group_blocks,
         "narrow_threads": narrow_threads,
@@ -101,6 +105,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "simplify": simplify,
         "peel_last_tile": peel_last_tile,
         "hoist_guards": hoist_guards,
+        "peel_borders": peel_borders,
         "swap_copies": swap_copies,
         "forward_phases": forward_phases,
         "drop_guards": drop_guards,
@@ -109,6 +114,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
         "vectorize_innermost": vectorize,
         **({"strip_vector_loops": strip} if scheduled else {}),
+        "separate_borders": separate_borders,
         "promote_registers": promote_registers,
         "carry_stores": carry_stores,
         "pad_registers": pad_registers,
