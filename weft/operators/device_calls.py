@@ -2,16 +2,22 @@
 
 Nothing here waits for the GPU, and memory comes from the caller's framework alone, so calls can be captured in
 CUDA graphs. An assert that fails on the GPU is told at the next call or by `weft.cuda.synchronize`.
+
+A kind of call goes through three ways: checked and compiled for the first time (`run`), read by Python the second
+(`call`), and from then on by machine code that never comes here (`weft.runtime.fastcall`). What that cannot read,
+arrays of frameworks without a table for DLPack say, stays with the second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir import dtype as dt
 from weft.operators.alignment import ALIGNMENT
 from weft.operators.device_specialization import DeviceSpecialization, find_device_specialization
+from weft.operators.fast_specialization import ArrayKind, fast_device_specialization
 from weft.operators.quick_arguments import (
     Guard,
     GuardedReader,
@@ -59,6 +65,7 @@ class _Ready(NamedTuple):
     those that are not; ``make`` makes outputs, where none are given.
     ``apart`` says of which values the difference must not be in a range, else arrays overlap. The plan of a
     call that ``varies`` depends on its numbers; ``scratch`` makes memory for temporaries, where there are any.
+    ``faster`` is emptied when machine code is told of such calls.
     """
 
     program: LoadedProgram
@@ -72,6 +79,7 @@ class _Ready(NamedTuple):
     framework: Framework
     varies: bool
     scratch: Callable[[], Any] | None
+    faster: list[Callable[[], None]]
 
 
 class DeviceCalls:
@@ -116,6 +124,8 @@ class DeviceCalls:
                 ready.program.start_quickly(ready.plan, values, ready.tail, ready.stream)
         except (RuntimeError, MemoryError, OverflowError):
             return MISS  # out of memory, say: the careful way finds out
+        if ready.faster:
+            ready.faster.pop()()
         if made is None:
             return out
         return made[0] if len(made) == 1 else tuple(made)
@@ -156,7 +166,8 @@ class DeviceCalls:
         scratch = None if make is None else make()
         special.program.start(plan, values, stream, 0 if scratch is None else address_of(scratch))
         if all(info.framework == framework and info.note is None for info in infos):
-            self._remember(special, [*given, *outputs], framework, args, out)
+            faster = functools.partial(self._make_fast, special, plan, framework, self._kinds(call, outputs))
+            self._remember(special, [*given, *outputs], framework, args, out, faster)
         results = tuple(o.owner for o in outputs) if out is None else out
         return results[0] if out is None and len(results) == 1 else results
 
@@ -165,8 +176,28 @@ class DeviceCalls:
         constants = {name for name, _ in special.signature.constants}
         return [v for p, v in zip(self._op.interface.params, call.values) if p.name not in constants]
 
+    def _kinds(self, call: Arguments, outputs: Sequence[ArgumentInfo]) -> dict[str, ArrayKind]:
+        """What the arrays of a call are like, without keeping them."""
+        interface = self._op.interface
+        names = [*(p.name for p in interface.params), *(o.name for o in interface.outputs)]
+        named = zip(names, (*call.values, *outputs))
+        return {name: ArrayKind(type(v.owner), v.pointer) for name, v in named if isinstance(v, ArgumentInfo)}
+
+    def _make_fast(
+        self, special: DeviceSpecialization, plan: Plan, framework: Framework, kinds: Mapping[str, ArrayKind]
+    ) -> None:
+        fast = fast_device_specialization(self._op.interface, special, plan, framework, kinds)
+        if fast is not None:
+            self._op._make_fast(fast)
+
     def _remember(
-        self, special: DeviceSpecialization, given: Sequence[Any], framework: Framework, args: Sequence[Any], out: Any
+        self,
+        special: DeviceSpecialization,
+        given: Sequence[Any],
+        framework: Framework,
+        args: Sequence[Any],
+        out: Any,
+        faster: Callable[[], None],
     ) -> None:
         """Later calls like this one go straight to the launch."""
         if out is None and any(o.fill is not None for o in special.outputs):
@@ -188,7 +219,7 @@ class DeviceCalls:
         ready = self._ready[key] = _Ready(
             program, plan, fixed, program.tail(fixed), makes if made else None, address_reader(framework),
             () if made else pairs_apart(given, len(special.outputs)), stream_getter(framework), framework,
-            varies, scratch,
+            varies, scratch, [] if varies else [faster],
         )  # fmt: skip
         if framework == "torch":
             self._add_guard(ready, args, out)

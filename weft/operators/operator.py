@@ -20,6 +20,7 @@ from weft.operators.specialization import OutputLayout, Specialization, find_spe
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import allocate, describe, overlaps
 from weft.runtime.fastcall import MISS, CallTable, make_calls_fast
+from weft.runtime.fastcall import Specialization as FastSpecialization
 
 if TYPE_CHECKING:
     from weft.operators.device_calls import DeviceCalls
@@ -151,7 +152,7 @@ class Operator:
         special = known or self._specialize(call.signature)
         result = self._run(special, call, out)
         if known is not None:  # called like this before: worth loading the fast call
-            self._make_fast(special)
+            self._make_fast(special.fast)
         return result
 
     def _known_for(self, signature: Signature) -> Specialization | None:
@@ -175,14 +176,14 @@ class Operator:
                 self._on_device = DeviceCalls(self)
             return self._on_device
 
-    def _make_fast(self, special: Specialization) -> None:
+    def _make_fast(self, fast: FastSpecialization) -> None:
         """Later calls like this one go straight to the kernel."""
         with self._lock:  # a table that another thread runs from must not be replaced
             if self._table is None:
                 make_calls_fast(Operator)
                 self._table = CallTable(len(self.interface.params), len(self.interface.outputs))
                 self._fast_table = self._table.capsule
-            self._table.add(special.fast)
+            self._table.add(fast)
 
     def show(self, stage: str, /, *args: Any, target: Target | None = None, **named: Any) -> str:
         """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic.

@@ -9,15 +9,15 @@ from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import TargetError
 from weft.operators.definition import BoundValue, Definition
 from weft.operators.dynamic import dynamic_sizes, general_key
-from weft.operators.interface import Interface, place_of
+from weft.operators.fast_specialization import fast_specialization, fixed_bits
+from weft.operators.interface import place_of
 from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import thread_key
-from weft.operators.signature import Layout, Signature, dense_strides
+from weft.operators.signature import Signature
 from weft.runtime import fastcall
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import aligned_bytes
-from weft.runtime.fastcall import ArgumentRule, ConstantValue, ScalarType, TensorLayout
-from weft.runtime.kernel import LoadedKernel, load_kernel, scalar_bits
+from weft.runtime.kernel import LoadedKernel, load_kernel
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import Machine, host_machine
 from weft.target.cpu.llvm import llvm_version
@@ -130,7 +130,8 @@ def load_specialization(
     prepared = _prepare(artifact, definition.bound)
     kept = [_value(definition.bound[name]) for name in facts["kept"]]
     fixed = (*kept, *(memory.ctypes.data for memory in prepared), *sizes.values())
-    fast = _fast_specialization(kernel, interface, signature, outputs, facts["release_gil"], fixed)
+    last = fixed_bits(scalars, fixed)
+    fast = fast_specialization(kernel, interface, signature, outputs, last, release_gil=facts["release_gil"])
     return Specialization(signature, kernel, outputs, fast, fixed, prepared)
 
 
@@ -148,48 +149,6 @@ def _prepare(artifact: Artifact, bound: Mapping[str, BoundValue]) -> tuple[Any, 
 
 def _value(value: BoundValue) -> int | float:
     return value.pointer if isinstance(value, ArgumentInfo) else value
-
-
-def _fast_specialization(
-    kernel: LoadedKernel,
-    interface: Interface,
-    signature: Signature,
-    outputs: tuple[OutputLayout, ...],
-    release_gil: bool,
-    fixed: tuple[int | float, ...],
-) -> fastcall.Specialization:
-    layouts, constants = dict(signature.tensors), dict(signature.constants)
-    given = dict(signature.outputs)
-    rules: list[ArgumentRule] = []
-    slots: list[int | None] = []
-    taken = 0
-    for p in interface.params:
-        if p.name in constants:
-            rules.append(ConstantValue(constants[p.name]))
-            slots.append(None)
-            continue
-        rules.append(_tensor_rule(layouts[p.name]) if p.name in layouts else ScalarType(_dtype(p.dtype)))
-        slots.append(taken)
-        taken += 1
-    types = kernel.params[len(kernel.params) - len(fixed) :]
-    return fastcall.Specialization(
-        kernel,
-        tuple(rules),
-        tuple(slots),
-        tuple(_tensor_rule(given[o.name]) if o.name in given else _fresh_rule(o) for o in outputs),
-        tuple(range(taken, taken + len(outputs))),
-        fixed=[int(v) if dtype is None else scalar_bits(dtype, v) for dtype, v in zip(types, fixed)],
-        release_gil=release_gil,
-        allocates=not given and all(o.fill is None for o in outputs) and not any(o.needed for o in interface.outputs),
-    )
-
-
-def _tensor_rule(layout: Layout) -> TensorLayout:
-    return TensorLayout(_dtype(layout.dtype), layout.shape, layout.strides)
-
-
-def _fresh_rule(output: OutputLayout) -> TensorLayout:
-    return TensorLayout(output.dtype, output.shape, dense_strides(output.shape))
 
 
 def output_layout(record: dict[str, Any]) -> OutputLayout:

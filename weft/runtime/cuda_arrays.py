@@ -20,7 +20,7 @@ from weft.ir.errors import Error, UnsupportedError
 from weft.ir.numpy_dtypes import from_numpy, to_numpy
 from weft.runtime.argument import ArgumentInfo, Framework, Place
 from weft.runtime.cuda_driver import LEGACY_STREAM, wait_for
-from weft.runtime.dlpack import read_capsule
+from weft.runtime.dlpack import Held, read_capsule
 
 
 def describe_device_array(value: Any, place: Place, is_output: bool) -> ArgumentInfo:
@@ -49,16 +49,16 @@ def _describe_cupy(array: Any, place: Place) -> ArgumentInfo:
 
 def _describe_dlpack(value: Any, place: Place) -> ArgumentInfo:
     try:
-        capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 0))
+        held = Held(value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 0)))
     except TypeError:  # older than versions
-        capsule = value.__dlpack__(stream=LEGACY_STREAM)
-    found = read_capsule(capsule)
+        held = Held(value.__dlpack__(stream=LEGACY_STREAM))
+    found = read_capsule(held.capsule)
     if found.dtype is None:
         raise _unknown_type(found.type_name, place)
     device, owner = f"cuda:{found.device}", value
     return ArgumentInfo(
         "dlpack", found.dtype, found.shape, found.strides, found.pointer, found.writable, owner, device,
-        stream=LEGACY_STREAM, memory=capsule,
+        stream=LEGACY_STREAM, memory=held,
     )  # fmt: skip
 
 

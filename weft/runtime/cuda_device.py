@@ -43,13 +43,15 @@ class Device:
         self._lock = threading.Lock()
         self._records: ErrorRecords | None = None
         self.has_records = False
+        #: Where records are and how many, for machine code.
+        self.record_words = (ctypes.c_int64 * 2)()
 
     @property
     def records(self) -> ErrorRecords:
         with self._lock:
             if self._records is None:
                 with self.current(), capture_relaxed():
-                    self._records = ErrorRecords()
+                    self._records = ErrorRecords(self.record_words)
                 self.has_records = True
             return self._records
 
@@ -74,7 +76,7 @@ class Device:
 class ErrorRecords:
     """Memory that asserts in kernels write to and the host reads without waiting, a record a program."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: ctypes.Array[ctypes.c_int64]) -> None:
         flags = driver().CU_MEMHOSTALLOC_DEVICEMAP | driver().CU_MEMHOSTALLOC_PORTABLE
         self.address = int(ask("cuMemHostAlloc", _RECORDS * _RECORD_BYTES, flags))
         ctypes.memset(self.address, 0, _RECORDS * _RECORD_BYTES)
@@ -82,6 +84,8 @@ class ErrorRecords:
         self._flags = int(ask("cuMemAlloc", _RECORDS * 8))
         _clear(self._flags, _RECORDS * 8)
         self._programs: list[LoadedProgram] = []
+        self._words = words
+        words[0] = self.address
         self._clear = b""
         self._seen = (ctypes.c_char * 0).from_address(self.address)
 
@@ -93,6 +97,7 @@ class ErrorRecords:
         self._programs.append(program)
         self._clear = bytes((number + 1) * _RECORD_BYTES)
         self._seen = (ctypes.c_char * len(self._clear)).from_address(self.address)
+        self._words[1] = number + 1
         return self._flags + number * 8, self._on_device + number * _RECORD_BYTES
 
     def check(self, device: Device) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import sys
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +18,31 @@ from weft.runtime.cuda_errors import driver_error
 
 #: The default stream that all of a process share.
 LEGACY_STREAM = 1
-#: Programs launched last, for when a GPU reports an error and cannot say whose it is.
-recent: deque[str] = deque(maxlen=4)
+#: How many of the programs launched last are known, for when a GPU reports an error and cannot say whose it is.
+RECENT = 4
+#: How many launches there were, and the numbers of the last owners; machine code writes here too.
+recent_ring = (ctypes.c_int64 * (1 + RECENT))()
+_owners: dict[str, int] = {}
+_owner_numbers = itertools.count(1)
+
+
+def owner_number(name: str) -> int:
+    """The number of an owner of programs, for `note_launch`."""
+    return _owners.setdefault(name, next(_owner_numbers))
+
+
+def note_launch(owner: int) -> None:
+    """A program of ``owner`` is launched now."""
+    position = recent_ring[0]
+    recent_ring[1 + position % RECENT] = owner
+    recent_ring[0] = position + 1
+
+
+def recent_owners() -> list[str]:
+    """Whose programs were launched last, newest first."""
+    names, position = {number: name for name, number in _owners.items()}, recent_ring[0]
+    numbers = [recent_ring[1 + (position - n) % RECENT] for n in range(1, RECENT + 1)]
+    return [names[n] for n in dict.fromkeys(numbers) if n in names]
 
 
 @functools.cache
@@ -57,8 +80,7 @@ def ask(function: str, *args: Any) -> Any:
 
 def error_of(function: str, status: int) -> TargetError:
     """The error that a status other than 0 stands for."""
-    launched = ", ".join(dict.fromkeys(reversed(recent)))
-    return driver_error(function, status, _name(driver(), status), launched)
+    return driver_error(function, status, _name(driver(), status), ", ".join(recent_owners()))
 
 
 def _name(api: Any, status: int) -> str:
@@ -100,11 +122,20 @@ def capture_relaxed() -> Iterator[None]:
 
 
 @functools.cache
+def _library() -> ctypes.CDLL:
+    driver()
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def driver_address(function: str) -> int:
+    """Where a function of the driver's library is."""
+    return ctypes.cast(getattr(_library(), function), ctypes.c_void_p).value or 0
+
+
+@functools.cache
 def launch_function() -> Any:
     """``cuLaunchKernelEx`` of the driver's library: a configuration, a function, its parameters, nothing."""
-    driver()
-    library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    found = library.cuLaunchKernelEx
+    found = _library().cuLaunchKernelEx
     found.argtypes = [ctypes.c_void_p] * 4
     found.restype = ctypes.c_int
     return found

@@ -21,7 +21,16 @@ from weft.ir.expr import Var
 from weft.ir.span import Span
 from weft.ir.visit import free_vars
 from weft.runtime.cuda_device import Device
-from weft.runtime.cuda_driver import ask, capture_relaxed, device_count, driver, error_of, launch_function, recent
+from weft.runtime.cuda_driver import (
+    ask,
+    capture_relaxed,
+    device_count,
+    driver,
+    error_of,
+    launch_function,
+    note_launch,
+    owner_number,
+)
 from weft.runtime.kernel import status_error
 from weft.target.cuda.machine import DEFAULT_SHARED
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size
@@ -98,15 +107,19 @@ class Frame:
         self, program: LoadedProgram, launch: Launch, grid: tuple[int, int, int], place: Mapping[str, int], stream: int
     ) -> tuple[Any, ...]:
         pointers = (ctypes.c_void_p * max(1, len(launch.params)))(*(place[name] for name in launch.params))
-        attribute = _Attribute(_COOPERATIVE, 0, 1)
-        count = 1 if launch.cooperative else 0
-        config = _Config(
-            (ctypes.c_uint32 * 3)(*grid), (ctypes.c_uint32 * 3)(*launch.block), launch.shared_bytes, stream,
-            ctypes.addressof(attribute) if count else None, count,
-        )  # fmt: skip
+        config, attribute = launch_config(launch, grid, stream)
         self.kept += [pointers, attribute, config]
         addresses = ctypes.addressof(config), program.functions[launch.name], ctypes.addressof(pointers)
         return (*map(ctypes.c_void_p, addresses), None)
+
+
+def launch_config(launch: Launch, grid: tuple[int, int, int], stream: int) -> tuple[_Config, _Attribute]:
+    """How ``launch`` is launched; the second structure is to be kept with the first, which points at it."""
+    attribute = _Attribute(_COOPERATIVE, 0, 1)
+    count = 1 if launch.cooperative else 0
+    block = (ctypes.c_uint32 * 3)(*launch.block)
+    attributes = ctypes.addressof(attribute) if count else None
+    return _Config((ctypes.c_uint32 * 3)(*grid), block, launch.shared_bytes, stream, attributes, count), attribute
 
 
 class LoadedProgram:
@@ -124,14 +137,15 @@ class LoadedProgram:
         spans: Sequence[Span | None] = (),
     ) -> None:
         self.program, self.device, self.owner, self.spans = program, device, owner, tuple(spans)
+        self.owner_number = owner_number(owner)
         self.params = tuple(params)
         self._check_names()
         with device.current(), capture_relaxed():
             self._module = ask("cuModuleLoadData", program.cubin)
             self.functions = {launch.name: self._load(launch) for launch in program.launches}
         uses_records = any(ERROR_RECORD in launch.params or FAILED in launch.params for launch in program.launches)
-        flag, record = device.records.add(self) if uses_records else (0, 0)
-        self._last = (flag, record)
+        #: Where asserts write to.
+        self.record_addresses = device.records.add(self) if uses_records else (0, 0)
         self._pack = struct.Struct("=" + "".join(map(_slot_format, self._slot_types()))).pack_into
         #: Parameters that the grids, the conditions and the temporaries depend on.
         self.size_slots = tuple(n for n, (name, _) in enumerate(self.params) if name in _size_names(program))
@@ -195,7 +209,7 @@ class LoadedProgram:
         ``scratch`` is the address of the memory that ``plan`` asks for. Returns before the GPU is done.
         """
         frame = plan.take(self, stream)
-        self._pack(frame.slots, 0, *values, *(scratch + offset for offset in plan.offsets), *self._last)
+        self._pack(frame.slots, 0, *values, *(scratch + offset for offset in plan.offsets), *self.record_addresses)
         self._launch(frame)
         plan.frames[stream].append(frame)
 
@@ -210,7 +224,7 @@ class LoadedProgram:
         frames = plan.frames.get(stream)
         frame = frames.pop() if frames else plan.take(self, stream)
         self._pack(frame.slots, 0, *values, *tail)
-        recent.append(self.owner)
+        note_launch(self.owner_number)
         for launch in frame.launches:
             status = self._start(*launch)
             if status:
@@ -219,10 +233,10 @@ class LoadedProgram:
 
     def tail(self, fixed: Sequence[int | float] = ()) -> tuple[int | float, ...]:
         """The last values of every call: ``fixed`` ones of the parameters, and where asserts write to."""
-        return (*fixed, *self._last)
+        return (*fixed, *self.record_addresses)
 
     def _launch(self, frame: Frame) -> None:
-        recent.append(self.owner)
+        note_launch(self.owner_number)
         for launch in frame.launches:
             status = self._start(*launch)
             if status:

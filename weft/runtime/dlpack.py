@@ -64,6 +64,19 @@ class Shown(NamedTuple):
     writable: bool
 
 
+class Held:
+    """Keeps a capsule, and lets go of it in a finalizer: Python puts an error that is under way aside for one, but
+    not for what a capsule runs when it goes."""
+
+    __slots__ = ("capsule",)
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __del__(self) -> None:
+        self.capsule = None
+
+
 def read_capsule(capsule: Any) -> Shown:
     """The array that ``capsule`` describes; keep the capsule as long as the memory is used."""
     api = ctypes.pythonapi

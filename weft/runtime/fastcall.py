@@ -9,6 +9,8 @@ its ordinary way, which also raises the errors::
     if result is MISS:
         result = slow(args, out)             # compiles, checks, explains; then table.add(...)
 
+Arrays may be on a GPU: what fits is then launched there (`fastcall_cuda`), without waiting for it.
+
 Where the machine code cannot be used (another interpreter, an unknown object layout),
 ``call`` always gives MISS.
 """
@@ -17,58 +19,23 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 import types
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
-from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime import fastcall_text as text
 from weft.runtime.fastcall_native import MISS, native_calls
+from weft.runtime.fastcall_records import ArgumentRule, ConstantValue, DeviceMemory, Records, ScalarType, TensorLayout
 from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel
 
-_DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+if TYPE_CHECKING:
+    from weft.runtime.fastcall_cuda import DeviceStart
 #: How many specializations a call compares itself with; of more, those added last.
 _PLANS_AT_MOST = 64
 #: Arrays of plans kept, old ones too: a call that asks torch something may lose the GIL amid one.
 _ARRAYS_KEPT = 16
-
-
-class TensorLayout(NamedTuple):
-    """An array argument: exactly this type, shape and strides (in elements)."""
-
-    dtype: DType
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def is_dense(self) -> bool:
-        step = 1
-        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
-            if size != 1 and stride != step and 0 not in self.shape:
-                return False
-            step *= size
-        return True
-
-
-class ScalarType(NamedTuple):
-    """A number passed to the kernel."""
-
-    dtype: DType
-
-
-class ConstantValue(NamedTuple):
-    """An integer the code was specialized for: exactly this value."""
-
-    value: int
-
-
-ArgumentRule: TypeAlias = "TensorLayout | ScalarType | ConstantValue"
 
 
 class Specialization:
@@ -82,7 +49,7 @@ class Specialization:
 
     def __init__(
         self,
-        kernel: LoadedKernel,
+        kernel: LoadedKernel | DeviceStart,
         arguments: Sequence[ArgumentRule],
         argument_slots: Sequence[int | None],
         outputs: Sequence[TensorLayout],
@@ -111,10 +78,10 @@ class CallTable:
 
     def __init__(self, nargs: int, nouts: int) -> None:
         self.nargs, self.nouts = nargs, nouts
-        self._plans: dict[int, tuple[Any, bool]] = {}
+        self._plans: dict[int, tuple[int, bool]] = {}
         self._active: list[int] = []
         self._addresses: deque[Any] = deque(maxlen=_ARRAYS_KEPT)
-        self._keep: list[object] = []
+        self._records = Records()
         fits = nargs <= text.MAX_ARGUMENTS and 1 <= nouts <= text.MAX_OUTPUTS
         self._native = native_calls() if fits else None
         self.call: Callable[..., Any] = _always_miss
@@ -133,93 +100,41 @@ class CallTable:
         if known is not None and known[1] == with_torch and id(specialization) in self._active:
             return
         if known is None or known[1] != with_torch:
-            plan = self._make_plan(specialization, with_torch)
-            self._keep += [specialization, plan]
-            self._plans[id(specialization)] = plan, with_torch
+            known = self._make_plan(specialization, with_torch), with_torch
+            self._plans[self._records.address_of(specialization)] = known
         self._active = [*(i for i in self._active if i != id(specialization)), id(specialization)][-_PLANS_AT_MOST:]
-        addresses = _words([ctypes.addressof(self._plans[i][0]) for i in reversed(self._active)])
+        addresses = _words([self._plans[i][0] for i in reversed(self._active)])
         # Another thread may call between any two of these lines: the new array is there before the old one goes.
         # It is never shorter, so the old count is right for both.
         self._header[text.TABLE.index("plans")] = ctypes.addressof(addresses)
         self._header[text.TABLE.index("count")] = len(addresses)
         self._addresses.append(addresses)
 
-    def _make_plan(self, spec: Specialization, with_torch: bool) -> Any:
-        handler = functools.partial(_raise_status, spec.kernel)
+    def _make_plan(self, spec: Specialization, with_torch: bool) -> int:
+        records, kernel = self._records, spec.kernel
         arguments = [
             field
             for rule, slot in zip(spec.arguments, spec.argument_slots)
-            for field in self._record(rule, -1 if slot is None else slot)
+            for field in records.record(rule, -1 if slot is None else slot)
         ]
         outputs = [
             field
             for layout, slot in zip(spec.outputs, spec.output_slots)
-            for field in self._record(layout, slot, allocate=True, with_torch=with_torch)
+            for field in records.record(layout, slot, allocate=True, with_torch=with_torch)
         ]
-        blocks = _words(arguments), _words(outputs), _words(spec.fixed)
-        self._keep += [handler, *blocks]
-        can_allocate = spec.allocates and all(o.is_dense for o in spec.outputs)
-        args, outs, fixed = map(ctypes.addressof, blocks)
-        nslots, nfixed = len(spec.kernel.params), len(spec.fixed)
-        return _words(
-            [spec.kernel.address, nslots, spec.release_gil, can_allocate, id(handler), args, outs, fixed, nfixed]
-        )
-
-    def _record(self, rule: ArgumentRule, slot: int, *, allocate: bool = False, with_torch: bool = False) -> list[int]:
-        fields = dict.fromkeys(text.RECORD, 0) | {"slot": slot}
-        if isinstance(rule, ConstantValue):
-            fields |= {"kind": text.INTEGER, "least": rule.value, "most": rule.value}
-        elif isinstance(rule, ScalarType):
-            fields |= _scalar_fields(rule.dtype)
-        else:
-            fields |= self._tensor_fields(rule)
-            if allocate:
-                fields |= self._allocation_fields(rule, with_torch)
-        return list(fields.values())
-
-    def _tensor_fields(self, layout: TensorLayout) -> dict[str, int]:
-        numpy_type, size = to_numpy(layout.dtype), layout.dtype.itemsize
-        twins = {"l": "q", "q": "l", "L": "Q", "Q": "L"}  # two names of the 64-bit integers
-        other = np.dtype(twins.get(numpy_type.char, numpy_type.char)) if layout.dtype.is_integer else numpy_type
-        reach = [(n - 1) * s * size for n, s in zip(layout.shape, layout.strides)]
-        is_empty = 0 in layout.shape
-        counts = [-(n > 1 and not is_empty) for n in layout.shape]
-        arrays = {
-            "dims": _words(layout.shape),
-            "strides": _words([s * size for s in layout.strides]),
-            "elements": _words(layout.strides),
-            "keep": _words(counts),
+        fields = {
+            "address": kernel.address if isinstance(kernel, LoadedKernel) else 0,
+            "nslots": len(kernel.params),
+            "release": spec.release_gil,
+            "allocates": spec.allocates and all(o.is_dense for o in spec.outputs),
+            "on_error": records.address_of(functools.partial(_raise_status, kernel)),
+            "args": records.words(arguments),
+            "outs": records.words(outputs),
+            "fixed": records.words(spec.fixed),
+            "nfixed": len(spec.fixed),
+            "start": 0 if isinstance(kernel, LoadedKernel) else records.words(kernel.fields(records)),
         }
-        self._keep += [numpy_type, *arrays.values()]
-        return {
-            "kind": text.TENSOR,
-            "ndim": len(layout.shape),
-            "type": numpy_type.num,
-            "other_type": other.num if other.itemsize == size else numpy_type.num,
-            "dlpack": _DLPACK_KINDS[layout.dtype.kind] | size * 8 << 8 | 1 << 16,
-            "mask": size - 1,
-            "low": 0 if is_empty else sum(r for r in reach if r < 0),
-            "high": 0 if is_empty else sum(r for r in reach if r > 0) + size,
-        } | {name: ctypes.addressof(a) for name, a in arrays.items()}
-
-    def _allocation_fields(self, layout: TensorLayout, with_torch: bool) -> dict[str, int]:
-        fields = {"descr": id(to_numpy(layout.dtype))}
-        if with_torch:
-            torch = sys.modules["torch"]
-            one = () if 0 not in layout.shape else layout.shape
-            prototype = torch.empty(one, dtype=getattr(torch, layout.dtype.name), device="cpu").expand(layout.shape)
-            self._keep.append(prototype)
-            fields["prototype"] = id(prototype)
-        return fields
-
-
-def _scalar_fields(dtype: DType) -> dict[str, int]:
-    if dtype.is_bool:
-        return {"kind": text.BOOL}
-    if dtype.is_float:
-        return {"kind": text.FLOAT64 if dtype.bits == 64 else text.FLOAT32}
-    # What int64 cannot hold goes the slow way.
-    return {"kind": text.INTEGER, "least": dtype.min_value, "most": min(dtype.max_value, (1 << 63) - 1)}
+        return records.words(fields[name] for name in text.PLAN)
 
 
 def _words(values: Sequence[int]) -> Any:
@@ -230,7 +145,7 @@ def _always_miss(*_: Any) -> Any:
     return MISS
 
 
-def _raise_status(kernel: LoadedKernel, status: int, address: int) -> None:
+def _raise_status(kernel: LoadedKernel | DeviceStart, status: int, address: int) -> None:
     record = (ctypes.c_int64 * RECORD_LENGTH).from_address(address)
     raise kernel.error(status, list(record))
 
@@ -256,6 +171,6 @@ def fast_calls_available() -> bool:
 
 
 __all__ = [
-    "ArgumentRule", "CallTable", "ConstantValue", "MISS", "ScalarType", "Specialization", "TensorLayout",
-    "fast_calls_available", "make_calls_fast",
+    "ArgumentRule", "CallTable", "ConstantValue", "DeviceMemory", "MISS", "ScalarType",
+    "Specialization", "TensorLayout", "fast_calls_available", "make_calls_fast",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ ranks:
 types:
   %v.type.at = getelementptr i8, ptr %view, i64 $view_type
   %v.type = load i64, ptr %v.type.at
-  %numpy = icmp eq i64 %framework, 1
+  %numpy = icmp eq i64 %framework, $numpy
   %r.type.at = getelementptr i8, ptr %rec, i64 $rec_type
   %r.type = load i64, ptr %r.type.at
   %r.other.at = getelementptr i8, ptr %rec, i64 $rec_other_type
@@ -32,13 +32,29 @@ types:
   %same.type = or i1 %is.first, %is.second
   br i1 %same.type, label %memory, label %no
 memory:
+  %v.place.at = getelementptr i8, ptr %view, i64 $view_place
+  %v.place = load i64, ptr %v.place.at
+  %r.place.at = getelementptr i8, ptr %rec, i64 $rec_place
+  %r.place = load i64, ptr %r.place.at
+  %same.place = icmp eq i64 %v.place, %r.place
+  %r.framework.at = getelementptr i8, ptr %rec, i64 $rec_framework
+  %r.framework = load i64, ptr %r.framework.at
+  %same.framework = icmp eq i64 %framework, %r.framework
+  %any.framework = icmp eq i64 %r.framework, 0
+  %known = icmp sle i64 %framework, $torch
+  %one.of.ours = and i1 %any.framework, %known
+  %framework.fits = or i1 %same.framework, %one.of.ours
+  %there = and i1 %same.place, %framework.fits
   %v.data.at = getelementptr i8, ptr %view, i64 $view_data
   %data = load i64, ptr %v.data.at
   %mask.at = getelementptr i8, ptr %rec, i64 $rec_mask
   %mask = load i64, ptr %mask.at
+  %offset.at = getelementptr i8, ptr %rec, i64 $rec_offset
+  %offset = load i64, ptr %offset.at
   %off = and i64 %data, %mask
-  %aligned = icmp eq i64 %off, 0
-  br i1 %aligned, label %shapes, label %no
+  %aligned = icmp eq i64 %off, %offset
+  %fits = and i1 %there, %aligned
+  br i1 %fits, label %shapes, label %no
 shapes:
   %v.dims.at = getelementptr i8, ptr %view, i64 $view_dims
   %v.dims = load ptr, ptr %v.dims.at

@@ -10,8 +10,9 @@ import ctypes
 import functools
 import struct
 import sys
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,6 +60,8 @@ class NativeCalls:
         self._code = code
         self._has_torch = False
         self._objects: dict[str, object] = {}
+        self._exchanges: dict[type, Exchange] = {}
+        self._lock = threading.Lock()
         doc = b"call(out, *arguments): runs the specialization that fits, or gives MISS"
         self._function = _MethodDef(b"call", code.address("weft_call"), self._METH_FASTCALL, doc)
         flags = self._METH_FASTCALL | self._METH_KEYWORDS
@@ -86,36 +89,61 @@ class NativeCalls:
         torch = sys.modules.get("torch")
         if self._has_torch or torch is None:
             return self._has_torch
-        export = torch_exporter(torch)
-        if export is None:
-            return False
         try:
-            self._objects = {
-                "torch_empty_like": torch.empty_like,
-                "torch_is_grad_enabled": torch.is_grad_enabled,
-                "torch_is_neg": torch.Tensor.is_neg,
-                "torch_parameter": torch.nn.Parameter,
-                "torch_tensor": torch.Tensor,
-            }
+            functions = {"torch_is_grad_enabled": torch.is_grad_enabled, "torch_is_neg": torch.Tensor.is_neg}
+            classes = torch.Tensor, torch.nn.Parameter
         except AttributeError:  # another thread is still importing it
             return False
-        for name, value in {"torch_export": export, **{n: id(o) for n, o in self._objects.items()}}.items():
-            ctypes.c_int64.from_address(self._code.address(name)).value = value
-        self._has_torch = True
-        return True
+        self._objects |= functions
+        for name, value in functions.items():
+            ctypes.c_int64.from_address(self._code.address(name)).value = id(value)
+        self._has_torch = all(self._bind(cls, torch.Tensor, text.TORCH) is not None for cls in classes)
+        return self._has_torch
+
+    def bind_class(self, cls: type) -> Exchange | None:
+        """How arrays of ``cls`` are read; None where the class does not say, or too many others do."""
+        if self.bind_torch() and cls in self._exchanges:
+            return self._exchanges[cls]
+        number = 1 + max((e.framework for e in self._exchanges.values()), default=text.TORCH)
+        return self._exchanges.get(cls) or self._bind(cls, cls, number)
+
+    def _bind(self, cls: type, exporter: type, framework: int) -> Exchange | None:
+        functions = exchange_functions(exporter)
+        with self._lock:
+            place = len(self._exchanges)
+            if cls in self._exchanges:
+                return self._exchanges[cls]
+            if functions is None or place >= text.MAX_EXCHANGES:
+                return None
+            found = self._exchanges[cls] = Exchange(id(cls), *functions, framework)
+            at = self._code.address("exchanges") + 8 * len(text.EXCHANGE) * place
+            (ctypes.c_int64 * len(found)).from_address(at)[:] = list(found)
+            ctypes.c_int64.from_address(self._code.address("exchange_count")).value = place + 1
+            return found
 
 
-def torch_exporter(torch: Any) -> int | None:
-    """``dltensor_from_py_object_no_sync`` of torch's exchange table, where its version is one we know."""
-    capsule = getattr(getattr(torch, "Tensor", None), "__dlpack_c_exchange_api__", None)
-    if capsule is None or not hasattr(torch, "nn"):
+class Exchange(NamedTuple):
+    """The fields of `text.EXCHANGE`."""
+
+    cls: int
+    export: int
+    stream: int
+    framework: int
+
+
+def exchange_functions(cls: type) -> tuple[int, int] | None:
+    """Two functions of a class's table for DLPack, where its version is one we know: they describe an array
+    (``dltensor_from_py_object_no_sync``) and tell the stream that work goes to (``current_work_stream``)."""
+    capsule = vars(cls).get("__dlpack_c_exchange_api__")  # a class that inherits it may be something else
+    if capsule is None:
         return None
     try:
         table = _capsule_pointer(capsule, b"dlpack_exchange_api")
     except (ValueError, TypeError, ctypes.ArgumentError):
         return None
     major = ctypes.c_uint32.from_address(table).value
-    return ctypes.c_int64.from_address(table + 5 * 8).value or None if major == 1 else None
+    export, stream = (ctypes.c_int64.from_address(table + 8 * i).value for i in (5, 6))
+    return (export, stream) if major == 1 and export and stream else None
 
 
 def _capsule_pointer(capsule: Any, name: bytes | None) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 RUNNING = """
-; A new array like %rec in numpy (1) or torch (2), its address put into the slots; null where that failed.
+; A new array as %rec says, of numpy or by the maker, its address put into the slots; null where that failed.
 define internal ptr @allocate(ptr %rec, i64 %framework, ptr %slots) {
   %view = alloca [8 x i64], align 8
-  %numpy = icmp eq i64 %framework, 1
-  br i1 %numpy, label %in.numpy, label %in.torch
+  %numpy = icmp eq i64 %framework, $numpy
+  br i1 %numpy, label %in.numpy, label %by.maker
 in.numpy:
   %descr.at = getelementptr i8, ptr %rec, i64 $rec_descr
   %descr = load ptr, ptr %descr.at
@@ -20,17 +20,18 @@ in.numpy:
   %array = call ptr @PyArray_NewFromDescr(
     ptr @ndarray_type, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null, i32 0, ptr null)
   br label %made
-in.torch:
-  %proto.at = getelementptr i8, ptr %rec, i64 $rec_prototype
-  %proto = load ptr, ptr %proto.at
-  %no.proto = icmp eq ptr %proto, null
-  br i1 %no.proto, label %fail, label %make
+by.maker:
+  %maker.at = getelementptr i8, ptr %rec, i64 $rec_maker
+  %maker = load ptr, ptr %maker.at
+  %no.maker = icmp eq ptr %maker, null
+  br i1 %no.maker, label %fail, label %make
 make:
-  %like = load ptr, ptr @torch_empty_like
-  %tensor = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %like, ptr %proto, ptr null)
+  %maker.args.at = getelementptr i8, ptr %rec, i64 $rec_maker_args
+  %maker.args = load ptr, ptr %maker.args.at
+  %other = call ptr @PyObject_Call(ptr %maker, ptr %maker.args, ptr null)
   br label %made
 made:
-  %object = phi ptr [ %array, %in.numpy ], [ %tensor, %make ]
+  %object = phi ptr [ %array, %in.numpy ], [ %other, %make ]
   %missing = icmp eq ptr %object, null
   br i1 %missing, label %error, label %check
 error:
@@ -99,7 +100,15 @@ no:
   ret i1 false
 }
 
-define internal i32 @run_kernel(ptr %plan, ptr %slots) {
+define internal i32 @run_kernel(ptr %plan, ptr %slots, i64 %framework) {
+  %start.at = getelementptr i8, ptr %plan, i64 $plan_start
+  %start = load ptr, ptr %start.at
+  %here = icmp eq ptr %start, null
+  br i1 %here, label %cpu, label %gpu
+gpu:
+  %c = call i32 @start_on_gpu(ptr %start, ptr %slots, i64 %framework)
+  ret i32 %c
+cpu:
   %fn = load ptr, ptr %plan
   %release.at = getelementptr i8, ptr %plan, i64 $plan_release
   %release = load i64, ptr %release.at
@@ -202,14 +211,17 @@ miss:
   call void @Py_IncRef(ptr @object_miss)
   ret ptr @object_miss
 run:
-  %status = call i32 @run_kernel(ptr %plan, ptr %slots)
+  %status = call i32 @run_kernel(ptr %plan, ptr %slots, i64 %framework)
   %fine = icmp eq i32 %status, 0
   br i1 %fine, label %finish, label %failed
 failed:
-  br i1 %given, label %tell, label %drop
+  br i1 %given, label %which, label %drop
 drop:
   call void @release_all(ptr %made, i64 %nouts)
-  br label %tell
+  br label %which
+which:
+  %slowly = icmp eq i32 %status, $missed
+  br i1 %slowly, label %miss, label %tell
 tell:
   %error = call ptr @report(ptr %plan, i32 %status, ptr %record)
   ret ptr %error

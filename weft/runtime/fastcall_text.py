@@ -5,25 +5,48 @@ Arguments are looked at once (`view_of`), then compared with one plan after the 
 caller's ordinary path says what is wrong or does it the slow way.
 
 numpy arrays are read through the layout that numpy's own headers fix (fields are macros
-over it); torch tensors through the function table their type exports for DLPack.
+over it); torch tensors, and arrays of other classes on GPUs, through the function table their
+class exports for DLPack.
 """
 
 from __future__ import annotations
 
 from string import Template
 
+from weft.runtime.cuda_driver import RECENT
+from weft.runtime.fastcall_launch_text import LAUNCHING
 from weft.runtime.fastcall_match_text import ALIASING, MATCHING
 from weft.runtime.fastcall_run_text import RUNNING
 from weft.runtime.fastcall_view_text import VIEWS
 
 #: 8-byte fields of the structures that Python fills in.
 TABLE = ("nargs", "nouts", "count", "plans")
-PLAN = ("address", "nslots", "release", "allocates", "on_error", "args", "outs", "fixed", "nfixed")
+PLAN = ("address", "nslots", "release", "allocates", "on_error", "args", "outs", "fixed", "nfixed", "start")
 RECORD = (
-    "kind", "slot", "ndim", "type", "other_type", "dlpack", "mask", "low", "high",
-    "dims", "strides", "elements", "keep", "least", "most", "descr", "prototype",
+    "kind", "slot", "ndim", "type", "other_type", "dlpack", "framework", "place", "mask", "offset", "low", "high",
+    "dims", "strides", "elements", "keep", "least", "most", "descr", "maker", "maker_args",
 )  # fmt: skip
-VIEW = ("framework", "data", "ndim", "dims", "strides", "type", "writable", "unused")
+VIEW = ("framework", "data", "ndim", "dims", "strides", "type", "writable", "place")
+#: How a class of arrays is read: the class, two functions of its table for DLPack, and the number of its framework.
+EXCHANGE = ("class", "export", "stream", "framework")
+#: How a plan for a GPU is started, in place of its address; see `fastcall_launch_text`.
+START = (
+    "launch", "current", "context", "stream", "device", "records", "owner", "recent", "nlaunches", "launches",
+    "scratch", "offsets", "noffsets",
+)  # fmt: skip
+#: A launch: its last fields are the driver's structure CUlaunchConfig.
+LAUNCH = ("function", "nparams", "params", *(f"config{i}" for i in range(7)))
+#: Where that structure has the stream.
+CONFIG_STREAM = 32
+#: Where the records of asserts on a device begin, and how many there are.
+RECORDS = ("address", "count")
+
+NUMPY, TORCH = 1, 2
+#: Devices as DLPack writes them, in the low half of eight bytes; their number is in the high one.
+ON_CPU, ON_CUDA = 1, 2
+MAX_EXCHANGES = 8
+#: The status of a launch that is to be done the slow way.
+MISSED = -(1 << 31)
 
 TENSOR, INTEGER, FLOAT32, FLOAT64, BOOL = range(5)
 MAX_ARGUMENTS = 24
@@ -36,7 +59,7 @@ PYTHON_NAMES = (
     "PyCapsule_GetPointer", "PyErr_Clear", "PyEval_RestoreThread", "PyEval_SaveThread", "PyFloat_AsDouble",
     "PyFloat_Type", "PyLong_AsLongLongAndOverflow", "PyLong_FromLongLong", "PyLong_Type",
     "PyObject_CallFunctionObjArgs", "PyObject_GetAttr", "PyObject_VectorcallDict", "PyTuple_GetItem", "PyTuple_New",
-    "PyDict_New", "PyDict_SetItem",
+    "PyDict_New", "PyDict_SetItem", "PyObject_Call",
     "PyTuple_SetItem", "PyTuple_Size", "PyTuple_Type", "Py_DecRef", "Py_IncRef", "PyErr_Occurred",
 )  # fmt: skip
 
@@ -49,6 +72,7 @@ declare void @PyEval_RestoreThread(ptr)
 declare double @PyFloat_AsDouble(ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyObject_Call(ptr, ptr, ptr)
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
@@ -62,6 +86,7 @@ declare void @Py_DecRef(ptr)
 declare void @Py_IncRef(ptr)
 declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 @PyFloat_Type = external global i8
 @PyLong_Type = external global i8
@@ -80,16 +105,14 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 @name_table = external global i8
 @name_slow = external global i8
 
-@torch_tensor = global ptr null
-@torch_parameter = global ptr null
-@torch_export = global ptr null
-@torch_empty_like = global ptr null
+@exchange_count = global i64 0
+@exchanges = global [$exchanges_length x i64] zeroinitializer
 @torch_is_grad_enabled = global ptr null
 @torch_is_neg = global ptr null
 """
 
 _ENTRY = """
-; Views of %count objects; 0 where one needs the slow path, else the framework seen (1 numpy or none, 2 torch).
+; Views of %count objects; 0 where one needs the slow path, else the greatest number of a framework seen (1 for none).
 define internal i64 @view_all(ptr %objs, ptr %views, i64 %count) {
 entry:
   br label %loop
@@ -107,8 +130,8 @@ look:
   br i1 %ok, label %good, label %bad
 good:
   %framework = load i64, ptr %view
-  %torch = icmp sgt i64 %framework, %seen
-  %most = select i1 %torch, i64 %framework, i64 %seen
+  %greater = icmp sgt i64 %framework, %seen
+  %most = select i1 %greater, i64 %framework, i64 %seen
   %next = add i64 %i, 1
   br label %loop
 done:
@@ -361,13 +384,24 @@ def fastcall_text() -> str:
         **_offsets("plan", PLAN),
         **_offsets("rec", RECORD),
         **_offsets("view", VIEW),
+        **_offsets("exchange", EXCHANGE),
+        **_offsets("start", START),
+        **_offsets("launch", LAUNCH),
+        **_offsets("records", RECORDS),
+        "exchange_size": 8 * len(EXCHANGE),
+        "exchanges_length": MAX_EXCHANGES * len(EXCHANGE),
         "record_size": 8 * len(RECORD),
         "view_size": 8 * len(VIEW),
         "views_length": len(VIEW) * MAX_ARGUMENTS,
         "out_views_length": len(VIEW) * MAX_OUTPUTS,
         "max_outputs": MAX_OUTPUTS,
         "slots_length": MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1,
+        "launch_size": 8 * len(LAUNCH),
+        "launch_config": 8 * LAUNCH.index("config0"),
+        "config_stream": CONFIG_STREAM,
+        "recent_mask": RECENT - 1,
+        "on_cpu": ON_CPU, "on_cuda": ON_CUDA, "numpy": NUMPY, "torch": TORCH, "missed": MISSED,
         "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,
     }  # fmt: skip
-    sections = (_DECLARATIONS, VIEWS, MATCHING, ALIASING, RUNNING, _ENTRY)
+    sections = (_DECLARATIONS, VIEWS, MATCHING, ALIASING, LAUNCHING, RUNNING, _ENTRY)
     return Template("".join(sections)).substitute({k: str(v) for k, v in values.items()})

@@ -1,4 +1,4 @@
-"""Part of `fastcall_text`: what an argument is, read from numpy's and torch's objects."""
+"""Part of `fastcall_text`: what an argument is, read from numpy's objects and through DLPack's function tables."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ numpy:
   %n = call i1 @view_numpy(ptr %obj, ptr %view)
   ret i1 %n
 not.numpy:
-  %tensor = load ptr, ptr @torch_tensor
-  %is.tensor = icmp eq ptr %type, %tensor
-  br i1 %is.tensor, label %torch, label %maybe.parameter
-maybe.parameter:
-  %parameter = load ptr, ptr @torch_parameter
-  %is.parameter = icmp eq ptr %type, %parameter
-  br i1 %is.parameter, label %torch, label %other
-torch:
-  %t = call i1 @view_torch(ptr %obj, ptr %view)
+  %count = load i64, ptr @exchange_count
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %not.numpy ], [ %next, %step ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %compare, label %other
+compare:
+  %offset = mul i64 %i, $exchange_size
+  %entry = getelementptr i8, ptr @exchanges, i64 %offset
+  %class.at = getelementptr i8, ptr %entry, i64 $exchange_class
+  %class = load ptr, ptr %class.at
+  %same = icmp eq ptr %type, %class
+  br i1 %same, label %exchange, label %step
+step:
+  %next = add i64 %i, 1
+  br label %loop
+exchange:
+  %t = call i1 @view_exchange(ptr %entry, ptr %obj, ptr %view)
   ret i1 %t
 other:
   store i64 0, ptr %view
@@ -29,7 +38,9 @@ other:
 }
 
 define internal i1 @view_numpy(ptr %obj, ptr %view) {
-  store i64 1, ptr %view
+  store i64 $numpy, ptr %view
+  %v.place = getelementptr i8, ptr %view, i64 $view_place
+  store i64 $on_cpu, ptr %v.place
   %data.at = getelementptr i8, ptr %obj, i64 16
   %data = load i64, ptr %data.at
   %v.data = getelementptr i8, ptr %view, i64 $view_data
@@ -71,10 +82,11 @@ define internal i1 @view_numpy(ptr %obj, ptr %view) {
   ret i1 %good
 }
 
-; A tensor that would track gradients, is a negated view, or is elsewhere goes the slow way.
-define internal i1 @view_torch(ptr %obj, ptr %view) {
+; A tensor of torch that would track gradients or is a negated view goes the slow way.
+define internal i1 @view_exchange(ptr %entry, ptr %obj, ptr %view) {
   %dl = alloca [6 x i64], align 8
-  %export = load ptr, ptr @torch_export
+  %export.at = getelementptr i8, ptr %entry, i64 $exchange_export
+  %export = load ptr, ptr %export.at
   %failed = call i32 %export(ptr %obj, ptr %dl)
   %ok = icmp eq i32 %failed, 0
   br i1 %ok, label %exported, label %error
@@ -82,17 +94,21 @@ error:
   call void @PyErr_Clear()
   ret i1 false
 exported:
-  %device.at = getelementptr i8, ptr %dl, i64 8
-  %device = load i32, ptr %device.at
-  %on.cpu = icmp eq i32 %device, 1
-  br i1 %on.cpu, label %cpu, label %no
-no:
-  ret i1 false
-cpu:
+  %framework.at = getelementptr i8, ptr %entry, i64 $exchange_framework
+  %framework = load i64, ptr %framework.at
+  %is.torch = icmp eq i64 %framework, $torch
+  br i1 %is.torch, label %torch, label %fill
+torch:
   %plain = call i1 @is_plain(ptr %obj)
   br i1 %plain, label %fill, label %no
+no:
+  ret i1 false
 fill:
-  store i64 2, ptr %view
+  store i64 %framework, ptr %view
+  %place.at = getelementptr i8, ptr %dl, i64 8
+  %place = load i64, ptr %place.at
+  %v.place = getelementptr i8, ptr %view, i64 $view_place
+  store i64 %place, ptr %v.place
   %base = load i64, ptr %dl
   %offset.at = getelementptr i8, ptr %dl, i64 40
   %offset = load i64, ptr %offset.at

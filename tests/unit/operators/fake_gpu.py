@@ -26,7 +26,7 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
 from weft.operators import quick_arguments
-from weft.runtime import cuda_arrays, cuda_device, cuda_driver, cuda_memory, cuda_program, dlpack
+from weft.runtime import cuda_arrays, cuda_device, cuda_driver, cuda_memory, cuda_program, dlpack, fastcall_cuda
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site, evaluate_size
 
 ATTRIBUTES = {
@@ -75,6 +75,26 @@ class FakeDriver:
         self.modules: list[Kernel] = []
         self.context = 0
         self.launches: list[tuple[str, int, tuple[int, ...]]] = []
+        self.devices = 1
+        self.fast_launches = 0
+        self._functions = {
+            "cuLaunchKernelEx": ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(self._launch_fast),
+            "cuCtxGetCurrent": ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._current_fast),
+        }
+
+    def address(self, function: str) -> int:
+        """Where machine code finds a function of the driver."""
+        return ctypes.cast(self._functions[function], ctypes.c_void_p).value or 0
+
+    def _launch_fast(self, *args: int | None) -> int:
+        self.fast_launches += 1
+        status = self.launch(*map(ctypes.c_void_p, args))
+        self.fast_launches -= bool(status)
+        return status
+
+    def _current_fast(self, place: int) -> int:
+        ctypes.c_int64.from_address(place).value = self.context
+        return 0
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("cu"):
@@ -93,7 +113,7 @@ class FakeDriver:
         return sum(entry[0] == name for entry in self.log)
 
     def do_cuDeviceGetCount(self) -> int:
-        return 1
+        return self.devices
 
     def do_cuDeviceGet(self, index: int) -> int:
         return index
@@ -227,24 +247,78 @@ def fake_compile(kernel: Kernel, machine: Any, *, fast: bool = False, aligned: A
     return CudaProgram("", print_kernel(kernel).encode(), (launch,), (), sites)
 
 
+class Table(ctypes.Structure):
+    """DLPackExchangeAPI: what a class tells C code of its arrays."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("unused", ctypes.c_void_p * 3),
+        ("export", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)),
+        ("stream", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)),
+    )
+
+
+def _export(array: OnGpu, place: int) -> int:
+    """Fills in a DLTensor."""
+    given, kinds = array.array, {"i": 0, "u": 1, "f": 2, "b": 6}
+    shape, strides = given.shape, [s // given.itemsize for s in given.strides]
+    array.exported = ((ctypes.c_int64 * max(1, given.ndim))(*shape), (ctypes.c_int64 * max(1, given.ndim))(*strides))
+    kind = kinds[given.dtype.kind] | given.itemsize * 8 << 8 | 1 << 16
+    words = (
+        given.ctypes.data,
+        2 | array.device << 32,
+        given.ndim | kind << 32,
+        *map(ctypes.addressof, array.exported),
+        0,
+    )
+    (ctypes.c_int64 * 6).from_address(place)[:] = words
+    return 0
+
+
+#: The stream that work of these arrays goes to.
+STREAM = [0]
+
+
+def _stream(kind: int, device: int, place: int) -> int:
+    ctypes.c_int64.from_address(place).value = STREAM[0]
+    return 0
+
+
+TABLE = Table(1, 3, None, (ctypes.c_void_p * 3)(), Table._fields_[4][1](_export), Table._fields_[5][1](_stream))
+NAME = b"dlpack_exchange_api"
+
+
+def _capsule() -> object:
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    made: object = prototype(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(TABLE), NAME, None)
+    return made
+
+
 class OnGpu:
     """An array that says it is on a GPU; its memory is numpy's."""
 
-    def __init__(self, array: Any) -> None:
-        self.array = np.asarray(array)
+    __dlpack_c_exchange_api__ = _capsule()
+
+    def __init__(self, array: Any, device: int = 0) -> None:
+        self.array, self.device = np.asarray(array), device
+        self.exported: Any = None
+        self.pointer = self.array.ctypes.data
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, 0)
+        return (2, self.device)
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
         from weft.ir.numpy_dtypes import from_numpy
 
         dtype = from_numpy(self.array.dtype)
         assert dtype is not None
-        return dlpack.make_capsule(self, self.array.ctypes.data, 0, dtype, self.array.shape)
+        return dlpack.make_capsule(self, self.array.ctypes.data, self.device, dtype, self.array.shape)
 
 
-AS_TEXT = quick_arguments.ArrayText("{a}.array.ctypes.data", ("{a}.array.dtype", "{a}.array.shape"))
+FACTS = ("{a}.array.dtype", "{a}.array.shape", "{a}.array.strides", "{a}.device")
+AS_TEXT = quick_arguments.ArrayText("{a}.array.ctypes.data", FACTS)
 
 
 @pytest.fixture
@@ -254,6 +328,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     for module in (cuda_driver, cuda_device, cuda_program, cuda_memory):
         monkeypatch.setattr(module, "driver", lambda: driver, raising=False)
     monkeypatch.setattr(cuda_program, "launch_function", lambda: driver.launch)
+    monkeypatch.setattr(fastcall_cuda, "driver_address", driver.address)
     monkeypatch.setattr("weft.target.cuda.lower.compile_kernel", fake_compile)
     monkeypatch.setattr("weft.operators.device_specialization.toolchain_key", lambda: "fake")
     monkeypatch.setattr("weft.target.cuda.toolchain.toolchain_key", lambda: "fake")

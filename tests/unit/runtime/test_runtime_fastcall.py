@@ -237,13 +237,13 @@ def test_more_specializations_than_are_compared():
         table.add(spec)
     hits = [n for n in range(100) if table.call(None, n) is not MISS]
     assert hits == list(range(36, 100))
-    kept = len(table._keep)
+    kept = len(table._records._kept)
     table.add(specs[50])
     table.add(specs[60])
-    assert len(table._keep) == kept
+    assert len(table._records._kept) == kept
     table.add(specs[3])
     assert table.call(None, 3) is not MISS
-    assert len(table._keep) == kept
+    assert len(table._records._kept) == kept
 
 
 SHIFT = """

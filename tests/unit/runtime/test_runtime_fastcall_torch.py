@@ -11,11 +11,11 @@ from test_runtime_fastcall import DENSE, copy_kernel, pair_table
 from weft.ir import dtype as dt
 from weft.runtime import fastcall
 from weft.runtime.fastcall import MISS, CallTable, ScalarType, Specialization, TensorLayout
-from weft.runtime.fastcall_native import torch_exporter
+from weft.runtime.fastcall_native import exchange_functions
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(
-    not fastcall.fast_calls_available() or torch_exporter(torch) is None, reason="no fast calls here"
+    not fastcall.fast_calls_available() or exchange_functions(torch.Tensor) is None, reason="no fast calls here"
 )
 
 

@@ -1,0 +1,132 @@
+"""What the fast call (`weft.runtime.fastcall`) has to know of a specialization, for the CPU or a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from weft.ir import dtype as dt
+from weft.ir.dtype import SCALAR_TYPES
+from weft.operators.alignment import ALIGNMENT
+from weft.operators.interface import Interface
+from weft.operators.signature import Layout, Signature, dense_strides
+from weft.runtime import fastcall
+from weft.runtime.argument import Framework
+from weft.runtime.fastcall import ArgumentRule, ConstantValue, DeviceMemory, ScalarType, TensorLayout
+from weft.runtime.kernel import LoadedKernel, scalar_bits
+
+if TYPE_CHECKING:
+    from weft.operators.device_specialization import DeviceSpecialization
+    from weft.operators.specialization import OutputLayout
+    from weft.runtime.cuda_program import Plan
+    from weft.runtime.fastcall_cuda import DeviceStart
+    from weft.runtime.fastcall_native import Exchange
+
+
+def fast_specialization(
+    kernel: LoadedKernel | DeviceStart,
+    interface: Interface,
+    signature: Signature,
+    outputs: Sequence[OutputLayout],
+    fixed: Sequence[int],
+    *,
+    release_gil: bool = False,
+    memory: Mapping[str, DeviceMemory] | None = None,
+) -> fastcall.Specialization:
+    """For calls of ``signature``; ``fixed`` are the bits of the last parameters, ``memory`` is where arrays are."""
+    places = memory or {}
+    layouts, constants, given = dict(signature.tensors), dict(signature.constants), dict(signature.outputs)
+    rules: list[ArgumentRule] = []
+    slots: list[int | None] = []
+    taken = 0
+    for p in interface.params:
+        if p.name in constants:
+            rules.append(ConstantValue(constants[p.name]))
+            slots.append(None)
+            continue
+        is_tensor = p.name in layouts
+        rules.append(_rule(layouts[p.name], places.get(p.name)) if is_tensor else ScalarType(SCALAR_TYPES[p.dtype]))
+        slots.append(taken)
+        taken += 1
+    fresh = {o.name: Layout(o.dtype.name, o.shape, dense_strides(o.shape)) for o in outputs}
+    return fastcall.Specialization(
+        kernel,
+        tuple(rules),
+        tuple(slots),
+        tuple(_rule((fresh | given)[o.name], places.get(o.name)) for o in outputs),
+        tuple(range(taken, taken + len(outputs))),
+        fixed=fixed,
+        release_gil=release_gil,
+        allocates=not given and all(o.fill is None for o in outputs) and not any(o.needed for o in interface.outputs),
+    )
+
+
+def _rule(layout: Layout, memory: DeviceMemory | None) -> TensorLayout:
+    return TensorLayout(SCALAR_TYPES[layout.dtype], layout.shape, layout.strides, memory)
+
+
+def fixed_bits(types: Sequence[dt.DType | None], fixed: Sequence[int | float]) -> list[int]:
+    """The values of the last parameters of a kernel, which has parameters of these ``types``, as their slots."""
+    last = types[len(types) - len(fixed) :]
+    return [int(v) if dtype is None else scalar_bits(dtype, v) for dtype, v in zip(last, fixed)]
+
+
+class ArrayKind(NamedTuple):
+    """What an array on a GPU was like: its class and where it began."""
+
+    cls: type
+    pointer: int
+
+
+def fast_device_specialization(
+    interface: Interface,
+    special: DeviceSpecialization,
+    plan: Plan,
+    framework: Framework,
+    kinds: Mapping[str, ArrayKind],
+) -> fastcall.Specialization | None:
+    """For calls with arrays of these ``kinds``, all of one framework; None where machine code cannot read them."""
+    from weft.runtime.cuda_arrays import allocator
+    from weft.runtime.fastcall_cuda import DeviceStart
+
+    program, index = special.program, special.program.device.index
+    exchange = _common_exchange([kind.cls for kind in kinds.values()])
+    if exchange is None or not _tells_stream(exchange, framework, index):
+        return None
+
+    def memory(offset: int, dtype: dt.DType | None = None, shape: tuple[int, ...] = ()) -> DeviceMemory:
+        make = None if dtype is None else allocator(framework, dtype, shape, index)
+        return DeviceMemory(index, exchange.framework, ALIGNMENT, offset, make)
+
+    places = {name: memory(kind.pointer % ALIGNMENT) for name, kind in kinds.items()}
+    places |= {o.name: memory(places[o.name].offset, o.dtype, o.shape) for o in special.outputs}
+    room = (plan.scratch_bytes,)
+    scratch = TensorLayout(dt.uint8, room, (1,), memory(0, dt.uint8, room)) if plan.scratch_bytes else None
+    start = DeviceStart(program, plan, exchange.stream, scratch)
+    last = start.last_slots(fixed_bits([dtype for _, dtype in program.params], special.fixed))
+    return fast_specialization(start, interface, special.signature, special.outputs, last, memory=places)
+
+
+def _common_exchange(classes: Sequence[type]) -> Exchange | None:
+    """How arrays of all these ``classes`` are read; None where they are of several frameworks, or one is unknown."""
+    from weft.runtime.fastcall_native import native_calls
+
+    native = native_calls()
+    found = [None if native is None else native.bind_class(cls) for cls in classes]
+    numbers = {None if exchange is None else exchange.framework for exchange in found}
+    return found[0] if len(numbers) == 1 else None
+
+
+def _tells_stream(exchange: Exchange, framework: Framework, index: int) -> bool:
+    """Whether the function that machine code asks names the stream that the framework itself does."""
+    from weft.runtime.cuda_arrays import stream_getter
+    from weft.runtime.fastcall_text import ON_CUDA
+
+    stream = ctypes.c_void_p()
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+    try:
+        status = prototype(exchange.stream)(ON_CUDA, index, ctypes.addressof(stream))
+    except Exception:  # the function is foreign code, and says in its own words that it has no such device
+        return False
+    return status == 0 and (framework == "dlpack" or (stream.value or 0) == stream_getter(framework)(index))

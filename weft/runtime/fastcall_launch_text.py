@@ -1,0 +1,221 @@
+"""Part of `fastcall_text`: a program launched on a GPU, from the slots of a call.
+
+Nothing here waits for the GPU. What only the slow way can do gives the status MISSED, before anything is launched: an
+assert of an earlier call has failed, the thread is in the context of another device, the first launch is refused.
+The GIL is kept, as torch keeps it for its launches: to give it up would cost a call 5 milliseconds wherever another
+thread computes in Python. A launch takes long only when a thousand others are waiting before it.
+"""
+
+from __future__ import annotations
+
+LAUNCHING = """
+; Whether any assert of the device has left a record.
+define internal i1 @has_failed(ptr %records) {
+entry:
+  %first.at = getelementptr i8, ptr %records, i64 $records_address
+  %first = load ptr, ptr %first.at
+  %count.at = getelementptr i8, ptr %records, i64 $records_count
+  %count = load i64, ptr %count.at
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %good ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %no
+look:
+  %offset = mul i64 %i, 64
+  %at = getelementptr i8, ptr %first, i64 %offset
+  %status = load volatile i64, ptr %at
+  %fine = icmp eq i64 %status, 0
+  br i1 %fine, label %good, label %yes
+good:
+  %next = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Whether launches of this thread go to the device; not asked where there is no other one.
+define internal i1 @is_current(ptr %start) {
+  %found = alloca ptr, align 8
+  %ask.at = getelementptr i8, ptr %start, i64 $start_current
+  %ask = load ptr, ptr %ask.at
+  %only = icmp eq ptr %ask, null
+  br i1 %only, label %yes, label %several
+several:
+  %status = call i32 %ask(ptr %found)
+  %known = icmp eq i32 %status, 0
+  br i1 %known, label %compare, label %no
+compare:
+  %context.at = getelementptr i8, ptr %start, i64 $start_context
+  %context = load ptr, ptr %context.at
+  %current = load ptr, ptr %found
+  %same = icmp eq ptr %context, %current
+  ret i1 %same
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Where the temporaries of the call are in the memory that begins at the first one's address.
+define internal void @place_temporaries(ptr %start, ptr %slots) {
+entry:
+  %count.at = getelementptr i8, ptr %start, i64 $start_noffsets
+  %count = load i64, ptr %count.at
+  %offsets.at = getelementptr i8, ptr %start, i64 $start_offsets
+  %offsets = load ptr, ptr %offsets.at
+  %rec.at = getelementptr i8, ptr %start, i64 $start_scratch
+  %rec = load ptr, ptr %rec.at
+  %slot.at = getelementptr i8, ptr %rec, i64 $rec_slot
+  %slot = load i64, ptr %slot.at
+  %first = getelementptr i64, ptr %slots, i64 %slot
+  %base = load i64, ptr %first
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %put ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %put, label %done
+put:
+  %from = getelementptr i64, ptr %offsets, i64 %i
+  %offset = load i64, ptr %from
+  %address = add i64 %base, %offset
+  %to = getelementptr i64, ptr %first, i64 %i
+  store i64 %address, ptr %to
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret void
+}
+
+; The owner's number into the ring of those that launched last: its position, then its places.
+define internal void @remember_owner(ptr %start) {
+  %owner.at = getelementptr i8, ptr %start, i64 $start_owner
+  %owner = load i64, ptr %owner.at
+  %ring.at = getelementptr i8, ptr %start, i64 $start_recent
+  %ring = load ptr, ptr %ring.at
+  %position = load i64, ptr %ring
+  %place = and i64 %position, $recent_mask
+  %places = getelementptr i64, ptr %ring, i64 1
+  %at = getelementptr i64, ptr %places, i64 %place
+  store i64 %owner, ptr %at
+  %after = add i64 %position, 1
+  store i64 %after, ptr %ring
+  ret void
+}
+
+define internal i32 @launch_one(ptr %fn, ptr %launch, ptr %slots, ptr %stream) {
+entry:
+  %config = alloca [7 x i64], align 8
+  %pointers = alloca [$slots_length x ptr], align 8
+  %template = getelementptr i8, ptr %launch, i64 $launch_config
+  call void @llvm.memcpy.p0.p0.i64(ptr %config, ptr %template, i64 56, i1 false)
+  %stream.at = getelementptr i8, ptr %config, i64 $config_stream
+  store ptr %stream, ptr %stream.at
+  %count.at = getelementptr i8, ptr %launch, i64 $launch_nparams
+  %count = load i64, ptr %count.at
+  %params.at = getelementptr i8, ptr %launch, i64 $launch_params
+  %params = load ptr, ptr %params.at
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %put ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %put, label %done
+put:
+  %which.at = getelementptr i64, ptr %params, i64 %i
+  %which = load i64, ptr %which.at
+  %slot = getelementptr i64, ptr %slots, i64 %which
+  %at = getelementptr ptr, ptr %pointers, i64 %i
+  store ptr %slot, ptr %at
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  %function = load ptr, ptr %launch
+  %status = call i32 %fn(ptr %config, ptr %function, ptr %pointers, ptr null)
+  ret i32 %status
+}
+
+; The launches in order; the status of the one that was refused, MISSED where it was the first.
+define internal i32 @launch_all(ptr %start, ptr %slots, ptr %stream) {
+entry:
+  %fn = load ptr, ptr %start
+  %count.at = getelementptr i8, ptr %start, i64 $start_nlaunches
+  %count = load i64, ptr %count.at
+  %launches.at = getelementptr i8, ptr %start, i64 $start_launches
+  %launches = load ptr, ptr %launches.at
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %good ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %do, label %done
+do:
+  %offset = mul i64 %i, $launch_size
+  %launch = getelementptr i8, ptr %launches, i64 %offset
+  %status = call i32 @launch_one(ptr %fn, ptr %launch, ptr %slots, ptr %stream)
+  %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %good, label %refused
+good:
+  %next = add i64 %i, 1
+  br label %loop
+refused:
+  %first = icmp eq i64 %i, 0
+  %answer = select i1 %first, i32 $missed, i32 %status
+  ret i32 %answer
+done:
+  ret i32 0
+}
+
+; The stream that the framework's work goes to, in %stream; false where it does not say.
+define internal i1 @current_stream(ptr %start, ptr %stream) {
+  %ask.at = getelementptr i8, ptr %start, i64 $start_stream
+  %ask = load ptr, ptr %ask.at
+  %device.at = getelementptr i8, ptr %start, i64 $start_device
+  %device = load i64, ptr %device.at
+  %index = trunc i64 %device to i32
+  %failed = call i32 %ask(i32 $on_cuda, i32 %index, ptr %stream)
+  %ok = icmp eq i32 %failed, 0
+  br i1 %ok, label %yes, label %error
+yes:
+  ret i1 true
+error:
+  call void @PyErr_Clear()
+  ret i1 false
+}
+
+define internal i32 @start_on_gpu(ptr %start, ptr %slots, i64 %framework) {
+  %stream.at = alloca ptr, align 8
+  %records.at = getelementptr i8, ptr %start, i64 $start_records
+  %records = load ptr, ptr %records.at
+  %failed = call i1 @has_failed(ptr %records)
+  br i1 %failed, label %miss, label %contexts
+contexts:
+  %current = call i1 @is_current(ptr %start)
+  br i1 %current, label %streams, label %miss
+streams:
+  %streamed = call i1 @current_stream(ptr %start, ptr %stream.at)
+  br i1 %streamed, label %memory, label %miss
+memory:
+  %stream = load ptr, ptr %stream.at
+  call void @remember_owner(ptr %start)
+  %scratch.at = getelementptr i8, ptr %start, i64 $start_scratch
+  %scratch = load ptr, ptr %scratch.at
+  %none = icmp eq ptr %scratch, null
+  br i1 %none, label %plain, label %allocate
+plain:
+  %a = call i32 @launch_all(ptr %start, ptr %slots, ptr %stream)
+  ret i32 %a
+allocate:
+  %object = call ptr @allocate(ptr %scratch, i64 %framework, ptr %slots)
+  %missing = icmp eq ptr %object, null
+  br i1 %missing, label %miss, label %launch
+launch:
+  call void @place_temporaries(ptr %start, ptr %slots)
+  %b = call i32 @launch_all(ptr %start, ptr %slots, ptr %stream)
+  ; Given back at once: its allocator uses it again only for work that comes after.
+  call void @Py_DecRef(ptr %object)
+  ret i32 %b
+miss:
+  ret i32 $missed
+}
+"""
