@@ -272,14 +272,14 @@ def test_nothing_is_kept(here: FakeDriver) -> None:
     warm(functools.partial(scaled, x, out=z))
     gc.collect()
     before = [sys.getrefcount(a) for a in (x, z)]
-    others = sum(isinstance(o, OnGpu) for o in gc.get_objects())
+    others = sum(type(o) is OnGpu for o in gc.get_objects())
     for _ in range(300):
         scaled(x, out=z)
     assert [sys.getrefcount(a) for a in (x, z)] == before
     assert here.fast_launches == 300
     del x, z
     gc.collect()
-    assert sum(isinstance(o, OnGpu) for o in gc.get_objects()) == others - 2
+    assert sum(type(o) is OnGpu for o in gc.get_objects()) == others - 2
 
 
 class Several:
