@@ -14,7 +14,7 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, Load, Var
 from weft.ir.nesting import perfect_nest
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import (
     Alloc,
     Assert,
@@ -75,10 +75,11 @@ def _read_through(parts: list[Stmt], shared: dict[str, Buffer]) -> list[Stmt]:
         fill = _fill(part)
         if fill is None or fill.buffer not in shared:
             continue
-        fixed = {load.buffer.name for load in loads(fill.value)}
+        leaves = [leaf for leaf in walk(fill.value) if isinstance(leaf, (Load, Var))]
+        fixed = {leaf.name if isinstance(leaf, Var) else leaf.buffer.name for leaf in leaves}
         rest = parts[n + 1 :]
         last = _last_reader(fill, rest)
-        if last is None or any(fixed & mentions(p).stored for p in rest):
+        if last is None or any(fixed & (mentions(p).stored | set(assigned_names(p))) for p in (part, *rest)):
             continue
         parts[n + 1 : n + 1 + last] = [_substituted(p, fill) for p in rest[:last]]
     return parts

@@ -11,7 +11,7 @@ from weft.ir.errors import TargetError, UnsupportedError
 from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.interval import EVERYTHING, Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Assert, For, Kernel, Let
+from weft.ir.stmt import Assert, Barrier, For, Kernel, Let
 from weft.ir.visit import walk
 from weft.passes.loop_ranges import loop_range
 from weft.target.cuda.async_copies import find_rings
@@ -75,11 +75,14 @@ def _head(
     program: Program, nest: Nest, name: str, params: tuple[Buffer | Var, ...], extra: tuple[str, ...], limits: str
 ) -> str:
     written = written_names(nest.body)
+    meet = any(isinstance(n, Barrier) for n in walk(nest.body))
     texts = []
     for p in params:
         if isinstance(p, Buffer):
             const = "" if p.name in written else "const "
-            texts.append(f"{const}{storage_type(p.dtype)}* __restrict__ {program.names.of(p.name)}")
+            # What only this thread is said to reach, the compiler keeps in registers across a barrier.
+            alone = "" if meet and p.name in written else "__restrict__ "
+            texts.append(f"{const}{storage_type(p.dtype)}* {alone}{program.names.of(p.name)}")
         else:
             texts.append(f"{value_type(p.dtype)} {program.names.of(p.name)}")
     texts += [f"long long* {e}" for e in extra]
