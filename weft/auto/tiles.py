@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
+from typing import NamedTuple
 
 #: Most rows and most vectors of a tile that are looked at.
 MOST_ROWS, MOST_VECTORS = 28, 8
@@ -29,6 +30,8 @@ MASK_FACTOR = 1.05
 LANE_CYCLES, GUARD_FACTOR = 0.7, 3
 #: Cycles for a vector of every second element or so: loads of all, and a few exchanges, which keep sums waiting.
 STRIDED_CYCLES, EXCHANGE_CYCLES = 6.0, 2.0
+#: Cycles for a load, where they are not one.
+_LOAD_CYCLES = {"broadcast": 0.5, "strided": STRIDED_CYCLES}
 #: Cycles to copy an element to where its neighbours stay its neighbours, and to turn rows into columns meanwhile:
 #: squares of a power of two are turned in registers, others element by element.
 COPY_CYCLES, TURN_CYCLES, SCATTER_CYCLES = 0.3, 0.8, 2.0
@@ -123,21 +126,71 @@ class Tile:
         return dict(self.rows)
 
 
+class _Shape(NamedTuple):
+    """Rows and width of a tile, and the cycles that all steps take; shapes are looked at in the order of these."""
+
+    cycles: float
+    place: int
+    rows: tuple[tuple[str, int], ...]
+    width: int
+    vectors: int
+
+
 def choose_tile(work: Work, lane: str, registers: Registers, most: float = float("inf")) -> Tile | None:
     """The tile with the fewest cycles with lanes along iterator ``lane``; None where none has below ``most``."""
-    useful = [n for n in work.extents if n != lane and any(n not in o.uses for o in work.operands)]
-    widths = _widths(work.extents[lane], registers.lanes)
     best: Tile | None = None
+    place = 0  # of equally good ones, that of more rows is listed first
+    for shape in sorted(_shapes(work, lane, registers)):
+        if shape.cycles >= most:
+            break
+        tile = _measure(work, lane, shape, registers.lanes)
+        if tile.cycles < most or (tile.cycles == most and best is not None and shape.place < place):
+            best, most, place = tile, tile.cycles, shape.place
+    return best
+
+
+def _shapes(work: Work, lane: str, registers: Registers) -> Iterator[_Shape]:
+    """Every shape that has room in registers."""
+    useful = [n for n in work.extents if n != lane and any(n not in o.uses for o in work.operands)]
+    lanes, place = registers.lanes, 0
+    widths = [
+        (width, -(-width // lanes), _effective_tiles(work.extents[lane], width, lanes))
+        for width in _widths(work.extents[lane], lanes)
+    ]
+    count = registers.count // 2 if work.is_written_out else registers.count
     for rows in _row_shapes({n: work.extents[n] for n in useful if work.extents[n] > 1}, registers.count):
         high = prod(size for _, size in rows)
-        for width in widths:
-            vectors = -(-width // registers.lanes)
-            if (high + 1) * vectors > registers.count and high * vectors > 1:
+        tiles: dict[str, float] = {**work.extents}
+        tiles.update((name, _effective_tiles(work.extents[name], size, 1)) for name, size in rows)
+        elements = [prod(size for name, size in rows if name in o.uses) for o in work.operands]
+        lines = sum(_lines(o, rows) for o in work.operands if o.lanes == "broadcast")
+        for width, vectors, tiles_along in widths:
+            sums = high * vectors
+            if sums + vectors > registers.count and sums > 1:
                 break  # wider ones take more registers still
-            tile = measure(work, lane, rows, width, registers, most)
-            if tile is not None and tile.cycles < most:
-                best, most = tile, tile.cycles
-    return best
+            loaded = [n if o.lanes == "broadcast" else n * vectors for o, n in zip(work.operands, elements)]
+            if sums > 1 and sums + _kept(work.operands, loaded) + max(1, work.instructions - 1) > count:
+                continue
+            # Half a vector takes half a unit.
+            updates = high * (vectors - (0.5 if 0 < width % lanes <= lanes // 2 else 0))
+            tiles[lane] = tiles_along
+            cycles = work.steps * prod(tiles.values()) * _step_cycles(work, registers, updates, loaded, lines)
+            place += 1
+            yield _Shape(cycles, place, rows, width, vectors)
+
+
+def _step_cycles(work: Work, registers: Registers, updates: float, loaded: Sequence[int], lines: float) -> float:
+    """Cycles of a step that updates so many vectors, with what it loads of each operand, and cache lines at first."""
+    busy = max(updates * work.instructions / registers.fma_units, registers.latency)
+    loads, far = 0.0, 0
+    for o, n in zip(work.operands, loaded):
+        loads += _load_cycles(o, n, registers)
+        if o.lanes != "broadcast" and o.depth * n > registers.near:
+            far += n
+        if o.lanes == "strided":
+            busy += EXCHANGE_CYCLES * n
+    loads /= registers.load_units
+    return max(busy, loads) + LOAD_PRESSURE * loads + (LINE_CYCLES * lines + VECTOR_CYCLES * far) + LOOP_CYCLES
 
 
 def _row_shapes(extents: Mapping[str, int], registers: int) -> Iterator[tuple[tuple[str, int], ...]]:
@@ -155,7 +208,7 @@ def _sizes(extent: int, most: int) -> list[int]:
     """Tile sizes worth a look: for each number of tiles the smallest that does."""
     if extent > most * most:
         return list(range(1, most + 1))
-    return sorted({-(-extent // count) for count in range(1, extent + 1) if -(-extent // count) <= most})
+    return [size for size in range(1, min(most, extent) + 1) if -(-extent // -(-extent // size)) == size]
 
 
 def _widths(extent: int, lanes: int) -> list[int]:
@@ -167,48 +220,18 @@ def _widths(extent: int, lanes: int) -> list[int]:
     return sorted(found | ({extent} if extent <= most else set()))
 
 
-def measure(
-    work: Work, lane: str, rows: tuple[tuple[str, int], ...], width: int, registers: Registers, most: float
-) -> Tile | None:
-    """The tile of that shape; None where registers do not suffice, or it surely takes more than ``most`` cycles."""
-    vectors = -(-width // registers.lanes)
-    high = prod(size for _, size in rows)
-    sums = vectors * high
-    if sums + vectors > registers.count and sums > 1:
-        return None
-    tiles = {lane: -(-work.extents[lane] // width)} | {name: -(-work.extents[name] // size) for name, size in rows}
+def _measure(work: Work, lane: str, shape: _Shape, lanes: int) -> Tile:
+    """The tile of that shape, with what its edges and copies take."""
+    cycles, _, rows, width, vectors = shape
     sizes = {lane: width, **dict(rows)}
-    steps = work.steps * prod(
-        _effective_tiles(extent, sizes.get(name, 1), registers.lanes if name == lane else 1)
-        for name, extent in work.extents.items()
-    )
-    rest = width % registers.lanes
-    # Half a vector takes half a unit.
-    updates = high * (vectors - (0.5 if 0 < rest <= registers.lanes // 2 else 0))
-    busy = max(updates * work.instructions / registers.fma_units, registers.latency)
-    if steps * busy >= most:
-        return None
-    loaded = [_loaded(o, rows, vectors) for o in work.operands]
-    count = registers.count // 2 if work.is_written_out else registers.count
-    if sums > 1 and sums + _kept(work.operands, loaded) + max(1, work.instructions - 1) > count:
-        return None
-    loads = sum(_load_cycles(o, n, registers) for o, n in zip(work.operands, loaded)) / registers.load_units
-    lines = sum(_lines(o, rows) for o in work.operands if o.lanes == "broadcast")
+    tiles = {name: -(-work.extents[name] // size) for name, size in sizes.items()}
     packed = frozenset(n for n, o in enumerate(work.operands) if _is_packed(o, tiles))
-    far = sum(n for o, n in zip(work.operands, loaded) if o.lanes != "broadcast" and o.depth * n > registers.near)
-    beyond = LINE_CYCLES * lines + VECTOR_CYCLES * far
-    busy += sum(EXCHANGE_CYCLES * n for o, n in zip(work.operands, loaded) if o.lanes == "strided")
-    cycles = steps * (max(busy, loads) + LOAD_PRESSURE * loads + beyond + LOOP_CYCLES)
+    rest = width % lanes
     cycles *= MASK_FACTOR if rest & (rest - 1) else 1
     cycles *= 1 + (EDGE_FACTOR - 1) * _at_edges(work, tiles)
     cycles *= UNEVEN_FACTOR ** sum(work.extents[name] % size != 0 for name, size in sizes.items())
     cycles += sum(_copy_cycles(work.operands[n], width) for n in packed)
     return Tile(lane, rows, width, vectors, packed, cycles)
-
-
-def _loaded(operand: Operand, rows: tuple[tuple[str, int], ...], vectors: int) -> int:
-    count = prod(size for name, size in rows if name in operand.uses)
-    return count if operand.lanes == "broadcast" else count * vectors
 
 
 def _kept(operands: Sequence[Operand], loaded: Sequence[int]) -> int:
@@ -220,7 +243,7 @@ def _kept(operands: Sequence[Operand], loaded: Sequence[int]) -> int:
 def _load_cycles(operand: Operand, count: int, registers: Registers) -> float:
     if operand.lanes == "gather":
         return count * registers.lanes * LANE_CYCLES
-    each = {"broadcast": 0.5, "strided": STRIDED_CYCLES}.get(operand.lanes, 1.0)
+    each = _LOAD_CYCLES.get(operand.lanes, 1.0)
     return count * each * (GUARD_FACTOR if operand.is_guarded else 1)
 
 

@@ -10,6 +10,7 @@ from weft.ir.errors import ArgumentError
 from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface
 from weft.operators.operator import Operator
+from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import Numerics, Target, apply_scheduling
 from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
 from weft.operators.stages import Build
@@ -67,6 +68,7 @@ def chosen_schedule(
     return explained_schedule(op, args, named, target)[0]
 
 
+@collector_paused()
 def explained_schedule(
     op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: Target | None = None
 ) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
