@@ -178,7 +178,11 @@ def checker(kind: str):  # type: ignore[no-untyped-def]
 
 
 def program_text(kind: str, seed: int) -> str:
-    """The program of a seed, of the kinds whose errors do not hold it."""
+    """The program of a seed; the error of a schedule tells it."""
+    if kind == "auto":
+        from check_gpu_schedule import automatic_text
+
+        return f"--- program\n{automatic_text(seed)}"
     if kind == "barriers":
         from gpu_programs import random_gpu_kernel
 

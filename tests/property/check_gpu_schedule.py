@@ -121,14 +121,26 @@ def run_case(case: Case, s: Schedule, place: Place) -> list[Any] | None:
 
 def check_automatic_schedule(seed: int, places: Collection[Place]) -> str:
     """The automatic schedule for a GPU, on small sizes against the interpreter or on large ones against the CPU."""
+    return with_draw(seed, lambda draw: check_automatic(*draw_automatic(draw), places))
 
-    def check(draw: Any) -> str:
-        large = bool(draw(st.booleans()))
-        with mock.patch.object(random_programs, "SIZES", LARGE if large else random_programs.SIZES):
-            found = draw(programs())
-        return check_automatic(found, draw(st.sampled_from(["fast", "strict"])), large, places)
 
-    return with_draw(seed, check)
+def draw_automatic(draw: Any) -> tuple[RandomProgram, Any, bool]:
+    """A program, its numerics, and whether it is large."""
+    large = bool(draw(st.booleans()))
+    with mock.patch.object(random_programs, "SIZES", LARGE if large else random_programs.SIZES):
+        found = draw(programs())
+    return found, draw(st.sampled_from(["fast", "strict"])), large
+
+
+def automatic_text(seed: int) -> str:
+    """What `check_automatic_schedule` checks."""
+
+    def describe(draw: Any) -> str:
+        program, numerics, _ = draw_automatic(draw)
+        shapes = [f"{name}: {a.dtype}{list(a.shape)}" for name, a in program.arguments.items()]
+        return "\n".join([program.text, *shapes, numerics])
+
+    return with_draw(seed, describe)
 
 
 def check_automatic(program: RandomProgram, numerics: Any, large: bool, places: Collection[Place]) -> str:

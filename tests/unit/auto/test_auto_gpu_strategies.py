@@ -9,6 +9,7 @@ import pytest
 from scheduled_for_gpu import H200, check_case, make_case, schedule_case
 
 from weft.auto.gpu.scheduler import auto_schedule_gpu
+from weft.ir.interpret import interpret
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import For
 from weft.ir.visit import walk
@@ -33,6 +34,8 @@ TEXTS = {
     "columns": ("def f(float(M,N) A) -> (O) { O(n) +=! A(m,n) }", (700, 20)),
     "odd columns": ("def f(float(M,N) A) -> (O) { O(n) max=! A(m,n) * A(m,n) }", (131, 37)),
     "all": ("def f(float(M,N) A) -> (O) { O +=! A(m,n) }", (90, 101)),
+    "four columns": ("def f(float(M,N) A) -> (O) { O(n) max=! A(m,n) }", (17, 4)),
+    "rows of one that do not come out even": ("def f(float(M,N,K) A) -> (O) { O(m,n) max=! A(m,n,k) }", (32, 66, 1)),
     "channels": ("def f(float(M,N,P,Q) A) -> (O) { O(n) +=! A(m,n,p,q) }", (6, 5, 14, 28)),
     "channels last": ("def f(float(M,P,Q,N) A) -> (O) { O(n) +=! A(m,p,q,n) }", (60, 3, 3, 16)),
     "middle": ("def f(float(P,M,N) A) -> (O) { O(p,n) +=! A(p,m,n) }", (3, 90, 20)),
@@ -132,3 +135,9 @@ def test_nothing_to_do(name: str) -> None:
     text, shape = TEXTS[name]
     for empty in range(len(shape)):
         check_case(text, [array(*shape[:empty], 0, *shape[empty + 1 :])])
+
+
+def test_results_that_are_added_to() -> None:
+    case = make_case("def f(float(M,N) A) -> (O) { O(m,n) += A(m,n) * 2 }", [array(9, 20)], "strict")
+    interpret(schedule_case(case, "strict").schedule.kernel, [*case.inputs, *case.outputs])
+    np.testing.assert_array_equal(case.outputs[0], case.inputs[0] * 2)

@@ -231,6 +231,13 @@ def _shared() -> Iterator[Sample]:
                 B[b, t] = S[t // 32 * 32 + (t + 7) % 32] } } }""",
     )
     yield Sample(
+        "arrays that threads exchange",
+        """kernel k(out A: float32[9], out B: float32[9]) {
+        for n in 0:3 {
+            for i in 1:8 { B[i] = A[i - 1] - A[i] + A[i + 1] }
+            thread t in 1:8 { A[t] = B[t] + A[t] } } }""",
+    )
+    yield Sample(
         "large shared memory",
         """kernel k(A: float64[64, 128], out B: float64[128, 64]) {
         block b in 0:1 {

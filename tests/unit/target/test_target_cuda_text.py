@@ -93,3 +93,16 @@ def test_registers_suffice(name: str) -> None:
     usage = resource_usage(text, "sm_90", fast=True)
     assert len(usage) == text.count("__global__")
     assert all(0 < u.registers <= 255 and u.spilled == 0 for u in usage.values())
+
+
+@pytest.mark.parametrize("threads", [7, 64])
+def test_what_threads_exchange_is_loaded_after_each_barrier(threads: int) -> None:
+    """Told that nothing else reaches ``B``, the compiler would let threads keep what they loaded before."""
+    kernel = parse_kernel(f"""kernel k(out A: float32[{threads}], out B: float32[{threads}], X: float32[3]) {{
+      for n in 0:3 {{
+        for i in 0:{threads} {{ B[i] = A[i] - X[n] }}
+        thread t in 0:{threads} {{ A[t] = B[t] + A[t] }} }} }}""")
+    head = emit_kernel(kernel, H200).partition(") {")[0]
+    assert "float* A" in head
+    assert "float* B" in head
+    assert "const float* __restrict__ X" in head

@@ -28,7 +28,9 @@ BLOCKS = 4
 
 
 def fits_columns(draft: GpuDraft, stage: Stage) -> bool:
-    if stage.outer or stage.op == "=" or not stage.is_plain or not stage.is_affine or stage.reads_target:
+    if stage.op == "=" or not stage.reductions:
+        return False
+    if stage.outer or not stage.is_plain or not stage.is_affine or stage.reads_target:
         return False
     along = iterator_along_memory(stage)
     if along is None or along.is_reduction or not may_reorder(draft, stage) or reads_again(stage):
@@ -199,7 +201,7 @@ def _combine(draft: GpuDraft, name: str, around: int, lane: Sequence[str]) -> No
     """Results of a column from those of the threads deep: the threads side by side do it, lanes side by side."""
     s = draft.s
     own = [str(x) for x in s.loops(name)][around:]
-    across, deep = own[: len(own) - 1 - len(lane)], own[-1]
+    across, deep = own[: len(own) - 1 - len(lane)] or own[:-1], own[-1]
     draft.attempt(lambda: _combine_lanes(draft, name, across[-1], own[len(across) : -1], deep))
     for loop in across:
         s.bind(loop, "thread")

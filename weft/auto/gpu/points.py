@@ -86,7 +86,9 @@ def _along_memory(stage: Stage) -> list[StageIter]:
     if along is None or stage.write.stride(along.name) != 1:
         return []
     run = contiguous_run(stage, along, stage.points)
-    if stage.reductions or _lanes(stage, run) >= _most_lanes(stage, run):
+    if stage.reductions:  # their results are in registers, which lanes of two rows would need far too many of
+        return run if _lanes(stage, run) == _lanes(stage, run[-1:]) else run[-1:]
+    if _lanes(stage, run) >= _most_lanes(stage, run):
         return run
     names = [i.name for i in stage.spatial]
     main = replace(stage, reads=tuple(a for a in stage.reads if all(map(a.uses, names))))

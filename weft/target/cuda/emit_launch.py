@@ -12,7 +12,7 @@ from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.interval import EVERYTHING, Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Assert, Barrier, For, Kernel, Let
-from weft.ir.visit import walk
+from weft.ir.visit import mentions, walk
 from weft.passes.loop_ranges import loop_range
 from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.c_types import storage_type, value_type
@@ -75,13 +75,12 @@ def _head(
     program: Program, nest: Nest, name: str, params: tuple[Buffer | Var, ...], extra: tuple[str, ...], limits: str
 ) -> str:
     written = written_names(nest.body)
-    meet = any(isinstance(n, Barrier) for n in walk(nest.body))
+    exchanged = _exchanged(nest)
     texts = []
     for p in params:
         if isinstance(p, Buffer):
             const = "" if p.name in written else "const "
-            # What only this thread is said to reach, the compiler keeps in registers across a barrier.
-            alone = "" if meet and p.name in written else "__restrict__ "
+            alone = "" if p.name in exchanged else "__restrict__ "
             texts.append(f"{const}{storage_type(p.dtype)}* {alone}{program.names.of(p.name)}")
         else:
             texts.append(f"{value_type(p.dtype)} {program.names.of(p.name)}")
@@ -90,6 +89,17 @@ def _head(
     if len(lead.splitlines()[1]) + len(", ".join(texts)) < 118:
         return f"{lead}{', '.join(texts)}) {{"
     return lead + "\n    " + ",\n    ".join(texts) + ") {"
+
+
+def _exchanged(nest: Nest) -> frozenset[str]:
+    """Buffers in which threads find after a barrier what others stored.
+
+    Said to be reached through one pointer alone, what a thread does not store itself it would load only once.
+    """
+    if not any(isinstance(n, Barrier) for n in walk(nest.body)):
+        return frozenset()
+    held = mentions(nest.body)
+    return held.loaded & held.stored
 
 
 def _function(program: Program, kernel: Kernel, nest: Nest, params: tuple[Buffer | Var, ...]) -> Function:
