@@ -20,6 +20,7 @@ from weft.ir.errors import Error, InternalError
 from weft.runtime import fastcall_text as text
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import load_native
+from weft.runtime.torch_layout import find_tensor_fields
 
 
 class _Miss:
@@ -95,10 +96,17 @@ class NativeCalls:
         except AttributeError:  # another thread is still importing it
             return False
         self._objects |= functions
-        for name, value in functions.items():
-            ctypes.c_int64.from_address(self._code.address(name)).value = id(value)
+        fields = find_tensor_fields(torch)
+        for name, value in () if fields is None else fields._asdict().items():
+            self._set(f"torch_{name}", value)
+        for name, function in functions.items():
+            self._set(name, id(function))
         self._has_torch = all(self._bind(cls, torch.Tensor, text.TORCH) is not None for cls in classes)
         return self._has_torch
+
+    def _set(self, name: str, value: int) -> None:
+        """Fills in a variable of the machine code."""
+        ctypes.c_int64.from_address(self._code.address(name)).value = value
 
     def bind_class(self, cls: type) -> Exchange | None:
         """How arrays of ``cls`` are read; None where the class does not say, or too many others do."""
@@ -118,7 +126,7 @@ class NativeCalls:
             found = self._exchanges[cls] = Exchange(id(cls), *functions, framework)
             at = self._code.address("exchanges") + 8 * len(text.EXCHANGE) * place
             (ctypes.c_int64 * len(found)).from_address(at)[:] = list(found)
-            ctypes.c_int64.from_address(self._code.address("exchange_count")).value = place + 1
+            self._set("exchange_count", place + 1)
             return found
 
 

@@ -109,6 +109,10 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 @exchanges = global [$exchanges_length x i64] zeroinitializer
 @torch_is_grad_enabled = global ptr null
 @torch_is_neg = global ptr null
+@torch_structure = global i64 0
+@torch_keys = global i64 0
+@torch_negative = global i64 0
+@torch_autograd = global i64 0
 """
 
 _ENTRY = """

@@ -141,7 +141,28 @@ fill:
   ret i1 %good
 }
 
+; No negated view, and no gradients to track: read from the structure of the tensor where its layout is known.
 define internal i1 @is_plain(ptr %obj) {
+  %structure.offset = load i64, ptr @torch_structure
+  %unknown = icmp eq i64 %structure.offset, 0
+  br i1 %unknown, label %ask, label %read
+read:
+  %structure.at = getelementptr i8, ptr %obj, i64 %structure.offset
+  %structure = load ptr, ptr %structure.at
+  %keys.offset = load i64, ptr @torch_keys
+  %keys.at = getelementptr i8, ptr %structure, i64 %keys.offset
+  %keys = load i64, ptr %keys.at
+  %negative = load i64, ptr @torch_negative
+  %negated = and i64 %keys, %negative
+  %is.negated = icmp ne i64 %negated, 0
+  br i1 %is.negated, label %no, label %autograd
+autograd:
+  %autograd.offset = load i64, ptr @torch_autograd
+  %autograd.at = getelementptr i8, ptr %structure, i64 %autograd.offset
+  %autograd.word = load i64, ptr %autograd.at
+  %none = icmp eq i64 %autograd.word, 0
+  br i1 %none, label %yes, label %grad
+ask:
   %neg.fn = load ptr, ptr @torch_is_neg
   %neg = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %neg.fn, ptr %obj, ptr null)
   %not.neg = call i1 @is_false(ptr %neg)

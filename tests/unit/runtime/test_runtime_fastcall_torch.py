@@ -12,11 +12,26 @@ from weft.ir import dtype as dt
 from weft.runtime import fastcall
 from weft.runtime.fastcall import MISS, CallTable, ScalarType, Specialization, TensorLayout
 from weft.runtime.fastcall_native import exchange_functions
+from weft.runtime.torch_layout import find_tensor_fields
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(
     not fastcall.fast_calls_available() or exchange_functions(torch.Tensor) is None, reason="no fast calls here"
 )
+
+
+@pytest.fixture(params=["layout known", "layout unknown"], autouse=True)
+def layout(request):
+    """Tensors are read from memory, or Python is asked."""
+    native = fastcall.native_calls()
+    assert native.bind_torch()
+    fields = find_tensor_fields(torch)
+    if request.param == "layout unknown":
+        native._set("torch_structure", 0)
+    elif fields is None:
+        pytest.skip("not known for this version of torch")
+    yield
+    native._set("torch_structure", 0 if fields is None else fields.structure)
 
 
 @pytest.fixture
@@ -59,6 +74,23 @@ def test_gradients_go_the_slow_way(table, tensors):
     with torch.no_grad():
         assert table.call(c, a, p, 1.0) is c
     assert table.call(c, a.detach(), p.detach(), 1.0) is c
+
+
+def test_views_and_gradients(table, tensors):
+    """Views may say something about gradients, and need none."""
+    a, b, c = tensors
+    base = torch.randn(2, 64)
+    leaf = torch.randn(2, 64, requires_grad=True)
+    assert table.call(c, base[1], b, 1.0) is c
+    assert torch.equal(c, base[1] + b)
+    assert table.call(c, leaf[0], b, 1.0) is MISS
+    assert table.call(c, leaf.detach()[0], b, 1.0) is c
+    assert table.call(c, (leaf * 2)[0], b, 1.0) is MISS
+    assert table.call(leaf[0], a, b, 1.0) is MISS
+    assert table.call(c, torch._neg_view(a), b, 1.0) is MISS
+    assert table.call(c, torch._neg_view(base)[0], b, 1.0) is MISS
+    with torch.inference_mode():
+        assert table.call(c, torch.ones(64), b, 1.0) is c
 
 
 def test_other_tensors_miss(table, tensors):

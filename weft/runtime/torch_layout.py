@@ -1,0 +1,72 @@
+"""Where torch keeps two facts about a tensor that no function of C tells: found by looking at a few tensors.
+
+Whether a tensor is a negated view, and whether it may track gradients, Python can ask; that costs more than all the
+rest of a fast call. Both stand in the tensor's structure in memory, at places that differ between versions of torch.
+They are searched for in tensors whose answers are known, and used only where exactly one place fits all of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+#: How much of the structure is looked at, in words; it is longer in every version since 2.0.
+_WORDS = 24
+
+
+class TensorFields(NamedTuple):
+    """``structure``: where a tensor object has the address of its structure. In there, ``keys`` is a word that has
+    the bit ``negative`` for negated views, and ``autograd`` one that is zero where there is nothing about gradients."""
+
+    structure: int
+    keys: int
+    negative: int
+    autograd: int
+
+
+def find_tensor_fields(torch: Any) -> TensorFields | None:
+    """Where they are in this version; None where that is not certain."""
+    try:
+        with torch.inference_mode(False):
+            return _find(torch)
+    except (AttributeError, TypeError, ValueError, RuntimeError):  # none of this is promised by torch
+        return None
+
+
+def _find(torch: Any) -> TensorFields | None:
+    plain = [torch.empty(shape, device="cpu") for shape in ((2, 3), (), (5,))]
+    negated = [torch._neg_view(t) for t in plain]
+    others = [torch.empty(3, device="meta"), torch.empty(3, dtype=torch.complex64, device="cpu").conj()]
+    samples = [*plain, *negated, *others]
+    if any(type(t) is not torch.Tensor for t in samples):
+        return None
+    structure = _places([(_words(id(t), 8), t._cdata) for t in (*samples, torch.nn.Parameter(plain[0]))])
+    known = [(t, torch._C._dispatch_keys(t).raw_repr()) for t in samples]
+    keys = _places([(_words(t._cdata, _WORDS), value) for t, value in known])
+    bit = torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_repr()
+    tells = all(bool(value & bit) == t.is_neg() for t, value in known) and bit.bit_count() == 1
+    autograd = _gradient_places(torch, [torch.empty(n, device="cpu") for n in (1, 4, 7)])
+    if not (tells and len(structure) == len(keys) == len(autograd) == 1):
+        return None
+    return TensorFields(structure[0], keys[0], bit, autograd[0])
+
+
+def _words(address: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"={count}Q", ctypes.string_at(address, 8 * count))
+
+
+def _places(samples: Sequence[tuple[tuple[int, ...], int]]) -> list[int]:
+    """Where all samples have the word that each of them is given with."""
+    count = len(samples[0][0])
+    return [8 * i for i in range(count) if all(words[i] == value for words, value in samples)]
+
+
+def _gradient_places(torch: Any, fresh: Sequence[Any]) -> list[int]:
+    """Words that are zero until gradients are asked for, and are not from then on."""
+    before = [_words(t._cdata, _WORDS) for t in fresh]
+    for t in fresh:
+        t.requires_grad_()
+    after = [_words(t._cdata, _WORDS) for t in fresh]
+    return [8 * i for i in range(_WORDS) if not any(w[i] for w in before) and all(w[i] for w in after)]
