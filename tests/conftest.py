@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[CACHE], ignore_errors=True)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    import weft
+
+    before = weft.get_num_threads()
+    weft.set_num_threads(2)
+    yield
+    weft.set_num_threads(before)
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 A vector operand is laid out in panels: the elements of a tile's lanes side by side, panel after panel. That is a must
 where lanes are apart in memory, and pays where the operand is large and read for many rows. An operand that is zero
-outside its edges is copied with zeros around it, so that no read has to be tested.
+outside its edges is copied with zeros around it, so that no read has to be tested; one that goes on there (`edge`,
+`wrap`, `reflect`) with what it goes on with.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from math import prod
 from weft.auto.contraction_nest import Nest
 from weft.auto.contraction_plan import ContractionPlan, footprint
 from weft.auto.draft import Draft
-from weft.auto.pointwise import parallel_outermost
+from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.stages import Stage, StageAccess
+from weft.ir.expr import Select
+from weft.ir.visit import walk
 from weft.schedules.layouts import LETTERS
+from weft.schedules.rewrite import find_block
 
 #: Times that an element is read, each time with a test whether it exists, before a copy that needs none pays.
 MANY_TESTS = 4
@@ -28,7 +32,7 @@ MANY_PANELS = 4
 
 
 def surround_operands(draft: Draft, name: str) -> dict[str, str]:
-    """Operands that are read under a test for their edges, copied with zeros around them where read often enough.
+    """Operands that are read beyond their edges, copied with what is there around them where read often enough.
 
     The blocks that copy, by the buffers that they fill.
     """
@@ -44,9 +48,9 @@ def surround_operands(draft: Draft, name: str) -> dict[str, str]:
 def _surround(draft: Draft, stage: Stage, access: StageAccess, copies: dict[str, str]) -> None:
     buffer, reads = access.buffer.name, stage.points // max(1, footprint(stage, access))
     load, storage = draft.s.surround(buffer, at=_home(stage, access), readers=[stage.name])
-    draft.decide(
-        "packing", stage.name, f"`{buffer}` copied with zeros around it", f"each element is read {reads} times"
-    )
+    is_zero = any(isinstance(n, Select) for n in walk(find_block(draft.s.kernel, load.name)))
+    around = "with zeros around it" if is_zero else "with what is around it"
+    draft.decide("packing", stage.name, f"`{buffer}` copied {around}", f"each element is read {reads} times")
     copies[storage.name] = load.name
 
 

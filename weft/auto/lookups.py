@@ -7,7 +7,7 @@ are fetched into the cache.
 from __future__ import annotations
 
 from weft.auto.draft import Draft
-from weft.auto.pointwise import parallel_outermost
+from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.stages import Stage, StageIter, buffer_bytes
 from weft.ir.expr import Load
 from weft.ir.visit import free_vars, loads
@@ -61,7 +61,7 @@ def schedule_lookups(draft: Draft, name: str) -> None:
     if len(order) > 1 and is_short:
         _fetch_ahead(draft, stage, load, order[-2])
     if draft.pays_threads(stage):
-        parallel_outermost(draft, name)
+        parallel_outermost(draft, name, order[:-1])
 
 
 def _fetch_ahead(draft: Draft, stage: Stage, load: Load, loop: str) -> None:

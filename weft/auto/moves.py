@@ -6,7 +6,8 @@ Squares of both iterators turn in registers: each side is touched a whole vector
 from __future__ import annotations
 
 from weft.auto.draft import Draft
-from weft.auto.pointwise import LONG, contiguous_run, parallel_outermost, stream_large_result
+from weft.auto.parallel_loops import parallel_outermost
+from weft.auto.pointwise import LONG, contiguous_run, stream_large_result
 from weft.auto.stages import Stage, StageIter
 
 

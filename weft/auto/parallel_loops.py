@@ -8,9 +8,13 @@ from math import ceil, prod
 
 from weft.auto.draft import Draft
 from weft.auto.stages import Stage
+from weft.schedules.loop_facts import trip_count
+from weft.schedules.rewrite import find_loop
 
 #: Part of the time that may be lost to threads that wait for others before more loops are taken in.
 IMBALANCE = 0.1
+#: Iterations of a loop of which the number is not known.
+MANY = 1 << 20
 
 
 def parallel_prefix(
@@ -34,6 +38,37 @@ def parallel_prefix(
         if lost <= IMBALANCE:
             break
     return best if best and prod(counts[loop] for loop in best) > 1 else []
+
+
+def parallel_outermost(draft: Draft, name: str, among: Sequence[str] | None = None) -> None:
+    """The first loop around ``name`` that may run in parallel does, with those inside it that make the work even.
+
+    All loops but the innermost come into question, or those ``among`` which to choose.
+    """
+    loops = list(draft.stage(name).loops[:-1]) if among is None else list(among)
+    counts = {loop: trip_count(find_loop(draft.s.kernel, loop), {}) for loop in loops}
+    loops = [loop for loop in loops if counts[loop] != 1]
+    for first in range(len(loops)):
+        for together in _evenest_first(draft, loops[first:], counts):
+            if draft.attempt(lambda together=together: _run_parallel(draft, name, together)) is None:  # type: ignore[misc]
+                return
+
+
+def _evenest_first(draft: Draft, loops: Sequence[str], counts: Mapping[str, int | None]) -> list[list[str]]:
+    """Those of the first of ``loops`` that give threads even work, as few as do; then the first by itself."""
+    done, taken = 1.0, []
+    for loop in loops:
+        taken.append(loop)
+        done *= counts[loop] or MANY
+        if idle_part(done, draft.threads) <= IMBALANCE:
+            break
+    return [taken, taken[:1]] if len(taken) > 1 else [taken]
+
+
+def _run_parallel(draft: Draft, name: str, together: list[str]) -> None:
+    loop = str(draft.s.fuse(*together)) if len(together) > 1 else together[0]
+    draft.s.parallel(loop)
+    draft.decide("parallel", name, f"`{loop}` on {draft.threads} threads", "the outermost loop that may be")
 
 
 def idle_part(iterations: float, threads: int) -> float:

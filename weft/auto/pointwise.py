@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from weft.auto.draft import Draft
+from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.stages import Stage, StageIter, buffer_bytes
 from weft.ir.expr import Var
 from weft.ir.stmt import Atomic, Store
@@ -114,22 +115,6 @@ def _used_as_values(stage: Stage) -> set[str]:
     names = {i.name for i in stage.iters}
     everywhere = [n.name for n in walk(body) if isinstance(n, Var) and n.name in names]
     return set() if len(everywhere) <= in_subscripts else set(everywhere)
-
-
-def parallel_outermost(draft: Draft, name: str) -> None:
-    """The first loop around ``name`` that may run in parallel, and has work for all threads, does."""
-    stage = draft.stage(name)
-    counts = {i.loop: i.extent for i in stage.iters}
-    for loop in stage.loops[:-1]:
-        if counts.get(loop) == 1:
-            continue
-        if draft.attempt(lambda loop=loop: _parallel(draft, loop)) is None:  # type: ignore[misc]
-            draft.decide("parallel", name, f"`{loop}` on {draft.threads} threads", "the outermost loop that may be")
-            return
-
-
-def _parallel(draft: Draft, loop: str) -> None:
-    draft.s.parallel(loop)
 
 
 def stream_large_result(draft: Draft, stage: Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from weft.auto.draft import Draft
-from weft.auto.pointwise import parallel_outermost
+from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.stages import NEAR_STEPS, Stage, StageIter
 
 #: Points of a window that are written out, at most.
@@ -50,9 +50,9 @@ def schedule_pools(draft: Draft, name: str) -> None:
     draft.s.vectorize(inner)
     for x in window:
         draft.s.unroll(x)
+    if draft.pays_threads(stage):
+        parallel_outermost(draft, name, others)
     draft.s.cache_write(stage.write.buffer.name, scope="register", at=outer)
     points = prod(i.extent or 1 for i in stage.reductions)
     draft.decide("vector", name, f"`{along.name}` in vectors of {lanes}", "results lie along it")
     draft.decide("registers", name, f"windows of {points} written out", "results stay in a register meanwhile")
-    if draft.pays_threads(stage):
-        parallel_outermost(draft, name)

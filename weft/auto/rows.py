@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from math import prod
 
 from weft.auto.draft import AnyDraft, Draft
-from weft.auto.pointwise import CHUNKS, contiguous_run, parallel_outermost
+from weft.auto.parallel_loops import parallel_outermost
+from weft.auto.pointwise import CHUNKS, contiguous_run
 from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.ir.visit import free_vars
 

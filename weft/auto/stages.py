@@ -16,6 +16,7 @@ from math import ceil, floor, prod
 
 from weft.auto.costs import point_cost
 from weft.ir.affine import affine_form
+from weft.ir.borders import away_from_borders
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
 from weft.ir.interval import Interval, bounds
@@ -24,7 +25,7 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Atomic, Block, For, If, Iter, Kernel, Stmt, Store
 from weft.ir.visit import fact, free_vars, loads, stores, walk
 from weft.schedules.rewrite import ranges_at
-from weft.target.cpu.emit_memory import SHORT_STEPS
+from weft.target.cpu.emit_stepped import SHORT_STEPS
 
 #: Elements between neighbours of which the code generator still picks lanes from whole vectors.
 NEAR_STEPS = (1, *SHORT_STEPS)
@@ -57,7 +58,8 @@ class StageAccess:
     """One access of a block; ``rows`` has, per dimension of the buffer, the coefficient of each iterator.
 
     ``rows`` is None where a subscript is not affine in the iterators (a lookup). ``offsets`` has the constant of each
-    subscript (None where there is a size in it). ``guarded`` accesses are made at some points only.
+    subscript (None where there is a size in it). ``guarded`` accesses are made at some points only, or are others near
+    the borders of the buffer.
     """
 
     buffer: Buffer
@@ -405,6 +407,8 @@ def _access(
     offsets: list[int | None] = []
     for index in indices:
         form = affine_form(index)
+        if form is None and not is_write:
+            form, guarded = affine_form(away_from_borders(index)), True
         if form is None:
             return StageAccess(buffer, None, is_write, guarded)
         rows.append({n: c for n, c in form.coefficients.items() if n in names and c})

@@ -8,7 +8,8 @@ it are computed for 6 results, and it is never stored.
 from __future__ import annotations
 
 from weft.auto.draft import Draft
-from weft.auto.pointwise import parallel_outermost, stream_large_result, vector_iterator
+from weft.auto.parallel_loops import parallel_outermost
+from weft.auto.pointwise import stream_large_result, vector_iterator
 from weft.auto.stages import Stage, StageAccess, StageIter
 
 #: Rows computed at a time, at most: more need more registers than they save loads.

@@ -91,6 +91,11 @@ def _cut(loop: For, tests: list[tuple[Expr, Expr]], taken: set[str]) -> Stmt:
         middle = simplify(Binary("min", middle, last + idx(1)))
     middle = simplify(Binary("max", middle, loop.lo))
     full = replace(loop, hi=middle, body=without_tests(loop.body, [part for part, _ in tests]))
+    return Seq((full, _rest(loop, middle, taken)), span=loop.span)
+
+
+def _rest(loop: For, middle: Expr, taken: set[str]) -> Stmt:
+    """The iterations of ``loop`` from ``middle`` on; of a single one the number is written in."""
     again = Var(fresh_name(loop.var.name, taken), span=loop.var.span)
     rest = replace(loop, var=again, lo=middle, body=substitute(loop.body, {loop.var: again}))
-    return Seq((full, rest), span=loop.span)
+    return simplify(substitute(rest.body, {again: middle})) if constant_extent(rest) == 1 else rest

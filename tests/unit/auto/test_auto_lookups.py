@@ -33,3 +33,7 @@ def test_rows_of_a_large_table_are_fetched_ahead() -> None:
 def test_an_index_outside_is_still_told() -> None:
     with pytest.raises(weft.ShapeError, match="LUT index out of range"):
         weft.ops.lut1(np.zeros((4, 64), np.float32), np.full((2, 2), 4, np.int32))
+
+
+def test_rows_on_threads(two_threads: None) -> None:
+    assert "`b` on 2 threads" in weft.ops.lut1.explain(LUT=(100_000, 64), I=(128, 50))

@@ -23,3 +23,9 @@ def test_pools(width: int, size: int, stride: int, target: str, monkeypatch: pyt
 def test_windows_are_written_out() -> None:
     told = weft.ops.max_pool2d.explain(I=(1, 8, 40, 40), K=3, S=2)
     assert "windows of 9 written out" in told
+
+
+def test_images_on_threads(two_threads: None) -> None:
+    assert "`n` on 2 threads" in weft.ops.max_pool2d.explain(I=(4, 64, 40, 40), K=3, S=2)
+    assert "`c` on 2 threads" in weft.ops.max_pool2d.explain(I=(1, 64, 40, 40), K=3, S=2)
+    assert "`n_c` on 2 threads" in weft.ops.max_pool2d.explain(I=(3, 64, 40, 40), K=3, S=2)

@@ -11,6 +11,7 @@ from run_compiled import Runner, check_against_interpreter
 from weft.ir.dtype import SCALAR_TYPES
 from weft.ir.parser import parse_kernel
 from weft.target.cpu.host import NAMED, host_machine
+from weft.target.cpu.lower import emit_kernel
 
 HOST = host_machine()
 LEVELS = ["x86-64-avx512", "x86-64-avx2", "x86-64-sse4", "x86-64-sse2"]
@@ -101,6 +102,26 @@ def test_every_nth_element(step: int, dtype: str) -> None:
     index = f"{step} * i" if step > 0 else f"{last} + {step} * i"
     text = f"kernel k(A: {dtype}[{last + 1}], out B: {dtype}[64]) {{ vector i in 0:64 {{ B[i] = A[{index}] }} }}"
     check_against_interpreter(text, MACHINES)
+
+
+@pytest.mark.parametrize("width", [31, 32, 33, 40])
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_windows_share_the_vectors_they_pick_from(step: int, width: int) -> None:
+    """At the end of the array only what is read may be touched: nothing is shared there, or it is all inside."""
+    last = step * (width - 1) + 2
+    text = f"""kernel k(A: float32[3, {last + 1}], out B: float32[3, {width}]) {{
+        for r in 0:3 {{ vector i in 0:{width} {{
+            B[r, i] = A[r, {step} * i] * 2.0_f32 + A[r, {step} * i + 1] * 3.0_f32 + A[r, {step} * i + 2] }} }} }}"""
+    check_against_interpreter(text, MACHINES)
+
+
+def test_elements_picked_from_the_same_vectors() -> None:
+    text = """kernel k(A: float32[2, 64], out B: float32[16]) {
+        vector i in 0:16 { B[i] = A[0, 2 * i] + A[0, 2 * i + 1] } }"""
+    machine = NAMED["x86-64-avx512"]
+    assert emit_kernel(parse_kernel(text), machine).count("load <16 x float>") == 2
+    alone = text.replace("A[0, 2 * i] + A[0, 2 * i + 1]", "A[1, 2 * i + 1] + A[1, 2 * i + 32]")
+    assert emit_kernel(parse_kernel(alone), machine).count("load <16 x float>") == 4
 
 
 def test_strided_and_reversed_stores() -> None:

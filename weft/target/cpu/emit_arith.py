@@ -5,7 +5,6 @@ Operands come with equal types, scalar or vector.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from weft.ir.dtype import DType, index
@@ -70,8 +69,8 @@ def _float_extreme(name: str, predicate: str) -> Emit:
     def emit(f: Function, a: Value, b: Value, dtype: DType) -> Value:
         if not f.machine.is_x86:
             return f.b.intrinsic(name, a, b)
-        ordered = f.b.select(f.b.fcmp(predicate, b, a), b, a)  # one instruction, which gives a where b is NaN
-        return f.b.select(f.b.fcmp("uno", b, b), constant(b.type, math.nan), ordered)
+        extreme = f.b.select(f.b.fcmp(predicate, b, a), b, a)  # one instruction, which gives a where b is NaN
+        return f.b.select(f.b.fcmp("ord", b, b), extreme, b)  # with masks, that same instruction in some lanes
 
     return emit
 

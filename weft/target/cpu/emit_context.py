@@ -8,13 +8,14 @@ narrow type can represent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
+from weft.ir.interval import Interval
 from weft.ir.span import Span
 from weft.target.cpu.builder import Builder, Module, Value, constant
 from weft.target.cpu.host import Machine
@@ -92,6 +93,7 @@ class Program:
     varying: dict[int, frozenset[str] | None] = field(default_factory=dict)  # by id of a vector loop; None: not lanes
     #: By ids of buffer and subscripts, which are kept so that no others get these: see `weft.target.cpu.emit_offset`.
     offsets: dict[tuple[int, int], tuple[object, object, object]] = field(default_factory=dict)
+    ranges: Mapping[str, Interval] = field(default_factory=dict)  # of the variables of the loops around
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from weft.ir.expr import Const
 from weft.ir.stmt import For, Stmt
 from weft.passes.check_vector import check_vector, infer_varying
-from weft.passes.loop_ranges import constant_extent
+from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.target.cpu.builder import Value, constant
 from weft.target.cpu.emit_context import (
     I64,
@@ -31,6 +31,13 @@ MAX_LANES = 256
 
 
 def emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
+    ranges = f.program.ranges
+    f.program.ranges = {**ranges, loop.var.name: loop_range(loop, ranges)}
+    _emit_for(f, loop, emit_stmt)
+    f.program.ranges = ranges
+
+
+def _emit_for(f: Function, loop: For, emit_stmt: EmitStmt) -> None:
     extent = constant_extent(loop)
     if loop.kind in ("parallel", "block") and f.lane is None and not f.in_parallel:
         emit_parallel(f, loop, lambda g, part, lo, hi: emit_counted(g, part, lo, hi, lambda i: emit_stmt(g, part.body)))

@@ -8,6 +8,7 @@ or -1) or a gather with known step; anything else is a gather from computed offs
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Load
@@ -26,21 +27,23 @@ from weft.target.cpu.emit_context import (
 )
 from weft.target.cpu.emit_convert import narrow_to_memory, widen_from_memory
 from weft.target.cpu.emit_offset import EmitExpr, Linear, as_vector, emit_offset
+from weft.target.cpu.emit_stepped import SHORT_STEPS, is_room_around, load_stepped, load_stepped_masked, load_together
 from weft.target.cpu.emit_streamed import emit_streamed
 from weft.target.cpu.llvm_types import bits_of, vector
 
 INVARIANT = ", !invariant.load !0"
-#: Steps between lanes for which whole vectors are loaded and lanes picked from them.
-SHORT_STEPS = (2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where an access goes: a scalar pointer and a step between lanes, or a pointer per lane (step None).
 
-    ``is_own``: all lanes, active or not, are surely in memory of this function's own.
+    The pointer is ``plus`` elements after ``base``. ``is_own``: all lanes, active or not, are surely in memory of this
+    function's own.
     """
 
+    base: Value
+    plus: int
     pointer: Value
     step: int | None
     lanes: int
@@ -51,8 +54,21 @@ def emit_load(f: Function, load: Load, emit: EmitExpr) -> Value:
     memory = f.memory(load.buffer)
     address = emit_address(f, load.buffer, load.indices, emit)
     metadata = INVARIANT if memory.invariant else ""
-    bits = _load_bits(f, storage_type(load.buffer.dtype), address, metadata)
+    element = storage_type(load.buffer.dtype)
+    bits = _load_shared(f, load, element, address) or _load_bits(f, element, address, metadata)
     return widen_from_memory(f, bits, load.buffer.dtype)
+
+
+def _load_shared(f: Function, load: Load, element: str, address: Address) -> Value | None:
+    """Every second or so element of an input, from vectors it shares with loads that begin between; else None."""
+    step, lanes = address.step, address.lanes
+    if step not in SHORT_STEPS or step is None or lanes < max(SHORT_STEPS) or _mask_for(f, lanes) is not None:
+        return None
+    skip = address.plus % step
+    if not f.memory(load.buffer).invariant or not is_room_around(f, load, skip, lanes, step):
+        return None
+    pointer = _gep(f, element, address.base, literal(address.plus - skip))
+    return load_together(f, vector(element, lanes), element, pointer, step, skip, INVARIANT)
 
 
 def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Value, emit: EmitExpr) -> None:
@@ -74,9 +90,11 @@ def emit_address(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: E
         first = offset.plus if offset.base.text == "0" else None
         is_own = first is not None and 0 <= first <= memory.own_elements - offset.lanes and offset.step == 1
         # The number comes last: accesses side by side share the rest, and instructions add it for nothing.
-        pointer = _gep(f, element, memory.pointer, offset.base)
-        return Address(_gep(f, element, pointer, literal(offset.plus)), offset.step, offset.lanes, is_own)
-    return Address(_gep(f, element, memory.pointer, offset), None, offset.lanes)
+        base = _gep(f, element, memory.pointer, offset.base)
+        pointer = _gep(f, element, base, literal(offset.plus))
+        return Address(base, offset.plus, pointer, offset.step, offset.lanes, is_own)
+    pointers = _gep(f, element, memory.pointer, offset)
+    return Address(pointers, 0, pointers, None, offset.lanes)
 
 
 def _gep(f: Function, element: str, pointer: Value, offset: Value) -> Value:
@@ -111,7 +129,10 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
     if address.step == -1 and mask is None:
         return _load_reversed(f, type, element, address)
     if address.step in SHORT_STEPS and address.lanes >= max(SHORT_STEPS) and (mask is None or f.machine.has_masks):
-        return _load_stepped(f, type, element, address, address.step, mask)
+        if mask is None:
+            return load_stepped(f, type, element, address.pointer, address.step, metadata)
+        load = partial(_masked_load, f, type)
+        return load_stepped_masked(f, element, address.pointer, address.step, mask, load)
     pointers = _lane_pointers(f, element, address)
     arguments = [pointers, _align(element), mask or all_lanes(address.lanes), constant(type, 0)]
     return f.b.call(f"llvm.masked.gather.{mangled(type)}.{mangled(pointers.type)}", type, arguments, reads=True)
@@ -120,35 +141,6 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
 def _load_reversed(f: Function, type: str, element: str, address: Address) -> Value:
     lowest = f.b.gep(element, address.pointer, Value(str(1 - address.lanes), I64), inbounds=False)
     return f.b.shuffle(f.b.load(type, lowest), None, range(address.lanes - 1, -1, -1))
-
-
-def _load_stepped(f: Function, type: str, element: str, address: Address, step: int, mask: Value | None) -> Value:
-    """Every ``step``-th element, picked from whole vectors; the last of them ends with the last lane's element.
-
-    With at least ``step - 1`` lanes no vector reaches beyond that element. With a ``mask`` only elements of active
-    lanes are touched.
-    """
-    lanes = address.lanes
-
-    def load(pointer: Value, start: int) -> Value:
-        if mask is None:
-            return f.b.load(type, pointer)
-        wanted = [divmod(start + n, step) for n in range(lanes)]
-        picks = [lane if rest == 0 and lane < lanes else lanes for lane, rest in wanted]
-        return _masked_load(f, type, pointer, f.b.shuffle(mask, constant(mask.type, 0), picks))
-
-    starts = [n * lanes for n in range(step - 1)] + [(lanes - 1) * (step - 1)]
-    result = load(address.pointer, 0)
-    source = [lane * step if lane * step < lanes else -1 for lane in range(lanes)]
-    result = f.b.shuffle(result, None, source)
-    filled = [n >= 0 for n in source]
-    for start in starts[1:]:
-        part = load(f.b.gep(element, address.pointer, Value(str(start), I64), inbounds=False), start)
-        offsets = [lane * step - start for lane in range(lanes)]
-        picks = [lane if filled[lane] else lanes + n if 0 <= n < lanes else -1 for lane, n in enumerate(offsets)]
-        result = f.b.shuffle(result, part, picks)
-        filled = [n >= 0 for n in picks]
-    return result
 
 
 def _load_scalar(f: Function, element: str, pointer: Value, metadata: str) -> Value:

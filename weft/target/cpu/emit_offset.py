@@ -47,12 +47,18 @@ def scalar(value: Value) -> Linear:
 
 def emit_offset(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Linear | Value:
     """The offset of ``buffer[indices]``."""
+    found = offset_sum(f, buffer, indices)
+    return _emit_dimensions(f, buffer, indices, emit) if found is None else _emit_sum(f, found, emit)
+
+
+def offset_sum(f: Function, buffer: Buffer, indices: tuple[Expr, ...]) -> Sum | None:
+    """The offset of ``buffer[indices]`` as one sum, where it is one; added up once for all copies of an access."""
     key = (id(buffer), id(indices))
     known = f.program.offsets.get(key)
     if known is None:
         known = f.program.offsets[key] = (buffer, indices, _add_up(buffer, indices))
     found = known[2]
-    return _emit_sum(f, found, emit) if isinstance(found, Sum) else _emit_dimensions(f, buffer, indices, emit)
+    return found if isinstance(found, Sum) else None
 
 
 def _add_up(buffer: Buffer, indices: tuple[Expr, ...]) -> Sum | None:
