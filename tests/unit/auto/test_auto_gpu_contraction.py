@@ -10,7 +10,7 @@ import pytest
 import weft
 import weft.auto.gpu.contraction as contraction
 from weft.auto.gpu.contraction_product import Product, read_product
-from weft.auto.gpu.contraction_tiles import MATRIX, PLAIN, Tiles, choose_tiles, count_blocks
+from weft.auto.gpu.contraction_tiles import GROUPED, MATRIX, PLAIN, Tiles, choose_tiles, count_blocks
 from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.auto.plan import Decision
 from weft.auto.stages import read_stages
@@ -21,7 +21,7 @@ from weft.operators.schedule import OperatorSchedule
 from weft.target.cuda.lower import compile_kernel, emit_kernel, lower_kernel
 from weft.target.cuda.machine import gpu_for_arch
 
-H200 = gpu_for_arch("sm_90")
+H200, A100 = gpu_for_arch("sm_90"), gpu_for_arch("sm_80")
 #: So that the interpreter gets through more than one of each.
 FEW = ((Tiles(16, 16, 8, 4, 4, 3, 1.0),), (Tiles(32, 32, 32, 16, 16, 3, 1.0, warps=True),))
 
@@ -78,13 +78,17 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 
 
-def start(text: str, shapes: dict[str, Any], numerics: Any = "fast") -> tuple[OperatorSchedule, tuple[Decision, ...]]:
+def start(
+    text: str, shapes: dict[str, Any], numerics: Any = "fast", machine: Any = H200
+) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
     s = weft.schedule(weft.define(text), numerics=numerics, **shapes)
-    return s, auto_schedule_gpu(s, H200).decisions
+    return s, auto_schedule_gpu(s, machine).decisions
 
 
-def schedule(text: str, shapes: dict[str, Any], numerics: Any = "fast") -> tuple[Kernel, tuple[Decision, ...]]:
-    s, decisions = start(text, shapes, numerics)
+def schedule(
+    text: str, shapes: dict[str, Any], numerics: Any = "fast", machine: Any = H200
+) -> tuple[Kernel, tuple[Decision, ...]]:
+    s, decisions = start(text, shapes, numerics, machine)
     return s.kernel, decisions
 
 
@@ -104,6 +108,7 @@ def arguments(kernel: Kernel) -> list[np.ndarray[Any, Any]]:
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contraction, "PLAIN", FEW[0])
     monkeypatch.setattr(contraction, "MATRIX", FEW[1])
+    monkeypatch.setattr(contraction, "GROUPED", ())
 
 
 @pytest.mark.usefixtures("_few")
@@ -144,12 +149,21 @@ def test_cuda_builds(case: str) -> None:
 
 
 def test_a_product_of_many_blocks_as_cuda() -> None:
-    kernel, _ = schedule(NARROW, {"A": (4096, 4096), "B": (4096, 4096)})
-    text = emit_kernel(kernel, H200, fast=True, aligned={"A": 16, "B": 16, "C": 16})
+    kernel, _ = schedule(NARROW, {"A": (4096, 4096), "B": (4096, 4096)}, machine=A100)
+    text = emit_kernel(kernel, A100, fast=True, aligned={"A": 16, "B": 16, "C": 16})
     assert text.count("__syncthreads()") == 2  # before the loop through the depth, and before its last step
     assert "load_matrices_x4<true>" in text  # B lies along its columns
     assert "async_copy<16>" in text
     assert "if (" not in text.split("for (int k_o")[1]  # nothing stands in the way of the matrix instructions
+
+
+def test_a_product_of_many_blocks_by_warp_groups() -> None:
+    kernel, _ = schedule(NARROW, {"A": (4096, 4096), "B": (4096, 4096)})
+    program = compile_kernel(kernel, H200, fast=True, aligned={"A": 16, "B": 16, "C": 16})
+    text = program.source
+    assert text.count("__syncthreads()") == 1  # once for each piece of the depth
+    assert "m64n256k16.f32.bf16.bf16" in text
+    assert "async_copy<16>(swizzle(" in text
 
 
 def test_strict_numerics_add_one_after_another() -> None:
@@ -165,7 +179,7 @@ def product(m: int, n: int, k: int) -> Product:
     return found
 
 
-@pytest.mark.parametrize("known", [PLAIN, MATRIX])
+@pytest.mark.parametrize("known", [PLAIN, MATRIX, GROUPED])
 def test_large_products_have_large_tiles_and_small_ones_enough_blocks(known: tuple[Tiles, ...]) -> None:
     large = choose_tiles(product(4096, 4096, 4096), H200, known, may_part=True)
     small = choose_tiles(product(512, 512, 4096), H200, known, may_part=True)
@@ -186,7 +200,7 @@ def test_few_tiles_sum_parts_of_the_depth() -> None:
 
 
 def test_all_tiles_fit_the_machine() -> None:
-    for tiles in (*PLAIN, *MATRIX):
+    for tiles in (*PLAIN, *MATRIX, *GROUPED):
         assert tiles.threads <= H200.max_threads_per_block
         assert tiles.shared_bytes(2 if tiles.warps else 4) <= H200.shared_per_block
         sums = tiles.own_rows * tiles.own_columns // (32 if tiles.warps else 1)

@@ -31,8 +31,24 @@ AHEAD = "a_at_next"
 def run(monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tuple[int, ...]], depth: int, stages: int) -> str:
     """The CUDA text, after its results were compared with the evaluator's."""
     monkeypatch.setattr(contraction, "MATRIX", (Tiles(32, 32, depth, 16, 16, stages, 1.0, warps=True),))
+    monkeypatch.setattr(contraction, "GROUPED", ())
+    return compare(text, shapes)
+
+
+def run_groups(
+    monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tuple[int, ...]], rows: int, columns: int, stages: int
+) -> str:
+    """The same by instructions of warp groups."""
+    tiles = Tiles(rows, columns, 64, 16, columns, stages, 1.0, warps=True, grouped=True)
+    monkeypatch.setattr(contraction, "GROUPED", (tiles,))
+    monkeypatch.setattr(contraction, "MATRIX", ())
+    return compare(text, shapes)
+
+
+def compare(text: str, shapes: list[tuple[int, ...]]) -> str:
     rng = np.random.default_rng(0)
-    case = make_case(text, [rng.integers(-3, 4, s).astype(weft.numpy_dtype("bfloat16")) for s in shapes], "fast")
+    element = weft.numpy_dtype("float16" if "(float16" in text else "bfloat16")
+    case = make_case(text, [rng.integers(-3, 4, s).astype(element) for s in shapes], "fast")
     runner = HostRunner(schedule_case(case, "fast", H200).schedule.kernel, H200, fast=True, aligned=16)
     given = [Fenced(a) for a in (*case.inputs, *case.outputs)]
     assert runner(*(a.array for a in given)) == 0
@@ -68,3 +84,39 @@ def test_any_product(monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tu
 def test_an_odd_number_of_steps_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fragments of the next piece would come where those of the last step still are."""
     assert AHEAD not in run(monkeypatch, PLAIN, [(32, 96), (96, 32)], 48, 3)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_groups_of_warps_start_a_piece_while_the_one_before_is_computed(
+    monkeypatch: pytest.MonkeyPatch, stages: int
+) -> None:
+    source = run_groups(monkeypatch, PLAIN, [(128, 320), (320, 64)], 64, 64, stages)
+    loop = source.split("for (int k_o")[1].split("wgmma_wait<0>")[0]
+    assert "wgmma_wait<1>();" in loop
+    assert loop.count("__syncthreads()") == (1 if stages > 2 else 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "rows", "columns"),
+    [
+        (PLAIN, [(128, 128), (128, 256)], 128, 256),
+        (TRANSPOSED, [(128, 128), (128, 128)], 64, 128),
+        (TRANSPOSED, [(128, 128), (64, 128)], 128, 64),
+        (NAMED, [(64, 128), (128, 64)], 64, 64),
+        (AROUND, [(3, 64, 128), (3, 128, 64)], 64, 64),
+        (PLAIN, [(72, 200), (200, 88)], 64, 64),
+        (PLAIN, [(67, 131), (131, 75)], 64, 64),
+        (PLAIN.replace("bfloat16", "float16"), [(64, 64), (64, 64)], 64, 64),
+    ],
+    ids=["wide", "transposed", "transposed rows", "named", "around", "uneven", "odd", "float16"],
+)
+def test_any_product_by_groups_of_warps(
+    monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tuple[int, ...]], rows: int, columns: int
+) -> None:
+    assert f"_n{columns}<" in run_groups(monkeypatch, text, shapes, rows, columns, 3)
+
+
+def test_rows_of_whole_vectors_are_copied_or_filled_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = run_groups(monkeypatch, PLAIN, [(72, 200), (200, 88)], 64, 64, 3)
+    assert "async_copy_or_zero<16>" in source
+    assert "to_bfloat16(0.0f)" not in source

@@ -116,6 +116,31 @@ void host_mma(float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4]
       }
 }
 
+// Of four warps: matrices in swizzled rows of 64 elements, along the depth or across it; each lane reads its own part.
+template <class H> float host_swizzled(const void* p, int row, int column) {
+  const size_t at = (size_t)p + 128 * row + 2 * column;
+  H x;
+  memcpy(&x, (const void*)(at ^ (at >> 3 & 0x70)), 2);
+  return (float)x;
+}
+template <class H, int N>
+void host_wgmma(float* c, const void* a, const void* b, int block, int tile, int half, int odd, bool a_transposed,
+                bool b_transposed, int b_lead) {
+  const int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  for (int n = 0; n < N; ++n) {
+    if (n % 8 / 2 != host_lane() % 4) continue;
+    for (int h = 0; h < 2; ++h) {
+      const int m = thread / 32 % 4 * 16 + h * 8 + host_lane() / 4;
+      float& sum = c[n / 64 * block + n % 64 / 8 * tile + h * half + n % 2 * odd];
+      for (int k = 0; k < 16; ++k) {
+        const char* const columns = (const char*)b + (b_transposed ? n / 64 * b_lead : 0);
+        sum += host_swizzled<H>(a, a_transposed ? k : m, a_transposed ? m : k) *
+               host_swizzled<H>(columns, b_transposed ? k : n, b_transposed ? n % 64 : k);
+      }
+    }
+  }
+}
+
 inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 inline float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 inline unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }

@@ -26,7 +26,7 @@ from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.target.cuda import async_copies, prelude
+from weft.target.cuda import async_copies, emit_wgmma, prelude
 from weft.target.cuda.lower import compile_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine, gpu_for_arch
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size
@@ -57,6 +57,12 @@ _COPIES = (
      " bool there) { if (there) memcpy(to, from, BYTES); else memset(to, 0, BYTES); }"),
     (async_copies._COMMIT, "inline void async_commit() {}"),
     (async_copies._WAIT, "template <int PENDING> void async_wait() {}"),
+    (async_copies._PUBLISH, "inline void publish() {}"),
+    (emit_wgmma._PLACE, ""),
+    (emit_wgmma._START, "inline void wgmma_start() {}"),
+    (emit_wgmma._COMMIT, "inline void wgmma_commit() {}"),
+    (emit_wgmma._WAIT, "template <int PENDING> void wgmma_wait() {}"),
+    (emit_wgmma._HOLD, "template <int COUNT> void hold_sums(float*) {}"),
 )  # fmt: skip
 
 
@@ -156,6 +162,14 @@ def _in_cpp_matrices(text: str) -> str:
     text = re.sub(loads, by_lanes, text, flags=re.DOTALL)
     products = r"__device__ __forceinline__ void mma_(bf16|f16)\((.*?)\) \{.*?\n}\n"
     kinds = {"bf16": "HostBfloat", "f16": "_Float16"}
+    groups = r"__device__ __forceinline__ void wgmma_(bf16|f16)_n(\d+)\((.*?)\) \{.*?\n}\n"
+    given = "c, a, b, BLOCK, TILE, HALF, ODD, A_TRANSPOSED, B_TRANSPOSED, B_LEAD"
+    text = re.sub(
+        groups,
+        lambda m: f"void wgmma_{m[1]}_n{m[2]}({m[3]}) {{ host_wgmma<{kinds[m[1]]}, {m[2]}>({given}); }}\n",
+        text,
+        flags=re.DOTALL,
+    )
     return re.sub(
         products,
         lambda m: f"inline void mma_{m[1]}({m[2]}) {{ host_mma<{kinds[m[1]]}>(c0, c1, c2, c3, a, b0, b1); }}\n",

@@ -21,9 +21,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
 
-from weft.auto.gpu.contraction_digits import STEPS, VECTOR, Digits, cut_columns, cut_plain, cut_rows, split_names
+from weft.auto.gpu.contraction_digits import (
+    BLOCK,
+    STEPS,
+    VECTOR,
+    Digits,
+    cut_columns,
+    cut_group_columns,
+    cut_group_rows,
+    cut_plain,
+    cut_rows,
+    split_names,
+)
 from weft.auto.gpu.contraction_product import Product, Side, read_product
-from weft.auto.gpu.contraction_tiles import MATRIX, PLAIN, Choice, Tiles, choose_tiles, count_blocks
+from weft.auto.gpu.contraction_tiles import GROUPED, MATRIX, PLAIN, Choice, Tiles, choose_tiles, count_blocks
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.points import schedule_points
@@ -40,8 +51,8 @@ from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  d
 
 #: Tiles of rows that blocks go through for each tile of columns: neighbouring blocks share operands in the cache.
 GROUP = 8
-#: Products of a thread that are written out, at most: more would not fit the instruction cache.
-WRITTEN_OUT = 2048
+#: Products of a thread that are written out, at most: more are no quicker, and take long to compile.
+WRITTEN_OUT = 1024
 
 
 def fits_contraction_gpu(draft: GpuDraft, stage: Stage) -> bool:
@@ -55,13 +66,12 @@ def schedule_contraction_gpu(draft: GpuDraft, name: str) -> None:
     product = read_product(draft.stage(name))
     if product is None:
         raise ScheduleError(f"`{name}` tests what it reads")
-    for known, schedule in ((MATRIX, _schedule_matrix), (PLAIN, _schedule_plain)):
-        if known is MATRIX and find_instruction(draft, product) is None:
-            continue
+    for known in _known_tiles(draft, product):
         for may_part in (True, False) if draft.is_fast else (False,):
             choice = choose_tiles(product, draft.machine, known, may_part=may_part)
             if choice is None:
                 continue
+            schedule = _schedule_matrix if choice.tiles.warps else _schedule_plain
             refusal = draft.attempt(partial(_schedule_parts, draft, product, choice, schedule))
             if refusal is None:
                 for copy in copies:  # as it was made until here, so that what it fills can be seen
@@ -70,6 +80,13 @@ def schedule_contraction_gpu(draft: GpuDraft, name: str) -> None:
                 return
             draft.decide("fallback", name, f"not in tiles of {choice.tiles.name}", refusal.why or refusal.what)
     raise ScheduleError(f"`{name}` is too small for tiles")
+
+
+def _known_tiles(draft: GpuDraft, product: Product) -> list[tuple[Tiles, ...]]:
+    """Tiles to choose from, first those of all instructions that the machine has for this, at last those of none."""
+    of_warps = MATRIX if find_instruction(draft, product, grouped=False) else ()
+    of_groups = GROUPED if find_instruction(draft, product, grouped=True) else ()
+    return [known for known in ((*of_groups, *of_warps), of_warps, PLAIN) if known]
 
 
 def _surround_operands(draft: GpuDraft, name: str) -> list[str]:
@@ -100,12 +117,13 @@ def _cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
     return replace(p, depth=depth, deep=length, name=str(block), sums=str(sums), batch=batch, batches=p.batches * parts)
 
 
-def find_instruction(draft: GpuDraft, product: Product) -> str | None:
-    """The matrix instruction that adds up what the stage does, where the machine has it."""
+def find_instruction(draft: GpuDraft, product: Product, *, grouped: bool) -> str | None:
+    """The matrix instruction of a warp, or of a group of them, that adds up what the stage does, where there is one."""
     types = {s.access.buffer.dtype.name for s in product.sides}
-    name = {"bfloat16": "mma_bf16", "float16": "mma_f16"}.get(types.pop()) if len(types) == 1 else None
-    if name is None or not draft.is_fast or product.stage.write.buffer.dtype.name != "float32":
+    short = {"bfloat16": "bf16", "float16": "f16"}.get(types.pop()) if len(types) == 1 else None
+    if short is None or not draft.is_fast or product.stage.write.buffer.dtype.name != "float32":
         return None
+    name = f"wgmma_{short}" if grouped else f"mma_{short}"
     has = all(draft.machine.has(need) for need in HARDWARE[name].needs)
     return name if has and _is_wide_product(product.stage) else None
 
@@ -196,16 +214,16 @@ def _cut(s: Schedule, p: Product, tiles: Tiles, i: str, j: str) -> tuple[Digits,
 
 def _schedule_matrix(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     s = draft.s
-    instruction = find_instruction(draft, p)
+    instruction = find_instruction(draft, p, grouped=tiles.grouped)
     assert instruction is not None
     reader = _find_reader(draft, p)
     outer, i, j, piece, k = _outer_loops(draft, p, tiles)
     steps, step = split_names(s, k, STEPS)
-    down, across = cut_rows(s, i, tiles), cut_columns(s, j, tiles)
+    down, across = _cut_warps(s, tiles, (i, j))
     nest = _Nest(outer, p.around, piece, _lanes_last(down, across), (*down.own, *across.own))
     s.reorder(*outer, *p.around, piece, *nest.threads, steps, *nest.own, step)
     kept = _keep_sums(draft, p, tiles, nest, reader)
-    operands = [_stage_operand(draft, p, side, piece) for side in p.sides]
+    operands = [_stage_operand(draft, p, side, piece, in_rows=tiles.grouped) for side in p.sides]
     _run_beyond(draft, p, tiles, kept.start)
     _bind(draft, p, nest, kept)
     for load, storage in operands:
@@ -213,11 +231,12 @@ def _schedule_matrix(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     s.tensorize(steps, instruction)
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
     for side, (_, storage) in zip(p.sides, operands):
-        s.pad_rows(storage, WIDEST // side.access.buffer.dtype.itemsize)
+        if not tiles.grouped:
+            s.pad_rows(storage, WIDEST // side.access.buffer.dtype.itemsize)
 
 
 def _lanes_last(down: Digits, across: Digits) -> tuple[str, ...]:
-    return (down.threads[0], across.threads[0], down.threads[1], across.threads[1])
+    return (*down.threads[:-1], *across.threads[:-1], down.threads[-1], across.threads[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +306,8 @@ def _join_reader(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader:
 
 
 def _cut_warps(s: Schedule, tiles: Tiles, loops: tuple[str, ...]) -> tuple[Digits, Digits]:
+    if tiles.grouped:
+        return cut_group_rows(s, loops[0], tiles), cut_group_columns(s, loops[1])
     return cut_rows(s, loops[0], tiles), cut_columns(s, loops[1], tiles)
 
 
@@ -301,10 +322,13 @@ def _written_dimension(p: Product, iterator: str) -> int:
     return next(d for d, row in enumerate(rows) if row.get(iterator))
 
 
-def _stage_operand(draft: GpuDraft, p: Product, side: Side, piece: str, width: int = 0) -> tuple[str, str]:
+def _stage_operand(
+    draft: GpuDraft, p: Product, side: Side, piece: str, width: int = 0, *, in_rows: bool = False
+) -> tuple[str, str]:
     """What a piece reads of an operand in shared memory, what lies side by side last; loaded by which block.
 
-    With ``width``, neighbours of a tile are taken apart into groups of so many, so that what a thread reads is a box.
+    With ``width``, neighbours of a tile are taken apart into groups of so many, so that what a thread reads is a box;
+    ``in_rows``, into rows as instructions of warp groups read them.
     """
     rank = side.access.buffer.rank
     tiled, deep = side.dimension, side.deep
@@ -312,6 +336,8 @@ def _stage_operand(draft: GpuDraft, p: Product, side: Side, piece: str, width: i
     letter = LETTERS[tiled]
     words = [f"{letter}/{width}", f"{letter}%{width}"] if width else [letter]
     order = [*words, LETTERS[deep]] if side.along_depth else [LETTERS[deep], *words]
+    if in_rows and not side.along_depth:
+        order = [f"{letter}/{BLOCK}", LETTERS[deep], f"{letter}%{BLOCK}"]
     load, storage = draft.s.pack(side.buffer, " ".join([*others, *order]), at=piece, scope="shared", pad=True)
     return str(load), str(storage)
 

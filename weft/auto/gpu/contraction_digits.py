@@ -17,6 +17,8 @@ from weft.schedules.schedule import Schedule
 VECTOR = 4
 #: Rows of an instruction's tile, rows and columns that one lane has side by side or apart, steps.
 ROWS, HALF, COLUMNS, PAIR, STEPS = 16, 8, 8, 2, 16
+#: Rows of four warps, whose instruction has columns in blocks; both are the elements of a row of shared memory.
+GROUP_ROWS = BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,25 @@ def cut_rows(s: Schedule, loop: str, tiles: Tiles) -> Digits:
     tile, rest = split_names(s, rest, ROWS)
     half, lane = split_names(s, rest, HALF)
     return Digits((warp, lane), (tile, half))
+
+
+def cut_group_rows(s: Schedule, loop: str, tiles: Tiles) -> Digits:
+    """The rows of a block's tile with instructions of warp groups: groups of 64, warps of 16, halves of 8, lanes."""
+    groups: tuple[str, ...] = ()
+    if tiles.rows > GROUP_ROWS:
+        group, loop = split_names(s, loop, GROUP_ROWS)
+        groups = (group,)
+    warp, rest = split_names(s, loop, ROWS)
+    half, lane = split_names(s, rest, HALF)
+    return Digits((*groups, warp, lane), (half,))
+
+
+def cut_group_columns(s: Schedule, loop: str) -> Digits:
+    """The columns likewise, which all warps have: blocks of 64, tiles of 8, lanes of pairs."""
+    block, rest = split_names(s, loop, BLOCK)
+    tile, rest = split_names(s, rest, COLUMNS)
+    lane, odd = split_names(s, rest, PAIR)
+    return Digits((lane,), (block, tile, odd))
 
 
 def cut_columns(s: Schedule, loop: str, tiles: Tiles) -> Digits:

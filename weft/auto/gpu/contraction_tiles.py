@@ -15,7 +15,7 @@ from weft.target.cuda.machine import WARP, GpuMachine
 #: Warps a multiprocessor needs under way to keep its arithmetic busy.
 BUSY_WARPS = 8
 #: Products a cycle of a multiprocessor with the best tiles, as measured on an H200: by each thread, by instructions.
-PLAIN_RATE, MATRIX_RATE = 82, 800
+PLAIN_RATE, MATRIX_RATE, GROUPED_RATE = 82, 800, 1250
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 #: Seconds from the end of one launch to the start of the next.
@@ -26,7 +26,8 @@ LAUNCH = 2e-6
 class Tiles:
     """``rows`` by ``columns`` sums a block, ``depth`` steps at a time; each thread (or warp) ``own_rows`` by
     ``own_columns`` of them; operands in shared memory ``stages`` deep. ``speed`` is the share of the peak that a
-    multiprocessor reaches with such tiles when it has enough of them."""
+    multiprocessor reaches with such tiles when it has enough of them. ``warps``: by matrix instructions of a warp, or
+    if ``grouped`` of four of them."""
 
     rows: int
     columns: int
@@ -36,6 +37,7 @@ class Tiles:
     stages: int
     speed: float
     warps: bool = False
+    grouped: bool = False
 
     @property
     def threads(self) -> int:
@@ -47,7 +49,7 @@ class Tiles:
         return f"{self.rows} x {self.columns}"
 
     def shared_bytes(self, itemsize: int) -> int:
-        pad = 16 // itemsize
+        pad = 0 if self.grouped else 16 // itemsize
         largest = self.rows * (self.depth + pad) + self.columns * (self.depth + pad) + pad * self.depth
         return self.stages * largest * itemsize
 
@@ -64,6 +66,15 @@ PLAIN = (
     Tiles(32, 32, 16, 4, 2, 3, 0.5),
     Tiles(16, 64, 16, 4, 2, 3, 0.4),
     Tiles(16, 16, 8, 2, 1, 3, 0.25),
+)
+
+#: Sums by matrix instructions of four warps.
+GROUPED = (
+    Tiles(128, 256, 64, 16, 256, 4, 1.0, warps=True, grouped=True),
+    Tiles(128, 128, 64, 16, 128, 3, 0.8, warps=True, grouped=True),
+    Tiles(128, 64, 64, 16, 64, 4, 0.6, warps=True, grouped=True),
+    Tiles(64, 128, 64, 16, 128, 4, 0.6, warps=True, grouped=True),
+    Tiles(64, 64, 64, 16, 64, 4, 0.4, warps=True, grouped=True),
 )
 
 #: Sums by matrix instructions of each warp.
@@ -112,7 +123,8 @@ def seconds(product: Product, machine: GpuMachine, tiles: Tiles, parts: int = 1)
     """How long the multiprocessor with most blocks takes, and adding up parts after it."""
     most = -(-count_blocks(product, tiles) * parts // machine.sms)
     warps = min(most * tiles.threads, machine.max_threads_per_sm) / WARP
-    rate = (MATRIX_RATE if tiles.warps else PLAIN_RATE) * machine.clock * tiles.speed * min(1.0, warps / BUSY_WARPS)
+    most_rate = GROUPED_RATE if tiles.grouped else MATRIX_RATE if tiles.warps else PLAIN_RATE
+    rate = most_rate * machine.clock * tiles.speed * min(1.0, warps / BUSY_WARPS)
     products = most * tiles.rows * tiles.columns * -(-product.steps // parts)
     adding = 0.0 if parts == 1 else LAUNCH + (2 * parts + 1) * product.results * 4 / machine.bandwidth
     return products / rate + adding

@@ -52,6 +52,11 @@ _WAIT = """template <int PENDING> __device__ __forceinline__ void async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }"""
 
+#: What threads wrote to shared memory is there for the matrix unit, too, after the barrier that follows.
+_PUBLISH = """__device__ __forceinline__ void publish() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}"""
+
 
 def find_rings(body: Stmt) -> dict[str, int]:
     """The buffers of a launch that may be filled asynchronously, each with its number of stages.
@@ -77,10 +82,15 @@ def emit_commit(f: Function) -> None:
         f.line(f"{f.define('async_commit', _COMMIT)}();")
 
 
-def emit_wait(f: Function) -> None:
-    """What comes before a barrier: all copies but those of the youngest stages have arrived."""
+def emit_wait(f: Function, late: int = 0) -> None:
+    """What comes before a barrier: all copies but those of the youngest stages have arrived.
+
+    ``late``: copies are started so many iterations later than the ring has them.
+    """
     if f.rings:
-        f.line(f"{f.define('async_wait', _WAIT)}<{min(f.rings.values()) - 2}>();")
+        f.line(f"{f.define('async_wait', _WAIT)}<{min(f.rings.values()) - 2 - late}>();")
+    if f.has_groups:
+        f.line(f"{f.define('publish', _PUBLISH)}();")
 
 
 @dataclass(frozen=True, slots=True)

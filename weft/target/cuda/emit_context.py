@@ -41,7 +41,7 @@ class Memory:
     """Where a buffer lives: the text of its pointer, the bytes that is a multiple of, and whether threads see it.
 
     ``is_private``: an array of this thread of ``elements``, in registers if all subscripts are numbers in the end.
-    ``streams``: what is stored is not read soon.
+    ``streams``: what is stored is not read soon. ``is_swizzled``: see `weft.target.cuda.swizzle`.
     """
 
     pointer: str
@@ -49,6 +49,7 @@ class Memory:
     is_private: bool = False
     streams: bool = False
     elements: int = 0
+    is_swizzled: bool = False
 
 
 @dataclass(slots=True)
@@ -87,6 +88,8 @@ class Function:
     reductions_shuffle: bool = True
     #: Shared buffers that are filled by asynchronous copies, with the stages each has.
     rings: dict[str, int] = field(default_factory=dict)
+    #: Whether the matrix unit itself reads shared memory, as with instructions of warp groups.
+    has_groups: bool = False
     #: The variable that tells whether copies are started, where that is no branch around them.
     copies_if: str = ""
     #: The loops over the threads of a block, outermost first.

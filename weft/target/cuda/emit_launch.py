@@ -26,6 +26,7 @@ from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID
 from weft.target.cuda.program import ERROR_RECORD, FAILED, Launch
 from weft.target.cuda.read_launches import Nest, used_params, written_names
 from weft.target.cuda.storage import element_count
+from weft.target.cuda.swizzle import SWIZZLE_ALIGN, find_swizzled
 
 #: What shared arrays start at a multiple of.
 SHARED_ALIGN = 16
@@ -43,19 +44,21 @@ def emit_launch(
     params = tuple(used_params(nest.body, (*kernel.params, *temporaries)))
     f = _function(program, kernel, nest, params)
     has_assert = any(isinstance(n, Assert) for n in walk(nest.body))
-    if may_have_failed or has_assert:
+    if may_have_failed:
         f.line(f"if (*{FAILED}) return;")
     counts = thread_counts(grid)
     shape = block_shape(counts) or (prod(counts), 1, 1)
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
     f.thread_loops = grid.threads
     f.rings = find_rings(grid.body) if program.machine.has("cp.async") else {}
+    swizzled = find_swizzled(grid.body, program.machine)
+    f.has_groups = bool(swizzled)
     for buffer in (*grid.shared, *(p for p in params if isinstance(p, Buffer))):
         if buffer.dtype.is_narrow_float:
             f.use(buffer.dtype.name)
     with ExitStack() as scopes:
         blocks = _emit_blocks(f, grid, scopes)
-        shared = _emit_shared(f, grid, kernel.name)
+        shared = _emit_shared(f, grid, kernel.name, swizzled)
         _emit_inner(f, grid, scopes)
         _emit_threads(f, grid, scopes)
         emit_stmt(f, grid.body)
@@ -89,6 +92,17 @@ def _head(
     if len(lead.splitlines()[1]) + len(", ".join(texts)) < 118:
         return f"{lead}{', '.join(texts)}) {{"
     return lead + "\n    " + ",\n    ".join(texts) + ") {"
+
+
+def _exchanged(nest: Nest) -> frozenset[str]:
+    """Buffers in which threads find after a barrier what others stored.
+
+    Said to be reached through one pointer alone, what a thread does not store itself it would load only once.
+    """
+    if not any(isinstance(n, Barrier) for n in walk(nest.body)):
+        return frozenset()
+    held = mentions(nest.body)
+    return held.loaded & held.stored
 
 
 def _exchanged(nest: Nest) -> frozenset[str]:
@@ -217,7 +231,7 @@ def _emit_threads(f: Function, grid: Grid, scopes: ExitStack) -> None:
         rest = rest // idx(count)
 
 
-def _emit_shared(f: Function, grid: Grid, kernel: str) -> int:
+def _emit_shared(f: Function, grid: Grid, kernel: str, swizzled: frozenset[str]) -> int:
     """Declares what a block's threads share; the bytes to ask for at the launch."""
     places: list[tuple[Buffer, int, int]] = []
     total = 0
@@ -227,19 +241,23 @@ def _emit_shared(f: Function, grid: Grid, kernel: str) -> int:
             raise UnsupportedError(
                 f"`{buffer.name}` is shared by the threads of a block, but its size is not a number", span=buffer.span
             )
+        align = SWIZZLE_ALIGN if buffer.name in swizzled else SHARED_ALIGN
+        total = -(-total // align) * align
         places.append((buffer, count, total))
         total += -(-count * buffer.dtype.itemsize // SHARED_ALIGN) * SHARED_ALIGN
     _check_shared(f, places, total, kernel)
     dynamic = total > DEFAULT_SHARED
     if dynamic:
-        f.line(f"extern __shared__ __align__(128) unsigned char {(pool := f.fresh('shared_memory'))}[];")
+        align = SWIZZLE_ALIGN if swizzled else 128
+        f.line(f"extern __shared__ __align__({align}) unsigned char {(pool := f.fresh('shared_memory'))}[];")
     for buffer, count, start in places:
         name, type = f.program.names.of(buffer.name), storage_type(buffer.dtype)
         if dynamic:
             f.line(f"{type}* const {name} = reinterpret_cast<{type}*>({pool} + {start});  // {count} elements")
         else:
-            f.line(f"__shared__ __align__({SHARED_ALIGN}) {type} {name}[{max(1, count)}];")
-        f.buffers[buffer.name] = Memory(name, SHARED_ALIGN)
+            align = SWIZZLE_ALIGN if buffer.name in swizzled else SHARED_ALIGN
+            f.line(f"__shared__ __align__({align}) {type} {name}[{max(1, count)}];")
+        f.buffers[buffer.name] = Memory(name, SHARED_ALIGN, is_swizzled=buffer.name in swizzled)
     return total if dynamic else 0
 
 

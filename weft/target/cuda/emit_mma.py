@@ -123,7 +123,7 @@ def read_products(f: Function, s: Tensorized, hardware: Hardware, type: str) -> 
     sums = args["C"]
     if any(not isinstance(e, (Const, AddressOf)) for e in args.values()) or not isinstance(sums, AddressOf):
         return None
-    a, b = (warp.operand(args[n], numbers[row], numbers[k]) for n, row, k in _MATRICES)
+    a, b = (warp.operand(f, args[n], numbers[row], numbers[k]) for n, row, k in _MATRICES)
     own = f.memory(sums.buffer).is_private and numbers["c_row"] == numbers["c_pair"] == 0
     if a is None or b is None or not own:
         return None
@@ -164,15 +164,17 @@ class _Warp:
         lanes = tuple(For(Var(n), idx(0), idx(e), "thread", Seq(())) for n, e in (("row_", 8), ("pair_", 4)))
         ranges = {**f.ranges, "row_": Interval(0, 7), "pair_": Interval(0, 3), "warp_": Interval(0, self.warps - 1)}
         plain = simplify(substitute(nest, self.values), ranges)
-        for complete in _complete(plain):
+        for complete in add_loops_of_one(plain, 6, (0, 1, 3)):
             found = match_hardware(hardware, complete, ranges, lanes)
             if not isinstance(found, Mismatch):
                 return found
         return None
 
-    def operand(self, place: Expr, row: int, k: int) -> Operand | None:
+    def operand(self, f: Function, place: Expr, row: int, k: int) -> Operand | None:
         """Where a matrix is; None where its rows are not aligned or not in shared memory."""
         if not isinstance(place, AddressOf) or place.buffer.scope != "shared" or 1 not in (row, k):
+            return None
+        if f.memory(place.buffer).is_swizzled:
             return None
         start = linear_offset(place.buffer, place.indices)
         pitch, size = max(row, k), place.buffer.dtype.itemsize
@@ -183,19 +185,19 @@ class _Warp:
         return Operand(replace(place, indices=indices), row, k)
 
 
-def _complete(nest: Stmt) -> list[Stmt]:
-    """The nest with loops that simplifying takes away where they run once: over steps, tiles of rows or of columns."""
+def add_loops_of_one(nest: Stmt, count: int, at: tuple[int, ...]) -> list[Stmt]:
+    """The nest as ``count`` loops: simplifying takes away those that run once, which those ``at`` some places may."""
     loops: list[For] = []
     s = nest
     while isinstance(s, For):
         loops.append(s)
         s = s.body
-    missing = 6 - len(loops)
+    missing = count - len(loops)
     found: list[Stmt] = []
-    for places in combinations((0, 1, 3), max(0, missing)):
+    for places in combinations(at, max(0, missing)):
         rest = iter(loops)
-        once = (For(Var(f"once{n}_"), idx(0), idx(1), "serial", s) for n in range(6))
-        whole = [next(once) if n in places else next(rest) for n in range(6)]
+        once = (For(Var(f"once{n}_"), idx(0), idx(1), "serial", s) for n in range(count))
+        whole = [next(once) if n in places else next(rest) for n in range(count)]
         body = s
         for loop in reversed(whole):
             body = replace(loop, body=body)

@@ -9,6 +9,17 @@ started in between the products. What is read and written between two barriers s
     for each piece:
       step 0 .. last - 1:  load the next step; multiply, in between start copies
       last step:           barrier; load step 0 of the next piece; multiply
+
+Instructions of warp groups read shared memory themselves and run on their own, so a piece is started while the one
+before it is computed. Copies may not yet overwrite that one: they are started an iteration later than written::
+
+    for each piece:
+      wait for the piece before the last; barrier; start the products of this piece; start copies
+
+With two stages there is nothing to copy so late, and a second barrier comes first::
+
+    for each piece:
+      barrier; start the products of this piece; wait for the piece before; barrier; start copies
 """
 
 from __future__ import annotations
@@ -17,18 +28,28 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.ir.expr import Const, Expr, Var, idx
+from weft.ir import dtype as dt
+from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import HARDWARE
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Barrier, Evaluate, For, If, Let, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import substitute, walk
 from weft.passes.loop_ranges import loop_range
+from weft.target.cuda import async_copies
 from weft.target.cuda.async_copies import find_copy
 from weft.target.cuda.emit_context import Code, Function
 from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_hardware import has_intrinsic
 from weft.target.cuda.emit_mma import Products, emit_fragments, emit_loads, emit_places, emit_row, read_products
-from weft.target.cuda.intrinsics import MMA
+from weft.target.cuda.emit_wgmma import (
+    GroupProducts,
+    emit_held,
+    emit_products,
+    emit_settled,
+    emit_wait,
+    read_groups,
+)
+from weft.target.cuda.intrinsics import MMA, WGMMA
 
 #: A copy that has a condition itself.
 _BRANCHLESS = re.compile(r"\s*(async_copy_if<\d+>\(.*\);|//.*)?")
@@ -43,7 +64,7 @@ class _Loop:
     loop: For
     barrier: Barrier
     copies: tuple[Stmt, ...]
-    products: Products
+    products: Products | GroupProducts
 
 
 def emit_product_loop(f: Function, s: For, emit_stmt: EmitStmt) -> bool:
@@ -56,22 +77,66 @@ def emit_product_loop(f: Function, s: For, emit_stmt: EmitStmt) -> bool:
         found = _read(f, s)
     if found is None:
         return False
+    products = found.products
     with f.braces():
-        emit_stmt(f, found.barrier)
-        emit_fragments(f, found.products)
-        with f.braces():
-            emit_places(f, found.products, {s.var: s.lo})
-            emit_loads(f, found.products, 0)
+        if isinstance(products, GroupProducts):
+            emit_held(f, products)
+        else:
+            emit_stmt(f, found.barrier)
+            emit_fragments(f, products)
+            with f.braces():
+                emit_places(f, products, {s.var: s.lo})
+                emit_loads(f, products, 0)
         head = f"for (int {name} = {emit_expr(f, s.lo).text}; {name} < {emit_expr(f, s.hi).text}; ++{name})"
         f.serial_depth += 1
         with f.braces(head), f.bound(s.var.name, Code(name), known):
-            _emit_piece(f, found, emit_stmt)
+            if isinstance(products, GroupProducts):
+                _emit_group_piece(f, found, products, emit_stmt)
+            else:
+                _emit_piece(f, found, products, emit_stmt)
         f.serial_depth -= 1
+        if isinstance(products, GroupProducts):
+            emit_settled(f, products)
     return True
 
 
-def _emit_piece(f: Function, found: _Loop, emit_stmt: EmitStmt) -> None:
-    products, var = found.products, found.loop.var
+def _emit_group_piece(f: Function, found: _Loop, products: GroupProducts, emit_stmt: EmitStmt) -> None:
+    late = _started_late(f, found)
+    if late is None:
+        emit_stmt(f, found.barrier)
+        emit_products(f, products)
+        emit_wait(f, 1)
+        f.line("__syncthreads();")
+    else:
+        async_copies.emit_wait(f, late=1)
+        emit_wait(f, 1)
+        f.line("__syncthreads();")
+        emit_products(f, products)
+    for copy in late or found.copies:
+        emit_stmt(f, copy)
+
+
+def _started_late(f: Function, found: _Loop) -> list[Stmt] | None:
+    """The copies of the iteration before; None where the last iteration has some, too, or a ring is too short."""
+    var, first, last = found.loop.var, found.loop.lo, simplify(found.loop.hi - 1)
+    if min(f.rings.values()) < 3:
+        return None
+    made: list[Stmt] = []
+    for copy in found.copies:
+        if isinstance(copy, Evaluate):
+            made.append(copy)
+            continue
+        if not isinstance(copy, If) or copy.otherwise is not None:
+            return None
+        if simplify(substitute(copy.condition, {var: last})) != Const(False, dt.bool_):
+            return None
+        before = substitute(copy, {var: var - 1})
+        made.append(simplify(If(Binary("&&", Compare(">", var, first), before.condition), before.then), f.ranges))
+    return made
+
+
+def _emit_piece(f: Function, found: _Loop, products: Products, emit_stmt: EmitStmt) -> None:
+    var = found.loop.var
     emit_places(f, products)
     copies = _copies_apart(f, found.copies, emit_stmt)
     last = products.steps - 1
@@ -134,15 +199,22 @@ def _read(f: Function, s: For) -> _Loop | None:
         return None
     if not isinstance(last, Tensorized) or not all(_only_copies(f, c) for c in copies) or not _is_steady(s):
         return None
-    hardware = HARDWARE.get(last.intrinsic)
-    if hardware not in MMA or not has_intrinsic(f.machine, hardware):
-        return None
-    products = read_products(f, last, hardware, last.intrinsic.removeprefix("mma_"))
-    if products is None or products.steps % 2:
+    products = _read_products(f, last)
+    if products is None:
         return None
     if not all(_goes_round(m.place.indices, m.place.buffer.shape[0], s.var) for m in (products.a, products.b)):
         return None
     return _Loop(s, barrier, tuple(copies), products)
+
+
+def _read_products(f: Function, s: Tensorized) -> Products | GroupProducts | None:
+    hardware = HARDWARE.get(s.intrinsic)
+    if hardware not in (*MMA, *WGMMA) or not has_intrinsic(f.machine, hardware):
+        return None
+    if hardware in WGMMA:
+        return read_groups(f, s, hardware)
+    products = read_products(f, s, hardware, s.intrinsic.removeprefix("mma_"))
+    return None if products is None or products.steps % 2 else products
 
 
 def _parts(s: Stmt) -> list[Stmt]:

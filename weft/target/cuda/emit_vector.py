@@ -34,6 +34,7 @@ from weft.target.cuda.emit_context import LEVEL, Code, Function
 from weft.target.cuda.emit_convert import unrounded
 from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_offset import emit_pointer
+from weft.target.cuda.lane_conditions import decide_by_first_lane
 
 EmitStmt = Callable[[Function, Stmt], None]
 #: The most bytes of one access.
@@ -56,6 +57,7 @@ def emit_vector(f: Function, loop: For, emit_stmt: EmitStmt) -> bool:
     """The loop with wide accesses; False where it has none, and is to be written as an ordinary loop."""
     if constant_extent(loop) in (None, 0, 1) or any(isinstance(n, _KEPT_TOGETHER) for n in walk(loop.body)):
         return False
+    loop = decide_by_first_lane(loop)
     if not any(_widens(f, loop, s) for s in _leaves(loop.body)):
         return False
     _emit(f, loop, loop.body, emit_stmt)
@@ -276,4 +278,6 @@ def _wide(f: Function, loop: For, buffer: Buffer, indices: tuple[Expr, ...]) -> 
     size = buffer.dtype.itemsize
     align = math.gcd(memory.align, *(c * size for c in start.terms.values()), start.constant * size, extent * size)
     unit = min(align & -align, WIDEST)
+    if memory.is_swizzled and unit != extent * size:  # only 16 bytes stay together
+        return None
     return Wide(buffer, first, unit) if unit > size else None

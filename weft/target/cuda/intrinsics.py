@@ -11,6 +11,10 @@ and sums that are kept by those thread loops are where the instruction wants the
 fragments are loaded by ``ldmatrix``, transposed where k is not the dimension that lies side by side, and those of a
 step while the step before is computed.
 
+``wgmma`` multiplies with four warps, which have 16 rows each one after another. It reads A and B from shared memory
+itself, in swizzled rows of 128 bytes, and works on its own until it is waited for; the nest of a lane is the same but
+for columns in blocks of 64, as many as such a row has.
+
 The order of additions is the hardware's own, so these are for fast numerics.
 """
 
@@ -36,6 +40,19 @@ kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {
     }} }} }} }} }} }}
   }} }}
 }}"""
+_WGMMA = """
+kernel {name}(A: {t}[2, 8, KS, {k}] strides [8 * a_row, a_row, {k} * a_k, a_k],
+              B: {t}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
+              out C: float32[2, 8, NB, 8, 4, 2] strides [c_half, c_row, c_block, c_nj, c_pair, c_odd],
+              KS: int64, NB: int64, a_row: int64, a_k: int64, b_block: int64, b_col: int64, b_k: int64,
+              c_half: int64, c_row: int64, c_block: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
+  thread row in 0:8 {{ thread pair in 0:4 {{
+    for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ for k in 0:{k} {{
+      C[half, row, block, nj, pair, odd] = C[half, row, block, nj, pair, odd]
+                                         + float32(A[half, row, step, k]) * float32(B[block, nj, pair, odd, step, k])
+    }} }} }} }} }} }}
+  }} }}
+}}"""
 _WIDENED = "float32(A[mi, half, row, step, k]) * float32(B[nj, pair, odd, step, k])"
 
 
@@ -55,5 +72,21 @@ MMA = (
     _mma("mma_f16", "float16", 16, _WIDENED, ("fp16 mma", "ldmatrix")),
 )
 
-for _known in MMA:
+
+def _emit_groups(f: Function, s: Tensorized) -> bool:
+    from weft.target.cuda.emit_wgmma import emit_wgmma
+
+    return emit_wgmma(f, s, HARDWARE[s.intrinsic])
+
+
+def _wgmma(name: str, dtype: str, k: int, needs: tuple[str, ...]) -> Hardware:
+    return Hardware(name, _WGMMA.format(name=name, t=dtype, k=k), {"cuda": _emit_groups}, needs, exact=False)
+
+
+WGMMA = (
+    _wgmma("wgmma_bf16", "bfloat16", 16, ("wgmma",)),
+    _wgmma("wgmma_f16", "float16", 16, ("wgmma",)),
+)
+
+for _known in (*MMA, *WGMMA):
     declare(_known)

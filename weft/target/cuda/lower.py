@@ -91,13 +91,13 @@ def compile_kernel(
     by reciprocals. ``aligned`` says how many bytes each buffer parameter's address is a multiple of.
     """
     program = _emit(kernel, machine, fast, aligned)
-    cubin = compile_cubin(program.source, machine.arch, fast=fast)
+    cubin = compile_cubin(program.source, machine.code_arch, fast=fast)
     return CudaProgram(program.source, cubin, program.launches, program.temporaries, program.sites)
 
 
 def ptx(kernel: Kernel, machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str, int] | None = None) -> str:
     """The PTX text of ``kernel``."""
-    return compile_ptx(emit_kernel(kernel, machine, fast=fast, aligned=aligned), machine.arch, fast=fast)
+    return compile_ptx(emit_kernel(kernel, machine, fast=fast, aligned=aligned), machine.code_arch, fast=fast)
 
 
 def sass(kernel: Kernel, machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str, int] | None = None) -> str:

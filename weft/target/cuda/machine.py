@@ -34,6 +34,8 @@ _FEATURES = {
     "tma": 90,
     "cluster": 90,
 }
+#: What machines of one compute capability alone have, by instructions that later ones dropped.
+_FEATURES_OF_ONE = {"wgmma": 90}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,12 @@ class GpuMachine:
         return int("".join(c for c in self.arch if c.isdigit()))
 
     @property
+    def code_arch(self) -> str:
+        """What NVRTC makes code for: with the instructions that only this architecture has, where it has any."""
+        own = self.capability in _FEATURES_OF_ONE.values() and self.arch[-1].isdigit()
+        return f"{self.arch}a" if own else self.arch
+
+    @property
     def key(self) -> str:
         """A text that changes whenever the generated code or its schedule could: part of every cache key."""
         return "|".join(map(str, astuple(self)))
@@ -70,10 +78,13 @@ class GpuMachine:
 
     def has(self, feature: str) -> bool:
         """Whether the GPU has ``feature``, such as ``"bf16 mma"`` or ``"cp.async"``."""
+        if feature in _FEATURES_OF_ONE:
+            return self.capability == _FEATURES_OF_ONE[feature]
         if feature not in _FEATURES:
+            known = (*_FEATURES, *_FEATURES_OF_ONE)
             raise TargetError(
                 f"unknown GPU feature `{feature}`",
-                help=did_you_mean(feature, _FEATURES) or f"use one of: {', '.join(_FEATURES)}",
+                help=did_you_mean(feature, known) or f"use one of: {', '.join(known)}",
             )
         return self.capability >= _FEATURES[feature]
 

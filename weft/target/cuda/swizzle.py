@@ -1,0 +1,46 @@
+"""Swizzled shared memory: rows of 128 bytes whose 16-byte pieces are permuted, differently in each of 8 rows.
+
+Threads that read (or write) the same piece of neighbouring rows then find them in different banks, without padding.
+The permutation is the one that matrix instructions of warp groups expect: bits 4 to 6 of an address are combined with
+bits 7 to 9. Where an element lies is nobody's business but the code's, so this is no part of the program: every
+address of such a buffer goes through `SWIZZLE`.
+"""
+
+from __future__ import annotations
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Const, Load, idx
+from weft.ir.hardware import HARDWARE
+from weft.ir.stmt import Stmt, Tensorized
+from weft.ir.visit import walk
+from weft.target.cuda.machine import GpuMachine
+
+#: Bytes of a row, and after how many the pattern begins again.
+ROW, SWIZZLE_ALIGN = 128, 1024
+
+SWIZZLE = """template <class T> __device__ __forceinline__ T* swizzle(T* p, int offset) {
+  const int bytes = offset * (int)sizeof(T);
+  return reinterpret_cast<T*>(reinterpret_cast<char*>(p) + (bytes ^ (bytes >> 3 & 0x70)));
+}"""
+
+
+def find_swizzled(body: Stmt, machine: GpuMachine) -> frozenset[str]:
+    """The shared buffers that matrix instructions of warp groups read, where rows are as these need them."""
+    if not machine.has("wgmma"):
+        return frozenset()
+    nests = [n for n in walk(body) if isinstance(n, Tensorized) and _needs_groups(n.intrinsic)]
+    loads = [n for nest in nests for n in walk(nest) if isinstance(n, Load)]
+    return frozenset(n.buffer.name for n in loads if n.buffer.scope == "shared" and has_rows(n.buffer))
+
+
+def _needs_groups(intrinsic: str) -> bool:
+    return intrinsic in HARDWARE and "wgmma" in HARDWARE[intrinsic].needs
+
+
+def has_rows(buffer: Buffer) -> bool:
+    """Whether ``buffer`` is made of whole rows of 128 bytes."""
+    length = ROW // buffer.dtype.itemsize
+    *outer, last = buffer.element_strides()
+    if buffer.shape[-1] != idx(length) or last != idx(1):
+        return False
+    return all(isinstance(s, Const) and int(s.value) % length == 0 for s in outer)
