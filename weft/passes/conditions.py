@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
-from weft.ir.expr import Binary, Compare, Expr, Load, Var
+from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval
-from weft.ir.stmt import Assign, Atomic, If, Kernel, Stmt
-from weft.ir.visit import free_vars, rebuild, walk
+from weft.ir.stmt import Assign, Atomic, For, If, Kernel, Stmt
+from weft.ir.visit import free_vars, rebuild, substitute, walk
 
 #: Nodes of a loop's body that may be written out twice, with a test and without: code stays short, compiling quick.
 LONGEST = 2000
+#: Comparisons, and whether a greater left side makes them false (1) or true (-1).
+_ORDER = {"<": 1, "<=": 1, ">": -1, ">=": -1}
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
@@ -102,3 +104,27 @@ def least_over(gap: Linear, inner: Mapping[str, Interval | None]) -> Linear | No
 
 def mentions(e: Expr, name: str) -> bool:
     return any(isinstance(n, Var) and n.name == name for n in walk(e))
+
+
+def for_all(condition: Expr, loop: For) -> Expr | None:
+    """What says that ``condition`` holds in all iterations of ``loop``, where the last or the first of them decides.
+
+    Tests are of the kind ``base + v < n`` and ``n <= base + v``.
+    """
+    if isinstance(condition, Binary) and condition.op == "&&":
+        left, right = (for_all(side, loop) for side in (condition.left, condition.right))
+        return None if left is None or right is None else Binary("&&", left, right)
+    if not _varies(condition, loop):
+        return None if any(isinstance(n, Load) for n in walk(condition)) else condition
+    if not (isinstance(condition, Compare) and condition.left.dtype == loop.var.dtype):
+        return None
+    difference = linear_form(Binary("-", condition.left, condition.right))
+    if condition.op not in _ORDER or [a for a in difference.terms if _varies(a, loop)] != [loop.var]:
+        return None
+    grows = difference.terms[loop.var] * _ORDER[condition.op] > 0
+    last = idx(int(loop.hi.value) - 1) if isinstance(loop.hi, Const) else Binary("-", loop.hi, idx(1))
+    return substitute(condition, {loop.var: last if grows else loop.lo})
+
+
+def _varies(e: Expr, loop: For) -> bool:
+    return any(n == loop.var for n in walk(e))

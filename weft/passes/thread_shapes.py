@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.ir.expr import Compare, Const, Expr, Var, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Seq, Stmt, Tensorized
@@ -112,18 +112,22 @@ class Rebased:
     tests: list[Expr] = field(default_factory=list)
 
 
+def _ends(e: Expr) -> list[Expr]:
+    """What a bound is the least of: a tile ends where it is full, or where there is no more."""
+    return [*_ends(e.left), *_ends(e.right)] if isinstance(e, Binary) and e.op == "min" else [e]
+
+
 def rebase_nest(loops: Sequence[For], body: Stmt, ranges: Mapping[str, Interval]) -> Nest | None:
     """The nest with loops from 0 to a number; None where one has no greatest number of iterations."""
     state = Rebased(dict(ranges))
     extents: list[int] = []
     for loop in loops:
         lo, hi = (simplify(substitute(e, state.values), state.ranges) for e in (loop.lo, loop.hi))
-        extent = simplify(hi - lo, state.ranges)
-        most = bounds(extent, state.ranges).hi
+        counts = [simplify(end - lo, state.ranges) for end in _ends(hi)]
+        most = min((n for count in counts if (n := bounds(count, state.ranges).hi) is not None), default=None)
         if most is None:
             return None
-        if not isinstance(extent, Const):
-            state.tests.append(Compare("<", loop.var, extent))
+        state.tests += [Compare("<", loop.var, count) for count in counts if not isinstance(count, Const)]
         if lo != idx(0):
             state.values[loop.var] = lo + loop.var
         extents.append(max(most, 0))

@@ -9,13 +9,14 @@ import pytest
 from scheduled_for_gpu import H200, check_case, make_case, schedule_case
 
 from weft.auto.gpu.scheduler import auto_schedule_gpu
+from weft.ir.errors import ProgramError
 from weft.ir.interpret import interpret
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import For
 from weft.ir.visit import walk
 from weft.ops import library
 from weft.schedules.schedule import Schedule
-from weft.target.cuda.lower import emit_kernel
+from weft.target.cuda.lower import emit_kernel, lower_kernel
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.specialize import solve_sizes, specialize
@@ -95,7 +96,7 @@ def test_a_chain_over_rows_is_one_launch_with_the_row_in_registers(name: str) ->
     text = text_of(big(name, "bfloat16", *ROWS[name]))
     assert text.count("__global__") == 1
     assert text.count("load<16>(X_v") == 1
-    assert "__launch_bounds__(256)" in text
+    assert "__launch_bounds__(128)" in text
     assert "__shfl_xor_sync" in text
 
 
@@ -112,12 +113,35 @@ def test_pointwise_programs_are_one_launch() -> None:
     assert "store<16>(O" in text
 
 
-def test_transposes_go_through_shared_memory() -> None:
-    made = big("transpose", "bfloat16", (4096, 4096))
-    assert "in shared" in print_kernel(made.schedule.kernel)
+@pytest.mark.parametrize(("size", "scope"), [(4096, "in register"), (4088, "in shared")])
+def test_transposes_go_through_registers_or_shared_memory(size: int, scope: str) -> None:
+    made = big("transpose", "bfloat16", (size, size))
+    assert scope in print_kernel(made.schedule.kernel)
     text = text_of(made)
     assert "load<16>(A_v" in text
     assert "store<16>(O" in text
+
+
+LABELS = """def f(float(M,N) X, int(M) Label) -> (float32(M) L) {
+    Top(m) max=! X(m,n)
+    Total(m) +=! exp(X(m,n) - Top(m))
+    L(m) = log(Total(m)) + Top(m) - X(m,Label(m))
+}"""
+
+
+def test_labels_are_tested_where_they_are_used() -> None:
+    labels = RNG.integers(0, 64, 600).astype(np.int32)
+    made = check_case(LABELS, [array(600, 64), labels])
+    text = text_of(made)
+    assert text.count("__global__") == 1
+    assert "fail(" in text
+    assert "if (*weft_failed)" not in text
+    wrong = labels.copy()
+    wrong[77] = 64
+    case = make_case(LABELS, [array(600, 64), labels], "fast")
+    kernel = lower_kernel(made.schedule.kernel, H200, fast=True)
+    with pytest.raises(ProgramError, match=r"Label\[77\] = 64"):
+        interpret(kernel, [case.inputs[0], wrong, *case.outputs])
 
 
 def test_every_schedule_replays_from_its_trace() -> None:

@@ -25,7 +25,7 @@ kernel f(X: float32[{n}], out O: float32[{n}]) {{
 """
 
 
-@pytest.mark.parametrize(("n", "tests"), [(29, 1), (32, 0), (8, 1), (3, 1)])
+@pytest.mark.parametrize(("n", "tests"), [(29, 1), (32, 0), (8, 2), (3, 2)])
 def test_only_the_last_pieces_are_tested(n: int, tests: int) -> None:
     kernel = parse_kernel(TEXT.format(n=n))
     cut = cut_pieces(kernel)
@@ -39,3 +39,9 @@ def test_a_cut_loop_runs_without_the_test_first() -> None:
     text = print_kernel(cut_pieces(parse_kernel(TEXT.format(n=29))))
     assert "unroll c in 0:3" in text
     assert "unroll c in 3:4" in text
+
+
+def test_one_test_decides_for_all_pieces() -> None:
+    text = print_kernel(cut_pieces(parse_kernel(TEXT.format(n=8))))
+    assert "if 3 * 8 + t < 8" in text
+    assert "} else {" in text

@@ -17,12 +17,13 @@ from weft.auto.gpu.points import schedule_points
 from weft.auto.gpu.row_plan import reads_again
 from weft.auto.rows import iterator_along_memory, may_reorder
 from weft.auto.stages import Stage, StageIter
-from weft.target.cuda.machine import WARP
 
-#: Rows a thread has under way.
-AHEAD = 8
-#: Threads deep.
-DEPTH = THREADS // WARP
+#: Bytes of a row that a block reads at once: whole lines; and where lines are cut, so many that few are.
+SEGMENT, CUT_SEGMENT = 128, 256
+#: Bytes a thread has under way, and accesses, at most.
+BYTES_AHEAD, AHEAD = 128, 16
+#: Threads deep, at most.
+DEPTH = 32
 #: Blocks for each multiprocessor.
 BLOCKS = 4
 
@@ -37,7 +38,7 @@ def fits_columns(draft: GpuDraft, stage: Stage) -> bool:
         return False
     if stage.write.stride(along.name) != 1 or any(i.extent is None or not i.exact for i in stage.iters):
         return False
-    return _rows(stage).count >= 2 * DEPTH
+    return _rows(stage).count >= 2 * _choose_tile(stage, along).depth
 
 
 def _rows(stage: Stage) -> StageIter:
@@ -52,7 +53,7 @@ def schedule_columns(draft: GpuDraft, name: str) -> None:
     tile = _choose_tile(stage, along)
     parts = _parts(draft, stage, along, tile)
     if parts > 1:
-        part = _in_parts(draft, stage, along, parts)
+        part = _in_parts(draft, stage, tile, parts)
         why = f"{prod(i.count for i in stage.spatial)} columns are too few for {draft.machine.sms} multiprocessors"
         draft.decide("parallel", name, f"rows in {parts} parts, reduced in a second nest", why)
         _schedule(draft, draft.stage(part), along, tile)
@@ -73,10 +74,14 @@ def _schedule_total(draft: GpuDraft, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """``width`` threads of ``lanes`` columns each."""
+    """``width`` threads side by side, ``lanes`` columns and ``size`` bytes each, ``depth`` deep, ``ahead`` rows under
+    way."""
 
     width: int
     lanes: int
+    size: int
+    depth: int
+    ahead: int
 
     @property
     def columns(self) -> int:
@@ -84,35 +89,44 @@ class _Tile:
 
 
 def _choose_tile(stage: Stage, along: StageIter) -> _Tile:
-    """As many lanes as divide the columns; threads of a warp, or fewer where they then come out even."""
-    lanes = gcd(along.count, lanes_for(a for a in stage.reads if a.stride(along.name) == 1))
+    """As many lanes as divide the columns; threads for a segment, or fewer where they then come out even."""
+    reads = [a for a in stage.reads if a.stride(along.name) == 1]
+    most = lanes_for(reads)
+    lanes = gcd(along.count, most)
+    size = lanes * max((a.buffer.dtype.itemsize for a in reads), default=1)
     vectors = along.count // lanes
-    even = next((n for n in range(min(WARP, vectors), 0, -1) if vectors % n == 0), 1)
-    return _Tile(even if 2 * even >= min(WARP, vectors) else min(WARP, vectors), lanes)
+    wide = min((SEGMENT if lanes == most else CUT_SEGMENT) // size, THREADS, vectors)
+    even = next(n for n in range(wide, 0, -1) if vectors % n == 0)
+    width = even if 2 * even >= wide else wide
+    return _Tile(width, lanes, size, min(DEPTH, THREADS // width), min(AHEAD, max(1, BYTES_AHEAD // size)))
 
 
 def _parts(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> int:
     """Parts of the rows, as many as give every multiprocessor its blocks, each long enough to be worth it."""
     others = prod(i.count for i in stage.spatial if i is not along)
     blocks = others * -(-along.count // tile.columns)
-    return max(1, min(-(-BLOCKS * draft.machine.sms // blocks), _rows(stage).count // (2 * AHEAD * DEPTH)))
+    wanted = BLOCKS if tile.ahead * tile.size >= BYTES_AHEAD else 2 * BLOCKS
+    return max(1, min(-(-wanted * draft.machine.sms // blocks), _rows(stage).count // (2 * tile.ahead * tile.depth)))
 
 
-def _in_parts(draft: GpuDraft, stage: Stage, along: StageIter, parts: int) -> str:
+def _in_parts(draft: GpuDraft, stage: Stage, tile: _Tile, parts: int) -> str:
     """The block of results of parts of the rows."""
     s, rows = draft.s, _rows(stage)
-    part, inner = map(str, s.split(stage.loop_of(rows.name), _part_size(rows.count, parts)))
+    part, inner = map(str, s.split(stage.loop_of(rows.name), _part_size(rows.count, parts, tile)))
     s.reorder(part, *(x for x in draft.stage(stage.name).loops if x not in (part, inner)), inner)
     block, storage = s.rfactor(part, start="inside")
     draft.attempt(lambda: s.store_at(storage))  # so that what follows may read it too
     return str(block)
 
 
-def _part_size(rows: int, parts: int) -> int:
-    """Rows of a part: so many that all parts are alike, or at least all threads of most."""
-    least, step = -(-rows // parts), DEPTH * AHEAD
-    even = (n for n in range(-(-least // step) * step, 2 * least + 1, step) if rows % n == 0)
-    return next(even, -(-least // DEPTH) * DEPTH)
+def _part_size(rows: int, parts: int, tile: _Tile) -> int:
+    """Rows of a part: so many that all parts are alike, or that what a thread has under way comes out even in most."""
+    least, step = -(-rows // parts), tile.depth * tile.ahead
+    rounded = -(-least // step) * step
+    even = next((n for n in range(rounded, 2 * least + 1, step) if rows % n == 0), None)
+    if even is not None:
+        return even
+    return rounded if 8 * rounded <= 9 * least else -(-least // tile.depth) * tile.depth
 
 
 def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> None:
@@ -120,9 +134,8 @@ def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> N
     reader = epilogue_of(draft, stage)
     if reader is None or draft.attempt(lambda: _schedule_with(draft, stage, along, tile, reader)) is not None:
         _schedule_alone(draft, stage, along, tile)
-    what = f"{tile.width} threads side by side, {tile.lanes} columns each, {DEPTH} rows at a time"
-    size = tile.lanes * max(a.buffer.dtype.itemsize for a in stage.reads)
-    draft.decide("parallel", stage.name, what, f"each reads {size} bytes of a row at once")
+    what = f"{tile.width} threads side by side, {tile.lanes} columns each, {tile.depth} rows at a time"
+    draft.decide("parallel", stage.name, what, f"each reads {tile.size} bytes of a row at once")
 
 
 def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> None:
@@ -166,13 +179,13 @@ def _reduce_tile(
     s = draft.s
     x, lane = _split_lanes(draft, column, tile)
     longest = rows[[i.name for i in stage.reductions if i.loop is not None].index(_rows(stage).name)]
-    rounds, y = map(str, s.split(longest, DEPTH))
+    rounds, y = map(str, s.split(longest, tile.depth))
     reduced = [rounds if r == longest else r for r in rows]
     s.reorder(y, x, *reduced, *lane)
     block, partial = _partial(draft, y)
     s.cache_write(partial, "register", at=x)
     if len(reduced) == 1:
-        s.unroll(s.split(rounds, AHEAD)[1])
+        s.unroll(s.split(rounds, tile.ahead)[1])
     for loop in lane:
         s.vectorize(loop)
     s.bind(y, "thread")

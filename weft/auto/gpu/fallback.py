@@ -1,6 +1,6 @@
 """What no strategy took: of each nest, the loops that may run at once become a grid, and the rest runs in order.
 
-Loops over tests of arguments, recurrences, triangles. Always right; fast where the parallel loops are the outer ones.
+Recurrences, triangles, tests of arguments of unknown sizes. Always right; fast where the parallel loops are outside.
 """
 
 from __future__ import annotations
@@ -13,14 +13,21 @@ from weft.ir.expr import Const
 from weft.ir.stmt import Alloc, For, If, Seq, Stmt
 from weft.ir.visit import walk
 from weft.schedules.rewrite import find_loop
+from weft.target.cuda.spread_asserts import only_checks
 
 
 def schedule_rest(draft: GpuDraft) -> None:
     """Every nest at the top of the program that has no grid yet."""
     for loop in [f.var.name for f in _top_loops(draft.s.kernel.body)]:
         nest = find_loop(draft.s.kernel, loop)
-        if not any(isinstance(n, For) and n.kind in ("block", "thread", "parallel") for n in walk(nest)):
+        has_grid = any(isinstance(n, For) and n.kind in ("block", "thread", "parallel") for n in walk(nest))
+        if not has_grid and not _is_left_to_lowering(nest):
             _schedule(draft, loop)
+
+
+def _is_left_to_lowering(nest: For) -> bool:
+    """Whether it tests arguments: lowering does so where they are used, or finds threads for it."""
+    return only_checks(nest) and all(_count(n) is not None for n in walk(nest) if isinstance(n, For))
 
 
 def _top_loops(s: Stmt) -> Iterator[For]:

@@ -17,8 +17,8 @@ from weft.target.cuda.machine import WARP
 
 #: Pieces of 16 bytes a thread holds of a row that one warp has to itself, at most.
 WARP_PIECES = 4
-#: The same, where a block has a row, as few as keep memory busy.
-PIECES = 2
+#: The same, where a block has a row: the more, the fewer threads have to exchange results; memory is kept busy.
+PIECES = 4
 #: Registers a thread uses besides those for rows.
 OTHER_REGISTERS = 32
 

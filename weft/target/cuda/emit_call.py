@@ -65,6 +65,20 @@ def _rsqrt(f: Function, t: DType, args: Sequence[Code]) -> Code:
     return Code(f"{one} / {root.text}", LEVEL["/"])
 
 
+def _quick(name: str) -> Emit:
+    """A power: fast numerics take the instruction for powers of 2, as if the argument were rounded once more."""
+
+    def emit(f: Function, t: DType, args: Sequence[Code]) -> Code:
+        quick = f.program.fast and t.bits < 64
+        return (_own(f"quick_{name}") if quick else _function(name))(f, t, args)
+
+    return emit
+
+
+def _sigmoid(f: Function, t: DType, args: Sequence[Code]) -> Code:
+    return _own("quick_sigmoid" if f.program.fast and t.bits < 64 else "sigmoid")(f, t, args)
+
+
 def _abs(f: Function, t: DType, args: Sequence[Code]) -> Code:
     if t.is_float:
         return _function("fabs")(f, t, args)
@@ -90,12 +104,14 @@ def _popcount(f: Function, t: DType, args: Sequence[Code]) -> Code:
 
 
 _SAME = (
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cbrt erf erfc "
+    "expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cbrt erf erfc "
     "tgamma lgamma sqrt floor ceil trunc rint round pow atan2 fmod hypot fmin fmax copysign fdim fma"
 )
 _TABLE: dict[str, Emit] = {
     **{name: _function(name) for name in _SAME.split()},
-    "sigmoid": _own("sigmoid"),
+    "exp": _quick("exp"),
+    "exp2": _quick("exp2"),
+    "sigmoid": _sigmoid,
     "rsqrt": _rsqrt,
     "abs": _abs,
     "isnan": _test("isnan"),

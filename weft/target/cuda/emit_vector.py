@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from weft.ir import dtype as dt
-from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, Unary, idx
+from weft.ir.expr import Binary, Expr, Load, Select, Unary, idx
 from weft.ir.offsets import linear_offset
 from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, substitute, walk
+from weft.passes.conditions import for_all
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
 from weft.target.cuda.c_types import storage_type, value_type
@@ -39,8 +39,6 @@ from weft.target.cuda.lane_conditions import decide_by_first_lane
 EmitStmt = Callable[[Function, Stmt], None]
 #: The most bytes of one access.
 WIDEST = 16
-#: Comparisons, and whether a greater left side makes them false (1) or true (-1).
-_ORDER = {"<": 1, "<=": 1, ">": -1, ">=": -1}
 _KEPT_TOGETHER = (While, Alloc, Barrier, Break, Continue, Return)
 
 
@@ -87,7 +85,7 @@ def _emit(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
                 _emit(f, loop, child, emit_stmt)
         case If() if not _varies(s.condition, loop):
             _emit_uniform_if(f, loop, s, emit_stmt)
-        case If(otherwise=None) if _for_all_lanes(s.condition, loop) is not None:
+        case If(otherwise=None) if for_all(s.condition, loop) is not None:
             _emit_guarded(f, loop, s, emit_stmt)
         case For(kind="serial" | "unroll") if not (_varies(s.lo, loop) or _varies(s.hi, loop)):
             emit_stmt(f, For(s.var, s.lo, s.hi, s.kind, _again(loop, s.body), span=s.span))
@@ -118,33 +116,13 @@ def _emit_uniform_if(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None
     emit_stmt(f, If(s.condition, _again(loop, s.then), otherwise, span=s.span))
 
 
-def _for_all_lanes(condition: Expr, loop: For) -> Expr | None:
-    """What says that the condition holds for all lanes, where the last or the first of them decides.
-
-    Tests are of the kind ``base + v < n`` and ``n <= base + v``.
-    """
-    if isinstance(condition, Binary) and condition.op == "&&":
-        left, right = (_for_all_lanes(side, loop) for side in (condition.left, condition.right))
-        return None if left is None or right is None else Binary("&&", left, right)
-    if not _varies(condition, loop):
-        return None if any(isinstance(n, Load) for n in walk(condition)) else condition
-    if not (isinstance(condition, Compare) and condition.left.dtype == loop.var.dtype):
-        return None
-    difference = linear_form(Binary("-", condition.left, condition.right))
-    if condition.op not in _ORDER or [a for a in difference.terms if _varies(a, loop)] != [loop.var]:
-        return None
-    grows = difference.terms[loop.var] * _ORDER[condition.op] > 0
-    last = idx(int(loop.hi.value) - 1) if isinstance(loop.hi, Const) else Binary("-", loop.hi, idx(1))
-    return substitute(condition, {loop.var: last if grows else loop.lo})
-
-
 def _splits(f: Function, value: Select, loop: For) -> bool:
-    return _varies(value.condition, loop) and _for_all_lanes(value.condition, loop) is not None
+    return _varies(value.condition, loop) and for_all(value.condition, loop) is not None
 
 
 def _emit_guarded(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
     """All lanes at once where all are inside; else each lane on its own."""
-    condition = _for_all_lanes(s.condition, loop)
+    condition = for_all(s.condition, loop)
     assert condition is not None
     with f.braces(f"if ({emit_expr(f, condition).text})"):
         _emit(f, loop, s.then, emit_stmt)

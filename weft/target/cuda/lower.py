@@ -23,6 +23,7 @@ from weft.target.cuda.emit import emit_program
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.nvrtc import compile_cubin, compile_ptx
 from weft.target.cuda.program import CudaProgram, Site
+from weft.target.cuda.ride_asserts import ride_asserts
 from weft.target.cuda.scalarize import scalarize
 from weft.target.cuda.spread_asserts import spread_asserts
 
@@ -37,6 +38,7 @@ def lowering_passes(machine: GpuMachine, fast: bool) -> dict[str, Pass]:
         "lower_reduce": lower_reduce,
         "rebase_loops": rebase_loops,
         "scalarize": scalarize,
+        "ride_asserts": ride_asserts,
         "spread_asserts": spread_asserts,
         "shrink_storage": shrink_storage,
         "simplify": simplify,

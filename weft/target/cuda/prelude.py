@@ -176,6 +176,10 @@ template <class T, class F> {_INLINE} T saturate(F x) {{ return saturated<T>::of
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }}""",
+    "quick_exp": f"{_INLINE} float quick_exp(float x) {{ return quick_exp2(1.4426950408889634f * x); }}",
+    "quick_sigmoid": f"""{_INLINE} float quick_sigmoid(float x) {{
+  return __fdividef(1.0f, 1.0f + quick_exp(-x));
+}}""",
     "magnitude": f"""template <class T> {_INLINE} T magnitude(T x) {{ return x < (T)0 ? wrap_neg<T>(x) : x; }}""",
     # Several elements in one access of BYTES bytes; where N elements are more than that, in several.
     "access_unit": """template <int BYTES> struct access_unit;

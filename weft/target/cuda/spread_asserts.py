@@ -21,11 +21,12 @@ def spread_asserts(kernel: Kernel) -> Kernel:
 
 def _spread(s: Stmt, taken: set[str]) -> Stmt:
     if isinstance(s, For):
-        return _spread_nest(s, taken) if s.kind == "serial" and _only_checks(s) else s
+        return _spread_nest(s, taken) if s.kind == "serial" and only_checks(s) else s
     return rebuild(s, lambda n: _spread(n, taken) if isinstance(n, Stmt) else n)
 
 
-def _only_checks(s: Stmt) -> bool:
+def only_checks(s: Stmt) -> bool:
+    """Whether ``s`` does nothing but to test."""
     return all(isinstance(n, (For, If, Let, Seq, Assert)) for n in walk(s) if isinstance(n, Stmt))
 
 
