@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.ir import dtype as dt
+from weft.ir.borders import without_turns
 from weft.ir.expr import Binary, Compare, CompareOp, Expr, Select, idx
 from weft.ir.inequality import NEGATED
 from weft.ir.interval import Interval
@@ -135,7 +136,8 @@ def _choices(e: Expr) -> list[tuple[Expr, list[Expr]]]:
         return found
     assert isinstance(e, Binary)
     if e.op == "%":
-        return [(e.left, [Compare(">=", e.left, idx(0)), Compare("<", e.left, e.right)])]
+        once = without_turns(e)
+        return [(once, [Compare(">=", once, idx(0)), Compare("<", once, e.right)])]
     sides = [(e.left, e.right), (e.right, e.left)]
     if not free_vars(e.left):
         sides.reverse()

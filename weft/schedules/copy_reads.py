@@ -15,6 +15,7 @@ from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Region, Seq, Stmt, Sto
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.poly.infer_region import Box
 from weft.poly.leaves import Access, Leaf
+from weft.schedules.borders import Border
 from weft.schedules.boxes import infer_box
 from weft.schedules.layouts import parse_layout, plain_layout
 from weft.schedules.project import both, nest
@@ -66,11 +67,13 @@ def copy_reads(
     name: str,
     *,
     fill: bool = False,
+    border: Border | None = None,
     prepare: Callable[[Stmt], Stmt] = lambda s: s,
 ) -> Rewrite:
     """Copies what is read into storage called ``name`` and sends the reads there; made: the copying block, the storage.
 
-    With ``fill`` what only pads the storage is set to zero. Statements that read go through ``prepare`` first.
+    With ``fill`` what only pads the storage is set to zero, with a ``border`` to what that says. Statements that read
+    go through ``prepare`` first.
     """
     old, segment, box = reads.buffer, reads.segment, reads.box
     order = plain_layout(old.rank) if layout is None else parse_layout(layout, old.rank)
@@ -79,13 +82,22 @@ def copy_reads(
     storage = Buffer(fresh_name(name, taken), old.dtype, shape, scope=scope)
     block = fresh_name(f"{storage.name}_load", taken)
     place = Placement(old, storage, box.starts, order)
-    copy = emit_copy(place, box, block, segment, taken, fill=fill)
+    copy = emit_copy(place, box, block, segment, taken, fill=fill, border=border)
     send = Redirection(place, taken, reads.only, writes=False)
     inside = [send.apply(prepare(s), segment.ranges) for s in segment.inside]
     return Rewrite(segment.replaced(Alloc(storage, sequence([copy, *inside]))), (block, storage.name))
 
 
-def emit_copy(place: Placement, box: Box, name: str, segment: Segment, taken: set[str], *, fill: bool) -> Stmt:
+def emit_copy(
+    place: Placement,
+    box: Box,
+    name: str,
+    segment: Segment,
+    taken: set[str],
+    *,
+    fill: bool,
+    border: Border | None = None,
+) -> Stmt:
     """Loops through the storage around a block that fetches each element that the buffer has."""
     ranges = dict(segment.ranges)
     loops = [Var(fresh_name(f"ax{d}", taken)) for d in range(place.storage.rank)]
@@ -94,7 +106,8 @@ def emit_copy(place: Placement, box: Box, name: str, segment: Segment, taken: se
         ranges[var.name] = Interval(0, None if most is None else most - 1)
     offsets = place.layout.subscripts(loops, place.buffer.rank)
     source = [simplify(start + o, ranges) for start, o in zip(place.starts, offsets)]
-    tests = _tests(place, box, offsets, source, ranges)
+    tests = [] if border else _tests(place, box, offsets, source, ranges)
+    source = [simplify(e, ranges) for e in border.element(source)] if border else source
     scope = {loop.var.name: (loop.lo, loop.hi) for loop in segment.loops}
     scope |= {var.name: (idx(0), size) for var, size in zip(loops, place.storage.shape)}
     value: Expr = Load(place.buffer, tuple(source))

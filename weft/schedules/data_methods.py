@@ -47,9 +47,9 @@ class DataMethods(ScheduleState):
     def surround(
         self, buffer: AnyBuffer, at: AnyLoop | None = None, readers: Sequence[AnyBlock] | None = None
     ) -> tuple[BlockRef, BufferRef]:
-        """A copy of ``buffer`` with zeros around it, for reads below ``at`` that give zero outside of it.
+        """A copy of ``buffer`` with what is outside of it around it, for reads below ``at`` that reach there.
 
-        They need no test any more. Returns the copying block and the storage.
+        They need no test any more, and no `edge`, `wrap` or `reflect`. Returns the copying block and the storage.
         """
         options = self._options(at=at, readers=readers)
         made = self.run(check_surround, surround, self.name(buffer), **options)

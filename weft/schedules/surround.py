@@ -1,4 +1,4 @@
-"""``surround``: a copy of a buffer with zeros around it, for reads that give zero outside of it.
+"""``surround``: a copy of a buffer with what is outside of it around it, for reads there: zeros, or further elements.
 
 ::
 
@@ -7,7 +7,7 @@
                                                            B[y, x] += A_around[y + k, x]
 
 The test is made once for each element, not at each read. Reads whose condition says more than that the element exists
-keep it.
+keep it. Subscripts that are cut off or wrap around at the borders, all of them in the same way, need no condition.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Cast, Const, Expr, Load, Select
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Kernel, Stmt
-from weft.ir.visit import rewrite, walk
+from weft.ir.visit import Node, rewrite, walk
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.borders import Border, beyond_borders, find_border
 from weft.schedules.cache_read import nothing_reads
 from weft.schedules.check_copy import check_reads, check_result
-from weft.schedules.copy_reads import Readers, copy_reads, find_reads
+from weft.schedules.copy_reads import Readers, Reads, copy_reads, find_reads
 from weft.schedules.project import conjuncts, gap_of
 from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import Rewrite, find_buffer
@@ -35,13 +36,12 @@ from weft.schedules.trace import Numerics
 def check_surround(
     kernel: Kernel, buffer: str, at: str | None = None, readers: Readers | None = None, *, numerics: Numerics
 ) -> Verdict:
-    """As for `cache_read`; and there must be reads that give zero outside."""
+    """As for `cache_read`; and there must be reads that give zero, or all the same other element, outside."""
     reads = find_reads(kernel, buffer, at, readers)
     if reads is None:
         find_buffer(kernel, buffer)
         return refuse(nothing_reads(buffer, at))
-    selects = (n for s in reads.segment.inside for n in walk(s) if isinstance(n, Select))
-    if all(opened(n, reads.buffer) is None for n in selects):
+    if not _gives_zero(reads) and _border(reads) is None:
         return refuse(f"no read of `{buffer}` gives zero outside of it")
     verdict = check_reads(reads, "global")
     if not verdict.ok:
@@ -58,10 +58,15 @@ def surround(kernel: Kernel, buffer: str, at: str | None = None, readers: Reader
 def _surrounded(kernel: Kernel, buffer: str, at: str | None, readers: Readers | None) -> Rewrite:
     reads = find_reads(kernel, buffer, at, readers)
     assert reads is not None, "the check answers this first"
-    source = reads.buffer
+    source, border = reads.buffer, None if _gives_zero(reads) else _border(reads)
+
+    def opened_read(n: Node) -> Node | None:
+        if border is not None and isinstance(n, Load) and n.buffer == source:
+            return replace(n, indices=beyond_borders(n))
+        return opened(n, source) if border is None and isinstance(n, Select) else None
 
     def without_tests(s: Stmt) -> Stmt:
-        return rewrite(s, lambda n: opened(n, source) if isinstance(n, Select) else None)
+        return rewrite(s, opened_read)
 
     def prepared(s: Stmt) -> Stmt:
         """Blocks that go on reading the buffer itself keep their tests."""
@@ -69,8 +74,21 @@ def _surrounded(kernel: Kernel, buffer: str, at: str | None, readers: Readers | 
             return without_tests(s)
         return rewrite(s, lambda n: without_tests(n) if isinstance(n, Block) and n.name in readers else None)
 
-    whole = replace(reads, beyond=True)
-    return copy_reads(whole, "global", None, f"{buffer}_around", fill=True, prepare=prepared)
+    if border is None:
+        whole = replace(reads, beyond=True)
+        return copy_reads(whole, "global", None, f"{buffer}_around", fill=True, prepare=prepared)
+    touched = [(leaf, replace(a, indices=beyond_borders(a))) for leaf, a in reads.touched]
+    whole = replace(reads, touched=touched, beyond=True)
+    return copy_reads(whole, "global", None, f"{buffer}_around", border=border, prepare=prepared)
+
+
+def _gives_zero(reads: Reads) -> bool:
+    selects = (n for s in reads.segment.inside for n in walk(s) if isinstance(n, Select))
+    return any(opened(n, reads.buffer) is not None for n in selects)
+
+
+def _border(reads: Reads) -> Border | None:
+    return find_border([a for _, a in reads.touched], frozenset(v.name for v in reads.segment.kernel.scalars))
 
 
 def opened(e: Select, buffer: Buffer) -> Expr | None:

@@ -69,20 +69,27 @@ def _size(e: Expr) -> int:
 
 
 def _box(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) -> Box | None:
-    """The subscripts per dimension, where each is affine in constant ranges that no other dimension uses."""
-    ranges = {a.var.name: range(_size(a.lo), _size(a.hi)) for a in statement.axes if _is_plain(a)}
+    """The subscripts per dimension, where no other dimension uses the same axes."""
     used: set[str] = set()
     sides = []
     for subscript, size in zip(indices, shape):
-        form = affine_form(subscript)
-        if form is None or not form.coefficients.keys() <= ranges.keys() or used & form.coefficients.keys():
-            return None
-        used |= form.coefficients.keys()
-        side = _image(form, ranges, size)
+        axes = {a.var.name for a in _axes_of(statement, [subscript])}
+        side = None if used & axes else _side(statement, subscript, size)
         if side is None:
             return None
+        used |= axes
         sides.append(side)
     return tuple(sides)
+
+
+def _side(statement: Statement, subscript: Expr, size: int) -> Side | None:
+    """The values of a subscript that are below ``size``; None where data decide or there are too many points."""
+    form = affine_form(subscript)
+    if form is None:
+        marked = _mark(statement, [subscript], (size,))
+        return None if marked is None else np.flatnonzero(marked)
+    ranges = {a.var.name: range(_size(a.lo), _size(a.hi)) for a in statement.axes if _is_plain(a)}
+    return _image(form, ranges, size) if form.coefficients.keys() <= ranges.keys() else None
 
 
 def _is_plain(axis: Axis) -> bool:

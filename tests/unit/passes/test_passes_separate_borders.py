@@ -17,6 +17,7 @@ TEXT = """kernel k(A: float32[64], out B: float32[64]) {
 SUBSCRIPTS = {
     "edge": "A[max(min(o * 8 + i + 1, 63), 0)]",
     "wrap": "A[(o * 8 + i - 1) % 64]",
+    "wrap by more": "A[(o * 8 + i + 63) % 64]",
     "reflect": "A[min((o * 8 + i + 3) % 126, 126 - (o * 8 + i + 3) % 126)]",
     "chosen": "o * 8 + i >= 32 ? A[o * 8 + i - 32] : A[o * 8 + i + 32]",
     "masked": "o * 8 + i >= 2 && o * 8 + i < 62 ? A[o * 8 + i - 2] : 0.0",

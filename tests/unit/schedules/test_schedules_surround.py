@@ -68,6 +68,33 @@ def test_other_boundaries_are_not_zero() -> None:
         s.surround("X")
 
 
+@pytest.mark.parametrize("mode", ["edge", "wrap", "reflect"])
+def test_borders_that_continue_the_tensor(mode: str) -> None:
+    text, sizes = CONV.replace("outside zero", f"outside {mode}"), {"C": 2, "H": 6, "W": 5, "F": 3, "K": 3}
+    s = schedule_of(text, **sizes)
+    s.surround("I")
+    assert shape_of(s, "I_around") == [2, 7, 7]
+    nest = print_kernel(s.kernel).partition("block O(")[2]
+    assert not any(word in nest for word in ("max(", "min(", "%")), "the nest still asks where the borders are"
+    original = kernel_of(text, **sizes)
+    assert_unchanged(s, original, floats(2, 6, 5), floats(3, 2, 3, 3))
+    assert replay(original, s.trace) == s.kernel
+
+
+def test_a_circulant_matrix() -> None:
+    text = "def turn(float(N) C, float(N) X) -> (Y) { Y(i) +=! C((i - j) % N) * X(j) where i in 0:N }"
+    s = schedule_of(text, N=6)
+    s.surround("C")
+    assert shape_of(s, "C_around") == [11]
+    assert_unchanged(s, kernel_of(text, N=6), floats(6), floats(6))
+
+
+def test_borders_of_two_kinds_have_no_copy_in_common() -> None:
+    s = schedule_of("def two(float(N) X) -> (O) { O(i) = X((i + 2) % N) + X(min(i, 3)) where i in 0:N }", N=6)
+    with pytest.raises(ScheduleError, match="no read of `X` gives zero outside of it"):
+        s.surround("X")
+
+
 def test_readers_that_are_not_named_keep_their_tests() -> None:
     text = """
 def two(float(N) A) -> (B, C) {
