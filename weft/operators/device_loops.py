@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,35 +16,43 @@ from weft.ir.stmt import Kernel, Param
 from weft.ir.visit import free_vars
 from weft.operators.alignment import ALIGNMENT, alignments
 from weft.operators.device_calls import NOT_QUICK, pairs_apart
+from weft.operators.fast_specialization import ArrayKind, fast_loop_specialization
 from weft.operators.interface import Interface
 from weft.operators.pause_collector import collector_paused
 from weft.operators.quick_arguments import Reader, quick_reader
 from weft.operators.scheduling import Numerics
-from weft.runtime.argument import ArgumentInfo
+from weft.operators.signature import Layout, layout_of
+from weft.runtime.argument import ArgumentInfo, Framework
 from weft.runtime.arrays import allocate
 from weft.runtime.cuda_arrays import address_of, main_framework, order_streams, stream_getter
 from weft.runtime.cuda_device import Device, find_device
 from weft.runtime.cuda_driver import capture_relaxed
 from weft.runtime.cuda_program import LoadedProgram, Plan
+from weft.runtime.fastcall import Specialization
 from weft.runtime.store import Artifact, default_store
 from weft.target.cuda.program import program_from_json
 from weft.version import cache_key
 
 
 class _Ready(NamedTuple):
-    """A call that was checked before: its program and plan, what must not overlap, and the caller's stream."""
+    """A call that was checked before: its program and plan, what must not overlap, and the caller's stream.
+
+    ``faster`` is emptied when machine code is told of such calls."""
 
     program: LoadedProgram
     plan: Plan
     apart: tuple[tuple[int, int, int, int], ...]
     stream: Callable[[int], int]
+    faster: list[Callable[[], None]]
 
 
 class DeviceLoops:
-    """The calls of one loop program that go to GPUs."""
+    """The calls of one loop program that go to GPUs; ``add`` tells machine code of a kind of call."""
 
-    def __init__(self, kernel: Kernel, numerics: Numerics, interface: Interface) -> None:
-        self._kernel, self._numerics, self._interface = kernel, numerics, interface
+    def __init__(
+        self, kernel: Kernel, numerics: Numerics, interface: Interface, add: Callable[[Specialization], None]
+    ) -> None:
+        self._kernel, self._numerics, self._interface, self._add = kernel, numerics, interface, add
         self._lock = threading.Lock()
         self._loaded: dict[tuple[str, frozenset[str]], LoadedProgram] = {}
         self._ready: dict[tuple[Any, ...], _Ready] = {}
@@ -62,6 +71,8 @@ class DeviceLoops:
         if any(least < values[one] - values[other] < most for one, other, least, most in ready.apart):
             return False
         ready.program.start_quickly(ready.plan, values, ready.program.tail(), ready.stream)
+        if ready.faster:
+            ready.faster.pop()()
         return True
 
     def run(self, values: Sequence[Any], index: int, args: tuple[Any, ...]) -> None:
@@ -80,7 +91,21 @@ class DeviceLoops:
         scratch = allocate(framework, dt.uint8, (plan.scratch_bytes,), device.name) if plan.scratch_bytes else None
         program.start(plan, slots, stream, 0 if scratch is None else address_of(scratch))
         if scratch is None and all(i.framework == framework and i.note is None for i in infos):
-            self._remember(_Ready(program, plan, self._apart(values), stream_getter(framework)), args)
+            faster = functools.partial(self._make_fast, program, plan, framework, self._kinds(values))
+            self._remember(_Ready(program, plan, self._apart(values), stream_getter(framework), [faster]), args)
+
+    def _kinds(self, values: Sequence[Any]) -> list[tuple[Layout, ArrayKind] | int | None]:
+        """What the arguments of a call are like, without keeping arrays: see `fast_loop_specialization`."""
+        return [
+            (layout_of(v), ArrayKind(type(v.owner), v.pointer)) if isinstance(v, ArgumentInfo)
+            else int(v) if i in self._sizes else None
+            for i, v in enumerate(values)
+        ]  # fmt: skip
+
+    def _make_fast(self, program: LoadedProgram, plan: Plan, framework: Framework, kinds: Sequence[Any]) -> None:
+        fast = fast_loop_specialization(self._kernel, program, plan, framework, kinds)
+        if fast is not None:
+            self._add(fast)
 
     def _remember(self, ready: _Ready, args: tuple[Any, ...]) -> None:
         try:

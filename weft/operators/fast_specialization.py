@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir import dtype as dt
 from weft.ir.dtype import SCALAR_TYPES
@@ -17,9 +17,10 @@ from weft.runtime.fastcall import ArgumentRule, ConstantValue, DeviceMemory, Sca
 from weft.runtime.kernel import LoadedKernel, scalar_bits
 
 if TYPE_CHECKING:
+    from weft.ir.stmt import Kernel
     from weft.operators.device_specialization import DeviceSpecialization
     from weft.operators.specialization import OutputLayout
-    from weft.runtime.cuda_program import Plan
+    from weft.runtime.cuda_program import LoadedProgram, Plan
     from weft.runtime.fastcall_cuda import DeviceStart
     from weft.runtime.fastcall_native import Exchange
 
@@ -79,6 +80,38 @@ class ArrayKind(NamedTuple):
     pointer: int
 
 
+class _Placer:
+    """Where arrays of calls are that ``exchange`` reads."""
+
+    def __init__(self, exchange: Exchange, framework: Framework, index: int) -> None:
+        self._exchange, self._framework, self._index = exchange, framework, index
+
+    def given(self, kind: ArrayKind) -> DeviceMemory:
+        return DeviceMemory(self._index, self._exchange.framework, ALIGNMENT, kind.pointer % ALIGNMENT)
+
+    def made(self, dtype: dt.DType, shape: tuple[int, ...]) -> Callable[[], Any]:
+        from weft.runtime.cuda_arrays import allocator
+
+        return allocator(self._framework, dtype, shape, self._index)
+
+    def start(self, program: LoadedProgram, plan: Plan) -> DeviceStart:
+        from weft.runtime.fastcall_cuda import DeviceStart
+
+        scratch, room = None, (plan.scratch_bytes,)
+        if plan.scratch_bytes:
+            memory = DeviceMemory(self._index, self._exchange.framework, ALIGNMENT, 0, self.made(dt.uint8, room))
+            scratch = TensorLayout(dt.uint8, room, (1,), memory)
+        return DeviceStart(program, plan, self._exchange.stream, scratch)
+
+
+def _find_placer(program: LoadedProgram, framework: Framework, kinds: Iterable[ArrayKind]) -> _Placer | None:
+    """None where machine code cannot read such arrays, all of one framework, or not find their stream."""
+    exchange, index = _common_exchange([kind.cls for kind in kinds]), program.device.index
+    if exchange is None or not _tells_stream(exchange, framework, index):
+        return None
+    return _Placer(exchange, framework, index)
+
+
 def fast_device_specialization(
     interface: Interface,
     special: DeviceSpecialization,
@@ -86,26 +119,38 @@ def fast_device_specialization(
     framework: Framework,
     kinds: Mapping[str, ArrayKind],
 ) -> fastcall.Specialization | None:
-    """For calls with arrays of these ``kinds``, all of one framework; None where machine code cannot read them."""
-    from weft.runtime.cuda_arrays import allocator
-    from weft.runtime.fastcall_cuda import DeviceStart
-
-    program, index = special.program, special.program.device.index
-    exchange = _common_exchange([kind.cls for kind in kinds.values()])
-    if exchange is None or not _tells_stream(exchange, framework, index):
+    """For calls with arrays of these ``kinds``; None where machine code cannot read them."""
+    program = special.program
+    placer = _find_placer(program, framework, kinds.values())
+    if placer is None:
         return None
-
-    def memory(offset: int, dtype: dt.DType | None = None, shape: tuple[int, ...] = ()) -> DeviceMemory:
-        make = None if dtype is None else allocator(framework, dtype, shape, index)
-        return DeviceMemory(index, exchange.framework, ALIGNMENT, offset, make)
-
-    places = {name: memory(kind.pointer % ALIGNMENT) for name, kind in kinds.items()}
-    places |= {o.name: memory(places[o.name].offset, o.dtype, o.shape) for o in special.outputs}
-    room = (plan.scratch_bytes,)
-    scratch = TensorLayout(dt.uint8, room, (1,), memory(0, dt.uint8, room)) if plan.scratch_bytes else None
-    start = DeviceStart(program, plan, exchange.stream, scratch)
+    places = {name: placer.given(kind) for name, kind in kinds.items()}
+    places |= {o.name: places[o.name]._replace(make=placer.made(o.dtype, o.shape)) for o in special.outputs}
+    start = placer.start(program, plan)
     last = start.last_slots(fixed_bits([dtype for _, dtype in program.params], special.fixed))
     return fast_specialization(start, interface, special.signature, special.outputs, last, memory=places)
+
+
+def fast_loop_specialization(
+    kernel: Kernel,
+    program: LoadedProgram,
+    plan: Plan,
+    framework: Framework,
+    arguments: Sequence[tuple[Layout, ArrayKind] | int | None],
+) -> fastcall.Specialization | None:
+    """For calls of a loop program with such arrays and exactly these integers; other numbers (None) may vary."""
+    placer = _find_placer(program, framework, [a[1] for a in arguments if isinstance(a, tuple)])
+    if placer is None:
+        return None
+    rules: list[ArgumentRule] = []
+    for param, argument in zip(kernel.params, arguments):
+        if isinstance(argument, tuple):
+            rule = _rule(argument[0], placer.given(argument[1]))
+            rules.append(rule._replace(written=param.name in kernel.outputs))
+        else:
+            rules.append(ScalarType(param.dtype) if argument is None else ConstantValue(argument))
+    start = placer.start(program, plan)
+    return fastcall.Specialization(start, rules, tuple(range(len(rules))), (), (), fixed=start.last_slots([]))
 
 
 def _common_exchange(classes: Sequence[type]) -> Exchange | None:

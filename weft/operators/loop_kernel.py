@@ -24,6 +24,7 @@ from weft.operators.signature import bind_arguments, canonical_strides, common_d
 from weft.operators.stages import STAGES, show_kernel
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe, describe_output, overlaps, scalar_value
+from weft.runtime.fastcall import CallTable, Specialization, make_calls_fast
 from weft.runtime.kernel import LoadedKernel, load_kernel
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import Machine, host_machine
@@ -67,6 +68,8 @@ class LoopKernel:
         self._lock = threading.Lock()
         self._loaded: dict[Machine, LoadedKernel] = {}
         self._on_gpus: DeviceLoops | None = None
+        self._table: CallTable | None = None
+        self._fast_table: object = None
 
     @property
     def name(self) -> str:
@@ -84,7 +87,7 @@ class LoopKernel:
         machine = choose_machine(target or STAGE_TARGETS.get(stage))
         return show_kernel(self.kernel, stage, machine, fast=self.numerics == "fast")
 
-    def __call__(self, /, *args: Any, **named: Any) -> None:
+    def _call_slowly(self, /, *args: Any, **named: Any) -> None:
         if self._on_gpus is not None and not named and self._on_gpus.call(args):
             return
         bound = bind_arguments(self._interface, args, named)
@@ -98,8 +101,19 @@ class LoopKernel:
             if self._on_gpus is None:
                 from weft.operators.device_loops import DeviceLoops
 
-                self._on_gpus = DeviceLoops(self.kernel, self.numerics, self._interface)
+                self._on_gpus = DeviceLoops(self.kernel, self.numerics, self._interface, self._make_fast)
             self._on_gpus.run(values, int(device[5:]), tuple(bound))
+
+    __call__ = _call_slowly  # `make_calls_fast` puts machine code in front of it
+
+    def _make_fast(self, fast: Specialization) -> None:
+        """Later calls like this one go straight to the launch."""
+        with self._lock:
+            if self._table is None:
+                make_calls_fast(LoopKernel)
+                self._table = CallTable(len(self.kernel.params), 0)
+                self._fast_table = self._table.capsule
+            self._table.add(fast)
 
     def _describe(self, param: Param, value: Any) -> Any:
         if not isinstance(param, Buffer):

@@ -109,9 +109,9 @@ def check_call(interface: Interface, args: Sequence[Any], out: Any) -> Arguments
     device = common_device(interface, args, out)
     values = tuple(check_value(interface, p, a) for p, a in zip(interface.params, args))
     outputs = None if out is None else _check_outputs(interface, out)
-    tensors = tuple((p.name, _layout(v)) for p, v in zip(interface.params, values) if isinstance(v, ArgumentInfo))
+    tensors = tuple((p.name, layout_of(v)) for p, v in zip(interface.params, values) if isinstance(v, ArgumentInfo))
     constants = tuple((p.name, int(v)) for p, v in zip(interface.params, values) if p.role == "constant")  # type: ignore[arg-type]
-    given = () if outputs is None else tuple((o.name, _layout(v)) for o, v in zip(interface.outputs, outputs))
+    given = () if outputs is None else tuple((o.name, layout_of(v)) for o, v in zip(interface.outputs, outputs))
     return Arguments(values, outputs, Signature(tensors, constants, given), device)
 
 
@@ -136,7 +136,8 @@ def common_device(interface: Interface, args: Sequence[Any], out: Any = None) ->
     return None if found is None else found[1]
 
 
-def _layout(info: ArgumentInfo) -> Layout:
+def layout_of(info: ArgumentInfo) -> Layout:
+    """Type, shape and strides of an array, equal for arrays whose elements are in the same places."""
     return Layout(info.dtype.name, info.shape, canonical_strides(info.shape, info.strides))
 
 

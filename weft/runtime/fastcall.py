@@ -73,7 +73,7 @@ class CallTable:
     """The specializations of one operator, most recently used first.
 
     Everything added stays in memory as long as the table, so a call that runs without the
-    GIL never loses its code.
+    GIL never loses its code. Without outputs (``nouts`` is 0), calls write arguments and give None.
     """
 
     def __init__(self, nargs: int, nouts: int) -> None:
@@ -82,7 +82,7 @@ class CallTable:
         self._active: list[int] = []
         self._addresses: deque[Any] = deque(maxlen=_ARRAYS_KEPT)
         self._records = Records()
-        fits = nargs <= text.MAX_ARGUMENTS and 1 <= nouts <= text.MAX_OUTPUTS
+        fits = nargs <= text.MAX_ARGUMENTS and nouts <= text.MAX_OUTPUTS
         self._native = native_calls() if fits else None
         self.call: Callable[..., Any] = _always_miss
         self.capsule: object = None

@@ -238,8 +238,8 @@ no:
 """
 
 ALIASING = """
-; Whether any of the arrays of %count records shares addresses with the one given.
-define internal i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %count) {
+; Whether any of the arrays of %count records, written ones or %all, shares addresses with the one given.
+define internal i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %count, i64 %all) {
 entry:
   %data.at = getelementptr i8, ptr %view, i64 $view_data
   %data = load i64, ptr %data.at
@@ -259,7 +259,12 @@ test:
   %o.rec = getelementptr i8, ptr %recs, i64 %o.offset
   %kind = load i64, ptr %o.rec
   %is.tensor = icmp eq i64 %kind, $tensor
-  br i1 %is.tensor, label %compare, label %next
+  %o.written.at = getelementptr i8, ptr %o.rec, i64 $rec_written
+  %o.written = load i64, ptr %o.written.at
+  %concerns = or i64 %o.written, %all
+  %asked = icmp ne i64 %concerns, 0
+  %wanted = and i1 %is.tensor, %asked
+  br i1 %wanted, label %compare, label %next
 compare:
   %v.offset = mul i64 %i, $view_size
   %o.view = getelementptr i8, ptr %views, i64 %v.offset
@@ -277,6 +282,43 @@ compare:
   br i1 %meet, label %yes, label %next
 next:
   %i.next = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Arguments that are written: writable, and apart from all others.
+define internal i1 @arguments_are_apart(ptr %recs, ptr %views, i64 %count) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %good ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %test, label %yes
+test:
+  %r.offset = mul i64 %i, $record_size
+  %rec = getelementptr i8, ptr %recs, i64 %r.offset
+  %kind = load i64, ptr %rec
+  %is.tensor = icmp eq i64 %kind, $tensor
+  br i1 %is.tensor, label %array, label %good
+array:
+  %v.offset = mul i64 %i, $view_size
+  %view = getelementptr i8, ptr %views, i64 %v.offset
+  %writable.at = getelementptr i8, ptr %view, i64 $view_writable
+  %writable = load i64, ptr %writable.at
+  %written.at = getelementptr i8, ptr %rec, i64 $rec_written
+  %written = load i64, ptr %written.at
+  %read.only = icmp eq i64 %writable, 0
+  %is.written = icmp ne i64 %written, 0
+  %wrong = and i1 %read.only, %is.written
+  br i1 %wrong, label %no, label %others
+others:
+  %meets = call i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %i, i64 %written)
+  br i1 %meets, label %no, label %good
+good:
+  %next = add i64 %i, 1
   br label %loop
 yes:
   ret i1 true
@@ -302,10 +344,10 @@ test:
   %can = icmp ne i64 %writable, 0
   br i1 %can, label %inputs, label %no
 inputs:
-  %meets = call i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %nargs)
+  %meets = call i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %nargs, i64 1)
   br i1 %meets, label %no, label %others
 others:
-  %meets.out = call i1 @meets_any(ptr %rec, ptr %view, ptr %outs, ptr %out.views, i64 %i)
+  %meets.out = call i1 @meets_any(ptr %rec, ptr %view, ptr %outs, ptr %out.views, i64 %i, i64 1)
   br i1 %meets.out, label %no, label %good
 good:
   %next = add i64 %i, 1

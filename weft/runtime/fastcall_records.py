@@ -29,12 +29,16 @@ class DeviceMemory(NamedTuple):
 
 
 class TensorLayout(NamedTuple):
-    """An array argument: exactly this type, shape and strides (in elements); on the CPU, or as ``memory`` says."""
+    """An array argument: exactly this type, shape and strides (in elements); on the CPU, or as ``memory`` says.
+
+    Of a table without outputs, arguments may be ``written``.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     memory: DeviceMemory | None = None
+    written: bool = False
 
     @property
     def is_dense(self) -> bool:
@@ -102,6 +106,7 @@ class Records:
             "dlpack": _DLPACK_KINDS[layout.dtype.kind] | size * 8 << 8 | 1 << 16,
             "low": 0 if is_empty else sum(r for r in reach if r < 0),
             "high": 0 if is_empty else sum(r for r in reach if r > 0) + size,
+            "written": layout.written,
             "dims": self.words(layout.shape),
             "strides": self.words(s * size for s in layout.strides),
             "elements": self.words(layout.strides),

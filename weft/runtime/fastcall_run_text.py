@@ -138,11 +138,13 @@ define internal ptr @report(ptr %plan, i32 %status, ptr %record) {
   ret ptr %result
 }
 
-; One object as it is, several as a tuple; takes the references.
+; None for no object, one as it is, several as a tuple; takes the references.
 define internal ptr @bundle(ptr %objs, i64 %count) {
 entry:
-  %single = icmp eq i64 %count, 1
-  br i1 %single, label %one, label %many
+  switch i64 %count, label %many [ i64 0, label %nothing  i64 1, label %one ]
+nothing:
+  call void @Py_IncRef(ptr @object_none)
+  ret ptr @object_none
 one:
   %only = load ptr, ptr %objs
   ret ptr %only

@@ -24,7 +24,7 @@ TABLE = ("nargs", "nouts", "count", "plans")
 PLAN = ("address", "nslots", "release", "allocates", "on_error", "args", "outs", "fixed", "nfixed", "start")
 RECORD = (
     "kind", "slot", "ndim", "type", "other_type", "dlpack", "framework", "place", "mask", "offset", "low", "high",
-    "dims", "strides", "elements", "keep", "least", "most", "descr", "maker", "maker_args",
+    "written", "dims", "strides", "elements", "keep", "least", "most", "descr", "maker", "maker_args",
 )  # fmt: skip
 VIEW = ("framework", "data", "ndim", "dims", "strides", "type", "writable", "place")
 #: How a class of arrays is read: the class, two functions of its table for DLPack, and the number of its framework.
@@ -147,8 +147,7 @@ bad:
 ; The objects in out=: itself where there is one output, the items of a tuple otherwise.
 define internal i1 @unpack_outputs(ptr %out, ptr %objs, i64 %count) {
 entry:
-  %single = icmp eq i64 %count, 1
-  br i1 %single, label %one, label %many
+  switch i64 %count, label %many [ i64 0, label %no  i64 1, label %one ]
 one:
   store ptr %out, ptr %objs
   ret i1 true
@@ -227,7 +226,13 @@ may.allocate:
   %allocates.at = getelementptr i8, ptr %plan, i64 $plan_allocates
   %allocates = load i64, ptr %allocates.at
   %can = icmp ne i64 %allocates, 0
-  br i1 %can, label %found, label %other
+  br i1 %can, label %ready, label %other
+ready:
+  %within = icmp eq i64 %nouts, 0
+  br i1 %within, label %apart.within, label %found
+apart.within:
+  %separate = call i1 @arguments_are_apart(ptr %recs, ptr %views, i64 %nargs)
+  br i1 %separate, label %found, label %miss
 match.outputs:
   %outs.fit = call i1 @matches_all(ptr %outs, ptr %given, ptr %out.views, i64 %nouts, ptr %slots)
   br i1 %outs.fit, label %apart, label %other

@@ -357,3 +357,45 @@ def test_a_launch_that_fails_after_another(here: FakeDriver) -> None:
     several.seen, several.status = [], [700, 0]
     assert table.call(y, x, 1.5) is MISS
     assert len(several.seen) == 1
+
+
+TWICE = """kernel twice(X: float32[n], out Y: float32[n], n: int64, a: float32) {
+  for i in 0:n { Y[i] = X[i] * a }
+}"""
+
+
+def test_loop_programs(here: FakeDriver) -> None:
+    twice, base = weft.kernel(TWICE), random(16)
+    x, y = OnGpu(base[:8]), OnGpu(random(8))
+    for n in range(5):
+        y.array[:] = 0
+        assert twice(x, y, 8, float(n)) is None
+        np.testing.assert_array_equal(y.array, n * x.array)
+        assert here.fast_launches == max(0, n - 1)
+    with pytest.raises(ArgumentError, match="overlap"):
+        twice(x, OnGpu(base[4:12]), 8, 2.0)
+    with pytest.raises(ShapeError):
+        twice(x, y, 7, 2.0)
+    with pytest.raises(ArgumentError):
+        twice(x, y, 8, 2.0, out=y)
+    with pytest.raises(ArgumentError):
+        twice(x, y, 8, out=())
+    assert here.fast_launches == 3
+    twice(OnGpu(base[8:]), OnGpu(base[:8]), 8, 2.0)
+    np.testing.assert_array_equal(base[:8], 2 * base[8:])
+    twice(x, y, n=8, a=3.0)
+    assert here.fast_launches == 4
+
+
+def test_loop_programs_that_read_twice(here: FakeDriver) -> None:
+    """Arrays that are only read may overlap; none may overlap one that is written, wherever it stands."""
+    text = "kernel f(X: float32[8], out Y: float32[8], Z: float32[8]) { for i in 0:8 { Y[i] = X[i] + Z[i] } }"
+    f, base, y = weft.kernel(text), random(16), OnGpu(random(8))
+    for _ in range(4):
+        f(OnGpu(base[:8]), y, OnGpu(base[4:12]))
+        np.testing.assert_array_equal(y.array, base[:8] + base[4:12])
+    assert here.fast_launches == 2
+    for arrays in ((base[:8], base[4:12], y.array), (y.array, base[4:12], base[:8]), (base[:8], y.array, y.array)):
+        with pytest.raises(ArgumentError, match="overlap"):
+            f(*map(OnGpu, arrays))
+    assert here.fast_launches == 2
