@@ -53,6 +53,16 @@ def test_casts_between_all_types(kind: str) -> None:
         check_against_interpreter(f"kernel k(A: {source}[67], {outs}) {{ {kind} i in 0:67 {{ {stores} }} }}")
 
 
+def test_floats_beyond_every_integer() -> None:
+    ends = [2.0**n for n in (7, 8, 15, 16, 31, 32, 63, 64)]
+    near = np.array([0.0, *ends, *(e - 1 for e in ends), np.nextafter(2.0**63, 0), np.inf, np.nan, 0.5, 1e300])
+    for source, values in (("float32", near.astype(np.float32)), ("float64", near)):
+        both = np.concatenate([values, -values])
+        for target in INTEGERS:
+            text = f"kernel k(A: {source}[44], out B: {target}[44]) {{ vector i in 0:44 {{ B[i] = {target}(A[i]) }} }}"
+            check_against_interpreter(text, MACHINES, [both, np.zeros(44, target)])
+
+
 def test_casts_without_half_instructions() -> None:
     every = np.arange(65536, dtype=np.uint16).view(np.float16)
     text = """kernel k(A: float16[65536], out B: float32[65536], out C: float16[65536]) {

@@ -336,16 +336,11 @@ class Builder:
     def fptoui(self, a: Value, type: str) -> Value:
         return self.convert("fptoui", a, type)
 
-    def fptosi_sat(self, a: Value, type: str) -> Value:
-        """Saturates, NaN to 0."""
-        return self._saturate("fptosi", a, type)
-
-    def fptoui_sat(self, a: Value, type: str) -> Value:
-        return self._saturate("fptoui", a, type)
-
-    def _saturate(self, op: str, a: Value, type: str) -> Value:
+    def float_to_integer(self, a: Value, type: str, *, signed: bool) -> Value:
+        """Saturates, NaN to 0; of vectors LLVM converts one lane after the other."""
         target = vector(element_of(type), a.lanes)
-        return self.call(f"llvm.{op}.sat.{mangled(target)}.{mangled(a.type)}", target, [a], pure=True)
+        name = f"llvm.fpto{'si' if signed else 'ui'}.sat.{mangled(target)}.{mangled(a.type)}"
+        return self.call(name, target, [a], pure=True)
 
     def ptrtoint(self, a: Value, type: str = "i64") -> Value:
         return self.convert("ptrtoint", a, type)

@@ -97,11 +97,31 @@ def emit_cast(f: Function, value: Value, source: DType, target: DType) -> Value:
     if source.is_float and target.is_float:
         return _float_to_float(f, value, source, target)
     if source.is_float:
-        element = f"i{target.bits}"
-        return f.b.fptosi_sat(value, element) if target.is_signed else f.b.fptoui_sat(value, element)
+        return _float_to_integer(f, value, target)
     if target.is_float:
         return _integer_to_float(f, value, source, target)
     return _integer_to_integer(f, value, source, target)
+
+
+def _float_to_integer(f: Function, value: Value, target: DType) -> Value:
+    """Toward zero, the ends of the range beyond it, NaN to 0."""
+    if value.lanes == 1:
+        return f.b.float_to_integer(value, f"i{target.bits}", signed=target.is_signed)
+    b, digits = f.b, 53 if "double" in value.type else 24
+    least, most = target.min_value, target.max_value
+    beyond = most + 1
+    near = float(most) if beyond <= 1 << digits else float(beyond - (beyond >> digits))
+    low, high = constant(value.type, float(least)), constant(value.type, near)
+    kept = b.select(b.fcmp("ogt", value, low), value, low)
+    kept = b.select(b.fcmp("olt", kept, high), kept, high)
+    if target.bits < 32:
+        found = b.trunc(b.fptosi(kept, "i32"), f"i{target.bits}")
+    else:
+        found = b.fptosi(kept, f"i{target.bits}") if target.is_signed else b.fptoui(kept, f"i{target.bits}")
+        if near != most:
+            is_beyond = b.fcmp("oge", value, constant(value.type, float(beyond)))
+            found = b.select(is_beyond, constant(found.type, most if target.is_signed else -1), found)
+    return b.select(b.fcmp("uno", value, value), constant(found.type, 0), found)
 
 
 def _integer_to_float(f: Function, value: Value, source: DType, target: DType) -> Value:
