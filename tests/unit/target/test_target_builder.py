@@ -73,7 +73,7 @@ def test_vector_instructions_are_valid() -> None:
     wide = b.splat(b.argument("x"), 8)
     halves = b.shuffle(wide, None, [0, 1, 2, -1])
     mixed = b.fadd(b.fpext(halves, "double"), b.argument("y"))
-    narrow = b.fptosi_sat(b.fptrunc(mixed, "float"), "i32")
+    narrow = b.float_to_integer(b.fptrunc(mixed, "float"), "i32", signed=True)
     b.ret(b.shuffle(narrow, b.insert(narrow, b.extract(narrow, 2), 0), list(range(8))))
     assert "llvm.fptosi.sat.v4i32.v4f32" in parse(module)
 
