@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, BinaryOp, Expr, Load, Ramp, ReduceOp, Var, identity, idx
 from weft.ir.stmt import Alloc, For, Seq, Stmt, Store
@@ -20,19 +21,36 @@ _REDUCTIONS: dict[str, ReduceOp] = {"+": "+", "*": "*", "min": "min", "max": "ma
 
 
 def find_reduction(loop: For, *, reassociate: bool) -> Store | None:
-    """The only statement of ``loop``, where it accumulates into one element and the order is free."""
-    store = loop.body
-    if not isinstance(store, Store) or not isinstance(store.value, Binary) or store.value.op not in _REDUCTIONS:
+    """The only statement of ``loop``, where it accumulates into one element and the order is free.
+
+    What is there so far stands on the left of the operator.
+    """
+    store = _element_first(loop.body)
+    if store is None or not isinstance(store.value, Binary) or store.value.op not in _REDUCTIONS:
         return None
     ordered = store.buffer.dtype.is_float and store.value.op in ("+", "*")
     if store.buffer.dtype.is_bool or (ordered and not reassociate):
         return None
-    element = Load(store.buffer, store.indices)
-    if store.value.left != element or any(_depends(i, loop.var.name) for i in store.indices):
+    if any(_depends(i, loop.var.name) for i in store.indices):
         return None
     reads_target = any(isinstance(n, Load) and n.buffer.name == store.buffer.name for n in walk(store.value.right))
     probe = Buffer("lanes", store.buffer.dtype, (idx(1),))
     return None if reads_target or check_vector(_into(loop, store, probe, loop.var)) is not None else store
+
+
+def _element_first(s: Stmt) -> Store | None:
+    """``s`` as a store of what its element is combined with, in this order; sums of integers have any."""
+    if not isinstance(s, Store) or not isinstance(s.value, Binary):
+        return None
+    element, value = Load(s.buffer, s.indices), s.value
+    if value.left == element:
+        return s
+    if value.right == element and value.op in _REDUCTIONS:
+        return replace(s, value=replace(value, left=element, right=value.left))
+    terms = linear_form(value) if s.buffer.dtype.is_integer and value.op in ("+", "-") else Linear()
+    if terms.terms.pop(element, 0) != 1:
+        return None
+    return replace(s, value=Binary("+", element, terms.expr(s.buffer.dtype), span=value.span))
 
 
 def _depends(e: Expr, var: str) -> bool:

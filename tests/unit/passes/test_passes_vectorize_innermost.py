@@ -63,3 +63,9 @@ def test_single_iteration_stays() -> None:
 def test_a_reduction_is_spread_over_lanes_where_order_is_free(dtype: str, op: str, expected: list[str]) -> None:
     update = f"C[0] = C[0] {op} A[k]" if op == "+" else f"C[0] = {op}(C[0], A[k])"
     assert vector_loops(f"A: {dtype}[640], out C: {dtype}[1]", f"for k in 0:640 {{ {update} }}") == expected
+
+
+@pytest.mark.parametrize("update", ["A[k] + C[0]", "(A[k] > 3_i32 ? 1_i32 : -1_i32) + C[0]", "A[k] + C[0] - B[k]"])
+def test_what_is_there_so_far_may_stand_anywhere_in_a_sum_of_integers(update: str) -> None:
+    kernel = "A: int32[640], B: int32[640], out C: int32[1]"
+    assert vector_loops(kernel, f"for k in 0:640 {{ C[0] = {update} }}") != []
