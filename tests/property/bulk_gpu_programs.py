@@ -28,7 +28,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 #: Programs a process checks before another takes over, and seconds after which one program is hung.
-BATCH, PATIENCE = 200, 60
+BATCH, PATIENCE = 400, 60
 KINDS = ("barriers", "forks", "schedules", "auto")
 
 

@@ -27,6 +27,8 @@ class Writer:
     buffers: dict[str, tuple[int, ...]] = field(default_factory=dict)
     scopes: dict[str, str] = field(default_factory=dict)
     names: int = 0
+    #: Variables of the block, which change.
+    variables: list[str] = field(default_factory=list)
 
     def fresh(self, base: str) -> str:
         self.names += 1
@@ -78,6 +80,7 @@ class Writer:
         for _ in range(self.random.randrange(1, 3)):
             if ready:
                 parts.append(self.element(self.random.choice(ready), loops, wander=True))
+        parts += [name for name in self.variables if self.random.random() < 0.5]
         return f" {self.random.choice('+-')} ".join(parts)
 
     # Statements
@@ -234,9 +237,10 @@ class Writer:
             place = self.element(target, threads, wander=True)
             return self.nest(tuple(n for _, n in threads), [f"atomic {place} += {self.value(threads, others)}"], names)
         count = self.fresh("n")
-        inner = self.update(ready)
-        step = f"{count} = {count} + 1_i32"
-        return ["seq {", f"  let {count}: int32 = 0_i32", f"  while {count} < 2_i32 {{", f"    {step}",
+        self.variables.append(count)
+        inner = [*self.update(ready), f"{count} = {count} + 1_i32", *self.update(ready)]
+        self.variables.remove(count)
+        return ["seq {", f"  let {count}: int32 = 0_i32", f"  while {count} < 2_i32 {{",
                 *("    " + line for line in inner), "  }", "}"]  # fmt: skip
 
     def statement(self, ready: list[str], depth: int) -> list[str]:

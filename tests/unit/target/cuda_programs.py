@@ -64,6 +64,15 @@ def _arithmetic() -> Iterator[Sample]:
             }} }}"""
         yield Sample(f"arithmetic {dtype}", text)
 
+    for dtype in ("int8", "int16", "int32"):
+        text = f"""kernel k(A: {dtype}[64], B: {dtype}[64], C: {dtype}[64], out D: {dtype}[64], out E: {dtype}[64]) {{
+            thread t in 0:64 {{
+                D[t] = min(min(A[t], -B[t]), C[t])
+                let x: {dtype} = -C[t]
+                for i in 0:4 {{ x = B[(t + i) % 64] > x ? B[(t + i) % 64] : x }}
+                E[t] = max(x, A[t]) }} }}"""
+        yield Sample(f"minima of minima {dtype}", text)
+
 
 def _casts() -> Iterator[Sample]:
     names = list(SCALAR_TYPES)

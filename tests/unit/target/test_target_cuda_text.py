@@ -106,3 +106,12 @@ def test_what_threads_exchange_is_loaded_after_each_barrier(threads: int) -> Non
     assert "float* A" in head
     assert "float* B" in head
     assert "const float* __restrict__ X" in head
+
+
+def test_minima_of_minima_are_kept_apart() -> None:
+    """Compilers before 13.4 lose the minus here."""
+    kernel = parse_kernel("""kernel k(A: int32[8], B: int32[8], out C: int32[8]) { thread t in 0:8 {
+      C[t] = min(min(A[t], -B[t]), A[min(t, min(int64(B[t]), 3))]) } }""")
+    text = emit_kernel(kernel, H200)
+    assert "C[t] = apart(least<int>(apart(least<int>(A[t], wrap_neg<int>(B[t])))" in text
+    assert "A[least<int>(t, apart(least<int>(B[t], 3)))]" in text

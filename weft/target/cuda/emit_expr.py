@@ -206,8 +206,24 @@ def _division(f: Function, e: Binary, left: Code, right: Code) -> Code:
 
 def _extreme(f: Function, e: Binary, left: Code, right: Code) -> Code:
     name = f.use("least" if e.op == "min" else "greatest")
+    if e.dtype == dt.index:
+        left, right = (
+            _apart(f, code) if isinstance(part, Binary) and part.op == e.op else code
+            for part, code in ((e.left, left), (e.right, right))
+        )
     type = _c_type(e.dtype, left, right)
-    return Code(f"{name}<{type}>({left.text}, {right.text})", wide=left.wide or right.wide)
+    code = Code(f"{name}<{type}>({left.text}, {right.text})", wide=left.wide or right.wide)
+    return _apart(f, code) if _is_short(e) else code
+
+
+def _is_short(e: Expr) -> bool:
+    """Whether minima of values like ``e`` become one instruction, even those of a loop that is written out."""
+    return e.dtype.kind == "int" and e.dtype.bits <= 32
+
+
+def _apart(f: Function, code: Code) -> Code:
+    """``code``, which the compiler does not make one with what it is used in."""
+    return code if code.wide else Code(f"{f.use('apart')}({code.text})")
 
 
 def _bitwise(f: Function, e: Binary, left: Code, right: Code) -> Code:
@@ -233,7 +249,14 @@ def _select(f: Function, e: Select) -> Code:
     condition, then, otherwise = (emit_expr(f, part) for part in (e.condition, e.then, e.otherwise))
     level = LEVEL["?"]
     text = f"{condition.inside(level + 1)} ? {then.inside(level + 1)} : {otherwise.inside(level)}"
-    return _typed(Code(text, level, then.wide or otherwise.wide), e)
+    code = Code(text, level, then.wide or otherwise.wide)
+    return _typed(_apart(f, code) if _is_extreme(e) else code, e)
+
+
+def _is_extreme(e: Select) -> bool:
+    """Whether this is a minimum or a maximum."""
+    c = e.condition
+    return _is_short(e) and isinstance(c, Compare) and {c.left, c.right} == {e.then, e.otherwise}
 
 
 def _cast(f: Function, e: Cast) -> Code:

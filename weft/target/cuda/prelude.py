@@ -114,6 +114,16 @@ _TEXTS: dict[str, str] = {
     "wrap_neg": f"template <class T> {_INLINE} T wrap_neg(T a) {{ return (T)(0ull - (unsigned long long)a); }}",
     "least": f"template <class T> {_INLINE} T least(T a, T b) {{ return b < a ? b : a; }}",
     "greatest": f"template <class T> {_INLINE} T greatest(T a, T b) {{ return b > a ? b : a; }}",
+    # NVRTC before 13.4 loses the minus in `min(min(a, -b), c)` of signed numbers, as far as it sees both minima.
+    "apart": f"""template <class T> {_INLINE} T apart(T x) {{
+#if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1304
+  int y = (int)x;
+  asm("prmt.b32 %0, %0, 0, 0x3210;" : "+r"(y));
+  return (T)y;
+#else
+  return x;
+#endif
+}}""",
     "trunc_div": f"""template <class T> {_INLINE} T trunc_div(T a, T b) {{
   return b == 0 ? (T)0 : b == (T)-1 && (T)-1 < (T)0 ? wrap_neg<T>(a) : (T)(a / b);
 }}""",
