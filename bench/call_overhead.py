@@ -9,6 +9,7 @@ With a limit given, the exit status says whether it holds.
 from __future__ import annotations
 
 import argparse
+import importlib
 import timeit
 from collections.abc import Callable
 from typing import Any
@@ -47,6 +48,17 @@ def torch_rows(op: Any) -> dict[str, Callable[[], Any]]:
     }
 
 
+#: Sums of columns, then what needs them: two launches and a temporary between them.
+TWO_LAUNCHES = """
+def normalize(float(N,M) X) -> (Y) {
+    S(j) +=! X(i,j)
+    Y(i,j) = X(i,j) / S(j)
+}"""
+LOOPS = """kernel add(A: float32[64], B: float32[64], out C: float32[64]) {
+  block b in 0:1 { thread t in 0:64 { C[t] = A[t] + B[t] } }
+}"""
+
+
 def cuda_rows(op: Any) -> dict[str, Callable[[], Any]]:
     """What a launch costs the caller; nobody waits for the GPU, which is quicker."""
     if not weft.cuda.is_available():
@@ -54,11 +66,46 @@ def cuda_rows(op: Any) -> dict[str, Callable[[], Any]]:
     import torch
 
     a, b, c = (torch.rand(64, device="cuda") for _ in range(3))
+    x, y = torch.rand(8, 8, device="cuda"), torch.rand(8, 8, device="cuda")
+    two, loops = weft.define(TWO_LAUNCHES), weft.kernel(LOOPS)
+    op(a, b, out=c)
     return {
         "weft, cuda, out=": lambda: op(a, b, out=c),
         "weft, cuda": lambda: op(a, b),
+        "weft, in Python, out=": lambda: op._call_slowly(a, b, out=c),
+        "weft, two launches": lambda: two(x, out=y),
+        "weft.kernel, cuda": lambda: loops(a, b, c),
         "torch.add, cuda, out=": lambda: torch.add(a, b, out=c),
         "torch.add, cuda": lambda: torch.add(a, b),
+        "a bare launch": bare_launch(op, [a.data_ptr(), b.data_ptr(), c.data_ptr()]),
+    } | cupy_rows(op)
+
+
+def bare_launch(op: Any, addresses: list[int]) -> Callable[[], Any]:
+    """The same kernel through NVIDIA's bindings, its parameters prepared."""
+    from cuda.bindings import driver
+
+    from weft.runtime.cuda_program import Frame
+
+    program = next(iter(op._on_device.known.values())).program
+    plan = program.plan(addresses)
+    frame = Frame(program, plan, 0)
+    for place, address in enumerate(addresses):
+        frame.slots[place] = address
+    launch, grid = plan.launches[0]
+    function, params = driver.CUfunction(program.functions[launch.name]), frame.launches[0][2].value
+    return lambda: (driver.cuLaunchKernel(function, *grid, *launch.block, 0, 0, params, 0), frame)
+
+
+def cupy_rows(op: Any) -> dict[str, Callable[[], Any]]:
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        return {}
+    a, b, c = (cupy.random.rand(64, dtype=cupy.float32) for _ in range(3))
+    return {
+        "weft, cupy, out=": lambda: op(a, b, out=c),
+        "cupy.add, out=": lambda: cupy.add(a, b, out=c),
     }
 
 
@@ -88,7 +135,7 @@ def main() -> int:
     rows |= {} if options.only == "cpu" else cuda_rows(op)
     times = measure(rows, options.repeat)
     for name, micros in times.items():
-        print(f"{name:<21} {micros:7.3f} us")
+        print(f"{name:<23} {micros:7.3f} us")
     limits = {
         "weft, numpy, out=": options.max_numpy_us,
         "weft, torch, out=": options.max_torch_us,

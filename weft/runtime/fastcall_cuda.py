@@ -38,6 +38,7 @@ class DeviceStart:
         first = len(self.program.params)
         fields = {
             "launch": driver_address("cuLaunchKernelEx"),
+            "launch_simply": driver_address("cuLaunchKernel"),
             "current": driver_address("cuCtxGetCurrent") if several else 0,
             "context": int(device.context),
             "stream": self._stream,
