@@ -136,4 +136,5 @@ def _writes_whole_lines(draft: Draft, stage: Stage) -> bool:
         return False
     run = contiguous_run(stage, along, LONG * draft.lanes(stage))
     count = prod(i.count for i in run)
-    return len(run) == len(stage.loops) or count * stage.write.buffer.dtype.itemsize % LINE == 0
+    is_whole = len(run) == len(stage.loops) and not stage.outer
+    return is_whole or count * stage.write.buffer.dtype.itemsize % LINE == 0

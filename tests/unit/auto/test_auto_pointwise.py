@@ -59,3 +59,9 @@ def test_a_nest_of_one_loop_runs_in_chunks() -> None:
 def test_large_results_go_past_the_caches() -> None:
     large = scheduled("def f(float(N) X) -> (O) { O(i) = X(i) * 2 }", (1 << 26,))
     assert any(step.name == "stream" for step in large.schedule.trace.steps)
+
+
+def test_rows_that_end_within_a_line_are_stored_as_usual() -> None:
+    """Also in a loop that is shared with other stages."""
+    assert "past the caches" in weft.ops.log_softmax.explain(X=(60_000, 1024))
+    assert "past the caches" not in weft.ops.log_softmax.explain(X=(60_000, 1023))
