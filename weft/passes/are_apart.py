@@ -50,17 +50,18 @@ def affine_terms(e: Expr) -> Form | None:
 def loop_bounds(loop: For) -> Iterator[Form]:
     """What is known of the variable: ``lo <= v`` and ``v < hi``, each of several where they are extremes."""
     name = loop.var.name
-    for e in _sides(loop.lo, "max"):
+    for e in sides(loop.lo, "max"):
         if (form := affine_terms(e)) is not None:
             yield combine({name: 1}, form, -1)
-    for e in _sides(loop.hi, "min"):
+    for e in sides(loop.hi, "min"):
         if (form := affine_terms(e)) is not None:
             yield combine(combine(form, {name: 1}, -1), {"": -1})
 
 
-def _sides(e: Expr, op: str) -> Iterator[Expr]:
+def sides(e: Expr, op: str) -> Iterator[Expr]:
+    """What ``e`` is the extreme of: ``a``, ``b`` and ``c`` of ``min(a, min(b, c))``."""
     if isinstance(e, Binary) and e.op == op:
-        yield from _sides(e.left, op)
-        yield from _sides(e.right, op)
+        yield from sides(e.left, op)
+        yield from sides(e.right, op)
     else:
         yield e

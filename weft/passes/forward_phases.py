@@ -7,13 +7,13 @@ value is handed on in a variable (`_joined`). Stores that nothing reads any more
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, Load, Var
-from weft.ir.nesting import perfect_nest
+from weft.ir.nesting import perfect_nest, strip
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import (
     Alloc,
@@ -33,9 +33,9 @@ from weft.ir.stmt import (
     Store,
 )
 from weft.ir.visit import fresh_name, loads, mentions, rebuild, substitute, used_names, walk
+from weft.passes.conditions import guarded, is_pure, peel_guards
 from weft.passes.forward_shared import is_cheap
-from weft.passes.loop_ranges import constant_extent, loop_range
-from weft.passes.swap_copies import Box, contains, touches
+from weft.passes.swap_copies import Box, common_tests, contains, own_box, touches
 from weft.passes.thread_teams import Team
 
 #: Statements that do something.
@@ -55,21 +55,27 @@ def _visit(s: Stmt, shared: dict[str, Buffer], taken: set[str]) -> Stmt:
     s = rebuild(s, lambda n: _visit(n, inner, taken) if isinstance(n, Stmt) else n)
     if not isinstance(s, Seq) or not shared:
         return s
-    parts = _without_unread(_joined(_read_through(list(s.body), shared), shared, taken), shared)
-    return replace(s, body=tuple(part for part in parts if any(isinstance(n, _EFFECTS) for n in walk(part))))
+    return replace(s, body=tuple(forwarded(s.body, shared, taken)))
+
+
+def forwarded(parts: Sequence[Stmt], shared: Mapping[str, Buffer], taken: set[str]) -> list[Stmt]:
+    """``parts``, which run one after another and alone touch the arrays ``shared``, with less in these."""
+    done = _without_unread(_joined(_read_through(list(parts), shared), shared, taken), shared)
+    return [part for part in done if any(isinstance(n, _EFFECTS) for n in walk(part))]
 
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """``buffer[indices] = value`` by every thread of a nest, and the elements filled."""
+    """``if tests { buffer[indices] = value }`` by every thread of a nest, and the elements filled."""
 
     buffer: str
     threads: tuple[Var, ...]
     value: Expr
     box: Box
+    tests: frozenset[Expr]
 
 
-def _read_through(parts: list[Stmt], shared: dict[str, Buffer]) -> list[Stmt]:
+def _read_through(parts: list[Stmt], shared: Mapping[str, Buffer]) -> list[Stmt]:
     """Reads of arrays filled from memory that does not change, read from that memory."""
     for n, part in enumerate(parts):
         fill = _fill(part)
@@ -78,7 +84,8 @@ def _read_through(parts: list[Stmt], shared: dict[str, Buffer]) -> list[Stmt]:
         leaves = [leaf for leaf in walk(fill.value) if isinstance(leaf, (Load, Var))]
         fixed = {leaf.name if isinstance(leaf, Var) else leaf.buffer.name for leaf in leaves}
         rest = parts[n + 1 :]
-        last = _last_reader(fill, rest)
+        ignored = common_tests(parts, {fill.buffer})
+        last = _last_reader(fill, rest, ignored) if fill.tests <= ignored else None
         if last is None or any(fixed & (mentions(p).stored | set(assigned_names(p))) for p in (part, *rest)):
             continue
         parts[n + 1 : n + 1 + last] = [_substituted(p, fill) for p in rest[:last]]
@@ -88,23 +95,25 @@ def _read_through(parts: list[Stmt], shared: dict[str, Buffer]) -> list[Stmt]:
 def _fill(s: Stmt) -> _Fill | None:
     if not isinstance(s, For) or s.kind != "thread":
         return None
-    loops, body = perfect_nest(s, "thread")
-    own = {loop.var: loop for loop in loops if constant_extent(loop)}
+    loops, inside = perfect_nest(s, "thread")
+    tests, body = peel_guards(inside)
+    body = strip(body)
     if not isinstance(body, Store) or not is_cheap(body.value) or not loads(body.value):
         return None
-    found = [i for i in body.indices if isinstance(i, Var) and i in own]
-    if len(set(found)) != len(body.indices) or len(found) != len(loops):
+    box = own_box(loops, body.indices)
+    if box is None:
         return None
-    return _Fill(body.buffer.name, tuple(found), body.value, tuple(loop_range(own[v], {}) for v in found))
+    threads = tuple(i for i in body.indices if isinstance(i, Var))
+    return _Fill(body.buffer.name, threads, body.value, box, frozenset(tests))
 
 
-def _last_reader(fill: _Fill, rest: list[Stmt]) -> int | None:
+def _last_reader(fill: _Fill, rest: list[Stmt], ignored: frozenset[Expr]) -> int | None:
     """How many parts read what ``fill`` stored, before it is overwritten; None where that is not known."""
     written: list[Box] = []
     is_written = False
     count = 0
     for n, part in enumerate(rest):
-        found = list(touches(part, {fill.buffer}))
+        found = list(touches(part, {fill.buffer}, ignored))
         if any(t is None for t in found):
             return None
         reads = [t.box for t in found if t is not None and not t.writes]
@@ -131,7 +140,7 @@ def _substituted(s: Stmt, fill: _Fill) -> Stmt:
     return visit(s)  # type: ignore[no-any-return]
 
 
-def _joined(parts: list[Stmt], shared: dict[str, Buffer], taken: set[str]) -> list[Stmt]:
+def _joined(parts: list[Stmt], shared: Mapping[str, Buffer], taken: set[str]) -> list[Stmt]:
     """Neighbours over the same threads in one loop, where the second reads only what its own thread stored."""
     done: list[Stmt] = []
     for part in parts:
@@ -143,14 +152,18 @@ def _joined(parts: list[Stmt], shared: dict[str, Buffer], taken: set[str]) -> li
     return done
 
 
-def _join(first: Stmt, second: Stmt, shared: dict[str, Buffer], taken: set[str]) -> Stmt | None:
+def _join(first: Stmt, second: Stmt, shared: Mapping[str, Buffer], taken: set[str]) -> Stmt | None:
     if not (isinstance(first, For) and isinstance(second, For) and first.kind == second.kind == "thread"):
         return None
-    loops, store = perfect_nest(first, "thread")
+    loops, inside = perfect_nest(first, "thread")
     others, body = perfect_nest(second, "thread")
+    tests, store = peel_guards(inside)
+    store = strip(store)
     if not isinstance(store, Store) or store.buffer.name not in shared or not _same_loops(loops, others):
         return None
-    body = substitute(body, {b.var: a.var for a, b in zip(loops, others)})
+    same, body = peel_guards(substitute(body, {b.var: a.var for a, b in zip(loops, others)}))
+    if same != tests or not all(map(is_pure, tests)):
+        return None
     own = all(isinstance(i, Var) for i in store.indices) and {loop.var for loop in loops} == set(store.indices)
     reads = [load for load in loads(body) if load.buffer.name == store.buffer.name]
     stored = mentions(body).stored
@@ -160,7 +173,7 @@ def _join(first: Stmt, second: Stmt, shared: dict[str, Buffer], taken: set[str])
         return None
     kept = Var(fresh_name(f"{store.buffer.name}_value", taken), store.buffer.dtype)
     body = _replaced(body, lambda n: kept if n == reads[0] else None)
-    return Team(loops).around(Let(kept, store.value, Seq((replace(store, value=kept), body))))
+    return Team(loops).around(guarded(tests, Let(kept, store.value, Seq((replace(store, value=kept), body)))))
 
 
 def _same_loops(a: tuple[For, ...], b: tuple[For, ...]) -> bool:
@@ -180,7 +193,7 @@ def _without_stores(s: Stmt, gone: set[str]) -> Stmt:
     return _replaced(s, lambda n: Seq(()) if isinstance(n, Store) and n.buffer.name in gone else None)
 
 
-def _without_unread(parts: list[Stmt], shared: dict[str, Buffer]) -> list[Stmt]:
+def _without_unread(parts: list[Stmt], shared: Mapping[str, Buffer]) -> list[Stmt]:
     """From the last part on, stores to shared arrays that no later part reads go."""
     read: set[str] = set()
     done: list[Stmt] = []

@@ -38,14 +38,14 @@ def _hoist(s: Stmt, changing: frozenset[str]) -> Stmt:
             break
         if not mentions(part, s.var.name):
             outside.append(part)
-        elif (narrowed := _narrow(s, part)) is not None:
+        elif (narrowed := narrow(s, part)) is not None:
             s = narrowed
         else:
             inside.append(part)
     return guarded(outside, replace(s, body=guarded(inside, body)))
 
 
-def _narrow(loop: For, part: Expr) -> For | None:
+def narrow(loop: For, part: Expr) -> For | None:
     """``loop`` over only those values for which ``part`` holds, where that is a range that ends one way."""
     gap = slack(part)
     if gap is None or loop.kind not in ("serial", "block", "thread") or subscripts_register(loop):

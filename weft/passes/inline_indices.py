@@ -1,6 +1,7 @@
 """Names of positions, and of tests of positions, written out: ``let i = b * 16 + t; A[i]`` as ``A[b * 16 + t]``.
 
-Subscripts, tests and bounds then say what they are in terms of loops, which is what every analysis asks for.
+Subscripts, tests and bounds then say what they are in terms of loops, which is what every analysis asks for. What is
+made outside all blocks and is no mere sum is a size like those the kernel is given: it keeps its name.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir import dtype as dt
+from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Select, Unary, Var
 from weft.ir.nesting import has_loop
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Kernel, Let, Stmt
+from weft.ir.stmt import For, Kernel, Let, Stmt
 from weft.ir.visit import children, count_nodes, rebuild, substitute
 
 #: Nodes of an expression that may be written out wherever its name stands.
@@ -22,13 +24,17 @@ def inline_indices(kernel: Kernel) -> Kernel:
     """``kernel``, where it has threads, without variables that stand for integers computed from fixed ones."""
     if not has_loop(kernel.body, "thread"):
         return kernel
-    return simplify(replace(kernel, body=_inline(kernel.body, frozenset(assigned_names(kernel.body)))))
+    changing = frozenset(assigned_names(kernel.body))
+    return simplify(replace(kernel, body=_inline(kernel.body, changing, is_outside=True)))
 
 
-def _inline(s: Stmt, changing: frozenset[str]) -> Stmt:
+def _inline(s: Stmt, changing: frozenset[str], *, is_outside: bool) -> Stmt:
     if isinstance(s, Let) and s.var.name not in changing and _is_position(s.value, changing):
-        return _inline(substitute(s.body, {s.var: s.value}), changing)
-    return rebuild(s, lambda n: _inline(n, changing) if isinstance(n, Stmt) else n)
+        is_size = s.var.dtype == dt.index and any(not isinstance(e, Var) for e in linear_form(s.value).terms)
+        if not (is_outside and is_size):
+            return _inline(substitute(s.body, {s.var: s.value}), changing, is_outside=is_outside)
+    is_outside &= not (isinstance(s, For) and s.kind in ("block", "thread"))
+    return rebuild(s, lambda n: _inline(n, changing, is_outside=is_outside) if isinstance(n, Stmt) else n)
 
 
 def _is_position(e: Expr, changing: frozenset[str]) -> bool:

@@ -1,6 +1,7 @@
 """Subscripts that choose as a choice between loads: ``A[x == 0 ? 0 : x - 1]`` as ``x == 0 ? A[0] : A[x - 1]``.
 
-Along the last dimension neighbours in a vector loop then read neighbours in memory, under a mask, not here and there.
+A choice inside a sum is taken out of it first. Along the last dimension neighbours in a vector loop then read
+neighbours in memory, under a mask, not here and there.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
+from weft.ir.dtype import index
 from weft.ir.expr import Expr, Load, Select
-from weft.ir.stmt import For, Kernel, Stmt
+from weft.ir.stmt import For, Kernel, Stmt, Store
 from weft.ir.visit import rebuild
 
 
@@ -29,7 +32,7 @@ def _spread(n: Any) -> Any:
     if isinstance(n, Buffer):
         return n
     n = rebuild(n, _spread)
-    if isinstance(n, Load) and n.indices and isinstance(choice := n.indices[-1], Select):
+    if isinstance(n, Load) and n.indices and isinstance(choice := _lifted(n.indices[-1]), Select):
         return Select(choice.condition, _at(n, choice.then), _at(n, choice.otherwise), span=n.span)
     return n
 
@@ -38,3 +41,27 @@ def _at(load: Load, last: Expr) -> Expr:
     """The load at another last subscript, which may be a choice itself."""
     found: Expr = _spread(replace(load, indices=(*load.indices[:-1], last)))
     return found
+
+
+def lift_choices(s: Stmt) -> Stmt:
+    """``s`` with choices in sums of subscripts as choices between sums."""
+
+    def visit(n: Any) -> Any:
+        n = n if isinstance(n, Buffer) else rebuild(n, visit)
+        return replace(n, indices=tuple(map(_lifted, n.indices))) if isinstance(n, (Load, Store)) else n
+
+    return visit(s)  # type: ignore[no-any-return]
+
+
+def _lifted(e: Expr) -> Expr:
+    """``(c ? x : y) + 1`` as ``c ? x + 1 : y + 1``."""
+    if isinstance(e, Select):
+        return replace(e, then=_lifted(e.then), otherwise=_lifted(e.otherwise))
+    total = linear_form(e)
+    choice = next((atom for atom in total.terms if isinstance(atom, Select)), None)
+    if choice is None:
+        return e
+    factor = total.terms.pop(choice)
+    arms = (Linear().add(total).add(linear_form(arm), factor) for arm in (choice.then, choice.otherwise))
+    then, otherwise = (_lifted(arm.expr(index)) for arm in arms)
+    return Select(choice.condition, then, otherwise, span=e.span)

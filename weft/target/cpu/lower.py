@@ -24,6 +24,7 @@ from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.merge_blocks import merge_blocks
 from weft.passes.multiply_reciprocals import multiply_reciprocals
+from weft.passes.narrow_loops import narrow_loops
 from weft.passes.narrow_threads import narrow_threads
 from weft.passes.pad_registers import pad_registers
 from weft.passes.partition_loops import partition_loops
@@ -40,6 +41,7 @@ from weft.passes.split_threads import check_barriers, split_threads
 from weft.passes.spread_selects import spread_selects
 from weft.passes.strip_vector_loops import strip_vector_loops
 from weft.passes.swap_copies import swap_copies
+from weft.passes.sweep_phases import sweep_phases
 from weft.passes.transpose_tiles import transpose_tiles
 from weft.passes.unroll_phases import unroll_phases
 from weft.passes.unroll_registers import unroll_registers
@@ -103,12 +105,14 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "shrink_storage": shrink_storage,
         "rebase_loops": rebase_loops,
         "simplify": simplify,
+        "sweep_phases": sweep_phases,
         "peel_last_tile": peel_last_tile,
         "hoist_guards": hoist_guards,
         "peel_borders": peel_borders,
         "swap_copies": swap_copies,
         "forward_phases": forward_phases,
         "drop_guards": drop_guards,
+        "narrow_loops": narrow_loops,
         "partition_loops": partition_loops,
         "separate_tiles": separate_tiles,
         **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
