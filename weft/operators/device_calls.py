@@ -125,7 +125,7 @@ class DeviceCalls:
         except (RuntimeError, MemoryError, OverflowError):
             return MISS  # out of memory, say: the careful way finds out
         if ready.faster:
-            ready.faster.pop()()
+            do_once(ready.faster)
         if made is None:
             return out
         return made[0] if len(made) == 1 else tuple(made)
@@ -261,6 +261,15 @@ def _misaligned(op: Operator, call: Arguments) -> list[str]:
     named: list[tuple[str, Any]] = [*zip((p.name for p in op.interface.params), call.values)]
     named += zip((o.name for o in op.interface.outputs), call.outputs or ())
     return [name for name, value in named if isinstance(value, ArgumentInfo) and value.pointer % ALIGNMENT]
+
+
+def do_once(pending: list[Callable[[], None]]) -> None:
+    """Does what is pending, unless another thread was first."""
+    try:
+        todo = pending.pop()
+    except IndexError:
+        return
+    todo()
 
 
 def _extent(place: int, info: ArgumentInfo) -> tuple[int, int, int]:

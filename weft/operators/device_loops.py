@@ -15,7 +15,7 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel, Param
 from weft.ir.visit import free_vars
 from weft.operators.alignment import ALIGNMENT, alignments
-from weft.operators.device_calls import NOT_QUICK, pairs_apart
+from weft.operators.device_calls import NOT_QUICK, do_once, pairs_apart
 from weft.operators.fast_specialization import ArrayKind, fast_loop_specialization
 from weft.operators.interface import Interface
 from weft.operators.pause_collector import collector_paused
@@ -72,7 +72,7 @@ class DeviceLoops:
             return False
         ready.program.start_quickly(ready.plan, values, ready.program.tail(), ready.stream)
         if ready.faster:
-            ready.faster.pop()()
+            do_once(ready.faster)
         return True
 
     def run(self, values: Sequence[Any], index: int, args: tuple[Any, ...]) -> None:

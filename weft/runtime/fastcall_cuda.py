@@ -38,7 +38,6 @@ class DeviceStart:
         first = len(self.program.params)
         fields = {
             "launch": driver_address("cuLaunchKernelEx"),
-            "launch_simply": driver_address("cuLaunchKernel"),
             "current": driver_address("cuCtxGetCurrent") if several else 0,
             "context": int(device.context),
             "stream": self._stream,

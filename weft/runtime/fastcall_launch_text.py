@@ -129,7 +129,7 @@ done:
   ret void
 }
 
-define internal i32 @launch_one(ptr %start, ptr %launch, ptr %slots, ptr %stream) {
+define internal i32 @launch_one(ptr %fn, ptr %launch, ptr %slots, ptr %stream) {
   %config = alloca [7 x i64], align 8
   %pointers = alloca [$slots_length x ptr], align 8
   call void @point_at_slots(ptr %launch, ptr %slots, ptr %pointers)
@@ -138,40 +138,14 @@ define internal i32 @launch_one(ptr %start, ptr %launch, ptr %slots, ptr %stream
   %stream.at = getelementptr i8, ptr %config, i64 $config_stream
   store ptr %stream, ptr %stream.at
   %function = load ptr, ptr %launch
-  %attributes.at = getelementptr i8, ptr %config, i64 $config_attributes
-  %attributes = load ptr, ptr %attributes.at
-  %simple.at = getelementptr i8, ptr %start, i64 $start_launch_simply
-  %simple = load ptr, ptr %simple.at
-  %has.none = icmp eq ptr %attributes, null
-  %can = icmp ne ptr %simple, null
-  %simply = and i1 %has.none, %can
-  br i1 %simply, label %short, label %long
-short:
-  %gx = load i32, ptr %config
-  %gy.at = getelementptr i32, ptr %config, i64 1
-  %gy = load i32, ptr %gy.at
-  %gz.at = getelementptr i32, ptr %config, i64 2
-  %gz = load i32, ptr %gz.at
-  %bx.at = getelementptr i32, ptr %config, i64 3
-  %bx = load i32, ptr %bx.at
-  %by.at = getelementptr i32, ptr %config, i64 4
-  %by = load i32, ptr %by.at
-  %bz.at = getelementptr i32, ptr %config, i64 5
-  %bz = load i32, ptr %bz.at
-  %shared.at = getelementptr i32, ptr %config, i64 6
-  %shared = load i32, ptr %shared.at
-  %a = call i32 %simple(ptr %function, i32 %gx, i32 %gy, i32 %gz, i32 %bx, i32 %by, i32 %bz, i32 %shared,
-    ptr %stream, ptr %pointers, ptr null)
-  ret i32 %a
-long:
-  %fn = load ptr, ptr %start
-  %b = call i32 %fn(ptr %config, ptr %function, ptr %pointers, ptr null)
-  ret i32 %b
+  %status = call i32 %fn(ptr %config, ptr %function, ptr %pointers, ptr null)
+  ret i32 %status
 }
 
 ; The launches in order; the status of the one that was refused, MISSED where it was the first.
 define internal i32 @launch_all(ptr %start, ptr %slots, ptr %stream) {
 entry:
+  %fn = load ptr, ptr %start
   %count.at = getelementptr i8, ptr %start, i64 $start_nlaunches
   %count = load i64, ptr %count.at
   %launches.at = getelementptr i8, ptr %start, i64 $start_launches
@@ -184,7 +158,7 @@ loop:
 do:
   %offset = mul i64 %i, $launch_size
   %launch = getelementptr i8, ptr %launches, i64 %offset
-  %status = call i32 @launch_one(ptr %start, ptr %launch, ptr %slots, ptr %stream)
+  %status = call i32 @launch_one(ptr %fn, ptr %launch, ptr %slots, ptr %stream)
   %fine = icmp eq i32 %status, 0
   br i1 %fine, label %good, label %refused
 good:

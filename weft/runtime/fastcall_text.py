@@ -31,13 +31,13 @@ VIEW = ("framework", "data", "ndim", "dims", "strides", "type", "writable", "pla
 EXCHANGE = ("class", "export", "stream", "framework")
 #: How a plan for a GPU is started, in place of its address; see `fastcall_launch_text`.
 START = (
-    "launch", "launch_simply", "current", "context", "stream", "device", "records", "owner", "recent",
+    "launch", "current", "context", "stream", "device", "records", "owner", "recent",
     "nlaunches", "launches", "scratch", "offsets", "noffsets",
 )  # fmt: skip
 #: A launch: its last fields are the driver's structure CUlaunchConfig.
 LAUNCH = ("function", "nparams", "params", *(f"config{i}" for i in range(7)))
-#: Where that structure has the stream and the attributes.
-CONFIG_STREAM, CONFIG_ATTRIBUTES = 32, 40
+#: Where that structure has the stream.
+CONFIG_STREAM = 32
 #: Where the records of asserts on a device begin, and how many there are.
 RECORDS = ("address", "count")
 
@@ -408,7 +408,6 @@ def fastcall_text() -> str:
         "launch_size": 8 * len(LAUNCH),
         "launch_config": 8 * LAUNCH.index("config0"),
         "config_stream": CONFIG_STREAM,
-        "config_attributes": CONFIG_ATTRIBUTES,
         "recent_mask": RECENT - 1,
         "on_cpu": ON_CPU, "on_cuda": ON_CUDA, "numpy": NUMPY, "torch": TORCH, "missed": MISSED,
         "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,

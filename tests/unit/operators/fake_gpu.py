@@ -79,9 +79,6 @@ class FakeDriver:
         self.fast_launches = 0
         self._functions = {
             "cuLaunchKernelEx": ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(self._launch_fast),
-            "cuLaunchKernel": ctypes.PYFUNCTYPE(
-                ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint32] * 7, *[ctypes.c_void_p] * 3
-            )(self._launch_simply),
             "cuCtxGetCurrent": ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._current_fast),
         }
 
@@ -94,11 +91,6 @@ class FakeDriver:
         status = self.launch(*map(ctypes.c_void_p, args))
         self.fast_launches -= bool(status)
         return status
-
-    def _launch_simply(self, function: int, *args: int | None) -> int:
-        *sizes, shared, stream, params, extra = args
-        config = cuda_program._Config(tuple(sizes[:3]), tuple(sizes[3:]), shared or 0, stream, None, 0)
-        return self._launch_fast(ctypes.addressof(config), function, params, extra)
 
     def _current_fast(self, place: int) -> int:
         ctypes.c_int64.from_address(place).value = self.context
