@@ -35,7 +35,26 @@ def test_products(text: str, dtype: str, most: float, m: int, n: int, k: int) ->
     assert relative_error(op, text, dtype, m, n, k) < most
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [*SIZES, (512, 512, 512)])
+@pytest.mark.parametrize("text", [PLAIN, RIGHT, LEFT])
+def test_products_of_ten_bits_where_that_is_asked_for(text: str, m: int, n: int, k: int) -> None:
+    op = weft.define(text, numerics="tf32")
+    assert 1e-5 < relative_error(op, text, "float32", m, n, k) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("text", [PLAIN, RIGHT, LEFT])
+@pytest.mark.parametrize(("m", "n", "k"), [(2048, 2048, 512), (1000, 1048, 264), (1024, 4096, 96)])
+def test_large_tiles(text: str, m: int, n: int, k: int, dtype: str) -> None:
+    """Blocks of many sums, whole or with edges that copies fill with zeros."""
+    op = weft.define(text.replace("float(", f"{dtype}("))
+    assert relative_error(op, text, dtype, m, n, k) < 4e-3
+
+
 def test_matrix_instructions_are_used() -> None:
     op = weft.define(PLAIN.replace("float(", "bfloat16("))
     a = weft.cuda.DeviceArray.from_numpy(np.ones((256, 256), weft.numpy_dtype("bfloat16")))
-    assert "mma.sync" in op.show("cuda", a, a)
+    assert "mma" in op.show("cuda", a, a)
+    a = weft.cuda.DeviceArray.from_numpy(np.ones((256, 256), np.float32))
+    assert "mma" not in weft.define(PLAIN).show("cuda", a, a)
+    assert "mma_tf32" in weft.define(PLAIN, numerics="tf32").show("cuda", a, a)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.auto.plan import Decision, Topic
 from weft.auto.stages import Stage, Stages, read_stages
 from weft.ir.errors import ScheduleError
+from weft.ir.numerics import is_fast
 from weft.ir.stmt import Kernel
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
@@ -48,7 +49,7 @@ class AnyDraft:
     @property
     def is_fast(self) -> bool:
         """Whether sums may be added in another order."""
-        return self.s.numerics == "fast"
+        return is_fast(self.s.numerics)
 
     def decide(self, topic: Topic, subject: str, what: str, why: str) -> None:
         self.decisions.append(Decision(topic, subject, what, why))

@@ -16,6 +16,7 @@ from typing import TypeVar, get_args
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_source
 from weft.cli.trace_page import Snapshot, emit_page
 from weft.ir.errors import ArgumentError
+from weft.ir.numerics import is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.choose_machine import choose_machine
@@ -73,7 +74,7 @@ def take_snapshots(made: Build, trace: Trace | None) -> Iterator[Snapshot]:
     yield Snapshot("front", "normalize", print_program(program), seconds)
     kernel, seconds = _timed(lambda: lower(program, checks=made.checks))
     yield Snapshot("front", "lower to loops", print_kernel(kernel), seconds)
-    fast = trace is not None and trace.numerics == "fast"
+    fast = trace is not None and is_fast(trace.numerics)
     if trace is not None:
         scheduled = _applied(kernel, trace, made)  # what is wrong with the trace is told before anything else
         yield from _schedule_steps(kernel, trace, made)

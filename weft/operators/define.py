@@ -35,8 +35,9 @@ def define(
     is how error messages call the text. ``checks="off"`` skips the run-time test of lookup indices.
     ``schedule`` is how it is made fast: "auto", as a model of the machine chooses, is what happens without it;
     "naive" runs the loops as written, "polyhedral" as isl chooses; or a trace or schedule of your own.
-    ``numerics="strict"`` keeps every sum in the order of the definition, "fast" may add in another. Of the sizes
-    named in ``dynamic``, one compilation serves all values.
+    ``numerics="strict"`` keeps every sum in the order of the definition, "fast" may add in another, and "tf32" may
+    also round float32 that is multiplied to 10 bits of fraction, on hardware that is quicker so. Of the sizes named in
+    ``dynamic``, one compilation serves all values.
 
     >>> relu = weft.define("def relu(float(N) X) -> (Y) { Y(i) = max(X(i), 0) }")
     >>> relu(np.float32([-1, 2]))

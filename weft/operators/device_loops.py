@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
+from weft.ir.numerics import is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel, Param
 from weft.ir.visit import free_vars
@@ -140,7 +141,7 @@ class DeviceLoops:
             program = replace(program_from_json(kept.metadata), cubin=kept.blobs["cubin"])
         else:
             aligned = alignments(self._kernel, misaligned)
-            program = compile_kernel(self._kernel, device.machine, fast=self._numerics == "fast", aligned=aligned)
+            program = compile_kernel(self._kernel, device.machine, fast=is_fast(self._numerics), aligned=aligned)
             default_store().put(key, Artifact(replace(program, cubin=b"").to_json(), {"cubin": program.cubin}))
         return LoadedProgram(program, device, [_typed(p) for p in self._kernel.params], self._kernel.name)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from weft.auto.estimate import Estimate, estimate
 from weft.auto.plan import Decision, Topic
 from weft.ir.errors import Error
+from weft.ir.numerics import is_fast
 from weft.operators.schedule import explained_schedule
 from weft.runtime.machine_model import machine_model
 from weft.runtime.threads import get_num_threads
@@ -35,7 +36,7 @@ def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], targe
 def _expectation(schedule: OperatorSchedule) -> list[str]:
     """The time to expect, what bounds it, and how near that is to what the machine can do at best."""
     threads, model = get_num_threads(), machine_model()
-    fast = schedule.numerics == "fast"
+    fast = is_fast(schedule.numerics)
     expected = estimate(schedule.kernel, model, threads, fast=fast, sizes=schedule.sizes)
     lines = ["", f"expected: {_time(expected.seconds)} on {_threads(expected.threads)}, bound by {_bound(expected)}"]
     if schedule.program.sizes:  # the least cost is that of given sizes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ArgumentError, ShapeError
 from weft.ir.expr import Const
+from weft.ir.numerics import CHOICES, NUMERICS, is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel, Param
 from weft.ir.verify import verify
@@ -53,8 +54,8 @@ def kernel(program: str | Kernel, *, numerics: Numerics = "strict") -> LoopKerne
             f"kernel takes the text of a loop program or a Kernel, not {type(program).__name__}",
             help='weft.kernel("kernel f(out Y: float32[8]) { ... }")',
         )
-    if numerics not in ("strict", "fast"):
-        raise ArgumentError(f"numerics={numerics!r} is not known", help='use numerics="strict" or numerics="fast"')
+    if numerics not in NUMERICS:
+        raise ArgumentError(f"numerics={numerics!r} is not known", help=f"use {CHOICES}")
     verify(program)
     return LoopKernel(program, numerics)
 
@@ -85,7 +86,7 @@ class LoopKernel:
         if stage == "loops":
             return print_kernel(self.kernel)
         machine = choose_machine(target or STAGE_TARGETS.get(stage))
-        return show_kernel(self.kernel, stage, machine, fast=self.numerics == "fast")
+        return show_kernel(self.kernel, stage, machine, fast=is_fast(self.numerics))
 
     def _call_slowly(self, /, *args: Any, **named: Any) -> None:
         if self._on_gpus is not None and not named and self._on_gpus.call(args):
@@ -162,7 +163,7 @@ class LoopKernel:
     def _compile_for_cpu(self, machine: Machine) -> Artifact:
         from weft.target.cpu.lower import compile_kernel
 
-        made = compile_kernel(self.kernel, machine, fast=self.numerics == "fast")
+        made = compile_kernel(self.kernel, machine, fast=is_fast(self.numerics))
         return Artifact({"entry": made.entry, "messages": list(made.messages)}, {"object": made.object})
 
 

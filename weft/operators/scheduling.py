@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from weft.ir.errors import ArgumentError, UnsupportedError, did_you_mean
+from weft.ir.numerics import CHOICES, NUMERICS
+from weft.ir.numerics import Numerics as Numerics
 
 if TYPE_CHECKING:
     from weft.auto.plan import Decision
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from weft.target.cpu.host import Machine
     from weft.target.cuda.machine import GpuMachine
 
-Numerics = Literal["strict", "fast"]
 Target = Literal["cpu", "cuda"]
 #: Stages that only one target has.
 STAGE_TARGETS: Mapping[str, Target] = {"llvm": "cpu", "asm": "cpu", "cuda": "cuda", "ptx": "cuda", "sass": "cuda"}
@@ -43,8 +44,8 @@ DEFAULT = Scheduling()
 
 def choose_scheduling(schedule: Any, numerics: Numerics | None) -> Scheduling:
     """What ``schedule=`` and ``numerics=`` of `define` mean: a mode, a trace or its text, or a `Schedule`."""
-    if numerics not in (None, "strict", "fast"):
-        raise ArgumentError(f"numerics={numerics!r} is not known", help='use numerics="strict" or numerics="fast"')
+    if numerics not in (None, *NUMERICS):
+        raise ArgumentError(f"numerics={numerics!r} is not known", help=f"use {CHOICES}")
     if schedule is None:
         return Scheduling(DEFAULT.how, numerics or DEFAULT.numerics)
     if isinstance(schedule, str) and schedule in MODES:
@@ -55,7 +56,8 @@ def choose_scheduling(schedule: Any, numerics: Numerics | None) -> Scheduling:
             help=did_you_mean(schedule, MODES) or f"use one of {', '.join(MODES)}, a trace, or a schedule",
         )
     text = schedule if isinstance(schedule, str) else _trace_text(schedule)
-    said: Numerics = "fast" if _FAST.search(text) else "strict"
+    found = _SAID.search(text)
+    said: Numerics = "strict" if found is None else found[1]  # type: ignore[assignment]
     if numerics not in (None, said):
         raise ArgumentError(
             f'the trace is for numerics="{said}"',
@@ -65,8 +67,8 @@ def choose_scheduling(schedule: Any, numerics: Numerics | None) -> Scheduling:
     return Scheduling(text, said)
 
 
-#: How a trace says that sums may be reordered. It is not parsed here: a warm start does not load the rewrites.
-_FAST = re.compile(r'^numerics = "fast"', re.MULTILINE)
+#: How a trace says its numerics. It is not parsed here: a warm start does not load the rewrites.
+_SAID = re.compile(rf'^numerics = "({"|".join(NUMERICS)})"', re.MULTILINE)
 
 
 def _trace_text(schedule: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from weft.ir.errors import ArgumentError
+from weft.ir.numerics import is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.alignment import alignments
@@ -59,7 +60,7 @@ class Build:
 
     @property
     def fast(self) -> bool:
-        return self.how.numerics == "fast"
+        return is_fast(self.how.numerics)
 
     def separated(self) -> Separated:
         """What calls run, and what is done once for all of them; sizes are the last parameters."""

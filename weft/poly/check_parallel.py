@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.nesting import find_path, inner_statements
+from weft.ir.numerics import is_fast
 from weft.ir.stmt import Assign, Atomic, Barrier, Break, Continue, For, Kernel, Let, Return, Stmt, While
 from weft.poly.conflicts import (
     Meeting,
@@ -137,4 +138,4 @@ def _other_loops(kernel: Kernel, loop: For, kind: str, numerics: str) -> list[st
 
 def _split_reduction(loop: str, update: Access, numerics: str) -> str:
     call = f's.rfactor("{loop}", 8) first'
-    return call if numerics == "fast" or update.is_exact else f'{call} with numerics="fast"'
+    return call if is_fast(numerics) or update.is_exact else f'{call} with numerics="fast"'

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from weft.ir.numerics import is_fast
 from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
 from weft.poly.gaps import Gaps
 from weft.poly.infer_region import loop_ranges
@@ -61,7 +62,7 @@ def commute(a: Access, b: Access, numerics: str, *, concurrent: bool) -> bool:
     """Whether the order of two updates of one element does not matter; ``concurrent`` ones must be atomic too."""
     if a.update is None or a.update != b.update or (concurrent and not (a.atomic and b.atomic)):
         return False
-    return numerics == "fast" or (a.is_exact and b.is_exact)
+    return is_fast(numerics) or (a.is_exact and b.is_exact)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, Literal, TypeAlias
 
 from weft.ir.nesting import inner_statements
+from weft.ir.numerics import is_fast
 from weft.ir.stmt import Block, For, Kernel, Stmt
 from weft.poly.conflicts import written_by
 from weft.poly.domain import Domain, leaf_domain, touch_of
@@ -155,7 +156,7 @@ def describe_program(statements: Sequence[Timed], numerics: str) -> dict[str, An
                 relation = write.access(n, leaf, access)
                 if access.buffer.name not in written and len(access.indices) > 1:
                     streams.append(relation)
-                if access.update is not None and (numerics == "fast" or access.is_exact):
+                if access.update is not None and (is_fast(numerics) or access.is_exact):
                     updates.setdefault(access.update, []).append(relation)
                     continue
                 reads += [relation] if access.reads else []

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.ir.expr import Compare, idx
+from weft.ir.numerics import is_fast
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import loads, mentions, stores
 from weft.poly.conflicts import after, before
@@ -123,7 +124,7 @@ def _check_all_once(kernel: Kernel, moved: Kernel, stage: Stage, numerics: Numer
     """Every element of an output must be computed, and by one iteration alone, as it is now."""
     shared = _loops_around_all(kernel, stage)
     for m in stage.members:
-        exact = numerics == "fast" or is_exact(kernel, m.block)
+        exact = is_fast(numerics) or is_exact(kernel, m.block)
         block = find_block(moved, m.block.name)
         path = path_to(moved, block)
         depth = max((n for n, s in enumerate(path) if any(s is f or _is_same_loop(s, f) for f in shared)), default=-1)
@@ -149,7 +150,7 @@ def _check_instances(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdic
         return OK
     everywhere = True
     for m in stage.members:
-        exact = numerics == "fast" or is_exact(kernel, m.block)
+        exact = is_fast(numerics) or is_exact(kernel, m.block)
         if check_instances(kernel, m.root, m.block, m.repeated, exact=exact).ok:
             continue
         everywhere = False

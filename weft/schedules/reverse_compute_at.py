@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, idx
+from weft.ir.numerics import is_fast
 from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
 from weft.ir.visit import loads, stores, walk
 from weft.poly.conflicts import after, before
@@ -149,7 +150,7 @@ def _check_order(kernel: Kernel, e: Epilogue, numerics: Numerics) -> Verdict:
     if foreign:
         return refuse(f"which instances there are depends on loop `{foreign[0]}`")
     return first_no(
-        check_instances(kernel, m.root, m.block, m.repeated, exact=numerics == "fast" or is_exact(kernel, m.block))
+        check_instances(kernel, m.root, m.block, m.repeated, exact=is_fast(numerics) or is_exact(kernel, m.block))
         for m in e.members
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.ir.errors import ScheduleError, did_you_mean
+from weft.ir.numerics import NUMERICS
 from weft.ir.stmt import Kernel
 from weft.schedules.compute_methods import ComputeMethods
 from weft.schedules.data_methods import DataMethods
@@ -60,12 +61,13 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
         steps = parse_trace(trace) if isinstance(trace, str) else trace
         if not isinstance(steps, Trace):
             raise located(ScheduleError(f"{trace!r} is not a trace", help="pass the trace of a schedule, or its text"))
-        if steps.numerics == "fast" and self.numerics == "strict":
+        if NUMERICS.index(steps.numerics) > NUMERICS.index(self.numerics):
+            liberty = "add in another order" if self.numerics == "strict" else "round what is multiplied"
             raise located(
                 ScheduleError(
-                    "the trace was made for fast numerics",
-                    why='it may add in another order, which numerics="strict" forbids',
-                    help='schedule with numerics="fast"',
+                    f"the trace was made for {steps.numerics} numerics",
+                    why=f'it may {liberty}, which numerics="{self.numerics}" forbids',
+                    help=f'schedule with numerics="{steps.numerics}"',
                 )
             )
         twin = self.copy()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from weft.ir.errors import ScheduleError
+from weft.ir.numerics import CHOICES, NUMERICS
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
 from weft.poly.verdict import Verdict
@@ -47,8 +48,8 @@ class ScheduleState:
         machine: Machine | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> None:
-        if numerics not in ("strict", "fast"):
-            raise ScheduleError(f"numerics={numerics!r} is not known", help='use numerics="strict" or numerics="fast"')
+        if numerics not in NUMERICS:
+            raise ScheduleError(f"numerics={numerics!r} is not known", help=f"use {CHOICES}")
         verify(kernel)
         self.kernel = self.start = unique_names(kernel)
         self.machine = machine

@@ -16,12 +16,13 @@ import ast
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from weft.ir.errors import ScheduleError
+from weft.ir.numerics import NUMERICS
+from weft.ir.numerics import Numerics as Numerics
 from weft.ir.span import Source, Span
 
-Numerics = Literal["strict", "fast"]
 #: What a step's arguments are made of: names and texts, numbers, and lists and tables of them.
 Plain: TypeAlias = Any
 
@@ -83,8 +84,7 @@ class Trace:
 
     def __add__(self, other: Trace) -> Trace:
         """The steps of both, under the freer numerics of the two."""
-        free = "fast" in (self.numerics, other.numerics)
-        return Trace(self.steps + other.steps, "fast" if free else "strict")
+        return Trace(self.steps + other.steps, max(self.numerics, other.numerics, key=NUMERICS.index))
 
     def then(self, step: Step) -> Trace:
         return replace(self, steps=(*self.steps, step))
@@ -119,9 +119,9 @@ def parse_trace(text: str, name: str = "trace") -> Trace:
 def _parse_numerics(node: ast.stmt, source: Source) -> Numerics | None:
     match node:
         case ast.Assign(targets=[ast.Name(id="numerics")], value=ast.Constant(value=value)):
-            if value in get_args(Numerics):
+            if value in NUMERICS:
                 return value  # type: ignore[return-value]
-            raise _not_a_step(node, source, f"numerics are {' or '.join(get_args(Numerics))}")
+            raise _not_a_step(node, source, f"numerics are {' or '.join(NUMERICS)}")
     return None
 
 

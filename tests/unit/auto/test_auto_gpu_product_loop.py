@@ -17,6 +17,7 @@ from run_compiled import Fenced
 import weft
 import weft.auto.gpu.contraction as contraction
 from weft.auto.gpu.contraction_tiles import Tiles
+from weft.target.cuda import emit_product_loop
 
 pytestmark = needs_compiler
 
@@ -45,11 +46,11 @@ def run_groups(
     return compare(text, shapes)
 
 
-def compare(text: str, shapes: list[tuple[int, ...]]) -> str:
+def compare(text: str, shapes: list[tuple[int, ...]], numerics: str = "fast") -> str:
     rng = np.random.default_rng(0)
-    element = weft.numpy_dtype("float16" if "(float16" in text else "bfloat16")
+    element = weft.numpy_dtype(text[text.index("(") + 1 :].partition("(")[0])
     case = make_case(text, [rng.integers(-3, 4, s).astype(element) for s in shapes], "fast")
-    runner = HostRunner(schedule_case(case, "fast", H200).schedule.kernel, H200, fast=True, aligned=16)
+    runner = HostRunner(schedule_case(case, numerics, H200).schedule.kernel, H200, fast=True, aligned=16)
     given = [Fenced(a) for a in (*case.inputs, *case.outputs)]
     assert runner(*(a.array for a in given)) == 0
     assert all(a.is_whole() for a in given)
@@ -87,13 +88,15 @@ def test_an_odd_number_of_steps_starts_anew(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("ahead", [0, 1 << 20])
 def test_groups_of_warps_start_a_piece_while_the_one_before_is_computed(
-    monkeypatch: pytest.MonkeyPatch, stages: int
+    monkeypatch: pytest.MonkeyPatch, stages: int, ahead: int
 ) -> None:
+    monkeypatch.setattr(emit_product_loop, "AHEAD", ahead)
     source = run_groups(monkeypatch, PLAIN, [(128, 320), (320, 64)], 64, 64, stages)
     loop = source.split("for (int k_o")[1].split("wgmma_wait<0>")[0]
     assert "wgmma_wait<1>();" in loop
-    assert loop.count("__syncthreads()") == (1 if stages > 2 else 2)
+    assert loop.count("__syncthreads()") == (2 if ahead or stages == 2 else 1)
 
 
 @pytest.mark.parametrize(
@@ -120,3 +123,23 @@ def test_rows_of_whole_vectors_are_copied_or_filled_as_a_whole(monkeypatch: pyte
     source = run_groups(monkeypatch, PLAIN, [(72, 200), (200, 88)], 64, 64, 3)
     assert "async_copy_or_zero<16>" in source
     assert "to_bfloat16(0.0f)" not in source
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "depth"),
+    [
+        (PLAIN, [(64, 160), (160, 32)], 16),
+        (TRANSPOSED, [(160, 32), (64, 160)], 32),
+        (PLAIN, [(37, 131), (131, 43)], 16),
+    ],
+    ids=["plain", "transposed", "odd"],
+)
+def test_products_of_ten_bits(
+    monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tuple[int, ...]], depth: int
+) -> None:
+    monkeypatch.setattr(contraction, "MATRIX", (Tiles(32, 32, depth, 16, 16, 3, 1.0, warps=True),))
+    text = text.replace("bfloat16", "float32")
+    source = compare(text, shapes, "tf32")
+    assert "m16n8k8.row.col.f32.tf32.tf32.f32" in source
+    assert AHEAD in source
+    assert "mma" not in compare(text, shapes)  # only where that is asked for

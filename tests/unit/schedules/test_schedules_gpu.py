@@ -11,11 +11,15 @@ from weft.ir.errors import ScheduleError
 from weft.ir.interpret import interpret
 from weft.ir.printer import print_kernel
 from weft.operators.schedule import OperatorSchedule
+from weft.target.cuda.lower import compile_kernel
+from weft.target.cuda.machine import gpu_for_arch
 
 NARROW = """
 def product(bfloat16(M,K) A, bfloat16(K,N) B) -> (float32(M,N) C) {
     C(m,n) +=! float32(A(m,k)) * float32(B(k,n))
 }"""
+
+PLAIN = "def product(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 
 
 def cooperate(s: OperatorSchedule, load: str, outer: int, threads: int, vector: int) -> None:
@@ -28,9 +32,10 @@ def cooperate(s: OperatorSchedule, load: str, outer: int, threads: int, vector: 
     s.unroll(turn)
 
 
-def warp_tiles(m: int, n: int, k: int, stages: int = 3) -> OperatorSchedule:
+def warp_tiles(m: int, n: int, k: int, stages: int = 3, type: str = "bf16") -> OperatorSchedule:
     """Blocks of 32 x 32 sums by 4 warps, each of them 16 x 16, 32 products deep."""
-    s = weft.schedule(weft.define(NARROW), A=(m, k), B=(k, n), numerics="fast")
+    text, steps, lanes = (NARROW, 16, 8) if type == "bf16" else (PLAIN, 8, 4)
+    s = weft.schedule(weft.define(text), A=(m, k), B=(k, n), numerics="fast")
     i, j, r = s.loops("C")
     bi, i1 = s.split(i, 32)
     wi, i2 = s.split(i1, 16)
@@ -41,7 +46,7 @@ def warp_tiles(m: int, n: int, k: int, stages: int = 3) -> OperatorSchedule:
     nj, j3 = s.split(j2, 8)
     pair, odd = s.split(j3, 2)
     ko, k1 = s.split(r, 32)
-    step, depth = s.split(k1, 16)
+    step, depth = s.split(k1, steps)
     s.reorder(bi, bj, ko, wi, wj, row, pair, step, mi, half, nj, odd, depth)
     store, _ = s.cache_write("C", at=bj, scope="global")
     load_a, a = s.pack("A", "i j", at=ko, scope="shared", pad=True)
@@ -55,12 +60,22 @@ def warp_tiles(m: int, n: int, k: int, stages: int = 3) -> OperatorSchedule:
         for loop in s.loops(name)[outer : outer + 4]:
             s.bind(loop, "thread")
     for load in (load_a, load_b):
-        cooperate(s, str(load), 3, 128, 8)
-    s.tensorize(step, "mma_bf16")
+        cooperate(s, str(load), 3, 128, lanes)
+    s.tensorize(step, f"mma_{type}")
     s.pipeline(a, b, stages=stages)
     for storage in (a, b):
-        s.pad_rows(storage, 8)
+        s.pad_rows(storage, lanes)
     return s
+
+
+def test_warps_multiply_rounded_matrices() -> None:
+    """What is multiplied has 10 bits here, so that nothing is lost."""
+    s = warp_tiles(64, 32, 96, type="tf32")
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 10, shape).astype(np.float32) for shape in ((64, 96), (96, 32)))
+    np.testing.assert_array_equal(s.build()(a, b), a @ b)
+    program = compile_kernel(s.kernel, gpu_for_arch("sm_90"), fast=True, aligned={"A": 16, "B": 16, "C": 16})
+    assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in program.source
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(32, 32, 32), (64, 32, 96), (37, 49, 70)])

@@ -81,7 +81,7 @@ template <class H, class T> T host_add(T* p, T value) {
 }
 
 // Matrix instructions: N matrices of 8 x 8 elements of 16 bits, each lane bringing the address of a row ...
-template <int N> void host_load_matrices(unsigned (&x)[N], const void* p, bool transposed) {
+template <int N> void host_load_matrices(unsigned (&x)[4], const void* p, bool transposed) {
   const uint16_t* rows[32];
   host_gather(&p, sizeof(p), rows);
   const int row = host_lane() / 4, pair = host_lane() % 4 * 2;
@@ -99,6 +99,7 @@ template <class H> float host_half(unsigned pair, int n) {
   memcpy(&x, &bits, 2);
   return (float)x;
 }
+template <> inline float host_half<float>(unsigned word, int) { float x; memcpy(&x, &word, 4); return x; }
 template <class H>
 void host_mma(float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
   const HostFragment own = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
@@ -108,10 +109,10 @@ void host_mma(float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4]
   float* const sums[2][2] = {{&c0, &c1}, {&c2, &c3}};
   for (int half = 0; half < 2; ++half)
     for (int odd = 0; odd < 2; ++odd)
-      for (int k = 0; k < 16; ++k) {
-        const int lane = k % 8 / 2;
-        const float x = host_half<H>(all[row * 4 + lane].a[half + k / 8 * 2], k % 2);
-        const float y = host_half<H>(all[(column + odd) * 4 + lane].b[k / 8], k % 2);
+      for (int k = 0; k < (int)(32 / sizeof(H)); ++k) {
+        const int in_word = 4 / sizeof(H), lane = k / in_word % 4, later = k / in_word / 4;
+        const float x = host_half<H>(all[row * 4 + lane].a[half + later * 2], k % in_word);
+        const float y = host_half<H>(all[(column + odd) * 4 + lane].b[later], k % in_word);
         *sums[half][odd] += x * y;
       }
 }

@@ -26,7 +26,7 @@ from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.target.cuda import async_copies, emit_wgmma, prelude
+from weft.target.cuda import async_copies, emit_mma, emit_wgmma, prelude
 from weft.target.cuda.lower import compile_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine, gpu_for_arch
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size
@@ -57,6 +57,8 @@ _COPIES = (
      " bool there) { if (there) memcpy(to, from, BYTES); else memset(to, 0, BYTES); }"),
     (async_copies._COMMIT, "inline void async_commit() {}"),
     (async_copies._WAIT, "template <int PENDING> void async_wait() {}"),
+    (emit_mma._ROUND, "inline void round_tf32(unsigned (&x)[4]) {"
+     " for (unsigned& u : x) u = u + 0x1000 & ~0x1fffu; }"),
     (async_copies._PUBLISH, "inline void publish() {}"),
     (emit_wgmma._PLACE, ""),
     (emit_wgmma._START, "inline void wgmma_start() {}"),
@@ -156,12 +158,12 @@ def _in_cpp_matrices(text: str) -> str:
     """``text`` with the functions that are matrix instructions as C++."""
     loads = r"template <bool TRANSPOSED>[^{]*load_matrices_x(\d)\(.*?\n}\n"
     by_lanes = (
-        r"template <bool TRANSPOSED> void load_matrices_x\1(unsigned (&x)[\1], const void* p)"
-        r" { host_load_matrices(x, p, TRANSPOSED); }\n"
+        r"template <bool TRANSPOSED> void load_matrices_x\1(unsigned (&x)[4], const void* p)"
+        r" { host_load_matrices<\1>(x, p, TRANSPOSED); }\n"
     )
     text = re.sub(loads, by_lanes, text, flags=re.DOTALL)
-    products = r"__device__ __forceinline__ void mma_(bf16|f16)\((.*?)\) \{.*?\n}\n"
-    kinds = {"bf16": "HostBfloat", "f16": "_Float16"}
+    products = r"__device__ __forceinline__ void mma_(bf16|f16|tf32)\((.*?)\) \{.*?\n}\n"
+    kinds = {"bf16": "HostBfloat", "f16": "_Float16", "tf32": "float"}
     groups = r"__device__ __forceinline__ void wgmma_(bf16|f16)_n(\d+)\((.*?)\) \{.*?\n}\n"
     given = "c, a, b, BLOCK, TILE, HALF, ODD, A_TRANSPOSED, B_TRANSPOSED, B_LEAD"
     text = re.sub(

@@ -23,7 +23,7 @@ from math import gcd
 
 from weft.auto.gpu.contraction_digits import (
     BLOCK,
-    STEPS,
+    STEP_BYTES,
     VECTOR,
     Digits,
     cut_columns,
@@ -120,25 +120,31 @@ def _cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
 def find_instruction(draft: GpuDraft, product: Product, *, grouped: bool) -> str | None:
     """The matrix instruction of a warp, or of a group of them, that adds up what the stage does, where there is one."""
     types = {s.access.buffer.dtype.name for s in product.sides}
-    short = {"bfloat16": "bf16", "float16": "f16"}.get(types.pop()) if len(types) == 1 else None
+    known = _SHORT if draft.s.numerics == "tf32" else {**_SHORT, "float32": None}
+    short = known.get(types.pop()) if len(types) == 1 else None
     if short is None or not draft.is_fast or product.stage.write.buffer.dtype.name != "float32":
         return None
-    name = f"wgmma_{short}" if grouped else f"mma_{short}"
-    has = all(draft.machine.has(need) for need in HARDWARE[name].needs)
-    return name if has and _is_wide_product(product.stage) else None
+    hardware = HARDWARE.get(f"wgmma_{short}" if grouped else f"mma_{short}")
+    if hardware is None or not all(draft.machine.has(need) for need in hardware.needs):
+        return None
+    return hardware.name if _is_wide_product(product.stage) else None
+
+
+#: How instructions are called by the type of what they multiply.
+_SHORT = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32"}
 
 
 def _is_wide_product(stage: Stage) -> bool:
-    """Whether what is added is a product of two elements, each made a float32 first."""
+    """Whether what is added is a product of two elements, each made a float32 first if it is none."""
     value = stage.block.body.value if isinstance(stage.block.body, Store) else None
     if not isinstance(value, Binary):
         return False
-    return any(isinstance(e, Binary) and e.op == "*" and all(map(_is_widened, (e.left, e.right)))
+    return any(isinstance(e, Binary) and e.op == "*" and all(map(_is_element, (e.left, e.right)))
                for e in (value.left, value.right))  # fmt: skip
 
 
-def _is_widened(e: Expr) -> bool:
-    return isinstance(e, Cast) and isinstance(e.operand, Load)
+def _is_element(e: Expr) -> bool:
+    return isinstance(e.operand if isinstance(e, Cast) else e, Load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +224,8 @@ def _schedule_matrix(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     assert instruction is not None
     reader = _find_reader(draft, p)
     outer, i, j, piece, k = _outer_loops(draft, p, tiles)
-    steps, step = split_names(s, k, STEPS)
+    size = p.rows.access.buffer.dtype.itemsize
+    steps, step = split_names(s, k, STEP_BYTES // size)
     down, across = _cut_warps(s, tiles, (i, j))
     nest = _Nest(outer, p.around, piece, _lanes_last(down, across), (*down.own, *across.own))
     s.reorder(*outer, *p.around, piece, *nest.threads, steps, *nest.own, step)
@@ -231,8 +238,8 @@ def _schedule_matrix(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     s.tensorize(steps, instruction)
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
     for side, (_, storage) in zip(p.sides, operands):
-        if not tiles.grouped:
-            s.pad_rows(storage, WIDEST // side.access.buffer.dtype.itemsize)
+        if not tiles.grouped:  # by single words four rows are read at a time, else eight
+            s.pad_rows(storage, (WIDEST if side.along_depth or size < 4 else 2 * WIDEST) // size)
 
 
 def _lanes_last(down: Digits, across: Digits) -> tuple[str, ...]:

@@ -15,8 +15,10 @@ from weft.schedules.schedule import Schedule
 
 #: Elements of one access to shared memory.
 VECTOR = 4
-#: Rows of an instruction's tile, rows and columns that one lane has side by side or apart, steps.
-ROWS, HALF, COLUMNS, PAIR, STEPS = 16, 8, 8, 2, 16
+#: Rows of an instruction's tile, rows and columns that one lane has side by side or apart.
+ROWS, HALF, COLUMNS, PAIR = 16, 8, 8, 2
+#: Bytes of a row of an operand that an instruction takes.
+STEP_BYTES = 32
 #: Rows of four warps, whose instruction has columns in blocks; both are the elements of a row of shared memory.
 GROUP_ROWS = BLOCK = 64
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from weft.auto.gpu.contraction_product import Product
 from weft.target.cuda.machine import WARP, GpuMachine
 
-#: Warps a multiprocessor needs under way to keep its arithmetic busy.
-BUSY_WARPS = 8
+#: Warps a multiprocessor needs under way to keep its arithmetic busy; four are one group.
+BUSY_WARPS, BUSY_GROUPED = 8, 4
 #: Products a cycle of a multiprocessor with the best tiles, as measured on an H200: by each thread, by instructions.
-PLAIN_RATE, MATRIX_RATE, GROUPED_RATE = 82, 800, 1250
+PLAIN_RATE, MATRIX_RATE, GROUPED_RATE = 82, 800, 1080
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 #: Seconds from the end of one launch to the start of the next.
@@ -71,10 +71,10 @@ PLAIN = (
 #: Sums by matrix instructions of four warps.
 GROUPED = (
     Tiles(128, 256, 64, 16, 256, 4, 1.0, warps=True, grouped=True),
-    Tiles(128, 128, 64, 16, 128, 3, 0.8, warps=True, grouped=True),
-    Tiles(128, 64, 64, 16, 64, 4, 0.6, warps=True, grouped=True),
-    Tiles(64, 128, 64, 16, 128, 4, 0.6, warps=True, grouped=True),
-    Tiles(64, 64, 64, 16, 64, 4, 0.4, warps=True, grouped=True),
+    Tiles(128, 128, 64, 16, 128, 3, 0.9, warps=True, grouped=True),
+    Tiles(64, 128, 64, 16, 128, 6, 0.8, warps=True, grouped=True),
+    Tiles(64, 64, 64, 16, 64, 6, 0.8, warps=True, grouped=True),
+    Tiles(128, 64, 64, 16, 64, 6, 0.7, warps=True, grouped=True),
 )
 
 #: Sums by matrix instructions of each warp.
@@ -82,7 +82,9 @@ MATRIX = (
     Tiles(128, 256, 64, 64, 64, 4, 1.0, warps=True),
     Tiles(128, 256, 64, 64, 64, 3, 0.97, warps=True),
     Tiles(128, 128, 64, 64, 64, 3, 0.83, warps=True),
+    Tiles(128, 256, 32, 64, 64, 3, 0.8, warps=True),
     Tiles(128, 128, 32, 64, 64, 4, 0.79, warps=True),
+    Tiles(128, 128, 32, 64, 64, 3, 0.78, warps=True),
     Tiles(64, 128, 32, 32, 32, 4, 0.6, warps=True),
     Tiles(128, 64, 32, 32, 32, 4, 0.6, warps=True),
     Tiles(64, 64, 32, 32, 32, 4, 0.47, warps=True),
@@ -123,8 +125,10 @@ def seconds(product: Product, machine: GpuMachine, tiles: Tiles, parts: int = 1)
     """How long the multiprocessor with most blocks takes, and adding up parts after it."""
     most = -(-count_blocks(product, tiles) * parts // machine.sms)
     warps = min(most * tiles.threads, machine.max_threads_per_sm) / WARP
-    most_rate = GROUPED_RATE if tiles.grouped else MATRIX_RATE if tiles.warps else PLAIN_RATE
-    rate = most_rate * machine.clock * tiles.speed * min(1.0, warps / BUSY_WARPS)
+    size = product.rows.access.buffer.dtype.itemsize
+    most_rate = GROUPED_RATE if tiles.grouped else MATRIX_RATE * 2 / size if tiles.warps else PLAIN_RATE
+    busy = min(1.0, warps / (BUSY_GROUPED if tiles.grouped else BUSY_WARPS))
+    rate = most_rate * machine.clock * tiles.speed * busy
     products = most * tiles.rows * tiles.columns * -(-product.steps // parts)
     adding = 0.0 if parts == 1 else LAUNCH + (2 * parts + 1) * product.results * 4 / machine.bandwidth
     return products / rate + adding

@@ -38,9 +38,21 @@ __device__ __forceinline__ void load_matrices_x{n}(unsigned (&x)[4], const void*
     asm volatile("ldmatrix.sync.aligned.m8n8.x{n}.shared.b16 {{{outs}}}, [%{n}];" : {regs} : "r"(at));
   }}
 }}"""
+#: Words side by side across the depth, which ``ldmatrix`` does not transpose.
+_LOAD_WORDS = """template <int SECOND, int THIRD>
+__device__ __forceinline__ void load_words(unsigned (&x)[4], const float* p) {
+  x[0] = __float_as_uint(p[0]);
+  x[1] = __float_as_uint(p[SECOND]);
+  x[2] = __float_as_uint(p[THIRD]);
+  x[3] = __float_as_uint(p[SECOND + THIRD]);
+}"""
+_ROUND = """__device__ __forceinline__ void round_tf32(unsigned (&x)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x[i]) : "f"(__uint_as_float(x[i])));
+}"""
 _MMA = """__device__ __forceinline__ void {name}(float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
                                          unsigned b0, unsigned b1) {{
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{type}.{type}.f32 "
+  asm volatile("mma.sync.aligned.m16n8k{depth}.row.col.f32.{type}.{type}.f32 "
                "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
                : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -85,6 +97,16 @@ class Products:
     @property
     def steps(self) -> int:
         return self.numbers["KS"]
+
+    @property
+    def depth(self) -> int:
+        """Steps of one instruction: 32 bytes of each row."""
+        return 2 * self.half
+
+    @property
+    def half(self) -> int:
+        """Elements of 16 bytes, a row that ``ldmatrix`` takes."""
+        return ROW_BYTES // self.a.place.buffer.dtype.itemsize
 
     @property
     def rows(self) -> int:
@@ -211,10 +233,14 @@ def emit_fragments(f: Function, products: Products) -> None:
     lane = n["lane"]
     f.line(f"const int {lane} = {emit_expr(f, products.lane).text};")
     f.line(f"unsigned {n['a']}[2][{products.rows}][4], {n['b']}[2][{(products.columns + 1) // 2}][4];")
-    low, high, middle = f"{lane} % 16", f"{lane} / 16 * 8", f"{lane} / 8 % 2 * 8"
-    corner = f"{lane} % 8 + {high}"
+    half = products.half
+    low, high, middle = f"{lane} % 16", f"{lane} / 16 * {half}", f"{lane} / 8 % 2 * {half}"
+    corner = f"{lane} % 8 + {lane} / 16 * 8"
     at_a = f"({corner}) * {a.pitch} + {middle}" if a.is_transposed else f"({low}) * {a.pitch} + {high}"
     at_b = f"({low}) * {b.pitch} + {high}" if b.is_transposed else f"({corner}) * {b.pitch} + {middle}"
+    if products.type == "tf32":
+        at_a = f"{lane} % 4 * {a.pitch} + {lane} / 4" if a.is_transposed else at_a
+        at_b = f"{lane} % 4 * {b.pitch} + {lane} / 4" if b.is_transposed else at_b
     f.line(f"const int {n['a_lane']} = {at_a};")
     f.line(f"const int {n['b_lane']} = {at_b};")
 
@@ -232,18 +258,33 @@ def emit_loads(f: Function, products: Products, step: int, after: str = "") -> N
     """Fragments of A, four matrices for 16 rows; of B, four for 16 columns, or two for the last 8."""
     n, a, b, columns = products.names, products.a, products.b, products.columns
     a_at, b_at = n[f"a_at{after}"], n[f"b_at{after}"]
+    a_step, b_step = step * products.depth * a.k, step * products.depth * b.k
+    a_apart, b_apart = (8, 4 * a.pitch), (4 * b.pitch, 8)  # as an instruction has its words
     for i in range(products.rows):
-        place = f"{a_at} + {16 * (step * a.k + i * a.row)}"
-        _emit_load(f, f"{n['a']}[{step % 2}][{i}]", 4, a.is_transposed, place)
+        place = f"{a_at} + {a_step + 16 * i * a.row}"
+        _emit_load(f, products, f"{n['a']}[{step % 2}][{i}]", 4, a_apart if a.is_transposed else None, place)
     for j in range(columns // 2):
-        place = f"{b_at} + {16 * (step * b.k + j * b.row)}"
-        _emit_load(f, f"{n['b']}[{step % 2}][{j}]", 4, b.is_transposed, place)
+        place = f"{b_at} + {b_step + 16 * j * b.row}"
+        _emit_load(f, products, f"{n['b']}[{step % 2}][{j}]", 4, b_apart if b.is_transposed else None, place)
     if columns % 2:
-        last = 16 * step * b.k + 8 * (columns - 1) * b.row
-        _emit_load(f, f"{n['b']}[{step % 2}][{columns // 2}]", 2, b.is_transposed, f"{b_at} + {last}")
+        place = f"{b_at} + {b_step + 8 * (columns - 1) * b.row}"
+        to = f"{n['b']}[{step % 2}][{columns // 2}]"
+        _emit_load(f, products, to, 2, (4 * b.pitch, 0) if b.is_transposed else None, place)
 
 
-def _emit_load(f: Function, to: str, count: int, transposed: bool, at: str) -> None:
+def _emit_load(f: Function, products: Products, to: str, count: int, apart: tuple[int, int] | None, at: str) -> None:
+    """A fragment; ``apart`` is how far its words are, where the depth is not what lies side by side."""
+    if products.type != "tf32":
+        _emit_load_matrices(f, to, count, apart is not None, at)
+        return
+    if apart is None:
+        _emit_load_matrices(f, to, count, False, at)
+    else:
+        f.line(f"{f.define('load_words', _LOAD_WORDS)}<{apart[0]}, {apart[1]}>({to}, {at});")
+    f.line(f"{f.define('round_tf32', _ROUND)}({to});")
+
+
+def _emit_load_matrices(f: Function, to: str, count: int, transposed: bool, at: str) -> None:
     outs = ", ".join(f"%{i}" for i in range(count))
     regs = ", ".join(f'"=r"(x[{i}])' for i in range(count))
     name = f.define(f"load_matrices_x{count}", _LOAD.format(n=count, outs=outs, regs=regs))
@@ -252,7 +293,8 @@ def _emit_load(f: Function, to: str, count: int, transposed: bool, at: str) -> N
 
 def emit_row(f: Function, products: Products, step: int, row: int) -> None:
     """The instructions of 16 rows in one step."""
-    name = f.define(f"mma_{products.type}", _MMA.format(name=f"mma_{products.type}", type=products.type))
+    name = f"mma_{products.type}"
+    f.define(name, _MMA.format(name=name, type=products.type, depth=products.depth))
     base = emit_expr(f, offset_expr(products.sums.buffer, products.sums.indices)).text
     start = f.memory(products.sums.buffer).pointer + ("[" if base == "0" else f"[{base} + ")
     n, at, j = products.names, products.numbers, products.names["j"]

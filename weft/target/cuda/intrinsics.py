@@ -15,7 +15,8 @@ step while the step before is computed.
 itself, in swizzled rows of 128 bytes, and works on its own until it is waited for; the nest of a lane is the same but
 for columns in blocks of 64, as many as such a row has.
 
-The order of additions is the hardware's own, so these are for fast numerics.
+The order of additions is the hardware's own, so these are for fast numerics. ``mma_tf32`` moreover rounds what it
+multiplies to 10 bits of fraction, which is for those who ask for it by name or by ``numerics="tf32"``.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ kernel {name}(A: {t}[2, 8, KS, {k}] strides [8 * a_row, a_row, {k} * a_k, a_k],
   }} }}
 }}"""
 _WIDENED = "float32(A[mi, half, row, step, k]) * float32(B[nj, pair, odd, step, k])"
+_ROUNDED = "A[mi, half, row, step, k] * B[nj, pair, odd, step, k]"
 
 
 def _emit(f: Function, s: Tensorized) -> bool:
@@ -70,6 +72,7 @@ def _mma(name: str, dtype: str, k: int, product: str, needs: tuple[str, ...]) ->
 MMA = (
     _mma("mma_bf16", "bfloat16", 16, _WIDENED, ("bf16 mma", "ldmatrix")),
     _mma("mma_f16", "float16", 16, _WIDENED, ("fp16 mma", "ldmatrix")),
+    _mma("mma_tf32", "float32", 8, _ROUNDED, ("tf32 mma", "ldmatrix")),
 )
 
 
