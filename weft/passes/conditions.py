@@ -111,19 +111,28 @@ def for_all(condition: Expr, loop: For) -> Expr | None:
 
     Tests are of the kind ``base + v < n`` and ``n <= base + v``.
     """
-    if isinstance(condition, Binary) and condition.op == "&&":
-        left, right = (for_all(side, loop) for side in (condition.left, condition.right))
-        return None if left is None or right is None else Binary("&&", left, right)
-    if not _varies(condition, loop):
-        return None if any(isinstance(n, Load) for n in walk(condition)) else condition
-    if not (isinstance(condition, Compare) and condition.left.dtype == loop.var.dtype):
+    parts = [_at_end(part, loop, for_all=True) for part in conjuncts(condition)]
+    return None if None in parts else all_of([p for p in parts if p is not None])
+
+
+def _at_end(test: Expr, loop: For, *, for_all: bool) -> Expr | None:
+    """``test`` in the first or last iteration, where it holds last of all, or if not ``for_all`` first of all."""
+    if not _varies(test, loop):
+        return None if any(isinstance(n, Load) for n in walk(test)) else test
+    if not (isinstance(test, Compare) and test.left.dtype == loop.var.dtype):
         return None
-    difference = linear_form(Binary("-", condition.left, condition.right))
-    if condition.op not in _ORDER or [a for a in difference.terms if _varies(a, loop)] != [loop.var]:
+    difference = linear_form(Binary("-", test.left, test.right))
+    if test.op not in _ORDER or [a for a in difference.terms if _varies(a, loop)] != [loop.var]:
         return None
-    grows = difference.terms[loop.var] * _ORDER[condition.op] > 0
+    grows = difference.terms[loop.var] * _ORDER[test.op] > 0
     last = idx(int(loop.hi.value) - 1) if isinstance(loop.hi, Const) else Binary("-", loop.hi, idx(1))
-    return substitute(condition, {loop.var: last if grows else loop.lo})
+    return substitute(test, {loop.var: last if grows == for_all else loop.lo})
+
+
+def for_any(condition: Expr, loop: For) -> Expr | None:
+    """What holds at least where ``condition`` holds in some iteration of ``loop``: as `for_all`, of the other end."""
+    parts = [_at_end(part, loop, for_all=False) for part in conjuncts(condition)]
+    return None if None in parts else all_of([p for p in parts if p is not None])
 
 
 def _varies(e: Expr, loop: For) -> bool:

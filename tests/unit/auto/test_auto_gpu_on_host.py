@@ -32,11 +32,22 @@ CASES: dict[str, list[tuple[int, ...]]] = {
 }
 
 
-def run(name: str, dtype: str, machine: Any) -> str:
+#: Rows that begin anywhere in memory.
+ODD: dict[str, list[tuple[int, ...]]] = {
+    "softmax": [(9, 1101)],
+    "layer_norm": [(9, 1273), (1273,), (1273,)],
+    "rms_norm": [(9, 1279), (1279,)],
+    "sum_rows": [(9, 1025)],
+    "sum_columns": [(200, 301)],
+    "bias_gelu": [(9, 1037), (1037,)],
+}
+
+
+def run(name: str, dtype: str, machine: Any, cases: dict[str, list[tuple[int, ...]]] = CASES) -> str:
     """The CUDA text, after its results were compared with the evaluator's."""
     rng = np.random.default_rng(0)
     element = to_numpy(SCALAR_TYPES[dtype])
-    args = [rng.integers(-3, 4, shape).astype(element) for shape in CASES[name]]
+    args = [rng.integers(-3, 4, shape).astype(element) for shape in cases[name]]
     case = make_case(library.program(name, dtype), args, "fast")
     kernel = schedule_case(case, "fast", machine).schedule.kernel
     runner = HostRunner(kernel, machine, fast=True, aligned=16)
@@ -54,6 +65,15 @@ def run(name: str, dtype: str, machine: Any) -> str:
 def test_bfloat16(name: str, machine: Any) -> None:
     source = run(name, "bfloat16", machine)
     assert name != "matmul" or "mma_bf16(" in source
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_rows_that_begin_anywhere(name: str) -> None:
+    source = run(name, "bfloat16", SMALL, ODD)
+    if name in ("softmax", "layer_norm", "rms_norm", "sum_rows"):
+        assert "load<16>" in source
+        assert ") & 7)" in source
+    assert ("load_cut(" in source) == (name in ("layer_norm", "rms_norm"))
 
 
 @pytest.mark.parametrize("name", ["matmul", "softmax"])

@@ -91,6 +91,22 @@ def make_row(stage: Stage, fixed: Sequence[str]) -> Row | None:
     return row
 
 
+def plan_shifted_rows(draft: GpuDraft, length: int, kept: int, lanes: int) -> RowPlan | None:
+    """The plan for rows of ``length`` elements that start anywhere in memory; None for rows that are short or too long.
+
+    Pieces of ``lanes`` elements lie as memory does (`weft.passes.shift_rows`): a row may begin and end within one.
+    """
+    vectors, needed = -(-length // lanes), -(-(length + lanes - 1) // lanes)
+    if vectors <= WARP * WARP_PIECES:
+        return None
+    threads = whole_warps(-(-vectors // PIECES))
+    while -(-vectors // threads) * threads < needed:
+        threads += WARP
+    if threads > THREADS or _registers(vectors, threads, lanes, kept) > 96:
+        return None
+    return RowPlan(threads, 1, lanes, -(-vectors // threads), True)
+
+
 def plan_rows(
     draft: GpuDraft, rows: Sequence[Row], rounds: int, divisible: int, kept: int, *, lanes: int, again: bool
 ) -> RowPlan:

@@ -16,7 +16,7 @@ from weft.auto.fuse_tiles import ChainTile
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.row_loops import cut_row, map_row, reduce_row
-from weft.auto.gpu.row_plan import Row, RowPlan, make_row, plan_rows, reads_again
+from weft.auto.gpu.row_plan import Row, RowPlan, make_row, plan_rows, plan_shifted_rows, reads_again
 from weft.auto.rows import iterator_along_memory, may_reorder
 from weft.auto.stages import Stage
 from weft.ir.errors import ScheduleError
@@ -25,6 +25,8 @@ from weft.ir.errors import ScheduleError
 SHORT = 32
 #: Blocks for each multiprocessor, at least, before rows are left whole.
 BLOCKS = 2
+#: Elements of an access from which on rows that begin anywhere are worth pieces that lie as memory does.
+SHIFTED_LANES = 8
 
 
 def fits_rows(draft: GpuDraft, stage: Stage) -> bool:
@@ -116,7 +118,20 @@ def plan_chain(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> RowPlan:
     reads = [a.buffer.name for r in rows for a in r.stage.reads if r.along(a)]
     again = kept > 0 or any(reads.count(name) > 1 for name in fetched)
     lanes = lanes_for(a for r in rows for a in r.stage.accesses if r.along(a) and _is_memory(chain, a.buffer.name))
-    return plan_rows(draft, rows, rounds, divisible, kept + sum(fetched.values()), lanes=lanes, again=again)
+    kept += sum(fetched.values())
+    length = _shifted_length(chain, rows, lanes)
+    shifted = plan_shifted_rows(draft, length, kept, lanes) if length is not None else None
+    return shifted or plan_rows(draft, rows, rounds, divisible, kept, lanes=lanes, again=again)
+
+
+def _shifted_length(chain: Chain, rows: Sequence[Row], lanes: int) -> int | None:
+    """The length of all rows, where they do not begin at multiples of ``lanes`` elements but lie along memory alone."""
+    lengths = {r.length for r in rows if r.iters}
+    if len(lengths) != 1 or lanes < SHIFTED_LANES or any(len(r.iters) > 1 for r in rows):
+        return None
+    (length,) = lengths
+    across = any(not r.along(a) for r in rows if r.iters for a in r.stage.accesses if a.uses(r.iters[0].name))
+    return None if across or length % lanes == 0 else length
 
 
 def _is_memory(chain: Chain, buffer: str) -> bool:

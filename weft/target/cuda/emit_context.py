@@ -42,6 +42,7 @@ class Memory:
 
     ``is_private``: an array of this thread of ``elements``, in registers if all subscripts are numbers in the end.
     ``streams``: what is stored is not read soon. ``is_swizzled``: see `weft.target.cuda.swizzle`.
+    ``is_constant``: memory of the device that nothing in this function writes.
     """
 
     pointer: str
@@ -50,6 +51,7 @@ class Memory:
     streams: bool = False
     elements: int = 0
     is_swizzled: bool = False
+    is_constant: bool = False
 
 
 @dataclass(slots=True)
@@ -94,6 +96,8 @@ class Function:
     copies_if: str = ""
     #: The loops over the threads of a block, outermost first.
     thread_loops: tuple[For, ...] = ()
+    #: Buffers that one statement alone stores to.
+    stored_once: frozenset[str] = frozenset()
 
     @property
     def machine(self) -> GpuMachine:

@@ -11,8 +11,8 @@ from weft.ir.errors import TargetError, UnsupportedError
 from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.interval import EVERYTHING, Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Assert, Barrier, For, Kernel, Let
-from weft.ir.visit import mentions, walk
+from weft.ir.stmt import Assert, Barrier, For, Kernel, Let, Stmt
+from weft.ir.visit import mentions, stores, walk
 from weft.passes.loop_ranges import loop_range
 from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.c_types import storage_type, value_type
@@ -49,7 +49,7 @@ def emit_launch(
     counts = thread_counts(grid)
     shape = block_shape(counts) or (prod(counts), 1, 1)
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
-    f.thread_loops = grid.threads
+    f.thread_loops, f.stored_once = grid.threads, _stored_once(grid.body)
     f.rings = find_rings(grid.body) if program.machine.has("cp.async") else {}
     swizzled = find_swizzled(grid.body, program.machine)
     f.has_groups = bool(swizzled)
@@ -105,24 +105,15 @@ def _exchanged(nest: Nest) -> frozenset[str]:
     return held.loaded & held.stored
 
 
-def _exchanged(nest: Nest) -> frozenset[str]:
-    """Buffers in which threads find after a barrier what others stored.
-
-    Said to be reached through one pointer alone, what a thread does not store itself it would load only once.
-    """
-    if not any(isinstance(n, Barrier) for n in walk(nest.body)):
-        return frozenset()
-    held = mentions(nest.body)
-    return held.loaded & held.stored
-
-
 def _function(program: Program, kernel: Kernel, nest: Nest, params: tuple[Buffer | Var, ...]) -> Function:
     f = Function(program, frozenset(assigned_names(nest.body)))
+    written = written_names(nest.body)
     for p in params:
         if isinstance(p, Buffer):
             is_param = any(p.name == b.name for b in kernel.buffers)
             align = program.aligned.get(p.name, p.dtype.itemsize) if is_param else SHARED_ALIGN
-            f.buffers[p.name] = Memory(program.names.of(p.name), max(align, p.dtype.itemsize))
+            align, constant = max(align, p.dtype.itemsize), p.name not in written
+            f.buffers[p.name] = Memory(program.names.of(p.name), align, is_constant=constant)
     sizes = {n.name for b in kernel.buffers for e in b.shape for n in walk(e) if isinstance(n, Var)}
     for v in kernel.scalars:
         f.variables[v.name] = Code(program.names.of(v.name), wide=v.dtype == dt.index)
@@ -130,6 +121,13 @@ def _function(program: Program, kernel: Kernel, nest: Nest, params: tuple[Buffer
         if v.dtype.is_narrow_float and v in params:
             _round_param(f, v)
     return f
+
+
+def _stored_once(body: Stmt) -> frozenset[str]:
+    stored: dict[str, set[Stmt]] = {}
+    for s in stores(body):
+        stored.setdefault(s.buffer.name, set()).add(s)
+    return frozenset(name for name, found in stored.items() if len(found) == 1)
 
 
 def _round_param(f: Function, v: Var) -> None:

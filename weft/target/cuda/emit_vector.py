@@ -21,12 +21,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from weft.ir import dtype as dt
+from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Binary, Expr, Load, Select, Unary, idx
+from weft.ir.expr import Binary, Const, Expr, Load, Select, Unary, idx
+from weft.ir.interval import bounds
 from weft.ir.offsets import linear_offset
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, substitute, walk
-from weft.passes.conditions import for_all
+from weft.passes.conditions import for_all, for_any
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
 from weft.target.cuda.c_types import storage_type, value_type
@@ -39,16 +42,22 @@ from weft.target.cuda.lane_conditions import decide_by_first_lane
 EmitStmt = Callable[[Function, Stmt], None]
 #: The most bytes of one access.
 WIDEST = 16
+#: The most bytes of elements of which accesses that begin anywhere are put together.
+CUT = 2
 _KEPT_TOGETHER = (While, Alloc, Barrier, Break, Continue, Return)
 
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """An access of all lanes to neighbouring elements, by ``bytes`` at a time from ``indices`` on."""
+    """An access of all lanes to neighbouring elements, by ``bytes`` at a time from ``indices`` on.
+
+    ``is_cut``: it begins anywhere, and is put together from the two aligned ones it lies in.
+    """
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     bytes: int
+    is_cut: bool = False
 
 
 def emit_vector(f: Function, loop: For, emit_stmt: EmitStmt) -> bool:
@@ -85,6 +94,8 @@ def _emit(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
                 _emit(f, loop, child, emit_stmt)
         case If() if not _varies(s.condition, loop):
             _emit_uniform_if(f, loop, s, emit_stmt)
+        case If(otherwise=None) if _fills_registers(f, loop, s):
+            _emit_filling(f, loop, s, emit_stmt)
         case If(otherwise=None) if for_all(s.condition, loop) is not None:
             _emit_guarded(f, loop, s, emit_stmt)
         case For(kind="serial" | "unroll") if not (_varies(s.lo, loop) or _varies(s.hi, loop)):
@@ -118,6 +129,41 @@ def _emit_uniform_if(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None
 
 def _splits(f: Function, value: Select, loop: For) -> bool:
     return _varies(value.condition, loop) and for_all(value.condition, loop) is not None
+
+
+def _fills_registers(f: Function, loop: For, s: If) -> bool:
+    """Whether ``s`` copies to registers what one aligned access reads.
+
+    Such an access may read beyond a border: if it holds one element that is there, all of it is memory. The lanes
+    beyond get what nothing uses: no other statement stores to these registers.
+    """
+    if not isinstance(s.then, Store) or not isinstance(s.then.value, Load) or not f.memory(s.then.buffer).is_private:
+        return False
+    load = s.then.value
+    if s.then.buffer.name not in f.stored_once or not _has_room(f, loop, s.then):
+        return False
+    wide = _wide(f, loop, load.buffer, load.indices)
+    whole = (constant_extent(loop) or 0) * load.buffer.dtype.itemsize
+    return wide is not None and wide.bytes == whole and not wide.is_cut and for_any(s.condition, loop) is not None
+
+
+def _has_room(f: Function, loop: For, s: Store) -> bool:
+    """Whether all lanes have a place, also those that no test lets through."""
+    ranges = {**f.ranges, loop.var.name: loop_range(loop, f.ranges)}
+    sizes = (int(e.value) if isinstance(e, Const) else 0 for e in s.buffer.shape)
+    return all(bounds(i, ranges).within(0, size - 1) for i, size in zip(s.indices, sizes))
+
+
+def _emit_filling(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
+    """All lanes at once where any is inside."""
+    condition = for_any(s.condition, loop)
+    assert condition is not None
+    condition = simplify(condition, f.ranges)
+    if condition == Const(True, dt.bool_):
+        _emit(f, loop, s.then, emit_stmt)
+        return
+    with f.braces(f"if ({emit_expr(f, condition).text})"):
+        _emit(f, loop, s.then, emit_stmt)
 
 
 def _emit_guarded(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
@@ -165,8 +211,9 @@ def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
         _emit_plain(f, loop, s, emit_stmt)
         return
     extent = constant_extent(loop) or 0
-    if target is not None and s.value in loads and s.value.dtype == s.buffer.dtype:
-        _emit_copy(f, loads[s.value], target, extent)
+    copied = loads.get(s.value) if s.value.dtype == s.buffer.dtype else None
+    if target is not None and copied is not None and not copied.is_cut:
+        _emit_copy(f, copied, target, extent)
         return
     name = f.program.names.of(loop.var.name)
     lane = Code(name) if loop.lo == idx(0) else Code(f"{name} - {emit_expr(f, loop.lo).text}", LEVEL["-"])
@@ -193,7 +240,7 @@ def _emit_async(f: Function, loop: For, s: Store, target: Wide) -> bool:
     """A plain copy into a ring, left to run on its own; False where it is something else."""
     copy = find_copy(f, s, loop.var)
     source = None if copy is None else _wide(f, loop, copy.load.buffer, copy.load.indices)
-    if copy is None or source is None or (size := min(source.bytes, target.bytes)) not in SIZES:
+    if copy is None or source is None or source.is_cut or (size := min(source.bytes, target.bytes)) not in SIZES:
         return False
     count = (constant_extent(loop) or 0) * s.buffer.dtype.itemsize // size
     first = Store(s.buffer, target.indices, s.value)
@@ -229,7 +276,10 @@ def _emit_load(f: Function, wide: Wide, extent: int) -> str:
     f.use("load")
     if wide.buffer.dtype.is_narrow_float:
         f.use(f"load_{wide.buffer.dtype.name}")
-    f.line(f"load<{wide.bytes}>({array}, {emit_pointer(f, wide.buffer, wide.indices, emit_expr)});")
+    if wide.is_cut and wide.buffer.dtype.is_narrow_float:
+        f.use(f"load_cut_{wide.buffer.dtype.name}")
+    name = f.use("load_cut") if wide.is_cut else f"load<{wide.bytes}>"
+    f.line(f"{name}({array}, {emit_pointer(f, wide.buffer, wide.indices, emit_expr)});")
     return array
 
 
@@ -254,8 +304,19 @@ def _wide(f: Function, loop: For, buffer: Buffer, indices: tuple[Expr, ...]) -> 
     if start is None:
         return None
     size = buffer.dtype.itemsize
-    align = math.gcd(memory.align, *(c * size for c in start.terms.values()), start.constant * size, extent * size)
+    align = math.gcd(memory.align, size * _multiple_of(start), extent * size)
     unit = min(align & -align, WIDEST)
-    if memory.is_swizzled and unit != extent * size:  # only 16 bytes stay together
-        return None
-    return Wide(buffer, first, unit) if unit > size else None
+    if unit > size:
+        return Wide(buffer, first, unit)
+    cut = extent * size == WIDEST and size <= CUT and memory.is_constant
+    return Wide(buffer, first, WIDEST, is_cut=True) if cut else None
+
+
+def _multiple_of(offset: Linear) -> int:
+    """What a sum is a multiple of; ``x % n`` differs from ``x`` by a multiple of ``n``."""
+    rest, step = Linear(dict(offset.terms), offset.constant), 0
+    for atom, factor in offset.terms.items():
+        if isinstance(atom, Binary) and atom.op == "%" and isinstance(atom.right, Const) and atom.right.value > 0:
+            rest.add(linear_form(atom), -factor).add(linear_form(atom.left), factor)
+            step = math.gcd(step, factor * int(atom.right.value))
+    return math.gcd(step, *rest.terms.values(), rest.constant)

@@ -16,6 +16,7 @@ from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.promote_registers import promote_registers
 from weft.passes.rebase_loops import rebase_loops
+from weft.passes.shift_rows import shift_rows
 from weft.passes.shrink_storage import shrink_storage
 from weft.target.cuda.check_supported import check_supported
 from weft.target.cuda.disassemble import disassemble
@@ -49,6 +50,7 @@ def lowering_passes(machine: GpuMachine, fast: bool) -> dict[str, Pass]:
             shared_bytes=machine.shared_per_block,
             most_threads=machine.max_threads_per_block,
         ),
+        "shift_rows": shift_rows,
         "cut_pieces": cut_pieces,
         "promote_registers": functools.partial(promote_registers, scopes=("global", "shared")),
     }

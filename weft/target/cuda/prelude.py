@@ -205,6 +205,23 @@ template <> struct access_unit<2> { using type = unsigned short; };""",
   for (int i = 0; i < count; ++i) units[i] = reinterpret_cast<const Unit*>(p)[i];
   memcpy(x, units, sizeof(x));
 }}""",
+    # 16 bytes from anywhere: the aligned units that hold some of them, moved along by words, then by bytes.
+    "load_cut": f"""template <int N, class T> {_INLINE} void load_cut(T (&x)[N], const T* p) {{
+  const unsigned long long place = (unsigned long long)p;
+  const unsigned by = (unsigned)place & 15u;
+  const uint4* units = reinterpret_cast<const uint4*>(place & ~15ull);
+  const uint4 a = units[0], b = units[by != 0];
+  const unsigned words[8] = {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+  unsigned twos[6], ones[5], bits[4];
+#pragma unroll
+  for (int i = 0; i < 6; ++i) twos[i] = by & 8 ? words[i + 2] : words[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) ones[i] = by & 4 ? twos[i + 1] : twos[i];
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    bits[i] = (unsigned)(((unsigned long long)ones[i + 1] << 32 | ones[i]) >> (by & 3) * 8);
+  memcpy(x, bits, 16);
+}}""",
     "store": f"""template <int BYTES, int N, class T> {_INLINE} void store(T* p, const T (&x)[N]) {{
   using Unit = typename access_unit<BYTES>::type;
   constexpr int count = N * sizeof(T) / BYTES;
@@ -285,6 +302,14 @@ for _narrow, _widen in _WIDEN_PAIR.items():
     {_widen}
   }}
 }}"""
+    _TEXTS[f"load_cut_{_narrow}"] = f"""template <int N> {_INLINE} void load_cut(float (&x)[N], const {_narrow}* p) {{
+  unsigned pairs[N / 2];
+  load_cut(pairs, reinterpret_cast<const unsigned*>(p));
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {{
+    {_widen}
+  }}
+}}"""
     for _store in ("store", "stream"):
         _TEXTS[
             f"{_store}_{_narrow}"
@@ -299,6 +324,8 @@ for _narrow, _widen in _WIDEN_PAIR.items():
 _NEEDS = {
     "load_float16": ("load", "widen_float16"),
     "load_bfloat16": ("load",),
+    "load_cut_float16": ("load_cut", "widen_float16"),
+    "load_cut_bfloat16": ("load_cut",),
     "store_float16": ("store",),
     "store_bfloat16": ("store",),
     "stream_float16": ("stream",),
