@@ -110,7 +110,8 @@ def _panel_loop(draft: Draft, stage: Stage, nest: Nest, access: StageAccess) -> 
     if stage.reuse_of(access) > 1 and access.buffer.name not in draft.constants:
         return _home(stage, access)
     outer = [*nest.batch, *nest.blocks, *nest.pieces] if nest.pieces else [*nest.batch, *nest.panels]
-    if access.buffer.name in draft.constants or not outer or not set(nest.together) <= set(outer):
+    is_shared = sum(a.buffer.name == access.buffer.name for a in stage.reads) > 1
+    if is_shared or access.buffer.name in draft.constants or not outer or not set(nest.together) <= set(outer):
         return None
     return outer[-1]
 

@@ -170,9 +170,9 @@ def _operand(draft: Draft, stage: Stage, access: StageAccess, lane: StageIter) -
 
 
 def _may_pack(draft: Draft, stage: Stage, access: StageAccess) -> bool:
-    """Whether ``access`` may read a copy: an argument's, read in no other way."""
-    alone = sum(a.buffer.name == access.buffer.name for a in distinct_reads(stage)) == 1
-    return alone and not access.guarded and any(b.name == access.buffer.name for b in draft.s.kernel.buffers)
+    """Whether ``access`` may read a copy: an argument's, of which all reads go there."""
+    whole = not any(a.guarded for a in stage.reads if a.buffer.name == access.buffer.name)
+    return whole and any(b.name == access.buffer.name for b in draft.s.kernel.buffers)
 
 
 def _run(stage: Stage, access: StageAccess) -> int:

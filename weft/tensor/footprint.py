@@ -85,11 +85,11 @@ def _box(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) 
 def _side(statement: Statement, subscript: Expr, size: int) -> Side | None:
     """The values of a subscript that are below ``size``; None where data decide or there are too many points."""
     form = affine_form(subscript)
-    if form is None:
-        marked = _mark(statement, [subscript], (size,))
-        return None if marked is None else np.flatnonzero(marked)
     ranges = {a.var.name: range(_size(a.lo), _size(a.hi)) for a in statement.axes if _is_plain(a)}
-    return _image(form, ranges, size) if form.coefficients.keys() <= ranges.keys() else None
+    if form is not None and form.coefficients.keys() <= ranges.keys():
+        return _image(form, ranges, size)
+    marked = _mark(statement, [subscript], (size,))
+    return None if marked is None else np.flatnonzero(marked)
 
 
 def _is_plain(axis: Axis) -> bool:

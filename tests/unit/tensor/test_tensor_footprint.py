@@ -38,3 +38,5 @@ def test_axes_that_two_dimensions_use_are_marked_point_by_point() -> None:
 def test_dimensions_on_their_own_take_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(footprint, "MARK_LIMIT", 10_000)
     assert touched(WINDOW.replace("INDEX", "(h+y) % H, min(w+x, W-1)"), {"H": 700, "W": 900}) == 630_000
+    triangle = "def f(float(N,K) A) -> (float(N,N) O) { O(i,j) +=! A(j,k) where i in 3:N, j in i:N }"
+    assert touched(triangle, {"N": 90, "K": 100}) == 8_700
