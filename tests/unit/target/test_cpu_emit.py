@@ -105,7 +105,7 @@ def test_any_strides(strides: str, kind: str) -> None:
         np.testing.assert_array_equal(out, view)
 
 
-@pytest.mark.parametrize("step", [2, 3, 4, 5, -2])
+@pytest.mark.parametrize("step", [2, 3, 4, 5, 9, 16, 17, -2])
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "float64", "float16"])
 def test_every_nth_element(step: int, dtype: str) -> None:
     last = abs(step) * 63
@@ -115,7 +115,7 @@ def test_every_nth_element(step: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("width", [31, 32, 33, 40])
-@pytest.mark.parametrize("step", [2, 3, 4])
+@pytest.mark.parametrize("step", [2, 3, 4, 9])
 def test_windows_share_the_vectors_they_pick_from(step: int, width: int) -> None:
     """At the end of the array only what is read may be touched: nothing is shared there, or it is all inside."""
     last = step * (width - 1) + 2

@@ -16,6 +16,8 @@ from weft.target.cpu.emit_offset import offset_sum
 
 #: Steps between lanes for which this is done.
 SHORT_STEPS = (2, 3, 4)
+#: The longest step for which it is where one instruction picks from two vectors: an element by itself takes as long.
+LONGEST_STEP = 16
 #: Loads a vector of the given lanes, in which only those of the given mask are wanted.
 LoadMasked = Callable[[Value, Value], Value]
 
