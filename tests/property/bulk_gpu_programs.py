@@ -23,7 +23,9 @@ import threading
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
@@ -167,7 +169,8 @@ def check(seed: int, options: argparse.Namespace) -> str:
         return "faults"
 
 
-def checker(kind: str):  # type: ignore[no-untyped-def]
+def checker(kind: str) -> Callable[[int, Any], str]:
+    """Checks the program of a seed in places."""
     if kind in ("barriers", "forks"):
         from check_gpu_program import check_fork_join_program, check_gpu_program
 
@@ -178,22 +181,24 @@ def checker(kind: str):  # type: ignore[no-untyped-def]
 
 
 def program_text(kind: str, seed: int) -> str:
-    """The program of a seed; the error of a schedule tells it."""
-    if kind == "auto":
-        from check_gpu_schedule import automatic_text
+    return f"--- program\n{writer(kind)(seed)}"
 
-        return f"--- program\n{automatic_text(seed)}"
+
+def writer(kind: str) -> Callable[[int], str]:
+    """Gives the text of the program of a seed."""
+    if kind == "forks":
+        from fork_join_programs import fork_join_program
+
+        return fork_join_program
     if kind == "barriers":
         from gpu_programs import random_gpu_kernel
 
         from weft.ir.printer import print_kernel
 
-        return f"--- program\n{print_kernel(random_gpu_kernel(seed))}"
-    if kind == "forks":
-        from fork_join_programs import fork_join_program
+        return lambda seed: print_kernel(random_gpu_kernel(seed))
+    from check_gpu_schedule import automatic_text, schedule_text
 
-        return f"--- program\n{fork_join_program(seed)}"
-    return ""
+    return schedule_text if kind == "schedules" else automatic_text
 
 
 if __name__ == "__main__":

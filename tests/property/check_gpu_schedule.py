@@ -20,7 +20,7 @@ from hypothesis.control import BuildContext
 from hypothesis.errors import StopTest
 from hypothesis.internal.conjecture.data import ConjectureData
 from random_programs import RandomProgram, programs
-from schedule_cases import Case, NoMeaning, _compiled, _interpreted, assert_same, draw_case, take_steps
+from schedule_cases import Case, NoMeaning, _compiled, _interpreted, assert_same, describe, draw_case, take_steps
 from test_random_programs import assert_close, interpreted
 
 import weft
@@ -47,14 +47,20 @@ def with_draw(seed: int, check: Callable[[Any], str]) -> str:
 
 
 def check_random_schedule(seed: int, places: Collection[Place]) -> str:
-    def check(draw: Any) -> str:
-        case = draw_case(draw, dense=True)
-        take_steps(case, draw, most=4)
-        assert case.schedule is not None
-        bind_loops(draw, case.schedule)
-        return check_grid(case, case.schedule, places)
+    return with_draw(seed, lambda draw: check_grid(*draw_schedule(draw), places))
 
-    return with_draw(seed, check)
+
+def draw_schedule(draw: Any) -> tuple[Case, Schedule]:
+    case = draw_case(draw, dense=True)
+    take_steps(case, draw, most=4)
+    assert case.schedule is not None
+    bind_loops(draw, case.schedule)
+    return case, case.schedule
+
+
+def schedule_text(seed: int) -> str:
+    """What `check_random_schedule` checks."""
+    return with_draw(seed, lambda draw: "\n".join(describe(draw_schedule(draw)[0]).values()))
 
 
 def bind_loops(draw: Any, s: Schedule) -> None:

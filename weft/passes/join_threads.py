@@ -30,6 +30,7 @@ from weft.passes.make_units import make_units
 from weft.passes.pad_shared import pad_shared
 from weft.passes.place_storage import Use, place_storage
 from weft.passes.split_launches import Launch, split_launches
+from weft.passes.thread_shapes import Shape
 from weft.passes.thread_units import Unit, headers, made_in, units_in
 from weft.poly.leaves import sizes_of
 
@@ -133,6 +134,8 @@ class _Join:
             return storage.relocated({}, n, ranges) if isinstance(n, Expr) else n
 
         made = rebuild(s, visit)
+        if isinstance(made, For) and made.kind in ("vector", "parallel"):
+            return replace(made, kind="serial")  # all threads go through it together
         return replace(made) if made is s else made  # type: ignore[type-var]
 
     def marked(self, s: Stmt) -> Stmt:
@@ -146,6 +149,7 @@ def _join_unit(unit: Unit, storage: LaunchStorage) -> Stmt:
     first = storage.shape.first_of(unit.own)
     repeated = id(unit) in storage.placement.repeated
     alone = not unit.own and bool(first) and not repeated
+    unit = _named_unlike(unit, storage.shape)
     body = _ending_here(unit.body) if unit.nest.loops else unit.body
     body = storage.own_storage(body, unit.ranges, alone=alone)
     body = storage.relocated(unit.digits, body, unit.ranges)
@@ -153,6 +157,23 @@ def _join_unit(unit: Unit, storage: LaunchStorage) -> Stmt:
         body = _guard_foreign(body, first, {own.buffer.name for own in storage.placement.own.values()})
     body = substitute(guarded(list(unit.nest.tests), body), storage.shape.values(unit.digits))
     return body if repeated else guarded(first, body)
+
+
+def _named_unlike(unit: Unit, shape: Shape) -> Unit:
+    """``unit`` with loops named apart from threads that count something else: its body is to mention these too."""
+    values = shape.values(unit.digits)
+    clash = [v for v in shape.vars if values.get(v, v) != v]
+    if not clash:
+        return unit
+    new: dict[Var, Expr] = {v: Var(f"{v.name}'") for v in clash}
+    names = {v.name: f"{v.name}'" for v in clash}
+    nest = replace(
+        unit.nest,
+        tests=tuple(substitute(t, new) for t in unit.nest.tests),
+        body=substitute(unit.body, new),
+        ranges={names.get(name, name): known for name, known in unit.ranges.items()},
+    )
+    return replace(unit, nest=nest, digits={names.get(name, name): d for name, d in unit.digits.items()})
 
 
 def _ending_here(s: Stmt) -> Stmt:

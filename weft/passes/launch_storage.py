@@ -105,7 +105,10 @@ class LaunchStorage:
         def visit(n: Any) -> Any:
             if not isinstance(n, Stmt):
                 return n
+            before = len(self.device)
             n = rebuild(n, visit)
+            if isinstance(n, For) and n.kind in ("vector", "parallel") and len(self.device) > before:
+                return replace(n, kind="serial")  # its iterations use one memory now
             if not isinstance(n, Alloc):
                 return n
             if n.buffer.scope == "shared":

@@ -401,3 +401,51 @@ def test_a_block_that_leaves_a_loop() -> None:
 def test_threads_have_names_of_their_own() -> None:
     text = joined("kernel p(A: int32[4], out B: int32[4]) { block t in 0:4 { for b in 0:1 { B[t] = A[t] } } }")
     assert "thread t_1 in 0:1" in text
+
+
+def test_loops_of_a_nest_named_like_threads_that_count_something_else() -> None:
+    """Threads `t` number 3 of 27, and rows of `t` are done by threads next to one another."""
+    text = joined(
+        """kernel p(A: int32[9, 7], out B: int32[9, 7]) {
+             thread t in 0:3 {
+               alloc C: int32[3, 7] in register
+               alloc T: int32[9, 7]
+               thread y in 0:9 { for x in 0:7 { T[y, x] = A[y, x] + int32(t) } }
+               for i in 0:3 { for x in 0:7 { C[i, x] = T[(t * 3 + i + 8) % 9, x] - T[t * 3 + i, (x + 1) % 7] } }
+               for i in 0:3 { for x in 0:7 { B[t * 3 + i, x] = C[i, x] } }
+             }
+           }"""
+    )
+    assert "if t * 3 + y // 3 == 0" in text
+
+
+def test_lanes_whose_memory_is_on_the_device_take_turns() -> None:
+    text = joined(
+        """kernel p(A: float32[8, 5000], out B: float32[8]) {
+             thread t in 0:4 { B[t] = 0.0 }
+             vector y in 0:8 {
+               alloc T: float32[5000]
+               for x in 0:5000 { T[x] = A[y, x] * 2.0 }
+               for x in 0:5000 { B[y] = B[y] + T[x] }
+             }
+           }"""
+    )
+    assert "for y in 0:8" in text
+
+
+def test_threads_that_reduce_together_take_lanes_in_turn() -> None:
+    text = joined(
+        """kernel p(A: float32[5], D: float32[5, 2], out B: float32[2]) {
+             block b in 0:1 {
+               alloc T: float32[5]
+               thread n in 0:5 { T[n] = A[n] }
+               vector p in 0:2 {
+                 B[p] = 0.0
+                 for n in 0:5 { B[p] = B[p] + T[n] * D[n, p] }
+               }
+             }
+           }""",
+        fast=True,
+        same=False,
+    )
+    assert "for p in 0:2" in text

@@ -82,6 +82,8 @@ class Fenced:
 _SYMBOLS = {
     name: int(ctypes.cast(fn, ctypes.c_void_p).value or 0)
     for name, fn in (("weft_parallel_for", _parallel_for), ("weft_alloc", _alloc), ("weft_free", _free))
+} | {
+    name: int(ctypes.cast(getattr(_libc, name), ctypes.c_void_p).value or 0) for name in ("memset", "memcpy", "memmove")
 }
 
 
