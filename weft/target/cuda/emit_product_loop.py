@@ -35,18 +35,17 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Barrier, Evaluate, For, If, Let, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import substitute, walk
 from weft.passes.loop_ranges import loop_range
-from weft.target.cuda import async_copies
-from weft.target.cuda.async_copies import find_copy
+from weft.target.cuda.async_copies import emit_wait, find_copy
 from weft.target.cuda.emit_context import Code, Function
 from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_hardware import has_intrinsic
 from weft.target.cuda.emit_mma import Products, emit_fragments, emit_loads, emit_places, emit_row, read_products
 from weft.target.cuda.emit_wgmma import (
     GroupProducts,
+    emit_done,
     emit_held,
     emit_products,
     emit_settled,
-    emit_wait,
     read_groups,
 )
 from weft.target.cuda.intrinsics import MMA, WGMMA
@@ -109,11 +108,11 @@ def _emit_group_piece(f: Function, found: _Loop, products: GroupProducts, emit_s
     if late is None:
         emit_stmt(f, found.barrier)
         emit_products(f, products)
-        emit_wait(f, 1)
+        emit_done(f, 1)
         f.line("__syncthreads();")
     else:
-        async_copies.emit_wait(f, late=1)
-        emit_wait(f, 1)
+        emit_wait(f, late=1)
+        emit_done(f, 1)
         f.line("__syncthreads();")
         emit_products(f, products)
     for copy in late or found.copies:

@@ -112,15 +112,17 @@ def read_groups(f: Function, s: Tensorized, hardware: Hardware) -> GroupProducts
     sums = args["C"]
     if any(not isinstance(e, (Const, AddressOf)) for e in args.values()) or not isinstance(sums, AddressOf):
         return None
-    a = group.matrix(f, args["A"], numbers["a_row"], numbers["a_k"], LENGTH * BLOCK, 1, ROWS * numbers["a_row"])
-    b = group.matrix(f, args["B"], numbers["b_col"], numbers["b_k"], numbers["b_block"], numbers["NB"], 0)
+    blocks = numbers["b_block"] if numbers["NB"] > 1 else BLOCK * LENGTH
+    a = group.matrix(f, args["A"], numbers["a_row"], numbers["a_k"], BLOCK * LENGTH, ROWS * numbers["a_row"])
+    b = group.matrix(f, args["B"], numbers["b_col"], numbers["b_k"], blocks, 0)
     own = f.memory(sums.buffer).is_private and numbers["c_row"] == numbers["c_pair"] == 0
-    if a is None or b is None or not own or numbers["NB"] * BLOCK > MOST or _varies(sums, group):
+    if a is None or b is None or not own or numbers["NB"] * BLOCK > MOST or _varies(sums):
         return None
     return GroupProducts(a, b, sums, numbers, hardware.name.removeprefix("wgmma_"))
 
 
-def _varies(place: AddressOf, group: _Group) -> bool:
+def _varies(place: AddressOf) -> bool:
+    """Whether it is not one place for all lanes and iterations: sums are in registers, which have no addresses."""
     offset = linear_offset(place.buffer, place.indices)
     return offset is None or bool(offset.terms)
 
@@ -164,17 +166,16 @@ class _Group:
                 return found
         return None
 
-    def matrix(
-        self, f: Function, place: Expr, row: int, k: int, block: int, blocks: int, per_warp: int
-    ) -> Matrix | None:
-        """Where a matrix is; warps begin ``per_warp`` elements apart."""
+    def matrix(self, f: Function, place: Expr, row: int, k: int, block: int, per_warp: int) -> Matrix | None:
+        """Where a matrix is: ``row`` and ``k`` elements from one row (or column) and step to the next, ``block`` from
+        64 of them to the next 64; warps begin ``per_warp`` elements apart."""
         if not isinstance(place, AddressOf) or not f.memory(place.buffer).is_swizzled:
             return None
         is_transposed = k != 1
         start = linear_offset(place.buffer, place.indices)
         if start is None or (row, k) != ((1, LENGTH) if is_transposed else (LENGTH, 1)):
             return None
-        if not is_transposed and blocks > 1 and block != BLOCK * LENGTH:
+        if not is_transposed and block != BLOCK * LENGTH:
             return None
         others = [n for atom, n in start.terms.items() if atom != self.warp]
         whole = SWIZZLE_ALIGN // place.buffer.dtype.itemsize
@@ -192,8 +193,7 @@ def emit_products(f: Function, products: GroupProducts) -> None:
     name = _define(f, products)
     parts = (n["c_block"] if n["NB"] > 1 else 0, n["c_nj"], n["c_half"], n["c_odd"])
     flags = [str(m.is_transposed).lower() for m in (products.a, products.b)]
-    lead = products.b.lead * 2 if products.b.is_transposed and n["NB"] > 1 else ROW
-    arguments = ", ".join(map(str, (*parts, *flags, lead)))
+    arguments = ", ".join(map(str, (*parts, *flags, 2 * products.b.lead)))
     f.line(f"{f.define('wgmma_start', _START)}();")
     with f.braces():
         matrices = {f.fresh("a_at"): products.a, f.fresh("b_at"): products.b}
@@ -221,18 +221,19 @@ def _define(f: Function, products: GroupProducts) -> str:
     return f.define(name, text)
 
 
-def emit_wait(f: Function, pending: int) -> None:
-    """All instructions of the group but those of the youngest ``pending`` pieces are done."""
+def emit_done(f: Function, pending: int) -> None:
+    """Waits until all instructions of the group but those of the youngest ``pending`` pieces are done."""
     f.line(f"{f.define('wgmma_wait', _WAIT)}<{pending}>();")
 
 
 def emit_settled(f: Function, products: GroupProducts) -> None:
-    """The sums are there."""
-    emit_wait(f, 0)
+    """Waits until the sums are there."""
+    emit_done(f, 0)
     emit_held(f, products)
 
 
 def emit_held(f: Function, products: GroupProducts) -> None:
+    """Sums stay in their registers from here on, or until here: instructions that are under way work on them."""
     count = f.memory(products.sums.buffer).elements
     f.line(f"{f.define('hold_sums', _HOLD)}<{count}>({f.memory(products.sums.buffer).pointer});")
 
