@@ -9,20 +9,23 @@ between the loop without and with it.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Const, Expr, Load, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Barrier, Break, Continue, For, If, Kernel, Return, Seq, Stmt, Tensorized
-from weft.ir.visit import rebuild, substitute, walk
-from weft.passes.conditions import all_of, conjuncts, for_all, peel_guards, without_tests
+from weft.ir.visit import count_nodes, rebuild, substitute, walk
+from weft.passes.conditions import LONGEST, all_of, conjuncts, for_all
 from weft.passes.loop_ranges import Ranges, constant_extent, loop_range
 
 #: Iterations that are looked at, at most.
 MOST = 64
 #: Parts a loop is cut into, at most.
 MOST_PARTS = 3
+#: Iterations that are tested one by one, at most, where the first or last does not decide for all.
+FEW = 4
 #: What threads do together, or what ends a loop.
 _TOGETHER = (Barrier, Break, Continue, Return, Tensorized)
 
@@ -52,39 +55,71 @@ def _cut(loop: For, ranges: Ranges) -> Stmt:
     lo, hi = int(loop.lo.value), int(loop.hi.value)
     if hi - lo > MOST:
         return _inside(loop, ranges)
-    held = [[t for t, known in tests if _holds(t, loop, c, known)] for c in range(lo, hi)]
+    held = [[t.condition for t in tests if t.holds(loop, c)] for c in range(lo, hi)]
     groups = [(same, len(list(group))) for same, group in itertools.groupby(held)]
     if len(groups) > MOST_PARTS:
         groups = [([], hi - lo)]
     parts: list[Stmt] = []
     for same, count in groups:
-        part = replace(loop, lo=idx(lo), hi=idx(lo + count), body=without_tests(loop.body, same))
+        part = replace(loop, lo=idx(lo), hi=idx(lo + count), body=_assumed(loop.body, same))
         parts.append(_whole(part, ranges) or _inside(part, ranges))
         lo += count
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
 
-def _tests(s: Stmt, ranges: Ranges) -> list[tuple[Expr, Ranges]]:
-    """The tests around all that ``s`` does, through loops over lanes, and what is known where each stands."""
-    if isinstance(s, If) and s.otherwise is None:
-        own = [(t, ranges) for t in conjuncts(s.condition) if not any(isinstance(n, Load) for n in walk(t))]
-        return [*own, *_tests(s.then, ranges)]
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """A ``condition``, the ``loops`` over lanes around it, outermost first, and what is known where it stands."""
+
+    condition: Expr
+    loops: tuple[For, ...]
+    ranges: Ranges
+
+    def holds(self, loop: For, value: int) -> bool:
+        """Whether it surely holds in iteration ``value`` of ``loop``."""
+        return simplify(substitute(self.condition, {loop.var: idx(value)}), self.ranges) == Const(True, dt.bool_)
+
+    def everywhere(self, loop: For) -> Expr | None:
+        """What says that it holds in all iterations of ``loop``, and for all lanes."""
+        condition: Expr | None = self.condition
+        for inner in reversed(self.loops):
+            condition = None if condition is None else for_all(condition, inner)
+        if condition is None or (count := constant_extent(loop)) is None:
+            return None
+        found = for_all(condition, loop)
+        if found is None and count <= FEW:
+            found = all_of([substitute(condition, {loop.var: loop.lo + idx(n)}) for n in range(count)])
+        return found
+
+
+def _tests(s: Stmt, ranges: Ranges, loops: tuple[For, ...] = ()) -> list[_Test]:
+    """The tests around all that ``s`` does, through loops over lanes; if there is something else to do, it is rare."""
+    if isinstance(s, If):
+        conditions = [c for c in conjuncts(s.condition) if not any(isinstance(n, Load) for n in walk(c))]
+        return [*(_Test(c, loops, ranges) for c in conditions), *_tests(s.then, ranges, loops)]
     if isinstance(s, For) and s.kind in ("vector", "unroll"):
-        return _tests(s.body, {**ranges, s.var.name: loop_range(s, ranges)})
+        return _tests(s.body, {**ranges, s.var.name: loop_range(s, ranges)}, (*loops, s))
     return []
 
 
 def _whole(loop: For, ranges: Ranges) -> Stmt | None:
     """All iterations without tests where one test for all of them holds, else with: loads need not wait for tests."""
-    tests, body = peel_guards(loop.body)
-    whole = for_all(all_of(tests), loop) if tests and (constant_extent(loop) or 0) >= 2 else None
-    if whole is None or any(isinstance(n, _TOGETHER) for n in walk(body)):
+    tests = _tests(loop.body, ranges)
+    everywhere = [t.everywhere(loop) for t in tests] if (constant_extent(loop) or 0) >= 2 else []
+    if not everywhere or None in everywhere or count_nodes(loop) > LONGEST:
         return None
-    if not any(isinstance(n, Load) and n.buffer.scope == "global" for n in walk(body)):
+    body = _assumed(loop.body, {t.condition for t in tests})
+    if any(isinstance(n, _TOGETHER) for n in walk(body)) or not any(
+        isinstance(n, Load) and n.buffer.scope == "global" for n in walk(body)
+    ):
         return None
+    whole = simplify(all_of([c for c in everywhere if c is not None]))
     return If(whole, _inside(replace(loop, body=body), ranges), _inside(loop, ranges), span=loop.span)
 
 
-def _holds(condition: Expr, loop: For, value: int, ranges: Ranges) -> bool:
-    """Whether the test surely holds in iteration ``value``."""
-    return simplify(substitute(condition, {loop.var: idx(value)}), ranges) == Const(True, dt.bool_)
+def _assumed(s: Stmt, held: Collection[Expr]) -> Stmt:
+    """``s`` where the conditions ``held`` hold."""
+    s = rebuild(s, lambda n: _assumed(n, held) if isinstance(n, Stmt) else n)
+    if not isinstance(s, If) or not (parts := [c for c in conjuncts(s.condition) if c not in held]):
+        return s.then if isinstance(s, If) else s
+    return replace(s, condition=all_of(parts))

@@ -43,5 +43,5 @@ def test_a_cut_loop_runs_without_the_test_first() -> None:
 
 def test_one_test_decides_for_all_pieces() -> None:
     text = print_kernel(cut_pieces(parse_kernel(TEXT.format(n=8))))
-    assert "if 3 * 8 + t < 8" in text
+    assert "if t < -16" in text
     assert "} else {" in text

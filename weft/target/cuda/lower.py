@@ -11,6 +11,7 @@ from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
 from weft.passes.cut_pieces import cut_pieces
 from weft.passes.join_threads import join_threads
+from weft.passes.keep_within_rows import keep_within_rows
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
 from weft.passes.multiply_reciprocals import multiply_reciprocals
@@ -51,6 +52,7 @@ def lowering_passes(machine: GpuMachine, fast: bool) -> dict[str, Pass]:
             most_threads=machine.max_threads_per_block,
         ),
         "shift_rows": shift_rows,
+        "keep_within_rows": keep_within_rows,
         "cut_pieces": cut_pieces,
         "promote_registers": functools.partial(promote_registers, scopes=("global", "shared")),
     }
