@@ -50,7 +50,7 @@ def schedule_contraction(draft: Draft, name: str) -> None:
     if plan is None:
         raise ScheduleError(f"`{name}` has no iterator for lanes")
     nest = _split_tiles(draft, plan)
-    nest.together = parallel_prefix(draft, plan.stage, nest.shared, nest.counts, nest.full)
+    nest.together = _on_threads(draft, plan, nest)
     draft.s.reorder(*nest.order)
     place_copies(draft, plan, nest, copies)
     draft.s.vectorize(nest.lanes)
@@ -63,6 +63,14 @@ def schedule_contraction(draft: Draft, name: str) -> None:
     pack_far_rows(draft, plan, nest)
     if nest.together:
         _run_parallel(draft, name, nest.together)
+
+
+def _on_threads(draft: Draft, plan: ContractionPlan, nest: Nest) -> list[str]:
+    """The loops that run on threads: outside the pieces of a reduction, or inside where there are none to share."""
+    outside = parallel_prefix(draft, plan.stage, nest.shared, nest.counts, nest.full)
+    if outside or not nest.pieces:
+        return outside
+    return parallel_prefix(draft, plan.stage, [*nest.rows, *nest.panels], nest.counts, nest.full)
 
 
 def _split_tiles(draft: Draft, plan: ContractionPlan) -> Nest:

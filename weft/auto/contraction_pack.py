@@ -136,7 +136,7 @@ def _copy_in_tiles(draft: Draft, stage: Stage, access: StageAccess, name: str, t
     if load is not None:  # a temporary is stored so in the first place
         draft.scheduled.add(load.name)
         if at is None and draft.pays_threads(stage):
-            draft.s.parallel(draft.s.loops(load)[0])
+            parallel_outermost(draft, load.name)
 
 
 def _reason(plan: ContractionPlan, access: StageAccess) -> str:

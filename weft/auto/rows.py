@@ -49,9 +49,10 @@ def schedule_rows(draft: Draft, name: str) -> None:
         _schedule_nest(draft, part, along)
         draft.scheduled.add(part)
         return
+    in_parallel = draft.pays_threads(draft.stage(name))
     _schedule_nest(draft, name, along)
-    if draft.pays_threads(draft.stage(name)):
-        parallel_outermost(draft, name)
+    if in_parallel:
+        parallel_outermost(draft, name, [str(loop) for loop in draft.s.loops(name)][:-1])
 
 
 def _schedule_nest(draft: Draft, name: str, along: StageIter | None) -> None:

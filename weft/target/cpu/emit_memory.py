@@ -27,7 +27,14 @@ from weft.target.cpu.emit_context import (
 )
 from weft.target.cpu.emit_convert import narrow_to_memory, widen_from_memory
 from weft.target.cpu.emit_offset import EmitExpr, Linear, as_vector, emit_offset
-from weft.target.cpu.emit_stepped import LONGEST_STEP, SHORT_STEPS, is_room_around, load_stepped, load_stepped_masked, load_together
+from weft.target.cpu.emit_stepped import (
+    LONGEST_STEP,
+    SHORT_STEPS,
+    is_room_around,
+    load_stepped,
+    load_stepped_masked,
+    load_together,
+)
 from weft.target.cpu.emit_streamed import emit_streamed
 from weft.target.cpu.llvm_types import bits_of, vector
 
@@ -128,22 +135,21 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
         return _masked_load(f, type, address.pointer, mask)
     if address.step == -1 and mask is None:
         return _load_reversed(f, type, element, address)
-    if _picks_lanes(f, address) and (mask is None or f.machine.has_masks):
-        if mask is None:
-            return load_stepped(f, type, element, address.pointer, address.step, metadata)
-        load = partial(_masked_load, f, type)
-        return load_stepped_masked(f, element, address.pointer, address.step, mask, load)
+    step = address.step or 0
+    if _picks_lanes(f, step, address.lanes) and mask is None:
+        return load_stepped(f, type, element, address.pointer, step, metadata)
+    if _picks_lanes(f, step, address.lanes) and mask is not None and f.machine.has_masks:
+        return load_stepped_masked(f, element, address.pointer, step, mask, partial(_masked_load, f, type))
     pointers = _lane_pointers(f, element, address)
     arguments = [pointers, _align(element), mask or all_lanes(address.lanes), constant(type, 0)]
     return f.b.call(f"llvm.masked.gather.{mangled(type)}.{mangled(pointers.type)}", type, arguments, reads=True)
 
 
-def _picks_lanes(f: Function, address: Address) -> bool:
-    """Whether lanes are picked from whole vectors."""
-    step, lanes = address.step, address.lanes
-    if step in SHORT_STEPS and lanes >= max(SHORT_STEPS):
-        return True
-    return step is not None and f.machine.has_masks and 1 < step <= min(lanes, LONGEST_STEP)
+def _picks_lanes(f: Function, step: int, lanes: int) -> bool:
+    """Whether elements ``step`` apart are picked from whole vectors."""
+    if step in SHORT_STEPS:
+        return lanes >= max(SHORT_STEPS)
+    return f.machine.has_masks and 1 < step <= min(lanes, LONGEST_STEP)
 
 
 def _load_reversed(f: Function, type: str, element: str, address: Address) -> Value:
