@@ -147,3 +147,27 @@ def test_memory_is_given_back(torch: Any) -> None:
         for _ in range(100):
             axpy(x, x, 1.0)
     assert torch.cuda.memory_allocated() == before
+
+
+def test_cupy(torch: Any, cupy: Any) -> None:
+    """CuPy's arrays, whose class has no table for DLPack."""
+    axpy = weft.define(AXPY)
+    x, y = (cupy.random.rand(1000, dtype=cupy.float32) for _ in range(2))
+    z = cupy.empty_like(x)
+    for n in range(5):
+        assert axpy(x, y, float(n), out=z) is z
+        cupy.testing.assert_allclose(z, n * x + y, rtol=1e-6)
+        made = axpy(x, y, float(n))
+        assert type(made) is cupy.ndarray
+        cupy.testing.assert_allclose(made, z)
+    for given in (x[::2], x[::-1], x[1:500]):
+        for _ in range(4):
+            cupy.testing.assert_allclose(axpy(given, given, 2.0), 3 * given, rtol=1e-6)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for _ in range(3):
+            axpy(x, y, 2.0, out=z)
+    stream.synchronize()
+    cupy.testing.assert_allclose(z, 2 * x + y, rtol=1e-6)
+    for wrong in (z[:9], z.astype(cupy.float64), x):
+        with pytest.raises(weft.Error):
+            axpy(x, y, 1.0, out=wrong)

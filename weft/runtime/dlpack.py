@@ -17,6 +17,12 @@ CUDA = 2
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _READ_ONLY = 1
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+_NUMBERS = {kind: number for number, kind in _CODES.items()}
+
+
+def dlpack_type(dtype: DType) -> int:
+    """The four bytes of a DLDataType: what kind it is, how many bits, how many lanes."""
+    return _NUMBERS[dtype.kind] | dtype.itemsize * 8 << 8 | 1 << 16
 
 
 class _Tensor(ctypes.Structure):
@@ -140,8 +146,7 @@ def make_capsule(owner: Any, pointer: int, device: int, dtype: DType, shape: tup
     """A capsule for a dense array on GPU number ``device``; ``owner`` lives until it is given back."""
     sizes = (ctypes.c_int64 * len(shape))(*shape)
     strides = (ctypes.c_int64 * len(shape))(*_dense(shape))
-    code = {kind: number for number, kind in _CODES.items()}[dtype.kind]
-    tensor = _Tensor(pointer, CUDA, device, len(shape), code, dtype.itemsize * 8, 1, sizes, strides, 0)
+    tensor = _Tensor(pointer, CUDA, device, len(shape), _NUMBERS[dtype.kind], dtype.itemsize * 8, 1, sizes, strides, 0)
     managed = _Managed(tensor, None, _give_back_function)
     address = ctypes.addressof(managed)
     _lent[address] = (managed, sizes, strides, owner)

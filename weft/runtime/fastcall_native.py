@@ -16,8 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.ir import dtype as dt
 from weft.ir.errors import Error, InternalError
+from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime import fastcall_text as text
+from weft.runtime.dlpack import dlpack_type
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import load_native
 from weft.runtime.torch_layout import find_tensor_fields
@@ -40,6 +43,7 @@ _NAMES = {
     "name_out": sys.intern("out"),
     "name_table": sys.intern("_fast_table"),
     "name_slow": sys.intern("_call_slowly"),
+    **{f"name_{name}": sys.intern(name) for name in ("data", "ptr", "device_id", "dtype", "shape", "strides")},
 }
 
 
@@ -116,7 +120,7 @@ class NativeCalls:
         return self._exchanges.get(cls) or self._bind(cls, cls, number)
 
     def _bind(self, cls: type, exporter: type, framework: int) -> Exchange | None:
-        functions = exchange_functions(exporter)
+        functions = exchange_functions(exporter) or self._functions_for_cupy(cls)
         with self._lock:
             place = len(self._exchanges)
             if cls in self._exchanges:
@@ -128,6 +132,20 @@ class NativeCalls:
             (ctypes.c_int64 * len(found)).from_address(at)[:] = list(found)
             self._set("exchange_count", place + 1)
             return found
+
+    def _functions_for_cupy(self, cls: type) -> tuple[int, int] | None:
+        """As `exchange_functions`, for CuPy's arrays."""
+        cupy = sys.modules.get("cupy")
+        if cupy is None or getattr(cupy, "ndarray", None) is not cls:
+            return None
+        stream = self._objects["cupy_stream"] = cupy.cuda.get_current_stream
+        self._set("cupy_stream", id(stream))
+        types = self._code.address("cupy_types")
+        for dtype in dt.SCALAR_TYPES.values():
+            number = to_numpy(dtype).num
+            if number < text.NUMPY_TYPES:
+                ctypes.c_int64.from_address(types + 8 * number).value = dlpack_type(dtype)
+        return self._code.address("weft_export_cupy"), self._code.address("weft_stream_cupy")
 
 
 class Exchange(NamedTuple):

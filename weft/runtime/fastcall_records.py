@@ -13,8 +13,7 @@ import numpy as np
 from weft.ir.dtype import DType
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime import fastcall_text as text
-
-_DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+from weft.runtime.dlpack import dlpack_type
 
 
 class DeviceMemory(NamedTuple):
@@ -103,7 +102,7 @@ class Records:
         return {
             "kind": text.TENSOR,
             "ndim": len(layout.shape),
-            "dlpack": _DLPACK_KINDS[layout.dtype.kind] | size * 8 << 8 | 1 << 16,
+            "dlpack": dlpack_type(layout.dtype),
             "low": 0 if is_empty else sum(r for r in reach if r < 0),
             "high": 0 if is_empty else sum(r for r in reach if r > 0) + size,
             "written": layout.written,

@@ -5,7 +5,7 @@ from __future__ import annotations
 RUNNING = """
 ; A new array as %rec says, of numpy or by the maker, its address put into the slots; null where that failed.
 define internal ptr @allocate(ptr %rec, i64 %framework, ptr %slots) {
-  %view = alloca [8 x i64], align 8
+  %view = alloca [$view_words x i64], align 8
   %numpy = icmp eq i64 %framework, $numpy
   br i1 %numpy, label %in.numpy, label %by.maker
 in.numpy:

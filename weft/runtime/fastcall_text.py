@@ -6,7 +6,7 @@ caller's ordinary path says what is wrong or does it the slow way.
 
 numpy arrays are read through the layout that numpy's own headers fix (fields are macros
 over it); torch tensors, and arrays of other classes on GPUs, through the function table their
-class exports for DLPack.
+class exports for DLPack. CuPy's have none: functions of ours take its place (`fastcall_cupy_text`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from string import Template
 
 from weft.runtime.cuda_driver import RECENT
+from weft.runtime.fastcall_cupy_text import CUPY
 from weft.runtime.fastcall_launch_text import LAUNCHING
 from weft.runtime.fastcall_match_text import ALIASING, MATCHING
 from weft.runtime.fastcall_run_text import RUNNING
@@ -26,7 +27,7 @@ RECORD = (
     "kind", "slot", "ndim", "type", "other_type", "dlpack", "framework", "place", "mask", "offset", "low", "high",
     "written", "dims", "strides", "elements", "keep", "least", "most", "descr", "maker", "maker_args",
 )  # fmt: skip
-VIEW = ("framework", "data", "ndim", "dims", "strides", "type", "writable", "place")
+VIEW = ("framework", "data", "ndim", "dims", "strides", "type", "writable", "place", "export")
 #: How a class of arrays is read: the class, two functions of its table for DLPack, and the number of its framework.
 EXCHANGE = ("class", "export", "stream", "framework")
 #: How a plan for a GPU is started, in place of its address; see `fastcall_launch_text`.
@@ -50,6 +51,12 @@ MISSED = -(1 << 31)
 
 TENSOR, INTEGER, FLOAT32, FLOAT64, BOOL = range(5)
 MAX_ARGUMENTS = 24
+#: Dimensions of arrays whose class has no table for DLPack.
+MAX_RANK = 16
+#: Words of a view: its last field is a DLTensor, with room for sizes and strides behind it.
+VIEW_WORDS = len(VIEW) - 1 + 6 + 2 * MAX_RANK
+#: Numbers that numpy has for its own types.
+NUMPY_TYPES = 32
 MAX_OUTPUTS = 8
 #: Parameters whose values a specialization knows by itself.
 MAX_FIXED = 32
@@ -104,11 +111,19 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 @name_out = external global i8
 @name_table = external global i8
 @name_slow = external global i8
+@name_data = external global i8
+@name_ptr = external global i8
+@name_device_id = external global i8
+@name_dtype = external global i8
+@name_shape = external global i8
+@name_strides = external global i8
 
 @exchange_count = global i64 0
 @exchanges = global [$exchanges_length x i64] zeroinitializer
 @torch_is_grad_enabled = global ptr null
 @torch_is_neg = global ptr null
+@cupy_stream = global ptr null
+@cupy_types = global [$numpy_types x i64] zeroinitializer
 @torch_structure = global i64 0
 @torch_keys = global i64 0
 @torch_negative = global i64 0
@@ -400,9 +415,12 @@ def fastcall_text() -> str:
         "exchange_size": 8 * len(EXCHANGE),
         "exchanges_length": MAX_EXCHANGES * len(EXCHANGE),
         "record_size": 8 * len(RECORD),
-        "view_size": 8 * len(VIEW),
-        "views_length": len(VIEW) * MAX_ARGUMENTS,
-        "out_views_length": len(VIEW) * MAX_OUTPUTS,
+        "view_size": 8 * VIEW_WORDS,
+        "view_words": VIEW_WORDS,
+        "max_rank": MAX_RANK,
+        "numpy_types": NUMPY_TYPES,
+        "views_length": VIEW_WORDS * MAX_ARGUMENTS,
+        "out_views_length": VIEW_WORDS * MAX_OUTPUTS,
         "max_outputs": MAX_OUTPUTS,
         "slots_length": MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1,
         "launch_size": 8 * len(LAUNCH),
@@ -412,5 +430,5 @@ def fastcall_text() -> str:
         "on_cpu": ON_CPU, "on_cuda": ON_CUDA, "numpy": NUMPY, "torch": TORCH, "missed": MISSED,
         "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,
     }  # fmt: skip
-    sections = (_DECLARATIONS, VIEWS, MATCHING, ALIASING, LAUNCHING, RUNNING, _ENTRY)
+    sections = (_DECLARATIONS, VIEWS, CUPY, MATCHING, ALIASING, LAUNCHING, RUNNING, _ENTRY)
     return Template("".join(sections)).substitute({k: str(v) for k, v in values.items()})

@@ -84,7 +84,7 @@ define internal i1 @view_numpy(ptr %obj, ptr %view) {
 
 ; A tensor of torch that would track gradients or is a negated view goes the slow way.
 define internal i1 @view_exchange(ptr %entry, ptr %obj, ptr %view) {
-  %dl = alloca [6 x i64], align 8
+  %dl = getelementptr i8, ptr %view, i64 $view_export
   %export.at = getelementptr i8, ptr %entry, i64 $exchange_export
   %export = load ptr, ptr %export.at
   %failed = call i32 %export(ptr %obj, ptr %dl)
