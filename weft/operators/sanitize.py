@@ -26,13 +26,15 @@ def sanitize(program: str | Kernel | LoopKernel | Operator, /, *args: Any, targe
     reads of memory nothing has written, barriers that not all threads reach, each with blocks, threads and lines.
 
     It takes what `weft.kernel` takes or makes, with an argument for each parameter; or an operator, scheduled
-    for ``target``, with its inputs. Arrays may be anywhere; nothing runs on a GPU.
+    for ``target``, with its inputs. They may be given as one list, too. Arrays may be anywhere; nothing runs on a GPU.
 
     >>> report = weft.sanitize(open("scan.loops").read(), x, y)
     >>> print(report)
     """
     from weft.sanitizer.sanitize import sanitize_kernel
 
+    if len(args) == 1 and isinstance(args[0], (list, tuple)):
+        args = tuple(args[0])
     arrays = [_on_host(a) for a in args]
     if isinstance(program, Operator):
         kernel = program.schedule(*args, target=target).kernel

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from weft.ir.expr import Call, Const, Expr, Var
-from weft.ir.simplify import assigned_names, inner_statements, simplify
+from weft.ir.expr import Call, Expr, Var
+from weft.ir.simplify import assigned_names, inner_statements
 from weft.ir.stmt import (
     Alloc,
     Assign,
@@ -30,13 +30,12 @@ from weft.ir.stmt import (
     Tensorized,
     While,
 )
-from weft.ir.visit import free_vars, loads, mentions, substitute
+from weft.ir.visit import loads, mentions
+from weft.passes.check_divergence import divergent, outcomes
 from weft.passes.thread_teams import Team, holds, jumps_out, refuse
 from weft.passes.uniform_values import ANY, FIRST, differs, is_vote, votes_in
 
 EMPTY = Seq(())
-#: A condition is tried for each thread of a team up to this many.
-MOST_TRIED = 1024
 
 
 @dataclass(slots=True)
@@ -173,24 +172,15 @@ class _Planner:
             return
         agreed = self.agreed(s.condition)
         if agreed is None:
-            raise refuse(
-                f"a {self.team.scope} barrier in an `if` that threads may decide differently",
-                "some threads would wait at the barrier, others would never reach it",
-                s.condition if s.condition.span is not None else s,
-                "move the barrier out of the `if`, or make the condition one that all threads agree on",
-            )
+            raise divergent(s, self.team.scope, "threads may decide differently")
         chosen = s.then if agreed else s.otherwise
         if chosen is not None:
             self.add(chosen, plan)
 
     def agreed(self, condition: Expr) -> bool | None:
         """What ``condition`` is in every thread, where trying them all shows it."""
-        size = self.team.size
-        if size is None or size > MOST_TRIED or loads(condition) or set(free_vars(condition)) - self.team.names:
-            return None
-        values = {simplify(substitute(condition, point)) for point in _points(self.team.loops)}
-        (value,) = values if len(values) == 1 else (None,)
-        return bool(value.value) if isinstance(value, Const) else None
+        found = outcomes(self.team, condition)
+        return found.pop() if found is not None and len(found) == 1 else None
 
     def declare(self, s: Let, plan: Plan) -> None:
         if is_vote(s.value):
@@ -262,13 +252,3 @@ def _bind(let: Let, plan: Plan) -> None:
     read = {load.buffer.name for load in loads(let.value)}
     movable = isinstance(last, Phase) and not any(read & mentions(item).stored for item in last.items)
     plan.insert(len(plan) - 1 if movable else len(plan), Bind(let))
-
-
-def _points(loops: tuple[For, ...]) -> Iterator[dict[Var, Expr]]:
-    if not loops:
-        yield {}
-        return
-    lo, hi = (int(e.value) for e in (loops[0].lo, loops[0].hi) if isinstance(e, Const))
-    for point in _points(loops[1:]):
-        for value in range(lo, hi):
-            yield {**point, loops[0].var: Const(value, loops[0].var.type)}

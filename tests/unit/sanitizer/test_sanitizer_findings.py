@@ -175,6 +175,7 @@ def test_what_reaches_memory_on_its_own_is_refused():
 
 def test_the_front_door_takes_texts_kernels_and_operators():
     assert weft.sanitize(weft.kernel(SHIFT.replace(" + tile[t + 1]", "")), floats(), floats()).ok
+    assert not weft.sanitize(SHIFT, [floats(), floats()]).ok
     double = weft.define("def f(float(N) X) -> (Y) { Y(i) = X(i) * 2 }")
     report = weft.sanitize(double, floats(1000))
     assert report.ok

@@ -9,6 +9,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
+from weft.passes.check_divergence import check_divergence
 from weft.passes.cut_pieces import cut_pieces
 from weft.passes.join_threads import join_threads
 from weft.passes.keep_within_rows import keep_within_rows
@@ -36,6 +37,7 @@ def lowering_passes(machine: GpuMachine, fast: bool) -> dict[str, Pass]:
     """Every step from a loop program to its grid form, by name, in order."""
     return {
         "check_supported": check_supported,
+        "check_divergence": check_divergence,
         "lower_blocks": lower_blocks,
         "lower_reduce": lower_reduce,
         "rebase_loops": rebase_loops,
