@@ -28,7 +28,7 @@ def _lookup(stage: Stage) -> tuple[Load, StageIter] | None:
         if load.buffer.name == stage.write.buffer.name or not any(loads(i) for i in load.indices):
             continue
         *_, last = load.indices
-        along = next((i for i in stage.spatial if free_vars(last).keys() == {i.name}), None)
+        along = next((i for i in stage.spatial if i.loop and free_vars(last).keys() == {i.name}), None)
         rows = [i for i in load.indices if loads(i)]
         if along is None or loads(last) or any(along.name in free_vars(i) for i in rows):
             continue
@@ -44,7 +44,7 @@ def schedule_lookups(draft: Draft, name: str) -> None:
     load, along = found
     row, lanes = stage.loop_of(along.name), draft.lanes(stage)
     chosen = {v for i in load.indices for x in loads(i) for v in free_vars(x)}
-    choosing = [stage.loop_of(i.name) for i in stage.iters if i.name in chosen and i.is_reduction]
+    choosing = [i.loop for i in stage.reductions if i.name in chosen and i.loop is not None]
     others = [x for x in stage.loops if x not in (row, *choosing)]
     order = [*others, *choosing, row]
     if order != list(stage.loops):

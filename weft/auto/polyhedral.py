@@ -34,7 +34,9 @@ SECONDS = 4.0
 def polyhedral_schedule(schedule: Schedule, machine: Machine, threads: int | None = None) -> list[Decision]:
     """Schedules ``schedule``'s program for ``machine``; what was decided, and what was not possible."""
     draft = Draft(schedule, machine, get_num_threads() if threads is None else threads)
-    tree = ask_schedule(schedule.kernel, schedule.numerics, seconds=SECONDS)
+    empty = [stage.name for stage in draft.stages if stage.is_empty]
+    asked = f"`{empty[0]}` computes nothing" if empty else None
+    tree = asked or ask_schedule(schedule.kernel, schedule.numerics, seconds=SECONDS)
     if isinstance(tree, str):
         draft.decide("fallback", schedule.kernel.name, "scheduled without isl", tree)
     else:

@@ -30,6 +30,7 @@ class AutoSchedule:
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[Draft], ...] = (
+    Strategy("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None),
     Strategy("dots", fits_dots, schedule_dots),
     Strategy("contraction", fits_contraction, schedule_contraction),
     Strategy("pools", fits_pools, schedule_pools),

@@ -142,6 +142,11 @@ class Stage:
         return prod(i.count for i in self.iters)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it never runs."""
+        return self.points == 0 or 0 in self.outer_counts
+
+    @property
     def is_affine(self) -> bool:
         return all(a.is_affine for a in self.accesses)
 
