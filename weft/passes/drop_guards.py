@@ -12,14 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from weft.ir.affine import Linear
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Reduce, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import bound_names, children, rebuild, substitute, walk
-from weft.passes.conditions import changing_variables, conjuncts, guarded, is_pure, slack
-from weft.passes.loop_ranges import Ranges, loop_range
+from weft.passes.conditions import changing_variables, conjuncts, guarded, is_pure, peel_guards, slack
+from weft.passes.loop_ranges import Ranges, loop_range, ranges_where
 
 #: What a condition says, in a form in which equal ones compare equal.
 Fact = object
@@ -57,10 +58,30 @@ class _Dropper:
             self.existing[s.buffer.name] = s.buffer
             if s.buffer.scope == "register":
                 self._enter(s)
-        if isinstance(s, If) and s.otherwise is None:
-            kept = [part for part in conjuncts(s.condition) if not self._is_idle(part, s.then, ranges)]
-            return guarded(kept, self.visit(s.then, ranges))
+        if isinstance(s, If):
+            return self._visit_if(s, ranges)
         return rebuild(s, lambda n: self.visit(n, ranges) if isinstance(n, Stmt) else n)
+
+    def _visit_if(self, s: If, ranges: Ranges) -> Stmt:
+        if s.otherwise is not None:
+            then = self.visit(s.then, ranges_where(s.condition, True, ranges, self.changing))
+            otherwise = self.visit(s.otherwise, ranges_where(s.condition, False, ranges, self.changing))
+            return replace(s, then=then, otherwise=otherwise)
+        parts, body = peel_guards(s)
+        kept = [part for part in self._without_implied(parts, ranges) if not self._is_idle(part, body, ranges)]
+        for part in kept:
+            ranges = ranges_where(part, True, ranges, self.changing)
+        return guarded(kept, self.visit(body, ranges))
+
+    def _without_implied(self, parts: list[Expr], ranges: Ranges) -> list[Expr]:
+        """``parts``, which hold together, without those that hold where another of them does."""
+        gaps = {part: slack(part) for part in parts if is_pure(part, self.changing)}
+        kept = list(dict.fromkeys(parts))
+        for part in tuple(kept):
+            others = [gaps.get(other) for other in kept if other is not part]
+            if any(_is_less(other, gaps.get(part), ranges) for other in others):
+                kept.remove(part)
+        return kept
 
     def _enter(self, s: Alloc) -> None:
         name = s.buffer.name
@@ -142,6 +163,14 @@ def _leaves(s: Stmt, ranges: Ranges) -> Iterator[tuple[Stmt, Mapping[str, Interv
         return
     for inner in inner_statements(s):
         yield from _leaves(inner, ranges)
+
+
+def _is_less(gap: Linear | None, other: Linear | None, ranges: Ranges) -> bool:
+    """Whether ``gap`` is never more than ``other``: where it is not negative, neither is that."""
+    if gap is None or other is None:
+        return False
+    more = Linear().add(other).add(gap, -1).bounds(ranges).lo
+    return more is not None and more >= 0
 
 
 def _is_between(found: Interval, size: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Const, Expr
 from weft.ir.interval import Interval, bounds, half_open
-from weft.ir.simplify import simplify
+from weft.ir.simplify import Simplifier, simplify
 from weft.ir.stmt import For, Stmt
 
 Ranges = Mapping[str, Interval]
@@ -38,6 +38,13 @@ def constant_extent(loop: For) -> int | None:
 def runs_at_least_once(loop: For, ranges: Ranges) -> bool:
     least = extent_range(loop, ranges).lo
     return least is not None and least >= 1
+
+
+def ranges_where(condition: Expr, holds: bool, ranges: Ranges, changing: frozenset[str]) -> Ranges:
+    """``ranges``, and what ``condition`` says if it ``holds`` or if not of variables that are not ``changing``."""
+    simplifier = Simplifier(ranges)
+    simplifier.mutable = set(changing)
+    return {**ranges, **simplifier.facts(condition, holds)}
 
 
 def is_serial_loop(s: Stmt) -> bool:

@@ -52,7 +52,7 @@ def _visit(s: Stmt) -> tuple[Stmt, bool]:
 def _ends_early(loop: For) -> bool:
     """Whether loops inside end where a tile does, or with the last of them before."""
     count = constant_extent(loop)
-    if count is None or count < 3:
+    if count is None or count < 2:
         return False
     inner = (n for n in walk(loop.body) if isinstance(n, For))
     ends = (e for n in inner for e in walk(n.hi) if isinstance(e, Binary) and e.op == "min")

@@ -6,8 +6,8 @@
     ->  for i_o in 0:13 { if i_o * 8 < 93 { unroll i_i in 0:8 { ... } } else { ... as before ... } }
 
 Each nest is written out twice, in the innermost loop that a test of its unrolled and vector loops depends on, for all
-such tests together. Where only the last tile is not full, its number is known, and so is how much of it there is: that
-one is written out too, and needs no tests either::
+such tests together; what comes before the first of them or after the last one is not. Where only the last tile is not
+full, its number is known, and so is how much of it there is: that one is written out too, and needs no tests either::
 
     ->  for i_o in 0:13 { if i_o * 8 < 93 { unroll i_i in 0:8 { ... } } else { unroll i_i in 0:4 { ... } } }
 """
@@ -22,7 +22,7 @@ from weft.ir import dtype as dt
 from weft.ir.expr import Compare, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import inner_statements, simplify
-from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt, Store
+from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import count_nodes, free_vars, rebuild, walk
 from weft.passes.conditions import (
     LONGEST,
@@ -77,7 +77,7 @@ class _Separator:
         tests = self._tests_of_tiles(s)
         if not any(mentions(worst, s.var.name) for _, worst in tests):
             return s, False
-        return replace(s, body=_written_out(s.body, tests, known)), True
+        return replace(s, body=_where_tested(s.body, tests, known)), True
 
     def _tests_of_tiles(self, loop: For) -> list[Test]:
         """Those that may hold in a whole tile."""
@@ -112,6 +112,29 @@ def _worst(part: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
     return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
 
 
+def _where_tested(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
+    """``body`` with what is from the first to the last of ``tests`` in it written out as often as need be."""
+    if isinstance(body, Alloc):
+        return replace(body, body=_where_tested(body.body, tests, ranges))
+    if not isinstance(body, Seq):
+        return _written_out(body, tests, ranges)
+    parts = [part for part, _ in tests]
+    tested = [place for place, s in enumerate(body.body) if _has_test(s, parts)]
+    if not tested:
+        return body
+    first, end = tested[0], tested[-1] + 1
+    if end - first == len(body.body):
+        return _written_out(body, tests, ranges)
+    middle = replace(body, body=body.body[first:end]) if end - first > 1 else body.body[first]
+    return replace(body, body=(*body.body[:first], _where_tested(middle, tests, ranges), *body.body[end:]))
+
+
+def _has_test(s: Stmt, parts: list[Expr]) -> bool:
+    if isinstance(s, If) and s.otherwise is None and any(part in parts for part in conjuncts(s.condition)):
+        return True
+    return any(_has_test(inner, parts) for inner in inner_statements(s))
+
+
 def _written_out(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
     """``body`` for full tiles, for each last one of which the number is known, and for others, as far as there are."""
     for _, worst in tests:
@@ -119,11 +142,11 @@ def _written_out(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
         if last is not None and count_nodes(body) <= LONGEST // 2:
             own = [part for part, asked in tests if asked == worst]
             others = [(part, asked) for part, asked in tests if asked != worst]
-            full = _written_out(without_tests(body, own), others, ranges)
+            full = _where_tested(without_tests(body, own), others, ranges)
             number, value = last
             left = [(_with_value(part, number, value), _with_value(asked, number, value)) for part, asked in others]
             edge = narrow_tiles(simplify(_with_value(body, number, value)))
-            return If(worst, full, _written_out(edge, left, ranges), span=body.span)
+            return If(worst, full, _where_tested(edge, left, ranges), span=body.span)
     if not tests:
         return body
     asked = list(dict.fromkeys(worst for _, worst in tests))

@@ -59,3 +59,27 @@ def test_a_test_of_something_else_stays_in_the_update() -> None:
 def test_memory_of_other_scopes_is_left_alone() -> None:
     text = TILE.format(**PLAIN).replace("in register", "in local")
     assert drop_guards(parse_kernel(text)) == parse_kernel(text)
+
+
+@pytest.mark.parametrize(("last", "left"), [(2, 1), (3, 2)])
+def test_what_a_branch_around_says_counts(last: int, left: int) -> None:
+    """In the last tile the operands are not all there; away from it they are."""
+    text = """kernel k(A: float32[30], out C: float32[30]) {
+        for o in 0:4 { if o <= LAST { alloc T: float32[8] in register {
+            for k in 0:4 { unroll i in 0:8 { if o * 8 + i < 20 { T[i] = T[i] + A[o * 8 + i] } } }
+            unroll i in 0:8 { if o * 8 + i < 20 { C[o * 8 + i] = T[i] } } } } else { C[0] = 1.0 } } }"""
+    kernel = parse_kernel(text.replace("LAST", str(last)))
+    assert print_kernel(drop_guards(kernel)).count("< 20") == left
+
+
+def test_of_two_tests_the_stronger_stays() -> None:
+    text = """kernel k(n: int64, out C: float32[64]) {
+        for i in 0:64 { if i < n + 8 { if i < n + 3 && i < n + 5 { C[i] = 1.0 } } } }"""
+    kernel = drop_guards(parse_kernel(text))
+    assert "if i < n + 3 {" in print_kernel(kernel)
+    assert sum(isinstance(n, If) for n in walk(kernel)) == 1
+
+
+def test_of_equal_tests_one_stays() -> None:
+    text = "kernel k(n: int64, out C: float32[64]) { for i in 0:64 { if i < n { if n > i { C[i] = 1.0 } } } }"
+    assert sum(isinstance(n, If) for n in walk(drop_guards(parse_kernel(text)))) == 1

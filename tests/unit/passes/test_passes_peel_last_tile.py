@@ -43,3 +43,11 @@ def test_ends_that_depend_on_other_loops_stay() -> None:
     kernel = parse_kernel("""kernel k(out Y: float32[64]) {
         for o in 0:8 { for i in 0:8 { for s in 0:min(o * 8 + i + 1, 50) { Y[s] = 1.0 } } } }""")
     assert peel_last_tile(kernel) == kernel
+
+
+def test_the_second_of_two_tiles() -> None:
+    kernel = parse_kernel(SUMS.replace("70", "20").replace("0:5", "0:2"))
+    peeled = peel_last_tile(kernel)
+    x = np.arange(20, dtype=np.float32)
+    np.testing.assert_array_equal(run(peeled, x), run(kernel, x))
+    assert "for s in 16:20" in print_kernel(peeled)

@@ -82,3 +82,12 @@ def test_what_data_decide_stays() -> None:
     assert separate_tiles(kernel) == kernel
     alone = parse_kernel(TILES.replace("o * 8 + i < 100", "i < 5").replace("0:13", "0:12"))
     assert separate_tiles(alone) == alone
+
+
+def test_what_is_not_tested_is_written_out_once() -> None:
+    text = SUMS.replace(
+        "{ if o * 4 + i < 10 { sums[i] = sums[i] + X[o * 4 + i, k] } }", "{ sums[i] = sums[i] + X[i, k] }"
+    )
+    made = agree(text, np.random.default_rng(0).random((10, 6), np.float32), (10,))
+    assert points_tested(made) == [False, False]
+    assert [n.var.name for n in walk(made) if isinstance(n, For)] == ["o", "i", "k", "i", "j", "j"]

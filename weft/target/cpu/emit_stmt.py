@@ -48,6 +48,7 @@ from weft.target.cpu.emit_context import (
     storage_type,
 )
 from weft.target.cpu.emit_expr import emit_expr
+from weft.target.cpu.emit_lanes import known_lanes, lanes_mask
 from weft.target.cpu.emit_loop import emit_for
 from weft.target.cpu.emit_memory import emit_address, emit_store
 from weft.target.cpu.intrinsics import emit_intrinsic
@@ -88,6 +89,10 @@ def _emit_while(f: Function, s: While) -> None:
 
 
 def _emit_if(f: Function, s: If) -> None:
+    held = known_lanes(f, s.condition)
+    if held is not None:
+        _emit_known_lanes(f, held, s)
+        return
     condition = emit_expr(f, s.condition)
     if condition.lanes > 1:
         _emit_masked(f, condition, s.then)
@@ -112,6 +117,18 @@ def _emit_if(f: Function, s: If) -> None:
         if ended and f.b.terminated:
             return
     f.b.block(join)
+
+
+def _emit_known_lanes(f: Function, held: list[bool], s: If) -> None:
+    """``s``, whose condition holds in the lanes ``held``."""
+    for chosen, body in ((held, s.then), ([not holds for holds in held], s.otherwise)):
+        if body is None or not any(chosen):
+            continue
+        if all(chosen):
+            emit_stmt(f, body)
+            continue
+        with f.masked(lanes_mask(chosen), is_live=f.mask is None):
+            emit_stmt(f, body)
 
 
 def _emit_masked(f: Function, condition: Value, body: Stmt) -> None:
