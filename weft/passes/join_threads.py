@@ -31,6 +31,7 @@ from weft.passes.pad_shared import pad_shared
 from weft.passes.place_storage import Use, place_storage
 from weft.passes.split_launches import Launch, split_launches
 from weft.passes.thread_shapes import Shape
+from weft.passes.thread_teams import check_shared
 from weft.passes.thread_units import Unit, headers, made_in, units_in
 from weft.poly.leaves import sizes_of
 
@@ -70,6 +71,7 @@ class _Join:
     def launch(self, launch: Launch) -> Stmt:
         blocks = launch.blocks or (For(Var(self.fresh("b")), idx(0), idx(1), "block", Seq(())),)
         if any(isinstance(n, Barrier) for n in walk(launch.body)):
+            check_shared(launch.body)
             return around(blocks, launch.body)
         ranges = {name: Interval(0, None) for name in sizes_of(self.kernel)}
         for loop in blocks:

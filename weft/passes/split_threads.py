@@ -29,13 +29,14 @@ from weft.passes.mask_jumps import mask_jumps
 from weft.passes.name_apart import name_apart
 from weft.passes.plan_phases import EMPTY, Around, Bind, Branch, Do, Phase, Plan, Vote, alone_in_loops, plan_phases
 from weft.passes.shorten_lets import shorten_lets
-from weft.passes.thread_teams import Team, barriers_in, holds, refuse, sink_lets, split_warps
+from weft.passes.thread_teams import Team, barriers_in, check_shared, holds, refuse, sink_lets, split_warps
 from weft.passes.uniform_values import infer_varying_values
 
 
 def split_threads(kernel: Kernel) -> Kernel:
     """``kernel`` without barriers, and without early returns of threads."""
     _check_grid(kernel)
+    check_shared(kernel.body)
     if not has_loop(kernel.body, "thread"):
         return kernel
     kernel = inline_indices(kernel)

@@ -13,7 +13,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Binary, Const, Expr, Var, idx
 from weft.ir.nesting import strip
 from weft.ir.simplify import inner_statements, simplify
-from weft.ir.stmt import Barrier, BarrierScope, Break, Continue, For, If, Let, Stmt, While
+from weft.ir.stmt import Alloc, Barrier, BarrierScope, Break, Continue, For, If, Let, Stmt, While
 from weft.ir.visit import fact, free_vars, fresh_name, loads, mentions, substitute
 
 WARP = 32
@@ -90,6 +90,20 @@ def sink_lets(loop: For) -> For:
 def _only_loop(s: Stmt) -> For | None:
     s = strip(s)
     return s if isinstance(s, For) and s.kind == "thread" else None
+
+
+def check_shared(s: Stmt, *, in_thread: bool = False) -> None:
+    """Raises where threads that wait for one another make storage that they are to share."""
+    if isinstance(s, Alloc) and s.buffer.scope == "shared" and in_thread and barriers_in(s):
+        raise refuse(
+            f"`{s.buffer.name}` is shared storage made by each thread",
+            "every thread would have its own, which no other sees",
+            s,
+            "make it outside the thread loops",
+        )
+    in_thread |= isinstance(s, For) and s.kind == "thread"
+    for inner in inner_statements(s):
+        check_shared(inner, in_thread=in_thread)
 
 
 def refuse(what: str, why: str, at: Stmt | Expr | None = None, help: str | None = None) -> UnsupportedError:

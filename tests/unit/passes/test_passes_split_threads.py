@@ -20,6 +20,7 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Barrier, Kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
+from weft.passes.join_threads import join_threads
 from weft.passes.split_threads import split_threads
 
 
@@ -454,3 +455,15 @@ def test_the_kernels_of_the_examples(name: str) -> None:
     if name == "lud":
         args[1] += 9 * np.eye(32, dtype=np.float32)
     check_against_interpreter(kernel, args=args)
+
+
+@pytest.mark.parametrize("turn", [split_threads, join_threads])
+def test_shared_storage_that_each_thread_would_make_is_refused(turn: Any) -> None:
+    """As one writes it in CUDA, where it stands among what a thread does."""
+    kernel = parse_kernel("""kernel k(A: float32[32], out B: float32[32]) { block b in 0:1 { thread t in 0:32 {
+      alloc S: float32[32] in shared
+      S[t] = A[t]
+      barrier(block)
+      B[t] = S[31 - t] } } }""")
+    with pytest.raises(UnsupportedError, match="`S` is shared storage made by each thread"):
+        turn(kernel)
