@@ -41,13 +41,14 @@ from weft.auto.gpu.points import schedule_points
 from weft.auto.stages import Stage
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Binary, Cast, Expr, Load
+from weft.ir.expr import Binary, Cast, Const, Expr, Load
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Store
 from weft.schedules.layouts import LETTERS
 from weft.schedules.rewrite import all_allocs
 from weft.schedules.schedule import Schedule
 from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
+from weft.target.cuda.async_copies import SIZES
 
 #: Tiles of rows that blocks go through for each tile of columns: neighbouring blocks share operands in the cache.
 GROUP = 8
@@ -194,8 +195,8 @@ def _schedule_plain(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     for side, (_, storage) in zip(p.sides, operands):
         _keep_in_registers(draft, storage, quads if side.along_depth else step)
     _bind(draft, p, nest, kept)
-    for load, storage in operands:
-        _cooperate(draft, load, storage, nest.depth, tiles.threads)
+    for side, (load, storage) in zip(p.sides, operands):
+        _cooperate(draft, side, load, storage, nest.depth, tiles.threads)
     for loop in (quads, step, *nest.own):
         s.unroll(loop)
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
@@ -233,8 +234,8 @@ def _schedule_matrix(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     operands = [_stage_operand(draft, p, side, piece, in_rows=tiles.grouped) for side in p.sides]
     _run_beyond(draft, p, tiles, kept.start)
     _bind(draft, p, nest, kept)
-    for load, storage in operands:
-        _cooperate(draft, load, storage, nest.depth, tiles.threads)
+    for side, (load, storage) in zip(p.sides, operands):
+        _cooperate(draft, side, load, storage, nest.depth, tiles.threads)
     s.tensorize(steps, instruction)
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
     for side, (_, storage) in zip(p.sides, operands):
@@ -382,8 +383,11 @@ def _bind(draft: GpuDraft, p: Product, nest: _Nest, kept: _Kept) -> None:
     s.vectorize(kept.own[-1])
 
 
-def _cooperate(draft: GpuDraft, load: str, storage: str, outer: int, threads: int) -> None:
-    """The copy into ``storage`` by all threads, each of them 16 bytes at a time where that divides a row."""
+def _cooperate(draft: GpuDraft, side: Side, load: str, storage: str, outer: int, threads: int) -> None:
+    """The copy into ``storage`` by all threads, each of them 16 bytes at a time where that divides a row.
+
+    It is written out, unless elements come one by one and are too small to be copied while threads go on.
+    """
     s = draft.s
     buffer = next(b for b in _temporaries(s) if b.name == storage)
     length = int(buffer.shape[-1].value)  # type: ignore[attr-defined]
@@ -393,8 +397,16 @@ def _cooperate(draft: GpuDraft, load: str, storage: str, outer: int, threads: in
     s.reorder(thread, turns, lanes)
     s.bind(thread, "thread")
     s.vectorize(lanes)
-    s.unroll(turns)
+    if _whole_bytes(side) >= min(SIZES):
+        s.unroll(turns)
     draft.scheduled.add(load)
+
+
+def _whole_bytes(side: Side) -> int:
+    """What rows of an operand are a multiple of in memory, up to 16 bytes."""
+    buffer = side.access.buffer
+    row = buffer.shape[-1]
+    return gcd(int(row.value) * buffer.dtype.itemsize, WIDEST) if isinstance(row, Const) else buffer.dtype.itemsize
 
 
 def _temporaries(s: Schedule) -> list[Buffer]:
