@@ -99,6 +99,8 @@ class NativeCalls:
             classes = torch.Tensor, torch.nn.Parameter
         except AttributeError:  # another thread is still importing it
             return False
+        if exchange_functions(torch.Tensor) is None:
+            return False
         self._objects |= functions
         fields = find_tensor_fields(torch)
         for name, value in () if fields is None else fields._asdict().items():
@@ -114,12 +116,14 @@ class NativeCalls:
 
     def bind_class(self, cls: type) -> Exchange | None:
         """How arrays of ``cls`` are read; None where the class does not say, or too many others do."""
-        if self.bind_torch() and cls in self._exchanges:
-            return self._exchanges[cls]
-        number = 1 + max((e.framework for e in self._exchanges.values()), default=text.TORCH)
-        return self._exchanges.get(cls) or self._bind(cls, cls, number)
+        self.bind_torch()
+        found = self._exchanges.get(cls)
+        if found is not None or issubclass(cls, getattr(sys.modules.get("torch"), "Tensor", ())):
+            return found  # of torch's classes, only those that `bind_torch` knows
+        return self._bind(cls, cls)
 
-    def _bind(self, cls: type, exporter: type, framework: int) -> Exchange | None:
+    def _bind(self, cls: type, exporter: type, framework: int | None = None) -> Exchange | None:
+        """``cls`` read by the table of ``exporter``; without a ``framework``, it is one of its own."""
         functions = exchange_functions(exporter) or self._functions_for_cupy(cls)
         with self._lock:
             place = len(self._exchanges)
@@ -127,7 +131,8 @@ class NativeCalls:
                 return self._exchanges[cls]
             if functions is None or place >= text.MAX_EXCHANGES:
                 return None
-            found = self._exchanges[cls] = Exchange(id(cls), *functions, framework)
+            own = 1 + max((e.framework for e in self._exchanges.values()), default=text.TORCH)
+            found = self._exchanges[cls] = Exchange(id(cls), *functions, framework or own)
             at = self._code.address("exchanges") + 8 * len(text.EXCHANGE) * place
             (ctypes.c_int64 * len(found)).from_address(at)[:] = list(found)
             self._set("exchange_count", place + 1)
