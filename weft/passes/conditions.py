@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
@@ -30,6 +30,37 @@ def all_of(conditions: list[Expr]) -> Expr:
     for condition in others:
         first = Binary("&&", first, condition)
     return first
+
+
+def strictest(conditions: Iterable[Expr]) -> list[Expr]:
+    """Conditions from which all of ``conditions`` follow: of those that bound the same sum the strictest.
+
+    Of two, one of which must hold, it may be one alone, where others bound the same sum.
+    """
+    least: dict[frozenset[tuple[Expr, int]], Linear] = {}
+    choices: dict[Expr, None] = {}
+    for condition in conditions:
+        if not _tighten(least, condition, is_new=True):
+            choices[condition] = None
+    others = []
+    for choice in choices:
+        sides = (choice.left, choice.right) if isinstance(choice, Binary) and choice.op == "||" else ()
+        if not any(_tighten(least, side, is_new=False) for side in sides):
+            others.append(choice)
+    return [*(Compare(">=", gap.expr(index), idx(0)) for gap in least.values()), *others]
+
+
+def _tighten(least: dict[frozenset[tuple[Expr, int]], Linear], condition: Expr, *, is_new: bool) -> bool:
+    """Whether ``condition`` bounds a sum, one of ``least`` unless it may be new; it is among them then."""
+    gap = slack(condition)
+    if gap is None:
+        return False
+    key = frozenset(gap.terms.items())
+    if key not in least and not is_new:
+        return False
+    if key not in least or gap.constant < least[key].constant:
+        least[key] = gap
+    return True
 
 
 def guarded(parts: list[Expr], body: Stmt) -> Stmt:

@@ -30,10 +30,6 @@ from weft.passes.swap_copies import swapped
 from weft.passes.sweep_phases import differ
 from weft.passes.thread_teams import Team
 
-#: Bytes of shared memory that merged blocks may have (they share the second cache with what flows through it), and how
-#: many merged blocks there should be where nothing else is parallel.
-ROOM, FEWEST = 128 << 10, 8
-
 #: Blocks that are merged at most.
 MOST = 1024
 
@@ -41,28 +37,36 @@ MOST = 1024
 _PLAIN = (Alloc, Assign, If, Let, Seq, Store)
 
 
-def merge_blocks(kernel: Kernel) -> Kernel:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far blocks are merged: groups of them that must be left to run in parallel, bytes of the cache they use."""
+
+    groups: int
+    room: int
+
+
+def merge_blocks(kernel: Kernel, limits: Limits) -> Kernel:
     """``kernel`` with rows of neighbouring blocks as one block each."""
-    return replace(kernel, body=_visit(kernel.body, used_names(kernel), is_inside=False))
+    return replace(kernel, body=_visit(kernel.body, used_names(kernel), limits))
 
 
-def _visit(s: Stmt, taken: set[str], *, is_inside: bool) -> Stmt:
-    is_block = isinstance(s, For) and s.kind == "block"
-    if isinstance(s, For) and is_block and not has_loop(s.body, "block"):
-        return _merged(s, taken, 1 if is_inside else FEWEST) or s
-    return rebuild(s, lambda n: _visit(n, taken, is_inside=is_inside or is_block) if isinstance(n, Stmt) else n)
+def _visit(s: Stmt, taken: set[str], limits: Limits) -> Stmt:
+    if isinstance(s, For) and s.kind == "block":
+        if not has_loop(s.body, "block"):
+            return _merged(s, taken, limits) or s
+        limits = replace(limits, groups=1)  # the loop here is parallel
+    return rebuild(s, lambda n: _visit(n, taken, limits) if isinstance(n, Stmt) else n)
 
 
-def _merged(loop: For, taken: set[str], fewest: int) -> Stmt | None:
-    """``loop`` over blocks in groups, as many as ``fewest`` at least; None where its blocks are not merged."""
+def _merged(loop: For, taken: set[str], limits: Limits) -> Stmt | None:
     buffers, body = storage(loop.body)
-    parts = [_narrowed(part) for part in _in_order(body)]
+    parts = [_narrowed(part) for nest in _in_order(_settled(body)) for part in _cut(nest)]
     if len(parts) < 2 or not all(isinstance(part, For) and part.kind == "thread" for part in parts):
         return None
     shared = {b.name: b for b in buffers}
     parts = [lift_choices(part) for part in forwarded(swapped(parts, shared), shared, taken)]
     row = _find_row(loop, parts, shared)
-    return None if row is None else row.merged(taken, fewest)
+    return None if row is None else row.merged(taken, limits)
 
 
 def storage(s: Stmt) -> tuple[list[Buffer], Stmt]:
@@ -74,12 +78,33 @@ def storage(s: Stmt) -> tuple[list[Buffer], Stmt]:
     return buffers, s
 
 
+def _settled(s: Stmt) -> Stmt:
+    """``s`` without tests of numbers; what else could be simplified would no longer say where in the row it is."""
+    s = rebuild(s, lambda n: _settled(n) if isinstance(n, Stmt) else n)
+    if not isinstance(s, If):
+        return s
+    condition = simplify(s.condition)
+    if isinstance(condition, Const):
+        return s.then if condition.value else s.otherwise or Seq(())
+    return replace(s, condition=condition)
+
+
 def _in_order(s: Stmt) -> Iterator[Stmt]:
     if isinstance(s, Seq):
         for part in s.body:
             yield from _in_order(part)
     else:
         yield s
+
+
+def _cut(s: Stmt) -> Iterator[Stmt]:
+    """A nest of threads as one for each of its statements, which may wait for one another."""
+    loops, body = perfect_nest(s, "thread")
+    if not loops or not isinstance(body, Seq) or not _is_plain(body):
+        yield s
+        return
+    for part in _in_order(body):
+        yield Team(loops).around(part)
 
 
 def _narrowed(s: Stmt) -> Stmt:
@@ -124,13 +149,14 @@ class _Row:
     #: Shared arrays, and the dimension of each that goes along the row.
     along: dict[str, tuple[Buffer, int]]
 
-    def merged(self, taken: set[str], fewest: int) -> Stmt | None:
-        most = self.fitting()
+    def merged(self, taken: set[str], limits: Limits) -> Stmt | None:
+        """The loop over groups of blocks, each with the phases of them all; None where they do not fit."""
+        most = self.fitting(limits.room)
         if most < 2:
             return None
         blocks = Binary("-", self.block.hi, self.block.lo)
-        share = Binary("//", Binary("+", blocks, idx(fewest - 1)), idx(fewest))
-        value = simplify(Binary("max", idx(1), Binary("min", idx(most), share))) if fewest > 1 else idx(most)
+        share = Binary("//", Binary("+", blocks, idx(limits.groups - 1)), idx(limits.groups))
+        value = simplify(Binary("max", idx(1), Binary("min", idx(most), share))) if limits.groups > 1 else idx(most)
         group, merged = (Var(fresh_name(f"{self.block.var.name}_{what}", taken)) for what in ("group", "merged"))
         count = value if isinstance(value, Const) else merged
         first = simplify(Binary("+", self.block.lo, Binary("*", group, count)))
@@ -154,10 +180,12 @@ class _Row:
         hi = simplify(Binary("+", phase.row.hi, Binary("*", others, idx(self.stride))))
         return Team((*phase.loops[:-1], replace(phase.row, hi=hi))).around(body)
 
-    def fitting(self) -> int:
-        """How many blocks may be merged."""
+    def fitting(self, room: int) -> int:
+        """How many blocks may be merged: rows alone go through the cache in step (`weft.passes.sweep_phases`)."""
         one, two = (sum(_bytes(self.lengthened(name, count)) for name in self.along) for count in (1, 2))
-        return 1 + (ROOM - one) // (two - one) if two > one else MOST
+        if any(len(phase.loops) > 1 for phase in self.phases):
+            room //= 4
+        return 1 + (room - one) // (two - one) if two > one else MOST
 
     def lengthened(self, name: str, count: int) -> Buffer:
         buffer, dimension = self.along[name]

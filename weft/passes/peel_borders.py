@@ -17,7 +17,7 @@ from weft.ir.interval import bounds
 from weft.ir.nesting import has_loop
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import count_nodes, free_vars, mentions, rebuild, rewrite, walk
+from weft.ir.visit import count_nodes, free_vars, fresh_name, mentions, rebuild, rewrite, used_names, walk
 from weft.passes.are_apart import sides
 from weft.passes.conditions import changing_variables, guarded, is_pure
 from weft.passes.loop_ranges import Ranges, loop_range
@@ -28,20 +28,20 @@ LONGEST = 1000
 
 def peel_borders(kernel: Kernel) -> Kernel:
     """``kernel`` with threads at the ends of rows apart, where something is asked there."""
-    return replace(kernel, body=_visit(kernel.body, {}, changing_variables(kernel)))
+    return replace(kernel, body=_visit(kernel.body, {}, changing_variables(kernel), used_names(kernel)))
 
 
-def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str]) -> Stmt:
+def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str], taken: set[str]) -> Stmt:
     if isinstance(s, Let) and s.var.dtype == dt.index and s.var.name not in changing:
         ranges = {**ranges, s.var.name: bounds(s.value, ranges)}
     if not isinstance(s, For):
-        return rebuild(s, lambda n: _visit(n, ranges, changing) if isinstance(n, Stmt) else n)
+        return rebuild(s, lambda n: _visit(n, ranges, changing, taken) if isinstance(n, Stmt) else n)
     if s.kind == "thread" and not has_loop(s.body, "thread"):
-        return _peeled(s, ranges, changing) if count_nodes(s.body) <= LONGEST else s
-    return replace(s, body=_visit(s.body, {**ranges, s.var.name: loop_range(s, ranges)}, changing))
+        return _peeled(s, ranges, changing, taken) if count_nodes(s.body) <= LONGEST else s
+    return replace(s, body=_visit(s.body, {**ranges, s.var.name: loop_range(s, ranges)}, changing, taken))
 
 
-def _peeled(loop: For, ranges: Ranges, changing: frozenset[str]) -> Stmt:
+def _peeled(loop: For, ranges: Ranges, changing: frozenset[str], taken: set[str]) -> Stmt:
     apart: list[Stmt] = []
     for is_last in (False, True):
         end = next((e for e in _asked(loop, changing) if _is_end(e, loop, ranges, is_last=is_last)), None)
@@ -53,7 +53,13 @@ def _peeled(loop: For, ranges: Ranges, changing: frozenset[str]) -> Stmt:
                 loop = replace(loop, hi=_extreme("min", loop.hi, end, ranges), body=body)
             else:
                 loop = replace(loop, lo=_extreme("max", loop.lo, end + idx(1), ranges), body=body)
-    return Seq((*apart, loop), span=loop.span) if apart else loop
+    return Seq((*apart, _named(loop, taken)), span=loop.span) if apart else loop
+
+
+def _named(loop: For, taken: set[str]) -> Stmt:
+    """The loop with its bounds computed before it, so that what is made of it stays short."""
+    first, end = (Var(fresh_name(f"{loop.var.name}_{what}", taken)) for what in ("first", "end"))
+    return Let(first, loop.lo, Let(end, loop.hi, replace(loop, lo=first, hi=end)))
 
 
 def _extreme(op: Literal["min", "max"], bound: Expr, limit: Expr, ranges: Ranges) -> Expr:

@@ -17,10 +17,10 @@ from weft.ir.nesting import has_loop, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Stmt
 from weft.ir.visit import bound_names, children, count_nodes, free_vars, rebuild, rewrite, walk
-from weft.passes.conditions import least_over, slack
+from weft.passes.conditions import all_of, least_over, slack, strictest
 from weft.passes.loop_ranges import constant_extent, loop_range
 
-#: Nodes of a block's code that may be written out twice, and tests that may be decided for it.
+#: Nodes of a block's code that may be written out twice, and tests that may be made for it.
 LONGEST, MOST_TESTS = 6000, 16
 
 
@@ -49,15 +49,18 @@ def _separate(body: Stmt) -> Stmt:
     body = strip(body)
     if isinstance(body, Alloc):
         return replace(body, body=_separate(body.body))
-    decided = list(dict.fromkeys(_decided(body)))
-    if not decided or len(decided) > MOST_TESTS or count_nodes(body) > LONGEST:
+    conditions, middle = decide(body)
+    if not conditions or len(conditions) > MOST_TESTS or count_nodes(body) > LONGEST:
         return body
+    return If(simplify(all_of(conditions)), middle, body, span=body.span)
+
+
+def decide(body: Stmt) -> tuple[list[Expr], Stmt]:
+    """``body`` with tests of positions decided for all its threads, and what must hold for that."""
+    decided = list(_decided(body))
     values = {d.test: Const(d.value, dt.bool_) for d in decided}
     middle = simplify(rewrite(body, lambda n: values.get(n) if isinstance(n, Compare) else None))
-    condition: Expr = decided[0].when
-    for when in dict.fromkeys(d.when for d in decided[1:]):
-        condition = Binary("&&", condition, when) if when != decided[0].when else condition
-    return If(simplify(condition), middle, body, span=body.span)
+    return strictest(d.when for d in decided), middle
 
 
 def _decided(body: Stmt) -> Iterator[_Decided]:

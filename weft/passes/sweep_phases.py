@@ -12,15 +12,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir.affine import linear_form
-from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Select, Var, idx
+from weft.ir.expr import AddressOf, Binary, Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.nesting import has_loop
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Assert, Atomic, Break, Continue, Evaluate, For, Kernel, Return, Seq, Stmt, Store, While
-from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, used_names, walk
+from weft.ir.stmt import (
+    Alloc,
+    Assert,
+    Atomic,
+    Break,
+    Continue,
+    Evaluate,
+    For,
+    If,
+    Kernel,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+    While,
+)
+from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, used_names, walk
+from weft.passes.conditions import all_of, strictest
 from weft.passes.loop_ranges import constant_extent
+from weft.passes.separate_blocks import decide
 
 #: Threads of a stretch, and phases that go together at most.
-STRETCH, TOGETHER = 1024, 8
+STRETCH, TOGETHER = 256, 6
 
 #: What keeps phases apart.
 _APART = (AddressOf, Alloc, Assert, Atomic, Break, Continue, Evaluate, Return, While)
@@ -63,14 +80,22 @@ def _swept(rows: list[For], taken: set[str]) -> Stmt:
         return together
     stretch = Var(fresh_name(f"{rows[0].var.name}_stretch", taken))
     here = simplify(first + Binary("*", stretch, idx(STRETCH)))
-    parts = []
-    for n, row in enumerate(rows):
-        start = simplify(here - idx(n * behind))
-        lo, hi = Binary("max", row.lo, start), Binary("min", row.hi, start + idx(STRETCH))
-        parts.append(replace(row, lo=simplify(lo), hi=simplify(hi)))
+    places = [simplify(here - idx(n * behind)) for n in range(len(rows))]
     length = Binary("-", Binary("-", idx(0), last), first)
     count = simplify(Binary("//", length + idx(STRETCH - 1), idx(STRETCH)))
-    return For(stretch, idx(0), count, "serial", Seq(tuple(parts)))
+    return For(stretch, idx(0), count, "serial", _separated(rows, places))
+
+
+def _separated(rows: Sequence[For], places: Sequence[Expr]) -> Stmt:
+    """A stretch of each row from its place on; one that lies inside all rows, away from their ends, asks nothing."""
+    parts, whole, inside = [], [], []
+    for row, place in zip(rows, places):
+        end = simplify(place + idx(STRETCH))
+        parts.append(replace(row, lo=simplify(Binary("max", row.lo, place)), hi=simplify(Binary("min", row.hi, end))))
+        inside += [Compare(">=", place, row.lo), Compare("<=", end, row.hi)]
+        whole.append(replace(row, lo=idx(0), hi=idx(STRETCH), body=substitute(row.body, {row.var: place + row.var})))
+    conditions, plain = decide(simplify(Seq(tuple(whole))))
+    return If(simplify(all_of(strictest([*inside, *conditions]))), plain, Seq(tuple(parts)))
 
 
 def _least(sums: Sequence[Expr]) -> Expr | None:

@@ -21,16 +21,18 @@ from weft.ir.verify import verify
 from weft.passes.coalesce_blocks import coalesce_blocks
 from weft.passes.forward_phases import forward_phases
 from weft.passes.forward_shared import forward_shared
-from weft.passes.group_blocks import group_blocks
 from weft.passes.hoist_guards import hoist_guards
 from weft.passes.inline_indices import inline_indices
+from weft.passes.merge_blocks import Limits, merge_blocks
 from weft.passes.minimum_cut import minimum_cut
 from weft.passes.narrow_threads import narrow_threads
+from weft.passes.peel_borders import peel_borders
 from weft.passes.remove_barriers import remove_barriers
 from weft.passes.separate_blocks import separate_blocks
 from weft.passes.split_threads import split_threads
 from weft.passes.spread_selects import spread_selects
 from weft.passes.swap_copies import swap_copies
+from weft.passes.sweep_phases import sweep_phases
 from weft.passes.unroll_phases import unroll_phases
 
 Pass = Callable[[Kernel], Kernel]
@@ -162,21 +164,21 @@ def test_blocks_at_the_edges_are_apart() -> None:
 
 
 STENCIL = """kernel k(h: int64, w: int64, A: float32[50, 90], out B: float32[50, 90]) {
-  block by in 0:5 { block bx in 0:9 {
+  block by in 0:7 { block bx in 0:12 {
     alloc S: float32[12, 12] in shared
     alloc N: float32[12, 12] in shared
     thread ty in 0:12 { thread tx in 0:12 {
-      let y: int64 = by * 10 - 1 + ty
-      let x: int64 = bx * 10 - 1 + tx
+      let y: int64 = by * 8 - 2 + ty
+      let x: int64 = bx * 8 - 2 + tx
       let inside: bool = y >= 0 && y < 50 && x >= 0 && x < 90
       if inside { S[ty, tx] = A[y, x] }
       barrier(block)
       for i in 0:2 {
-        if inside && y > 0 && y < 49 && x > 0 && x < 89 && ty > i && ty < 11 - i && tx > i && tx < 11 - i {
-          N[ty, tx] = S[ty, tx - 1] + S[ty, tx + 1] + S[ty - 1, tx] + S[ty + 1, tx]
+        if inside && ty > i && ty < 11 - i && tx > i && tx < 11 - i {
+          N[ty, tx] = S[ty, x == 0 ? tx : tx - 1] + S[ty, x == 89 ? tx : tx + 1] + S[y == 0 ? ty : ty - 1, tx]
         }
         barrier(block)
-        if inside && y > 0 && y < 49 && x > 0 && x < 89 && ty > i && ty < 11 - i && tx > i && tx < 11 - i {
+        if inside && ty > i && ty < 11 - i && tx > i && tx < 11 - i {
           if i == 0 { S[ty, tx] = N[ty, tx] } else { B[y, x] = N[ty, tx] }
         }
         barrier(block)
@@ -186,17 +188,78 @@ STENCIL = """kernel k(h: int64, w: int64, A: float32[50, 90], out B: float32[50,
 }"""
 
 
+TO_PHASES = (inline_indices, forward_shared, remove_barriers, split_threads, unroll_phases, coalesce_blocks)
+
+
+def merge(kernel: Kernel) -> Kernel:
+    return merge_blocks(kernel, Limits(groups=2, room=64 << 10))
+
+
 def test_a_stencil_of_two_steps_in_tiles() -> None:
-    """Copies go, values are handed on, blocks run together: in the end the middle holds one array of the two."""
-    passes = (
-        inline_indices, forward_shared, remove_barriers, split_threads, unroll_phases, coalesce_blocks,
-        separate_blocks, group_blocks, narrow_threads, spread_selects, hoist_guards, swap_copies, forward_phases,
-    )  # fmt: skip
+    """Copies go, values are handed on, blocks are merged to rows: in the end there is one array of the two."""
+    passes = (*TO_PHASES, merge, separate_blocks, narrow_threads, spread_selects, hoist_guards, peel_borders)
     done = after(STENCIL, *passes)
-    assert "bx_group" in done
-    middle = done[done.index("bx_member") : done.index("else")]
-    assert middle.count("thread bx_member") <= 2
-    assert "A[by * 10 + ty" in middle  # read where it is used, not copied
+    assert "block bx_group in" in done
+    assert done.count("alloc") == 1
+    assert "A[by * 8 + ty" in done  # read where it is used, not copied
+
+
+def tiles(value: str, size: int = 8, *, keeps: str = "t > 0 && t < 9") -> str:
+    """One step in tiles of 10 threads, of which 8 keep their result, and the blocks ``size`` apart."""
+    return f"""kernel k(A: float32[41], out B: float32[50]) {{ block b in 0:5 {{ alloc S: float32[10] in shared
+      alloc T: float32[10] in shared
+      thread t in 0:10 {{
+        let x: int64 = b * {size} + t
+        if x < 41 {{ S[t] = A[x] / 3.0 }}
+        barrier(block)
+        if x < 40 && {keeps} {{ T[t] = {value} }}
+        barrier(block)
+        if x < 40 && {keeps} {{ B[x] = T[t] }}
+      }} }} }}"""
+
+
+def test_overlapping_blocks_are_merged() -> None:
+    done = after(tiles("S[t - 1] * S[t + 1]"), inline_indices, remove_barriers, split_threads, merge)
+    assert "block b_group in 0:2" in done
+    assert "thread t in 1:min(4 - b_group * 3, 2) * 8 + 9" in done
+    assert "B[b_group * 24 + t]" in done
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        tiles("S[t - 1] + float32(t)"),  # who it is matters
+        tiles("S[t - 1] + float32(b)"),
+        tiles("S[t - 1] + S[1]"),  # of the block's own beginning
+        tiles("S[t - 1] + (t % 3 == 0 ? 1.0 : 2.0)"),
+        tiles("S[t - 1]", keeps="t > 2 && t < 9"),  # a gap between blocks
+        tiles("S[t - 1] + B[b * 8 + t]"),  # memory that changes
+        tiles("S[t - 1]").replace("B[x] = T[t]", "B[x] = T[t] + (t > 1 && t < 8 ? T[t - 1] : 0.0)"),
+    ],
+)
+def test_other_blocks_are_not_merged(text: str) -> None:
+    assert "group" not in after(text, inline_indices, remove_barriers, split_threads, merge)
+
+
+def test_phases_of_a_row_go_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.passes.sweep_phases.STRETCH", 4)
+    passes = (inline_indices, remove_barriers, split_threads, merge, sweep_phases)
+    done = after(tiles("S[t - 1] * S[t + 1]"), *passes)
+    assert "for t_stretch in" in done
+    plain = done[done.index("if t_stretch") : done.index("else")]
+    assert "S[t_stretch * 4 + t] = A[b_group * 24 + t_stretch * 4 + t] / 3.0" in plain
+    assert "B[b_group * 24 + t_stretch * 4 + t - 1] = S[t_stretch * 4 + t - 2]" in plain  # one behind
+    assert plain.count("if") == 1
+
+
+def test_the_ends_of_a_row_are_apart() -> None:
+    text = """kernel k(n: int64, A: float32[n], out B: float32[n]) { block b in 0:2 { thread x in 0:n {
+      if b == 0 { B[x] = A[x == 0 ? x : x - 1] + A[x == n - 1 ? x : x + 1] } } } }"""
+    done = after(text, inline_indices, spread_selects, hoist_guards, peel_borders)
+    row = done[done.index("thread x") :]
+    assert "B[x] = A[x - 1] + A[x + 1]" in row
+    assert "?" not in row
+    assert done.count("B[x] =") == 3
 
 
 @pytest.mark.parametrize("step", ["i", "31 - i"])

@@ -43,6 +43,13 @@ class Machine:
         """Bytes by cache level, nearest first: this host's, or usual ones where it does not say."""
         return host_caches()
 
+    @property
+    def cores(self) -> int:
+        """Cores of this host that may be used."""
+        from weft.target.cpu.host_facts import read_host_facts
+
+        return max(1, read_host_facts().cores)
+
     def has_feature(self, name: str) -> bool:
         """Whether the CPU has what LLVM calls ``name``, beyond its level."""
         return f"+{name}" in self.features

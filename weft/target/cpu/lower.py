@@ -16,13 +16,13 @@ from weft.passes.coalesce_blocks import coalesce_blocks
 from weft.passes.drop_guards import drop_guards
 from weft.passes.forward_phases import forward_phases
 from weft.passes.forward_shared import forward_shared
-from weft.passes.group_blocks import group_blocks
+from weft.passes.guard_loads import guard_loads
 from weft.passes.hoist_guards import hoist_guards
 from weft.passes.inline_indices import inline_indices
 from weft.passes.interleave_stores import interleave_stores
 from weft.passes.lower_blocks import lower_blocks
 from weft.passes.lower_reduce import lower_reduce
-from weft.passes.merge_blocks import merge_blocks
+from weft.passes.merge_blocks import Limits, merge_blocks
 from weft.passes.multiply_reciprocals import multiply_reciprocals
 from weft.passes.narrow_loops import narrow_loops
 from weft.passes.narrow_threads import narrow_threads
@@ -85,6 +85,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
     def strip(kernel: Kernel) -> Kernel:
         return strip_vector_loops(kernel, asked, has_masks=machine.has_masks)
 
+    limits = Limits(machine.cores, machine.caches.get("L2", 1 << 20) // 2)
     return {
         "check_supported": check_supported,
         "lower_intrinsics": functools.partial(lower_intrinsics, machine=machine),
@@ -97,9 +98,8 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "split_threads": split_threads,
         "unroll_phases": unroll_phases,
         "coalesce_blocks": coalesce_blocks,
-        "merge_blocks": merge_blocks,
+        "merge_blocks": functools.partial(merge_blocks, limits=limits),
         "separate_blocks": separate_blocks,
-        "group_blocks": group_blocks,
         "narrow_threads": narrow_threads,
         "spread_selects": spread_selects,
         "shrink_storage": shrink_storage,
@@ -115,6 +115,7 @@ def lowering_passes(machine: Machine, *, scheduled: bool, fast: bool = False) ->
         "narrow_loops": narrow_loops,
         "partition_loops": partition_loops,
         "separate_tiles": separate_tiles,
+        **({"guard_loads": guard_loads} if machine.has_masks else {}),
         **({"multiply_reciprocals": multiply_reciprocals} if fast else {}),
         "vectorize_innermost": vectorize,
         **({"strip_vector_loops": strip} if scheduled else {}),
