@@ -326,3 +326,13 @@ def test_lanes_that_are_never_active(width: int) -> None:
             B[i, j] = i < N && j < {width} ? A[i, j] : 0.0
             C[i, j] = i < N && j < {width} ? float64(A[i, j]) : 0.0_f64 }} }} }}"""
     check_against_interpreter(text, MACHINES)
+
+
+def test_what_the_condition_loads_is_not_loaded_again_under_it() -> None:
+    text = """kernel k(A: float32[64], B: float32[64], out C: float32[64]) {
+        vector i in 0:64 { C[i] = A[i] - B[i] > 0.0 ? (A[i] - B[i]) * A[i] : B[i] } }"""
+    assert "masked.load" not in emit_kernel(parse_kernel(text), HOST)
+    check_against_interpreter(text, MACHINES)
+    guarded = text.replace("A[i] - B[i] > 0.0 ?", "i > 3 ?").replace("A[i] - B[i]", "A[i - 4]")
+    assert "masked.load" in emit_kernel(parse_kernel(guarded), HOST)
+    check_against_interpreter(guarded, MACHINES)

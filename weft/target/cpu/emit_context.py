@@ -110,6 +110,7 @@ class Function:
     lanes: int = 1
     mask: Value | None = None
     mask_is_live: bool = True  # some lane is known to be active
+    masks_around: tuple[Value | None, ...] = ()  # under which more lanes are active than under ``mask``
     in_parallel: bool = False
     loops: list[LoopLabels] = field(default_factory=list)
     heap: list[Value] = field(default_factory=list)
@@ -150,11 +151,12 @@ class Function:
     @contextmanager
     def masked(self, condition: Value, *, is_live: bool) -> Iterator[None]:
         """Only lanes where ``condition`` holds are active inside the ``with``."""
-        before = self.mask, self.mask_is_live
+        before = self.mask, self.mask_is_live, self.masks_around
+        self.masks_around = (self.mask, *self.masks_around)
         self.mask = condition if self.mask is None else self.b.and_(self.mask, condition)
         self.mask_is_live = is_live
         yield
-        self.mask, self.mask_is_live = before
+        self.mask, self.mask_is_live, self.masks_around = before
 
     def free_heap(self, depth: int) -> None:
         """Release heap buffers above ``depth`` on a way out; the emitter's own list stays as it is."""

@@ -39,12 +39,14 @@ def emit_expr(f: Function, e: Expr) -> Value:
         raise InternalError(f"no code for a {type(e).__name__} expression", span=e.span)
     if type(e) not in _SHARED or e.dtype == index:  # of index arithmetic the builder knows what is at hand
         return emit(f, e)
-    # Names written out in a formula many times over make trees far larger than what there is to compute.
-    key = (e, f.mask, f.lane)
-    found = f.b.shared.get(key)
-    if found is None:
-        found = emit(f, e)
-        f.b.shared[key] = found
+    # Names written out in a formula many times over make trees far larger than what there is to compute. What is there
+    # for more lanes than are active is there for these.
+    for mask in (f.mask, *f.masks_around):
+        found = f.b.shared.get((e, mask, f.lane))
+        if found is not None:
+            return found
+    found = emit(f, e)
+    f.b.shared[e, f.mask, f.lane] = found
     return found
 
 
@@ -192,7 +194,7 @@ def _join(f: Function, label: str, ends: list[tuple[Value, str]]) -> Value:
     return f.b.select(from_wide, wide_value, f.b.splat(narrow_value, wide))
 
 
-_SHARED = frozenset({Binary, Call, Cast, Compare, Select, Unary})
+_SHARED = frozenset({Binary, Call, Cast, Compare, Load, Select, Unary})
 
 _EMIT: dict[type, Callable[[Function, Any], Value]] = {
     Const: _emit_const,
