@@ -55,14 +55,17 @@ def _cut(loop: For, ranges: Ranges) -> Stmt:
     lo, hi = int(loop.lo.value), int(loop.hi.value)
     if hi - lo > MOST:
         return _inside(loop, ranges)
+    while hi > lo and any(t.fails(loop, hi - 1) for t in tests):
+        hi -= 1
+    loop = replace(loop, hi=idx(hi))
     held = [[t.condition for t in tests if t.holds(loop, c)] for c in range(lo, hi)]
     groups = [(same, len(list(group))) for same, group in itertools.groupby(held)]
-    if len(groups) > MOST_PARTS:
-        groups = [([], hi - lo)]
+    if any(count >= 2 and len(same) < len(tests) for same, count in groups) or len(groups) > MOST_PARTS:
+        return _whole(loop, ranges) or _inside(loop, ranges)
     parts: list[Stmt] = []
     for same, count in groups:
         part = replace(loop, lo=idx(lo), hi=idx(lo + count), body=_assumed(loop.body, same))
-        parts.append(_whole(part, ranges) or _inside(part, ranges))
+        parts.append(_inside(part, ranges))
         lo += count
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
@@ -78,6 +81,9 @@ class _Test:
     def holds(self, loop: For, value: int) -> bool:
         """Whether it surely holds in iteration ``value`` of ``loop``."""
         return simplify(substitute(self.condition, {loop.var: idx(value)}), self.ranges) == Const(True, dt.bool_)
+
+    def fails(self, loop: For, value: int) -> bool:
+        return simplify(substitute(self.condition, {loop.var: idx(value)}), self.ranges) == Const(False, dt.bool_)
 
     def everywhere(self, loop: For) -> Expr | None:
         """What says that it holds in all iterations of ``loop``, and for all lanes."""

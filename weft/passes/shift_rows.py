@@ -203,12 +203,29 @@ def _shift_test(s: If, scope: _Scope, rows: _Rows) -> Stmt:
             _check_room(read[1], scope, rows)
             tests += rows.test(condition.left)  # type: ignore[attr-defined]
             scope = replace(scope, element=read[1])
-        elif read is not None and read[0] == -(-rows.length // rows.lanes) and _moves(condition, scope):
+        elif read is not None and read[0] == -(-rows.length // rows.lanes) and _counts_pieces(read[1], s.then, rows):
             first = Binary("*", condition.left, idx(rows.lanes))  # type: ignore[attr-defined]
             tests.append(rows.test(first)[1])
+        elif any(v in element.terms for element in _elements(s.then, rows) for v in walk(condition)):
+            raise _DoesNotFit
         else:
             tests.append(_shift_expr(condition, scope, rows))
     return If(all_of(tests), _shift(s.then, scope, rows), span=s.span)
+
+
+def _counts_pieces(piece: Linear, s: Stmt, rows: _Rows) -> bool:
+    """Whether ``piece`` is the number of the piece whose elements ``s`` tests."""
+    first = Linear().add(piece, rows.lanes)
+    lanes = [Linear(dict(e.terms), e.constant).add(first, -1) for e in _elements(s, rows)]
+    return bool(lanes) and all(list(lane.terms.values()) == [1] and lane.constant == 0 for lane in lanes)
+
+
+def _elements(s: Stmt, rows: _Rows) -> Iterator[Linear]:
+    """What tests in ``s`` say is in a row."""
+    for test, _ in _tested(s, _Scope()):
+        for length, element in (t for c in conjuncts(test.condition) if (t := _read_test(c)) is not None):
+            if length == rows.length:
+                yield element
 
 
 def _check_room(element: Linear, scope: _Scope, rows: _Rows) -> None:

@@ -40,8 +40,8 @@ kernel f(X: float32[3, {n}], W: float32[{n}], out O: float32[3, {n}]) {{
 """
 
 
-def shifted(n: int, threads: int, more: str = "", room: int = 8) -> str:
-    text = TEXT.format(n=n, threads=threads, step=4 * threads, pieces=-(-n // 4), more=more, room=room)
+def shifted(n: int, threads: int, more: str = "", room: int = 8, text: str = TEXT) -> str:
+    text = text.format(n=n, threads=threads, step=4 * threads, pieces=-(-n // 4), more=more, room=room)
     kernel = parse_kernel(text)
     made = shift_rows(kernel)
     verify(made)
@@ -57,6 +57,18 @@ def shifted(n: int, threads: int, more: str = "", room: int = 8) -> str:
 def test_rows_are_shifted_to_multiples_of_the_lanes(n: int) -> None:
     text = shifted(n, 5)
     assert text.count(f"m * {n} % 4") == 9
+
+
+@pytest.mark.parametrize("n", [29, 30, 31, 27])
+def test_tests_of_threads_alone_are_shifted(n: int) -> None:
+    """With a piece a thread, the test for pieces does not name a loop."""
+    text = TEXT.replace("c in 0:2", "c in 0:1").replace("c * {threads} + t", "t").replace("c * {step} + ", "")
+    assert "%" in shifted(n, 9, text=text)
+
+
+def test_other_tests_of_pieces_do_not_fit() -> None:
+    text = TEXT.replace("if c * {threads} + t < {pieces}", "if t < 3")
+    assert "%" not in shifted(29, 5, text=text)
 
 
 def test_storage_gets_room_for_all_lanes() -> None:

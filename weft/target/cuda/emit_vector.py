@@ -273,13 +273,11 @@ def _declare(f: Function, buffer: Buffer, extent: int) -> str:
 
 def _emit_load(f: Function, wide: Wide, extent: int) -> str:
     array = _declare(f, wide.buffer, extent)
-    f.use("load")
+    name = f.use("load_cut" if wide.is_cut else "load")
     if wide.buffer.dtype.is_narrow_float:
-        f.use(f"load_{wide.buffer.dtype.name}")
-    if wide.is_cut and wide.buffer.dtype.is_narrow_float:
-        f.use(f"load_cut_{wide.buffer.dtype.name}")
-    name = f.use("load_cut") if wide.is_cut else f"load<{wide.bytes}>"
-    f.line(f"{name}({array}, {emit_pointer(f, wide.buffer, wide.indices, emit_expr)});")
+        f.use(f"{name}_{wide.buffer.dtype.name}")
+    size = "" if wide.is_cut else f"<{wide.bytes}>"
+    f.line(f"{name}{size}({array}, {emit_pointer(f, wide.buffer, wide.indices, emit_expr)});")
     return array
 
 
