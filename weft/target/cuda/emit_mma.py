@@ -140,16 +140,24 @@ def read_products(f: Function, s: Tensorized, hardware: Hardware, type: str) -> 
     found = None if warp is None else warp.match(f, hardware, s.body)
     if warp is None or found is None:
         return None
-    args = dict(zip((p.name for p in hardware.meaning.params), found))
-    numbers = {name: int(e.value) for name, e in args.items() if isinstance(e, Const)}
-    sums = args["C"]
-    if any(not isinstance(e, (Const, AddressOf)) for e in args.values()) or not isinstance(sums, AddressOf):
+    named = name_operands(hardware, found)
+    if named is None:
         return None
-    a, b = (warp.operand(f, args[n], numbers[row], numbers[k]) for n, row, k in _MATRICES)
+    places, numbers = named
+    sums = places["C"]
+    a, b = (warp.operand(f, places[n], numbers[row], numbers[k]) for n, row, k in _MATRICES)
     own = f.memory(sums.buffer).is_private and numbers["c_row"] == numbers["c_pair"] == 0
     if a is None or b is None or not own:
         return None
     return Products(a, b, sums, numbers, warp.lane, type, {name: f.fresh(name) for name in _VARIABLES})
+
+
+def name_operands(hardware: Hardware, found: tuple[Expr, ...]) -> tuple[dict[str, AddressOf], dict[str, int]] | None:
+    """The matrices of a matched nest, and its sizes and strides, by name; None where one of these is no number."""
+    args = dict(zip((p.name for p in hardware.meaning.params), found))
+    places = {name: e for name, e in args.items() if isinstance(e, AddressOf)}
+    numbers = {name: int(e.value) for name, e in args.items() if isinstance(e, Const)}
+    return (places, numbers) if len(places) + len(numbers) == len(args) else None
 
 
 _VARIABLES = ("lane", "a", "b", "a_lane", "b_lane", "a_at", "b_at", "a_at_next", "b_at_next", "j")
@@ -192,11 +200,9 @@ class _Warp:
                 return found
         return None
 
-    def operand(self, f: Function, place: Expr, row: int, k: int) -> Operand | None:
+    def operand(self, f: Function, place: AddressOf, row: int, k: int) -> Operand | None:
         """Where a matrix is; None where its rows are not aligned or not in shared memory."""
-        if not isinstance(place, AddressOf) or place.buffer.scope != "shared" or 1 not in (row, k):
-            return None
-        if f.memory(place.buffer).is_swizzled:
+        if place.buffer.scope != "shared" or f.memory(place.buffer).is_swizzled or 1 not in (row, k):
             return None
         start = linear_offset(place.buffer, place.indices)
         pitch, size = max(row, k), place.buffer.dtype.itemsize

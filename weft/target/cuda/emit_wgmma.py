@@ -20,7 +20,7 @@ from weft.ir.stmt import For, Seq, Stmt, Tensorized
 from weft.ir.visit import substitute
 from weft.target.cuda.emit_context import LEVEL, Function
 from weft.target.cuda.emit_expr import emit_expr
-from weft.target.cuda.emit_mma import add_loops_of_one
+from weft.target.cuda.emit_mma import add_loops_of_one, name_operands
 from weft.target.cuda.emit_offset import offset_expr
 from weft.target.cuda.swizzle import ROW, SWIZZLE_ALIGN
 
@@ -107,14 +107,14 @@ def read_groups(f: Function, s: Tensorized, hardware: Hardware) -> GroupProducts
     found = None if group is None else group.match(f, hardware, s.body)
     if group is None or found is None:
         return None
-    args = dict(zip((p.name for p in hardware.meaning.params), found))
-    numbers = {name: int(e.value) for name, e in args.items() if isinstance(e, Const)}
-    sums = args["C"]
-    if any(not isinstance(e, (Const, AddressOf)) for e in args.values()) or not isinstance(sums, AddressOf):
+    named = name_operands(hardware, found)
+    if named is None:
         return None
+    places, numbers = named
+    sums = places["C"]
     blocks = numbers["b_block"] if numbers["NB"] > 1 else BLOCK * LENGTH
-    a = group.matrix(f, args["A"], numbers["a_row"], numbers["a_k"], BLOCK * LENGTH, ROWS * numbers["a_row"])
-    b = group.matrix(f, args["B"], numbers["b_col"], numbers["b_k"], blocks, 0)
+    a = group.matrix(f, places["A"], numbers["a_row"], numbers["a_k"], BLOCK * LENGTH, ROWS * numbers["a_row"])
+    b = group.matrix(f, places["B"], numbers["b_col"], numbers["b_k"], blocks, 0)
     own = f.memory(sums.buffer).is_private and numbers["c_row"] == numbers["c_pair"] == 0
     if a is None or b is None or not own or numbers["NB"] * BLOCK > MOST or _varies(sums):
         return None
@@ -166,10 +166,10 @@ class _Group:
                 return found
         return None
 
-    def matrix(self, f: Function, place: Expr, row: int, k: int, block: int, per_warp: int) -> Matrix | None:
+    def matrix(self, f: Function, place: AddressOf, row: int, k: int, block: int, per_warp: int) -> Matrix | None:
         """Where a matrix is: ``row`` and ``k`` elements from one row (or column) and step to the next, ``block`` from
         64 of them to the next 64; warps begin ``per_warp`` elements apart."""
-        if not isinstance(place, AddressOf) or not f.memory(place.buffer).is_swizzled:
+        if not f.memory(place.buffer).is_swizzled:
             return None
         is_transposed = k != 1
         start = linear_offset(place.buffer, place.indices)
