@@ -299,7 +299,10 @@ def value(p: Program, scope: Scope, t: DType, depth: int) -> Expr:
     kind = p.rng.random()
     if depth and kind < 0.55 and not t.is_bool:
         op = p.rng.choice(FLOATS if t.is_float else INTEGERS if p.rng.random() < 0.4 else ANY)
-        return Binary(op, value(p, scope, t, depth - 1), value(p, scope, t, depth - 1))
+        left, right = value(p, scope, t, depth - 1), value(p, scope, t, depth - 1)
+        if op == "/":  # of two zeros a minimum may be either: their sign must not matter
+            right = Binary("+", right, const(1, t))
+        return Binary(op, left, right)
     if depth and kind < 0.58 and t.is_float:
         return Call(p.rng.choice(["sqrt", "floor", "abs", "rint"]), (value(p, scope, t, depth - 1),), t)
     if depth and kind < 0.65:

@@ -115,3 +115,7 @@ def test_minima_of_minima_are_kept_apart() -> None:
     text = emit_kernel(kernel, H200)
     assert "C[t] = apart(least<int>(apart(least<int>(A[t], wrap_neg<int>(B[t])))" in text
     assert "A[least<int>(t, apart(least<int>(B[t], 3)))]" in text
+
+
+def test_a_program_that_does_nothing() -> None:
+    assert "__global__" not in emit_kernel(parse_kernel("kernel k(out A: float32[3]) { seq { } }"), H200)

@@ -34,7 +34,11 @@ class _Check:
 
 def ride_asserts(kernel: Kernel) -> Kernel:
     """``kernel`` with the tests that its first nests make of indices right in front of their use, where that fits."""
-    if not isinstance(kernel.body, Seq) or any(load.buffer.name in kernel.outputs for load in loads(kernel.body)):
+    if (
+        not isinstance(kernel.body, Seq)
+        or not kernel.body.body
+        or any(load.buffer.name in kernel.outputs for load in loads(kernel.body))
+    ):
         return kernel
     first, *rest = kernel.body.body
     check = _read_check(first)
