@@ -7,10 +7,19 @@ import os
 import sys
 from collections.abc import Sequence
 
-from weft.cli import bench, check, demo, machine, run, show, trace
+from weft.cli import bench, check, demo, explain, machine, run, show, trace
 from weft.ir.errors import Error
 
-COMMANDS = {"run": run, "show": show, "trace": trace, "check": check, "demo": demo, "machine": machine, "bench": bench}
+COMMANDS = {
+    "run": run,
+    "show": show,
+    "explain": explain,
+    "trace": trace,
+    "check": check,
+    "demo": demo,
+    "machine": machine,
+    "bench": bench,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:

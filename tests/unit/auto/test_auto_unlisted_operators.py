@@ -12,7 +12,7 @@ from unlisted_operators import OPERATORS
 
 import weft
 
-_FILE = (Path(__file__).parent / "unlisted_operators.weft").read_text(encoding="utf-8")
+_FILE = (Path(__file__).parents[3] / "examples" / "operators" / "unusual.weft").read_text(encoding="utf-8")
 TEXTS = {re.match(r"def (\w+)", t)[1]: t for t in re.findall(r"^def .*?^}$", _FILE, re.MULTILINE | re.DOTALL)}  # type: ignore[index]
 #: Those whose loops wait for one another, or share much: where a polyhedral schedule differs.
 WAITING = ["moving_average", "prefix_max", "edit_distance", "upper_gram", "reaction", "scatter_mean", "wavelet"]

@@ -1,4 +1,4 @@
-"""Arguments and references, in float64, of the operators of ``unlisted_operators.weft``.
+"""Arguments and references, in float64, of the operators in ``examples/operators/unusual.weft``.
 
 An argument is a text: ``A,B`` is a float32 array of these sizes, ``=K`` a number. A letter in front says what else the
 elements are: ``p`` between 0 and 1, ``d`` float64, ``h`` float16, ``i`` int32, ``B`` uint8, ``b`` int8, ``u`` uint32,

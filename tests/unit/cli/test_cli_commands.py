@@ -57,6 +57,11 @@ def test_run_saves_what_numpy_would_compute(capsys: Capture) -> None:
     assert shown[1].startswith("first call ")
 
 
+def test_explain_says_what_was_chosen(capsys: Capture) -> None:
+    assert weft("explain", "mm.weft", "--size", "M=64", "--size", "N=64", "--size", "K=32") == 0
+    assert capsys.readouterr().out.startswith('mm, scheduled by schedule="auto"')
+
+
 CARRIED = """def total(float(N) X) -> (float S) { S += X(i) }
 def step(float(N) X, int(N) I) -> (float(N) S, int(N) Count) {
     S(i) = S(i) * 0.5 + X(i)
