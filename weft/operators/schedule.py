@@ -94,7 +94,7 @@ def _signature(interface: Interface, args: tuple[Any, ...], named: Mapping[str, 
     known = {p.name for p in interface.params} | {o.name for o in interface.outputs}
     wrong = [n for n in named if n not in known or n in given]
     if wrong or len(args) > len(interface.params):
-        what = f"`{wrong[0]}` does not fit" if wrong else f"{len(args)} arguments are too many"
+        what = f"`{wrong[0]}` does not fit" if wrong else f"{len(args)} arguments are too many for"
         raise ArgumentError(f"{what} {interface.name}", why=f"it is {interface}")
     given.update(named)
     missing = [p.name for p in interface.params if p.role != "scalar" and p.name not in given]
