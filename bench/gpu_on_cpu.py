@@ -165,7 +165,9 @@ def compare(case: Case, library: ctypes.CDLL, threads: int, budget: float) -> Re
             call()
             taken[name].append(clock() - before)
     # With other work on the machine a call of two threads waits for whoever is not running: the best of ten counts.
-    middle = statistics.median if threads == 1 else lambda times: statistics.quantiles(times, n=10)[0]
+    middle = (
+        statistics.median if threads == 1 else lambda times: statistics.quantiles(times, n=10, method="inclusive")[0]
+    )
     weft_s, c_s = (middle(taken[name]) for name in ("weft", "c"))
     return Result(case.name, threads, weft_s * 1e3, c_s * 1e3, notes)
 
