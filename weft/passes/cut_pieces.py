@@ -60,8 +60,10 @@ def _cut(loop: For, ranges: Ranges) -> Stmt:
     loop = replace(loop, hi=idx(hi))
     held = [[t.condition for t in tests if t.holds(loop, c)] for c in range(lo, hi)]
     groups = [(same, len(list(group))) for same, group in itertools.groupby(held)]
-    if any(count >= 2 and len(same) < len(tests) for same, count in groups) or len(groups) > MOST_PARTS:
-        return _whole(loop, ranges) or _inside(loop, ranges)
+    if any(count >= 2 and len(same) < len(tests) for same, count in groups) and (whole := _whole(loop, ranges)):
+        return whole
+    if len(groups) > MOST_PARTS:
+        return _inside(loop, ranges)
     parts: list[Stmt] = []
     for same, count in groups:
         part = replace(loop, lo=idx(lo), hi=idx(lo + count), body=_assumed(loop.body, same))

@@ -113,8 +113,16 @@ class Rebased:
 
 
 def _ends(e: Expr) -> list[Expr]:
-    """What a bound is the least of: a tile ends where it is full, or where there is no more."""
-    return [*_ends(e.left), *_ends(e.right)] if isinstance(e, Binary) and e.op == "min" else [e]
+    """What a bound is the least of: a tile ends where it is full, or where there is no more.
+
+    Of ``(min(a, b) + 1) // 2`` these are ``(a + 1) // 2`` and ``(b + 1) // 2``: both steps keep an order.
+    """
+    if not isinstance(e, Binary):
+        return [e]
+    if e.op == "min":
+        return [*_ends(e.left), *_ends(e.right)]
+    divides = e.op == "//" and isinstance(e.right, Const) and int(e.right.value) > 0
+    return [Binary(e.op, end, e.right) for end in _ends(e.left)] if divides or e.op in ("+", "-") else [e]
 
 
 def rebase_nest(loops: Sequence[For], body: Stmt, ranges: Mapping[str, Interval]) -> Nest | None:

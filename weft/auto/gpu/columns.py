@@ -20,8 +20,6 @@ from weft.auto.stages import Stage, StageIter
 
 #: Bytes of a row that a block reads at once: whole lines; and where lines are cut, so many that few are.
 SEGMENT, CUT_SEGMENT = 128, 256
-#: Elements of an access that is made where it is cut, too, and accesses to a row for the last one not to matter.
-CUT_LANES, LONG = 8, 32
 #: Bytes a thread has under way, and accesses, at most.
 BYTES_AHEAD, AHEAD = 128, 16
 #: Threads deep, at most.
@@ -94,10 +92,10 @@ def _choose_tile(stage: Stage, along: StageIter) -> _Tile:
     """As many lanes as divide the columns; threads for a segment, or fewer where they then come out even."""
     reads = [a for a in stage.reads if a.stride(along.name) == 1]
     most = lanes_for(reads)
-    lanes = most if most >= CUT_LANES and along.count >= LONG * most else gcd(along.count, most)
+    lanes = gcd(along.count, most)
     size = lanes * max((a.buffer.dtype.itemsize for a in reads), default=1)
-    vectors = -(-along.count // lanes)
-    wide = min((SEGMENT if along.count % most == 0 else CUT_SEGMENT) // size, THREADS, vectors)
+    vectors = along.count // lanes
+    wide = min((SEGMENT if lanes == most else CUT_SEGMENT) // size, THREADS, vectors)
     even = next(n for n in range(wide, 0, -1) if vectors % n == 0)
     width = even if 2 * even >= wide else wide
     return _Tile(width, lanes, size, min(DEPTH, THREADS // width), min(AHEAD, max(1, BYTES_AHEAD // size)))

@@ -99,12 +99,12 @@ def plan_shifted_rows(draft: GpuDraft, length: int, kept: int, lanes: int) -> Ro
     vectors, needed = -(-length // lanes), -(-(length + lanes - 1) // lanes)
     if vectors <= WARP * WARP_PIECES:
         return None
-    shapes = ((n, whole_warps(-(-needed // n))) for n in range(PIECES, 0, -1))
-    fitting = [(n, t) for n, t in shapes if t <= THREADS and -(-vectors // t) == n]
-    if not fitting or _registers(vectors, THREADS, lanes, kept) > 96:
+    threads = whole_warps(-(-vectors // PIECES))
+    while -(-vectors // threads) * threads < needed:
+        threads += WARP
+    if threads > THREADS or _registers(vectors, threads, lanes, kept) > 96:
         return None
-    pieces, threads = min(fitting, key=prod)
-    return RowPlan(threads, 1, lanes, pieces, True)
+    return RowPlan(threads, 1, lanes, -(-vectors // threads), True)
 
 
 def plan_rows(
