@@ -44,7 +44,7 @@ class _Tile:
 
 
 @dataclass(slots=True)
-class _Dropper:
+class Dropper:
     """State of one walk: what variables can be, memory that surely exists, the register buffers around."""
 
     changing: frozenset[str]
@@ -59,10 +59,10 @@ class _Dropper:
             if s.buffer.scope == "register":
                 self._enter(s)
         if isinstance(s, If):
-            return self._visit_if(s, ranges)
+            return self.visit_if(s, ranges)
         return rebuild(s, lambda n: self.visit(n, ranges) if isinstance(n, Stmt) else n)
 
-    def _visit_if(self, s: If, ranges: Ranges) -> Stmt:
+    def visit_if(self, s: If, ranges: Ranges) -> Stmt:
         if s.otherwise is not None:
             then = self.visit(s.then, ranges_where(s.condition, True, ranges, self.changing))
             otherwise = self.visit(s.otherwise, ranges_where(s.condition, False, ranges, self.changing))
@@ -94,12 +94,12 @@ class _Dropper:
         """Whether ``body`` may as well run where ``part`` does not hold."""
         if not is_pure(part, self.changing):
             return False
-        for s, known in _leaves(body, ranges):
-            if not isinstance(s, Store) or not self._is_safe(s, known) or not self._is_unseen(part, s):
+        for s, known in leaves(body, ranges):
+            if not isinstance(s, Store) or not self._is_safe(s, known) or not self.is_unseen(part, s):
                 return False
         return True
 
-    def _is_unseen(self, part: Expr, s: Store) -> bool:
+    def is_unseen(self, part: Expr, s: Store) -> bool:
         """Whether every reader of what ``s`` stores makes the test ``part`` for the element it reads."""
         tile = self.tiles.get(s.buffer.name)
         if tile is None:
@@ -110,17 +110,17 @@ class _Dropper:
                 return False
             dims[var] = s.indices.index(var)
         for read in tile.reads:
-            same = substitute(part, {var: read.load.indices[d] for var, d in dims.items()})
-            if fact(same) not in read.facts:
+            there = {var: read.load.indices[d] for var, d in dims.items()}
+            if any(e.dtype.lanes > 1 for e in there.values()) or fact(substitute(part, there)) not in read.facts:
                 return False
         return True
 
     def _is_safe(self, s: Store, ranges: Ranges) -> bool:
         """Whether all that ``s`` touches surely exists."""
         accesses: list[Load | Store] = [s, *(n for n in walk(s) if isinstance(n, Load))]
-        return all(self._is_within(a, ranges) for a in accesses) and not any(isinstance(n, Reduce) for n in walk(s))
+        return all(self.is_within(a, ranges) for a in accesses) and not any(isinstance(n, Reduce) for n in walk(s))
 
-    def _is_within(self, access: Load | Store, ranges: Ranges) -> bool:
+    def is_within(self, access: Load | Store, ranges: Ranges) -> bool:
         buffer = self.existing.get(access.buffer.name)
         if buffer is None:
             return False
@@ -132,7 +132,7 @@ def drop_guards(kernel: Kernel) -> Kernel:
     """``kernel`` without tests that only keep elements of register buffers from being computed in vain."""
     changing = changing_variables(kernel)
     arguments = {b.name: b for b in kernel.buffers}
-    return replace(kernel, body=_Dropper(changing, arguments, {}).visit(kernel.body, {}))
+    return replace(kernel, body=Dropper(changing, arguments, {}).visit(kernel.body, {}))
 
 
 def fact(condition: Expr) -> Fact:
@@ -154,7 +154,7 @@ def find_reads(s: Stmt, name: str, facts: frozenset[Any] = frozenset()) -> Itera
         yield from find_reads(inner, name, known)
 
 
-def _leaves(s: Stmt, ranges: Ranges) -> Iterator[tuple[Stmt, Mapping[str, Interval]]]:
+def leaves(s: Stmt, ranges: Ranges) -> Iterator[tuple[Stmt, Mapping[str, Interval]]]:
     """Statements with effects, and what variables can be there."""
     if isinstance(s, For):
         ranges = {**ranges, s.var.name: loop_range(s, ranges)}
@@ -162,7 +162,7 @@ def _leaves(s: Stmt, ranges: Ranges) -> Iterator[tuple[Stmt, Mapping[str, Interv
         yield s, ranges
         return
     for inner in inner_statements(s):
-        yield from _leaves(inner, ranges)
+        yield from leaves(inner, ranges)
 
 
 def _is_less(gap: Linear | None, other: Linear | None, ranges: Ranges) -> bool:

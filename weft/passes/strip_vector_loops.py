@@ -103,5 +103,7 @@ def _rest(strip: _Strip, start: Expr) -> Stmt:
     left = simplify(Binary("-", loop.hi, start))
     if not isinstance(left, Const):
         return _lanes(strip, start, strip.lanes, loop.hi)
-    fewest = max(2, 1 << (int(left.value) - 1).bit_length())
+    if left.value == 1:
+        return substitute(loop.body, {loop.var: start} if strip.lane is None else {loop.var: start, strip.lane: idx(0)})
+    fewest = 1 << (int(left.value) - 1).bit_length()
     return _lanes(strip, start, fewest, loop.hi if left.value < fewest else None)
