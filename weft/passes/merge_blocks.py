@@ -59,7 +59,7 @@ def _visit(s: Stmt, taken: set[str], limits: Limits) -> Stmt:
 
 
 def _merged(loop: For, taken: set[str], limits: Limits) -> Stmt | None:
-    buffers, body = storage(loop.body)
+    buffers, body = _storage(loop.body)
     parts = [_narrowed(part) for nest in _in_order(_settled(body)) for part in _cut(nest)]
     if len(parts) < 2 or not all(isinstance(part, For) and part.kind == "thread" for part in parts):
         return None
@@ -69,7 +69,7 @@ def _merged(loop: For, taken: set[str], limits: Limits) -> Stmt | None:
     return None if row is None else row.merged(taken, limits)
 
 
-def storage(s: Stmt) -> tuple[list[Buffer], Stmt]:
+def _storage(s: Stmt) -> tuple[list[Buffer], Stmt]:
     """The buffers made around all the rest of ``s``, and that rest."""
     buffers: list[Buffer] = []
     while isinstance(s := strip(s), Alloc):
@@ -98,7 +98,7 @@ def _in_order(s: Stmt) -> Iterator[Stmt]:
 
 
 def _cut(s: Stmt) -> Iterator[Stmt]:
-    """A nest of threads as one for each of its statements, which may wait for one another."""
+    """A nest of threads as one nest for each of its statements: all threads may wait between any two."""
     loops, body = perfect_nest(s, "thread")
     if not loops or not isinstance(body, Seq) or not _is_plain(body):
         yield s
