@@ -119,3 +119,10 @@ def test_minima_of_minima_are_kept_apart() -> None:
 
 def test_a_program_that_does_nothing() -> None:
     assert "__global__" not in emit_kernel(parse_kernel("kernel k(out A: float32[3]) { seq { } }"), H200)
+
+
+def test_digits_of_an_index_are_cut_off_from_below() -> None:
+    """Of the other way to write this compilers make something else, in places."""
+    kernel = parse_kernel("""kernel k(A: float32[128], out B: float32[128]) { thread t in 0:128 {
+      B[t] = A[t % 64 // 8 * 9 + t % 8] } }""")
+    assert "A[((t >> 3) & 7) * 9 + (t & 7)]" in emit_kernel(kernel, H200)
