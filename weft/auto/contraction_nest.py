@@ -85,7 +85,7 @@ def choose_blocking(draft: Draft, plan: ContractionPlan) -> Blocking | None:
     width = plan.lane.count // (draft.threads if draft.pays_threads(plan.stage) else 1)
     if rows == 1:
         sums = prod(plan.tile.sizes.values())
-        wide = min(width, draft.cache("L1") * 2 // (sums * itemsize))
+        wide = min(-(-width // plan.tile.width) * plan.tile.width, draft.cache("L1") * 2 // (sums * itemsize))
         depth = max(1, STREAMS // within)
         return _blocking(draft, plan, long[0].name, depth, wide, "each element is read once, row by row")
     block = draft.cache("L2") // 4
