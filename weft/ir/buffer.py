@@ -9,11 +9,13 @@ from weft.ir import dtype as dt
 from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
 from weft.ir.expr import Const, Expr, idx
+from weft.ir.quick_init import quick_init
 from weft.ir.span import Span
 
 Scope = Literal["global", "shared", "register", "constant", "local"]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Memory for ``shape`` elements of ``dtype``.

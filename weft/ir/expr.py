@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType, promote
 from weft.ir.errors import InternalError
+from weft.ir.quick_init import quick_init
 from weft.ir.span import Span
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def _refuse(node: str, rule: str, *operands: object) -> NoReturn:
 
 
 _VALUES: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": float, "bfloat": float}
+_INDEX_LIMIT = 1 << 63
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
@@ -136,6 +138,7 @@ class Expr:
         raise TypeError("a Weft expression has no truth value while the program is being written; use weft.select")
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Const(Expr):
     """A number: int for integer types, bool for bool, float for floats."""
@@ -146,6 +149,8 @@ class Const(Expr):
 
     def __post_init__(self) -> None:
         t, value = self.type, self.value
+        if t is dt.index and type(value) is int and -_INDEX_LIMIT <= value < _INDEX_LIMIT:  # most are
+            return
         if type(value) is not _VALUES[t.kind]:
             _refuse("a constant", f"{value!r} is not a {t}")
         if t.is_integer and not t.min_value <= value <= t.max_value:
@@ -167,6 +172,7 @@ class Const(Expr):
         return hash(repr(self.value) if self.type.is_float else self.value)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Var(Expr):
     """A named scalar: a loop variable, a size, a scalar parameter, a ``Let``."""
@@ -186,6 +192,7 @@ class Var(Expr):
         return hash(self.name)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
     """``buffer[indices]``; an index is an int64 expression (or a vector of them)."""
@@ -201,6 +208,7 @@ class Load(Expr):
         return self.buffer.dtype.with_lanes(max((i.dtype.lanes for i in self.indices), default=1))
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class AddressOf(Expr):
     """``&buffer[indices]``: where an element is, for a call that reaches memory on its own."""
@@ -219,6 +227,7 @@ class AddressOf(Expr):
         return dt.index
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Unary(Expr):
     op: UnaryOp
@@ -232,6 +241,7 @@ class Unary(Expr):
         object.__setattr__(self, "_dtype", t)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
     op: BinaryOp
@@ -248,6 +258,7 @@ class Binary(Expr):
         object.__setattr__(self, "_dtype", t)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Compare(Expr):
     op: CompareOp
@@ -265,6 +276,7 @@ class Compare(Expr):
         return dt.bool_.with_lanes(self.left.dtype.lanes)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Select(Expr):
     """``condition ? then : otherwise``; only the chosen side is evaluated."""
@@ -282,6 +294,7 @@ class Select(Expr):
         object.__setattr__(self, "_dtype", self.then.dtype)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
     """The value converted to ``type``: wraps between integers, saturates from float to integer."""
@@ -298,6 +311,7 @@ class Cast(Expr):
         return self.type
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
     """An intrinsic of `weft.ir.intrinsics`, such as ``exp(x)``, applied to its arguments."""
@@ -312,6 +326,7 @@ class Call(Expr):
         return self.type
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Axis:
     """An index variable and the half-open range it runs over."""
@@ -326,6 +341,7 @@ class Axis:
                 _refuse("an axis", "an axis runs over int64", e)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Reduce(Expr):
     """The combination by ``op`` of ``value`` over all points of ``axes``, outermost axis first."""
@@ -342,6 +358,7 @@ class Reduce(Expr):
         return self.value.dtype
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Ramp(Expr):
     """The vector ``base, base + stride, ...`` of ``lanes`` integers."""
@@ -360,6 +377,7 @@ class Ramp(Expr):
         return self.base.dtype.with_lanes(self.lanes)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Broadcast(Expr):
     """The vector that repeats a scalar ``lanes`` times."""
@@ -375,6 +393,7 @@ class Broadcast(Expr):
         return self.value.dtype.with_lanes(self.lanes)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Shuffle(Expr):
     """Lanes picked by constant position from the concatenation of ``vectors``; one position gives a scalar."""

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias, get_args
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Call, Expr, Var, _refuse, _require, _span, check_indices
+from weft.ir.quick_init import quick_init
 from weft.ir.span import Span
 
 #: serial: in order. parallel/block/thread: any order, concurrently; block and thread are the two
@@ -32,6 +33,7 @@ class Stmt:
     span: Span | None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
     """``for var in lo:hi``; nothing runs where ``hi <= lo``."""
@@ -44,13 +46,14 @@ class For(Stmt):
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
-        for e in (self.var, self.lo, self.hi):
-            if e.dtype != dt.index:
-                _refuse("a loop", "loops run over int64", e)
+        if not self.var.dtype is self.lo.dtype is self.hi.dtype is dt.index:
+            for e in (self.var, self.lo, self.hi):
+                _require(e.dtype == dt.index, "a loop", "loops run over int64", e)
         if self.kind not in _LOOP_KINDS:
             _refuse("a loop", f"unknown kind {self.kind}")
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class While(Stmt):
     condition: Expr
@@ -61,6 +64,7 @@ class While(Stmt):
         _require(self.condition.dtype == dt.bool_, "a while", "the condition must be bool", self.condition)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class If(Stmt):
     condition: Expr
@@ -72,6 +76,7 @@ class If(Stmt):
         _require(self.condition.dtype == dt.bool_, "an if", "the condition must be bool", self.condition)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Seq(Stmt):
     """Statements one after another; an empty one does nothing."""
@@ -80,6 +85,7 @@ class Seq(Stmt):
     span: Span | None = _span()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Let(Stmt):
     """``var`` holds ``value`` throughout ``body``, where `Assign` may change it."""
@@ -93,6 +99,7 @@ class Let(Stmt):
         _require(self.var.dtype == self.value.dtype, "a let", "types differ", self.var, self.value)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Assign(Stmt):
     """A new value for a variable that an enclosing `Let` of the same thread made."""
@@ -105,6 +112,7 @@ class Assign(Stmt):
         _require(self.var.dtype == self.value.dtype, "an assignment", "types differ", self.var, self.value)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Store(Stmt):
     buffer: Buffer
@@ -118,6 +126,7 @@ class Store(Stmt):
             _refuse(f"a store to {self.buffer.name}", f"it holds {self.buffer.dtype}", self.value)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Atomic(Stmt):
     """``buffer[indices] = op(buffer[indices], value)`` in one step.
@@ -144,6 +153,7 @@ class Atomic(Stmt):
                 _require(same, f"an atomic on {self.buffer.name}", f"it holds {self.buffer.dtype}", e)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Alloc(Stmt):
     """``buffer`` exists, uninitialized, throughout ``body``."""
@@ -153,6 +163,7 @@ class Alloc(Stmt):
     span: Span | None = _span()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Barrier(Stmt):
     """Every thread of ``scope`` arrives before any goes on; orders memory before it against memory after it."""
@@ -164,6 +175,7 @@ class Barrier(Stmt):
         _require(self.scope in get_args(BarrierScope), "a barrier", f"unknown scope {self.scope}")
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Return(Stmt):
     """This thread is done with the kernel."""
@@ -171,16 +183,19 @@ class Return(Stmt):
     span: Span | None = _span()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Break(Stmt):
     span: Span | None = _span()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Continue(Stmt):
     span: Span | None = _span()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Evaluate(Stmt):
     """A call for its effect."""
@@ -189,6 +204,7 @@ class Evaluate(Stmt):
     span: Span | None = _span()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Tensorized(Stmt):
     """``body``, which does what the hardware intrinsic ``intrinsic`` does: a target that has it runs that instead.
@@ -201,6 +217,7 @@ class Tensorized(Stmt):
     span: Span | None = _span()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Assert(Stmt):
     """Stops the kernel with ``message`` where ``condition`` fails; ``{0}``, ``{1}`` ... stand for ``values``.
@@ -219,6 +236,7 @@ class Assert(Stmt):
             _require(v.dtype == dt.index, "an assert", "values are int64", v)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Iter:
     """An iterator of a block: ``var`` runs over ``lo:hi`` and has the value ``binding`` in this instance."""
@@ -230,6 +248,7 @@ class Iter:
     binding: Expr
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Region:
     """The box of a buffer that starts at ``starts`` and has ``extents`` elements a side."""
@@ -239,6 +258,7 @@ class Region:
     extents: tuple[Expr, ...]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Block(Stmt):
     """The unit a schedule moves: ``body`` in terms of ``iters`` alone, and what it touches.
@@ -258,6 +278,7 @@ class Block(Stmt):
 Param: TypeAlias = "Buffer | Var"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A loop program: what one call runs. ``outputs`` names the parameters it may write."""

@@ -118,6 +118,8 @@ def substitute(node: N, values: Mapping[Var, Expr]) -> N:
     def visit(n: Any) -> Any:
         if isinstance(n, Var):
             return values.get(n, n)
+        if isinstance(n, Const):
+            return n
         if isinstance(n, Buffer):
             if n not in buffers:
                 buffers[n] = rebuild_buffer(n, visit)

@@ -33,7 +33,7 @@ from weft.ir.stmt import (
     Store,
     Tensorized,
 )
-from weft.ir.visit import Node, bound_names, fresh_name, rebuild, rewrite, used_names, walk
+from weft.ir.visit import Node, bound_names, fresh_name, mentions, rebuild, rewrite, used_names, walk
 from weft.passes.are_apart import are_apart
 from weft.passes.loop_ranges import Ranges, is_serial_loop, loop_range, runs_at_least_once
 
@@ -81,6 +81,9 @@ class _Promotion:
 
     def find_element(self, loop: For, ranges: Ranges, around: tuple[For, ...]) -> Store | None:
         """A store of the loop whose element can be kept in a variable."""
+        touched = mentions(loop.body)
+        if touched.stored.isdisjoint(touched.loaded):
+            return None
         nodes = _without_hints(loop.body)
         if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
             return None

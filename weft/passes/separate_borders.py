@@ -21,7 +21,7 @@ from weft.ir.inequality import NEGATED
 from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt
-from weft.ir.visit import count_nodes, free_vars, rebuild, walk
+from weft.ir.visit import children, count_nodes, fact, free_vars, rebuild, walk
 from weft.passes.conditions import LONGEST, all_of, changing_variables, conjuncts, is_pure, least_over, slack
 from weft.passes.loop_ranges import Ranges, constant_extent, loop_range
 from weft.passes.separate_tiles import shares_registers
@@ -32,7 +32,7 @@ _LEAST_INSIDE = 0.25
 
 def separate_borders(kernel: Kernel) -> Kernel:
     """``kernel`` with loops around vectors that ask once for a whole vector, or a nest of them, what its lanes ask."""
-    if not any(_may_be_chosen(n) for n in walk(kernel)):
+    if not _has_choice(kernel.body):
         return kernel
     body = _visit(kernel.body, {}, changing_variables(kernel))
     return kernel if body is kernel.body else replace(kernel, body=simplify(body))
@@ -42,9 +42,15 @@ def _may_be_chosen(n: object) -> bool:
     return isinstance(n, Select) or (isinstance(n, Binary) and n.op in ("min", "max", "%") and n.dtype == dt.index)
 
 
+@fact
+def _has_choice(s: Stmt) -> bool:
+    """Whether there is something in ``s`` that may be chosen."""
+    return any(_has_choice(n) if isinstance(n, Stmt) else any(map(_may_be_chosen, walk(n))) for n in children(s))
+
+
 def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str]) -> Stmt:
     known = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
-    if isinstance(s, For) and s.kind in ("unroll", "vector"):
+    if not _has_choice(s) or (isinstance(s, For) and s.kind in ("unroll", "vector")):
         return s
     if isinstance(s, For) and not shares_registers(s.body) and count_nodes(s.body) <= LONGEST:
         inside = _Inside(s, changing)
@@ -72,6 +78,8 @@ class _Inside:
             self.inside = range(first, first + extent)
 
     def statement(self, s: Stmt, inner: Mapping[str, Interval | None]) -> Stmt:
+        if not _has_choice(s):
+            return s
         if isinstance(s, For):
             inner = {**inner, s.var.name: loop_range(s, {}) if constant_extent(s) else None}
             if s.kind == "vector":

@@ -132,9 +132,9 @@ def upper_bound(e: Expr, ranges: Mapping[str, Interval]) -> int | None:
 def _upper(e: Expr, ranges: Mapping[str, Interval], depth: int) -> int | None:
     linear = linear_form(e)
     found = linear.bounds(ranges).hi
-    atom = next((a for a in linear.terms if _as_choice(a, ranges) is not None), None)
-    inner = None if atom is None else _as_choice(atom, ranges)
-    if atom is None or inner is None or depth == 0:
+    choices = () if depth == 0 else ((a, _as_choice(a, ranges)) for a in linear.terms if not isinstance(a, Var))
+    atom, inner = next(((a, choice) for a, choice in choices if choice is not None), (None, None))
+    if atom is None or inner is None:
         return found
     factor = linear.terms.pop(atom)
     parts = []
