@@ -16,6 +16,8 @@ from weft.target.cuda.machine import WARP, GpuMachine
 BUSY_WARPS, BUSY_GROUPED = 8, 4
 #: Products a cycle of a multiprocessor with the best tiles, as measured on an H200: by each thread, by instructions.
 PLAIN_RATE, MATRIX_RATE, GROUPED_RATE = 82, 800, 1080
+#: Bytes of shared memory that the system takes for each block.
+RESERVED = 1 << 10
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 #: Seconds from the end of one launch to the start of the next.
@@ -124,8 +126,9 @@ def _fits(product: Product, tiles: Tiles) -> bool:
 def seconds(product: Product, machine: GpuMachine, tiles: Tiles, parts: int = 1) -> float:
     """How long the multiprocessor with most blocks takes, and adding up parts after it."""
     most = -(-count_blocks(product, tiles) * parts // machine.sms)
-    warps = min(most * tiles.threads, machine.max_threads_per_sm) / WARP
     size = product.rows.access.buffer.dtype.itemsize
+    at_once = min(most, max(1, machine.shared_per_sm // (tiles.shared_bytes(size) + RESERVED)))
+    warps = min(at_once * tiles.threads, machine.max_threads_per_sm) / WARP
     most_rate = GROUPED_RATE if tiles.grouped else MATRIX_RATE * 2 / size if tiles.warps else PLAIN_RATE
     busy = min(1.0, warps / (BUSY_GROUPED if tiles.grouped else BUSY_WARPS))
     rate = most_rate * machine.clock * tiles.speed * busy
