@@ -73,8 +73,8 @@ def place_copies(draft: Draft, plan: ContractionPlan, nest: Nest, copies: Mappin
 
 
 def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
-    """Copies what the plan says."""
-    for access in plan.packed:
+    """Copies what the plan says; all reads of a buffer go to one copy."""
+    for access in {a.buffer.name: a for a in plan.packed}.values():
         _pack(draft, plan, access, _panel_loop(draft, plan.stage, nest, access))
 
 
@@ -83,9 +83,9 @@ def pack_far_rows(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
 
     Steps as far apart as a page or more fall into a few sets of the first cache and drive one another out of it.
     """
-    stage = plan.stage
-    for access in plan.operands:
-        if access.uses(plan.lane.name) or access in plan.packed or stage.outer:
+    stage, packed = plan.stage, {a.buffer.name for a in plan.packed}
+    for access in {a.buffer.name: a for a in plan.operands}.values():
+        if access.uses(plan.lane.name) or access.buffer.name in packed or stage.outer:
             continue
         row = next(
             (n for n, count in plan.tile.sizes.items() if count > 1 and access.subscript_of(n) is not None), None
