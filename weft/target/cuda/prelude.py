@@ -293,18 +293,11 @@ _WIDEN_PAIR = {
     x[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);""",
 }
 for _narrow, _widen in _WIDEN_PAIR.items():
-    _TEXTS[f"load_{_narrow}"] = f"""template <int BYTES, int N>
-{_INLINE} void load(float (&x)[N], const {_narrow}* p) {{
+    for _load, _sizes, _call in (("load", "int BYTES, int N", "load<BYTES>"), ("load_cut", "int N", "load_cut")):
+        _TEXTS[f"{_load}_{_narrow}"] = f"""template <{_sizes}>
+{_INLINE} void {_load}(float (&x)[N], const {_narrow}* p) {{
   unsigned pairs[N / 2];
-  load<BYTES>(pairs, reinterpret_cast<const unsigned*>(p));
-#pragma unroll
-  for (int i = 0; i < N / 2; ++i) {{
-    {_widen}
-  }}
-}}"""
-    _TEXTS[f"load_cut_{_narrow}"] = f"""template <int N> {_INLINE} void load_cut(float (&x)[N], const {_narrow}* p) {{
-  unsigned pairs[N / 2];
-  load_cut(pairs, reinterpret_cast<const unsigned*>(p));
+  {_call}(pairs, reinterpret_cast<const unsigned*>(p));
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) {{
     {_widen}
