@@ -14,21 +14,20 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-import json
-import os
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bulk_worker import Ended, run_worker, say
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
 #: Programs a process checks before another takes over, and seconds after which one program is hung.
 BATCH, PATIENCE = 400, 60
 KINDS = ("barriers", "forks", "schedules", "auto")
@@ -99,31 +98,20 @@ class Run:
         command += ["--failures", given.failures, "--kind", given.kind]
         command += [f"--{name.replace('_', '-')}" for name in ("cuda", "device", "no_cpu") if getattr(given, name)]
         command += ["--seconds", str(self.start + given.seconds - time.time())]
-        at = seed
-        with (
-            tempfile.TemporaryFile("w+") as errors,
-            tempfile.TemporaryDirectory(prefix="weft-bulk-") as cache,
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "WEFT_CACHE_DIR": cache}
-            ) as process,
-        ):
-            assert process.stdout is not None
-            for line in process.stdout:
-                found = json.loads(line)
-                at = found.pop("seed")
-                with self.lock:
-                    self.total.update(found)
-            process.wait()
-            if process.returncode != 0:
-                errors.seek(0)
-                self.tell_death(at, process.returncode, errors.read())
-        return at + 1
+        ended = run_worker(command, seed, self.count)
+        if ended.status != 0:
+            self.tell_death(ended)
+        return ended.seed + 1
 
-    def tell_death(self, seed: int, status: int, said: str) -> None:
+    def count(self, found: Mapping[str, int]) -> None:
         with self.lock:
-            self.total["faults"] += 1
-        text = f"the process ended with {status}\n{said[-20000:]}\n{program_text(self.options.kind, seed)}\n"
-        (Path(self.options.failures) / f"{self.options.kind}_{seed}.txt").write_text(text, encoding="utf-8")
+            self.total.update(found)
+
+    def tell_death(self, ended: Ended) -> None:
+        self.count({"faults": 1})
+        kind = self.options.kind
+        text = f"the process ended with {ended.status}\n{ended.said[-20000:]}\n{program_text(kind, ended.seed)}\n"
+        (Path(self.options.failures) / f"{kind}_{ended.seed}.txt").write_text(text, encoding="utf-8")
 
 
 def work(options: argparse.Namespace) -> None:
@@ -142,10 +130,6 @@ def work(options: argparse.Namespace) -> None:
         if found == "faults" and options.device and is_gpu_lost():
             break
     faulthandler.cancel_dump_traceback_later()
-
-
-def say(found: dict[str, int]) -> None:
-    print(json.dumps(found), flush=True)
 
 
 def is_gpu_lost() -> bool:

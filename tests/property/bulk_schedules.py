@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-import json
-import os
 import random
 import re
-import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from bulk_worker import run_worker, say
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
@@ -84,27 +82,13 @@ def run_batch(seed: int, count: int, failures: Path, total: Counter[str]) -> int
     """Adds what a process counted; gives the seed to go on with."""
     command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(count)]
     command += ["--failures", str(failures)]
-    at = seed
-    with (
-        tempfile.TemporaryFile("w+") as errors,
-        tempfile.TemporaryDirectory(prefix="weft-bulk-") as cache,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "WEFT_CACHE_DIR": cache}
-        ) as process,
-    ):
-        assert process.stdout is not None
-        for line in process.stdout:
-            found = json.loads(line)
-            at = found.pop("seed")
-            total.update(found)
-        errors.seek(0)
-        said = errors.read()
-    if process.returncode != 0:
+    ended = run_worker(command, seed, total.update)
+    if ended.status != 0:
         total["faults"] += 1
-        where = failures / f"{at}_crash.txt"
+        where = failures / f"{ended.seed}_crash.txt"
         known = where.read_text(encoding="utf-8") if where.exists() else ""
-        where.write_text(f"the process ended with status {process.returncode}\n{said}\n{known}", encoding="utf-8")
-    return at + 1
+        where.write_text(f"the process ended with status {ended.status}\n{ended.said}\n{known}", encoding="utf-8")
+    return ended.seed + 1
 
 
 def work(seed: int, count: int, failures: Path) -> None:
@@ -120,10 +104,6 @@ def work(seed: int, count: int, failures: Path) -> None:
         with BuildContext(data, is_final=False, wrapped_test=run_case):
             say({"seed": at, **run_case(at, data.draw, failures)})
     faulthandler.cancel_dump_traceback_later()
-
-
-def say(counted: dict[str, int]) -> None:
-    print(json.dumps(counted), flush=True)
 
 
 def run_case(seed: int, draw: Any, failures: Path) -> dict[str, int]:
