@@ -3,7 +3,8 @@
 Our pool: the caller publishes a job and opens a gate; workers that see it count themselves
 in, take chunks until none are left, and count themselves out. The caller takes chunks too,
 closes the gate, and waits only for workers that came in, so one that slept through a short
-job costs nothing. Workers spin for a while after a job, then sleep on a futex.
+job costs nothing. Workers spin for a while after a job, then sleep on a futex. A worker that
+finds itself on the caller's core steps aside: the system may wake it there, though others idle.
 A second caller, and a call from inside a job, find the pool busy and run their loop alone.
 
 Over OpenMP: a team of the requested size takes chunks from the same kind of counter.
@@ -167,11 +168,16 @@ _POOL = """
 @sleepers = global i32 0, align 4
 @busy = global i32 0, align 64
 @workers = global i32 0, align 4
+@caller.core = global i32 -1, align 4
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i64 @syscall(i64, ...)
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @getpid()
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal i32 @over_pool(ptr %fn, ptr %ctx, i64 %n, i64 %count) {
@@ -187,6 +193,8 @@ lead:
   call void @hire(i32 %helpers)
   call void @fill_job(ptr @job, ptr %fn, ptr %ctx, i64 %n, i64 %count)
   store atomic i32 %helpers, ptr @limit seq_cst, align 4
+  %core = call i32 @sched_getcpu()
+  store atomic i32 %core, ptr @caller.core seq_cst, align 4
   %opened = atomicrmw or ptr @gate, i32 $OPEN seq_cst
   %called = atomicrmw add ptr @ticket, i32 1 seq_cst
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
@@ -279,6 +287,14 @@ entry:
   %index = trunc i64 %wide to i32
   br label %idle
 idle:
+  %here = call i32 @sched_getcpu()
+  %theirs = load atomic i32, ptr @caller.core seq_cst, align 4
+  %crowded = icmp eq i32 %here, %theirs
+  br i1 %crowded, label %aside, label %look
+aside:
+  call void @step_aside(i32 %theirs)
+  br label %look
+look:
   ; The ticket is read before the gate is tried, so a job published in between is not slept through.
   %seen = load atomic i32, ptr @ticket seq_cst, align 4
   %before = atomicrmw add ptr @gate, i32 1 seq_cst
@@ -324,6 +340,29 @@ sleep:
   br label %idle
 }
 
+; This thread to any core the process may use but one; where there is no other, it stays.
+define internal void @step_aside(i32 %core) {
+  %mask = alloca [$MASK_BYTES x i8], align 8
+  %process = call i32 @getpid()
+  %refused = call i32 @sched_getaffinity(i32 %process, i64 $MASK_BYTES, ptr %mask)
+  %fine = icmp eq i32 %refused, 0
+  br i1 %fine, label %move, label %done
+move:
+  %index = udiv i32 %core, 8
+  %bit = urem i32 %core, 8
+  %byte.at = getelementptr i8, ptr %mask, i32 %index
+  %byte = load i8, ptr %byte.at
+  %bit8 = trunc i32 %bit to i8
+  %one = shl i8 1, %bit8
+  %others = xor i8 %one, -1
+  %left = and i8 %byte, %others
+  store i8 %left, ptr %byte.at
+  %moved = call i32 @sched_setaffinity(i32 0, i64 $MASK_BYTES, ptr %mask)
+  br label %done
+done:
+  ret void
+}
+
 ; In a child process none of the parent's workers exist.
 define void @weft_reset_pool() {
   store atomic i32 0, ptr @runtime seq_cst, align 4
@@ -336,6 +375,8 @@ define void @weft_reset_pool() {
 }
 """
 
+#: Of a set of cores, in the system's form: enough for 8,192.
+_MASK_BYTES = 1024
 #: By processor: the number of the futex system call, and how a spinning thread yields its core.
 _PROCESSORS = {
     "x86_64": ("202", "call void @llvm.x86.sse2.pause()"),
@@ -351,8 +392,12 @@ def pool_text(processor: str, spins: int = SPINS) -> str:
     """The module for ``processor`` (``x86_64`` or ``aarch64``) on Linux."""
     futex, pause = _PROCESSORS[processor]
     values = {"FUTEX": futex, "PAUSE": pause, "SPINS": str(spins), "OPEN": str(_OPEN), "CLOSED": str(~_OPEN)}
+    values["MASK_BYTES"] = str(_MASK_BYTES)
     return Template(_COMMON + _OPENMP + _POOL).substitute(values)
 
 
 #: What the module needs of the C library.
-POOL_IMPORTS = ("pthread_create", "pthread_detach", "pthread_sigmask", "syscall")
+POOL_IMPORTS = (
+    *("pthread_create", "pthread_detach", "pthread_sigmask", "syscall", "getpid"),
+    *("sched_getcpu", "sched_getaffinity", "sched_setaffinity"),
+)

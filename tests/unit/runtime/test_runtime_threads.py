@@ -238,3 +238,32 @@ def test_sleeping_workers_wake():
         call("count", data, 64)
         time.sleep(0.003)
         assert (data == i + 1).all()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only")
+def test_a_worker_leaves_the_callers_core():
+    run_script(
+        """
+        import os, time
+        import numpy as np
+        from test_runtime_threads import loops, threads
+        call = loops()
+        threads.set_num_threads(2)
+        data = np.zeros(1000, np.int32)
+        mine = set(os.listdir("/proc/self/task"))
+        call("count", data, 1000)
+        worker = int((set(os.listdir("/proc/self/task")) - mine).pop())
+        cores = sorted(os.sched_getaffinity(0))
+
+        def leaves(core):
+            os.sched_setaffinity(worker, {core})
+            for _ in range(20):  # the caller is on that core now and then
+                call("count", data, 1000)
+                time.sleep(0.002)
+            return os.sched_getaffinity(worker) == set(cores) - {core}
+
+        end = time.monotonic() + 40
+        while not any(leaves(core) for core in cores[:8]):
+            assert time.monotonic() < end
+        """
+    )
