@@ -249,4 +249,4 @@ def _has_exit(s: Stmt, leaves: tuple[type[Stmt], ...]) -> bool:
     return bool(leaves) and any(_has_exit(inner, leaves) for inner in inner_statements(s))
 
 
-__all__ = ["Simplifier", "assigned_names", "inner_statements", "is_empty", "simplify"]
+__all__ = ["Simplifier", "assigned_names", "is_empty", "simplify"]

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from weft.ir.expr import AddressOf, Binary, Compare, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.expr import AddressOf, Binary, Compare, Load, Reduce, Select, Var, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Assign, Atomic, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import Node, children, fresh_name, loads, rebuild, rewrite, substitute, used_names, walk
+from weft.passes.conditions import mentions
 from weft.passes.loop_ranges import Ranges, loop_range, runs_at_least_once
 
 
@@ -72,14 +73,10 @@ def _sure_loads(n: Node) -> Iterator[Load]:
 
 def _is_one_behind(load: Load, store: Store, loop: For) -> bool:
     """Whether iteration ``v + 1`` loads what iteration ``v`` stores."""
-    if not any(_depends(i, loop.var) for i in load.indices) or any(loads(i) for i in load.indices):
+    if not any(mentions(i, loop.var.name) for i in load.indices) or any(loads(i) for i in load.indices):
         return False
     ahead = [substitute(i, {loop.var: loop.var + idx(1)}) for i in load.indices]
     return all(simplify(Binary("-", a, b), {}) == idx(0) for a, b in zip(ahead, store.indices))
-
-
-def _depends(e: Expr, var: Var) -> bool:
-    return any(n == var for n in walk(e))
 
 
 def _with_variable(loop: For, parts: tuple[Stmt, ...], place: int, load: Load, var: Var) -> Stmt:

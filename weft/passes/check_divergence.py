@@ -7,7 +7,8 @@ from math import prod
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Const, Expr, idx
-from weft.ir.simplify import inner_statements, simplify
+from weft.ir.nesting import inner_statements
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Break, Continue, For, If, Kernel, Return, Stmt
 from weft.ir.visit import free_vars, loads, substitute, walk
 from weft.passes.thread_teams import Team, holds, refuse

@@ -142,29 +142,28 @@ def for_all(condition: Expr, loop: For) -> Expr | None:
 
     Tests are of the kind ``base + v < n`` and ``n <= base + v``.
     """
-    parts = [_at_end(part, loop, for_all=True) for part in conjuncts(condition)]
+    return _decided(condition, loop, for_all=True)
+
+
+def for_any(condition: Expr, loop: For) -> Expr | None:
+    """What holds at least where ``condition`` holds in some iteration of ``loop``: as `for_all`, of the other end."""
+    return _decided(condition, loop, for_all=False)
+
+
+def _decided(condition: Expr, loop: For, *, for_all: bool) -> Expr | None:
+    parts = [_at_end(part, loop, for_all=for_all) for part in conjuncts(condition)]
     return None if None in parts else all_of([p for p in parts if p is not None])
 
 
 def _at_end(test: Expr, loop: For, *, for_all: bool) -> Expr | None:
     """``test`` in the first or last iteration, where it holds last of all, or if not ``for_all`` first of all."""
-    if not _varies(test, loop):
+    if not mentions(test, loop.var.name):
         return None if any(isinstance(n, Load) for n in walk(test)) else test
     if not (isinstance(test, Compare) and test.left.dtype == loop.var.dtype):
         return None
     difference = linear_form(Binary("-", test.left, test.right))
-    if test.op not in _ORDER or [a for a in difference.terms if _varies(a, loop)] != [loop.var]:
+    if test.op not in _ORDER or [a for a in difference.terms if mentions(a, loop.var.name)] != [loop.var]:
         return None
     grows = difference.terms[loop.var] * _ORDER[test.op] > 0
     last = idx(int(loop.hi.value) - 1) if isinstance(loop.hi, Const) else Binary("-", loop.hi, idx(1))
     return substitute(test, {loop.var: last if grows == for_all else loop.lo})
-
-
-def for_any(condition: Expr, loop: For) -> Expr | None:
-    """What holds at least where ``condition`` holds in some iteration of ``loop``: as `for_all`, of the other end."""
-    parts = [_at_end(part, loop, for_all=False) for part in conjuncts(condition)]
-    return None if None in parts else all_of([p for p in parts if p is not None])
-
-
-def _varies(e: Expr, loop: For) -> bool:
-    return any(n == loop.var for n in walk(e))

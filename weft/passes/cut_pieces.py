@@ -27,7 +27,7 @@ MOST_PARTS = 3
 #: Iterations that are tested one by one, at most, where the first or last does not decide for all.
 FEW = 4
 #: What threads do together, or what ends a loop.
-_TOGETHER = (Barrier, Break, Continue, Return, Tensorized)
+TOGETHER = (Barrier, Break, Continue, Return, Tensorized)
 
 
 def cut_pieces(kernel: Kernel) -> Kernel:
@@ -82,10 +82,13 @@ class _Test:
 
     def holds(self, loop: For, value: int) -> bool:
         """Whether it surely holds in iteration ``value`` of ``loop``."""
-        return simplify(substitute(self.condition, {loop.var: idx(value)}), self.ranges) == Const(True, dt.bool_)
+        return self._at(loop, value) == Const(True, dt.bool_)
 
     def fails(self, loop: For, value: int) -> bool:
-        return simplify(substitute(self.condition, {loop.var: idx(value)}), self.ranges) == Const(False, dt.bool_)
+        return self._at(loop, value) == Const(False, dt.bool_)
+
+    def _at(self, loop: For, value: int) -> Expr:
+        return simplify(substitute(self.condition, {loop.var: idx(value)}), self.ranges)
 
     def everywhere(self, loop: For) -> Expr | None:
         """What says that it holds in all iterations of ``loop``, and for all lanes."""
@@ -117,7 +120,7 @@ def _whole(loop: For, ranges: Ranges) -> Stmt | None:
     if not everywhere or None in everywhere or count_nodes(loop) > LONGEST:
         return None
     body = _assumed(loop.body, {t.condition for t in tests})
-    if any(isinstance(n, _TOGETHER) for n in walk(body)) or not any(
+    if any(isinstance(n, TOGETHER) for n in walk(body)) or not any(
         isinstance(n, Load) and n.buffer.scope == "global" for n in walk(body)
     ):
         return None

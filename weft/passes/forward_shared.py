@@ -14,8 +14,8 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var
-from weft.ir.nesting import perfect_nest
-from weft.ir.simplify import assigned_names, inner_statements, simplify
+from weft.ir.nesting import inner_statements, perfect_nest
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Let, Seq, Stmt, Store, While
 from weft.ir.visit import count_nodes, free_vars, loads, mentions, rebuild, rewrite, substitute, walk
 from weft.passes.shorten_lets import names_in

@@ -16,11 +16,11 @@ from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Barrier, Break, Continue, For, If, Kernel, Return, Stmt, Store, Tensorized
+from weft.ir.stmt import For, If, Kernel, Stmt, Store
 from weft.ir.visit import rebuild, rewrite, substitute, walk
+from weft.passes.conditions import mentions
+from weft.passes.cut_pieces import TOGETHER
 from weft.passes.loop_ranges import constant_extent
-
-_LEAVE_ALONE = (Barrier, Break, Continue, Return, Tensorized)
 
 
 def keep_within_rows(kernel: Kernel) -> Kernel:
@@ -37,7 +37,7 @@ def keep_within_rows(kernel: Kernel) -> Kernel:
 def _within_row(loop: For) -> Stmt:
     lanes = constant_extent(loop)
     divisions = set(_divisions(loop))
-    if lanes is None or len(divisions) != 1 or any(isinstance(n, _LEAVE_ALONE) for n in walk(loop.body)):
+    if lanes is None or len(divisions) != 1 or any(isinstance(n, TOGETHER) for n in walk(loop.body)):
         return loop
     ((number, length),) = divisions
     if length < lanes or not _has_scattered_lanes(loop):
@@ -58,7 +58,7 @@ def _within_row(loop: For) -> Stmt:
 def _divisions(loop: For) -> Iterator[tuple[Expr, int]]:
     """What is divided by which numbers, if it grows with the lanes."""
     for n in walk(loop.body):
-        if isinstance(n, Binary) and n.op in ("%", "//") and any(v == loop.var for v in walk(n)):
+        if isinstance(n, Binary) and n.op in ("%", "//") and mentions(n, loop.var.name):
             plain = isinstance(n.right, Const) and linear_form(n.left).terms.get(loop.var) == 1
             yield n.left, int(n.right.value) if plain else 0  # type: ignore[attr-defined]
 
@@ -69,6 +69,6 @@ def _has_scattered_lanes(loop: For) -> bool:
         if isinstance(n, (Load, Store)) and n.buffer.scope == "global":
             offset = linear_offset(n.buffer, n.indices)
             atoms = () if offset is None else (a for a in offset.terms if not isinstance(a, Var))
-            if any(v == loop.var for a in atoms for v in walk(a)):
+            if any(mentions(a, loop.var.name) for a in atoms):
                 return True
     return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Call, Const, Expr, Select, Unary, Var, const
-from weft.ir.simplify import inner_statements
+from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, Assign, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, While
 from weft.ir.visit import free_vars, fresh_name, loads, rebuild
 from weft.passes.thread_teams import barriers_in, holds, jumps_out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.simplify import inner_statements
+from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, For, Let, Stmt
 from weft.ir.visit import fresh_name, rebuild, replace_buffers, substitute
 

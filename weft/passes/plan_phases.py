@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from weft.ir.expr import Call, Expr, Var
-from weft.ir.simplify import assigned_names, inner_statements
+from weft.ir.nesting import inner_statements
+from weft.ir.simplify import assigned_names
 from weft.ir.stmt import (
     Alloc,
     Assign,

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from weft.ir.dtype import index
 from weft.ir.expr import Expr, Load
-from weft.ir.nesting import perfect_nest
-from weft.ir.simplify import assigned_names, inner_statements
+from weft.ir.nesting import inner_statements, perfect_nest
+from weft.ir.simplify import assigned_names
 from weft.ir.stmt import (
     Alloc,
     Atomic,

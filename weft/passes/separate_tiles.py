@@ -21,7 +21,8 @@ from typing import Any
 from weft.ir import dtype as dt
 from weft.ir.expr import Compare, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.simplify import inner_statements, simplify
+from weft.ir.nesting import inner_statements
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import count_nodes, free_vars, rebuild, walk
 from weft.passes.conditions import (

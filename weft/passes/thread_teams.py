@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Binary, Const, Expr, Var, idx
-from weft.ir.nesting import strip
-from weft.ir.simplify import inner_statements, simplify
+from weft.ir.nesting import inner_statements, strip
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, BarrierScope, Break, Continue, For, If, Let, Stmt, While
 from weft.ir.visit import fact, free_vars, fresh_name, loads, mentions, substitute
 

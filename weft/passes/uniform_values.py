@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from weft.ir.expr import AddressOf, Call, Expr, Load, Var
-from weft.ir.simplify import inner_statements
+from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, Assign, Atomic, Break, Continue, For, If, Let, Return, Stmt, While
 from weft.ir.visit import children, fact, walk
 

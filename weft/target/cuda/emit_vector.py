@@ -29,7 +29,7 @@ from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, substitute, walk
-from weft.passes.conditions import for_all, for_any
+from weft.passes.conditions import for_all, for_any, mentions
 from weft.passes.loop_ranges import constant_extent, loop_range
 from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
 from weft.target.cuda.c_types import storage_type, value_type
@@ -92,15 +92,15 @@ def _emit(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
         case Seq():
             for child in s.body:
                 _emit(f, loop, child, emit_stmt)
-        case If() if not _varies(s.condition, loop):
+        case If() if not mentions(s.condition, loop.var.name):
             _emit_uniform_if(f, loop, s, emit_stmt)
         case If(otherwise=None) if _fills_registers(f, loop, s):
             _emit_filling(f, loop, s, emit_stmt)
         case If(otherwise=None) if for_all(s.condition, loop) is not None:
             _emit_guarded(f, loop, s, emit_stmt)
-        case For(kind="serial" | "unroll") if not (_varies(s.lo, loop) or _varies(s.hi, loop)):
+        case For(kind="serial" | "unroll") if not (mentions(s.lo, loop.var.name) or mentions(s.hi, loop.var.name)):
             emit_stmt(f, For(s.var, s.lo, s.hi, s.kind, _again(loop, s.body), span=s.span))
-        case Let() if not _varies(s.value, loop) and s.var.name not in f.mutable:
+        case Let() if not mentions(s.value, loop.var.name) and s.var.name not in f.mutable:
             emit_stmt(f, Let(s.var, s.value, _again(loop, s.body), span=s.span))
         case Store(value=Select() as value) if s.buffer.name in f.rings and _splits(f, value, loop):
             # Filled up at the edges: a copy inside, which need not be waited for, and plain stores beyond.
@@ -118,17 +118,13 @@ def _again(loop: For, body: Stmt) -> For:
     return For(loop.var, loop.lo, loop.hi, loop.kind, body, span=loop.span)
 
 
-def _varies(e: Expr, loop: For) -> bool:
-    return any(n == loop.var for n in walk(e))
-
-
 def _emit_uniform_if(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
     otherwise = None if s.otherwise is None else _again(loop, s.otherwise)
     emit_stmt(f, If(s.condition, _again(loop, s.then), otherwise, span=s.span))
 
 
 def _splits(f: Function, value: Select, loop: For) -> bool:
-    return _varies(value.condition, loop) and for_all(value.condition, loop) is not None
+    return mentions(value.condition, loop.var.name) and for_all(value.condition, loop) is not None
 
 
 def _fills_registers(f: Function, loop: For, s: If) -> bool:
@@ -295,7 +291,11 @@ def _wide(f: Function, loop: For, buffer: Buffer, indices: tuple[Expr, ...]) -> 
     if memory.is_private:
         return None
     offset = linear_offset(buffer, indices)
-    if offset is None or [a for a in offset.terms if _varies(a, loop)] != [loop.var] or offset.terms[loop.var] != 1:
+    if (
+        offset is None
+        or [a for a in offset.terms if mentions(a, loop.var.name)] != [loop.var]
+        or offset.terms[loop.var] != 1
+    ):
         return None
     first = tuple(substitute(i, {loop.var: loop.lo}) for i in indices)
     start = linear_offset(buffer, first)
