@@ -26,8 +26,8 @@ from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Barrier, Kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
-from weft.passes.join_threads import join_threads
-from weft.passes.split_threads import split_threads
+from weft.passes.gpu_to_cpu.split_threads import split_threads
+from weft.passes.to_grid.join_threads import join_threads
 from weft.target.cuda.lower import compile_kernel, emit_kernel
 from weft.target.cuda.machine import gpu_for_arch
 

@@ -16,7 +16,7 @@ from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Barrier, Kernel, Seq, Stmt, Tensorized
 from weft.ir.verify import verify
 from weft.ir.visit import rebuild
-from weft.passes.join_threads import join_threads
+from weft.passes.to_grid.join_threads import join_threads
 from weft.target.cuda.lower import compile_kernel
 from weft.target.cuda.machine import gpu_for_arch
 

@@ -12,7 +12,7 @@ from tile_programs import tile_program
 
 from weft.ir.errors import OutOfBounds
 from weft.ir.parser import parse_kernel
-from weft.passes import sweep_phases
+from weft.passes.gpu_to_cpu import sweep_phases
 
 #: Programs of each test, and how many tests; sizes for each program.
 EACH, TESTS, SIZES = 6, 5, 3

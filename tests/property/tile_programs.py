@@ -1,7 +1,7 @@
 """Random programs of overlapping tiles: blocks compute a few steps of a stencil in shared memory, wider at first.
 
-Most are what `weft.passes.merge_blocks` merges, at borders of all kinds; some ask for the thread or the block itself,
-read where nobody stored, or leave gaps. What has no meaning the interpreter finds, and it is dropped.
+Most are what `weft.passes.gpu_to_cpu.merge_blocks` merges, at borders of all kinds; some ask for the thread or the
+block itself, read where nobody stored, or leave gaps. What has no meaning the interpreter finds, and it is dropped.
 """
 
 from __future__ import annotations

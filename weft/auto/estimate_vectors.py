@@ -1,7 +1,7 @@
 """Which loop of a statement becomes the lanes of vectors, and how many lanes: as the code generator will decide.
 
 A loop that a schedule vectorized is taken; nests without any get the loop that the generator's own vectorizer takes
-(`weft.passes.vectorize_innermost`), by the same costs in short.
+(`weft.passes.vectors.vectorize_innermost`), by the same costs in short.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from weft.ir.expr import Binary, Call, Expr
 from weft.ir.visit import walk
-from weft.passes.vectorize_innermost import FOLD, GATHER, SCATTER, SHORT_STEP
+from weft.passes.vectors.vectorize_innermost import FOLD, GATHER, SCATTER, SHORT_STEP
 from weft.schedules.index_forms import Form, variables
 from weft.schedules.nests import Access, Leaf, Nest
 from weft.target.cpu.choose_lanes import CALLS, MOST, PLAIN, REDUCTION, SIMPLE_CALLS
@@ -111,7 +111,7 @@ def _cost_as_lanes(nest: Nest, leaves: list[Leaf], lanes: int) -> float | None:
 def _is_independent(nest: Nest, leaves: list[Leaf]) -> bool:
     """Whether every iteration writes elements of its own, and reads no others of what it writes.
 
-    As in `weft.passes.check_independent`, one subscript must tell iterations apart whatever the loops inside do.
+    As in `passes.analysis.check_independent`, one subscript must tell iterations apart whatever the loops inside do.
     """
     inside = {n.name for n in nest.nests()} - {nest.name}
     written: dict[str, list[Form | None]] = {}

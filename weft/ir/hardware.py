@@ -89,7 +89,7 @@ class Hardware:
         return None
 
 
-#: What the threads of a group do together, which no small kernel says: see `weft.passes.thread_reductions`.
+#: What the threads of a group do together, which no small kernel says: see `weft.passes.analysis.thread_reductions`.
 ACROSS_THREADS = frozenset({"thread_reduce"})
 
 #: The declared intrinsics by name.

@@ -12,7 +12,7 @@ from weft.ir.errors import ArgumentError
 from weft.ir.hardware import Emit, Hardware, declare
 from weft.ir.printer import print_kernel
 from weft.operators.operator import Operator
-from weft.passes.lower_blocks import lower_blocks
+from weft.passes.plain.lower_blocks import lower_blocks
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import host_machine
 from weft.target.cpu.intrinsics import TARGETS, emit_alone

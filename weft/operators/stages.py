@@ -14,7 +14,7 @@ from weft.operators.alignment import alignments
 from weft.operators.describe import describe_program
 from weft.operators.scheduling import DEFAULT, STAGE_TARGETS, Scheduling, apply_scheduling, target_of
 from weft.operators.signature import Signature
-from weft.passes.separate_constants import Separated, separate_constants
+from weft.passes.plain.separate_constants import Separated, separate_constants
 from weft.target.cpu.host import Machine
 from weft.target.cuda.machine import GpuMachine
 from weft.tensor.lower import lower

@@ -16,8 +16,8 @@ from weft.ir.numpy_dtypes import convert, from_numpy
 from weft.ir.stmt import Alloc, Atomic, Barrier, Kernel, Store
 from weft.ir.verify import verify
 from weft.ir.visit import walk
-from weft.passes.lower_blocks import lower_blocks
-from weft.passes.lower_reduce import lower_reduce
+from weft.passes.plain.lower_blocks import lower_blocks
+from weft.passes.plain.lower_reduce import lower_reduce
 from weft.sanitizer.findings import Report
 from weft.sanitizer.memory import Memory
 from weft.sanitizer.run import Run

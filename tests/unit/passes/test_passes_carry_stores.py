@@ -10,8 +10,8 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_stmt
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.passes.carry_stores import carry_stores
-from weft.passes.promote_registers import promote_registers
+from weft.passes.registers.carry_stores import carry_stores
+from weft.passes.registers.promote_registers import promote_registers
 
 
 def kernel(body: str) -> Kernel:

@@ -6,7 +6,7 @@ import pytest
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.parser import parse_kernel
-from weft.passes.check_divergence import check_divergence
+from weft.passes.to_grid.check_divergence import check_divergence
 
 
 def program(body: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.passes.cut_pieces import cut_pieces
+from weft.passes.guards.cut_pieces import cut_pieces
 
 TEXT = """
 kernel f(X: float32[{n}], out O: float32[{n}]) {{

@@ -8,7 +8,7 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import If
 from weft.ir.visit import walk
-from weft.passes.drop_guards import drop_guards
+from weft.passes.guards.drop_guards import drop_guards
 
 TILE = """kernel k(N: int64, A: float32[N], B: float32[8], out C: float32[64]) {{
     for o in 0:8 {{ alloc T: float32[8] in register {{ alloc P: float32[8] {{

@@ -18,22 +18,22 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.passes.coalesce_blocks import coalesce_blocks
-from weft.passes.forward_phases import forward_phases
-from weft.passes.forward_shared import forward_shared
-from weft.passes.hoist_guards import hoist_guards
-from weft.passes.inline_indices import inline_indices
-from weft.passes.merge_blocks import Limits, merge_blocks
-from weft.passes.minimum_cut import minimum_cut
-from weft.passes.narrow_threads import narrow_threads
-from weft.passes.peel_borders import peel_borders
-from weft.passes.remove_barriers import remove_barriers
-from weft.passes.separate_blocks import separate_blocks
-from weft.passes.split_threads import split_threads
-from weft.passes.spread_selects import spread_selects
-from weft.passes.swap_copies import swap_copies
-from weft.passes.sweep_phases import sweep_phases
-from weft.passes.unroll_phases import unroll_phases
+from weft.passes.analysis.minimum_cut import minimum_cut
+from weft.passes.gpu_to_cpu.coalesce_blocks import coalesce_blocks
+from weft.passes.gpu_to_cpu.forward_phases import forward_phases
+from weft.passes.gpu_to_cpu.forward_shared import forward_shared
+from weft.passes.gpu_to_cpu.merge_blocks import Limits, merge_blocks
+from weft.passes.gpu_to_cpu.narrow_threads import narrow_threads
+from weft.passes.gpu_to_cpu.peel_borders import peel_borders
+from weft.passes.gpu_to_cpu.remove_barriers import remove_barriers
+from weft.passes.gpu_to_cpu.separate_blocks import separate_blocks
+from weft.passes.gpu_to_cpu.split_threads import split_threads
+from weft.passes.gpu_to_cpu.spread_selects import spread_selects
+from weft.passes.gpu_to_cpu.swap_copies import swap_copies
+from weft.passes.gpu_to_cpu.sweep_phases import sweep_phases
+from weft.passes.gpu_to_cpu.unroll_phases import unroll_phases
+from weft.passes.guards.hoist_guards import hoist_guards
+from weft.passes.plain.inline_indices import inline_indices
 
 Pass = Callable[[Kernel], Kernel]
 
@@ -242,7 +242,7 @@ def test_other_blocks_are_not_merged(text: str) -> None:
 
 
 def test_phases_of_a_row_go_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.passes.sweep_phases.STRETCH", 4)
+    monkeypatch.setattr("weft.passes.gpu_to_cpu.sweep_phases.STRETCH", 4)
     passes = (inline_indices, remove_barriers, split_threads, merge, sweep_phases)
     done = after(tiles("S[t - 1] * S[t + 1]"), *passes)
     assert "for t_stretch in" in done

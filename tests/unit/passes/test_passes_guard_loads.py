@@ -7,7 +7,7 @@ import numpy as np
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.passes.guard_loads import guard_loads
+from weft.passes.guards.guard_loads import guard_loads
 
 SUMS = """kernel k(X: float32[9, 7], W: float32[9], out Y: float32[7]) {
     alloc S: float32[8] in register {

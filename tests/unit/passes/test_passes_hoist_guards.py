@@ -8,7 +8,7 @@ import pytest
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.passes.hoist_guards import hoist_guards
+from weft.passes.guards.hoist_guards import hoist_guards
 
 
 def hoisted(body: str, params: str = "N: int64, A: int32[64], out C: int32[64]") -> str:

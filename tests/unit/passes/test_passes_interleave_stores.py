@@ -9,7 +9,7 @@ from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.verify import verify
-from weft.passes.interleave_stores import interleave_stores
+from weft.passes.vectors.interleave_stores import interleave_stores
 
 TEXT = """
 kernel mix(A: {t}[{n}, {g}, {w}], out B: {t}[{n}, {w}, {g}]) {{

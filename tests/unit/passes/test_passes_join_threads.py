@@ -14,7 +14,7 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.passes.join_threads import join_threads
+from weft.passes.to_grid.join_threads import join_threads
 
 
 def joined(text: str, *, fast: bool = False, same: bool = True, **options: Any) -> str:

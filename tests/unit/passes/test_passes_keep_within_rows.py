@@ -8,7 +8,7 @@ import pytest
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.passes.keep_within_rows import keep_within_rows
+from weft.passes.vectors.keep_within_rows import keep_within_rows
 
 TEXT = """
 kernel f(X: float32[4, {n}], W: float32[{n}], out O: float32[4, {n}]) {{

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.passes.lower_blocks import lower_blocks
+from weft.passes.plain.lower_blocks import lower_blocks
 
 BLOCK = """block C(vm spatial 0:4 = m, vk reduce 0:N = k) reads A[vm, vk] writes C[vm] {
     init { C[vm] = 0.0 }

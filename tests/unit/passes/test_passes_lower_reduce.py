@@ -10,7 +10,7 @@ from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
-from weft.passes.lower_reduce import lower_reduce
+from weft.passes.plain.lower_reduce import lower_reduce
 
 
 @pytest.mark.parametrize(

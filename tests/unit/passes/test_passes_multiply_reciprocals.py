@@ -9,7 +9,7 @@ from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.verify import verify
-from weft.passes.multiply_reciprocals import multiply_reciprocals
+from weft.passes.plain.multiply_reciprocals import multiply_reciprocals
 
 KERNEL = """
 kernel k(A: float32[4, 8], S: float32[4], out B: float32[4, 8]) {{

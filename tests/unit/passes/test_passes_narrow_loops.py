@@ -8,7 +8,7 @@ import pytest
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.passes.narrow_loops import narrow_loops
+from weft.passes.guards.narrow_loops import narrow_loops
 
 TILES = """kernel k(A: float32[16, 16], out B: float32[16, 16]) {
     for j in 0:4 { for i in 0:16 {

@@ -10,7 +10,7 @@ from weft.ir.expr import Const
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Alloc, Kernel
 from weft.ir.visit import walk
-from weft.passes.pad_registers import pad_registers
+from weft.passes.registers.pad_registers import pad_registers
 
 TEXT = """kernel f(A: float32[2, 14], out B: float32[2, 14]) {
   alloc s: float32[2, 14] in register {

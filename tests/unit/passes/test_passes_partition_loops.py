@@ -9,8 +9,8 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import For, If, Kernel
 from weft.ir.visit import walk
-from weft.passes.partition_loops import partition_loops
-from weft.passes.rebase_loops import rebase_loops
+from weft.passes.guards.partition_loops import partition_loops
+from weft.passes.plain.rebase_loops import rebase_loops
 
 TRIANGLE = """kernel k(X: float32[16, 16], out Y: float32[16]) {
     for s in 0:4 { for t in 0:16 { unroll i in 0:4 { if t < s * 4 + i + 1 {

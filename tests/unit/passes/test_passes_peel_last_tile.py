@@ -7,7 +7,7 @@ import numpy as np
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.passes.peel_last_tile import peel_last_tile
+from weft.passes.guards.peel_last_tile import peel_last_tile
 
 SUMS = """kernel k(X: float32[70], out Y: float32[70]) {
     parallel o in 0:5 {

@@ -6,7 +6,7 @@ import pytest
 
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
-from weft.passes.promote_registers import promote_registers
+from weft.passes.registers.promote_registers import promote_registers
 
 
 def promoted(body: str, params: str = "A: float32[4, 8], I: int64[8], N: int64, out C: float32[8]") -> str:

@@ -10,7 +10,7 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import If, Kernel
 from weft.ir.visit import walk
-from weft.passes.separate_borders import separate_borders
+from weft.passes.guards.separate_borders import separate_borders
 
 TEXT = """kernel k(A: float32[64], out B: float32[64]) {
     for o in 0:8 { vector i in 0:8 { B[o * 8 + i] = VALUE } } }"""

@@ -8,7 +8,7 @@ from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.verify import verify
-from weft.passes.separate_constants import separate_constants
+from weft.passes.plain.separate_constants import separate_constants
 
 KERNEL = parse_kernel("""
 kernel f(X: float32[4], W: float32[4], s: float32, out Y: float32[4]) {

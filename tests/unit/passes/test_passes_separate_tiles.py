@@ -9,7 +9,7 @@ from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For, If, Kernel
 from weft.ir.visit import walk
-from weft.passes.separate_tiles import separate_tiles
+from weft.passes.guards.separate_tiles import separate_tiles
 
 TILES = """kernel k(X: float32[100], out Y: float32[100]) {
     for o in 0:13 { unroll i in 0:8 { if o * 8 + i < 100 { Y[o * 8 + i] = X[o * 8 + i] * 2.0 } } } }"""

@@ -9,7 +9,7 @@ from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.verify import verify
-from weft.passes.shift_rows import shift_rows
+from weft.passes.vectors.shift_rows import shift_rows
 
 TEXT = """
 kernel f(X: float32[3, {n}], W: float32[{n}], out O: float32[3, {n}]) {{

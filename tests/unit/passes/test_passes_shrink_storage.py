@@ -11,7 +11,7 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Alloc, Kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
-from weft.passes.shrink_storage import shrink_storage
+from weft.passes.plain.shrink_storage import shrink_storage
 
 WINDOW = """kernel window(a: float32[16], out b: float32[14]) {
   for y in 0:14 {

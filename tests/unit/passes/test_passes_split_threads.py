@@ -20,8 +20,8 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Barrier, Kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
-from weft.passes.join_threads import join_threads
-from weft.passes.split_threads import split_threads
+from weft.passes.gpu_to_cpu.split_threads import split_threads
+from weft.passes.to_grid.join_threads import join_threads
 
 
 def split(text: str) -> Kernel:

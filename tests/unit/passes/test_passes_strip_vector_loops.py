@@ -11,7 +11,7 @@ from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For
 from weft.ir.verify import verify
 from weft.ir.visit import walk
-from weft.passes.strip_vector_loops import strip_vector_loops
+from weft.passes.vectors.strip_vector_loops import strip_vector_loops
 
 
 @pytest.mark.parametrize("has_masks", [True, False])

@@ -7,7 +7,7 @@ import pytest
 from weft.ir.expr import Expr, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.printer import print_expr
-from weft.passes.thread_digits import Digit, Placed, join_digits, rest_size, split_subscript
+from weft.passes.analysis.thread_digits import Digit, Placed, join_digits, rest_size, split_subscript
 
 T, C, V = Var("t"), Var("c"), Var("v")
 RANGES = {"t": Interval(0, 255), "c": Interval(0, 3), "v": Interval(0, 3)}

@@ -9,9 +9,9 @@ from weft.ir.expr import Const
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Tensorized
 from weft.ir.visit import walk
-from weft.passes.join_threads import join_threads
-from weft.passes.thread_digits import Digit
-from weft.passes.thread_reductions import Reduction, is_reduction, read_reduction
+from weft.passes.analysis.thread_digits import Digit
+from weft.passes.analysis.thread_reductions import Reduction, is_reduction, read_reduction
+from weft.passes.to_grid.join_threads import join_threads
 
 
 def reductions(text: str, *, fast: bool = True) -> list[Reduction]:

@@ -10,7 +10,7 @@ from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.visit import walk
-from weft.passes.transpose_tiles import transpose_tiles
+from weft.passes.vectors.transpose_tiles import transpose_tiles
 
 
 def shuffles(kernel: Kernel) -> int:

@@ -7,7 +7,7 @@ import pytest
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For
 from weft.ir.visit import walk
-from weft.passes.unroll_registers import unroll_registers
+from weft.passes.registers.unroll_registers import unroll_registers
 
 
 @pytest.mark.parametrize(

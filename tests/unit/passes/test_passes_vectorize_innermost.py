@@ -7,7 +7,7 @@ import pytest
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For
 from weft.ir.visit import walk
-from weft.passes.vectorize_innermost import Vectorizer, vectorize_innermost
+from weft.passes.vectors.vectorize_innermost import Vectorizer, vectorize_innermost
 
 
 def vector_loops(params: str, body: str) -> list[str]:

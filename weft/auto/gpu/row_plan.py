@@ -94,7 +94,7 @@ def make_row(stage: Stage, fixed: Sequence[str]) -> Row | None:
 def plan_shifted_rows(draft: GpuDraft, length: int, kept: int, lanes: int) -> RowPlan | None:
     """The plan for rows of ``length`` elements that start anywhere in memory; None for rows that are short or too long.
 
-    Pieces of ``lanes`` elements lie as memory does (`weft.passes.shift_rows`): a row may begin and end within one.
+    Pieces of ``lanes`` elements lie as memory does (`passes.vectors.shift_rows`): a row may begin and end within one.
     """
     vectors, needed = -(-length // lanes), -(-(length + lanes - 1) // lanes)
     if vectors <= WARP * WARP_PIECES:

@@ -7,9 +7,9 @@ from weft.ir.expr import Binary, Call, Cast, Const, Load
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.stmt import Assert, For, Let, Store
 from weft.ir.visit import Node, walk
-from weft.passes.check_vector import infer_varying
-from weft.passes.infer_step import infer_step
-from weft.passes.loop_ranges import constant_extent, extent_range
+from weft.passes.analysis.check_vector import infer_varying
+from weft.passes.analysis.infer_step import infer_step
+from weft.passes.analysis.loop_ranges import constant_extent, extent_range
 from weft.target.cpu.host import Machine
 
 #: Registers' worth of lanes per step: chains of dependent operations overlap when there are several.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ir.expr import Compare, Expr, Var
 from weft.ir.visit import walk
-from weft.passes.conditions import slack
+from weft.passes.analysis.conditions import slack
 from weft.target.cpu.builder import Value
 from weft.target.cpu.emit_context import Function, literal_of
 from weft.target.cpu.llvm_types import vector

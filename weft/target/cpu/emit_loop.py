@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from weft.ir.expr import Const
 from weft.ir.stmt import For, Stmt
-from weft.passes.check_vector import check_vector, infer_varying
-from weft.passes.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.check_vector import check_vector, infer_varying
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.target.cpu.builder import Value, constant
 from weft.target.cpu.emit_context import (
     I64,

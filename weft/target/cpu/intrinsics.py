@@ -26,7 +26,7 @@ from weft.ir.interval import Interval
 from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.stmt import Evaluate, For, Kernel, Param, Stmt, Tensorized
 from weft.ir.visit import rebuild
-from weft.passes.loop_ranges import loop_range
+from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.cpu.builder import Builder, Module, Value
 from weft.target.cpu.emit_context import Function, function_attributes
 from weft.target.cpu.emit_expr import emit_expr

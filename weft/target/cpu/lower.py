@@ -11,41 +11,41 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Tensorized
 from weft.ir.visit import walk
-from weft.passes.carry_stores import carry_stores
-from weft.passes.coalesce_blocks import coalesce_blocks
-from weft.passes.drop_guards import drop_guards
-from weft.passes.forward_phases import forward_phases
-from weft.passes.forward_shared import forward_shared
-from weft.passes.guard_loads import guard_loads
-from weft.passes.hoist_guards import hoist_guards
-from weft.passes.inline_indices import inline_indices
-from weft.passes.interleave_stores import interleave_stores
-from weft.passes.lower_blocks import lower_blocks
-from weft.passes.lower_reduce import lower_reduce
-from weft.passes.merge_blocks import Limits, merge_blocks
-from weft.passes.multiply_reciprocals import multiply_reciprocals
-from weft.passes.narrow_loops import narrow_loops
-from weft.passes.narrow_threads import narrow_threads
-from weft.passes.pad_registers import pad_registers
-from weft.passes.partition_loops import partition_loops
-from weft.passes.peel_borders import peel_borders
-from weft.passes.peel_last_tile import peel_last_tile
-from weft.passes.promote_registers import promote_registers
-from weft.passes.rebase_loops import rebase_loops
-from weft.passes.remove_barriers import remove_barriers
-from weft.passes.separate_blocks import separate_blocks
-from weft.passes.separate_borders import separate_borders
-from weft.passes.separate_tiles import separate_tiles
-from weft.passes.shrink_storage import shrink_storage
-from weft.passes.split_threads import check_barriers, split_threads
-from weft.passes.spread_selects import spread_selects
-from weft.passes.strip_vector_loops import strip_vector_loops
-from weft.passes.swap_copies import swap_copies
-from weft.passes.sweep_phases import sweep_phases
-from weft.passes.transpose_tiles import transpose_tiles
-from weft.passes.unroll_phases import unroll_phases
-from weft.passes.unroll_registers import unroll_registers
-from weft.passes.vectorize_innermost import Vectorizer, vectorize_innermost
+from weft.passes.gpu_to_cpu.coalesce_blocks import coalesce_blocks
+from weft.passes.gpu_to_cpu.forward_phases import forward_phases
+from weft.passes.gpu_to_cpu.forward_shared import forward_shared
+from weft.passes.gpu_to_cpu.merge_blocks import Limits, merge_blocks
+from weft.passes.gpu_to_cpu.narrow_threads import narrow_threads
+from weft.passes.gpu_to_cpu.peel_borders import peel_borders
+from weft.passes.gpu_to_cpu.remove_barriers import remove_barriers
+from weft.passes.gpu_to_cpu.separate_blocks import separate_blocks
+from weft.passes.gpu_to_cpu.split_threads import check_barriers, split_threads
+from weft.passes.gpu_to_cpu.spread_selects import spread_selects
+from weft.passes.gpu_to_cpu.swap_copies import swap_copies
+from weft.passes.gpu_to_cpu.sweep_phases import sweep_phases
+from weft.passes.gpu_to_cpu.unroll_phases import unroll_phases
+from weft.passes.guards.drop_guards import drop_guards
+from weft.passes.guards.guard_loads import guard_loads
+from weft.passes.guards.hoist_guards import hoist_guards
+from weft.passes.guards.narrow_loops import narrow_loops
+from weft.passes.guards.partition_loops import partition_loops
+from weft.passes.guards.peel_last_tile import peel_last_tile
+from weft.passes.guards.separate_borders import separate_borders
+from weft.passes.guards.separate_tiles import separate_tiles
+from weft.passes.plain.inline_indices import inline_indices
+from weft.passes.plain.lower_blocks import lower_blocks
+from weft.passes.plain.lower_reduce import lower_reduce
+from weft.passes.plain.multiply_reciprocals import multiply_reciprocals
+from weft.passes.plain.rebase_loops import rebase_loops
+from weft.passes.plain.shrink_storage import shrink_storage
+from weft.passes.registers.carry_stores import carry_stores
+from weft.passes.registers.pad_registers import pad_registers
+from weft.passes.registers.promote_registers import promote_registers
+from weft.passes.registers.unroll_registers import unroll_registers
+from weft.passes.vectors.interleave_stores import interleave_stores
+from weft.passes.vectors.strip_vector_loops import strip_vector_loops
+from weft.passes.vectors.transpose_tiles import transpose_tiles
+from weft.passes.vectors.vectorize_innermost import Vectorizer, vectorize_innermost
 from weft.target.cpu.check_supported import check_supported
 from weft.target.cpu.choose_lanes import choose_lanes
 from weft.target.cpu.emit import emit_module, entry_name

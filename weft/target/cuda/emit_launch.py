@@ -13,7 +13,7 @@ from weft.ir.interval import EVERYTHING, Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Assert, Barrier, For, Kernel, Let, Stmt
 from weft.ir.visit import mentions, stores, walk
-from weft.passes.loop_ranges import loop_range
+from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program

@@ -34,7 +34,7 @@ from weft.ir.hardware import HARDWARE
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Barrier, Evaluate, For, If, Let, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import substitute, walk
-from weft.passes.loop_ranges import loop_range
+from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.cuda.async_copies import emit_wait, find_copy
 from weft.target.cuda.emit_context import Code, Function
 from weft.target.cuda.emit_expr import emit_expr

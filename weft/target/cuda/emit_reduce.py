@@ -17,8 +17,8 @@ from weft.ir.interval import EVERYTHING, Ranges
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Assign, For, If, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import substitute, walk
-from weft.passes.thread_digits import Digit
-from weft.passes.thread_reductions import Reduction, is_reduction, read_reduction
+from weft.passes.analysis.thread_digits import Digit
+from weft.passes.analysis.thread_reductions import Reduction, is_reduction, read_reduction
 from weft.target.cuda.async_copies import emit_wait
 from weft.target.cuda.c_types import value_type
 from weft.target.cuda.emit_context import Code, Function

@@ -33,8 +33,8 @@ from weft.ir.stmt import (
     While,
 )
 from weft.ir.visit import walk
-from weft.passes.loop_ranges import constant_extent, loop_range
-from weft.passes.thread_reductions import is_reduction
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.thread_reductions import is_reduction
 from weft.target.cuda.async_copies import SIZES, emit_commit, emit_copies, emit_wait, find_copy
 from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_atomic import emit_atomic

@@ -29,8 +29,8 @@ from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, substitute, walk
-from weft.passes.conditions import for_all, for_any, mentions
-from weft.passes.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.conditions import for_all, for_any, mentions
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
 from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_context import LEVEL, Code, Function

@@ -10,7 +10,7 @@ from weft.ir.expr import Const, Expr, idx
 from weft.ir.nesting import strip
 from weft.ir.stmt import Alloc, Barrier, For, Let, Stmt
 from weft.ir.visit import walk
-from weft.passes.loop_ranges import extent
+from weft.passes.analysis.loop_ranges import extent
 from weft.target.cuda.machine import MAX_BLOCK, MAX_GRID, GpuMachine
 from weft.target.cuda.program import is_host_size
 

@@ -11,7 +11,7 @@ from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Compare, Expr, Var, idx
 from weft.ir.stmt import For
 from weft.ir.visit import Node, rewrite, substitute, walk
-from weft.passes.loop_ranges import constant_extent
+from weft.passes.analysis.loop_ranges import constant_extent
 
 #: By the sign of the lane in left minus right: comparisons that a multiple of the lanes decides.
 _DECIDED = {1: ("<", ">="), -1: ("<=", ">")}

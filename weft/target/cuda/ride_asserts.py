@@ -19,7 +19,7 @@ from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import find_path, perfect_nest
 from weft.ir.stmt import Alloc, Assert, Atomic, For, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children, loads, mentions, rebuild, substitute, walk
-from weft.passes.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from weft.ir.expr import Expr, Var, idx
 from weft.ir.stmt import Assert, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import fresh_name, rebuild, substitute, used_names, walk
-from weft.passes.loop_ranges import constant_extent
+from weft.passes.analysis.loop_ranges import constant_extent
 
 _THREADS = 256
 

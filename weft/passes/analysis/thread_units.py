@@ -1,0 +1,115 @@
+"""What runs between two moments at which the threads of a block may have to wait for one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import AddressOf, Expr, Load
+from weft.ir.interval import Interval, bounds
+from weft.ir.stmt import Alloc, Atomic, For, Let, Stmt, Store
+from weft.ir.visit import rebuild
+from weft.passes.analysis.loop_ranges import loop_range
+from weft.passes.analysis.thread_digits import Digit, join_digits
+from weft.passes.analysis.thread_reductions import Candidate
+from weft.passes.analysis.thread_shapes import Nest
+
+Touch: TypeAlias = "Load | Store | Atomic | AddressOf"
+Ranges: TypeAlias = Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit(Stmt):
+    """A thread nest, or a statement of the block as a whole, which is a nest of no loops.
+
+    Stands in the program of a block for what it holds, while that is joined. ``digits`` says which threads run
+    which iterations; threads that differ in others do the same, unless only one of them does anything.
+    """
+
+    nest: Nest
+    digits: dict[str, Digit] = field(default_factory=dict)
+    #: A reduction over storage of several threads, and the digits of the thread number it runs over.
+    reduction: Candidate | None = None
+    group: dict[str, Digit] = field(default_factory=dict)
+    span: Any = None
+
+    @property
+    def body(self) -> Stmt:
+        return self.nest.body
+
+    @property
+    def ranges(self) -> Ranges:
+        return self.nest.ranges
+
+    @property
+    def own(self) -> tuple[Digit, ...]:
+        """The digits in which the threads that do different things differ."""
+        return join_digits(self.digits.values())
+
+    def touches(self) -> Iterator[tuple[Touch, Ranges]]:
+        found: list[tuple[Touch, Ranges]] = []
+
+        def note(n: Touch, ranges: Ranges) -> Touch:
+            found.append((n, ranges))
+            return n
+
+        change_memory(self.body, self.ranges, note)
+        return iter(found)
+
+
+def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any]) -> Any:
+    """``node`` with ``change`` applied to every touch of memory, given what variables can be there."""
+    if isinstance(node, Buffer):
+        return node
+    if isinstance(node, For):
+        inside = {**ranges, node.var.name: loop_range(node, ranges)}
+        return rebuild(node, lambda n: change_memory(n, inside if n is node.body else ranges, change))
+    if isinstance(node, Let) and node.var.type.is_integer:
+        inside = {**ranges, node.var.name: bounds(node.value, ranges)}
+        return rebuild(node, lambda n: change_memory(n, inside if n is node.body else ranges, change))
+    rebuilt = rebuild(node, lambda n: change_memory(n, ranges, change))
+    return change(rebuilt, ranges) if isinstance(rebuilt, (Load, Store, Atomic, AddressOf)) else rebuilt
+
+
+def headers(s: Stmt) -> list[Expr]:
+    """The expressions of ``s`` itself, not of the statements in it."""
+    found: list[Expr] = []
+
+    def note(n: Any) -> Any:
+        if isinstance(n, Expr):
+            found.append(n)
+        return n
+
+    rebuild(s, note)
+    return found
+
+
+def made_in(s: Stmt) -> list[Alloc]:
+    """The storage that is made in ``s``, units aside."""
+    found: list[Alloc] = []
+
+    def visit(n: Any) -> Any:
+        if isinstance(n, Unit) or not isinstance(n, Stmt):
+            return n
+        if isinstance(n, Alloc):
+            found.append(n)
+        return rebuild(n, visit)
+
+    visit(s)
+    return found
+
+
+def units_in(s: Stmt) -> list[Unit]:
+    found: list[Unit] = []
+
+    def visit(n: Any) -> Any:
+        if isinstance(n, Unit):
+            found.append(n)
+        elif isinstance(n, Stmt):
+            rebuild(n, visit)
+        return n
+
+    visit(s)
+    return found

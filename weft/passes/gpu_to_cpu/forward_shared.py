@@ -1,0 +1,142 @@
+"""What threads hand each other through shared memory computed where it is used.
+
+``S[t] = A[b * 16 + t]; barrier; B[i] = S[t + 1]`` becomes ``B[i] = A[b * 16 + t + 1]``: the thread that stored the
+element is found from the subscript, and what it stored is written out for that thread. The array goes, and with it
+most often the barrier. A shared array qualifies where one statement fills it, once, with something cheap that reads
+only memory the kernel does not write. An element that was not stored is not read either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var
+from weft.ir.nesting import inner_statements, perfect_nest
+from weft.ir.simplify import assigned_names, simplify
+from weft.ir.stmt import Alloc, Atomic, For, Kernel, Let, Seq, Stmt, Store, While
+from weft.ir.visit import count_nodes, free_vars, loads, mentions, rebuild, rewrite, substitute, walk
+from weft.passes.analysis.thread_teams import barriers_in
+from weft.passes.plain.shorten_lets import names_in
+
+#: Nodes of a value that may be computed again at every use.
+LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The statement that fills a shared array: element ``var + constant`` of each dimension, by the thread ``var``."""
+
+    threads: tuple[Var, ...]
+    indices: tuple[Expr, ...]
+    value: Expr
+
+    def at(self, indices: tuple[Expr, ...]) -> Expr:
+        """What is in the element at ``indices``."""
+        places = zip(self.threads, self.indices, indices)
+        return substitute(self.value, {t: simplify(Binary("+", t, Binary("-", i, own))) for t, own, i in places})
+
+
+def forward_shared(kernel: Kernel) -> Kernel:
+    """``kernel`` without shared arrays that only hand on what is cheap to compute."""
+    if not barriers_in(kernel.body):
+        return kernel
+    return replace(kernel, body=_visit(kernel.body))
+
+
+def _visit(s: Stmt) -> Stmt:
+    s = rebuild(s, lambda n: _visit(n) if isinstance(n, Stmt) else n)
+    if isinstance(s, Alloc) and s.buffer.scope == "shared":
+        filling = _find_filling(s)
+        if filling is not None:
+            return _forwarded(s.body, s.buffer, filling)
+    return s
+
+
+def _find_filling(alloc: Alloc) -> Filling | None:
+    name = alloc.buffer.name
+    team = next((n for n in walk(alloc.body) if isinstance(n, For) and n.kind == "thread"), None)
+    if team is None or name not in mentions(team).stored or any(_reaches_otherwise(n, name) for n in walk(alloc.body)):
+        return None
+    loops, body = perfect_nest(team, "thread")
+    found = list(_fillings(body, name, {}, in_loop=False))
+    if len(found) != 1 or found[0] is None or sum(_stores(n, name) for n in walk(alloc.body)) != 1:
+        return None
+    indices, value = found[0]
+    threads = _threads(indices, tuple(loop.var for loop in loops))
+    changing, written = frozenset(assigned_names(body)), mentions(alloc.body).stored
+    inside = mentions(body).bound | {loop.var.name for loop in loops} - {t.name for t in threads or ()}
+    if threads is None or inside & set(free_vars(value)) or changing & set(free_vars(value)):
+        return None
+    fixed = not any(load.buffer.name in written for load in loads(value))
+    return Filling(threads, indices, value) if fixed and is_cheap(value) else None
+
+
+def _stores(n: object, name: str) -> bool:
+    return isinstance(n, Store) and n.buffer.name == name
+
+
+def _reaches_otherwise(n: object, name: str) -> bool:
+    return isinstance(n, (Atomic, AddressOf)) and n.buffer.name == name
+
+
+def _fillings(
+    s: Stmt, name: str, lets: dict[Var, Expr], *, in_loop: bool
+) -> Iterator[tuple[tuple[Expr, ...], Expr] | None]:
+    """Subscripts and value of each store, in terms of what is known before the threads start; None in a loop."""
+    if isinstance(s, Store) and s.buffer.name == name:
+        yield None if in_loop else (tuple(substitute(i, lets) for i in s.indices), substitute(s.value, lets))
+    if isinstance(s, Let):
+        lets = {**lets, s.var: substitute(s.value, lets)}
+    for inner in inner_statements(s):
+        yield from _fillings(inner, name, lets, in_loop=in_loop or isinstance(s, (For, While)))
+
+
+def _threads(indices: tuple[Expr, ...], team: tuple[Var, ...]) -> tuple[Var, ...] | None:
+    """The thread variable of each subscript, where it is one plus a constant and each is another."""
+    found: list[Var] = []
+    for i in indices:
+        inside = [t for t in team if t in free_vars(i).values()]
+        if len(inside) != 1 or inside[0] in found or free_vars(simplify(Binary("-", i, inside[0]))):
+            return None
+        found += inside
+    return tuple(found)
+
+
+def is_cheap(value: Expr) -> bool:
+    """Whether ``value`` may be computed wherever it is used."""
+    if count_nodes(value) > LONGEST or any(isinstance(n, (Call, Reduce)) for n in walk(value)):
+        return False
+    slow = ("/", "//", "%", "tdiv", "tmod")
+    return not any(isinstance(n, Binary) and n.op in slow and n.dtype.is_float for n in walk(value))
+
+
+def _forwarded(body: Stmt, buffer: Buffer, filling: Filling) -> Stmt:
+    def visit(n: Any) -> Any:
+        if isinstance(n, Store) and n.buffer.name == buffer.name:
+            return Seq(())
+        n = n if isinstance(n, Buffer) else rebuild(n, visit)
+        if isinstance(n, Load) and n.buffer.name == buffer.name:
+            return filling.at(n.indices)
+        return n
+
+    made = visit(body)
+    assert buffer.name not in names_in(made)
+    return merge_arms(made)
+
+
+def merge_arms(s: Stmt) -> Stmt:
+    """``t == 0 ? A[3] : A[t + 3]`` as ``A[t + 3]``, everywhere in ``s``: a border that the block had is none."""
+
+    def merged(n: object) -> Expr | None:
+        if not isinstance(n, Select) or not isinstance(n.condition, Compare) or n.condition.op != "==":
+            return None
+        left, right = n.condition.left, n.condition.right
+        if not isinstance(left, Var) or not isinstance(right, Const):
+            return None
+        there = simplify(substitute(n.otherwise, {left: right}))
+        return n.otherwise if there == simplify(substitute(n.then, {left: right})) else None
+
+    return rewrite(s, merged)

@@ -1,0 +1,322 @@
+"""Neighbouring blocks merged into one with a longer row, where threads only ask for their place in the whole.
+
+``block b { alloc S: f32[16] in shared; thread t in 0:16 { S[t] = A[b * 12 + t] }; thread t in 2:14 { B[b * 12 + t] =
+S[t - 2] + S[t + 2] } }``: blocks that overlap compute the same at their borders again, in short rows. What a thread
+does depends only on ``b * 12 + t``, so many blocks are one block with many times 12 more threads: rows are long,
+borders are computed once. For this no phase may leave gaps between neighbours, and what is read of a shared array must
+lie inside what each earlier phase stored to it: then it does not matter whose threads stored it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Select, Var, idx
+from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import has_loop, perfect_nest, strip
+from weft.ir.simplify import assigned_names, simplify
+from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, Store
+from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, used_names, walk
+from weft.passes.analysis.conditions import guarded, is_pure, peel_guards
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.thread_teams import Team
+from weft.passes.gpu_to_cpu.forward_phases import forwarded
+from weft.passes.gpu_to_cpu.spread_selects import lift_choices
+from weft.passes.gpu_to_cpu.swap_copies import swapped
+from weft.passes.gpu_to_cpu.sweep_phases import differ
+from weft.passes.guards.hoist_guards import narrow
+
+#: Blocks that are merged at most.
+MOST = 1024
+
+#: Statements of a thread whose effects are known.
+_PLAIN = (Alloc, Assign, If, Let, Seq, Store)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far blocks are merged: groups of them that must be left to run in parallel, bytes of the cache they use."""
+
+    groups: int
+    room: int
+
+
+def merge_blocks(kernel: Kernel, limits: Limits) -> Kernel:
+    """``kernel`` with rows of neighbouring blocks as one block each."""
+    return replace(kernel, body=_visit(kernel.body, used_names(kernel), limits))
+
+
+def _visit(s: Stmt, taken: set[str], limits: Limits) -> Stmt:
+    if isinstance(s, For) and s.kind == "block":
+        if not has_loop(s.body, "block"):
+            return _merged(s, taken, limits) or s
+        limits = replace(limits, groups=1)  # the loop here is parallel
+    return rebuild(s, lambda n: _visit(n, taken, limits) if isinstance(n, Stmt) else n)
+
+
+def _merged(loop: For, taken: set[str], limits: Limits) -> Stmt | None:
+    buffers, body = _storage(loop.body)
+    parts = [_narrowed(part) for nest in _in_order(_settled(body)) for part in _cut(nest)]
+    if len(parts) < 2 or not all(isinstance(part, For) and part.kind == "thread" for part in parts):
+        return None
+    shared = {b.name: b for b in buffers}
+    parts = [lift_choices(part) for part in forwarded(swapped(parts, shared), shared, taken)]
+    row = _find_row(loop, parts, shared)
+    return None if row is None else row.merged(taken, limits)
+
+
+def _storage(s: Stmt) -> tuple[list[Buffer], Stmt]:
+    """The buffers made around all the rest of ``s``, and that rest."""
+    buffers: list[Buffer] = []
+    while isinstance(s := strip(s), Alloc):
+        buffers.append(s.buffer)
+        s = s.body
+    return buffers, s
+
+
+def _settled(s: Stmt) -> Stmt:
+    """``s`` without tests of numbers; what else could be simplified would no longer say where in the row it is."""
+    s = rebuild(s, lambda n: _settled(n) if isinstance(n, Stmt) else n)
+    if not isinstance(s, If):
+        return s
+    condition = simplify(s.condition)
+    if isinstance(condition, Const):
+        return s.then if condition.value else s.otherwise or Seq(())
+    return replace(s, condition=condition)
+
+
+def _in_order(s: Stmt) -> Iterator[Stmt]:
+    if isinstance(s, Seq):
+        for part in s.body:
+            yield from _in_order(part)
+    else:
+        yield s
+
+
+def _cut(s: Stmt) -> Iterator[Stmt]:
+    """A nest of threads as one nest for each of its statements: all threads may wait between any two."""
+    loops, body = perfect_nest(s, "thread")
+    if not loops or not isinstance(body, Seq) or not _is_plain(body):
+        yield s
+        return
+    for part in _in_order(body):
+        yield Team(loops).around(part)
+
+
+def _narrowed(s: Stmt) -> Stmt:
+    """A nest of threads with its tests of one thread variable against numbers as bounds."""
+    loops, inside = perfect_nest(s, "thread")
+    tests, body = peel_guards(inside)
+    changing = frozenset(assigned_names(body))
+    kept: list[Expr] = []
+    for n, test in enumerate(tests):
+        if not is_pure(test, changing):
+            kept += tests[n:]
+            break
+        own = [loop for loop in loops if set(free_vars(test)) == {loop.var.name}]
+        made = narrow(own[0], test) if own else None
+        if made is None:
+            kept.append(test)
+        else:
+            loops = tuple(made if loop is own[0] else loop for loop in loops)
+    return Team(loops).around(guarded(kept, body)) if loops else s
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """A nest of threads and what each runs."""
+
+    loops: tuple[For, ...]
+    body: Stmt
+
+    @property
+    def row(self) -> For:
+        return self.loops[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Phases of a block whose number is ``block``: block and thread only matter as ``block * stride + thread``."""
+
+    block: For
+    thread: Var
+    stride: int
+    phases: tuple[_Phase, ...]
+    #: Shared arrays, and the dimension of each that goes along the row.
+    along: dict[str, tuple[Buffer, int]]
+
+    def merged(self, taken: set[str], limits: Limits) -> Stmt | None:
+        """The loop over groups of blocks, each with the phases of them all; None where they do not fit."""
+        most = self.fitting(limits.room)
+        if most < 2:
+            return None
+        blocks = Binary("-", self.block.hi, self.block.lo)
+        share = Binary("//", Binary("+", blocks, idx(limits.groups - 1)), idx(limits.groups))
+        value = simplify(Binary("max", idx(1), Binary("min", idx(most), share))) if limits.groups > 1 else idx(most)
+        group, merged = (Var(fresh_name(f"{self.block.var.name}_{what}", taken)) for what in ("group", "merged"))
+        count = value if isinstance(value, Const) else merged
+        first = simplify(Binary("+", self.block.lo, Binary("*", group, count)))
+        longer = {name: self.lengthened(name, most) for name in self.along}
+        parts = [self.phase(phase, first, count, longer) for phase in self.phases]
+        made: Stmt = Seq(tuple(parts))
+        if self.block.var.name in free_vars(made):
+            return None
+        for buffer in longer.values():
+            made = Alloc(buffer, made)
+        groups = simplify(Binary("//", Binary("+", blocks, Binary("-", count, idx(1))), count))
+        made = For(group, idx(0), groups, "block", made, span=self.block.span)
+        return made if isinstance(value, Const) else Let(merged, value, made)
+
+    def phase(self, phase: _Phase, first: Expr, count: Expr, longer: dict[str, Buffer]) -> Stmt:
+        """``phase`` of ``count`` blocks from ``first`` on, those that exist."""
+        before = Binary("*", Binary("-", self.block.var, first), idx(self.stride))
+        placed = _Placed(self, longer, before).visit(phase.body)
+        body = simplify(substitute(placed, {self.thread: Binary("-", self.thread, before)}))
+        others = Binary("min", Binary("-", count, idx(1)), Binary("-", Binary("-", self.block.hi, idx(1)), first))
+        hi = simplify(Binary("+", phase.row.hi, Binary("*", others, idx(self.stride))))
+        return Team((*phase.loops[:-1], replace(phase.row, hi=hi))).around(body)
+
+    def fitting(self, room: int) -> int:
+        """How many blocks may be merged: rows alone go through the cache in step (`sweep_phases`)."""
+        one, two = (sum(_bytes(self.lengthened(name, count)) for name in self.along) for count in (1, 2))
+        if any(len(phase.loops) > 1 for phase in self.phases):
+            room //= 4
+        return 1 + (room - one) // (two - one) if two > one else MOST
+
+    def lengthened(self, name: str, count: int) -> Buffer:
+        buffer, dimension = self.along[name]
+        shape = list(buffer.shape)
+        shape[dimension] = simplify(Binary("+", shape[dimension], idx((count - 1) * self.stride)))
+        return replace(buffer, shape=tuple(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Accesses of shared arrays in terms of the merged block: ``before`` threads further than in the thread's own."""
+
+    row: _Row
+    longer: dict[str, Buffer]
+    before: Expr
+
+    def visit(self, n: Any) -> Any:
+        if isinstance(n, Buffer):
+            return n
+        n = rebuild(n, self.visit)
+        if isinstance(n, (Load, Store)) and n.buffer.name in self.longer:
+            indices = list(n.indices)
+            at = self.row.along[n.buffer.name][1]
+            indices[at] = _plus(indices[at], self.before)
+            return replace(n, buffer=self.longer[n.buffer.name], indices=tuple(indices))
+        return n
+
+
+def _plus(e: Expr, more: Expr) -> Expr:
+    """The sum, with each side of a choice apart."""
+    if isinstance(e, Select):
+        return replace(e, then=_plus(e.then, more), otherwise=_plus(e.otherwise, more))
+    return Binary("+", e, more)
+
+
+def _bytes(buffer: Buffer) -> int:
+    size = buffer.dtype.itemsize
+    for e in buffer.shape:
+        assert isinstance(e, Const)
+        size *= int(e.value)
+    return size
+
+
+def _find_row(loop: For, parts: Sequence[Stmt], shared: dict[str, Buffer]) -> _Row | None:
+    """What is known of the phases ``parts`` of a block, where they may be merged with those of its neighbours."""
+    phases = tuple(_Phase(*perfect_nest(part, "thread")) for part in parts)
+    if not phases or any(not phase.loops or constant_extent(phase.row) is None for phase in phases):
+        return None
+    thread = phases[0].row.var
+    stride = _stride(parts, loop.var, thread)
+    if stride is None or any(p.row.var != thread or (constant_extent(p.row) or 0) < stride for p in phases):
+        return None
+    if not all(_is_plain(phase.body) for phase in phases) or _hands_on_outside(phases, shared):
+        return None
+    along: dict[str, tuple[Buffer, int]] = {}
+    for buffer in shared.values():
+        dimension = _dimension(buffer, parts, thread)
+        if dimension is not None and not _is_read_inside(buffer, dimension, phases):
+            return None
+        if dimension is not None:
+            along[buffer.name] = buffer, dimension
+        elif any(buffer.name in used_names(part) for part in parts):
+            return None
+    return _Row(loop, thread, stride, phases, along)
+
+
+def _stride(parts: Sequence[Stmt], block: Var, thread: Var) -> int | None:
+    """How many threads further on in memory the next block is."""
+    for part in parts:
+        for access in _accesses(part):
+            for e in access.indices:
+                terms = linear_form(e).terms
+                if terms.get(thread) == 1 and terms.get(block, 0) > 0:
+                    return terms[block]
+    return None
+
+
+def _accesses(s: Stmt) -> Iterator[Load | Store]:
+    return (n for n in walk(s) if isinstance(n, (Load, Store)))
+
+
+def _is_plain(s: Stmt) -> bool:
+    for n in walk(s):
+        if isinstance(n, AddressOf) or (isinstance(n, For) and n.kind not in ("serial", "unroll")):
+            return False
+        if isinstance(n, Stmt) and not isinstance(n, (For, *_PLAIN)):
+            return False
+    return True
+
+
+def _hands_on_outside(phases: Sequence[_Phase], shared: dict[str, Buffer]) -> bool:
+    """Whether memory of the kernel that is written may be read as well."""
+    stores = [n for phase in phases for n in _accesses(phase.body) if isinstance(n, Store)]
+    read = [n for phase in phases for n in _accesses(phase.body) if isinstance(n, Load)]
+    inside = frozenset(name for phase in phases for name in mentions(Team(phase.loops).around(phase.body)).bound)
+    return any(
+        load.buffer.name == store.buffer.name
+        and store.buffer.name not in shared
+        and not differ(load.indices, store.indices, inside)
+        for store in stores
+        for load in read
+    )
+
+
+def _dimension(buffer: Buffer, parts: Sequence[Stmt], thread: Var) -> int | None:
+    """The dimension of a shared array that goes along the row; None where there is no single one."""
+    found: set[int] = set()
+    for part in parts:
+        for access in _accesses(part):
+            if access.buffer.name == buffer.name:
+                here = {d for d, e in enumerate(access.indices) if thread.name in free_vars(e)}
+                if len(here) != 1:
+                    return None
+                found |= here
+    fixed = buffer.strides is None and all(isinstance(e, Const) for e in buffer.shape)
+    return found.pop() if len(found) == 1 and fixed else None
+
+
+def _is_read_inside(buffer: Buffer, dimension: int, phases: Sequence[_Phase]) -> bool:
+    """Whether every read lies inside what each phase up to its own stores, along the row."""
+    stored: list[Interval] = []
+    for phase in phases:
+        ranges = {phase.row.var.name: loop_range(phase.row, {})}
+        for access in _accesses(phase.body):
+            if isinstance(access, Store) and access.buffer.name == buffer.name:
+                if free_vars(simplify(Binary("-", access.indices[dimension], phase.row.var))):
+                    return False
+                stored.append(bounds(access.indices[dimension], ranges))
+        for access in _accesses(phase.body):
+            if isinstance(access, Load) and access.buffer.name == buffer.name:
+                read = bounds(access.indices[dimension], ranges)
+                if not all(s.lo is not None and s.hi is not None and read.within(s.lo, s.hi) for s in stored):
+                    return False
+    return True

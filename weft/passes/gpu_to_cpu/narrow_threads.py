@@ -1,0 +1,159 @@
+"""Thread loops that run only the threads that do something.
+
+``thread t in 0:256 { if t == 0 { A }; B }`` becomes ``thread t in 0:1 { A }; thread t in 0:256 { B }``. A thread loop
+may be cut in two between any of its statements, as by a barrier; tests of equality and of multiples are written as
+bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.ir import dtype as dt
+from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
+from weft.ir.nesting import has_loop, perfect_nest, strip
+from weft.ir.simplify import assigned_names, simplify
+from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
+from weft.ir.visit import free_vars, loads, mentions, rebuild, substitute
+from weft.passes.analysis.conditions import conjuncts, guarded, is_pure, peel_guards, slack
+from weft.passes.plain.inline_indices import inline_indices
+from weft.passes.plain.shorten_lets import names_in
+
+
+def narrow_threads(kernel: Kernel) -> Kernel:
+    """``kernel`` with statements that few threads run in thread loops of their own."""
+    if not has_loop(kernel.body, "thread"):
+        return kernel
+    kernel = inline_indices(kernel)
+    changing = frozenset(assigned_names(kernel.body))
+    return replace(kernel, body=_visit(kernel.body, changing))
+
+
+def _visit(s: Stmt, changing: frozenset[str]) -> Stmt:
+    if not isinstance(s, For) or s.kind != "thread":
+        return rebuild(s, lambda n: _visit(n, changing) if isinstance(n, Stmt) else n)
+    loops, body = perfect_nest(s, "thread")
+    threads = [loop.var for loop in loops]
+    parts = _cut(_sunk(body, changing), threads, changing)
+    return _joined([_bounded(loops, part, changing) for part in parts])
+
+
+def _joined(parts: Sequence[Stmt]) -> Stmt:
+    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+
+
+def _sunk(s: Stmt, changing: frozenset[str]) -> Stmt:
+    """Variables around a test that does not need them made inside it."""
+    if isinstance(s, Seq):
+        return replace(s, body=tuple(_sunk(part, changing) for part in s.body))
+    if not isinstance(s, Let) or s.var.name in changing:
+        return s
+    body = strip(_sunk(s.body, changing))
+    if isinstance(body, If) and body.otherwise is None and s.var.name not in free_vars(body.condition):
+        return replace(body, then=replace(s, body=body.then))
+    return replace(s, body=body)
+
+
+def _cut(s: Stmt, threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
+    """``s`` in parts for thread loops of their own: those that few threads run apart from the others."""
+    if isinstance(s, Seq):
+        parts: list[Stmt] = []
+        for part in s.body:
+            parts += _cut(part, threads, changing)
+        return _grouped(parts, threads, changing)
+    if isinstance(s, Let) and s.var.name not in changing:
+        inner = _cut(s.body, threads, changing)
+        stored = mentions(s.body).stored
+        if len(inner) > 1 and not any(load.buffer.name in stored for load in loads(s.value)):
+            return [replace(s, body=part) if s.var.name in names_in(part) else part for part in inner]
+    if isinstance(s, If) and s.otherwise is not None and _narrows(s.condition, threads, changing):
+        other = simplify(Unary("!", s.condition))
+        if _narrows(other, threads, changing):
+            return [replace(s, otherwise=None), If(other, s.otherwise, span=s.span)]
+    return [s]
+
+
+def _grouped(parts: list[Stmt], threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
+    """Parts that all threads run stay together."""
+    groups: list[list[Stmt]] = []
+    for part in parts:
+        alone = isinstance(part, If) and part.otherwise is None and _narrows(part.condition, threads, changing)
+        if groups and not alone and not _is_alone(groups[-1], threads, changing):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    return [_joined(group) for group in groups]
+
+
+def _is_alone(group: list[Stmt], threads: list[Var], changing: frozenset[str]) -> bool:
+    first = group[0]
+    return isinstance(first, If) and first.otherwise is None and _narrows(first.condition, threads, changing)
+
+
+def _narrows(condition: Expr, threads: list[Var], changing: frozenset[str]) -> bool:
+    """Whether some part of ``condition`` is a bound of one thread variable."""
+    return any(_bounds_thread(part, threads) for part in conjuncts(condition) if is_pure(part, changing))
+
+
+def _bounds_thread(part: Expr, threads: list[Var]) -> bool:
+    if not isinstance(part, Compare) or part.left.dtype != dt.index:
+        return False
+    if part.op == "==":
+        return _equal_to(part, threads) is not None or _multiple_of(part, threads) is not None
+    gap = slack(part)
+    return gap is not None and sum(gap.terms.get(t, 0) in (1, -1) for t in threads) == 1
+
+
+def _equal_to(part: Compare, threads: list[Var]) -> Var | None:
+    """The thread variable that ``part`` says what it is."""
+    gap = slack(replace(part, op="<="))
+    found = [] if gap is None else [t for t in threads if gap.terms.get(t, 0) in (1, -1)]
+    return found[0] if len(found) == 1 else None
+
+
+def _multiple_of(part: Compare, threads: list[Var]) -> tuple[Var, int, int] | None:
+    """``t % 4 == 1`` as thread variable, divisor and rest."""
+    match part:
+        case Compare("==", Binary("%", Var() as var, Const() as by), Const() as rest) if var in threads:
+            if 0 <= int(rest.value) < int(by.value):
+                return var, int(by.value), int(rest.value)
+    return None
+
+
+def _bounded(loops: tuple[For, ...], s: Stmt, changing: frozenset[str]) -> Stmt:
+    """The loops around ``s`` with its tests as bounds where `hoist_guards` alone would not see them."""
+    parts, body = peel_guards(s)
+    threads = [loop.var for loop in loops]
+    tests: list[Expr] = []
+    for n, part in enumerate(parts):
+        if not is_pure(part, changing):
+            tests += parts[n:]
+            break
+        found = _multiple_of(part, threads) if isinstance(part, Compare) else None
+        strided = None if found is None else _strided(loops, found)
+        if strided is not None:
+            loops, value = strided
+            assert found is not None
+            body = substitute(body, {found[0]: value})
+            tests = [substitute(test, {found[0]: value}) for test in tests]
+            parts[n + 1 :] = [substitute(later, {found[0]: value}) for later in parts[n + 1 :]]
+        elif isinstance(part, Compare) and part.op == "==" and _equal_to(part, threads) is not None:
+            tests += [replace(part, op="<="), replace(part, op=">=")]
+        else:
+            tests.append(part)
+    made = guarded(tests, body)
+    for loop in reversed(loops):
+        made = replace(loop, body=made)
+    return made
+
+
+def _strided(loops: tuple[For, ...], found: tuple[Var, int, int]) -> tuple[tuple[For, ...], Expr] | None:
+    """The loops with one that counts the multiples only, and what the thread variable is in terms of it."""
+    var, by, rest = found
+    loop = next(loop for loop in loops if loop.var == var)
+    if not (isinstance(loop.lo, Const) and loop.lo.value == 0 and isinstance(loop.hi, Const)):
+        return None
+    count = max(0, -(-(int(loop.hi.value) - rest) // by))
+    value = simplify(Binary("+", Binary("*", var, idx(by)), idx(rest)))
+    return tuple(replace(one, hi=idx(count)) if one is loop else one for one in loops), value

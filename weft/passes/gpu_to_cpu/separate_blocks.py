@@ -1,0 +1,104 @@
+"""Blocks in the middle of the data apart from those at its edges.
+
+Threads test whether they are inside the data. In most blocks all threads are: one test for the whole block picks
+a copy of its code in which these tests are decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from weft.ir import dtype as dt
+from weft.ir.affine import Linear, linear_form
+from weft.ir.expr import Binary, Compare, Const, Expr, Select, idx
+from weft.ir.interval import Interval
+from weft.ir.nesting import has_loop, strip
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, For, If, Kernel, Stmt
+from weft.ir.visit import bound_names, children, count_nodes, free_vars, rebuild, rewrite, walk
+from weft.passes.analysis.conditions import all_of, least_over, slack, strictest
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+
+#: Nodes of a block's code that may be written out twice, and tests that may be made for it.
+LONGEST, MOST_TESTS = 6000, 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """Where ``when`` holds, ``test`` is ``value`` in every thread."""
+
+    test: Expr
+    when: Expr
+    value: bool
+
+
+def separate_blocks(kernel: Kernel) -> Kernel:
+    """``kernel`` with code of its own for blocks in which tests of positions hold for all threads."""
+    return replace(kernel, body=_visit(kernel.body))
+
+
+def _visit(s: Stmt) -> Stmt:
+    if isinstance(s, For) and s.kind == "block" and not has_loop(s.body, "block"):
+        return replace(s, body=_separate(s.body)) if has_loop(s.body, "thread") else s
+    return rebuild(s, lambda n: _visit(n) if isinstance(n, Stmt) else n)
+
+
+def _separate(body: Stmt) -> Stmt:
+    """Storage stays around both copies."""
+    body = strip(body)
+    if isinstance(body, Alloc):
+        return replace(body, body=_separate(body.body))
+    conditions, middle = decide(body)
+    if not conditions or len(conditions) > MOST_TESTS or count_nodes(body) > LONGEST:
+        return body
+    return If(simplify(all_of(conditions)), middle, body, span=body.span)
+
+
+def decide(body: Stmt) -> tuple[list[Expr], Stmt]:
+    """``body`` with tests of positions decided for all its threads, and what must hold for that."""
+    decided = list(_decided(body))
+    values = {d.test: Const(d.value, dt.bool_) for d in decided}
+    middle = simplify(rewrite(body, lambda n: values.get(n) if isinstance(n, Compare) else None))
+    return strictest(d.when for d in decided), middle
+
+
+def _decided(body: Stmt) -> Iterator[_Decided]:
+    inner: dict[str, Interval | None] = {name: None for n in walk(body) for name in bound_names(n)}
+    for n in walk(body):
+        if isinstance(n, For):
+            inner[n.var.name] = loop_range(n, {}) if constant_extent(n) is not None else None
+    for test in _tests(body):
+        names = set(free_vars(test))
+        if names & set(inner) and names - set(inner):
+            yield from _decide(test, inner)
+
+
+def _tests(s: Stmt) -> Iterator[Compare]:
+    """Comparisons of positions that choose what is done."""
+    for n in walk(s):
+        if isinstance(n, (If, Select)):
+            yield from _comparisons(n.condition)
+
+
+def _comparisons(e: Expr) -> Iterator[Compare]:
+    if isinstance(e, Compare) and e.left.dtype == dt.index:
+        yield e
+    elif not isinstance(e, Compare):
+        for part in children(e):
+            if isinstance(part, Expr):
+                yield from _comparisons(part)
+
+
+def _decide(test: Compare, inner: Mapping[str, Interval | None]) -> Iterator[_Decided]:
+    gap = slack(test)
+    if gap is not None:
+        least = least_over(gap, inner)
+        if least is not None:
+            yield _Decided(test, Compare(">=", least.expr(dt.index), idx(0)), True)
+        return
+    apart = linear_form(Binary("-", test.right, test.left))
+    below, above = least_over(apart, inner), least_over(Linear().add(apart, -1), inner)
+    if below is not None and above is not None and test.op in ("==", "!="):
+        beyond = [Compare(">=", side.expr(dt.index), idx(1)) for side in (below, above)]
+        yield _Decided(test, Binary("||", beyond[0], beyond[1]), test.op == "!=")

@@ -1,0 +1,133 @@
+"""Loops around thread loops written out where they run a known, small number of times.
+
+``let s = 8; while s > 0 { thread t in 0:16 { if t < s { ... } }; s = s // 2 }`` becomes four thread loops with 8, 4, 2
+and 1 in the place of ``s``: tests of threads against numbers become bounds, and subscripts are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from weft.ir.expr import Const, Expr, Var, idx
+from weft.ir.nesting import has_loop
+from weft.ir.simplify import assigned_names, simplify
+from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, While
+from weft.ir.visit import count_nodes, rebuild, substitute
+from weft.passes.analysis.thread_teams import jumps_out
+from weft.passes.plain.shorten_lets import names_in
+
+#: Nodes that a loop may have when it is written out, and how often it may run.
+LONGEST, MOST_TRIPS = 4000, 64
+
+#: What variables are known to be.
+Known = Mapping[Var, Expr]
+
+
+def unroll_phases(kernel: Kernel) -> Kernel:
+    """``kernel`` with short loops around thread loops written out."""
+    if not has_loop(kernel.body, "thread"):
+        return kernel
+    return replace(kernel, body=_without_unread(_Unroller().visit(kernel.body, {})[0]))
+
+
+class _Unroller:
+    """Runs a program as far as it is known; what it gives for a statement is the statement and what is known after."""
+
+    def visit(self, s: Stmt, known: Known) -> tuple[Stmt, Known]:
+        match s:
+            case Seq():
+                return self.sequence(s, known)
+            case Let():
+                value = simplify(substitute(s.value, known))
+                inner = {**known, s.var: value} if isinstance(value, Const) else known
+                body, after = self.visit(s.body, inner)
+                return replace(s, value=value, body=body), {v: e for v, e in after.items() if v != s.var}
+            case Alloc():
+                body, after = self.visit(s.body, known)
+                return replace(s, body=body), after
+            case Assign():
+                value = simplify(substitute(s.value, known))
+                rest = {v: e for v, e in known.items() if v != s.var}
+                return replace(s, value=value), {**rest, s.var: value} if isinstance(value, Const) else rest
+            case While():
+                return self.while_loop(s, known)
+            case For(kind="serial" | "unroll"):
+                return self.counted_loop(s, known)
+            case For(kind="block" | "parallel"):
+                lasting = _lasting(known, s)
+                lo, hi = (simplify(substitute(e, known)) for e in (s.lo, s.hi))
+                return replace(s, lo=lo, hi=hi, body=self.visit(s.body, lasting)[0]), lasting
+            case If():
+                return self.branch(s, known)
+        return (simplify(substitute(s, known)) if known else s), _lasting(known, s)
+
+    def sequence(self, s: Seq, known: Known) -> tuple[Stmt, Known]:
+        done: list[Stmt] = []
+        for part in s.body:
+            new, known = self.visit(part, known)
+            done.append(new)
+        return replace(s, body=tuple(done)), known
+
+    def branch(self, s: If, known: Known) -> tuple[Stmt, Known]:
+        condition = simplify(substitute(s.condition, known))
+        if isinstance(condition, Const):
+            chosen = s.then if condition.value else s.otherwise
+            return (Seq(()), known) if chosen is None else self.visit(chosen, known)
+        then = self.visit(s.then, known)[0]
+        other = None if s.otherwise is None else self.visit(s.otherwise, known)[0]
+        return If(condition, then, other, span=s.span), _lasting(known, s)
+
+    def while_loop(self, s: While, known: Known) -> tuple[Stmt, Known]:
+        """Iteration after iteration while the test is known to hold; as a loop where it ever is not known."""
+        if has_loop(s, "thread") and not jumps_out(s.body):
+            copies: list[Stmt] = []
+            inner: Known = known
+            for _ in range(MOST_TRIPS):
+                test = simplify(substitute(s.condition, inner))
+                if not isinstance(test, Const):
+                    break
+                if not test.value:
+                    return Seq(tuple(copies)), inner
+                copy, inner = self.visit(s.body, inner)
+                copies.append(copy)
+                if sum(map(count_nodes, copies)) > LONGEST:
+                    break
+        lasting = _lasting(known, s)
+        return While(substitute(s.condition, lasting), self.visit(s.body, lasting)[0], span=s.span), lasting
+
+    def counted_loop(self, s: For, known: Known) -> tuple[Stmt, Known]:
+        lo, hi = (simplify(substitute(e, known)) for e in (s.lo, s.hi))
+        trips = int(hi.value) - int(lo.value) if isinstance(lo, Const) and isinstance(hi, Const) else None
+        short = trips is not None and trips <= MOST_TRIPS and count_nodes(s.body) * max(trips, 1) <= LONGEST
+        if isinstance(lo, Const) and trips is not None and short and has_loop(s, "thread") and not jumps_out(s.body):
+            copies: list[Stmt] = []
+            for n in range(trips):
+                copy, known = self.visit(substitute(s.body, {s.var: idx(int(lo.value) + n)}), known)
+                copies.append(copy)
+            return Seq(tuple(copies)), known
+        lasting = _lasting(known, s)
+        return replace(s, lo=lo, hi=hi, body=self.visit(s.body, lasting)[0]), lasting
+
+
+def _lasting(known: Known, s: Stmt) -> Known:
+    """What is still known once ``s`` has run, however often."""
+    changed = set(assigned_names(s))
+    return {v: e for v, e in known.items() if v.name not in changed}
+
+
+def _without_unread(s: Stmt) -> Stmt:
+    """``s`` without variables that are only ever assigned to."""
+    s = rebuild(s, lambda n: _without_unread(n) if isinstance(n, Stmt) else n)
+    if not isinstance(s, Let):
+        return s
+    bare = _without_assigns(s.body, s.var)
+    return bare if s.var.name not in names_in(bare) else s
+
+
+def _without_assigns(s: Stmt, var: Var) -> Stmt:
+    if isinstance(s, Assign) and s.var == var:
+        return Seq(())
+    if var.name not in names_in(s):
+        return s
+    return rebuild(s, lambda n: _without_assigns(n, var) if isinstance(n, Stmt) else n)

@@ -1,0 +1,177 @@
+"""Tests around work on registers dropped where nobody sees the difference.
+
+The last tile of a matrix is not full, so every row of its accumulators is computed under a test.
+Where the operands surely exist all the same, it is cheaper to compute all rows: what
+lands in the elements that the test kept out is read by nothing but their own updates, since whoever
+reads the accumulators (the final store) makes the same test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.ir.affine import Linear
+from weft.ir.buffer import Buffer
+from weft.ir.expr import AddressOf, Const, Expr, Load, Reduce, Var
+from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import inner_statements
+from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Seq, Stmt, Store
+from weft.ir.visit import bound_names, children, rebuild, substitute, walk
+from weft.passes.analysis.conditions import changing_variables, conjuncts, guarded, is_pure, peel_guards, slack
+from weft.passes.analysis.loop_ranges import Ranges, loop_range, ranges_where
+
+#: What a condition says, in a form in which equal ones compare equal.
+Fact = object
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A load of a register buffer, and the facts known where it stands."""
+
+    load: Load
+    facts: frozenset[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A register buffer: names bound while it exists, and its reads other than elements updating themselves."""
+
+    buffer: Buffer
+    inside: frozenset[str]
+    reads: tuple[Read, ...]
+
+
+@dataclass(slots=True)
+class Dropper:
+    """State of one walk: what variables can be, memory that surely exists, the register buffers around."""
+
+    changing: frozenset[str]
+    existing: dict[str, Buffer]
+    tiles: dict[str, _Tile]
+
+    def visit(self, s: Stmt, ranges: Ranges) -> Stmt:
+        if isinstance(s, For):
+            ranges = {**ranges, s.var.name: loop_range(s, ranges)}
+        if isinstance(s, Alloc):
+            self.existing[s.buffer.name] = s.buffer
+            if s.buffer.scope == "register":
+                self._enter(s)
+        if isinstance(s, If):
+            return self.visit_if(s, ranges)
+        return rebuild(s, lambda n: self.visit(n, ranges) if isinstance(n, Stmt) else n)
+
+    def visit_if(self, s: If, ranges: Ranges) -> Stmt:
+        if s.otherwise is not None:
+            then = self.visit(s.then, ranges_where(s.condition, True, ranges, self.changing))
+            otherwise = self.visit(s.otherwise, ranges_where(s.condition, False, ranges, self.changing))
+            return replace(s, then=then, otherwise=otherwise)
+        parts, body = peel_guards(s)
+        kept = [part for part in self._without_implied(parts, ranges) if not self._is_idle(part, body, ranges)]
+        for part in kept:
+            ranges = ranges_where(part, True, ranges, self.changing)
+        return guarded(kept, self.visit(body, ranges))
+
+    def _without_implied(self, parts: list[Expr], ranges: Ranges) -> list[Expr]:
+        """``parts``, which hold together, without those that hold where another of them does."""
+        gaps = {part: slack(part) for part in parts if is_pure(part, self.changing)}
+        kept = list(dict.fromkeys(parts))
+        for part in tuple(kept):
+            others = [gaps.get(other) for other in kept if other is not part]
+            if any(_is_less(other, gaps.get(part), ranges) for other in others):
+                kept.remove(part)
+        return kept
+
+    def _enter(self, s: Alloc) -> None:
+        name = s.buffer.name
+        touched = (n for n in walk(s.body) if isinstance(n, (Atomic, AddressOf)))
+        if not any(n.buffer.name == name for n in touched):
+            inside = frozenset(bound for n in walk(s.body) for bound in bound_names(n))
+            self.tiles[name] = _Tile(s.buffer, inside, tuple(find_reads(s.body, name)))
+
+    def _is_idle(self, part: Expr, body: Stmt, ranges: Ranges) -> bool:
+        """Whether ``body`` may as well run where ``part`` does not hold."""
+        if not is_pure(part, self.changing):
+            return False
+        for s, known in leaves(body, ranges):
+            if not isinstance(s, Store) or not self._is_safe(s, known) or not self.is_unseen(part, s):
+                return False
+        return True
+
+    def is_unseen(self, part: Expr, s: Store) -> bool:
+        """Whether every reader of what ``s`` stores makes the test ``part`` for the element it reads."""
+        tile = self.tiles.get(s.buffer.name)
+        if tile is None:
+            return False
+        dims: dict[Var, int] = {}
+        for var in {n for n in walk(part) if isinstance(n, Var) and n.name in tile.inside}:
+            if var not in s.indices:
+                return False
+            dims[var] = s.indices.index(var)
+        for read in tile.reads:
+            there = {var: read.load.indices[d] for var, d in dims.items()}
+            if any(e.dtype.lanes > 1 for e in there.values()) or fact(substitute(part, there)) not in read.facts:
+                return False
+        return True
+
+    def _is_safe(self, s: Store, ranges: Ranges) -> bool:
+        """Whether all that ``s`` touches surely exists."""
+        accesses: list[Load | Store] = [s, *(n for n in walk(s) if isinstance(n, Load))]
+        return all(self.is_within(a, ranges) for a in accesses) and not any(isinstance(n, Reduce) for n in walk(s))
+
+    def is_within(self, access: Load | Store, ranges: Ranges) -> bool:
+        buffer = self.existing.get(access.buffer.name)
+        if buffer is None:
+            return False
+        sizes = [e.value if isinstance(e, Const) else 0 for e in buffer.shape]
+        return all(_is_between(bounds(i, ranges), int(size)) for i, size in zip(access.indices, sizes))
+
+
+def drop_guards(kernel: Kernel) -> Kernel:
+    """``kernel`` without tests that only keep elements of register buffers from being computed in vain."""
+    changing = changing_variables(kernel)
+    arguments = {b.name: b for b in kernel.buffers}
+    return replace(kernel, body=Dropper(changing, arguments, {}).visit(kernel.body, {}))
+
+
+def fact(condition: Expr) -> Fact:
+    gap = slack(condition)
+    return condition if gap is None else (frozenset(gap.terms.items()), gap.constant)
+
+
+def find_reads(s: Stmt, name: str, facts: frozenset[Any] = frozenset()) -> Iterator[Read]:
+    """The loads of buffer ``name``, without those of an element in its own update."""
+    own = s.indices if isinstance(s, Store) and s.buffer.name == name else None
+    for e in children(s):
+        if isinstance(e, Expr):
+            found = (n for n in walk(e) if isinstance(n, Load) and n.buffer.name == name)
+            yield from (Read(n, facts) for n in found if n.indices != own)
+    for inner in inner_statements(s):
+        known = facts
+        if isinstance(s, If) and inner is s.then:
+            known = facts | {fact(c) for c in conjuncts(s.condition)}
+        yield from find_reads(inner, name, known)
+
+
+def leaves(s: Stmt, ranges: Ranges) -> Iterator[tuple[Stmt, Mapping[str, Interval]]]:
+    """Statements with effects, and what variables can be there."""
+    if isinstance(s, For):
+        ranges = {**ranges, s.var.name: loop_range(s, ranges)}
+    if not isinstance(s, (For, If, Seq)):
+        yield s, ranges
+        return
+    for inner in inner_statements(s):
+        yield from leaves(inner, ranges)
+
+
+def _is_less(gap: Linear | None, other: Linear | None, ranges: Ranges) -> bool:
+    """Whether ``gap`` is never more than ``other``: where it is not negative, neither is that."""
+    if gap is None or other is None:
+        return False
+    more = Linear().add(other).add(gap, -1).bounds(ranges).lo
+    return more is not None and more >= 0
+
+
+def _is_between(found: Interval, size: int) -> bool:
+    return found.lo is not None and found.hi is not None and found.lo >= 0 and found.hi < size

@@ -1,0 +1,68 @@
+"""Tests of lanes around work on registers moved to the loads in it.
+
+The last vector of a row is not full, so its sums are computed under a test: ``if lane < 7 { sum = sum + X[..] * w }``.
+Where whoever reads the sums makes the same test (see `drop_guards`), only the loads need it:
+``sum = sum + (lane < 7 ? X[..] : 0) * w`` takes a load under a mask, which costs nothing, and no choice between the old
+sums and the new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from weft.ir.expr import Expr, Load, Reduce, Select, const
+from weft.ir.stmt import For, If, Kernel, Stmt, Store
+from weft.ir.visit import rebuild, walk
+from weft.passes.analysis.conditions import changing_variables, guarded, is_pure, mentions, peel_guards
+from weft.passes.analysis.loop_ranges import Ranges
+from weft.passes.guards.drop_guards import Dropper, leaves
+
+
+def guard_loads(kernel: Kernel) -> Kernel:
+    """``kernel`` with tests of lanes at loads, where they stood around updates of registers."""
+    if not any(isinstance(n, If) for n in walk(kernel)):
+        return kernel
+    arguments = {b.name: b for b in kernel.buffers}
+    return replace(kernel, body=_Mover(changing_variables(kernel), arguments, {}).visit(kernel.body, {}))
+
+
+@dataclass(slots=True)
+class _Mover(Dropper):
+    """The walk of `drop_guards`, with the variables of the vector loops around."""
+
+    lanes: list[str] = field(default_factory=list)
+
+    def visit(self, s: Stmt, ranges: Ranges) -> Stmt:
+        is_vector = isinstance(s, For) and s.kind == "vector"
+        if isinstance(s, For) and is_vector:
+            self.lanes.append(s.var.name)
+        result = Dropper.visit(self, s, ranges)
+        if is_vector:
+            self.lanes.pop()
+        return result
+
+    def visit_if(self, s: If, ranges: Ranges) -> Stmt:
+        if s.otherwise is not None:
+            return Dropper.visit_if(self, s, ranges)
+        parts, body = peel_guards(s)
+        moved = [part for part in parts if self._may_move(part, body, ranges)]
+        if not moved:
+            return Dropper.visit_if(self, s, ranges)
+        for part in moved:
+            body = self._tested(body, part, ranges)
+        return guarded([part for part in parts if part not in moved], self.visit(body, ranges))
+
+    def _may_move(self, part: Expr, body: Stmt, ranges: Ranges) -> bool:
+        if not is_pure(part, self.changing) or not any(mentions(part, lane) for lane in self.lanes):
+            return False
+        return all(
+            isinstance(s, Store) and not any(isinstance(n, Reduce) for n in walk(s)) and self.is_unseen(part, s)
+            for s, _ in leaves(body, ranges)
+        )
+
+    def _tested(self, node: Any, part: Expr, ranges: Ranges) -> Any:
+        """``node`` with loads of what may not exist only where ``part`` holds."""
+        if isinstance(node, Load) and not self.is_within(node, ranges):
+            return Select(part, node, const(0, node.dtype), span=node.span)
+        return rebuild(node, lambda n: self._tested(n, part, ranges))

@@ -1,0 +1,76 @@
+"""Tests moved out of the loops in which they do not change, and into the bounds of those in which they do.
+
+``for k in 0:256 { unroll i in 0:14 { if ko * 256 + k < K { ... } } }`` runs ``k`` to
+``min(256, K - ko * 256)`` and tests nothing. Vector and unrolled loops, and those through registers, keep
+their extent: a test of their own variable becomes a mask or one branch per copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.ir.affine import Linear, linear_form
+from weft.ir.dtype import index
+from weft.ir.expr import Binary, Const, Expr, Reduce
+from weft.ir.simplify import simplify
+from weft.ir.stmt import For, If, Kernel, Stmt
+from weft.ir.visit import rebuild, walk
+from weft.passes.analysis.conditions import changing_variables, guarded, is_pure, mentions, peel_guards, slack
+from weft.passes.registers.unroll_registers import subscripts_register
+
+
+def hoist_guards(kernel: Kernel) -> Kernel:
+    """Every test at the outermost place where all it speaks of is known."""
+    changing = changing_variables(kernel)
+    return replace(kernel, body=_hoist(kernel.body, changing))
+
+
+def _hoist(s: Stmt, changing: frozenset[str]) -> Stmt:
+    s = rebuild(s, lambda n: _hoist(n, changing) if isinstance(n, Stmt) else n)
+    if not isinstance(s, For) or not isinstance(s.body, If):
+        return s
+    outside: list[Expr] = []
+    inside: list[Expr] = []
+    parts, body = peel_guards(s.body)
+    for n, part in enumerate(parts):
+        if not is_pure(part, changing) or any(isinstance(e, Reduce) for e in walk(part)):
+            inside += parts[n:]  # what comes after may rely on it
+            break
+        if not mentions(part, s.var.name):
+            outside.append(part)
+        elif (narrowed := narrow(s, part)) is not None:
+            s = narrowed
+        else:
+            inside.append(part)
+    return guarded(outside, replace(s, body=guarded(inside, body)))
+
+
+def narrow(loop: For, part: Expr) -> For | None:
+    """``loop`` over only those values for which ``part`` holds, where that is a range that ends one way."""
+    gap = slack(part)
+    if gap is None or loop.kind not in ("serial", "block", "thread") or subscripts_register(loop):
+        return None
+    factor = gap.terms.get(loop.var, 0)
+    rest = Linear({e: c for e, c in gap.terms.items() if e != loop.var}, gap.constant)
+    if factor not in (1, -1) or any(mentions(e, loop.var.name) for e in rest.terms):
+        return None
+    if factor == -1:  # var <= rest
+        rest.constant += 1
+        return replace(loop, hi=_extreme("min", loop.hi, rest))
+    return replace(loop, lo=_extreme("max", loop.lo, Linear().add(rest, -1)))
+
+
+def _extreme(op: str, bound: Expr, limit: Linear) -> Expr:
+    end = limit.expr(index)
+    if op == "min" and _rounds_up(bound, end):
+        return end
+    return simplify(Binary("min" if op == "min" else "max", bound, end))
+
+
+def _rounds_up(bound: Expr, end: Expr) -> bool:
+    """Whether ``bound`` is ``end`` rounded up to a multiple, as the number of threads in whole blocks is."""
+    match bound:
+        case Binary("*", Binary("//", total, Const() as width), Const() as again) if width == again:
+            spare = linear_form(Binary("-", total, end))
+            return not spare.terms and spare.constant == int(width.value) - 1 >= 0
+    return False

@@ -1,0 +1,153 @@
+"""The inside of a tensor without what only its borders need: an iteration asks once whether it is near one.
+
+::
+
+    for i_o in 0:40 { vector i in 0:32 { B[i_o * 32 + i] = A[max(i_o * 32 + i - 1, 0)] } }
+    ->  for i_o in 0:40 { if i_o * 32 >= 1 { vector i in 0:32 { B[...] = A[i_o * 32 + i - 1] } } else { ... } }
+
+A subscript that is cut off, wraps around or is chosen by lane makes a gather out of every vector, though almost all of
+them are neighbours in memory; a value chosen by lane costs both choices. What is computed stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from weft.ir import dtype as dt
+from weft.ir.borders import without_turns
+from weft.ir.expr import Binary, Compare, CompareOp, Expr, Select, idx
+from weft.ir.inequality import NEGATED
+from weft.ir.interval import Interval
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt
+from weft.ir.visit import children, count_nodes, fact, free_vars, rebuild, walk
+from weft.passes.analysis.conditions import LONGEST, all_of, changing_variables, conjuncts, is_pure, least_over, slack
+from weft.passes.analysis.loop_ranges import Ranges, constant_extent, loop_range
+from weft.passes.guards.separate_tiles import shares_registers
+
+#: Iterations away from the borders, of all of a loop, that are worth a second body.
+_LEAST_INSIDE = 0.25
+
+
+def separate_borders(kernel: Kernel) -> Kernel:
+    """``kernel`` with loops around vectors that ask once for a whole vector, or a nest of them, what its lanes ask."""
+    if not _has_choice(kernel.body):
+        return kernel
+    body = _visit(kernel.body, {}, changing_variables(kernel))
+    return kernel if body is kernel.body else replace(kernel, body=simplify(body))
+
+
+def _may_be_chosen(n: object) -> bool:
+    return isinstance(n, Select) or (isinstance(n, Binary) and n.op in ("min", "max", "%") and n.dtype == dt.index)
+
+
+@fact
+def _has_choice(s: Stmt) -> bool:
+    """Whether there is something in ``s`` that may be chosen."""
+    return any(_has_choice(n) if isinstance(n, Stmt) else any(map(_may_be_chosen, walk(n))) for n in children(s))
+
+
+def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str]) -> Stmt:
+    known = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+    if not _has_choice(s) or (isinstance(s, For) and s.kind in ("unroll", "vector")):
+        return s
+    if isinstance(s, For) and not shares_registers(s.body) and count_nodes(s.body) <= LONGEST:
+        inside = _Inside(s, changing)
+        body = inside.statement(s.body, {})
+        if inside.conditions:
+            main = _visit(body, known, changing)
+            return replace(s, body=If(all_of(list(inside.conditions)), main, s.body, span=s.body.span))
+    return rebuild(s, lambda n: _visit(n, known, changing) if isinstance(n, Stmt) else n)
+
+
+@dataclass(slots=True)
+class _Inside:
+    """Rewrites a loop's body for iterations away from the borders; ``conditions`` say which those are."""
+
+    loop: For
+    changing: frozenset[str]
+    conditions: dict[Expr, None] = field(default_factory=dict)
+    lanes: set[str] = field(default_factory=set)
+    inside: range | None = None
+
+    def __post_init__(self) -> None:
+        extent = constant_extent(self.loop)
+        if extent is not None:
+            first = loop_range(self.loop, {}).lo or 0
+            self.inside = range(first, first + extent)
+
+    def statement(self, s: Stmt, inner: Mapping[str, Interval | None]) -> Stmt:
+        if not _has_choice(s):
+            return s
+        if isinstance(s, For):
+            inner = {**inner, s.var.name: loop_range(s, {}) if constant_extent(s) else None}
+            if s.kind == "vector":
+                self.lanes.add(s.var.name)
+        elif isinstance(s, Let):
+            inner = {**inner, s.var.name: None}
+        elif isinstance(s, Alloc):
+            return replace(s, body=self.statement(s.body, inner))
+        return rebuild(s, lambda n: self._part(n, inner))
+
+    def _part(self, n: object, inner: Mapping[str, Interval | None]) -> object:
+        if isinstance(n, Stmt):
+            return self.statement(n, inner)
+        return self._expression(n, inner) if isinstance(n, Expr) else n
+
+    def _expression(self, e: Expr, inner: Mapping[str, Interval | None]) -> Expr:
+        e = rebuild(e, lambda n: self._part(n, inner))
+        if not _may_be_chosen(e):
+            return e
+        for chosen, needs in _choices(e):
+            asked = [self._for_all_lanes(part, inner) for part in needs]
+            found = [part for part in asked if part is not None]
+            by_lane = any(name in self.lanes for part in needs for name in free_vars(part))
+            if by_lane and len(found) == len(asked) and self._narrow(found):
+                self.conditions.update(dict.fromkeys(found))
+                return chosen
+        return e
+
+    def _for_all_lanes(self, part: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
+        """What says that ``part`` holds whatever the ``inner`` variables are."""
+        gap = slack(part) if is_pure(part, self.changing) else None
+        least = None if gap is None else least_over(gap, inner)
+        return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
+
+    def _narrow(self, conditions: list[Expr]) -> bool:
+        """Whether the iteration decides ``conditions``, and enough are inside with these too, so far as is known."""
+        inside = self.inside
+        for gap in (slack(c) for c in conditions):
+            if gap is not None and inside is not None and set(gap.terms) == {self.loop.var}:
+                inside = _where_not_negative(gap.terms[self.loop.var], gap.constant, inside)
+        extent = constant_extent(self.loop)
+        if inside is not None and extent is not None and len(inside) < _LEAST_INSIDE * extent:
+            return False
+        self.inside = inside
+        return any(self.loop.var.name in free_vars(c) for c in conditions)
+
+
+def _where_not_negative(factor: int, constant: int, among: range) -> range:
+    """The numbers where ``factor * x + constant >= 0``."""
+    if factor > 0:
+        return range(max(among.start, -(constant // factor)), among.stop)
+    return range(among.start, min(among.stop, constant // -factor + 1))
+
+
+def _choices(e: Expr) -> list[tuple[Expr, list[Expr]]]:
+    """What ``e`` may be, each with what must hold for it, the more likely one first."""
+    if isinstance(e, Select):
+        parts = conjuncts(e.condition)
+        found = [(e.then, parts)]
+        if len(parts) == 1 and isinstance(parts[0], Compare):
+            found.append((e.otherwise, [replace(parts[0], op=NEGATED[parts[0].op])]))
+        return found
+    assert isinstance(e, Binary)
+    if e.op == "%":
+        once = without_turns(e)
+        return [(once, [Compare(">=", once, idx(0)), Compare("<", once, e.right)])]
+    sides = [(e.left, e.right), (e.right, e.left)]
+    if not free_vars(e.left):
+        sides.reverse()
+    order: CompareOp = "<=" if e.op == "min" else ">="
+    return [(chosen, [Compare(order, chosen, other)]) for chosen, other in sides]

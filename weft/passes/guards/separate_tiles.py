@@ -1,0 +1,199 @@
+"""Full tiles without tests: an iteration asks once whether its whole tile is inside; only if not, each point is tested.
+
+::
+
+    for i_o in 0:13 { unroll i_i in 0:8 { if i_o * 8 + i_i < 100 { ... } } }
+    ->  for i_o in 0:13 { if i_o * 8 < 93 { unroll i_i in 0:8 { ... } } else { ... as before ... } }
+
+Each nest is written out twice, in the innermost loop that a test of its unrolled and vector loops depends on, for all
+such tests together; what comes before the first of them or after the last one is not. Where only the last tile is not
+full, its number is known, and so is how much of it there is: that one is written out too, and needs no tests either::
+
+    ->  for i_o in 0:13 { if i_o * 8 < 93 { unroll i_i in 0:8 { ... } } else { unroll i_i in 0:4 { ... } } }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from weft.ir import dtype as dt
+from weft.ir.expr import Compare, Const, Expr, Load, Var, idx
+from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import inner_statements
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt, Store
+from weft.ir.visit import count_nodes, free_vars, rebuild, walk
+from weft.passes.analysis.conditions import (
+    LONGEST,
+    all_of,
+    changing_variables,
+    conjuncts,
+    guarded,
+    is_pure,
+    least_over,
+    mentions,
+    slack,
+    without_tests,
+)
+from weft.passes.analysis.loop_ranges import Ranges, constant_extent, loop_range
+
+NEVER = Const(False, dt.bool_)
+#: A test, and what must hold for it to hold in a whole tile.
+Test = tuple[Expr, Expr]
+
+
+def separate_tiles(kernel: Kernel) -> Kernel:
+    """``kernel`` with tests in unrolled and vector loops asked once for a whole tile."""
+    if not any(isinstance(n, If) for n in walk(kernel)):
+        return kernel
+    changing = changing_variables(kernel)
+    body, separated = _Separator(changing).visit(kernel.body, {})
+    return simplify(replace(kernel, body=body)) if separated else kernel  # in a full tile more is known
+
+
+class _Separator:
+    def __init__(self, changing: frozenset[str]) -> None:
+        self.changing = changing
+
+    def visit(self, s: Stmt, ranges: Ranges) -> tuple[Stmt, bool]:
+        """``s``, and whether a nest in it is written out twice already."""
+        done = False
+        known = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+
+        def inside(n: Stmt) -> Stmt:
+            nonlocal done
+            if not isinstance(n, Stmt):
+                return n
+            made, separated = self.visit(n, known)
+            done |= separated
+            return made
+
+        if isinstance(s, For) and s.kind in ("unroll", "vector"):
+            return s, False
+        s = rebuild(s, inside)
+        if done or not isinstance(s, For) or shares_registers(s.body) or count_nodes(s.body) > LONGEST:
+            return s, done
+        tests = self._tests_of_tiles(s)
+        if not any(mentions(worst, s.var.name) for _, worst in tests):
+            return s, False
+        return replace(s, body=_where_tested(s.body, tests, known)), True
+
+    def _tests_of_tiles(self, loop: For) -> list[Test]:
+        """Those that may hold in a whole tile."""
+        found = list(self._tests(loop.body, {}))
+        ranges = {loop.var.name: loop_range(loop, {})}
+        staying = {part for part, worst in found if worst is None or simplify(worst, ranges) == NEVER}
+        return [(part, worst) for part, worst in found if worst is not None and part not in staying]
+
+    def _tests(self, s: Stmt, inner: Mapping[str, Interval | None]) -> Iterator[tuple[Expr, Expr | None]]:
+        """All tests, each with what must hold for it to hold in all iterations of ``inner`` unrolled and vector loops.
+
+        ``inner`` has None for other variables that are made inside.
+        """
+        if isinstance(s, For):
+            is_tile = s.kind in ("unroll", "vector") and constant_extent(s)
+            inner = {**inner, s.var.name: loop_range(s, {}) if is_tile else None}
+        elif isinstance(s, Let):
+            inner = {**inner, s.var.name: None}
+        elif isinstance(s, If) and s.otherwise is None:
+            for part in conjuncts(s.condition):
+                yield part, _worst(part, inner) if is_pure(part, self.changing) else None
+        for child in inner_statements(s):
+            yield from self._tests(child, inner)
+
+
+def _worst(part: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
+    """What says that ``part`` holds whatever the ``inner`` variables are, where some of them are in it."""
+    gap = slack(part)
+    if gap is None or not any(name in inner for name in free_vars(part)):
+        return None
+    least = least_over(gap, inner)
+    return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
+
+
+def _where_tested(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
+    """``body`` with what is from the first to the last of ``tests`` in it written out as often as need be."""
+    if isinstance(body, Alloc):
+        return replace(body, body=_where_tested(body.body, tests, ranges))
+    if not isinstance(body, Seq):
+        return _written_out(body, tests, ranges)
+    parts = [part for part, _ in tests]
+    tested = [place for place, s in enumerate(body.body) if _has_test(s, parts)]
+    if not tested:
+        return body
+    first, end = tested[0], tested[-1] + 1
+    if end - first == len(body.body):
+        return _written_out(body, tests, ranges)
+    middle = replace(body, body=body.body[first:end]) if end - first > 1 else body.body[first]
+    return replace(body, body=(*body.body[:first], _where_tested(middle, tests, ranges), *body.body[end:]))
+
+
+def _has_test(s: Stmt, parts: list[Expr]) -> bool:
+    if isinstance(s, If) and s.otherwise is None and any(part in parts for part in conjuncts(s.condition)):
+        return True
+    return any(_has_test(inner, parts) for inner in inner_statements(s))
+
+
+def _written_out(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
+    """``body`` for full tiles, for each last one of which the number is known, and for others, as far as there are."""
+    for _, worst in tests:
+        last = _last_tile(worst, ranges)
+        if last is not None and count_nodes(body) <= LONGEST // 2:
+            own = [part for part, asked in tests if asked == worst]
+            others = [(part, asked) for part, asked in tests if asked != worst]
+            full = _where_tested(without_tests(body, own), others, ranges)
+            number, value = last
+            left = [(_with_value(part, number, value), _with_value(asked, number, value)) for part, asked in others]
+            edge = narrow_tiles(simplify(_with_value(body, number, value)))
+            return If(worst, full, _where_tested(edge, left, ranges), span=body.span)
+    if not tests:
+        return body
+    asked = list(dict.fromkeys(worst for _, worst in tests))
+    return If(all_of(asked), without_tests(body, [part for part, _ in tests]), body, span=body.span)
+
+
+def _last_tile(worst: Expr, ranges: Ranges) -> tuple[Expr, int] | None:
+    """The number of a tile, as an expression, and its value, where that is the only one for which ``worst`` fails."""
+    gap = slack(worst)
+    if gap is None or len(gap.terms) != 1:
+        return None
+    ((number, factor),) = gap.terms.items()
+    last = bounds(number, ranges).hi
+    if factor >= 0 or last is None or gap.constant + factor * last >= 0 or gap.constant + factor * (last - 1) < 0:
+        return None
+    return number, last
+
+
+def _with_value(node: Any, number: Expr, value: int) -> Any:
+    """``node`` with ``value`` for every occurrence of ``number``."""
+    return idx(value) if node == number else rebuild(node, lambda n: _with_value(n, number, value))
+
+
+def narrow_tiles(s: Stmt) -> Stmt:
+    """Unrolled loops that stop where a test around their whole body starts to fail."""
+    s = rebuild(s, lambda n: narrow_tiles(n) if isinstance(n, Stmt) else n)
+    extent = constant_extent(s) if isinstance(s, For) and s.kind == "unroll" else None
+    if extent is None or not isinstance(s, For) or not isinstance(s.body, If) or s.body.otherwise is not None:
+        return s
+    parts = conjuncts(s.body.condition)
+    ends = {part: _end(part, s.var) for part in parts}
+    most = min([e for e in ends.values() if e is not None], default=None)
+    if most is None:
+        return s
+    hi = min(int(s.hi.value), most) if isinstance(s.hi, Const) else most
+    return replace(s, hi=idx(hi), body=guarded([p for p in parts if ends[p] is None], s.body.then))
+
+
+def _end(part: Expr, var: Var) -> int | None:
+    """The first value of ``var`` for which ``part`` does not hold, where that is a number."""
+    gap = slack(part)
+    return gap.constant + 1 if gap is not None and gap.terms == {var: -1} else None
+
+
+def shares_registers(body: Stmt) -> bool:
+    """Whether registers live on from one iteration to the next: a branch between would part them."""
+    own = {n.buffer.name for n in walk(body) if isinstance(n, Alloc)}
+    accesses = (n for n in walk(body) if isinstance(n, (Load, Store)))
+    return any(a.buffer.scope == "register" and a.buffer.name not in own for a in accesses)

@@ -1,0 +1,1 @@
+"""From blocks, reductions in expressions and loops through tiles to plain statements."""

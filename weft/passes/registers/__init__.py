@@ -1,0 +1,1 @@
+"""Values kept in registers instead of memory."""

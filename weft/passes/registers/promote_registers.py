@@ -1,0 +1,194 @@
+"""Accumulators in registers: an element that a loop keeps updating is loaded once and stored once.
+
+``for k: C[m,n] = C[m,n] + ...`` becomes ``let c = C[m,n]: for k: c = c + ...; C[m,n] = c``,
+through all nested loops in which the element stays the same. Legal where all else that the loop
+touches of the buffer are reads of other elements; distinct buffers never overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from weft.ir.buffer import Buffer, Scope
+from weft.ir.expr import AddressOf, Compare, Load, Var
+from weft.ir.intrinsics import HINTS
+from weft.ir.simplify import assigned_names
+from weft.ir.stmt import (
+    Alloc,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Continue,
+    Evaluate,
+    For,
+    If,
+    Kernel,
+    Let,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+    Tensorized,
+)
+from weft.ir.visit import Node, bound_names, fresh_name, mentions, rebuild, rewrite, used_names, walk
+from weft.passes.analysis.are_apart import are_apart
+from weft.passes.analysis.loop_ranges import Ranges, is_serial_loop, loop_range, runs_at_least_once
+
+#: What reaches memory; a call may do anything with an address.
+_ACCESS = (Load, Store, Atomic, AddressOf)
+
+
+def promote_registers(kernel: Kernel, scopes: Collection[Scope] = get_args(Scope)) -> Kernel:
+    """Updates of one element through a loop kept in a variable, for buffers in ``scopes``."""
+    return replace(kernel, body=_Promotion(used_names(kernel), scopes).promote(kernel.body, {}, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Promotion:
+    taken: set[str]
+    scopes: Collection[Scope]
+
+    def promote(self, s: Stmt, ranges: Ranges, around: tuple[For, ...]) -> Stmt:
+        if isinstance(s, Tensorized):
+            return s
+        inner, inside = ranges, around
+        if isinstance(s, For):
+            inner, inside = {**ranges, s.var.name: loop_range(s, ranges)}, (*around, s)
+        s = rebuild(s, lambda n: self.promote(n, inner, inside) if isinstance(n, Stmt) else n)
+        if isinstance(s, Seq):
+            return _start_from_stored(s)
+        if isinstance(s, For) and is_serial_loop(s):
+            return self.promote_loop(s, inner, ranges, around)
+        return s
+
+    def promote_loop(self, loop: For, inner: Ranges, ranges: Ranges, around: tuple[For, ...]) -> Stmt:
+        """The loop with every element that it keeps updating in a variable around it."""
+        kept: list[tuple[Var, Store]] = []
+        element = self.find_element(loop, inner, around)
+        while element is not None:
+            var = Var(fresh_name(f"{element.buffer.name}_sum", self.taken), element.buffer.dtype, span=element.span)
+            kept.append((var, element))
+            loop = _use_variable(loop, element, var)
+            element = self.find_element(loop, inner, around)
+        result: Stmt = loop
+        for var, store in kept:
+            load = Load(store.buffer, store.indices, span=store.span)
+            result = Let(var, load, Seq((result, replace(store, value=var))), span=store.span)
+        return result if not kept or runs_at_least_once(loop, ranges) else If(Compare("<", loop.lo, loop.hi), result)
+
+    def find_element(self, loop: For, ranges: Ranges, around: tuple[For, ...]) -> Store | None:
+        """A store of the loop whose element can be kept in a variable."""
+        touched = mentions(loop.body)
+        if touched.stored.isdisjoint(touched.loaded):
+            return None
+        nodes = _without_hints(loop.body)
+        if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
+            return None
+        bound = {loop.var.name, *(name for n in nodes for name in bound_names(n)), *assigned_names(loop.body)}
+        written = {n.buffer.name for n in nodes if isinstance(n, (Store, Atomic))}
+        stores = {n.buffer.name: n for n in nodes if isinstance(n, Store) and n.buffer.scope in self.scopes}
+        for store in stores.values():
+            accesses = [n for n in nodes if isinstance(n, _ACCESS) and n.buffer.name == store.buffer.name]
+            plain = all(not isinstance(n, (Atomic, AddressOf)) for n in accesses)
+            others = [n for n in accesses if not isinstance(n, AddressOf) and n.indices != store.indices]
+            is_read = any(isinstance(n, Load) and n.indices == store.indices for n in accesses)
+            if not (plain and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
+                continue
+            if not _is_fixed(store, bound, written) or not _always_reached(loop.body, store.buffer, ranges):
+                continue
+            loops = (*around, loop, *(n for n in nodes if isinstance(n, For))) if others else ()
+            if all(isinstance(n, Load) and are_apart(n.indices, store.indices, loops) for n in others):
+                return store
+        return None
+
+
+def _without_hints(s: Stmt) -> list[Node]:
+    """All nodes but calls that change only the speed, such as a prefetch of the very element."""
+    nodes = list(walk(s))
+    hints = (n for n in nodes if isinstance(n, Evaluate) and n.call.name in HINTS)
+    inside = {id(part) for hint in hints for part in walk(hint)}
+    return [n for n in nodes if id(n) not in inside]
+
+
+def _in_concurrent_loop(nodes: list[Node], buffer: Buffer) -> bool:
+    concurrent = [n for n in nodes if isinstance(n, For) and not is_serial_loop(n)]
+    inside = (n for loop in concurrent for n in walk(loop) if isinstance(n, (Load, Store)))
+    return any(n.buffer.name == buffer.name for n in inside)
+
+
+def _is_fixed(store: Store, bound: set[str], written: set[str]) -> bool:
+    """Whether the element is the same in all iterations."""
+    for index in store.indices:
+        for n in walk(index):
+            if isinstance(n, Var) and n.name in bound:
+                return False
+            if isinstance(n, Load) and n.buffer.name in written | bound:
+                return False
+    return True
+
+
+def _always_reached(s: Stmt, buffer: Buffer, ranges: Ranges) -> bool:
+    """Whether every iteration surely touches the buffer: then touching it once more is safe too."""
+    match s:
+        case Store():
+            return s.buffer.name == buffer.name
+        case Let() | Alloc():
+            return _always_reached(s.body, buffer, ranges)
+        case Seq():
+            return any(_always_reached(c, buffer, ranges) for c in s.body)
+        case For():
+            inner = {**ranges, s.var.name: loop_range(s, ranges)}
+            return is_serial_loop(s) and runs_at_least_once(s, ranges) and _always_reached(s.body, buffer, inner)
+    return False
+
+
+def _use_variable(loop: For, element: Store, var: Var) -> For:
+    def is_element(n: Load | Store) -> bool:
+        return n.buffer.name == element.buffer.name and n.indices == element.indices
+
+    def in_register(n: Any) -> Any:
+        if isinstance(n, Load) and is_element(n):
+            return var
+        if isinstance(n, Store) and is_element(n):
+            return Assign(var, n.value, span=n.span)
+        return None
+
+    return rewrite(loop, in_register)
+
+
+def _start_from_stored(s: Seq) -> Seq:
+    """``C[i] = x; let c = C[i]: ...; C[i] = c`` starts ``c`` at ``x`` and stores once."""
+    body: list[Stmt] = []
+    for child in s.body:
+        before = body[-1] if body else None
+        if isinstance(before, Store) and isinstance(child, Let) and _reloads(before, child):
+            body[-1] = replace(child, value=before.value)
+        else:
+            body.append(child)
+    return s if len(body) == len(s.body) else Seq(tuple(body), span=s.span)
+
+
+def _reloads(store: Store, let: Let) -> bool:
+    """Whether ``let`` starts from the element just stored, and stores it again in the end."""
+    loaded = let.value
+    same = isinstance(loaded, Load) and loaded.buffer == store.buffer and loaded.indices == store.indices
+    last = let.body.body[-1] if isinstance(let.body, Seq) and let.body.body else None
+    return (
+        same
+        and isinstance(last, Store)
+        and (last.buffer, last.indices) == (store.buffer, store.indices)
+        and not _touches(let.body, store.buffer, except_last=last)
+    )
+
+
+def _touches(s: Stmt, buffer: Buffer, *, except_last: Stmt) -> bool:
+    """Whether anything but ``except_last`` uses the buffer, or may leave before it."""
+    for n in walk(s):
+        if n is except_last:
+            continue
+        if isinstance(n, _ACCESS) and n.buffer.name == buffer.name:
+            return True
+    return False

@@ -1,0 +1,236 @@
+"""From the fork-join form of a GPU program to the grid form: one nest of threads in each block, with barriers.
+
+    block b { thread t { a } ; for k { thread t { b } } }         # fork-join: a thread loop ends before what follows
+    block b { thread t { a ; for k { barrier ; b } } }            # grid: threads go on until a barrier
+
+Thread nests that follow one another become one; what the block does outside of them is done by one thread, or by
+all of them alike where each has the result for itself (`place_storage`). Barriers stand where two threads touch one
+element (`insert_barriers`). Reductions over an element of each thread become ``thread_reduce``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from weft.ir.errors import UnsupportedError
+from weft.ir.expr import AddressOf, Expr, Load, Var, idx
+from weft.ir.interval import Interval
+from weft.ir.nesting import around
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Atomic, Barrier, Break, For, If, Kernel, Return, Seq, Stmt, Store, While
+from weft.ir.visit import children, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
+from weft.passes.analysis.conditions import guarded
+from weft.passes.analysis.loop_ranges import loop_range
+from weft.passes.analysis.thread_shapes import Shape
+from weft.passes.analysis.thread_teams import check_shared
+from weft.passes.analysis.thread_units import Unit, headers, made_in, units_in
+from weft.passes.to_grid.insert_barriers import Grid, insert_barriers
+from weft.passes.to_grid.join_reductions import ReductionJoiner
+from weft.passes.to_grid.launch_storage import LaunchStorage
+from weft.passes.to_grid.make_units import make_units
+from weft.passes.to_grid.pad_shared import pad_shared
+from weft.passes.to_grid.place_storage import Use, place_storage
+from weft.passes.to_grid.split_launches import Launch, split_launches
+from weft.poly.leaves import sizes_of
+
+Ranges = Mapping[str, Interval]
+
+
+def join_threads(kernel: Kernel, *, fast: bool = False, shared_bytes: int = 232448, most_threads: int = 1024) -> Kernel:
+    """``kernel`` in grid form. Launches that have barriers already are left as they are."""
+    joined = split_launches(kernel, lambda launch: _Join(kernel, fast, shared_bytes, most_threads).launch(launch))
+    return simplify(replace(joined, body=_named_apart(joined.body, used_names(joined), set())))
+
+
+def _named_apart(s: Stmt, taken: set[str], seen: set[str]) -> Stmt:
+    """``s``, launches one after another, with names of their own for the device memory that they need."""
+    if isinstance(s, Alloc):
+        old = s.buffer
+        if old.name in seen:
+            new = replace(old, name=fresh_name(old.name, taken))
+            s = Alloc(new, replace_buffers(s.body, {old: new}), span=s.span)
+        seen.add(s.buffer.name)
+    if isinstance(s, (Alloc, Seq, If)):
+        return rebuild(s, lambda n: _named_apart(n, taken, seen) if isinstance(n, Stmt) else n)
+    return s
+
+
+@dataclass(slots=True)
+class _Join:
+    """The joining of one launch."""
+
+    kernel: Kernel
+    fast: bool
+    shared_bytes: int
+    most_threads: int
+    taken: set[str] = field(default_factory=set)
+    units: list[Stmt] = field(default_factory=list)
+
+    def launch(self, launch: Launch) -> Stmt:
+        blocks = launch.blocks or (For(Var(self.fresh("b")), idx(0), idx(1), "block", Seq(())),)
+        if any(isinstance(n, Barrier) for n in walk(launch.body)):
+            check_shared(launch.body)
+            return around(blocks, launch.body)
+        ranges = {name: Interval(0, None) for name in sizes_of(self.kernel)}
+        for loop in blocks:
+            ranges[loop.var.name] = loop_range(loop, ranges)
+        body = self.unique_storage(launch.body)
+        tree, shape = make_units(body, ranges, self.fresh, fast=self.fast, most_threads=self.most_threads)
+        made = made_in(tree)
+        placement = place_storage(made, units_in(tree), _uses(tree, ranges), shape, ranges)
+        storage = LaunchStorage(
+            blocks, shape, placement, self.shared_bytes, frozenset(v.name for v in self.kernel.scalars)
+        )
+        storage.place(made, ranges)
+        return self.finished(storage, self.join(tree, storage, ranges))
+
+    def finished(self, storage: LaunchStorage, body: Stmt) -> Stmt:
+        """The loops and the storage around the body of a thread, and the barriers in it."""
+        shape = storage.shape
+        threads = [For(v, idx(0), idx(n), "thread", Seq(())) for v, n in zip(shape.vars, shape.extents)]
+        passing = list(storage.passing.values())
+        grid = Grid(self.kernel, storage.blocks, (*storage.shared, *passing), tuple(threads))
+        body = insert_barriers(grid, body, self.units, frozenset(b.name for b in passing))
+        body = pad_shared(body, threads, storage.spare_bytes)
+        for buffer in reversed(storage.device):
+            body = Alloc(buffer, body)
+        return body
+
+    def fresh(self, name: str) -> str:
+        self.taken |= used_names(self.kernel)
+        return fresh_name(name, self.taken)
+
+    def unique_storage(self, body: Stmt) -> Stmt:
+        """Storage made at several places under one name gets names of its own."""
+        seen: set[str] = set()
+
+        def visit(n: Any) -> Any:
+            if not isinstance(n, Stmt):
+                return n
+            n = rebuild(n, visit)
+            if isinstance(n, Alloc):
+                if n.buffer.name in seen:
+                    other = replace(n.buffer, name=self.fresh(n.buffer.name))
+                    n = Alloc(other, replace_buffers(n.body, {n.buffer: other}), span=n.span)
+                seen.add(n.buffer.name)
+            return n
+
+        return visit(body)  # type: ignore[no-any-return]
+
+    def join(self, s: Stmt, storage: LaunchStorage, ranges: Ranges) -> Stmt:
+        if isinstance(s, Unit):
+            if id(s) in storage.placement.reductions:
+                return ReductionJoiner(storage, self.marked, self.fresh).join(s)
+            return self.marked(_join_unit(s, storage))
+        if isinstance(s, Alloc):
+            own = storage.placement.own.get(s.buffer.name)
+            body = self.join(s.body, storage, ranges)
+            return body if own is None else Alloc(own.buffer, body, span=s.span)
+        inside = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+
+        def visit(n: Any) -> Any:
+            if isinstance(n, Stmt):
+                return self.join(n, storage, inside)
+            return storage.relocated({}, n, ranges) if isinstance(n, Expr) else n
+
+        made = rebuild(s, visit)
+        if isinstance(made, For) and made.kind in ("vector", "parallel"):
+            return replace(made, kind="serial")  # all threads go through it together
+        return replace(made) if made is s else made  # type: ignore[type-var]
+
+    def marked(self, s: Stmt) -> Stmt:
+        """``s`` as a piece between which and others barriers may stand."""
+        self.units.append(Seq((s,)))
+        return self.units[-1]
+
+
+def _join_unit(unit: Unit, storage: LaunchStorage) -> Stmt:
+    """What a thread does of a nest; of a nest for fewer threads one of those that agree, or each of them."""
+    first = storage.shape.first_of(unit.own)
+    repeated = id(unit) in storage.placement.repeated
+    alone = not unit.own and bool(first) and not repeated
+    unit = _named_unlike(unit, storage.shape)
+    body = _ending_here(unit.body) if unit.nest.loops else unit.body
+    body = storage.own_storage(body, unit.ranges, alone=alone)
+    body = storage.relocated(unit.digits, body, unit.ranges)
+    if repeated and first:
+        body = _guard_foreign(body, first, {own.buffer.name for own in storage.placement.own.values()})
+    body = substitute(guarded(list(unit.nest.tests), body), storage.shape.values(unit.digits))
+    return body if repeated else guarded(first, body)
+
+
+def _named_unlike(unit: Unit, shape: Shape) -> Unit:
+    """``unit`` with loops named apart from threads that count something else: its body is to mention these too."""
+    values = shape.values(unit.digits)
+    clash = [v for v in shape.vars if values.get(v, v) != v]
+    if not clash:
+        return unit
+    new: dict[Var, Expr] = {v: Var(f"{v.name}'") for v in clash}
+    names = {v.name: f"{v.name}'" for v in clash}
+    nest = replace(
+        unit.nest,
+        tests=tuple(substitute(t, new) for t in unit.nest.tests),
+        body=substitute(unit.body, new),
+        ranges={names.get(name, name): known for name, known in unit.ranges.items()},
+    )
+    return replace(unit, nest=nest, digits={names.get(name, name): d for name, d in unit.digits.items()})
+
+
+def _ending_here(s: Stmt) -> Stmt:
+    """``s`` with returns, which end an iteration of a thread loop, as ends of a loop that runs once."""
+    if not any(isinstance(n, Return) for n in walk(s)):
+        return s
+
+    def visit(n: Any, inside: bool) -> Any:
+        if not isinstance(n, Stmt):
+            return n
+        if isinstance(n, Return):
+            if inside:
+                raise UnsupportedError(
+                    "a thread that returns from inside a loop",
+                    span=n.span,
+                    why="what its block does next is joined with what it does here",
+                    help="leave the loop with break",
+                )
+            return Break(span=n.span)
+        return rebuild(n, lambda inner: visit(inner, inside or isinstance(n, (For, While))))
+
+    return For(Var(fresh_name("once", used_names(s))), idx(0), idx(1), "serial", visit(s, False))
+
+
+def _uses(tree: Stmt, ranges: Ranges) -> dict[str, Use]:
+    """The accesses to each buffer, by units and by conditions and bounds that all threads evaluate."""
+    found: dict[str, Use] = {}
+
+    def visit(s: Stmt, ranges: Ranges) -> None:
+        if isinstance(s, Unit):
+            for n, inside in s.touches():
+                found.setdefault(n.buffer.name, Use()).touches.append((s, n, dict(inside)))
+            return
+        for e in headers(s):
+            for read in walk(e):
+                if isinstance(read, (Load, AddressOf)):
+                    found.setdefault(read.buffer.name, Use()).touches.append((None, read, dict(ranges)))
+        inside = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+        for inner in children(s):
+            if isinstance(inner, Stmt):
+                visit(inner, inside)
+
+    visit(tree, ranges)
+    return found
+
+
+def _guard_foreign(s: Stmt, first: list[Expr], own: set[str]) -> Stmt:
+    """``s``, which all threads of a group run, with writes to what they share made by one of them."""
+    inside = {n.buffer.name for n in walk(s) if isinstance(n, Alloc)}
+
+    def visit(n: Any) -> Any:
+        if not isinstance(n, Stmt):
+            return n
+        if isinstance(n, (Store, Atomic)):
+            return n if n.buffer.name in own | inside else guarded(first, n)
+        return rebuild(n, visit)
+
+    return visit(s)  # type: ignore[no-any-return]

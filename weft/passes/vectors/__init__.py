@@ -1,0 +1,1 @@
+"""Loops as the lanes of vectors: which, how long, and data turned in registers."""
