@@ -6,6 +6,7 @@ import pytest
 
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For
+from weft.ir.verify import verify
 from weft.ir.visit import walk
 from weft.passes.vectors.vectorize_innermost import Vectorizer, vectorize_innermost
 
@@ -13,6 +14,7 @@ from weft.passes.vectors.vectorize_innermost import Vectorizer, vectorize_innerm
 def vector_loops(params: str, body: str) -> list[str]:
     vectorizer = Vectorizer(16, lambda loop: 16, has_masks=True)
     kernel = vectorize_innermost(parse_kernel(f"kernel f({params}) {{ {body} }}"), vectorizer)
+    verify(kernel)
     lanes = [n.var.name for n in walk(kernel) if isinstance(n, For) and n.kind == "vector"]
     return list(dict.fromkeys(name.partition("_")[0] for name in lanes))
 
@@ -69,3 +71,13 @@ def test_a_reduction_is_spread_over_lanes_where_order_is_free(dtype: str, op: st
 def test_what_is_there_so_far_may_stand_anywhere_in_a_sum_of_integers(update: str) -> None:
     kernel = "A: int32[640], B: int32[640], out C: int32[1]"
     assert vector_loops(kernel, f"for k in 0:640 {{ C[0] = {update} }}") != []
+
+
+@pytest.mark.parametrize("kind", ["parallel", "block"])
+def test_a_loop_around_one_for_several_cores_never_becomes_lanes(kind: str) -> None:
+    assert vector_loops(MATRICES, f"for i in 0:64 {{ {kind} j in 0:4 {{ C[j, i] = A[j, i] }} }}") == []
+
+
+def test_threads_inside_lanes_run_in_turn() -> None:
+    body = "block b in 0:1 { thread i in 0:64 { thread j in 0:4 { C[j, i] = A[j, i] } } }"
+    assert vector_loops(MATRICES, body) == ["i"]

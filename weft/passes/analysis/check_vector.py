@@ -55,6 +55,8 @@ def check_vector(loop: For) -> str | None:
             return f"it contains {reason}"
         if isinstance(n, Var) and n.dtype.lanes > 1:
             return "it contains a vector"
+        if isinstance(n, For) and n.kind in ("parallel", "block"):
+            return f"it contains a {n.kind} loop, which is for several cores"
         if isinstance(n, Store) and n.buffer.name not in private and not any(is_varying(i, varying) for i in n.indices):
             return f"all iterations store to the same element of `{n.buffer.name}`"
         if isinstance(n, Alloc) and any(is_varying(e, varying) for e in n.buffer.shape):

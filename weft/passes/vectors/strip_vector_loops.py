@@ -2,7 +2,7 @@
 
 ``vector for i in lo:hi`` becomes a serial loop around a vector loop of a fixed number of lanes
 from 0, then the rest: one vector under a mask where the machine has masks, else a serial loop.
-A loop that cannot run as lanes becomes serial, which always is right.
+A loop that cannot run as lanes becomes serial, which always is right; so do loops of threads inside one that can.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Seq, Stmt
-from weft.ir.visit import fresh_name, rebuild, substitute, used_names
+from weft.ir.visit import fresh_name, rebuild, rewrite, substitute, used_names
 from weft.passes.analysis.check_vector import check_vector
 
 ChooseLanes = Callable[[For], int]
@@ -92,7 +92,12 @@ def _lanes(strip: _Strip, start: Expr, lanes: int, limit: Expr | None = None) ->
     body = substitute(loop.body, {loop.var: here} if strip.lane is None else {loop.var: here, strip.lane: lane})
     if limit is not None:
         body = If(Compare("<", lane, simplify(Binary("-", limit, start))), body, span=loop.span)
-    return For(lane, idx(0), idx(lanes), "vector", body, span=loop.span)
+    return For(lane, idx(0), idx(lanes), "vector", rewrite(body, _threads_in_turn), span=loop.span)
+
+
+def _threads_in_turn(n: object) -> For | None:
+    """A loop of threads inside a vector loop: each lane runs them one after another."""
+    return replace(n, kind="serial") if isinstance(n, For) and n.kind == "thread" else None
 
 
 def _rest(strip: _Strip, start: Expr) -> Stmt:
