@@ -23,7 +23,8 @@ def test_chosen_rows_themselves() -> None:
     np.testing.assert_array_equal(weft.ops.gather_rows(table, chosen), table[chosen])
 
 
-def test_rows_of_a_large_table_are_fetched_ahead() -> None:
+def test_rows_of_a_large_table_are_fetched_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_TARGET", "x86-64-avx512")  # rows of four vectors
     told = weft.ops.lut1.explain(LUT=(100_000, 64), I=(128, 50))
     assert "4 vectors of sums" in told
     assert "rows of `LUT` fetched 8 ahead" in told

@@ -76,7 +76,8 @@ def test_dimensions_that_follow_one_another_are_one() -> None:
     assert "partial results along `vp` and `vq` in lanes; 784 elements along memory" in told
 
 
-def test_columns_are_added_a_few_rows_at_a_time() -> None:
+def test_columns_are_added_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_TARGET", "x86-64-avx512")
     told = weft.define(TEXTS["columns"]).explain(A=(512, 4096))
     assert "8 rows added up in registers before their sum is added to the results" in told
     told = weft.define(TEXTS["columns"]).explain(A=(512, 100))
