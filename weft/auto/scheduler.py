@@ -14,7 +14,7 @@ from weft.auto.plan import Decision
 from weft.auto.pointwise import schedule_pointwise
 from weft.auto.pools import fits_pools, schedule_pools
 from weft.auto.rows import fits_rows, schedule_rows
-from weft.auto.strategy import Strategy, schedule_nests
+from weft.auto.strategy import Strategy, one_way, schedule_nests
 from weft.auto.windows import fits_windows, schedule_windows
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
@@ -30,15 +30,15 @@ class AutoSchedule:
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[Draft], ...] = (
-    Strategy("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None),
-    Strategy("dots", fits_dots, schedule_dots),
-    Strategy("contraction", fits_contraction, schedule_contraction),
-    Strategy("pools", fits_pools, schedule_pools),
-    Strategy("rows", fits_rows, schedule_rows),
-    Strategy("lookups", fits_lookups, schedule_lookups),
-    Strategy("windows", fits_windows, schedule_windows),
-    Strategy("moves", fits_moves, schedule_moves),
-    Strategy("pointwise", lambda draft, stage: True, schedule_pointwise),
+    one_way("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None),
+    one_way("dots", fits_dots, schedule_dots),
+    one_way("contraction", fits_contraction, schedule_contraction),
+    one_way("pools", fits_pools, schedule_pools),
+    one_way("rows", fits_rows, schedule_rows),
+    one_way("lookups", fits_lookups, schedule_lookups),
+    one_way("windows", fits_windows, schedule_windows),
+    one_way("moves", fits_moves, schedule_moves),
+    one_way("pointwise", lambda draft, stage: True, schedule_pointwise),
 )
 
 

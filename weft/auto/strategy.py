@@ -1,26 +1,71 @@
-"""What a strategy is: a test whether it is meant for a stage, and steps, any of which may be refused."""
+"""What a strategy is: plans for a stage, what the time model says of each, and steps that follow one of them.
+
+A plan is a frozen dataclass, printable and comparable; its fields are the knobs of the strategy. All that are listed
+are legal as far as sizes and the machine decide; a step of one may still be refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from weft.auto.draft import AnyDraft
 from weft.auto.stages import Stage
-from weft.ir.errors import ScheduleError
 
 D = TypeVar("D", bound=AnyDraft)
+
+#: Times of the model that are closer than this are taken for the same: then the plan listed first is better.
+SAME_TIME = 1.05
+
+
+class Plan(Protocol):
+    """How a strategy would schedule a stage."""
+
+    @property
+    def way(self) -> str:
+        """What plans have in common that differ in sizes alone: where one is refused, the others would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyPlan:
+    """The plan of a strategy that has nothing to choose."""
+
+    way: str = "the only way"
 
 
 @dataclass(frozen=True)
 class Strategy(Generic[D]):
-    """``schedule(draft, name)`` schedules the nest of block ``name`` (and of blocks it takes along, which it adds to
-    ``draft.scheduled``), or raises `ScheduleError`; then what it did is taken back."""
+    """``plans(draft, stage)`` lists how ``stage`` can be scheduled, the usual way first; none where it is not meant
+    for it.
+
+    ``apply(draft, name, plan)`` schedules the nest of block ``name`` (and of blocks it takes along, which it adds to
+    ``draft.scheduled``), or raises `ScheduleError`; then what it did is taken back. ``seconds(draft, stage, plan)`` is
+    what the time model expects; without it, plans are tried as they are listed.
+    """
 
     name: str
-    fits: Callable[[D, Stage], bool]
-    schedule: Callable[[D, str], None]
+    plans: Callable[[D, Stage], Sequence[Plan]]
+    apply: Callable[[D, str, Any], None]
+    seconds: Callable[[D, Stage, Any], float] | None = None
+
+    def ranked(self, draft: D, stage: Stage) -> list[Plan]:
+        """Plans for ``stage``, the one expected to be fastest first."""
+        plans = list(self.plans(draft, stage))
+        if self.seconds is None or len(plans) < 2:
+            return plans
+        times = [self.seconds(draft, stage, plan) for plan in plans]
+        usual = next(n for n, t in enumerate(times) if t <= SAME_TIME * min(times))
+        return [plans[n] for n in sorted(range(len(plans)), key=lambda n: (n != usual, times[n]))]
+
+
+def one_way(name: str, fits: Callable[[D, Stage], bool], schedule: Callable[[D, str], None]) -> Strategy[D]:
+    """A strategy with nothing to choose: stages that it ``fits`` get what ``schedule`` does."""
+
+    def plans(draft: D, stage: Stage) -> Sequence[Plan]:
+        return (OnlyPlan(),) if fits(draft, stage) else ()
+
+    return Strategy(name, plans, lambda draft, block, _: schedule(draft, block))
 
 
 def schedule_nests(draft: D, strategies: Iterable[Strategy[D]]) -> None:
@@ -31,15 +76,16 @@ def schedule_nests(draft: D, strategies: Iterable[Strategy[D]]) -> None:
 
 
 def schedule_nest(draft: D, name: str, strategies: Iterable[Strategy[D]]) -> None:
-    """The nest of block ``name`` by the first strategy that fits it and is not refused."""
-    refusal: ScheduleError | None = None
+    """The nest of block ``name`` by the first strategy with a plan that is not refused."""
     for strategy in strategies:
-        stage = draft.stage(name)
-        if not strategy.fits(draft, stage):
-            continue
-        refusal = draft.attempt(lambda s=strategy: s.schedule(draft, name))  # type: ignore[misc]
-        if refusal is None:
-            draft.scheduled.add(name)
-            return
-        draft.decide("fallback", name, f"not scheduled as {strategy.name}", refusal.why or refusal.what)
+        refused: set[str] = set()
+        for plan in strategy.ranked(draft, draft.stage(name)):
+            if plan.way in refused:
+                continue
+            refusal = draft.attempt(lambda s=strategy, p=plan: s.apply(draft, name, p))  # type: ignore[misc]
+            if refusal is None:
+                draft.scheduled.add(name)
+                return
+            refused.add(plan.way)
+            draft.decide("fallback", name, f"not scheduled as {strategy.name}", refusal.why or refusal.what)
     draft.scheduled.add(name)

@@ -12,18 +12,18 @@ from weft.auto.gpu.rows import fits_rows, schedule_rows
 from weft.auto.gpu.scatters import fits_scatters, schedule_scatters
 from weft.auto.gpu.tiles import fits_tiles, schedule_tiles
 from weft.auto.scheduler import AutoSchedule
-from weft.auto.strategy import Strategy, schedule_nests
+from weft.auto.strategy import Strategy, one_way, schedule_nests
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
-    Strategy("scatters", fits_scatters, schedule_scatters),
-    Strategy("contraction", fits_contraction_gpu, schedule_contraction_gpu),
-    Strategy("rows", fits_rows, schedule_rows),
-    Strategy("columns", fits_columns, schedule_columns),
-    Strategy("tiles", fits_tiles, schedule_tiles),
-    Strategy("points", lambda draft, stage: True, schedule_points),
+    one_way("scatters", fits_scatters, schedule_scatters),
+    one_way("contraction", fits_contraction_gpu, schedule_contraction_gpu),
+    one_way("rows", fits_rows, schedule_rows),
+    one_way("columns", fits_columns, schedule_columns),
+    one_way("tiles", fits_tiles, schedule_tiles),
+    one_way("points", lambda draft, stage: True, schedule_points),
 )
 
 
