@@ -29,9 +29,11 @@ class Gone(Exception):
 class WorkerProcess:
     """A peer at work in its own process; started on first use, again after a crash."""
 
-    def __init__(self, peer: Peer, python: Path, threads: int, cores: list[int], clock: str = "wall") -> None:
+    def __init__(
+        self, peer: Peer, python: Path, threads: int, cores: list[int], clock: str = "wall", root: Path = ROOT
+    ) -> None:
         self.peer, self.python, self.threads, self.cores = peer, python, threads, cores
-        self.clock = clock
+        self.clock, self.root = clock, root
         self._process: subprocess.Popen[bytes] | None = None
         self._commands = self._answers = -1
         self._unread = b""
@@ -62,13 +64,13 @@ class WorkerProcess:
         self._answers, from_worker = os.pipe()
         self._unread = b""
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self.threads))}
-        environment |= {"PYTHONPATH": str(ROOT), "WEFT_CACHE": "off", "KMP_BLOCKTIME": "0", "JAX_PLATFORMS": "cpu"}
+        environment |= {"PYTHONPATH": str(self.root), "WEFT_CACHE": "off", "KMP_BLOCKTIME": "0", "JAX_PLATFORMS": "cpu"}
         environment[VARIABLE] = self.clock
         cores = ",".join(map(str, self.cores))
         self._process = subprocess.Popen(
             [self.python, "-m", "bench.field.worker", self.peer.module, self.peer.registry, str(self.threads), cores,
              str(to_worker), str(from_worker)],
-            pass_fds=(to_worker, from_worker), env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
+            pass_fds=(to_worker, from_worker), env=environment, cwd=self.root, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         os.close(to_worker)
