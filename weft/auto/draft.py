@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.auto.plan import Decision, Topic
+from weft.auto.plan import Decision, Ranker, Topic, rank_plans
 from weft.auto.stages import Stage, Stages, read_stages
 from weft.ir.errors import ScheduleError
 from weft.ir.numerics import is_fast
@@ -30,6 +30,7 @@ class AnyDraft:
     def __init__(self, schedule: Schedule, constants: frozenset[str] = frozenset()) -> None:
         self.s = schedule
         self.constants = constants
+        self.rank: Ranker = rank_plans
         self.decisions: list[Decision] = []
         self.scheduled: set[str] = set()  # blocks whose nests are done
         self._stages: tuple[Kernel, Stages] | None = None

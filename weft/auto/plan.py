@@ -1,12 +1,16 @@
-"""What the scheduler decided and why, as data that `explain` turns into words."""
+"""What the scheduler may do and what it decided, as data: plans, how they are ranked, and decisions in words."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 #: What a decision is about, in the order `explain` tells them.
 Topic = Literal["fusion", "tiling", "registers", "vector", "parallel", "packing", "storage", "fallback"]
+
+#: Times of the model that are closer than this are taken for the same: then the plan listed first is better.
+SAME_TIME = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +24,31 @@ class Decision:
     subject: str
     what: str
     why: str
+
+
+class Plan(Protocol):
+    """How a strategy would schedule a stage."""
+
+    @property
+    def way(self) -> str:
+        """What plans have in common that differ in sizes alone: where one is refused, the others would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyPlan:
+    """The plan of a strategy that has nothing to choose."""
+
+    way: str = "the only way"
+
+
+#: Orders plans for a block, best first, given what the model expects of each (None: nothing is known).
+Ranker = Callable[[str, Sequence[Any], Callable[[Any], float] | None], list[Any]]
+
+
+def rank_plans(subject: str, plans: Sequence[Any], seconds: Callable[[Any], float] | None) -> list[Any]:
+    """The plan expected to be fastest first; of those about as fast, the one listed first."""
+    if seconds is None or len(plans) < 2:
+        return list(plans)
+    times = [seconds(plan) for plan in plans]
+    usual = next(n for n, t in enumerate(times) if t <= SAME_TIME * min(times))
+    return [plans[n] for n in sorted(range(len(plans)), key=lambda n: (n != usual, times[n]))]

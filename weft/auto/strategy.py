@@ -8,30 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from weft.auto.draft import AnyDraft
+from weft.auto.plan import OnlyPlan, Plan
 from weft.auto.stages import Stage
 
 D = TypeVar("D", bound=AnyDraft)
-
-#: Times of the model that are closer than this are taken for the same: then the plan listed first is better.
-SAME_TIME = 1.05
-
-
-class Plan(Protocol):
-    """How a strategy would schedule a stage."""
-
-    @property
-    def way(self) -> str:
-        """What plans have in common that differ in sizes alone: where one is refused, the others would be."""
-
-
-@dataclass(frozen=True, slots=True)
-class OnlyPlan:
-    """The plan of a strategy that has nothing to choose."""
-
-    way: str = "the only way"
 
 
 @dataclass(frozen=True)
@@ -51,12 +34,9 @@ class Strategy(Generic[D]):
 
     def ranked(self, draft: D, stage: Stage) -> list[Plan]:
         """Plans for ``stage``, the one expected to be fastest first."""
-        plans = list(self.plans(draft, stage))
-        if self.seconds is None or len(plans) < 2:
-            return plans
-        times = [self.seconds(draft, stage, plan) for plan in plans]
-        usual = next(n for n, t in enumerate(times) if t <= SAME_TIME * min(times))
-        return [plans[n] for n in sorted(range(len(plans)), key=lambda n: (n != usual, times[n]))]
+        price = self.seconds
+        expected = None if price is None else lambda plan: price(draft, stage, plan)
+        return draft.rank(stage.name, self.plans(draft, stage), expected)
 
 
 def one_way(name: str, fits: Callable[[D, Stage], bool], schedule: Callable[[D, str], None]) -> Strategy[D]:
