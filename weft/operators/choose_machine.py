@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from weft.ir.errors import ArgumentError, did_you_mean
 from weft.operators.scheduling import Target
-from weft.target.cpu.host import host_machine
+from weft.runtime.machine_model import local_machine
 
 if TYPE_CHECKING:
     from weft.target.cpu.host import Machine
@@ -25,7 +25,7 @@ def choose_machine(target: str | None, device: str = "cpu") -> Machine | GpuMach
             help=did_you_mean(str(target), get_args(Target)) or f"use one of: {', '.join(get_args(Target))}",
         )
     if target == "cpu" or (target is None and device == "cpu"):
-        return host_machine()
+        return local_machine()
     from weft.runtime.cuda_device import default_machine, find_device
 
     return default_machine() if device == "cpu" else find_device(int(device[5:])).machine

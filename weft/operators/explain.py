@@ -11,8 +11,8 @@ from weft.auto.plan import Decision, Topic
 from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
 from weft.operators.schedule import explained_schedule
-from weft.runtime.machine_model import machine_model
 from weft.runtime.threads import get_num_threads
+from weft.target.cpu.host import Machine
 from weft.target.cuda.machine import GpuMachine
 from weft.tensor.cost import Cost, infer_cost
 
@@ -35,7 +35,9 @@ def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], targe
 
 def _expectation(schedule: OperatorSchedule) -> list[str]:
     """The time to expect, what bounds it, and how near that is to what the machine can do at best."""
-    threads, model = get_num_threads(), machine_model()
+    machine = schedule.for_machine
+    assert isinstance(machine, Machine)
+    threads, model = get_num_threads(), machine.model
     fast = is_fast(schedule.numerics)
     expected = estimate(schedule.kernel, model, threads, fast=fast, sizes=schedule.sizes)
     lines = ["", f"expected: {_time(expected.seconds)} on {_threads(expected.threads)}, bound by {_bound(expected)}"]

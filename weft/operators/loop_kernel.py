@@ -27,8 +27,9 @@ from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe, describe_output, overlaps, scalar_value
 from weft.runtime.fastcall import CallTable, Specialization, make_calls_fast
 from weft.runtime.kernel import LoadedKernel, load_kernel
+from weft.runtime.machine_model import local_machine
 from weft.runtime.store import Artifact, default_store
-from weft.target.cpu.host import Machine, host_machine
+from weft.target.cpu.host import Machine
 from weft.target.cuda.program import evaluate_size, is_host_size
 from weft.version import cache_key
 
@@ -141,7 +142,7 @@ class LoopKernel:
                     )
 
     def _on_cpu(self) -> LoadedKernel:
-        machine = host_machine()
+        machine = local_machine()
         with self._lock:
             found = self._loaded.get(machine)
             if found is None:

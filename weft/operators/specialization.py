@@ -18,8 +18,9 @@ from weft.runtime import fastcall
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import aligned_bytes
 from weft.runtime.kernel import LoadedKernel, load_kernel
+from weft.runtime.machine_model import local_machine
 from weft.runtime.store import Artifact, default_store
-from weft.target.cpu.host import Machine, host_machine
+from weft.target.cpu.host import Machine
 from weft.target.cpu.llvm import llvm_version
 from weft.version import cache_key
 
@@ -55,7 +56,7 @@ def find_specialization(definition: Definition, signature: Signature, checks: bo
     """From the store where it is there and loads, else compiled."""
     whole = definition.complete(signature)
     sizes = dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
-    machine = host_machine()
+    machine = local_machine()
     parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks), machine.key)
     key = cache_key("kernel", *parts, llvm_version(), thread_key(definition.how))
     store = default_store()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from weft.ir.errors import TargetError
-from weft.target.cpu.host import NAMED
+from weft.target.cpu.host import NAMED, host_machine
 from weft.target.cpu.host_facts import CacheFacts, HostFacts, count_listed, read_caches
-from weft.target.cpu.machine_model import assume_model, parse_model, read_model
+from weft.target.cpu.machine_model import assume_model, parse_model
+from weft.target.cuda.machine import KNOWN
 
 FACTS = HostFacts("GenuineIntel", 6, "Some Xeon", 2000.0, 4, 8, (CacheFacts(1, 48 << 10, 12, 64, 2),))
 
@@ -25,10 +27,10 @@ def test_facts_of_the_system_are_kept_and_the_rest_is_assumed() -> None:
 
 
 def test_vectors_that_are_split_count_half() -> None:
-    amd = replace(FACTS, vendor="AuthenticAMD", family=25)
+    amd = FACTS._replace(vendor="AuthenticAMD", family=25)
     assert assume_model(NAMED["x86-64-avx512"], amd).fma_units == 1
     assert assume_model(NAMED["x86-64-avx2"], amd).fma_units == 2
-    assert assume_model(NAMED["x86-64-avx512"], replace(amd, family=26)).fma_units == 2
+    assert assume_model(NAMED["x86-64-avx512"], amd._replace(family=26)).fma_units == 2
 
 
 def test_a_system_that_says_nothing_gets_usual_values() -> None:
@@ -72,9 +74,38 @@ def test_wrong_descriptions_say_what_is_wrong(text: str, why: str) -> None:
     assert why in str(caught.value)
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WEFT_MACHINE", str(tmp_path / "none.json"))
     with pytest.raises(TargetError, match="cannot read the machine description"):
-        read_model(tmp_path / "none.json")
+        host_machine()
+
+
+def test_every_fact_is_in_the_key() -> None:
+    """Whatever decides code or schedules: a kept kernel of another machine must not be found."""
+    base = replace(NAMED["x86-64-avx2"], facts=FACTS)
+    others = {name: replace(base, facts=FACTS._replace(**{name: value})) for name, value in _OTHER_FACTS.items()}
+    assert others.keys() == set(FACTS._fields)
+    others |= {name: replace(base, **{name: value}) for name, value in _OTHER.items()}
+    assert others.keys() | {"facts"} == {f.name for f in fields(base)} | set(FACTS._fields)
+    assert [name for name, other in others.items() if other.key == base.key] == []
+
+
+_OTHER_FACTS: dict[str, Any] = {
+    "vendor": "AuthenticAMD", "family": 25, "megahertz": 3000.0, "cores": 2, "threads": 4,
+    "name": "Another", "caches": (CacheFacts(1, 32 << 10, 12, 64, 2),),
+}  # fmt: skip
+_OTHER: dict[str, Any] = {
+    "name": "other", "triple": "x86_64-apple-darwin", "cpu": "znver3", "features": ("+gfni",), "vector_bits": 128,
+    "has_fma": False, "has_rounding": False, "has_float16": False, "has_masks": True, "figures": '{"cores": 64}',
+}  # fmt: skip
+
+
+def test_every_fact_of_a_gpu_is_in_the_key() -> None:
+    base = KNOWN["sm_90"]
+    for f in fields(base):
+        value = getattr(base, f.name)
+        other = replace(base, **{f.name: f"{value}x" if isinstance(value, str) else value + 1})
+        assert other.key != base.key, f.name
 
 
 def test_caches_as_linux_lists_them(tmp_path: Path) -> None:
@@ -84,6 +115,6 @@ def test_caches_as_linux_lists_them(tmp_path: Path) -> None:
         facts = {"level": level, "type": kind, "size": size, "shared_cpu_list": shared, "ways_of_associativity": "8"}
         for name, text in facts.items():
             (folder / name).write_text(text + "\n")
-    assert read_caches(tmp_path) == [CacheFacts(1, 32 << 10, 8, 64, 1), CacheFacts(2, 1 << 20, 8, 64, 2)]
+    assert read_caches(str(tmp_path)) == [CacheFacts(1, 32 << 10, 8, 64, 1), CacheFacts(2, 1 << 20, 8, 64, 2)]
     assert count_listed("0-3,8") == 5
     assert json.loads(assume_model().to_json())["levels"]

@@ -1,6 +1,7 @@
 """Which CPU code is generated for: the host's, found without LLVM, or a named one.
 
-``WEFT_TARGET=x86-64-avx2`` overrides the host. Names: the keys of `NAMED`.
+``WEFT_TARGET=x86-64-avx2`` overrides the host. Names: the keys of `NAMED`. ``WEFT_MACHINE`` names a JSON file with
+figures of the machine (`weft machine --json` writes one).
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ import functools
 import os
 import platform
 import sys
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import astuple, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import TargetError
+from weft.target.cpu.host_facts import USUAL, HostFacts, read_cpuinfo, read_host_facts
+
+if TYPE_CHECKING:
+    from weft.target.cpu.machine_model import MachineModel
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the code generator needs to know of a CPU; ``cpu`` and ``features`` are LLVM's names."""
+    """All that code and schedules for a CPU depend on; ``cpu`` and ``features`` are LLVM's names.
+
+    ``facts`` are what the system says of its cores and caches, ``figures`` a model of it that was given or measured,
+    as JSON; without one, usual figures are assumed.
+    """
 
     name: str
     triple: str
@@ -28,6 +37,8 @@ class Machine:
     has_rounding: bool = False  # floor, ceil, trunc, rint as instructions (SSE4.1, NEON)
     has_float16: bool = False  # conversions between float16 and float32 (F16C, AArch64)
     has_masks: bool = False  # loads and stores of some lanes of any type as one instruction (AVX-512)
+    facts: HostFacts = USUAL
+    figures: str = ""
 
     @property
     def is_x86(self) -> bool:
@@ -35,20 +46,25 @@ class Machine:
 
     @property
     def key(self) -> str:
-        """A text that changes whenever the generated code could: part of every cache key."""
-        return "|".join((self.name, self.triple, self.cpu, ",".join(self.features), str(self.vector_bits)))
+        """A text that changes whenever the generated code or its schedule could: part of every cache key."""
+        return "|".join(map(str, astuple(self)))
+
+    @property
+    def model(self) -> MachineModel:
+        """What code costs on it."""
+        from weft.target.cpu.machine_model import model_of  # a start from kept code does without
+
+        return model_of(self)
 
     @property
     def caches(self) -> dict[str, int]:
-        """Bytes by cache level, nearest first: this host's, or usual ones where it does not say."""
-        return host_caches()
+        """Bytes by cache level, nearest first."""
+        return self.model.caches
 
     @property
     def cores(self) -> int:
-        """Cores of this host that may be used."""
-        from weft.target.cpu.host_facts import read_host_facts
-
-        return max(1, read_host_facts().cores)
+        """Cores that may be used."""
+        return self.model.cores
 
     def has_feature(self, name: str) -> bool:
         """Whether the CPU has what LLVM calls ``name``, beyond its level."""
@@ -119,19 +135,29 @@ def named_machine(name: str) -> Machine:
             why="it is not one of the machines Weft generates code for",
             help=f"use one of: host, {', '.join(NAMED)}",
         )
-    return NAMED[name]
+    return replace(NAMED[name], facts=read_host_facts())
 
 
 def host_machine() -> Machine:
-    """The machine code is generated for by default: ``WEFT_TARGET`` or this host."""
-    return named_machine(os.environ.get("WEFT_TARGET") or "host")
+    """The machine code is generated for by default: ``WEFT_TARGET`` or this host, with the figures that are given."""
+    machine, path = named_machine(os.environ.get("WEFT_TARGET") or "host"), os.environ.get("WEFT_MACHINE")
+    return replace(machine, figures=_read_figures(path)) if path else machine
+
+
+def _read_figures(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise TargetError(f"cannot read the machine description {path}", why=why) from None
 
 
 @functools.cache
 def _detect_host() -> Machine:
     arch = platform.machine().lower()
     if arch in ("aarch64", "arm64"):
-        return NAMED["aarch64"]
+        return replace(NAMED["aarch64"], facts=read_host_facts())
     if arch not in ("x86_64", "amd64"):
         raise TargetError(
             f"no code generator for this CPU, `{arch}`",
@@ -141,7 +167,7 @@ def _detect_host() -> Machine:
     flags = _host_flags()
     if "amx_tile" in flags and not request_tiles():
         flags = frozenset(f for f in flags if not f.startswith("amx"))
-    return machine_with_flags(flags)
+    return replace(machine_with_flags(flags), facts=read_host_facts())
 
 
 def request_tiles() -> bool:
@@ -165,23 +191,10 @@ def machine_with_flags(flags: frozenset[str]) -> Machine:
     return NAMED["x86-64-sse2"]
 
 
-@functools.cache
-def host_caches() -> dict[str, int]:
-    """The data caches of the first core, as Linux lists them."""
-    from weft.target.cpu.host_facts import read_host_facts
-
-    found = {f"L{cache.level}": cache.size for cache in read_host_facts().caches}
-    return found or {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}
-
-
 def _host_flags() -> frozenset[str]:
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("flags"):
-                    return frozenset(line.partition(":")[2].split())
-    except OSError:
-        pass
+    flags = read_cpuinfo().get("flags")
+    if flags is not None:
+        return frozenset(flags.split())
     from weft.target.cpu.llvm import host_features
 
     return host_features()

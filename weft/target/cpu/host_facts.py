@@ -1,20 +1,20 @@
 """What the operating system says of this host's processor: its name, cores, frequency and caches.
 
-Only files are read, in about a millisecond; what a system does not say is left out, and the caller assumes it.
+Only files are read, in a third of a millisecond, since every start does it: what schedules depend on is part of the
+key of kept machine code. What a system does not say is left out, and the caller assumes it.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
-from pathlib import Path
+import re
+from typing import NamedTuple
 
-_CPU = Path("/sys/devices/system/cpu")
+_CPU = "/sys/devices/system/cpu"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheFacts:
+class CacheFacts(NamedTuple):
     """A data cache of the first core; ``shared_by`` counts hardware threads."""
 
     level: int
@@ -24,8 +24,7 @@ class CacheFacts:
     shared_by: int
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(NamedTuple):
     """0, None or nothing where the system does not say."""
 
     vendor: str = ""
@@ -37,10 +36,18 @@ class HostFacts:
     caches: tuple[CacheFacts, ...] = ()
 
 
+#: What is assumed of a machine that is not this host, and where the system lists no caches.
+USUAL = HostFacts(
+    cores=8,
+    threads=8,
+    caches=(CacheFacts(1, 32 << 10, 8, 64, 1), CacheFacts(2, 1 << 20, 8, 64, 1), CacheFacts(3, 32 << 20, 16, 64, 8)),
+)
+
+
 @functools.cache
 def read_host_facts() -> HostFacts:
     """The host, as Linux describes it."""
-    about = _cpuinfo()
+    about = read_cpuinfo()
     family = about.get("cpu family", "")
     return HostFacts(
         vendor=about.get("vendor_id", ""),
@@ -49,11 +56,12 @@ def read_host_facts() -> HostFacts:
         megahertz=_megahertz(about),
         cores=_usable_cores(),
         threads=_usable_threads(),
-        caches=tuple(read_caches(_CPU / "cpu0" / "cache")),
+        caches=tuple(read_caches(f"{_CPU}/cpu0/cache")),
     )
 
 
-def _cpuinfo() -> dict[str, str]:
+@functools.cache
+def read_cpuinfo() -> dict[str, str]:
     """The first processor's lines of /proc/cpuinfo."""
     found: dict[str, str] = {}
     try:
@@ -69,12 +77,16 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _megahertz(about: dict[str, str]) -> float | None:
-    """The highest frequency where the system gives it, else what the processor runs at now."""
-    highest = _number(_CPU / "cpu0" / "cpufreq" / "cpuinfo_max_freq")
+    """The highest frequency where the system gives it, else what the processor's name or a virtual machine says.
+
+    In hundreds: it must be the same at each start, or kept machine code would not be found again.
+    """
+    highest = _number(f"{_CPU}/cpu0/cpufreq/cpuinfo_max_freq")
     if highest:
-        return highest / 1e3
+        return round(highest / 1e5) * 100.0
+    named = re.search(r"@ ([\d.]+)GHz", about.get("model name", ""))
     try:
-        return float(about["cpu MHz"])
+        return round(float(named[1]) * 10 if named else float(about["cpu MHz"]) / 100) * 100.0
     except (KeyError, ValueError):
         return None
 
@@ -92,19 +104,23 @@ def _usable_cores() -> int:
         usable = sorted(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         return 0
-    siblings = (_text(_CPU / f"cpu{n}" / "topology" / "core_cpus_list") or str(n) for n in usable)
+    siblings = (_text(f"{_CPU}/cpu{n}/topology/core_cpus_list") or str(n) for n in usable)
     return len(set(siblings))
 
 
-def read_caches(folder: Path) -> list[CacheFacts]:
+def read_caches(folder: str) -> list[CacheFacts]:
     """The caches that hold data, nearest first."""
     found = []
-    for index in sorted(folder.glob("index*")):
-        size = _text(index / "size")
-        if _text(index / "type") == "Instruction" or not size.endswith("K") or not size[:-1].isdigit():
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.startswith("index"))
+    except OSError:
+        return []
+    for index in (f"{folder}/{name}" for name in names):
+        size = _text(f"{index}/size")
+        if _text(f"{index}/type") == "Instruction" or not size.endswith("K") or not size[:-1].isdigit():
             continue
-        level, ways, line = (_number(index / n) for n in ("level", "ways_of_associativity", "coherency_line_size"))
-        shared = count_listed(_text(index / "shared_cpu_list"))
+        level, ways, line = (_number(f"{index}/{n}") for n in ("level", "ways_of_associativity", "coherency_line_size"))
+        shared = count_listed(_text(f"{index}/shared_cpu_list"))
         found.append(CacheFacts(level, int(size[:-1]) << 10, ways or 8, line or 64, max(1, shared)))
     return sorted(found, key=lambda c: c.level)
 
@@ -119,13 +135,19 @@ def count_listed(text: str) -> int:
     return count
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        return path.read_text().strip()
+        handle = os.open(path, os.O_RDONLY)
     except OSError:
         return ""
+    try:
+        return os.read(handle, 4096).decode(errors="replace").strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)
 
 
-def _number(path: Path) -> int:
+def _number(path: str) -> int:
     text = _text(path)
     return int(text) if text.isdigit() else 0

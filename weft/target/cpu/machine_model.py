@@ -1,21 +1,22 @@
 """A machine as schedules see it: how much it computes in a cycle, what its caches hold, how fast data move.
 
-`Machine` is what the code generator needs; a `MachineModel` says what code costs. Each figure is read from the
-system, measured (`weft machine --measure`), given (a JSON file named by ``WEFT_MACHINE``) or assumed; ``sources``
-says which. Nothing here takes time: `assume_model` reads a few small files and fills in usual values.
+A `Machine` holds all of it as facts and texts, cheap to read and to compare; its `MachineModel` says what code costs.
+Each figure is read from the system, measured (`weft machine --measure`), given (a JSON file named by ``WEFT_MACHINE``)
+or assumed; ``sources`` says which.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from weft.ir.errors import TargetError
 from weft.target.cpu.host import Machine, host_machine
-from weft.target.cpu.host_facts import CacheFacts, HostFacts, read_host_facts
+from weft.target.cpu.host_facts import USUAL, CacheFacts, HostFacts
 
 Source = Literal["read", "measured", "assumed", "given"]
 
@@ -108,10 +109,24 @@ def _with_rates(level: Level, figures: Mapping[str, float]) -> Level:
     return replace(level, **found)
 
 
+@functools.lru_cache(maxsize=64)
+def model_of(machine: Machine) -> MachineModel:
+    """What was given or measured of ``machine``, and usual values for the rest."""
+    if not machine.figures:
+        return assume_model(machine)
+    given = os.environ.get("WEFT_MACHINE")
+    try:
+        return parse_model(machine.figures, given or "in the artifact store", machine)
+    except TargetError:
+        if given:
+            raise
+        return assume_model(machine)  # measured by another version of Weft
+
+
 def assume_model(machine: Machine | None = None, facts: HostFacts | None = None) -> MachineModel:
     """The model of ``machine`` (this host unless given) from what the system says, and usual values for the rest."""
     machine = machine or host_machine()
-    facts = facts or read_host_facts()
+    facts = facts or machine.facts
     threads, cores = max(1, facts.threads), max(1, facts.cores)
     hertz = (facts.megahertz or 2500.0) * 1e6
     vectors = 1.0 if _splits_vectors(machine, facts) else 2.0
@@ -146,8 +161,6 @@ def _splits_vectors(machine: Machine, facts: HostFacts) -> bool:
     return machine.vector_bits == 512 and facts.vendor == "AuthenticAMD" and facts.family < 26
 
 
-#: Caches of a usual core, where the system does not list them.
-_USUAL = (CacheFacts(1, 32 << 10, 8, 64, 1), CacheFacts(2, 1 << 20, 8, 64, 1), CacheFacts(3, 32 << 20, 16, 64, 8))
 #: Bytes a cycle one core reads from the second cache and from those behind it, and bytes a second from memory.
 _NEAR, _FAR, _MEMORY = 32.0, 12.0, 12e9
 #: The part of a shared cache that other work leaves to a program.
@@ -158,7 +171,7 @@ _MEMORY_CORES = 6
 
 def _levels(caches: tuple[CacheFacts, ...], cores: int, hertz: float, first: float) -> tuple[Level, ...]:
     """The caches and memory; ``first`` is what the core takes from the nearest cache in a cycle."""
-    caches = caches or _USUAL
+    caches = caches or USUAL.caches
     levels = []
     for n, cache in enumerate(caches):
         read = hertz * (first if n == 0 else _NEAR if n == 1 else _FAR)
@@ -172,24 +185,15 @@ def _levels(caches: tuple[CacheFacts, ...], cores: int, hertz: float, first: flo
     return (*levels, Level("memory", 0, 0, caches[0].line, cores, 0, *rates))
 
 
-def read_model(path: str | Path) -> MachineModel:
-    """The model in a JSON file; figures it leaves out are assumed for this host."""
-    try:
-        text = Path(path).read_text()
-    except OSError as error:
-        raise TargetError(f"cannot read the machine description {path}", why=error.strerror or str(error)) from None
-    return parse_model(text, str(path))
-
-
-def parse_model(text: str, name: str = "<text>") -> MachineModel:
-    """The model that ``text``, JSON as `MachineModel.to_json` writes it, describes."""
+def parse_model(text: str, name: str = "<text>", machine: Machine | None = None) -> MachineModel:
+    """The model that ``text``, JSON as `MachineModel.to_json` writes it, describes; the rest as for ``machine``."""
     try:
         given = json.loads(text)
     except ValueError as error:
         raise _wrong(name, f"it is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise _wrong(name, "it is not an object of figures")
-    base = assume_model()
+    base = assume_model(machine)
     kinds = {f.name: type(getattr(base, f.name)) for f in fields(base) if f.name not in ("levels", "sources")}
     unknown = sorted(given.keys() - kinds.keys() - {"levels", "sources"})
     if unknown:
