@@ -16,7 +16,6 @@ from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.auto.tiles import Operand, Registers, Tile, Work, choose_tile, turning_cycles
 from weft.ir.expr import Binary, Cast, Expr
 from weft.ir.stmt import Store
-from weft.runtime.machine_model import machine_model
 
 #: Bytes of a cache line.
 LINE = 64
@@ -136,7 +135,7 @@ def plan_along(
 
 
 def _registers(draft: Draft, stage: Stage) -> Registers:
-    model = machine_model(draft.machine)
+    model = draft.machine.model
     near = draft.cache("L1") / 2 / (draft.lanes(stage) * stage.write.buffer.dtype.itemsize)
     return Registers(draft.registers, draft.lanes(stage), model.fma_units, model.load_units, model.fma_latency, near)
 
