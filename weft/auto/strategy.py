@@ -38,6 +38,20 @@ class Strategy(Generic[D]):
         expected = None if price is None else lambda plan: price(draft, stage, plan)
         return draft.rank(stage.name, self.plans(draft, stage), expected)
 
+    def schedule(self, draft: D, name: str) -> bool:
+        """Follows the best plan for the nest of block ``name`` that is not refused; whether there was one."""
+        refused: set[str] = set()
+        for plan in self.ranked(draft, draft.stage(name)):
+            if plan.way in refused:
+                continue
+            refusal = draft.attempt(lambda p=plan: self.apply(draft, name, p))  # type: ignore[misc]
+            if refusal is None:
+                draft.scheduled.add(name)
+                return True
+            refused.add(plan.way)
+            draft.decide("fallback", name, f"not scheduled as {self.name}", refusal.why or refusal.what)
+        return False
+
 
 def one_way(name: str, fits: Callable[[D, Stage], bool], schedule: Callable[[D, str], None]) -> Strategy[D]:
     """A strategy with nothing to choose: stages that it ``fits`` get what ``schedule`` does."""
@@ -57,15 +71,5 @@ def schedule_nests(draft: D, strategies: Iterable[Strategy[D]]) -> None:
 
 def schedule_nest(draft: D, name: str, strategies: Iterable[Strategy[D]]) -> None:
     """The nest of block ``name`` by the first strategy with a plan that is not refused."""
-    for strategy in strategies:
-        refused: set[str] = set()
-        for plan in strategy.ranked(draft, draft.stage(name)):
-            if plan.way in refused:
-                continue
-            refusal = draft.attempt(lambda s=strategy, p=plan: s.apply(draft, name, p))  # type: ignore[misc]
-            if refusal is None:
-                draft.scheduled.add(name)
-                return
-            refused.add(plan.way)
-            draft.decide("fallback", name, f"not scheduled as {strategy.name}", refusal.why or refusal.what)
+    next((s for s in strategies if s.schedule(draft, name)), None)
     draft.scheduled.add(name)

@@ -8,15 +8,18 @@ for all multiprocessors, rows are cut into parts, each with results of its own, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import aligned, epilogue_of
-from weft.auto.gpu.points import schedule_points
+from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.row_plan import reads_again
 from weft.auto.rows import iterator_along_memory, may_reorder
 from weft.auto.stages import Stage, StageIter
+from weft.auto.strategy import Strategy
+from weft.ir.errors import ScheduleError
+from weft.target.cuda.machine import WARP
 
 #: Bytes of a row that a block reads at once: whole lines; and where lines are cut, so many that few are.
 SEGMENT, CUT_SEGMENT = 128, 256
@@ -28,7 +31,32 @@ DEPTH = 32
 BLOCKS = 4
 
 
-def fits_columns(draft: GpuDraft, stage: Stage) -> bool:
+@dataclass(frozen=True, slots=True)
+class ColumnsPlan:
+    """``width`` threads side by side, ``lanes`` columns and ``size`` bytes each, ``depth`` deep, ``ahead`` rows under
+    way; rows in ``parts``, whose results a second nest reduces."""
+
+    width: int
+    lanes: int
+    size: int
+    depth: int
+    ahead: int
+    parts: int = 1
+
+    @property
+    def way(self) -> str:
+        return "in parts" if self.parts > 1 else "whole"
+
+    @property
+    def columns(self) -> int:
+        return self.width * self.lanes
+
+    @property
+    def threads(self) -> int:
+        return self.width * self.depth
+
+
+def _fits_columns(draft: GpuDraft, stage: Stage) -> bool:
     if stage.op == "=" or not stage.reductions:
         return False
     if stage.outer or not stage.is_plain or not stage.is_affine or stage.reads_target:
@@ -36,9 +64,7 @@ def fits_columns(draft: GpuDraft, stage: Stage) -> bool:
     along = iterator_along_memory(stage)
     if along is None or along.is_reduction or not may_reorder(draft, stage) or reads_again(stage):
         return False
-    if stage.write.stride(along.name) != 1 or any(i.extent is None or not i.exact for i in stage.iters):
-        return False
-    return _rows(stage).count >= 2 * _choose_tile(stage, along).depth
+    return stage.write.stride(along.name) == 1 and all(i.extent is not None and i.exact for i in stage.iters)
 
 
 def _rows(stage: Stage) -> StageIter:
@@ -46,49 +72,60 @@ def _rows(stage: Stage) -> StageIter:
     return max(stage.reductions, key=lambda i: i.count)
 
 
-def schedule_columns(draft: GpuDraft, name: str) -> None:
+def columns_plans(draft: GpuDraft, stage: Stage) -> list[ColumnsPlan]:
+    """The usual plan; then other depths and widths, rows under way, and parts, where every thread has rows enough."""
+    if not _fits_columns(draft, stage):
+        return []
+    along = iterator_along_memory(stage)
+    assert along is not None
+    usual = _usual_plan(draft, stage, along)
+    if _rows(stage).count < 2 * usual.depth:
+        return []
+    widths = {usual.width, *(n for n in (4, 8, 16, 32, 64) if n * usual.lanes <= along.count)}
+    tiles = [
+        replace(usual, width=width, depth=depth, ahead=ahead, parts=1)
+        for width in sorted(widths)
+        for depth in (4, 8, 16, DEPTH)
+        for ahead in (2, 4, 8, AHEAD)
+        if 2 * WARP <= width * depth <= draft.machine.max_threads_per_block and ahead * usual.size <= 2 * BYTES_AHEAD
+    ]
+    return list(dict.fromkeys([usual, *(p for tile in tiles for p in _with_parts(draft, stage, along, tile))]))
+
+
+def _with_parts(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> list[ColumnsPlan]:
+    rows, usual = _rows(stage).count, _parts(draft, stage, along, tile)
+    counts = {max(1, usual // 2), usual, 2 * usual}
+    return [replace(tile, parts=n) for n in sorted(counts) if rows // n >= 2 * tile.depth]
+
+
+def apply_columns(draft: GpuDraft, name: str, plan: ColumnsPlan) -> None:
     stage = draft.stage(name)
     along = iterator_along_memory(stage)
     assert along is not None
-    tile = _choose_tile(stage, along)
-    parts = _parts(draft, stage, along, tile)
-    if parts > 1:
-        part = _in_parts(draft, stage, tile, parts)
+    if plan.parts > 1:
+        part = _in_parts(draft, stage, plan)
         why = f"{prod(i.count for i in stage.spatial)} columns are too few for {draft.machine.sms} multiprocessors"
-        draft.decide("parallel", name, f"rows in {parts} parts, reduced in a second nest", why)
-        _schedule(draft, draft.stage(part), along, tile)
+        draft.decide("parallel", name, f"rows in {plan.parts} parts, reduced in a second nest", why)
+        _schedule(draft, draft.stage(part), along, plan)
         _schedule_total(draft, name)
         return
-    _schedule(draft, stage, along, tile)
+    _schedule(draft, stage, along, plan)
 
 
 def _schedule_total(draft: GpuDraft, name: str) -> None:
     """The second nest: few rows, so a thread for some results where there are many of these."""
     stage = draft.stage(name)
     along = iterator_along_memory(stage)
-    if along is not None and fits_columns(draft, stage):
-        _schedule(draft, stage, along, _choose_tile(stage, along))
-    else:
-        schedule_points(draft, name)
+    if along is not None and _fits_columns(draft, stage):
+        plan = replace(_usual_plan(draft, stage, along), parts=1)
+        if _rows(stage).count >= 2 * plan.depth:
+            _schedule(draft, stage, along, plan)
+            return
+    if not POINTS.schedule(draft, name):
+        raise ScheduleError("results of parts are not added up")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    """``width`` threads side by side, ``lanes`` columns and ``size`` bytes each, ``depth`` deep, ``ahead`` rows under
-    way."""
-
-    width: int
-    lanes: int
-    size: int
-    depth: int
-    ahead: int
-
-    @property
-    def columns(self) -> int:
-        return self.width * self.lanes
-
-
-def _choose_tile(stage: Stage, along: StageIter) -> _Tile:
+def _usual_plan(draft: GpuDraft, stage: Stage, along: StageIter) -> ColumnsPlan:
     """As many lanes as divide the columns; threads for a segment, or fewer where they then come out even."""
     reads = [a for a in stage.reads if a.stride(along.name) == 1]
     most = lanes_for(reads)
@@ -98,10 +135,11 @@ def _choose_tile(stage: Stage, along: StageIter) -> _Tile:
     wide = min((SEGMENT if lanes == most else CUT_SEGMENT) // size, THREADS, vectors)
     even = next(n for n in range(wide, 0, -1) if vectors % n == 0)
     width = even if 2 * even >= wide else wide
-    return _Tile(width, lanes, size, min(DEPTH, THREADS // width), min(AHEAD, max(1, BYTES_AHEAD // size)))
+    tile = ColumnsPlan(width, lanes, size, min(DEPTH, THREADS // width), min(AHEAD, max(1, BYTES_AHEAD // size)))
+    return replace(tile, parts=_parts(draft, stage, along, tile))
 
 
-def _parts(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> int:
+def _parts(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> int:
     """Parts of the rows, as many as give every multiprocessor its blocks, each long enough to be worth it."""
     others = prod(i.count for i in stage.spatial if i is not along)
     blocks = others * -(-along.count // tile.columns)
@@ -109,17 +147,17 @@ def _parts(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> int:
     return max(1, min(-(-wanted * draft.machine.sms // blocks), _rows(stage).count // (2 * tile.ahead * tile.depth)))
 
 
-def _in_parts(draft: GpuDraft, stage: Stage, tile: _Tile, parts: int) -> str:
+def _in_parts(draft: GpuDraft, stage: Stage, plan: ColumnsPlan) -> str:
     """The block of results of parts of the rows."""
     s, rows = draft.s, _rows(stage)
-    part, inner = map(str, s.split(stage.loop_of(rows.name), _part_size(rows.count, parts, tile)))
+    part, inner = map(str, s.split(stage.loop_of(rows.name), _part_size(rows.count, plan.parts, plan)))
     s.reorder(part, *(x for x in draft.stage(stage.name).loops if x not in (part, inner)), inner)
     block, storage = s.rfactor(part, start="inside")
     draft.attempt(lambda: s.store_at(storage))  # so that what follows may read it too
     return str(block)
 
 
-def _part_size(rows: int, parts: int, tile: _Tile) -> int:
+def _part_size(rows: int, parts: int, tile: ColumnsPlan) -> int:
     """Rows of a part: so many that all parts are alike, or that what a thread has under way comes out even in most."""
     least, step = -(-rows // parts), tile.depth * tile.ahead
     rounded = -(-least // step) * step
@@ -129,7 +167,7 @@ def _part_size(rows: int, parts: int, tile: _Tile) -> int:
     return rounded if 8 * rounded <= 9 * least else -(-least // tile.depth) * tile.depth
 
 
-def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> None:
+def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> None:
     """Blocks over tiles of columns, with what is done with each result where that can join."""
     reader = epilogue_of(draft, stage)
     if reader is None or draft.attempt(lambda: _schedule_with(draft, stage, along, tile, reader)) is not None:
@@ -138,7 +176,7 @@ def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> N
     draft.decide("parallel", stage.name, what, f"each reads {tile.size} bytes of a row at once")
 
 
-def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile) -> None:
+def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> None:
     s = draft.s
     others = [stage.loop_of(i.name) for i in stage.spatial if i.name != along.name]
     column = stage.loop_of(along.name)
@@ -152,7 +190,7 @@ def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile
     draft.scheduled.add(stage.name)
 
 
-def _schedule_with(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile, reader: Stage) -> None:
+def _schedule_with(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan, reader: Stage) -> None:
     s = draft.s
     theirs = aligned(draft, stage, reader)[along.name]
     others = [reader.loop_of(i.name) for i in reader.spatial if i.name != theirs]
@@ -173,7 +211,7 @@ def _schedule_with(draft: GpuDraft, stage: Stage, along: StageIter, tile: _Tile,
 
 
 def _reduce_tile(
-    draft: GpuDraft, name: str, around: int, column: str, rows: Sequence[str], stage: Stage, tile: _Tile
+    draft: GpuDraft, name: str, around: int, column: str, rows: Sequence[str], stage: Stage, tile: ColumnsPlan
 ) -> None:
     """A tile of columns by all threads of a block: ``rows`` are its reductions, the longest dealt to the threads."""
     s = draft.s
@@ -232,15 +270,18 @@ def _combine_lanes(draft: GpuDraft, name: str, at: str, lanes: Sequence[str], de
         s.vectorize(loop)
 
 
-def _split_lanes(draft: GpuDraft, loop: str, tile: _Tile) -> tuple[str, list[str]]:
+def _split_lanes(draft: GpuDraft, loop: str, tile: ColumnsPlan) -> tuple[str, list[str]]:
     if tile.lanes == 1:
         return loop, []
     outer, lane = map(str, draft.s.split(loop, tile.lanes))
     return outer, [lane]
 
 
-def _on_threads(draft: GpuDraft, loop: str, tile: _Tile) -> None:
+def _on_threads(draft: GpuDraft, loop: str, tile: ColumnsPlan) -> None:
     x, lane = _split_lanes(draft, loop, tile)
     draft.s.bind(x, "thread")
     for inner in lane:
         draft.s.vectorize(inner)
+
+
+COLUMNS: Strategy[GpuDraft] = Strategy("columns", columns_plans, apply_columns)

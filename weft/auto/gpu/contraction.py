@@ -37,7 +37,7 @@ from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.contraction_tiles import GROUPED, MATRIX, PLAIN, Choice, Tiles, choose_tiles, count_blocks
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import aligned, epilogue_of
-from weft.auto.gpu.points import schedule_points
+from weft.auto.gpu.points import POINTS
 from weft.auto.stages import Stage
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
@@ -76,7 +76,7 @@ def schedule_contraction_gpu(draft: GpuDraft, name: str) -> None:
             refusal = draft.attempt(partial(_schedule_parts, draft, product, choice, schedule))
             if refusal is None:
                 for copy in copies:  # as it was made until here, so that what it fills can be seen
-                    schedule_points(draft, copy)
+                    POINTS.schedule(draft, copy)
                 draft.scheduled |= {*copies}
                 return
             draft.decide("fallback", name, f"not in tiles of {choice.tiles.name}", refusal.why or refusal.what)

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from weft.auto.gpu.draft import THREADS, GpuDraft, whole_warps
 from weft.target.cuda.machine import WARP
 
+#: Threads of a block, and points of a thread, that plans choose among.
+BLOCK_SIZES, EACH = (64, 128, 256, 512, 1024), (1, 2, 4, 8)
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -45,6 +48,14 @@ def choose_shape(draft: GpuDraft, count: int | None, read_bytes: int) -> Shape:
     while each < wanted and each < 4 and (count is None or draft.fills(-(-count // (2 * each * threads)))):
         each *= 2
     return Shape(threads, each)
+
+
+def possible_shapes(draft: GpuDraft, count: int | None, read_bytes: int) -> list[Shape]:
+    """The usual one first; then all with whole warps and a few points each that leave no multiprocessor out."""
+    usual = choose_shape(draft, count, read_bytes)
+    shapes = [Shape(threads, each) for threads in BLOCK_SIZES for each in EACH]
+    most = max(usual.threads * usual.each, (count or 1 << 40) // draft.machine.sms)
+    return list(dict.fromkeys([usual, *(s for s in shapes if s.threads * s.each <= most)]))
 
 
 def as_one(draft: GpuDraft, loops: Sequence[str]) -> str:

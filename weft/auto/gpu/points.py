@@ -7,16 +7,16 @@ bytes takes. Reductions run inside the thread, their results in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from weft.auto.contraction_plan import distinct_reads
 from weft.auto.gpu.draft import GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import aligned, epilogue_of
-from weft.auto.gpu.grid import Shape, Spread, as_one, choose_shape, spread
+from weft.auto.gpu.grid import Shape, Spread, as_one, possible_shapes, spread
 from weft.auto.pointwise import contiguous_run, vector_iterator
 from weft.auto.stages import Stage, StageIter
-from weft.ir.errors import ScheduleError
+from weft.auto.strategy import Strategy
 
 #: Steps of reductions that are written out, at most.
 WRITTEN_OUT = 16
@@ -24,25 +24,50 @@ WRITTEN_OUT = 16
 LONG = 32
 
 
-def schedule_points(draft: GpuDraft, name: str) -> None:
-    stage = draft.stage(name)
-    if stage.outer or not stage.is_plain or not stage.loops:
-        raise ScheduleError("its loops are not those of its iterators")
-    points = [i for i in stage.spatial if i.loop is not None]
-    if not points:
-        raise ScheduleError("it has one result")
+@dataclass(frozen=True, slots=True)
+class PointsPlan:
+    """Blocks of ``shape``, ``lanes`` neighbouring results at a time; ``joined`` with what is done with each result."""
+
+    shape: Shape
+    lanes: int
+    joined: bool = False
+
+    @property
+    def way(self) -> str:
+        return "with what is done with each result" if self.joined else "alone"
+
+
+def points_plans(draft: GpuDraft, stage: Stage) -> list[PointsPlan]:
+    """With what reads the results joined, or alone; lanes, threads and vectors of a thread as the machine has them."""
+    if stage.outer or not stage.is_plain or not any(i.loop is not None for i in stage.spatial):
+        return []
     reader = epilogue_of(draft, stage) if stage.reductions else None
-    if reader is not None and draft.attempt(lambda: _schedule_with(draft, stage, reader)) is None:
+    joined = [] if reader is None else _plans(draft, stage, reader, _joined_lanes(draft, stage, reader), True)
+    return [*joined, *_plans(draft, stage, stage, _lanes(stage, _along_memory(stage)), False)]
+
+
+def _plans(draft: GpuDraft, stage: Stage, over: Stage, most: int, joined: bool) -> list[PointsPlan]:
+    points = [i for i in over.spatial if i.loop is not None]
+    found = []
+    for lanes in (n for n in (most, most // 2, most // 4, most // 8) if n):
+        shapes = possible_shapes(draft, _count(points, lanes), _read_bytes(stage) * lanes)
+        found += [PointsPlan(shape, lanes, joined) for shape in shapes if shape.each == 1 or not joined]
+    return found
+
+
+def apply_points(draft: GpuDraft, name: str, plan: PointsPlan) -> None:
+    stage = draft.stage(name)
+    if plan.joined:
+        _schedule_with(draft, stage, plan)
         return
+    points = [i for i in stage.spatial if i.loop is not None]
     run = _along_memory(stage)
-    lanes = _lanes(stage, run)
     reduced = [i.loop for i in stage.reductions if i.loop is not None]
-    loop, lane = _one_loop(draft, stage, points, run, lanes)
+    loop, lane = _one_loop(draft, stage, points, run, plan.lanes)
     inner = [*reduced, *([lane] if lane else [])]
-    shape = choose_shape(draft, _count(points, lanes), _read_bytes(stage) * lanes)
-    made = spread(draft, loop, shape, inner)
+    made = spread(draft, loop, plan.shape, inner)
     _finish(draft, stage, made, reduced, lane)
-    _tell(draft, stage, shape, lanes, run)
+    _tell(draft, stage, plan, run)
 
 
 def _count(points: Sequence[StageIter], lanes: int) -> int | None:
@@ -50,15 +75,19 @@ def _count(points: Sequence[StageIter], lanes: int) -> int | None:
     return None if any(i.extent is None for i in points) else -(-prod(i.count for i in points) // lanes)
 
 
-def _schedule_with(draft: GpuDraft, stage: Stage, reader: Stage) -> None:
-    """Reductions and, in the same thread, what is done with their results."""
-    s = draft.s
+def _joined_lanes(draft: GpuDraft, stage: Stage, reader: Stage) -> int:
     run = _along_memory(reader)[-1:]
-    lanes = min(
-        _lanes(reader, run), _lanes(stage, [i for i in stage.spatial if _is_along(draft, stage, reader, i, run)])
-    )
+    own = [i for i in stage.spatial if _is_along(draft, stage, reader, i, run)]
+    return min(_lanes(reader, run), _lanes(stage, own))
+
+
+def _schedule_with(draft: GpuDraft, stage: Stage, plan: PointsPlan) -> None:
+    """Reductions and, in the same thread, what is done with their results."""
+    s, reader = draft.s, epilogue_of(draft, stage)
+    assert reader is not None
+    run = _along_memory(reader)[-1:]
     points = [i for i in reader.spatial if i.loop is not None]
-    loops, lane = _loops_in_order(draft, reader, points, run, lanes)
+    loops, lane = _loops_in_order(draft, reader, points, run, plan.lanes)
     s.compute_at(stage.name, loops[-1])
     reduced = [x for i in stage.reductions if (x := draft.stage(stage.name).by_name[i.name].loop) is not None]
     own = [str(x) for x in s.loops(stage.name)][len(loops) :]
@@ -68,10 +97,9 @@ def _schedule_with(draft: GpuDraft, stage: Stage, reader: Stage) -> None:
         s.reorder(*spatial[:-1], *reduced, spatial[-1])
         s.vectorize(spatial[-1])
     _write_out(draft, stage, reduced)
-    shape = choose_shape(draft, _count(points, lanes), _read_bytes(stage) * lanes)
-    spread(draft, as_one(draft, loops), Shape(shape.threads))
+    spread(draft, as_one(draft, loops), plan.shape)
     draft.scheduled |= {stage.name, reader.name}
-    _tell(draft, stage, Shape(shape.threads), lanes, run)
+    _tell(draft, stage, plan, run)
     draft.decide("fusion", reader.name, f"computed with each result of `{stage.name}`", "it need not be stored")
 
 
@@ -175,10 +203,15 @@ def _vectorize(draft: GpuDraft, loop: str) -> None:
     draft.s.vectorize(loop)
 
 
-def _tell(draft: GpuDraft, stage: Stage, shape: Shape, lanes: int, run: Sequence[StageIter]) -> None:
+def _tell(draft: GpuDraft, stage: Stage, plan: PointsPlan, run: Sequence[StageIter]) -> None:
+    shape, lanes = plan.shape, plan.lanes
     size = stage.write.buffer.dtype.itemsize * lanes
     if lanes > 1:
         names = " and ".join(f"`{i.name}`" for i in run)
         draft.decide("vector", stage.name, f"{lanes} results a thread along {names}", f"{size} bytes side by side")
     what = f"blocks of {shape.threads} threads" + (f", {shape.each} accesses under way each" if shape.each > 1 else "")
     draft.decide("parallel", stage.name, what, f"{draft.bytes_in_flight >> 10} KiB under way keep memory busy")
+
+
+#: What every stage with results falls back to.
+POINTS: Strategy[GpuDraft] = Strategy("points", points_plans, apply_points)

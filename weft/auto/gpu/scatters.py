@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.grid import as_one, choose_shape, spread
+from weft.auto.gpu.grid import Shape, as_one, possible_shapes, spread
 from weft.auto.rows import may_reorder
 from weft.auto.stages import Stage
+from weft.auto.strategy import Strategy
 from weft.ir.expr import Load
 from weft.ir.visit import free_vars, stores, walk
 
@@ -16,15 +19,28 @@ def fits_scatters(draft: GpuDraft, stage: Stage) -> bool:
     return not stage.write.is_affine or any(stage.write.uses(i.name) for i in stage.reductions)
 
 
-def schedule_scatters(draft: GpuDraft, name: str) -> None:
-    stage = draft.stage(name)
+@dataclass(frozen=True, slots=True)
+class ScattersPlan:
+    """Blocks of ``shape``."""
+
+    shape: Shape
+    way: str = "scattered"
+
+
+def scatters_plans(draft: GpuDraft, stage: Stage) -> list[ScattersPlan]:
+    if not fits_scatters(draft, stage):
+        return []
+    count = None if any(i.extent is None for i in stage.iters) else stage.points
+    return [ScattersPlan(shape) for shape in possible_shapes(draft, count, 4)]
+
+
+def apply_scatters(draft: GpuDraft, name: str, plan: ScattersPlan) -> None:
+    stage, shape = draft.stage(name), plan.shape
     draft.s.atomic(name)
     last = _along(stage)
     order = [x for x in stage.loops if x not in last] + last
     if order != list(stage.loops):
         draft.s.reorder(*order)
-    count = None if any(i.extent is None for i in stage.iters) else stage.points
-    shape = choose_shape(draft, count, 4)
     spread(draft, as_one(draft, order), shape)
     why = "threads may update one element, in any order"
     draft.decide(
@@ -39,3 +55,6 @@ def _along(stage: Stage) -> list[str]:
         return []
     names = free_vars(last)
     return [i.loop for i in stage.iters if i.name in names and i.loop is not None]
+
+
+SCATTERS: Strategy[GpuDraft] = Strategy("scatters", scatters_plans, apply_scatters)

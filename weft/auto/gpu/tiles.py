@@ -17,6 +17,7 @@ from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.grid import as_one
 from weft.auto.moves import turned_iterators
 from weft.auto.stages import Stage, StageIter
+from weft.auto.strategy import Strategy
 from weft.ir.buffer import Buffer
 from weft.target.cuda.machine import WARP
 
@@ -30,43 +31,82 @@ SIDE = 64
 WORD = 4
 
 
-def fits_tiles(draft: GpuDraft, stage: Stage) -> bool:
-    pair = turned_iterators(stage)
-    if pair is None or stage.outer or not stage.is_plain or not stage.is_affine:
-        return False
-    return all(i.extent is not None and i.exact and i.extent >= 8 for i in pair)
-
-
-def schedule_tiles(draft: GpuDraft, name: str) -> None:
-    stage = draft.stage(name)
-    pair = turned_iterators(stage)
-    assert pair is not None
-    written, read = pair
-    squares = _own_squares(stage, written, read)
-    if squares is None or draft.attempt(lambda: _through_registers(draft, stage, written, read, squares)) is not None:
-        _through_shared(draft, stage, written, read)
-
-
 @dataclass(frozen=True, slots=True)
-class _Squares:
-    """A thread's ``side``, and how many threads a block has along what is read and along what is written."""
+class SquaresPlan:
+    """Squares of ``side`` by ``side`` in a thread's registers, and how many threads a block has along what is read and
+    along what is written."""
 
     side: int
     along_read: int
     along_written: int
+    way: str = "through registers"
 
 
-def _own_squares(stage: Stage, written: StageIter, read: StageIter) -> _Squares | None:
-    """Squares that come out even, of threads that are whole warps; None where there are none."""
-    side = min(OWN_SIDE, lanes_for(stage.accesses))
-    if side == 1 or written.count % side or read.count % side:
-        return None
-    along_read = gcd(read.count // side, ALONG_READ)
-    along_written = gcd(written.count // side, ALONG_WRITTEN)
-    return _Squares(side, along_read, along_written) if along_read * along_written % WARP == 0 else None
+@dataclass(frozen=True, slots=True)
+class SharedPlan:
+    """Squares of a block in shared memory, ``read`` by ``written`` elements, moved by ``threads``, ``lanes`` of each at
+    a time."""
+
+    read: int
+    written: int
+    lanes: int
+    threads: int
+    way: str = "through shared memory"
 
 
-def _through_registers(draft: GpuDraft, stage: Stage, written: StageIter, read: StageIter, squares: _Squares) -> None:
+def tiles_plans(draft: GpuDraft, stage: Stage) -> list[SquaresPlan | SharedPlan]:
+    """Through registers where squares come out even, through shared memory anywhere."""
+    pair = turned_iterators(stage)
+    if pair is None or stage.outer or not stage.is_plain or not stage.is_affine:
+        return []
+    if not all(i.extent is not None and i.exact and i.extent >= 8 for i in pair):
+        return []
+    return [*_square_plans(stage, *pair), *_shared_plans(draft, stage, *pair)]
+
+
+def apply_tiles(draft: GpuDraft, name: str, plan: SquaresPlan | SharedPlan) -> None:
+    stage = draft.stage(name)
+    pair = turned_iterators(stage)
+    assert pair is not None
+    if isinstance(plan, SquaresPlan):
+        _through_registers(draft, stage, *pair, plan)
+    else:
+        _through_shared(draft, stage, *pair, plan)
+
+
+def _square_plans(stage: Stage, written: StageIter, read: StageIter) -> list[SquaresPlan]:
+    """Squares that come out even, of threads that are whole warps, those whose accesses are widest first."""
+    widest = min(OWN_SIDE, lanes_for(stage.accesses))
+    usual = (gcd(read.count // widest, ALONG_READ), gcd(written.count // widest, ALONG_WRITTEN))
+    shapes = [usual, *((r, w) for r in (4, 8, 16, 32) for w in (4, 8, 16, 32))]
+    found = [
+        SquaresPlan(side, r, w)
+        for side in (n for n in (widest, widest // 2) if n > 1)
+        for r, w in shapes
+        if not read.count % (side * r) and not written.count % (side * w)
+        if r * w % WARP == 0 and r * w <= 2 * THREADS
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _shared_plans(draft: GpuDraft, stage: Stage, written: StageIter, read: StageIter) -> list[SharedPlan]:
+    lanes = lanes_for(stage.accesses)
+    size = max(a.buffer.dtype.itemsize for a in stage.reads)
+    usual = SharedPlan(_side(read, lanes, SIDE), _side(written, lanes, SIDE), lanes, THREADS)
+    found = [
+        SharedPlan(_side(read, lanes, r), _side(written, lanes, w), n, threads)
+        for r in (32, 64, 128)
+        for w in (32, 64, 128)
+        for n in dict.fromkeys((1, lanes // 2 or 1, lanes))
+        for threads in (128, 256, 512)
+    ]
+    room = draft.machine.shared_per_block
+    return [p for p in dict.fromkeys([usual, *found]) if p.read * (p.written + 2 * WORD) * size <= room]
+
+
+def _through_registers(
+    draft: GpuDraft, stage: Stage, written: StageIter, read: StageIter, squares: SquaresPlan
+) -> None:
     s = draft.s
     others = [x for x in stage.loops if x not in (stage.loop_of(read.name), stage.loop_of(written.name))]
     read_blocks, read_inside = map(str, s.split(stage.loop_of(read.name), squares.side * squares.along_read))
@@ -100,11 +140,9 @@ def _turned(stage: Stage, written: StageIter, read: StageIter) -> list[Buffer]:
     return list(dict.fromkeys(found))
 
 
-def _through_shared(draft: GpuDraft, stage: Stage, written: StageIter, read: StageIter) -> None:
-    name = stage.name
-    s = draft.s
-    lanes = lanes_for(stage.accesses)
-    sides = [_side(read, lanes), _side(written, lanes)]
+def _through_shared(draft: GpuDraft, stage: Stage, written: StageIter, read: StageIter, plan: SharedPlan) -> None:
+    s, name = draft.s, stage.name
+    sides, lanes = (plan.read, plan.written), plan.lanes
     others = [x for x in stage.loops if x not in (stage.loop_of(read.name), stage.loop_of(written.name))]
     read_blocks, along_read = map(str, s.split(stage.loop_of(read.name), sides[0]))
     written_blocks, along_written = map(str, s.split(stage.loop_of(written.name), sides[1]))
@@ -112,34 +150,37 @@ def _through_shared(draft: GpuDraft, stage: Stage, written: StageIter, read: Sta
     for buffer in _turned(stage, written, read):
         block, storage = s.cache_read(buffer.name, at=written_blocks, scope="shared", readers=[name])
         loops = [str(x) for x in s.loops(block)][len(others) + 2 :]
-        _on_threads(draft, loops, gcd(read.count, sides[0], lanes))
+        _on_threads(draft, loops, gcd(read.count, sides[0], lanes), plan.threads)
         s.pad_rows(storage, max(1, WORD // buffer.dtype.itemsize))
         draft.scheduled.add(str(block))
-    _on_threads(draft, [along_read, along_written], gcd(written.count, sides[1], lanes))
+    _on_threads(draft, [along_read, along_written], gcd(written.count, sides[1], lanes), plan.threads)
     for loop in (*others, read_blocks, written_blocks):
         s.bind(loop, "block")
     what = f"squares of {sides[0]} by {sides[1]} of `{read.name}` and `{written.name}` through shared memory"
     draft.decide("tiling", name, what, f"read along `{read.name}`, written along `{written.name}`")
 
 
-def _side(i: StageIter, lanes: int) -> int:
-    """A divisor of the extent near `SIDE`, so that all squares are full; `SIDE` itself where there is none."""
-    if i.count <= SIDE:
+def _side(i: StageIter, lanes: int, most: int) -> int:
+    """A divisor of the extent near ``most``, so that all squares are full; ``most`` itself where there is none."""
+    if i.count <= most:
         return i.count
-    even = [n for n in range(SIDE // 2, SIDE + 1) if i.count % n == 0]
-    return max(even, key=lambda n: (gcd(n, lanes), n), default=SIDE)
+    even = [n for n in range(most // 2, most + 1) if i.count % n == 0]
+    return max(even, key=lambda n: (gcd(n, lanes), n), default=most)
 
 
-def _on_threads(draft: GpuDraft, loops: list[str], lanes: int) -> None:
+def _on_threads(draft: GpuDraft, loops: list[str], lanes: int, threads: int) -> None:
     """The elements of a square on the threads of a block, ``lanes`` of them at a time."""
     s = draft.s
     lane = None
     if lanes > 1:
         outer, lane = map(str, s.split(loops[-1], lanes))
         loops = [*loops[:-1], outer]
-    rounds, thread = map(str, s.split(as_one(draft, loops), THREADS))
+    rounds, thread = map(str, s.split(as_one(draft, loops), threads))
     s.reorder(thread, rounds)
     s.bind(thread, "thread")
     s.unroll(rounds)
     if lane is not None:
         s.vectorize(lane)
+
+
+TILES: Strategy[GpuDraft] = Strategy("tiles", tiles_plans, apply_tiles)
