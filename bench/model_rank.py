@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import weft
+from bench.ranks import spearman
 from bench.schedule_recipes import RECIPES, SIZES, definition
 from weft.auto.estimate import estimate
 from weft.ir.errors import Error
@@ -124,24 +125,6 @@ def measure(kernel: Kernel, clock: Callable[[], float]) -> float:
         took = clock() - start
         best, spent, runs = min(best, took), spent + took, runs + 1
     return best
-
-
-def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """The correlation of ranks; ties share theirs."""
-    a, b = ranks(xs), ranks(ys)
-    a, b = a - a.mean(), b - b.mean()
-    return float((a * b).sum() / math.sqrt((a * a).sum() * (b * b).sum()))
-
-
-def ranks(xs: Sequence[float]) -> np.ndarray:
-    order = np.argsort(xs, kind="stable")
-    found = np.empty(len(xs))
-    found[order] = np.arange(len(xs))
-    values = np.asarray(xs)
-    for value in np.unique(values):
-        same = values == value
-        found[same] = found[same].mean()
-    return found
 
 
 def summary(found: Sequence[Sample]) -> list[str]:

@@ -9,8 +9,10 @@ import pytest
 
 import weft
 import weft.auto.gpu.contraction as contraction
+from weft.auto.gpu.contraction import CONTRACTION
 from weft.auto.gpu.contraction_product import Product, read_product
-from weft.auto.gpu.contraction_tiles import GROUPED, MATRIX, PLAIN, Tiles, choose_tiles, count_blocks
+from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks
+from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.auto.plan import Decision
 from weft.auto.stages import read_stages
@@ -19,11 +21,11 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.schedule import OperatorSchedule
 from weft.target.cuda.lower import compile_kernel, emit_kernel, lower_kernel
-from weft.target.cuda.machine import gpu_for_arch
+from weft.target.cuda.machine import GpuMachine, gpu_for_arch
 
 H200, A100 = gpu_for_arch("sm_90"), gpu_for_arch("sm_80")
 #: So that the interpreter gets through more than one of each.
-FEW = ((Tiles(16, 16, 8, 4, 4, 3, 1.0),), (Tiles(32, 32, 32, 16, 16, 3, 1.0, warps=True),))
+FEW = (Tiles(16, 16, 8, 4, 4, 3), Tiles(32, 32, 32, 16, 16, 3, warps=True))
 
 PLAINLY = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 NARROW = "def f(bfloat16(M,K) A, bfloat16(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
@@ -106,9 +108,10 @@ def arguments(kernel: Kernel) -> list[np.ndarray[Any, Any]]:
 
 @pytest.fixture
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contraction, "PLAIN", FEW[0])
-    monkeypatch.setattr(contraction, "MATRIX", FEW[1])
-    monkeypatch.setattr(contraction, "GROUPED", ())
+    def few(product: Product, machine: Any, kinds: tuple[str, ...]) -> list[Tiles]:
+        return [t for t in reversed(FEW) if t.kind in kinds][:1]
+
+    monkeypatch.setattr(contraction, "contraction_tiles", few)
 
 
 @pytest.mark.usefixtures("_few")
@@ -179,15 +182,20 @@ def product(m: int, n: int, k: int) -> Product:
     return found
 
 
-@pytest.mark.parametrize("known", [PLAIN, MATRIX, GROUPED])
-def test_large_products_have_large_tiles_and_small_ones_enough_blocks(known: tuple[Tiles, ...]) -> None:
-    large = choose_tiles(product(4096, 4096, 4096), H200, known, may_part=True)
-    small = choose_tiles(product(512, 512, 4096), H200, known, may_part=True)
-    assert large is not None
-    assert small is not None
+def best_plan(m: int, n: int, k: int, text: str = PLAINLY, machine: GpuMachine = H200) -> ContractionPlan:
+    draft = GpuDraft(weft.schedule(weft.define(text), A=(m, k), B=(k, n), numerics="fast"), machine)
+    plan = CONTRACTION.ranked(draft, next(iter(draft.stages)))[0]
+    assert isinstance(plan, ContractionPlan)
+    return plan
+
+
+@pytest.mark.parametrize(("text", "machine"), [(PLAINLY, H200), (NARROW, A100), (NARROW, H200)])
+def test_large_products_have_large_tiles_and_small_ones_enough_blocks(text: str, machine: GpuMachine) -> None:
+    large = best_plan(4096, 4096, 4096, text, machine)
+    small = best_plan(512, 512, 4096, text, machine)
     assert large.parts == 1
     assert large.tiles.rows * large.tiles.columns >= small.tiles.rows * small.tiles.columns
-    assert count_blocks(product(512, 512, 4096), small.tiles) * small.parts >= H200.sms // 2
+    assert count_blocks(product(512, 512, 4096), small.tiles) * small.parts >= machine.sms // 2
 
 
 def test_few_tiles_sum_parts_of_the_depth() -> None:
@@ -199,12 +207,20 @@ def test_few_tiles_sum_parts_of_the_depth() -> None:
     assert len(compile_kernel(s.kernel, H200, fast=True).launches) == 2
 
 
-def test_all_tiles_fit_the_machine() -> None:
-    for tiles in (*PLAIN, *MATRIX, *GROUPED):
-        assert tiles.threads <= H200.max_threads_per_block
-        assert tiles.shared_bytes(2 if tiles.warps else 4) <= H200.shared_per_block
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("text", [PLAINLY, NARROW])
+def test_all_tiles_fit_the_machine(arch: str, text: str) -> None:
+    machine = gpu_for_arch(arch)
+    s = weft.schedule(weft.define(text), A=(4096, 4096), B=(4096, 4096), numerics="fast")
+    draft = GpuDraft(s, machine)
+    plans = contraction.contraction_plans(draft, next(iter(draft.stages)))
+    assert plans
+    for tiles in {p.tiles for p in plans}:
+        assert tiles.threads <= machine.max_threads_per_block
+        assert tiles.shared_bytes(4 if text is PLAINLY else 2) <= machine.shared_per_block
         sums = tiles.own_rows * tiles.own_columns // (32 if tiles.warps else 1)
-        assert sums <= 128
+        assert sums * tiles.threads <= machine.registers_per_sm
+        assert not tiles.grouped or arch == "sm_90"
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,15 @@ AROUND = "def f(bfloat16(G,M,K) A, bfloat16(G,K,N) B) -> (C) { C(m,n) +=! A(g,m,
 AHEAD = "a_at_next"
 
 
+def only(monkeypatch: pytest.MonkeyPatch, tiles: Tiles) -> None:
+    """These tiles wherever the machine has the instructions, else small ones of each thread's own arithmetic."""
+    plain = Tiles(16, 16, 8, 2, 1, 3)
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [tiles if tiles.kind in kinds else plain])
+
+
 def run(monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tuple[int, ...]], depth: int, stages: int) -> str:
     """The CUDA text, after its results were compared with the evaluator's."""
-    monkeypatch.setattr(contraction, "MATRIX", (Tiles(32, 32, depth, 16, 16, stages, 1.0, warps=True),))
-    monkeypatch.setattr(contraction, "GROUPED", ())
+    only(monkeypatch, Tiles(32, 32, depth, 16, 16, stages, warps=True))
     return compare(text, shapes)
 
 
@@ -40,9 +45,7 @@ def run_groups(
     monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tuple[int, ...]], rows: int, columns: int, stages: int
 ) -> str:
     """The same by instructions of warp groups."""
-    tiles = Tiles(rows, columns, 64, 16, columns, stages, 1.0, warps=True, grouped=True)
-    monkeypatch.setattr(contraction, "GROUPED", (tiles,))
-    monkeypatch.setattr(contraction, "MATRIX", ())
+    only(monkeypatch, Tiles(rows, columns, 64, 16, columns, stages, warps=True, grouped=True))
     return compare(text, shapes)
 
 
@@ -137,7 +140,7 @@ def test_rows_of_whole_vectors_are_copied_or_filled_as_a_whole(monkeypatch: pyte
 def test_products_of_ten_bits(
     monkeypatch: pytest.MonkeyPatch, text: str, shapes: list[tuple[int, ...]], depth: int
 ) -> None:
-    monkeypatch.setattr(contraction, "MATRIX", (Tiles(32, 32, depth, 16, 16, 3, 1.0, warps=True),))
+    only(monkeypatch, Tiles(32, 32, depth, 16, 16, 3, warps=True))
     text = text.replace("bfloat16", "float32")
     source = compare(text, shapes, "tf32")
     assert "m16n8k8.row.col.f32.tf32.tf32.f32" in source

@@ -16,9 +16,7 @@ another. The sizes are `contraction_tiles`'s answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from math import gcd
 
 from weft.auto.gpu.contraction_digits import (
@@ -34,11 +32,20 @@ from weft.auto.gpu.contraction_digits import (
     split_names,
 )
 from weft.auto.gpu.contraction_product import Product, Side, read_product
-from weft.auto.gpu.contraction_tiles import GROUPED, MATRIX, PLAIN, Choice, Tiles, choose_tiles, count_blocks
+from weft.auto.gpu.contraction_tiles import (
+    MEASURED,
+    ContractionPlan,
+    Tiles,
+    contraction_tiles,
+    count_blocks,
+    possible_plans,
+    seconds,
+)
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.points import POINTS
 from weft.auto.stages import Stage
+from weft.auto.strategy import Strategy
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Binary, Cast, Const, Expr, Load
@@ -56,38 +63,30 @@ GROUP = 8
 WRITTEN_OUT = 1024
 
 
-def fits_contraction_gpu(draft: GpuDraft, stage: Stage) -> bool:
-    """Whether rows and columns of operands are used again and again, enough of them for tiles."""
-    return read_product(stage, surrounded=False) is not None
+def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
+    """Tiles for all instructions that the machine has for this, and of each thread's own arithmetic."""
+    product = read_product(stage, surrounded=False)
+    if product is None:
+        return []
+    known = (("groups", True), ("warps", False))
+    kinds = [kind for kind, grouped in known if find_instruction(draft, product, grouped=grouped)]
+    tiles = contraction_tiles(product, draft.machine, (*kinds, "threads"))
+    plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
+    return sorted(plans, key=lambda p: (p.tiles not in MEASURED, seconds(product, draft.machine, p.tiles, p.parts)))
 
 
-def schedule_contraction_gpu(draft: GpuDraft, name: str) -> None:
-    """By matrix instructions where the operands' type has them, else by each thread's own arithmetic."""
+def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
     copies = _surround_operands(draft, name)
     product = read_product(draft.stage(name))
     if product is None:
         raise ScheduleError(f"`{name}` tests what it reads")
-    for known in _known_tiles(draft, product):
-        for may_part in (True, False) if draft.is_fast else (False,):
-            choice = choose_tiles(product, draft.machine, known, may_part=may_part)
-            if choice is None:
-                continue
-            schedule = _schedule_matrix if choice.tiles.warps else _schedule_plain
-            refusal = draft.attempt(partial(_schedule_parts, draft, product, choice, schedule))
-            if refusal is None:
-                for copy in copies:  # as it was made until here, so that what it fills can be seen
-                    POINTS.schedule(draft, copy)
-                draft.scheduled |= {*copies}
-                return
-            draft.decide("fallback", name, f"not in tiles of {choice.tiles.name}", refusal.why or refusal.what)
-    raise ScheduleError(f"`{name}` is too small for tiles")
-
-
-def _known_tiles(draft: GpuDraft, product: Product) -> list[tuple[Tiles, ...]]:
-    """Tiles to choose from, first those of all instructions that the machine has for this, at last those of none."""
-    of_warps = MATRIX if find_instruction(draft, product, grouped=False) else ()
-    of_groups = GROUPED if find_instruction(draft, product, grouped=True) else ()
-    return [known for known in ((*of_groups, *of_warps), of_warps, PLAIN) if known]
+    if plan.parts > 1:
+        product = _cut_depth(draft, product, plan.parts)
+    (_schedule_matrix if plan.tiles.warps else _schedule_plain)(draft, product, plan.tiles)
+    _tell(draft, product, plan)
+    for copy in copies:  # as it was made until here, so that what it fills can be seen
+        POINTS.schedule(draft, copy)
+    draft.scheduled |= {*copies}
 
 
 def _surround_operands(draft: GpuDraft, name: str) -> list[str]:
@@ -99,15 +98,8 @@ def _surround_operands(draft: GpuDraft, name: str) -> list[str]:
     return copies
 
 
-def _schedule_parts(draft: GpuDraft, p: Product, choice: Choice, schedule: Callable[..., None]) -> None:
-    """Where there are too few tiles for all multiprocessors, each sums a part of the depth, which are added up then."""
-    if choice.parts > 1:
-        p = _cut_depth(draft, p, choice.parts)
-    schedule(draft, p, choice.tiles)
-    _tell(draft, p, choice)
-
-
 def _cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
+    """Where there are too few tiles for all multiprocessors, each sums a part of the depth; these are added up then."""
     s, length = draft.s, -(-p.deep // parts)
     part, depth = split_names(s, p.depth, length)
     others = [x for x in p.stage.loops if x != p.depth]
@@ -413,10 +405,10 @@ def _temporaries(s: Schedule) -> list[Buffer]:
     return [a.buffer for a in all_allocs(s.kernel)]
 
 
-def _tell(draft: GpuDraft, p: Product, choice: Choice) -> None:
-    tiles, blocks = choice.tiles, count_blocks(p, choice.tiles)
+def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
+    tiles, blocks = plan.tiles, count_blocks(p, plan.tiles)
     who = "warp" if tiles.warps else "thread"
-    why = f"{blocks} blocks for {draft.machine.sms} multiprocessors, about {choice.seconds * 1e6:.3g} us"
+    why = f"{blocks} blocks for {draft.machine.sms} multiprocessors"
     draft.decide("tiling", p.name, f"blocks of {tiles.name} sums", why)
     how = "matrix instructions" if tiles.warps else f"{tiles.own_rows + tiles.own_columns} loads for each step"
     draft.decide("registers", p.name, f"{tiles.own_rows} x {tiles.own_columns} sums a {who}", how)
@@ -425,3 +417,6 @@ def _tell(draft: GpuDraft, p: Product, choice: Choice) -> None:
     room = f"{tiles.shared_bytes(size) >> 10} KiB of {draft.machine.shared_per_block >> 10}"
     draft.decide("storage", p.name, deep, room)
     draft.scheduled.add(p.name)
+
+
+CONTRACTION: Strategy[GpuDraft] = Strategy("contraction", contraction_plans, apply_contraction)

@@ -14,7 +14,7 @@ from weft.auto.fuse_chains import ChainRules, find_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.row_plan import reads_again
-from weft.auto.gpu.rows import is_kept, plan_chain, rows_of, schedule_row_chain
+from weft.auto.gpu.rows import chain_plans, rows_of, schedule_row_chain
 from weft.auto.stages import Stage
 
 #: Operations an element that cost nothing while memory is waited for, before and after chains are made.
@@ -80,7 +80,7 @@ def _why_apart(draft: GpuDraft, chain: Chain, stage: Stage) -> str | None:
         return f"they share {rounds} rows, too few for {draft.machine.sms} multiprocessors"
     if _is_across(chain):
         return "rows lie across memory"
-    if not plan_chain(draft, chain, rows).keeps_rows and any(is_kept(chain, r) for r in rows):
+    if not chain_plans(draft, chain, rows):
         return "a row is too long for the registers of a block"
     return None
 

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.grid import as_one
-from weft.auto.gpu.row_plan import RowPlan
-
-#: Pieces of a row that are written out, at most.
-WRITTEN_OUT = 16
-#: Pieces of long rows that a thread asks for at a time.
-AHEAD = 4
+from weft.auto.gpu.row_plan import AHEAD, WRITTEN_OUT, RowPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from weft.auto.align import Chain, align_producer, own_alignment
 from weft.auto.chain import ChainMover, share_loops
@@ -16,9 +16,10 @@ from weft.auto.fuse_tiles import ChainTile
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.row_loops import cut_row, map_row, reduce_row
-from weft.auto.gpu.row_plan import Row, RowPlan, make_row, plan_rows, plan_shifted_rows, reads_again
+from weft.auto.gpu.row_plan import Row, RowPlan, RowsNeeds, make_row, reads_again, row_plans
 from weft.auto.rows import iterator_along_memory, may_reorder
 from weft.auto.stages import Stage
+from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
 
 #: Rows shorter than this are left to one thread each.
@@ -40,16 +41,37 @@ def fits_rows(draft: GpuDraft, stage: Stage) -> bool:
     return row is not None and (row.length >= SHORT or row.length > prod(i.count for i in stage.spatial))
 
 
-def schedule_rows(draft: GpuDraft, name: str) -> None:
+@dataclass(frozen=True, slots=True)
+class RowsPlan:
+    """Every row in ``parts``, whose results a second nest reduces."""
+
+    parts: int
+
+    @property
+    def way(self) -> str:
+        return "in parts" if self.parts > 1 else "whole"
+
+
+def rows_plans(draft: GpuDraft, stage: Stage) -> list[RowsPlan]:
+    """As many parts as usual, half and twice as many, or rows left whole."""
+    if not fits_rows(draft, stage):
+        return []
+    row = make_row(stage, [i.name for i in stage.spatial])
+    assert row is not None
+    usual = _parts(draft, stage, row)
+    counts = dict.fromkeys([usual, 1, max(1, usual // 2), *([2 * usual] if usual > 1 else [])])
+    return [RowsPlan(n) for n in counts if n == 1 or row.length // n >= 2 * THREADS]
+
+
+def apply_rows(draft: GpuDraft, name: str, plan: RowsPlan) -> None:
     """The rows of ``name``; long ones of which there are few in parts, and the results of these in a second nest."""
     stage = draft.stage(name)
     row = make_row(stage, [i.name for i in stage.spatial])
     assert row is not None
-    parts = _parts(draft, stage, row)
-    if parts > 1:
-        part = _in_parts(draft, row, parts)
+    if plan.parts > 1:
+        part = _in_parts(draft, row, plan.parts)
         why = f"{prod(i.count for i in stage.spatial)} results are too few for {draft.machine.sms} multiprocessors"
-        draft.decide("parallel", name, f"rows in {parts} parts, reduced in a second nest", why)
+        draft.decide("parallel", name, f"rows in {plan.parts} parts, reduced in a second nest", why)
         schedule_row_chain(draft, _chain_of(draft, part))
     schedule_row_chain(draft, _chain_of(draft, name))
 
@@ -105,9 +127,8 @@ def _fixed(chain: Chain, stage: Stage) -> list[str]:
     return [own for own, theirs in chain.alignments[stage.name].items() if theirs in chain.shared]
 
 
-def plan_chain(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> RowPlan:
-    rounds = prod(map(chain.extent, chain.shared))
-    divisible = chain.extent(chain.shared[-1]) if chain.shared else 1
+def chain_plans(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> list[RowPlan]:
+    """Plans for the rows of ``chain``, the usual one first."""
     kept = sum(r.stage.write.buffer.dtype.itemsize for r in rows if is_kept(chain, r))
     fetched = {
         a.buffer.name: a.buffer.dtype.itemsize
@@ -116,12 +137,19 @@ def plan_chain(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> RowPlan:
         if _is_fetched(chain, rows, a.buffer.name)
     }
     reads = [a.buffer.name for r in rows for a in r.stage.reads if r.along(a)]
-    again = kept > 0 or any(reads.count(name) > 1 for name in fetched)
     lanes = lanes_for(a for r in rows for a in r.stage.accesses if r.along(a) and _is_memory(chain, a.buffer.name))
-    kept += sum(fetched.values())
-    length = _shifted_length(chain, rows, lanes)
-    shifted = plan_shifted_rows(draft, length, kept, lanes) if length is not None else None
-    return shifted or plan_rows(draft, rows, rounds, divisible, kept, lanes=lanes, again=again)
+    shifted = _shifted_length(chain, rows, lanes)
+    needs = RowsNeeds(
+        longest=max(r.length for r in rows),
+        rounds=prod(map(chain.extent, chain.shared)),
+        divisible=chain.extent(chain.shared[-1]) if chain.shared else 1,
+        lanes=gcd(lanes, *(r.iters[-1].count for r in rows if r.iters)),
+        kept=kept + sum(fetched.values()),
+        again=kept > 0 or any(reads.count(name) > 1 for name in fetched),
+        hands_on=any(is_kept(chain, r) for r in rows),
+        shifted=None if shifted is None else (shifted, lanes),
+    )
+    return row_plans(draft, needs)
 
 
 def _shifted_length(chain: Chain, rows: Sequence[Row], lanes: int) -> int | None:
@@ -158,9 +186,10 @@ def schedule_row_chain(draft: GpuDraft, chain: Chain) -> None:
     rows = rows_of(chain)
     if rows is None or not any(r.iters for r in rows):
         raise ScheduleError("its stages do not go along rows")
-    plan = plan_chain(draft, chain, rows)
-    if not plan.keeps_rows and any(is_kept(chain, r) for r in rows):
+    plans: list[RowPlan] = draft.rank(chain.anchor.name, chain_plans(draft, chain, rows), None)
+    if not plans:
         raise ScheduleError("a row is too long for the registers of a block")
+    plan = plans[0]
     nest = _share(draft, chain, plan)
     fetched = _fetch(draft, chain, nest, rows) if plan.keeps_rows else []
     for name, loops in fetched:
@@ -292,3 +321,6 @@ def _tell(draft: GpuDraft, chain: Chain, plan: RowPlan, fetched: Sequence[tuple[
     if fetched:
         names = ", ".join(f"`{n}`" for n, _ in fetched)
         draft.decide("registers", name, f"{names}: rows are held in registers", "they are read from memory once")
+
+
+ROWS: Strategy[GpuDraft] = Strategy("rows", rows_plans, apply_rows)

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from weft.auto.gpu.columns import COLUMNS
-from weft.auto.gpu.contraction import fits_contraction_gpu, schedule_contraction_gpu
+from weft.auto.gpu.contraction import CONTRACTION
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
 from weft.auto.gpu.fuse import fuse_stages
 from weft.auto.gpu.points import POINTS
-from weft.auto.gpu.rows import fits_rows, schedule_rows
+from weft.auto.gpu.rows import ROWS
 from weft.auto.gpu.scatters import SCATTERS
 from weft.auto.gpu.tiles import TILES
+from weft.auto.plan import Ranker, rank_plans
 from weft.auto.scheduler import AutoSchedule
-from weft.auto.strategy import Strategy, one_way, schedule_nests
+from weft.auto.strategy import Strategy, schedule_nests
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine
 
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     SCATTERS,
-    one_way("contraction", fits_contraction_gpu, schedule_contraction_gpu),
-    one_way("rows", fits_rows, schedule_rows),
+    CONTRACTION,
+    ROWS,
     COLUMNS,
     TILES,
     POINTS,
 )
 
 
-def auto_schedule_gpu(schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset()) -> AutoSchedule:
-    """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed."""
+def auto_schedule_gpu(
+    schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset(), rank: Ranker = rank_plans
+) -> AutoSchedule:
+    """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed. Plans are ``rank``'s choice."""
     draft = GpuDraft(schedule, machine, constants)
+    draft.rank = rank
     fuse_stages(draft)
     schedule_nests(draft, STRATEGIES)
     schedule_rest(draft)
