@@ -52,7 +52,7 @@ def test_a_given_file_that_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     path = tmp_path / "machine.json"
     path.write_text('{"core": 64}')
     monkeypatch.setenv("WEFT_MACHINE", str(path))
-    with pytest.raises(TargetError, match="machine.json cannot be used"):
+    with pytest.raises(TargetError, match=r"machine\.json cannot be used"):
         machine_model()
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from weft.ir.expr import AddressOf, Const, Expr, Load, Select, Var
 from weft.ir.stmt import Barrier, Evaluate, For, Stmt, Store
 from weft.ir.visit import walk
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_offset import emit_pointer
 from weft.target.cuda.emit_context import Function
-from weft.target.cuda.emit_expr import emit_expr
-from weft.target.cuda.emit_offset import emit_pointer
 
 #: Bytes of one copy.
 SIZES = (4, 8, 16)

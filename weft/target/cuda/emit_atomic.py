@@ -8,11 +8,11 @@ from __future__ import annotations
 from weft.ir.dtype import DType
 from weft.ir.expr import Binary, Expr, Var
 from weft.ir.stmt import Atomic
-from weft.target.cuda.c_types import storage_type, value_type
+from weft.target.c_text.c_types import storage_type, value_type
+from weft.target.c_text.emit_convert import emit_to_memory
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_offset import emit_pointer
 from weft.target.cuda.emit_context import Code, Function
-from weft.target.cuda.emit_convert import emit_to_memory
-from weft.target.cuda.emit_expr import emit_expr
-from weft.target.cuda.emit_offset import emit_pointer
 
 _FUNCTIONS = {
     "+": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "&": "atomicAnd", "|": "atomicOr", "^": "atomicXor",
@@ -45,8 +45,7 @@ def _keep_old(f: Function, s: Atomic, old: Code) -> None:
 
 def _value(f: Function, old: Code, t: DType) -> str:
     if t.is_narrow_float:
-        f.use(f"widen_{t.name}")
-        return f"widen({old.text})"
+        return f"{f.program.overloaded('widen', t.name)}({old.text})"
     return f"{old.text} != 0" if t.is_bool else old.text
 
 

@@ -18,9 +18,9 @@ from weft.ir.expr import AddressOf, Call
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.stmt import Tensorized
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_offset import emit_pointer
 from weft.target.cuda.emit_context import LEVEL, Function
-from weft.target.cuda.emit_expr import emit_expr
-from weft.target.cuda.emit_offset import emit_pointer
 from weft.target.cuda.machine import GpuMachine
 
 _NAME = re.compile(r"%([A-Za-z_]\w*)")

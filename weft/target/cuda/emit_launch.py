@@ -14,10 +14,11 @@ from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Assert, Barrier, For, Kernel, Let, Stmt
 from weft.ir.visit import mentions, stores, walk
 from weft.passes.analysis.loop_ranges import loop_range
+from weft.target.c_text.c_types import storage_type, value_type
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.storage import element_count
 from weft.target.cuda.async_copies import find_rings
-from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
-from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_reduce import reductions_shuffle
 from weft.target.cuda.emit_stmt import emit_stmt
 from weft.target.cuda.grid import Grid, block_shape, check_threads, extents, grid_shape, read_grid, thread_counts
@@ -25,7 +26,6 @@ from weft.target.cuda.launch_bounds import blocks_at_once, check_registers
 from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID
 from weft.target.cuda.program import ERROR_RECORD, FAILED, Launch
 from weft.target.cuda.read_launches import Nest, used_params, written_names
-from weft.target.cuda.storage import element_count
 from weft.target.cuda.swizzle import SWIZZLE_ALIGN, find_swizzled
 
 #: What shared arrays start at a multiple of.

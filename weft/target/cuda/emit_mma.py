@@ -22,9 +22,9 @@ from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Seq, Stmt, Tensorized
 from weft.ir.visit import substitute
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_offset import emit_pointer, offset_expr
 from weft.target.cuda.emit_context import Function
-from weft.target.cuda.emit_expr import emit_expr
-from weft.target.cuda.emit_offset import emit_pointer, offset_expr
 
 #: ``ldmatrix`` takes rows of 16 bytes.
 ROW_BYTES = 16

@@ -35,9 +35,10 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Barrier, Evaluate, For, If, Let, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import substitute, walk
 from weft.passes.analysis.loop_ranges import loop_range
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.storage import element_count
 from weft.target.cuda.async_copies import emit_wait, find_copy
 from weft.target.cuda.emit_context import Code, Function
-from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_hardware import has_intrinsic
 from weft.target.cuda.emit_mma import Products, emit_fragments, emit_loads, emit_places, emit_row, read_products
 from weft.target.cuda.emit_wgmma import (
@@ -49,7 +50,6 @@ from weft.target.cuda.emit_wgmma import (
     read_groups,
 )
 from weft.target.cuda.intrinsics import MMA, WGMMA
-from weft.target.cuda.storage import element_count
 
 #: Bytes that copies have asked for when a piece is started, at least, so that the next ones are there in time: what
 #: a multiprocessor gets while one request is answered, as measured on an H200.

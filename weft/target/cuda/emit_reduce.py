@@ -19,10 +19,10 @@ from weft.ir.stmt import Assign, For, If, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import substitute, walk
 from weft.passes.analysis.thread_digits import Digit
 from weft.passes.analysis.thread_reductions import Reduction, is_reduction, read_reduction
+from weft.target.c_text.c_types import value_type
+from weft.target.c_text.emit_expr import emit_expr
 from weft.target.cuda.async_copies import emit_wait
-from weft.target.cuda.c_types import value_type
 from weft.target.cuda.emit_context import Code, Function
-from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.machine import WARP
 
 EmitStmt = Callable[[Function, Stmt], None]

@@ -35,19 +35,19 @@ from weft.ir.stmt import (
 from weft.ir.visit import walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.analysis.thread_reductions import is_reduction
+from weft.target.c_text.c_types import storage_type, value_type
+from weft.target.c_text.emit_convert import emit_to_memory
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_offset import emit_element
+from weft.target.c_text.storage import element_count
 from weft.target.cuda.async_copies import SIZES, emit_commit, emit_copies, emit_wait, find_copy
-from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_atomic import emit_atomic
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory
-from weft.target.cuda.emit_convert import emit_to_memory
-from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_hardware import emit_hardware, emit_hardware_call
-from weft.target.cuda.emit_offset import emit_element
 from weft.target.cuda.emit_product_loop import emit_product_loop
 from weft.target.cuda.emit_reduce import emit_reduction
 from weft.target.cuda.emit_vector import emit_vector
 from weft.target.cuda.program import ERROR_RECORD, FAILED
-from weft.target.cuda.storage import element_count
 
 #: Loops over a thread's own array are unrolled up to this many iterations, so that the array can be registers,
 #: where it has no more elements than a thread has of those.
@@ -170,7 +170,7 @@ def _assign(f: Function, s: Assign) -> None:
 
 
 def _store(f: Function, s: Store) -> None:
-    _show_source(f, s)
+    f.show_source(s)
     copy = find_copy(f, s) if s.buffer.dtype.itemsize in SIZES else None
     if copy is not None:
         emit_copies(f, s, copy, s.buffer.dtype.itemsize)
@@ -190,16 +190,6 @@ def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Ex
     code = emit_expr(f, value)
     text = code.text if memory.is_private else emit_to_memory(f, code, buffer.dtype)
     f.line(f"{emit_element(f, buffer, indices, emit_expr)} = {text};")
-
-
-def _show_source(f: Function, s: Stmt) -> None:
-    """A comment with the line of the user's text that ``s`` comes from, where it is another one than before."""
-    if s.span is None or (f.shown is not None and (s.span.source, s.span.line) == (f.shown.source, f.shown.line)):
-        return
-    f.shown = s.span
-    text = s.span.source.line(s.span.line).strip()
-    if text:
-        f.line(f"// {s.span.source.name.rsplit('/', 1)[-1]}:{s.span.line}: {text[:100]}".rstrip("\\ "))
 
 
 def _alloc(f: Function, s: Alloc) -> None:

@@ -31,12 +31,12 @@ from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Let, Return, 
 from weft.ir.visit import children, substitute, walk
 from weft.passes.analysis.conditions import for_all, for_any, mentions
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.target.c_text.c_types import storage_type, value_type
+from weft.target.c_text.emit_convert import unrounded
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_offset import emit_pointer
 from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
-from weft.target.cuda.c_types import storage_type, value_type
 from weft.target.cuda.emit_context import LEVEL, Code, Function
-from weft.target.cuda.emit_convert import unrounded
-from weft.target.cuda.emit_expr import emit_expr
-from weft.target.cuda.emit_offset import emit_pointer
 from weft.target.cuda.lane_conditions import decide_by_first_lane
 
 EmitStmt = Callable[[Function, Stmt], None]

@@ -18,10 +18,10 @@ from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Seq, Stmt, Tensorized
 from weft.ir.visit import substitute
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_offset import offset_expr
 from weft.target.cuda.emit_context import LEVEL, Function
-from weft.target.cuda.emit_expr import emit_expr
 from weft.target.cuda.emit_mma import add_loops_of_one, name_operands
-from weft.target.cuda.emit_offset import offset_expr
 from weft.target.cuda.swizzle import ROW, SWIZZLE_ALIGN
 
 #: Rows of a warp, warps of a group, steps of an instruction, columns of a block of them.

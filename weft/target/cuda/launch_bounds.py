@@ -11,8 +11,8 @@ from weft.ir.errors import TargetError
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Alloc, Stmt, Tensorized
 from weft.ir.visit import walk
+from weft.target.c_text.storage import element_count
 from weft.target.cuda.machine import GpuMachine
-from weft.target.cuda.storage import element_count
 
 #: Words a thread keeps below which the assembler does well on its own.
 MANY = 96

@@ -9,10 +9,9 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, idx
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
-from weft.target.cuda.emit_context import LEVEL, Code, Function
-from weft.target.cuda.swizzle import SWIZZLE
+from weft.target.c_text.context import LEVEL, Code, TextFunction
 
-EmitExpr = Callable[[Function, Expr], Code]
+EmitExpr = Callable[[TextFunction, Expr], Code]
 
 
 def offset_expr(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
@@ -27,19 +26,19 @@ def offset_expr(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     return total
 
 
-def emit_element(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> str:
+def emit_element(f: TextFunction, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> str:
     """``pointer[offset]``."""
     if f.memory(buffer).is_swizzled:
         return f"{emit_pointer(f, buffer, indices, emit)}[0]"
     return f"{f.memory(buffer).pointer}[{emit(f, offset_expr(buffer, indices)).text}]"
 
 
-def emit_pointer(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> str:
+def emit_pointer(f: TextFunction, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> str:
     """``pointer + offset``."""
     offset = offset_expr(buffer, indices)
     pointer = f.memory(buffer).pointer
     if f.memory(buffer).is_swizzled:
-        return f"{f.define('swizzle', SWIZZLE)}({pointer}, {emit(f, offset).text})"
+        return f.program.swizzled(pointer, emit(f, offset).text)
     if isinstance(offset, Const) and offset.value == 0:
         return pointer
     return f"{pointer} + {emit(f, offset).inside(LEVEL['+'] + 1)}"

@@ -1,4 +1,4 @@
-"""Expressions to CUDA C++: one small function per node kind, found by the node's type.
+"""Expressions to C text: one small function per node kind, found by the node's type.
 
 Index arithmetic is 64 bits wide in a program. Here a sum or product is written in 32 bits where the ranges of
 its variables prove that it fits, and widened at the first operation that might not.
@@ -19,31 +19,31 @@ from weft.ir.expr import AddressOf, Binary, Call, Cast, Compare, Const, Expr, Lo
 from weft.ir.interval import Interval, bounds
 from weft.ir.numpy_dtypes import round_to
 from weft.ir.visit import walk
-from weft.target.cuda.c_types import value_type
-from weft.target.cuda.emit_call import emit_call_text, find_plus_one
-from weft.target.cuda.emit_context import ATOM, LEVEL, Code, Function
-from weft.target.cuda.emit_convert import emit_cast_text, emit_round_text
-from weft.target.cuda.emit_offset import emit_element, emit_pointer
+from weft.target.c_text.c_types import value_type
+from weft.target.c_text.context import ATOM, LEVEL, Code, TextFunction
+from weft.target.c_text.emit_call import emit_call_text
+from weft.target.c_text.emit_convert import emit_cast_text, emit_round_text
+from weft.target.c_text.emit_offset import emit_element, emit_pointer
 
 _INT32 = (dt.int32.min_value, dt.int32.max_value)
 
 
-def emit_expr(f: Function, e: Expr) -> Code:
+def emit_expr(f: TextFunction, e: Expr) -> Code:
     """The text of ``e``; vectors have been taken apart before."""
     if e in f.replaced:
         return f.replaced[e]
     emit = _EMIT.get(type(e))
     if emit is None or e.dtype.lanes > 1:
-        raise InternalError(f"no CUDA code for a {type(e).__name__} of {e.dtype}", span=e.span)
+        raise InternalError(f"no code for a {type(e).__name__} of {e.dtype}", span=e.span)
     return emit(f, e)
 
 
-def fits_int(f: Function, e: Expr) -> bool:
+def fits_int(f: TextFunction, e: Expr) -> bool:
     """Whether every value of the integer ``e`` is one of int32."""
     return bounds(e, f.ranges).within(*_INT32)
 
 
-def _const(f: Function, e: Const) -> Code:
+def _const(f: TextFunction, e: Const) -> Code:
     t = e.dtype
     if t.is_bool:
         return Code("true" if e.value else "false")
@@ -64,7 +64,7 @@ def _integer(value: int, t: DType) -> Code:
     return Code(f"{value}{suffix}", level, wide=t == dt.index)
 
 
-def _float(f: Function, value: float, t: DType) -> Code:
+def _float(f: TextFunction, value: float, t: DType) -> Code:
     double = t.bits == 64
     if math.isnan(value) or math.isinf(value):
         name = f.use("not_a_number" if math.isnan(value) else "infinity")
@@ -77,38 +77,38 @@ def _float(f: Function, value: float, t: DType) -> Code:
     return Code(text, ATOM if not text.startswith("-") else LEVEL["unary"])
 
 
-def _var(f: Function, e: Var) -> Code:
+def _var(f: TextFunction, e: Var) -> Code:
     found = f.variables.get(e.name)
     if found is None:
         raise InternalError(f"variable `{e.name}` is not in scope", span=e.span)
     return found
 
 
-def _load(f: Function, e: Load) -> Code:
+def _load(f: TextFunction, e: Load) -> Code:
     element = emit_element(f, e.buffer, e.indices, emit_expr)
     t = e.buffer.dtype
     if t.is_narrow_float and not f.memory(e.buffer).is_private:
-        f.use(f"widen_{t.name}")
-        return Code(f"widen({element})")
+        return Code(f"{f.program.overloaded('widen', t.name)}({element})")
     if t.is_bool:
         return Code(f"{element} != 0", LEVEL["!="])
     return Code(element, wide=t == dt.index)
 
 
-def _address(f: Function, e: AddressOf) -> Code:
+def _address(f: TextFunction, e: AddressOf) -> Code:
     return Code(emit_pointer(f, e.buffer, e.indices, emit_expr), LEVEL["+"], wide=True)
 
 
-def _unary(f: Function, e: Unary) -> Code:
+def _unary(f: TextFunction, e: Unary) -> Code:
     operand = emit_expr(f, e.operand)
     if e.op == "-" and e.dtype.is_integer and not _is_exact(f, e):
-        return _typed(Code(f"{f.use('wrap_neg')}<{_c_type(e.dtype, operand)}>({operand.text})", wide=operand.wide), e)
+        name = f.program.generic("wrap_neg", _c_type(e.dtype, operand))
+        return _typed(Code(f"{name}({operand.text})", wide=operand.wide), e)
     text = operand.inside(LEVEL["unary"])
     space = " " if e.op == "-" and text.startswith("-") else ""
     return _typed(Code(f"{e.op}{space}{text}", LEVEL["unary"], operand.wide), e)
 
 
-def _is_exact(f: Function, e: Expr) -> bool:
+def _is_exact(f: TextFunction, e: Expr) -> bool:
     """Whether the value is surely in the range of the type, so that C's rules for overflow do not matter.
 
     Arithmetic of nothing but variables and numbers is that of indices, which are taken not to overflow.
@@ -123,7 +123,7 @@ def _is_exact(f: Function, e: Expr) -> bool:
     return exact.within(t.min_value, t.max_value)
 
 
-def _raw_bounds(f: Function, e: Expr, parts: tuple[Expr, ...]) -> Interval:
+def _raw_bounds(f: TextFunction, e: Expr, parts: tuple[Expr, ...]) -> Interval:
     """The range of an operation before its result is brought to the type."""
     known = [bounds(p, f.ranges) for p in parts]
     if isinstance(e, Unary):
@@ -147,8 +147,8 @@ def _c_type(t: DType, *codes: Code) -> str:
     return value_type(t)
 
 
-def _binary(f: Function, e: Binary) -> Code:
-    if f.program.fast and (found := find_plus_one(e)) is not None:
+def _binary(f: TextFunction, e: Binary) -> Code:
+    if (found := f.program.fused(e)) is not None:
         name, argument = found
         return Code(f"{f.use(name)}({emit_expr(f, argument).text})")
     left, right = emit_expr(f, e.left), emit_expr(f, e.right)
@@ -170,24 +170,22 @@ def _infix(op: str, left: Code, right: Code) -> Code:
     return Code(text, level, left.wide or right.wide)
 
 
-def _float_binary(f: Function, e: Binary, left: Code, right: Code) -> Code:
+def _float_binary(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
     if e.op in ("min", "max"):
-        return Code(f"{f.use(f'{e.op}_nan')}({left.text}, {right.text})")
+        return Code(f"{f.program.overloaded(f'{e.op}_nan', value_type(e.dtype))}({left.text}, {right.text})")
     return emit_round_text(f, _infix(e.op, left, right), e.dtype)
 
 
-def _arithmetic(f: Function, e: Binary, left: Code, right: Code) -> Code:
+def _arithmetic(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
     if not _is_exact(f, e) and e.dtype.is_signed | (e.dtype.bits < 32):
-        name = f.use({"+": "wrap_add", "-": "wrap_sub", "*": "wrap_mul"}[e.op])
-        wide = e.dtype == dt.index
-        type = "long long" if wide else value_type(e.dtype)
-        return Code(f"{name}<{type}>({left.text}, {right.text})", wide=wide)
+        name = f.program.generic({"+": "wrap_add", "-": "wrap_sub", "*": "wrap_mul"}[e.op], value_type(e.dtype))
+        return Code(f"{name}({left.text}, {right.text})", wide=e.dtype == dt.index)
     if e.dtype == dt.index and not (left.wide or right.wide or fits_int(f, e)):
         left = Code(f"(long long){left.inside(LEVEL['unary'])}", LEVEL["unary"], wide=True)
     return _typed(_infix(e.op, left, right), e)
 
 
-def _division(f: Function, e: Binary, left: Code, right: Code) -> Code:
+def _division(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
     turned = _quotient_first(e)
     if turned is not None:
         return emit_expr(f, turned)
@@ -202,9 +200,9 @@ def _division(f: Function, e: Binary, left: Code, right: Code) -> Code:
             return _typed(_infix(">>" if quotient else "&", left, bits), e)
     if is_plain:
         return _typed(_infix("/" if quotient else "%", left, right), e)
-    name = f.use(("floor_" if e.op in ("//", "%") else "trunc_") + ("div" if quotient else "mod"))
-    wide = left.wide or right.wide
-    return Code(f"{name}<{_c_type(e.dtype, left, right)}>({left.text}, {right.text})", wide=wide)
+    kind = ("floor_" if e.op in ("//", "%") else "trunc_") + ("div" if quotient else "mod")
+    name = f.program.generic(kind, _c_type(e.dtype, left, right))
+    return Code(f"{name}({left.text}, {right.text})", wide=left.wide or right.wide)
 
 
 def _quotient_first(e: Binary) -> Expr | None:
@@ -223,16 +221,15 @@ def _quotient_first(e: Binary) -> Expr | None:
     return Binary("%", Binary("//", inner.left, e.right), const(whole // part, e.dtype))
 
 
-def _extreme(f: Function, e: Binary, left: Code, right: Code) -> Code:
-    name = f.use("least" if e.op == "min" else "greatest")
+def _extreme(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
     if e.dtype == dt.index:
         left, right = (
-            _apart(f, code) if isinstance(part, Binary) and part.op == e.op else code
+            f.program.apart(code) if isinstance(part, Binary) and part.op == e.op else code
             for part, code in ((e.left, left), (e.right, right))
         )
-    type = _c_type(e.dtype, left, right)
-    code = Code(f"{name}<{type}>({left.text}, {right.text})", wide=left.wide or right.wide)
-    return _apart(f, code) if _is_short(e) else code
+    name = f.program.generic("least" if e.op == "min" else "greatest", _c_type(e.dtype, left, right))
+    code = Code(f"{name}({left.text}, {right.text})", wide=left.wide or right.wide)
+    return f.program.apart(code) if _is_short(e) else code
 
 
 def _is_short(e: Expr) -> bool:
@@ -240,36 +237,31 @@ def _is_short(e: Expr) -> bool:
     return e.dtype.kind == "int" and e.dtype.bits <= 32
 
 
-def _apart(f: Function, code: Code) -> Code:
-    """``code``, which the compiler does not make one with what it is used in."""
-    return code if code.wide else Code(f"{f.use('apart')}({code.text})")
-
-
-def _bitwise(f: Function, e: Binary, left: Code, right: Code) -> Code:
+def _bitwise(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
     return _typed(_infix(e.op, left, right), e)
 
 
-def _shift(f: Function, e: Binary, left: Code, right: Code) -> Code:
+def _shift(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
     by = bounds(e.right, f.ranges)
     if e.op == ">>" and by.within(0, (32 if e.dtype == dt.index and not left.wide else e.dtype.bits) - 1):
         code = _infix(">>", left, right)
         return _typed(Code(code.text, code.level, left.wide), e)
-    name = f.use("shift_left" if e.op == "<<" else "shift_right")
-    return Code(f"{name}<{value_type(e.dtype)}>({left.text}, {right.text})", wide=e.dtype == dt.index)
+    name = f.program.generic("shift_left" if e.op == "<<" else "shift_right", value_type(e.dtype))
+    return Code(f"{name}({left.text}, {right.text})", wide=e.dtype == dt.index)
 
 
-def _compare(f: Function, e: Compare) -> Code:
+def _compare(f: TextFunction, e: Compare) -> Code:
     left, right = emit_expr(f, e.left), emit_expr(f, e.right)
     level = LEVEL[e.op]
     return Code(f"{left.inside(level + 1)} {e.op} {right.inside(level + 1)}", level)
 
 
-def _select(f: Function, e: Select) -> Code:
+def _select(f: TextFunction, e: Select) -> Code:
     condition, then, otherwise = (emit_expr(f, part) for part in (e.condition, e.then, e.otherwise))
     level = LEVEL["?"]
     text = f"{condition.inside(level + 1)} ? {then.inside(level + 1)} : {otherwise.inside(level)}"
     code = Code(text, level, then.wide or otherwise.wide)
-    return _typed(_apart(f, code) if _is_extreme(e) else code, e)
+    return _typed(f.program.apart(code) if _is_extreme(e) else code, e)
 
 
 def _is_extreme(e: Select) -> bool:
@@ -278,7 +270,7 @@ def _is_extreme(e: Select) -> bool:
     return _is_short(e) and isinstance(c, Compare) and {c.left, c.right} == {e.then, e.otherwise}
 
 
-def _cast(f: Function, e: Cast) -> Code:
+def _cast(f: TextFunction, e: Cast) -> Code:
     operand = emit_expr(f, e.operand)
     if e.type.is_integer and e.operand.dtype.is_integer and fits_int(f, e.operand):
         # A value that int holds is written as it is where int will do.
@@ -295,12 +287,12 @@ def _cast(f: Function, e: Cast) -> Code:
     return Code(text.text, text.level, wide=e.type == dt.index)
 
 
-def _call(f: Function, e: Call) -> Code:
+def _call(f: TextFunction, e: Call) -> Code:
     args = [emit_expr(f, a) for a in e.args]
     return emit_call_text(f, e, args)
 
 
-_INTEGER: dict[str, Callable[[Function, Binary, Code, Code], Code]] = {
+_INTEGER: dict[str, Callable[[TextFunction, Binary, Code, Code], Code]] = {
     "+": _arithmetic,
     "-": _arithmetic,
     "*": _arithmetic,
@@ -316,7 +308,7 @@ _INTEGER: dict[str, Callable[[Function, Binary, Code, Code], Code]] = {
     "<<": _shift,
     ">>": _shift,
 }
-_EMIT: dict[type, Callable[[Function, Any], Code]] = {
+_EMIT: dict[type, Callable[[TextFunction, Any], Code]] = {
     Const: _const,
     Var: _var,
     Load: _load,
