@@ -1,17 +1,23 @@
 # make demo: set up .venv and run the main job. make test: set up and run every check.
+# make soak SECONDS=600: the random tests with fresh seeds for so long; each failure is told with a command to repeat it.
 # make bench: measure against the field (about half an hour), write docs/bench.md and docs/bench-polybench.md.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.weft-ready
 
-.PHONY: demo test lint bench clean
+SECONDS ?= 600
+
+.PHONY: demo test lint soak bench clean
 
 demo: $(STAMP)
 	$(RUN) -m weft demo
 
 test: lint
 	$(RUN) -m pytest -n 2 tests
+
+soak: $(STAMP)
+	$(RUN) tests/soak.py --seconds $(SECONDS)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["random_seeds"]
+
 GOLDEN = Path(__file__).parent / "golden"
 CACHE = pytest.StashKey[str]()
 

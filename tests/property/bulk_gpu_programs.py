@@ -15,15 +15,13 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import sys
-import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bulk_worker import Ended, run_worker, say
+from bulk_worker import Ended, Run, add_options, say
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
@@ -39,83 +37,31 @@ def main() -> int:
     if options.worker:
         work(options)
         return 0
-    total = Run(options).total
-    print(", ".join(f"{count} {what}" for what, count in sorted(total.items())))
-    return 1 if total["faults"] else 0
+    flags = [f"--{name.replace('_', '-')}" for name in ("cuda", "device", "no_cpu") if getattr(options, name)]
+    run = Run(options, BATCH, ["--kind", options.kind, *flags], lambda ended: tell_death(options, ended))
+    print(", ".join(f"{count} {what}" for what, count in sorted(run.total.items())))
+    print(run.repeats())
+    return 1 if run.faults else 0
 
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=1e9)
+    add_options(parser, "gpu_program_failures")
     parser.add_argument("--kind", choices=KINDS, default="barriers")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--failures", default="gpu_program_failures")
     parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--device", action="store_true")
     parser.add_argument("--no-cpu", action="store_true")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-class Run:
-    """Batches of programs, each in a process of its own; one that dies is a fault of the program it was at."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.total = options, Counter[str]()
-        self.start, self.end = time.time(), options.seed + options.count
-        self.next, self.lock = options.seed, threading.Lock()
-        jobs = [threading.Thread(target=self.take_batches) for _ in range(options.jobs)]
-        for job in jobs:
-            job.start()
-        for job in jobs:
-            job.join()
-
-    def is_late(self) -> bool:
-        return time.time() - self.start >= self.options.seconds
-
-    def take_batches(self) -> None:
-        while True:
-            with self.lock:
-                seed, end = self.next, min(self.next + self.size_of_batch(), self.end)
-                self.next = end
-            while seed < end and not self.is_late():
-                seed = self.run_batch(seed, end - seed)
-            if seed >= self.end or self.is_late():
-                return
-            with self.lock:
-                print(f"{time.time() - self.start:.0f} s, up to seed {seed}: {dict(self.total)}", flush=True)
-
-    def size_of_batch(self) -> int:
-        """Less in the end, so that all jobs are done at about the same time."""
-        return max(10, min(BATCH, (self.end - self.next) // (2 * self.options.jobs)))
-
-    def run_batch(self, seed: int, count: int) -> int:
-        """The seed to go on with: the one after the last that the process got to."""
-        given = self.options
-        command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(count)]
-        command += ["--failures", given.failures, "--kind", given.kind]
-        command += [f"--{name.replace('_', '-')}" for name in ("cuda", "device", "no_cpu") if getattr(given, name)]
-        command += ["--seconds", str(self.start + given.seconds - time.time())]
-        ended = run_worker(command, seed, self.count)
-        if ended.status != 0:
-            self.tell_death(ended)
-        return ended.seed + 1
-
-    def count(self, found: Mapping[str, int]) -> None:
-        with self.lock:
-            self.total.update(found)
-
-    def tell_death(self, ended: Ended) -> None:
-        self.count({"faults": 1})
-        kind = self.options.kind
-        text = f"the process ended with {ended.status}\n{ended.said[-20000:]}\n{program_text(kind, ended.seed)}\n"
-        (Path(self.options.failures) / f"{kind}_{ended.seed}.txt").write_text(text, encoding="utf-8")
+def tell_death(options: argparse.Namespace, ended: Ended) -> None:
+    kind = options.kind
+    text = f"the process ended with {ended.status}\n{ended.said[-20000:]}\n{program_text(kind, ended.seed)}\n"
+    (Path(options.failures) / f"{kind}_{ended.seed}.txt").write_text(text, encoding="utf-8")
 
 
 def work(options: argparse.Namespace) -> None:
-    """Checks one program after another, saying before each which it is and after each what was found.
+    """Checks one program after another, saying before each which it is and after each what came of it.
 
     Where the GPU is lost to this process, it ends.
     """
@@ -125,9 +71,9 @@ def work(options: argparse.Namespace) -> None:
             return
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         say({"seed": seed})
-        found = check(seed, options)
-        say({"seed": seed, found: 1})
-        if found == "faults" and options.device and is_gpu_lost():
+        outcome = check(seed, options)
+        say({"seed": seed, outcome: 1})
+        if outcome == "faults" and options.device and is_gpu_lost():
             break
     faulthandler.cancel_dump_traceback_later()
 

@@ -2,7 +2,7 @@
 
     --seed 1 --count 50000 --seconds 3600    cases 1, 2, 3 ... until either limit
     --failures DIR                           one text for each fault: what happened, and all to see it again
-    --log FILE                               a line for each batch that ended
+    --jobs 2                                 as many processes side by side
     --reasons                                also how often steps were refused for which reason
     --replay FILE                            the kernel and the trace of such a text, on other arguments
 
@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bulk_worker import run_worker, say
+from bulk_worker import Ended, Run, add_options, say
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
@@ -36,73 +36,53 @@ BATCH, PATIENCE = 200, 300
 REASON = re.compile(r"`[^`]*`|\(\w+=.*?\)|-?\d+")
 
 
-def main() -> None:
+def main() -> int:
     options = read_options()
     if options.replay:
         replay(Path(options.replay))
-    elif options.worker:
-        work(options.seed, options.count, Path(options.failures))
-    else:
-        total = run(options)
-        print(report(total))
-        if options.reasons:
-            print(reasons(total))
+        return 0
+    if options.worker:
+        work(options)
+        return 0
+    failures = Path(options.failures)
+    failures.mkdir(parents=True, exist_ok=True)
+    run = Run(options, BATCH, [], lambda ended: tell_death(failures, ended))
+    print(report(run.total))
+    if options.reasons:
+        print(reasons(run.total))
+    print(run.repeats())
+    return 1 if run.faults else 0
 
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--failures", default="schedule_failures")
-    parser.add_argument("--log")
+    add_options(parser, "schedule_failures")
     parser.add_argument("--replay")
     parser.add_argument("--reasons", action="store_true", help="how often each reason was given")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def run(options: argparse.Namespace) -> Counter[str]:
-    """Batches, each in a process of its own; one that dies is a fault of the case it was at."""
-    total: Counter[str] = Counter()
-    start, seed, end = time.time(), options.seed, options.seed + options.count
-    Path(options.failures).mkdir(parents=True, exist_ok=True)
-    while seed < end and time.time() - start < options.seconds:
-        seed = run_batch(seed, min(BATCH, end - seed), Path(options.failures), total)
-        if options.log:
-            line = (
-                f"{time.strftime('%H:%M:%S')} up to seed {seed}: {total['cases']} schedules, {total['faults']} faults"
-            )
-            with Path(options.log).open("a", encoding="utf-8") as log:
-                log.write(line + "\n")
-    return total
+def tell_death(failures: Path, ended: Ended) -> None:
+    where = failures / f"{ended.seed}_crash.txt"
+    schedule = where.read_text(encoding="utf-8") if where.exists() else ""
+    where.write_text(f"the process ended with status {ended.status}\n{ended.said}\n{schedule}", encoding="utf-8")
 
 
-def run_batch(seed: int, count: int, failures: Path, total: Counter[str]) -> int:
-    """Adds what a process counted; gives the seed to go on with."""
-    command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(count)]
-    command += ["--failures", str(failures)]
-    ended = run_worker(command, seed, total.update)
-    if ended.status != 0:
-        total["faults"] += 1
-        where = failures / f"{ended.seed}_crash.txt"
-        known = where.read_text(encoding="utf-8") if where.exists() else ""
-        where.write_text(f"the process ended with status {ended.status}\n{ended.said}\n{known}", encoding="utf-8")
-    return ended.seed + 1
-
-
-def work(seed: int, count: int, failures: Path) -> None:
+def work(options: argparse.Namespace) -> None:
     """Runs the cases one by one, saying before each which it is and after each what it counted."""
     import schedule_cases  # noqa: F401 - what it imports may not be imported while drawing
     from hypothesis.control import BuildContext
     from hypothesis.internal.conjecture.data import ConjectureData
 
-    for at in range(seed, seed + count):
+    start = time.time()
+    for at in range(options.seed, options.seed + options.count):
+        if time.time() - start > options.seconds:
+            break
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         say({"seed": at})
         data = ConjectureData(random=random.Random(at))
         with BuildContext(data, is_final=False, wrapped_test=run_case):
-            say({"seed": at, **run_case(at, data.draw, failures)})
+            say({"seed": at, **run_case(at, data.draw, Path(options.failures))})
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -122,10 +102,10 @@ def run_case(seed: int, draw: Any, failures: Path) -> dict[str, int]:
         crash.unlink(missing_ok=True)
         return {"dropped": 1}
     except Exception as error:
-        known = {} if case is None else dict(describe(case))
+        described = {} if case is None else dict(describe(case))
         said = "".join(traceback.format_exception(error))[-20000:]
         name = failures / f"{seed}.txt"
-        name.write_text(as_text({"error": said, **known}), encoding="utf-8")
+        name.write_text(as_text({"error": said, **described}), encoding="utf-8")
         crash.unlink(missing_ok=True)
         return {"faults": 1}
     crash.unlink(missing_ok=True)
@@ -189,4 +169,4 @@ def replay(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -42,8 +42,8 @@ def arguments(rng: random.Random, primitive: Any) -> tuple[list[Any], dict[str, 
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_any_arguments(name: str) -> None:
-    rng = random.Random(name)
+def test_any_arguments(name: str, first_seed: int) -> None:
+    rng = random.Random(f"{name}{first_seed or ''}")
     start = Schedule(lower(normalize(specialize(weft.define(TEXT).program, {"H": 5, "W": 7}))))
     for _ in range(CALLS):
         s = start.copy()

@@ -67,7 +67,10 @@ def schedule_turn(rng: random.Random) -> Schedule:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(("make", "definition"), [(schedule_matmul, MATMUL), (schedule_turn, TURNED)])
-def test_compiled_schedules_match_the_definition(make: Make, definition: weft.Operator, seed: int) -> None:
+def test_compiled_schedules_match_the_definition(
+    make: Make, definition: weft.Operator, seed: int, first_seed: int
+) -> None:
+    seed += first_seed
     s = make(random.Random(seed))
     kernel = weft.schedule(definition, **_shapes(s)).kernel
     arguments = make_arguments(kernel, seed)
@@ -80,7 +83,8 @@ def test_compiled_schedules_match_the_definition(make: Make, definition: weft.Op
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
-def test_fast_numerics_differ_by_rounding_only(seed: int) -> None:
+def test_fast_numerics_differ_by_rounding_only(seed: int, first_seed: int) -> None:
+    seed += first_seed
     s = schedule_matmul(random.Random(seed))
     rng = np.random.default_rng(seed)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in _shapes(s).values())

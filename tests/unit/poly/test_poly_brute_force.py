@@ -69,9 +69,13 @@ def touched(instances: list[Instance], name: str, element: tuple[int, ...]) -> b
     return any(t.cell[0] == name and t.cell[2] == element for i in instances for t in i.touches)
 
 
+def seeds_of(chunk: int, first_seed: int) -> range:
+    return range(first_seed + chunk * SEEDS, first_seed + (chunk + 1) * SEEDS)
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_parallel(chunk: int) -> None:
-    for seed in range(chunk * SEEDS, (chunk + 1) * SEEDS):
+def test_parallel(chunk: int, first_seed: int) -> None:
+    for seed in seeds_of(chunk, first_seed):
         kernel = random_nest(seed, perfect=False)
         numerics = ("strict", "fast")[seed % 2]
         for loop in [s for s in walk(kernel.body) if isinstance(s, For)]:
@@ -92,8 +96,8 @@ def movable(order: list[For]) -> bool:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_reorder(chunk: int) -> None:
-    for seed in range(chunk * SEEDS, (chunk + 1) * SEEDS):
+def test_reorder(chunk: int, first_seed: int) -> None:
+    for seed in seeds_of(chunk, first_seed):
         kernel = random_nest(seed + 10**6, perfect=True)
         rng = random.Random(seed)
         numerics = ("strict", "fast")[seed % 2]
@@ -113,8 +117,8 @@ def test_reorder(chunk: int) -> None:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_fuse_loops(chunk: int) -> None:
-    for seed in range(chunk * SEEDS, (chunk + 1) * SEEDS):
+def test_fuse_loops(chunk: int, first_seed: int) -> None:
+    for seed in seeds_of(chunk, first_seed):
         kernel = random_neighbours(seed)
         numerics = ("strict", "fast")[seed % 2]
         x, y = (next(s for s in walk(kernel.body) if isinstance(s, For) and s.var.name == n) for n in "xy")
@@ -133,9 +137,9 @@ def test_fuse_loops(chunk: int) -> None:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_fission(chunk: int) -> None:
+def test_fission(chunk: int, first_seed: int) -> None:
     """The merged form of two neighbours, split again."""
-    for seed in range(chunk * SEEDS, (chunk + 1) * SEEDS):
+    for seed in seeds_of(chunk, first_seed):
         kernel = random_neighbours(seed + 10**6)
         numerics = ("strict", "fast")[seed % 2]
         x, y = (next(s for s in walk(kernel.body) if isinstance(s, For) and s.var.name == n) for n in "xy")

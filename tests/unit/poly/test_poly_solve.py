@@ -48,10 +48,10 @@ def satisfies(point: dict[str, int], equations: list[Form], inequalities: list[F
 
 
 @pytest.mark.parametrize("chunk", range(4))
-def test_agrees_with_isl(chunk: int) -> None:
+def test_agrees_with_isl(chunk: int, first_seed: int) -> None:
     pytest.importorskip("islpy")
     empty = unknown = 0
-    for seed in range(chunk * 500, (chunk + 1) * 500):
+    for seed in range(first_seed + chunk * 500, first_seed + (chunk + 1) * 500):
         system = random_system(random.Random(seed))
         found = solve(*system)
         if found is UNKNOWN:
@@ -64,11 +64,11 @@ def test_agrees_with_isl(chunk: int) -> None:
         else:
             assert satisfies(found, *system), f"seed {seed}: {found} does not solve {system}"
     assert 50 < empty < 450, "the systems are all alike"
-    assert unknown <= 5
+    assert first_seed or unknown <= 5
 
 
-def test_agrees_with_enumeration() -> None:
-    for seed in range(300):
+def test_agrees_with_enumeration(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 300):
         rng = random.Random(seed)
         names = "xyz"
         forms = [random_form(rng, names, 5) for _ in range(3)]
