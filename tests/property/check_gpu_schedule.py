@@ -29,8 +29,9 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import For, Kernel
 from weft.ir.verify import verify
 from weft.ir.visit import walk
+from weft.passes.registry import run_passes
 from weft.schedules.schedule import Schedule
-from weft.target.cuda.lower import compile_kernel, lowering_passes
+from weft.target.cuda.lower import PASSES, compile_kernel, context_of
 
 #: Large enough for several blocks, tiles and vectors, with a rest.
 LARGE = st.sampled_from([1, 3, 8, 17, 32, 33, 64, 100, 129, 256, 260])
@@ -76,11 +77,7 @@ def bind_loops(draw: Any, s: Schedule) -> None:
 
 def joined(kernel: Kernel, fast: bool) -> Kernel:
     """``kernel`` in grid form, before sums are kept in variables, which may load what is not written yet."""
-    for name, apply in lowering_passes(H200, fast).items():
-        kernel = apply(kernel)
-        if name == "join_threads":
-            break
-    return kernel
+    return run_passes(PASSES[: PASSES.index("join_threads") + 1], kernel, context_of(H200, fast=fast))
 
 
 def check_grid(case: Case, s: Schedule, places: Collection[Place]) -> str:

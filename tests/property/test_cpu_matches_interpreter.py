@@ -22,8 +22,9 @@ from weft.ir.expr import Axis, Binary, Compare, Const, Expr, Load, Reduce, Selec
 from weft.ir.interpret import interpret
 from weft.ir.stmt import Assign, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.verify import verify
+from weft.passes.registry import trace_passes
 from weft.target.cpu.host import NAMED, host_machine
-from weft.target.cpu.lower import is_scheduled, lowering_passes
+from weft.target.cpu.lower import PASSES, context_of
 
 TYPES = [dt.float32, dt.float64, dt.int32, dt.int64, dt.uint8, dt.int16, dt.float16, dt.bfloat16, dt.bool_]
 LEVELS = ["x86-64-avx512", "x86-64-avx2", "x86-64-sse4", "x86-64-sse2"]
@@ -211,12 +212,12 @@ def test_every_pass_keeps_the_meaning(kernel: Kernel, machine: Any) -> None:
         interpret(kernel, want)
     except ProgramError:
         assume(False)
-    for name, apply in lowering_passes(machine, scheduled=is_scheduled(kernel)).items():
-        after = apply(kernel)
+    for step in trace_passes(PASSES, kernel, context_of(machine)):
+        after = step.kernel
         verify(after)
         if after != kernel:
             got = [a.copy() for a in args]
             interpret(after, got)
             for param, g, w in zip(kernel.params, got, want):
-                assert_same_bits(f"after {name}, {param.name}", g, w)
+                assert_same_bits(f"after {step.by.name}, {param.name}", g, w)
         kernel = after

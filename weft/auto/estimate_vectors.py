@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from weft.ir.expr import Binary, Call, Expr
 from weft.ir.visit import walk
+from weft.passes.vectors.choose_lanes import CALLS, MOST, PLAIN, REDUCTION, SIMPLE_CALLS
 from weft.passes.vectors.vectorize_innermost import FOLD, GATHER, SCATTER, SHORT_STEP
 from weft.schedules.index_forms import Form, variables
 from weft.schedules.nests import Access, Leaf, Nest
-from weft.target.cpu.choose_lanes import CALLS, MOST, PLAIN, REDUCTION, SIMPLE_CALLS
 from weft.target.cpu.machine_model import MachineModel
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_source
 from weft.cli.trace_page import Snapshot, emit_page
@@ -21,13 +22,12 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.choose_machine import choose_machine
 from weft.operators.operator import Operator
-from weft.operators.scheduling import Target
+from weft.operators.scheduling import Target, target_of
 from weft.operators.signature import bind_arguments, check_call
 from weft.operators.stages import Build, build, show_kernel
+from weft.passes.registry import trace_passes
 from weft.schedules.schedule import Schedule
 from weft.schedules.trace import Trace, parse_trace
-from weft.target.cpu.host import Machine
-from weft.target.cpu.lower import is_scheduled, lowering_passes
 from weft.target.cuda.machine import GpuMachine
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
@@ -79,25 +79,15 @@ def take_snapshots(made: Build, trace: Trace | None) -> Iterator[Snapshot]:
         scheduled = _applied(kernel, trace, made)  # what is wrong with the trace is told before anything else
         yield from _schedule_steps(kernel, trace, made)
         kernel = scheduled
-    lowered = kernel
-    passes = _passes(made.machine, kernel, fast)
-    for name, apply in passes.items():
-        lowered, seconds = _timed(lambda apply=apply, before=lowered: apply(before))  # type: ignore[misc]
-        yield Snapshot("pass", name, print_kernel(lowered), seconds)
+    target: Any = import_module(f"weft.target.{target_of(made.machine)}.lower")
+    for step in trace_passes(target.PASSES, kernel, target.context_of(made.machine, fast=fast)):
+        yield Snapshot("pass", step.by.name, print_kernel(step.kernel), step.seconds)
     codes = (
         {"CUDA": "cuda", "PTX": "ptx"} if isinstance(made.machine, GpuMachine) else {"LLVM": "llvm", "assembly": "asm"}
     )
     for title, stage in codes.items():
         text, seconds = _timed(lambda stage=stage: show_kernel(kernel, stage, made.machine, fast=fast))  # type: ignore[misc]
         yield Snapshot("code", title, text, seconds, fresh=True)
-
-
-def _passes(machine: Machine | GpuMachine, kernel: Kernel, fast: bool) -> Mapping[str, Callable[[Kernel], Kernel]]:
-    if isinstance(machine, GpuMachine):
-        from weft.target.cuda import lower as cuda
-
-        return cuda.lowering_passes(machine, fast)
-    return lowering_passes(machine, scheduled=is_scheduled(kernel), fast=fast)
 
 
 def _applied(kernel: Kernel, trace: Trace, made: Build) -> Kernel:

@@ -22,7 +22,7 @@ from weft.passes.analysis.minimum_cut import minimum_cut
 from weft.passes.gpu_to_cpu.coalesce_blocks import coalesce_blocks
 from weft.passes.gpu_to_cpu.forward_phases import forward_phases
 from weft.passes.gpu_to_cpu.forward_shared import forward_shared
-from weft.passes.gpu_to_cpu.merge_blocks import Limits, merge_blocks
+from weft.passes.gpu_to_cpu.merge_blocks import merge_blocks
 from weft.passes.gpu_to_cpu.narrow_threads import narrow_threads
 from weft.passes.gpu_to_cpu.peel_borders import peel_borders
 from weft.passes.gpu_to_cpu.remove_barriers import remove_barriers
@@ -192,7 +192,7 @@ TO_PHASES = (inline_indices, forward_shared, remove_barriers, split_threads, unr
 
 
 def merge(kernel: Kernel) -> Kernel:
-    return merge_blocks(kernel, Limits(groups=2, room=64 << 10))
+    return merge_blocks(kernel, cores=2, cache_bytes=128 << 10)
 
 
 def test_a_stencil_of_two_steps_in_tiles() -> None:

@@ -22,7 +22,7 @@ def test_any_extent(extent: int, has_masks: bool, symbolic: bool) -> None:
     kernel = parse_kernel(
         f"kernel f(A: int32[30], N: int64, out C: int32[30]) {{ vector i in 2:{hi} {{ C[i] = A[i] + int32(i) }} }}"
     )
-    after = strip_vector_loops(kernel, lambda loop: 8, has_masks=has_masks)
+    after = strip_vector_loops(kernel, choose_lanes=lambda loop, scheduled: 8, has_masks=has_masks)
     verify(after)
     for n in walk(after):
         if isinstance(n, For) and n.kind == "vector":
@@ -42,5 +42,5 @@ def test_any_extent(extent: int, has_masks: bool, symbolic: bool) -> None:
 )
 def test_what_cannot_be_lanes_runs_in_order(body: str) -> None:
     kernel = parse_kernel(f"kernel f(A: int32[30], out C: int32[31]) {{ vector i in 0:30 {{ {body} }} }}")
-    after = strip_vector_loops(kernel, lambda loop: 8, has_masks=True)
+    after = strip_vector_loops(kernel, choose_lanes=lambda loop, scheduled: 8, has_masks=True)
     assert [n.kind for n in walk(after) if isinstance(n, For)] == ["serial"]

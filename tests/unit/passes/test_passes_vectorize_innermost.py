@@ -8,12 +8,12 @@ from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For
 from weft.ir.verify import verify
 from weft.ir.visit import walk
-from weft.passes.vectors.vectorize_innermost import Vectorizer, vectorize_innermost
+from weft.passes.vectors.vectorize_innermost import vectorize_innermost
 
 
 def vector_loops(params: str, body: str) -> list[str]:
-    vectorizer = Vectorizer(16, lambda loop: 16, has_masks=True)
-    kernel = vectorize_innermost(parse_kernel(f"kernel f({params}) {{ {body} }}"), vectorizer)
+    kernel = parse_kernel(f"kernel f({params}) {{ {body} }}")
+    kernel = vectorize_innermost(kernel, choose_lanes=lambda loop, scheduled: 16, vector_bits=512, has_masks=True)
     verify(kernel)
     lanes = [n.var.name for n in walk(kernel) if isinstance(n, For) and n.kind == "vector"]
     return list(dict.fromkeys(name.partition("_")[0] for name in lanes))

@@ -23,11 +23,12 @@ from weft.ir.parser import parse_kernel
 from weft.ir.stmt import For, Kernel, Stmt
 from weft.ir.verify import verify
 from weft.ir.visit import rewrite
+from weft.passes.registry import PASSES
 from weft.runtime.kernel import load_kernel
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import NAMED, Machine, host_machine
-from weft.target.cpu.intrinsics import has_intrinsic, lower_intrinsics
-from weft.target.cpu.lower import assembly, compile_kernel, lower_kernel
+from weft.target.cpu.intrinsics import missing_for
+from weft.target.cpu.lower import assembly, compile_kernel, context_of, lower_kernel
 
 AVX512 = NAMED["x86-64-avx512"]
 ALL_DOTS = replace(AVX512, features=(*AVX512.features, "+avx512vnni", "+avx512bf16"))
@@ -120,7 +121,7 @@ def test_machines_without_the_instruction_run_the_loops(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOTS)
 def test_the_instruction_gives_the_bits_of_the_meaning_or_nearly(name: str) -> None:
-    if not has_intrinsic(host_machine(), HARDWARE[name]):
+    if missing_for(HARDWARE[name], host_machine()):
         pytest.skip(f"this host has no {name}")
     done = tensorized(matmul(*DOTS[name]), "ni", name)
     for seed in range(5):
@@ -179,7 +180,7 @@ def test_amx_calls_mean_the_loops(instruction: str, a: str, c: str, group: int) 
 @pytest.mark.parametrize("k", ["32", "21", "5"])
 def test_amx_runs(instruction: str, a: str, c: str, group: int, size: int, k: str) -> None:
     name = f"{instruction}_{size}x{size}"
-    if not has_intrinsic(host_machine(), HARDWARE[name]):
+    if missing_for(HARDWARE[name], host_machine()):
         pytest.skip("this host has no AMX")
     kernel = tile_matmul(a, c, group, size, k)
     args = values(kernel)
@@ -330,7 +331,7 @@ def test_loops_that_change_afterwards_are_found_when_lowering() -> None:
         return replace(n, hi=n.lo) if isinstance(n, For) and n.var.name == "ki" else None
 
     with pytest.raises(ScheduleError, match="loops tensorized as `vpdpbusd` have changed since"):
-        lower_intrinsics(rewrite(done, shorten), ALL_DOTS)
+        PASSES["lower_intrinsics"](rewrite(done, shorten), context_of(ALL_DOTS))
 
 
 def test_a_bare_call_needs_the_machine() -> None:
@@ -363,7 +364,7 @@ def test_random_nests_are_matched_only_where_they_mean_the_same() -> None:
         always = replace(AVX512, features=())
         marked = tensorized(kernel, "n", "dot")
         HARDWARE["dot"] = replace(HARDWARE["dot"], emit={"cpu": "; never emitted"})
-        lowered = lower_intrinsics(marked, always)
+        lowered = PASSES["lower_intrinsics"](marked, context_of(always))
         np.testing.assert_array_equal(interpreted(lowered), interpreted(kernel))
     assert accepted >= 20
 

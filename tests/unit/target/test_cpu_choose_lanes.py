@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from weft.ir.parser import parse_kernel
+from weft.passes.vectors.choose_lanes import choose_lanes, data_bits
 from weft.schedules.rewrite import find_loop
-from weft.target.cpu.choose_lanes import choose_lanes, data_bits
 from weft.target.cpu.host import NAMED
 
 CHECKS = 'kernel f(A: int8[N], N: int64) { for i in 0:N { assert i * 3 % (N + 1) < N, "{0} is too far", i } }'
@@ -20,4 +20,4 @@ def test_divisions_and_checks_of_subscripts_count(text: str, bits: int) -> None:
     loop = find_loop(parse_kernel(text), "i")
     machine = NAMED["x86-64-avx512"]
     assert data_bits(loop) == bits
-    assert choose_lanes(loop, machine, scheduled=False) <= 4 * machine.lanes(bits)
+    assert choose_lanes(loop, False, machine=machine) <= 4 * machine.lanes(bits)

@@ -116,7 +116,7 @@ def test_everything_unsupported_in_one_error() -> None:
     with pytest.raises(UnsupportedError) as caught:
         compile_kernel(Kernel("k", (), (), Seq(calls)))
     assert str(caught.value) == (
-        "error: kernel `k` uses what the CPU target does not have yet\n"
+        "error: kernel `k` uses what the CPU target does not have\n"
         "  missing:a call of `launch`, which is not an intrinsic\n"
         "  missing:a call of `print`, which is not an intrinsic"
     )

@@ -12,8 +12,8 @@ from weft.auto.gpu.grid import Shape, as_one, choose_shape, spread
 from weft.ir.expr import Const
 from weft.ir.stmt import Alloc, For, If, Seq, Stmt
 from weft.ir.visit import walk
+from weft.passes.to_grid.spread_asserts import only_checks
 from weft.schedules.rewrite import find_loop
-from weft.target.cuda.spread_asserts import only_checks
 
 
 def schedule_rest(draft: GpuDraft) -> None:

@@ -1,1 +1,22 @@
 """GPU programs on a CPU: barriers taken out, threads as lanes, blocks merged into long rows."""
+
+from weft.passes.declare import declared_in
+
+_pass = declared_in(__name__)
+
+PASSES = (
+    _pass("check_barriers", needs="no blocks, no reductions", only_if="barriers"),
+    _pass("forward_shared", needs="no blocks", only_if="barriers, shared storage"),
+    _pass("remove_barriers", needs="no blocks", only_if="barriers"),
+    _pass("split_threads", needs="no blocks, no reductions", gives="no barriers", only_if="thread loops"),
+    _pass("unroll_phases", needs="no barriers", only_if="thread loops"),
+    _pass("coalesce_blocks", needs="no barriers", only_if="block loops"),
+    _pass("merge_blocks", needs="no barriers", only_if="block loops, thread loops", options="cores, cache_bytes"),
+    _pass("separate_blocks", needs="no barriers", only_if="block loops, thread loops"),
+    _pass("narrow_threads", needs="no barriers", only_if="thread loops"),
+    _pass("spread_selects", needs="no barriers", only_if="thread loops, choices"),
+    _pass("sweep_phases", needs="no barriers", only_if="thread loops"),
+    _pass("peel_borders", needs="no barriers", only_if="thread loops"),
+    _pass("swap_copies", needs="no barriers", only_if="thread loops, shared storage"),
+    _pass("forward_phases", needs="no barriers", only_if="thread loops, shared storage"),
+)

@@ -38,19 +38,20 @@ _PLAIN = (Alloc, Assign, If, Let, Seq, Store)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class _Limits:
     """How far blocks are merged: groups of them that must be left to run in parallel, bytes of the cache they use."""
 
     groups: int
     room: int
 
 
-def merge_blocks(kernel: Kernel, limits: Limits) -> Kernel:
+def merge_blocks(kernel: Kernel, *, cores: int, cache_bytes: int) -> Kernel:
     """``kernel`` with rows of neighbouring blocks as one block each."""
+    limits = _Limits(cores, cache_bytes // 2)
     return replace(kernel, body=_visit(kernel.body, used_names(kernel), limits))
 
 
-def _visit(s: Stmt, taken: set[str], limits: Limits) -> Stmt:
+def _visit(s: Stmt, taken: set[str], limits: _Limits) -> Stmt:
     if isinstance(s, For) and s.kind == "block":
         if not has_loop(s.body, "block"):
             return _merged(s, taken, limits) or s
@@ -58,7 +59,7 @@ def _visit(s: Stmt, taken: set[str], limits: Limits) -> Stmt:
     return rebuild(s, lambda n: _visit(n, taken, limits) if isinstance(n, Stmt) else n)
 
 
-def _merged(loop: For, taken: set[str], limits: Limits) -> Stmt | None:
+def _merged(loop: For, taken: set[str], limits: _Limits) -> Stmt | None:
     buffers, body = _storage(loop.body)
     parts = [_narrowed(part) for nest in _in_order(_settled(body)) for part in _cut(nest)]
     if len(parts) < 2 or not all(isinstance(part, For) and part.kind == "thread" for part in parts):
@@ -149,7 +150,7 @@ class _Row:
     #: Shared arrays, and the dimension of each that goes along the row.
     along: dict[str, tuple[Buffer, int]]
 
-    def merged(self, taken: set[str], limits: Limits) -> Stmt | None:
+    def merged(self, taken: set[str], limits: _Limits) -> Stmt | None:
         """The loop over groups of blocks, each with the phases of them all; None where they do not fit."""
         most = self.fitting(limits.room)
         if most < 2:

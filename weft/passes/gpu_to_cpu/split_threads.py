@@ -54,16 +54,6 @@ def split_threads(kernel: Kernel) -> Kernel:
     return inline_indices(replace(kernel, body=_visit(kernel.body, used_names(kernel))))
 
 
-def check_barriers(kernel: Kernel) -> Kernel:
-    """``kernel`` itself; raises where it cannot be split at its barriers as they are.
-
-    Asked first: once barriers that order nothing are gone, nobody would see that some threads never reached one.
-    """
-    if barriers_in(kernel.body):
-        split_threads(kernel)
-    return kernel
-
-
 def _check_grid(kernel: Kernel) -> None:
     for barrier in barriers_in(kernel.body):
         if barrier.scope == "grid":

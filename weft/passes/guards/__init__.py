@@ -1,1 +1,17 @@
 """Tests moved, dropped or split off, so that the inside of a program runs without them."""
+
+from weft.passes.declare import declared_in
+
+_pass = declared_in(__name__)
+
+PASSES = (
+    _pass("peel_last_tile", needs="no blocks", only_if="choices"),
+    _pass("hoist_guards", needs="no blocks", only_if="tests"),
+    _pass("drop_guards", needs="no blocks", only_if="tests"),
+    _pass("narrow_loops", needs="no blocks", only_if="tests"),
+    _pass("partition_loops", needs="no blocks", only_if="tests"),
+    _pass("separate_tiles", needs="no blocks", only_if="tests"),
+    _pass("guard_loads", needs="no blocks", only_if="tests, register storage, masks"),
+    _pass("separate_borders", needs="strip mined", only_if="choices, vector loops"),
+    _pass("cut_pieces", needs="grid form", only_if="unroll loops, tests"),
+)

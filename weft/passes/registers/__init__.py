@@ -1,1 +1,12 @@
 """Values kept in registers instead of memory."""
+
+from weft.passes.declare import declared_in
+
+_pass = declared_in(__name__)
+
+PASSES = (
+    _pass("promote_registers", needs="no blocks, no reductions", options="scopes"),
+    _pass("carry_stores", needs="no blocks, no reductions"),
+    _pass("pad_registers", needs="strip mined", only_if="register storage, vector loops"),
+    _pass("unroll_registers", needs="no blocks", only_if="register storage"),
+)

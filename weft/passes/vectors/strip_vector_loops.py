@@ -16,22 +16,24 @@ from weft.ir.stmt import For, If, Kernel, Seq, Stmt
 from weft.ir.visit import fresh_name, rebuild, rewrite, substitute, used_names
 from weft.passes.analysis.check_vector import check_vector
 
-ChooseLanes = Callable[[For], int]
+#: How many lanes a loop gets, where it was scheduled as a vector loop, or not.
+ChooseLanes = Callable[[For, bool], int]
 
 
-def strip_vector_loops(kernel: Kernel, choose_lanes: ChooseLanes, *, has_masks: bool) -> Kernel:
+def strip_vector_loops(kernel: Kernel, *, choose_lanes: ChooseLanes, has_masks: bool) -> Kernel:
     """Every vector loop cut to the lanes that ``choose_lanes`` gives for it."""
     taken = used_names(kernel)
 
     def visit(s: Stmt, in_lanes: bool) -> Stmt:
         lanes = 1
         if isinstance(s, For) and s.kind == "vector":
-            lanes = 1 if in_lanes or check_vector(s) is not None else choose_lanes(s)
+            lanes = 1 if in_lanes or check_vector(s) is not None else choose_lanes(s, True)
             if lanes == 1:
                 s = replace(s, kind="serial")
         inside = in_lanes or lanes > 1
         s = rebuild(s, lambda n: visit(n, inside) if isinstance(n, Stmt) else n)
-        return strip_loop(s, lanes, taken, has_masks) if isinstance(s, For) and lanes > 1 else s
+        fits = isinstance(s, For) and s.lo == idx(0) and s.hi == idx(lanes)
+        return strip_loop(s, lanes, taken, has_masks) if isinstance(s, For) and lanes > 1 and not fits else s
 
     return replace(kernel, body=visit(kernel.body, False))
 

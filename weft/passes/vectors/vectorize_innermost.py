@@ -35,20 +35,23 @@ FOLD = 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class Vectorizer:
-    """What decides: the machine's lanes for 32-bit elements, lanes for a loop, and what the numbers allow.
-
-    ``reassociate`` lets float sums and products run in another order; integers, minima and maxima always may.
-    """
+class _Vectorizer:
+    """What decides: the machine's lanes for 32-bit elements, lanes for a loop, and what the numbers allow."""
 
     lanes: int
     choose_lanes: ChooseLanes
     has_masks: bool
-    reassociate: bool = False
+    reassociate: bool
 
 
-def vectorize_innermost(kernel: Kernel, vectorizer: Vectorizer) -> Kernel:
-    """One loop of each nest as vectors where that pays."""
+def vectorize_innermost(
+    kernel: Kernel, *, choose_lanes: ChooseLanes, vector_bits: int, has_masks: bool, fast: bool = False
+) -> Kernel:
+    """One loop of each nest as vectors where that pays.
+
+    ``fast`` lets float sums and products run in another order; integers, minima and maxima always may.
+    """
+    vectorizer = _Vectorizer(vector_bits // 32, choose_lanes, has_masks, reassociate=fast)
     return replace(kernel, body=_vectorize(kernel.body, vectorizer, used_names(kernel))[0])
 
 
@@ -61,7 +64,7 @@ class _Lane:
     lanes: int
 
 
-def _vectorize(s: Stmt, by: Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
+def _vectorize(s: Stmt, by: _Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
     """The best form of ``s`` and its estimated cost."""
     if isinstance(s, For):
         return _vectorize_loop(s, by, taken)
@@ -77,7 +80,7 @@ def _vectorize(s: Stmt, by: Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
     return rebuilt, own + sum(cost for _, cost in done.values())
 
 
-def _vectorize_loop(loop: For, by: Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
+def _vectorize_loop(loop: For, by: _Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
     """The cheapest of: vectors inside, iterations as lanes, iterations combined in lanes."""
     if loop.kind == "vector":
         return loop, _extent(loop) / by.lanes * _cost(loop.body, None)
@@ -89,7 +92,7 @@ def _vectorize_loop(loop: For, by: Vectorizer, taken: set[str]) -> tuple[Stmt, f
     reduction = find_reduction(loop, reassociate=by.reassociate)
     combined = None if reduction is None else _cost_of_reduction(loop, reduction, by.lanes)
     best = min(c for c in (cost, as_lanes, combined) if c is not None)
-    lanes = by.choose_lanes(loop) if best < cost else 1
+    lanes = by.choose_lanes(loop, False) if best < cost else 1
     if lanes > 1 and best == as_lanes:
         return strip_loop(loop, lanes, taken, by.has_masks), best
     if lanes > 1 and best == combined and reduction is not None:

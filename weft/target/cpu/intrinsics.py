@@ -14,19 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
-from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.errors import InternalError, ScheduleError, UnsupportedError
+from weft.ir.errors import InternalError
 from weft.ir.expr import AddressOf, Call
-from weft.ir.hardware import HARDWARE, Hardware, declare, find_hardware
-from weft.ir.interval import Interval
-from weft.ir.match_hardware import Mismatch, match_hardware
-from weft.ir.stmt import Evaluate, For, Kernel, Param, Stmt, Tensorized
-from weft.ir.visit import rebuild
-from weft.passes.analysis.loop_ranges import loop_range
+from weft.ir.hardware import HARDWARE, Hardware, declare
+from weft.ir.stmt import Param
 from weft.target.cpu.builder import Builder, Module, Value
 from weft.target.cpu.emit_context import Function, function_attributes
 from weft.target.cpu.emit_expr import emit_expr
@@ -45,49 +39,10 @@ for _known in (*DOTS, *TILES):
 _NAME = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
 
 
-def lower_intrinsics(kernel: Kernel, machine: Machine) -> Kernel:
-    """Every tensorized nest as a call of its intrinsic where ``machine`` has it, else as the loops it is."""
-    return replace(kernel, body=_lower(kernel.body, machine, {}))
-
-
-def _lower(s: Stmt, machine: Machine, ranges: Mapping[str, Interval]) -> Stmt:
-    if isinstance(s, Evaluate) and s.call.name in HARDWARE:
-        _require_intrinsic(machine, s)
-    inner = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
-    if isinstance(s, Tensorized):
-        hardware = find_hardware(s.intrinsic)
-        return _call(hardware, s, ranges) if has_intrinsic(machine, hardware) else _lower(s.body, machine, ranges)
-    return rebuild(s, lambda n: _lower(n, machine, inner) if isinstance(n, Stmt) else n)
-
-
-def _require_intrinsic(machine: Machine, s: Evaluate) -> None:
-    """A call, other than a tensorized nest, has no loops to run instead."""
-    hardware = HARDWARE[s.call.name]
-    if not has_intrinsic(machine, hardware):
-        lacking = [f for f in hardware.needs if not machine.has_feature(f)] or ["code for the CPU"]
-        raise UnsupportedError(
-            f"`{machine.name}` has no `{hardware.name}`",
-            span=s.span,
-            notes=[("needs", text) for text in lacking],
-        )
-
-
-def has_intrinsic(machine: Machine, hardware: Hardware) -> bool:
-    """Whether ``machine`` can run ``hardware``: there is code for it, and every feature it needs."""
-    return "cpu" in hardware.emit and all(machine.has_feature(f) for f in hardware.needs)
-
-
-def _call(hardware: Hardware, s: Tensorized, ranges: Mapping[str, Interval]) -> Stmt:
-    """The operands are found by comparing once more: what the loops say now counts."""
-    found = match_hardware(hardware, s.body, ranges)
-    if isinstance(found, Mismatch):
-        raise ScheduleError(
-            f"loops tensorized as `{hardware.name}` have changed since",
-            span=s.span,
-            why=found.reason,
-            help="tensorize after the other steps on these loops",
-        )
-    return Evaluate(Call(hardware.name, found, dt.index, span=s.span), span=s.span)
+def missing_for(hardware: Hardware, machine: Machine) -> list[str]:
+    """What ``machine`` lacks to run ``hardware``: features, or code for it."""
+    code = [] if "cpu" in hardware.emit else ["code for the CPU"]
+    return [feature for feature in hardware.needs if not machine.has_feature(feature)] or code
 
 
 def emit_intrinsic(f: Function, call: Call) -> None:

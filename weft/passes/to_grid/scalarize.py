@@ -42,7 +42,7 @@ def _statement(s: Stmt, taken: set[str], lanes: Mapping[str, tuple[Var, ...]]) -
 def _scalar(n: Any, lanes: Mapping[str, tuple[Var, ...]]) -> Any:
     if isinstance(n, Expr):
         if n.dtype.lanes > 1:
-            raise UnsupportedError("a vector where the CUDA target takes one value", span=n.span)
+            raise UnsupportedError("a vector where a thread of a GPU takes one value", span=n.span)
         return _lane(n, 0, lanes)
     return n
 

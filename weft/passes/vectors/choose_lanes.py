@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Call, Cast, Const, Load
 from weft.ir.intrinsics import INTRINSICS
@@ -10,7 +12,6 @@ from weft.ir.visit import Node, walk
 from weft.passes.analysis.check_vector import infer_varying
 from weft.passes.analysis.infer_step import infer_step
 from weft.passes.analysis.loop_ranges import constant_extent, extent_range
-from weft.target.cpu.host import Machine
 
 #: Registers' worth of lanes per step: chains of dependent operations overlap when there are several.
 PLAIN, CALLS, REDUCTION, MOST = 2, 2, 4, 8
@@ -20,7 +21,16 @@ GATHER_LANES = 4
 SIMPLE_CALLS = frozenset(name for name, intrinsic in INTRINSICS.items() if intrinsic.flops <= 2)
 
 
-def choose_lanes(loop: For, machine: Machine, *, scheduled: bool) -> int:
+class VectorMachine(Protocol):
+    """What is asked of a machine."""
+
+    @property
+    def has_masks(self) -> bool: ...
+
+    def lanes(self, bits: int) -> int: ...
+
+
+def choose_lanes(loop: For, scheduled: bool, *, machine: VectorMachine) -> int:
     """A power of two, no more than the loop needs; 1 to run the loop as it is.
 
     In a ``scheduled`` program a loop's constant extent was chosen on purpose and is kept; all loops through registers

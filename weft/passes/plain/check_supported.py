@@ -1,8 +1,6 @@
-"""What of a kernel a code generator has nothing for: all of it in one error."""
+"""What of a program a target has nothing for: all of it in one error."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Call
@@ -12,24 +10,23 @@ from weft.ir.stmt import Barrier, Kernel
 from weft.ir.visit import walk
 
 
-def refuse_missing(kernel: Kernel, lacks: str, of_barrier: Callable[[Barrier], str | None] = lambda b: None) -> Kernel:
-    """``kernel`` itself; raises where it calls what is no intrinsic, or ``of_barrier`` says what a barrier lacks.
-
-    ``lacks`` ends the sentence "the kernel uses what ...".
-    """
-    found = [(n, what) for n in walk(kernel) if isinstance(n, (Barrier, Call)) and (what := _missing(n, of_barrier))]
+def check_supported(kernel: Kernel, *, target: str, has_grid_barriers: bool) -> Kernel:
+    """``kernel`` itself; raises where it calls what is no intrinsic, or waits as the target cannot."""
+    nodes = (n for n in walk(kernel) if isinstance(n, (Barrier, Call)))
+    found = [(n, what) for n in nodes if (what := _missing(n, has_grid_barriers))]
     if found:
         missing = dict.fromkeys(f"{n.span}: {what}" if n.span else what for n, what in found)
         raise UnsupportedError(
-            f"kernel `{kernel.name}` uses what {lacks}",
+            f"kernel `{kernel.name}` uses what the {target} target does not have",
             span=next((n.span for n, _ in found if n.span), None),
             notes=[("missing", text) for text in missing],
         )
     return kernel
 
 
-def _missing(n: Barrier | Call, of_barrier: Callable[[Barrier], str | None]) -> str | None:
+def _missing(n: Barrier | Call, has_grid_barriers: bool) -> str | None:
     if isinstance(n, Barrier):
-        return of_barrier(n)
+        lacks = n.scope == "grid" and not has_grid_barriers
+        return "a barrier of all blocks: use two nests, which are two launches" if lacks else None
     known = n.name in INTRINSICS or n.name in HARDWARE or n.name in HINTS
     return None if known else f"a call of `{n.name}`, which is not an intrinsic"

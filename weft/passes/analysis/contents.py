@@ -1,0 +1,68 @@
+"""What a program contains, found once for each statement and kept with it: whether there is work for a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from weft.ir.expr import Binary, Call, Expr, Reduce, Select
+from weft.ir.stmt import Alloc, Assert, Barrier, Block, Evaluate, For, If, Let, Stmt, Tensorized
+from weft.ir.visit import children, fact, walk
+
+_NAMES = (
+    "serial loops", "parallel loops", "vector loops", "unroll loops", "block loops", "thread loops",
+    "blocks", "hardware intrinsics", "barriers", "tests", "lets", "asserts", "calls",
+    "allocations", "shared storage", "register storage",
+    "reductions", "choices", "vectors", "float divisions",
+)  # fmt: skip
+#: A bit for each.
+CONTENTS: dict[str, int] = {name: 1 << place for place, name in enumerate(_NAMES)}
+
+_STATEMENTS: dict[type, int] = {
+    Block: CONTENTS["blocks"],
+    Tensorized: CONTENTS["hardware intrinsics"],
+    Barrier: CONTENTS["barriers"],
+    If: CONTENTS["tests"],
+    Let: CONTENTS["lets"],
+    Assert: CONTENTS["asserts"],
+    Evaluate: CONTENTS["hardware intrinsics"],
+}
+_LOOPS = {name.removesuffix(" loops"): bit for name, bit in CONTENTS.items() if name.endswith(" loops")}
+_ALLOCATIONS = {scope: CONTENTS["allocations"] | CONTENTS[f"{scope} storage"] for scope in ("shared", "register")}
+_EXPRESSIONS: dict[type, int] = {
+    Reduce: CONTENTS["reductions"],
+    Select: CONTENTS["choices"],
+    Call: CONTENTS["calls"],
+}
+_BORDERS = ("min", "max", "%")
+
+
+@fact
+def contents(s: Stmt) -> int:
+    """The bits of all that is in ``s``."""
+    found = _STATEMENTS.get(type(s), 0)
+    if isinstance(s, For):
+        found = _LOOPS[s.kind]
+    elif isinstance(s, Alloc):
+        found = _ALLOCATIONS.get(s.buffer.scope, CONTENTS["allocations"])
+    for child in children(s):
+        found |= contents(child) if isinstance(child, Stmt) else _in_expression(child)
+    return found
+
+
+def _in_expression(node: object) -> int:
+    found = 0
+    for n in walk(node):  # type: ignore[arg-type]
+        found |= _EXPRESSIONS.get(type(n), 0)
+        if isinstance(n, Binary):
+            if n.op in _BORDERS:
+                found |= CONTENTS["choices"]
+            elif n.op == "/":
+                found |= CONTENTS["float divisions"]
+        if isinstance(n, Expr) and n.dtype.lanes > 1:
+            found |= CONTENTS["vectors"]
+    return found
+
+
+def bits_of(names: Collection[str]) -> int:
+    """The bits of several names together."""
+    return sum({CONTENTS[name] for name in names})
