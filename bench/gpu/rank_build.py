@@ -21,7 +21,7 @@ from weft.target.cuda.machine import GpuMachine
 
 @dataclass(frozen=True)
 class Job:
-    """Case number ``case`` at ``shapes``; ``how`` is "drawn" with a seed ``number``, or "ranked" at place ``number``."""
+    """Case number ``case`` at ``shapes``; ``how`` is "drawn", ``number`` a seed, or "ranked", at place ``number``."""
 
     case: int
     shapes: tuple[Any, ...]

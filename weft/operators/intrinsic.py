@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from weft.ir.errors import ArgumentError
 from weft.ir.hardware import Emit, Hardware, declare
@@ -57,7 +57,8 @@ def _try_code(hardware: Hardware) -> None:
     store, key = default_store(), cache_key("intrinsic", hardware.key, machine.key, llvm_version())
     if store.get(key) is not None:
         return
-    request = json.dumps({"text": emit_alone(hardware, machine), "machine": asdict(machine)})
+    facts = {name: getattr(machine, name) for name in ("name", "triple", "cpu", "features", "vector_bits")}
+    request = json.dumps({"text": emit_alone(hardware, machine), "machine": facts})
     try:
         done = subprocess.run([sys.executable, "-c", _TRY], input=request, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
