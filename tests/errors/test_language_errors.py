@@ -125,13 +125,13 @@ CASES: dict[str, tuple[type[Exception], str, str]] = {
     ),
     "for_loop": (
         LanguageError,
-        ("def f(float(N) A) -> (B) {\n    for i in 0:N { B(i) = A(i) }\n}"),
+        ("def f(float(N) A) -> (B) {\n    for (int i = 0; i < N; i++) B(i) = A(i)\n}"),
         (
-            "error: unexpected `0`\n"
-            "  f.weft:2        for i in 0:N { B(i) = A(i) }\n"
-            "                           ^\n"
-            "  why:   expected `(`, `=`, a name or an assignment such as `+=!` here\n"
-            "  help:  there are no control statements: an index variable on the left is a loop"
+            "error: unexpected `(`\n"
+            "  f.weft:2        for (int i = 0; i < N; i++) B(i) = A(i)\n"
+            "                      ^\n"
+            "  why:   expected a name here\n"
+            "  help:  an index variable on the left is a loop; a block of steps reads `for t in 1:T { ... }`"
         ),
     ),
     "binary_garbage": (
@@ -766,6 +766,148 @@ CASES: dict[str, tuple[type[Exception], str, str]] = {
             "                         ^^^^^^^^^^^^^^^^^^^^\n"
             "  why:   it is made of other functions, which takes more than 10000 operations here\n"
             "  help:  write its argument to a temporary: `T(i) = ...`, then use `T(i)`"
+        ),
+    ),
+    "read_before_written": (
+        LanguageError,
+        (
+            "def viterbi(float(T,S) E, float(S,S) A) -> (float(T,S) V) {\n"
+            "    V(t,s) = E(t,s) where t in 0:1\n"
+            "    M(t,s) max=! V(t-1,p) + A(p,s) where t in 1:T\n"
+            "    V(t,s) = M(t,s) + E(t,s) where t in 1:T\n"
+            "}"
+        ),
+        (
+            "error: `V(t-1, p)` reads what nothing has written yet\n"
+            "  f.weft:3        M(t,s) max=! V(t-1,p) + A(p,s) where t in 1:T\n"
+            "                               ^^^^^^^^\n"
+            "  why:   at t = 2, s = 0, p = 0 (with T = 5, S = 6) it reads `V(1, 0)`; "
+            "so far, only `V(t, s)` for t in 0:1, s in 0:S is written\n"
+            "  help:  put what goes on together in a block, `for t in 1:T { ... }`, or set those elements before"
+        ),
+    ),
+    "read_of_a_later_step": (
+        LanguageError,
+        (
+            "def f(float(T,S) E) -> (float(T,S) V) {\n"
+            "    V(0,s) = E(0,s)\n"
+            "    for t in 1:T-1 {\n"
+            "        M(s) = V(t+1,s) + E(t,s)\n"
+            "        V(t,s) = M(s) + E(t,s)\n"
+            "    }\n"
+            "}"
+        ),
+        (
+            "error: `V(t+1, s)` reads what nothing has written yet\n"
+            "  f.weft:4        M(s) = V(t+1,s) + E(t,s)\n"
+            "                         ^^^^^^^^\n"
+            "  why:   at t = 1, s = 0 (with T = 5, S = 6) it reads `V(2, 0)`; "
+            "so far, only `V(0, s)` for s in 0:S is written\n"
+            "  help:  steps run in order: read what an earlier one wrote, as at `t-1`, and set what the first needs"
+        ),
+    ),
+    "read_never_written": (
+        LanguageError,
+        (
+            "def f(float(N) A) -> (B) {\n"
+            "    float(N+2) P\n"
+            "    P(i+1) = A(i)\n"
+            "    B(i) = P(i) + P(i+1) + P(i+2) where i in 0:N\n"
+            "}"
+        ),
+        (
+            "error: `P(i)` reads what nothing has written yet\n"
+            "  f.weft:4        B(i) = P(i) + P(i+1) + P(i+2) where i in 0:N\n"
+            "                         ^^^^\n"
+            "  why:   at i = 0 (with N = 5) it reads `P(0)`; so far, only `P(i+1)` for i in 0:N is written\n"
+            "  help:  set those elements before"
+        ),
+    ),
+    "block_of_a_size": (
+        LanguageError,
+        ("def f(float(T,S) E) -> (V) {\n    for T in 0:3 { V(s) = E(T,s) }\n}"),
+        (
+            "error: `T` cannot count the steps of a block\n"
+            "  f.weft:2        for T in 0:3 { V(s) = E(T,s) }\n"
+            "                      ^\n"
+            "  why:   it names a tensor, a size, a parameter or the steps of a block around this one\n"
+            "  help:  give the variable of the block another name"
+        ),
+    ),
+    "block_in_a_block_of_its_name": (
+        LanguageError,
+        ("def f(float(T,S) E) -> (V) {\n    for t in 0:T { for t in 0:3 { V(s) = E(t,s) } }\n}"),
+        (
+            "error: `t` cannot count the steps of a block\n"
+            "  f.weft:2        for t in 0:T { for t in 0:3 { V(s) = E(t,s) } }\n"
+            "                                     ^\n"
+            "  why:   it names a tensor, a size, a parameter or the steps of a block around this one\n"
+            "  help:  give the variable of the block another name"
+        ),
+    ),
+    "block_bound": (
+        LanguageError,
+        ("def f(float(T,S) E) -> (V) {\n    for t in 0:i { V(t,s) = E(t,s) }\n}"),
+        (
+            "error: unknown name `i` in the range of `t`\n"
+            "  f.weft:2        for t in 0:i { V(t,s) = E(t,s) }\n"
+            "                  ^^^^^^^^^^^^\n"
+            "  why:   the steps of a block are bounded by sizes, integer parameters and the steps of blocks around it"
+        ),
+    ),
+    "block_that_is_empty": (
+        LanguageError,
+        ("def f(float(T) E) -> (V) {\n    for t in 0:T { }\n    V(i) = E(i)\n}"),
+        (
+            "error: a block without statements\n"
+            "  f.weft:2        for t in 0:T { }\n"
+            "                  ^^^^^^^^^^^^\n"
+            "  why:   its steps do nothing\n"
+            "  help:  remove it"
+        ),
+    ),
+    "block_variable_with_a_range": (
+        LanguageError,
+        ("def f(float(T,S) E) -> (V) {\n    for t in 0:T {\n        V(t,s) = E(t,s) where t in 0:3\n    }\n}"),
+        (
+            "error: `t` already has a range\n"
+            "  f.weft:3        V(t,s) = E(t,s) where t in 0:3\n"
+            "                                        ^\n"
+            "  why:   it counts the steps of the block around this statement, which all run for each `t`\n"
+            "  help:  choose in the expression, `c ? a : b`, or write a block of its own"
+        ),
+    ),
+    "block_variable_written": (
+        LanguageError,
+        ("def f(float(T,S) E) -> (V) {\n    for t in 0:T {\n        t(s) = E(t,s)\n    }\n}"),
+        (
+            "error: cannot write `t`\n"
+            "  f.weft:3        t(s) = E(t,s)\n"
+            "                  ^\n"
+            "  why:   it counts the steps of the block around this statement\n"
+            "  help:  give the tensor another name"
+        ),
+    ),
+    "block_not_closed": (
+        LanguageError,
+        ("def f(float(T,S) E) -> (V) {\n    for t in 0:T {\n        V(t,s) = E(t,s)\n}"),
+        (
+            "error: unexpected end of the text\n"
+            "  f.weft:4        }\n"
+            "                   ^\n"
+            "  why:   expected a name or `}` here\n"
+            "  help:  the definition is not closed: a `}` is missing"
+        ),
+    ),
+    "block_with_equals": (
+        LanguageError,
+        ("def f(float(T,S) E) -> (V) {\n    for t = 0:T { V(t,s) = E(t,s) }\n}"),
+        (
+            "error: unexpected `=`\n"
+            "  f.weft:2        for t = 0:T { V(t,s) = E(t,s) }\n"
+            "                        ^\n"
+            "  why:   expected `in` here\n"
+            "  help:  an index variable on the left is a loop; a block of steps reads `for t in 1:T { ... }`"
         ),
     ),
     "several_results": (

@@ -2,7 +2,7 @@
 
 Sizes are small and odd (0, 1, primes), element types are all we have, arrays are laid out in
 every way numpy can. Programs are built statement by statement from the patterns users write:
-maps, reductions, windows, lookups, scatters, scans, boundaries, triangles, temporaries.
+maps, reductions, windows, lookups, scatters, scans, blocks of steps, boundaries, triangles, temporaries.
 
 A program is *exact* (only operations that round in one known way, so compiled code and the
 interpreter must agree bit for bit) or *smooth* (functions accurate to a few ulp, and nothing that
@@ -166,7 +166,7 @@ class Writer:
     def statement(self) -> None:
         pattern = self.pick(
             self.map, self.map, self.reduce, self.reduce, self.window, self.lookup, self.scatter,
-            self.scan, self.boundary, self.triangle, self.strided, self.position, self.concat,
+            self.scan, self.block, self.boundary, self.triangle, self.strided, self.position, self.concat,
         )  # fmt: skip
         pattern(f"T{len(self.lines)}")
 
@@ -279,6 +279,27 @@ class Writer:
             step = op.format(p=f"{name}(i, j-1)", v=f"{t.name}(i, j)")
             self.emit(f"{name}(i, j) = {step} where j in 1:{m}")
         self.finish(name, t.dtype, None)
+        return None
+
+    def block(self, name: str) -> None:
+        """A state that goes on from step to step, a reduction of it, and what each step or the one before it gave."""
+        source = self.some_input(2)
+        if source.dtype == "bool":
+            return self.map(name)
+        steps, width = source.dims
+        dtype, state, best = source.dtype, f"{name}_s", f"{name}_m"
+        back = self.draw(st.booleans())
+        before = None if back or not self.draw(st.booleans()) else f"{name}(t-1, i)"
+        self.emit(f"{state}(i) = {source.name}(0, i)" if before else f"{state}(i) = {dtype}(1) where i in 0:{width}")
+        if before:
+            self.emit(f"{name}(0, i) = {state}(i)")
+        old = f"{source.name}(t, i) {self.pick('+', '-', '*')} {self.pick(state + '(i)', before or '1')}"
+        row = f"{name}_r(i) = {dtype}({old})"
+        inner = [row, f"{best} {self.pick('max=!', 'min=!')} {self.pick(state, f'{name}_r')}(i)"]
+        inner.append(f"{state}(i) = {dtype}({self.pick(f'{name}_r(i) - {best}', f'max({name}_r(i), {best})')})")
+        inner.append(f"{name}({f'{steps}-1-t' if back else 't'}, i) = {state}(i)")
+        self.emit(f"for t in {1 if before else 0}:{steps} {{ {'; '.join(inner)} }}")
+        self.finish(name, dtype, None if before else source.dims)
         return None
 
     def boundary(self, name: str) -> None:

@@ -6,7 +6,7 @@ Nothing here knows what a name means; `weft.lang.elaborate` decides that.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -166,7 +166,19 @@ class Declare:
     name: Name
 
 
-Statement: TypeAlias = "Assign | AssignTuple | Declare"
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """``for var in lo:hi { statements }``: all statements for one value of ``var``, then all for the next."""
+
+    var: Name
+    lo: Expr
+    hi: Expr
+    statements: tuple[Statement, ...]
+    #: Without the statements.
+    span: Span = field(compare=False)
+
+
+Statement: TypeAlias = "Assign | AssignTuple | Declare | Recurrence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +213,29 @@ def names_of(statement: Statement) -> set[str]:
     match statement:
         case Declare(name=name):
             return {name.text}
+        case Recurrence(var=var, statements=inner):
+            return {var.text}.union(*map(names_of, inner))
         case AssignTuple(targets=targets, value=value):
             return {t.text for t in targets} | {n.text for n in names_in(value)}
         case Assign(target=target, indices=indices, value=value):
             return {target.text} | {n.text for e in (*(indices or ()), value) for n in names_in(e)}
+
+
+def assignments(statements: Iterable[Statement]) -> Iterator[Assign | AssignTuple]:
+    """Every statement that writes tensors, those of recurrences included, in order."""
+    for s in statements:
+        if isinstance(s, Recurrence):
+            yield from assignments(s.statements)
+        elif not isinstance(s, Declare):
+            yield s
+
+
+def targets(statement: Statement) -> set[str]:
+    """The names of the tensors a statement makes or writes."""
+    if isinstance(statement, Declare):
+        return {statement.name.text}
+    writes = assignments((statement,))
+    return {t.text for a in writes for t in ((a.target,) if isinstance(a, Assign) else a.targets)}
 
 
 def operands(node: Expr) -> tuple[Expr, ...]:

@@ -89,7 +89,8 @@ def output_shape(scope: Scope, output: ast.Param, definition: ast.Definition) ->
     if output.type is None:
         return None
     if output.type.sizes is None:
-        writes = [s for s in definition.statements if isinstance(s, ast.Assign) and s.target.text == output.name.text]
+        assigned = [s for s in ast.assignments(definition.statements) if isinstance(s, ast.Assign)]
+        writes = [s for s in assigned if s.target.text == output.name.text]
         subscripted = any(s.indices for s in writes) or not writes
         return None if subscripted else ()
     return tuple(stated_size(scope, size) for size in output.type.sizes)

@@ -49,13 +49,13 @@ class Elaborator:
             self.statement(scope, statement)
             return
         if self._broken & ast.names_of(statement):
-            self._broken |= written(statement)
+            self._broken |= ast.targets(statement)
             return
         try:
             self.statement(scope, statement)
         except Error as e:
             self.errors.append(e)
-            self._broken |= written(statement)
+            self._broken |= ast.targets(statement)
 
     def statement(self, scope: Scope, statement: ast.Statement) -> None:
         self._called += scope.is_called
@@ -75,6 +75,8 @@ class Elaborator:
         match statement:
             case ast.Declare():
                 declare_temporary(scope, statement)
+            case ast.Recurrence():
+                self._recurrence(scope, statement)
             case ast.AssignTuple(targets=targets, value=value):
                 self._call(scope, statement, targets, value)
             case ast.Assign(target=target, value=value) if self._is_call(scope, value, statement.indices is None):
@@ -82,6 +84,28 @@ class Elaborator:
             case ast.Assign():
                 _check_lets(scope, statement)
                 self._assign(scope, inline_lets(statement))
+
+    def _recurrence(self, scope: Scope, block: ast.Recurrence) -> None:
+        name = block.var
+        if scope.knows(name.text) or name.text in scope.steps:
+            raise LanguageError(
+                f"`{name.text}` cannot count the steps of a block",
+                span=name.span,
+                why="it names a tensor, a size, a parameter or the steps of a block around this one",
+                help="give the variable of the block another name",
+            )
+        if not block.statements:
+            raise LanguageError(
+                "a block without statements", span=block.span, why="its steps do nothing", help="remove it"
+            )
+        reader = ExpressionReader(scope)
+        clause = RangeClause(scope.index_variable(name), reader.index(block.lo), reader.index(block.hi), block.span)
+        writes = {scope.tensors[n] for n in ast.targets(block) if n in scope.tensors}
+        with scope.builder.recurrence(clause, writes):
+            scope.steps[name.text] = clause.var
+            for statement in block.statements:
+                self._guarded(scope, statement)
+            del scope.steps[name.text]
 
     def _is_call(self, scope: Scope, value: ast.Expr, whole: bool = True) -> bool:
         """Whether a definition is called; one named like a builtin only where a whole tensor is assigned."""
@@ -152,11 +176,25 @@ class Elaborator:
 
     def _check_target(self, scope: Scope, statement: ast.Assign) -> None:
         name = statement.target
+        if name.text in scope.steps:
+            raise LanguageError(
+                f"cannot write `{name.text}`",
+                span=name.span,
+                why="it counts the steps of the block around this statement",
+                help="give the tensor another name",
+            )
         if scope.is_called and (name.text in scope.sizes or name.text in scope.scalars):
             raise LanguageError(f"cannot write `{name.text}`", span=name.span, why="it is a parameter, not a tensor")
 
     def _range(self, scope: Scope, reader: ExpressionReader, clause: ast.Range) -> RangeClause:
         name = clause.var
+        if name.text in scope.steps:
+            raise LanguageError(
+                f"`{name.text}` already has a range",
+                span=name.span,
+                why=f"it counts the steps of the block around this statement, which all run for each `{name.text}`",
+                help="choose in the expression, `c ? a : b`, or write a block of its own",
+            )
         if scope.knows(name.text):
             raise LanguageError(
                 f"`{name.text}` is not an index variable",
@@ -198,16 +236,6 @@ def outside_clauses(scope: Scope, statement: ast.Assign) -> dict[str, ast.Expr]:
             raise LanguageError(f"two `outside` clauses for `{name.text}`", span=name.span)
         found[name.text] = clause.value
     return found
-
-
-def written(statement: ast.Statement) -> set[str]:
-    match statement:
-        case ast.Assign(target=target):
-            return {target.text}
-        case ast.AssignTuple(targets=targets):
-            return {t.text for t in targets}
-        case ast.Declare(name=name):
-            return {name.text}
 
 
 def _suggest_definition(value: ast.Expr, definitions: Mapping[str, ast.Definition]) -> str:

@@ -102,6 +102,11 @@ class Reader:
     def declare(self, children: Children) -> ast.Declare:
         return ast.Declare(children[0], self._name(children[1]))
 
+    def recurrence(self, children: Children) -> ast.Recurrence:
+        opening, var, lo, hi, *statements = children
+        span = join(self._span(opening), hi.span)
+        return ast.Recurrence(self._name(var), lo, hi, tuple(statements), span)
+
     def bare_left(self, children: Children) -> tuple[ast.Name, None]:
         return self._name(children[0]), None
 

@@ -41,6 +41,8 @@ class Scope:
     sizes: dict[str, Expr] = field(default_factory=dict)
     scalars: dict[str, Expr] = field(default_factory=dict)
     declared: dict[str, DType] = field(default_factory=dict)
+    #: the variables of the blocks that are open
+    steps: dict[str, Var] = field(default_factory=dict)
 
     @property
     def is_called(self) -> bool:
@@ -82,6 +84,8 @@ class Scope:
     def index_variable(self, name: ast.Name) -> Var:
         """The index variable ``name``; in a called definition it steps aside for the caller's names."""
         text = name.text
+        if text in self.steps:
+            return self.steps[text]
         if self.is_called and self.builder.kind(text) is not None:
             while self.builder.kind(text) is not None or text in self.own_names:
                 text += "_"

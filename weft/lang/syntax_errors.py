@@ -79,14 +79,16 @@ def _missing(found: str, expected: set[str]) -> str | None:
         return "a definition reads `def f(float(N) A) -> (B) { ... }`"
     if "RBRACE" in expected and found in ("", "def"):
         return "the definition is not closed: a `}` is missing"
-    if expected <= {"NAME", "TUPLE", "SEMICOLON", "RBRACE"} and "TUPLE" in expected and found:
+    if expected <= {"NAME", "TUPLE", "FOR", "SEMICOLON", "RBRACE"} and "TUPLE" in expected and found:
         return "to assign, write `=` or `+=!` between the left side and the value"
     return None
 
 
 def _slip(before: str, rest: str) -> str | None:
     line = before.splitlines()[-1] if before.strip() else ""
-    if re.match(r"\s*(for|if|else|return|while)\b", line + rest):
+    if re.match(r"\s*for\b", line + rest):
+        return "an index variable on the left is a loop; a block of steps reads `for t in 1:T { ... }`"
+    if re.match(r"\s*(if|else|return|while)\b", line + rest):
         return "there are no control statements: an index variable on the left is a loop"
     if before.endswith("*") and rest.startswith("*"):
         return "there is no `**`: write `pow(x, y)`"
@@ -116,6 +118,6 @@ def describe_expected(terminals: set[str]) -> str:
         if "TUPLE" in rest and "NAME" in rest:
             words.append("the next statement")
             rest -= {"NAME"}
-    rest -= {"TUPLE", "SEMICOLON", "DOT", "FLOAT", "$END"} | _OPERATORS
+    rest -= {"TUPLE", "FOR", "SEMICOLON", "DOT", "FLOAT", "$END"} | _OPERATORS
     words += sorted((_WORDS.get(t, f"`{t.lower()}`") for t in rest), key=lambda w: (w == "`}`", w))
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

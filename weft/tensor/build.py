@@ -14,7 +14,8 @@ neither sizes nor scalars), their ranges, types and shapes, and refuses what has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -38,9 +39,11 @@ from weft.tensor.check_statement import (
     check_writable,
     merge_ranges,
     undeclared_size,
+    unknown_bound,
     unreadable,
 )
 from weft.tensor.check_types import check_target_dtype
+from weft.tensor.check_written import check_written
 from weft.tensor.infer_interface import infer_carried, infer_constants
 from weft.tensor.infer_ranges import (
     Access,
@@ -53,7 +56,7 @@ from weft.tensor.infer_ranges import (
     shape_of_target,
 )
 from weft.tensor.polynomial import Polynomial, canonical, maximum
-from weft.tensor.program import AssignOp, Requirement, Statement, TensorProgram
+from weft.tensor.program import AssignOp, Recurrence, Requirement, Statement, TensorProgram
 from weft.tensor.prove_bounds import check_bounds
 
 __all__ = ["ProgramBuilder", "RangeClause"]
@@ -96,6 +99,10 @@ class ProgramBuilder:
         self._versions: dict[Buffer, str] = {}
         self._statements: list[Statement] = []
         self._requirements: list[Requirement] = []
+        #: the blocks that are open, outermost first; how many there were; written tensors that were read in them
+        self._open: tuple[Recurrence, ...] = ()
+        self._opened = 0
+        self._growing: dict[str, bool] = {}
 
     # Declarations
 
@@ -175,9 +182,11 @@ class ProgramBuilder:
     # Questions
 
     def kind(self, name: str) -> str | None:
-        """``a size``, ``a scalar``, ``an input``, ``an output`` or ``a temporary``; None for a new name."""
+        """``a size``, ``a scalar``, ``a step``, ``an input``, ``an output``, ``a temporary``; None for a new name."""
         if name in self._written:
             return "an output" if self._written[name].is_output else "a temporary"
+        if any(r.axis.var.name == name for r in self._open):
+            return "a step"
         tables = (("a size", self._sizes), ("a scalar", self._scalars), ("an input", self._inputs))
         return next((kind for kind, table in tables if name in table), None)
 
@@ -205,6 +214,31 @@ class ProgramBuilder:
 
     # Statements
 
+    @contextmanager
+    def recurrence(self, steps: RangeClause, writes: Iterable[str]) -> Iterator[None]:
+        """A block: what is stated inside runs together for each step, in order.
+
+        ``writes`` are the tensors it writes. Statements may read them before the one that writes them,
+        so their shapes may grow until the block ends.
+        """
+        around, growing = self._open, dict(self._growing)
+        self._check_new(steps.var.name, steps.span)
+        steps = self._range_clause(steps)
+        stray = next(iter(self._index_variables((steps.lo, steps.hi))), None)
+        if stray is not None:
+            raise unknown_bound(stray, steps)
+        self._growing |= {name: False for name in writes if name not in growing}
+        self._open = (*around, Recurrence(Axis(Var(steps.var.name), steps.lo, steps.hi), self._opened))
+        self._opened += 1
+        try:
+            yield
+        finally:
+            self._open = around
+            for name, read in self._growing.items():
+                if name not in growing and read:
+                    self._written[name].read = True
+            self._growing = {n: self._growing[n] for n in growing}
+
     def statement(
         self,
         target: str,
@@ -225,6 +259,7 @@ class ProgramBuilder:
         if op == "argmin" or op == "argmax":
             self._arg_statement(target, subscripts, op, initialize, value, where, exists, span, dtype)
             return
+        steps = {r.axis.var.name: r.axis for r in self._open}
         variables = self._index_variables([*subscripts, value])
         reductions = {n: v for n, v in variables.items() if n not in self._index_variables(subscripts)}
         if op == "=":
@@ -232,6 +267,8 @@ class ProgramBuilder:
         else:  # a variable with a range and no use repeats the statement
             repeats = {c.var.name: c.var for c in where if c.var.name not in variables}
             variables, reductions = variables | repeats, reductions | repeats
+        variables |= {name: axis.var for name, axis in steps.items()}
+        where = [*(RangeClause(a.var, a.lo, a.hi, span) for a in steps.values()), *where]
         check_where(variables, where, {**self._sizes, **self._scalars}, span)
         check_exists(variables, self._index_variables(exists), span)
         ranges = self._infer(target, subscripts, variables, value, where, exists, span)
@@ -239,13 +276,13 @@ class ProgramBuilder:
         self._fix_dtype(tensor, op, value, dtype, span)
         self._fix_shape(tensor, subscripts, ranges, span)
         self._note_reads([*subscripts, value], target)
-        axes = self._axes(variables, reductions, ranges, span)
+        axes = tuple(a for a in self._axes(variables, reductions, ranges, span) if a.var.name not in steps)
         buffer = tensor.buffer()
         assert buffer is not None
         self._versions[buffer] = target
         tensor.written = True
         stored = cast(buffer.dtype, value)
-        self._statements.append(Statement(buffer, subscripts, op, initialize, stored, axes, span=span))
+        self._statements.append(Statement(buffer, subscripts, op, initialize, stored, axes, self._open, span=span))
         self._requirements += ranges.requirements
 
     def _check_target(self, target: str, rank: int, span: Span | None) -> None:
@@ -263,7 +300,7 @@ class ProgramBuilder:
         found: dict[str, Var] = {}
         for node in nodes:
             for name, var in free_vars(node).items():
-                if name not in self._sizes and name not in self._scalars:
+                if self.kind(name) not in ("a size", "a scalar", "a step"):
                     found.setdefault(name, var)
         return found
 
@@ -316,7 +353,9 @@ class ProgramBuilder:
 
     def _note_reads(self, nodes: Iterable[Node], target: str) -> None:
         for name in {load.buffer.name for node in nodes for load in loads(node)}:
-            if name in self._written and name != target:
+            if name in self._growing:
+                self._growing[name] = True
+            elif name in self._written and name != target:
                 self._written[name].read = True
 
     def _axes(
@@ -379,7 +418,7 @@ class ProgramBuilder:
         tensors = [t for t in self._written.values() if t.written]
         buffers = {t.name: b for t in tensors if (b := t.buffer()) is not None}
         outputs = tuple(buffers[t.name] for t in tensors if t.is_output)
-        return TensorProgram(
+        program = TensorProgram(
             name=self.name,
             params=tuple(self._params),
             outputs=outputs,
@@ -391,6 +430,8 @@ class ProgramBuilder:
             carried=infer_carried(outputs, statements),
             source=self.source,
         )
+        check_written(program)
+        return program
 
     def _check_outputs(self) -> None:
         for t in self._written.values():

@@ -181,6 +181,15 @@ def unreadable(name: str, kind: str | None, span: Span | None) -> LanguageError:
     return LanguageError(f"unknown tensor `{name}`", span=span, why="no parameter or statement defines it")
 
 
+def unknown_bound(name: str, steps: RangeClause) -> LanguageError:
+    """The error for a block whose bound is not known where it begins."""
+    return LanguageError(
+        f"unknown name `{name}` in the range of `{steps.var.name}`",
+        span=steps.span,
+        why="the steps of a block are bounded by sizes, integer parameters and the steps of blocks around it",
+    )
+
+
 def undeclared_size(name: str, subscripts: Sequence[Expr], dimension: int, span: Span | None) -> LanguageError:
     """The error for a scatter into a tensor of unknown size."""
     sizes = ", ".join("MNKPQRST"[j % 8] for j in range(len(subscripts)))

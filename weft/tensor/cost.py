@@ -54,7 +54,7 @@ def infer_cost(program: TensorProgram) -> Cost:
     if program.sizes or program.constants:
         raise InternalError("the cost in numbers is that of a specialized program", help="use infer_symbolic_cost")
     program = normalize(program)
-    flops = sum(count_operations(s.value, s.op != "=") * count_points(s.axes) for s in program.statements)
+    flops = sum(count_operations(s.value, s.op != "=") * count_points(s.all_axes) for s in program.statements)
     carried = [b for b in program.outputs if b.name in program.carried]
     read = sum(b.dtype.itemsize * count_touched(program, b, writes=False) for b in (*program.inputs, *carried))
     written = sum(b.dtype.itemsize * count_touched(program, b, writes=True) for b in program.outputs)
@@ -65,7 +65,7 @@ def infer_symbolic_cost(program: TensorProgram) -> SymbolicCost:
     program = normalize(program)
     flops: Expr = idx(0)
     for s in program.statements:
-        flops = flops + symbolic_points(s.axes) * count_operations(s.value, s.op != "=")
+        flops = flops + symbolic_points(s.all_axes) * count_operations(s.value, s.op != "=")
     carried = [b for b in program.outputs if b.name in program.carried]
     return SymbolicCost(simplify(flops), _whole_bytes([*program.inputs, *carried]), _whole_bytes(list(program.outputs)))
 

@@ -17,6 +17,7 @@ from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars, substitute
 from weft.tensor.access import first_writers, is_scatter, statement_reads, written_axes
 from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.recurrences import first_of_block, steps_behind
 
 #: For each dimension the half-open range of subscripts that is written.
 Box = tuple[tuple[Expr, Expr], ...]
@@ -41,7 +42,8 @@ def infer_fills(program: TensorProgram) -> tuple[Fill, ...]:
         writer = first.get(buffer.name)
         value = _fill_value(program, buffer, writer)
         if value is not None:
-            fills.append(Fill(buffer, value, _first_use(program, buffer, writer or 0)))
+            use = _first_use(program, buffer, writer or 0)
+            fills.append(Fill(buffer, value, first_of_block(program.statements, use)))
     return tuple(sorted(fills, key=lambda f: f.position))
 
 
@@ -51,8 +53,10 @@ def initialization(statement: Statement) -> Statement:
     target = statement.target
     if is_scatter(statement):
         axes = tuple(Axis(Var(f"i{d}"), idx(0), size) for d, size in enumerate(target.shape))
-        return Statement(target, tuple(a.var for a in axes), "=", False, start, axes, span=statement.span)
-    return Statement(target, statement.indices, "=", False, start, written_axes(statement), span=statement.span)
+        indices: tuple[Expr, ...] = tuple(a.var for a in axes)
+    else:
+        indices, axes = statement.indices, written_axes(statement)
+    return Statement(target, indices, "=", False, start, axes, statement.recurrences, span=statement.span)
 
 
 def initial_value(program: TensorProgram, name: str) -> Const | None:
@@ -72,7 +76,7 @@ def _fill_value(program: TensorProgram, buffer: Buffer, writer: int | None) -> C
     statement = program.statements[writer]
     if statement.op != "=" and not statement.initialize:
         return identity(statement.op, buffer.dtype)
-    if statement.initialize and is_scatter(statement):
+    if statement.initialize and is_scatter(statement) and not statement.recurrences:
         return None
     if buffer.name in {b.name for b in program.temporaries} and _reads_follow(program, buffer, writer):
         return None
@@ -90,6 +94,8 @@ def _reads_follow(program: TensorProgram, buffer: Buffer, writer: int) -> bool:
         return False
     for position, statement in enumerate(program.statements):
         reads = [load for load in statement_reads(statement) if load.buffer.name == buffer.name]
+        if reads and statement.recurrences[: len(own.recurrences)] != own.recurrences:
+            return False
         if reads and (position <= writer or not all(_same_points(own, read, statement) for read in reads)):
             return False
     return True
@@ -122,9 +128,11 @@ def _first_use(program: TensorProgram, buffer: Buffer, writer: int) -> int:
 def _leading_setters(program: TensorProgram, buffer: Buffer, writer: int) -> list[Statement]:
     """Statements that set elements of ``buffer`` before anything depends on elements not yet set."""
     found = []
-    for statement in program.statements[writer:]:
+    for position in range(first_of_block(program.statements, writer), len(program.statements)):
+        statement = program.statements[position]
         reads = [load for load in statement_reads(statement) if load.buffer.name == buffer.name]
-        if reads and not (statement.target.name == buffer.name and reads_only_earlier(statement, reads)):
+        own = statement.target.name == buffer.name and reads_only_earlier(statement, reads)
+        if reads and not own and not _reads_earlier_steps(program, position, reads):
             break
         if statement.target.name != buffer.name:
             continue
@@ -132,6 +140,20 @@ def _leading_setters(program: TensorProgram, buffer: Buffer, writer: int) -> lis
             break
         found.append(statement)
     return found
+
+
+def _reads_earlier_steps(program: TensorProgram, position: int, reads: Sequence[Load]) -> bool:
+    """Whether what a statement of a block reads is behind all that its block writes, along one dimension."""
+    around = program.statements[position].recurrences
+    names = {read.buffer.name for read in reads}
+    writers = [(p, s) for p, s in enumerate(program.statements) if s.target.name in names and s.recurrences == around]
+    if not around or not writers:
+        return False
+    for read in reads:
+        behind = [(p, steps_behind(s, read)) for p, s in writers]
+        if not set.intersection(*({d for d, k in steps.items() if k >= (p >= position)} for p, steps in behind)):
+            return False
+    return True
 
 
 def reads_only_earlier(statement: Statement, reads: Sequence[Load]) -> bool:
@@ -152,7 +174,9 @@ def reads_only_earlier(statement: Statement, reads: Sequence[Load]) -> bool:
 
 def written_box(statement: Statement) -> Box | None:
     """The box of elements a statement sets, where it is one: subscripts ``axis + offset`` or constants."""
-    ranges = {a.var.name: (a.lo, a.hi) for a in statement.axes}
+    ranges = {a.var.name: (a.lo, a.hi) for a in statement.all_axes}
+    if not all(_moves_or_runs(statement, r.axis) for r in statement.recurrences):
+        return None
     fixed = {n for n, (lo, hi) in ranges.items() if not ranges.keys() & {*free_vars(lo), *free_vars(hi)}}
     box, used = [], set[str]()
     for index in statement.indices:
@@ -170,6 +194,14 @@ def written_box(statement: Statement) -> Box | None:
         lo, hi = ranges[name]
         box.append((simplify(lo + offset), simplify(hi + offset)))
     return tuple(box)
+
+
+def _moves_or_runs(statement: Statement, step: Axis) -> bool:
+    """Whether each step writes elements of its own, or there certainly is one."""
+    extent = simplify(step.hi - step.lo)
+    return any(step.var.name in free_vars(i) for i in statement.indices) or (
+        isinstance(extent, Const) and extent.value > 0
+    )
 
 
 def covers(boxes: Sequence[Box], shape: Sequence[Expr]) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, float64
 from weft.ir.errors import ArgumentError
-from weft.ir.expr import Axis, Const, Expr, identity
+from weft.ir.expr import Axis, identity
 from weft.ir.numpy_dtypes import convert, to_numpy
 from weft.tensor.access import independent_axes, is_injective, reads_target
 from weft.tensor.array_arithmetic import Array, accumulator
@@ -28,6 +28,7 @@ from weft.tensor.coverage import infer_fills, initial_value, initialization
 from weft.tensor.evaluate_expr import Point, evaluate_expr
 from weft.tensor.normalize import normalize
 from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.recurrences import constant_of, in_order
 from weft.tensor.specialize import solve_sizes, specialize
 
 #: Points evaluated at once; a temporary of that many float64 elements takes 16 MB.
@@ -59,8 +60,8 @@ def evaluate(
     for fill in infer_fills(program):
         memory[fill.buffer.name][...] = fill.value.value
     with np.errstate(all="ignore"):
-        for statement in program.statements:
-            Evaluation(statement, memory, wide).run()
+        for step in in_order(program.statements):
+            Evaluation(step.statement, memory, wide).run()
     return tuple(memory[b.name] for b in program.outputs)
 
 
@@ -74,7 +75,7 @@ def _as_type(value: Array, dtype: DType, wide: bool) -> Array:
 
 def _before(program: TensorProgram, buffer: Buffer, before: Mapping[str, Array], wide: bool) -> Array:
     """A writable array for ``buffer``, holding what the caller passed where that matters."""
-    shape = tuple(_constant(size) for size in buffer.shape)
+    shape = tuple(constant_of(size) for size in buffer.shape)
     array = np.zeros(shape, to_numpy(storage_type(buffer.dtype, wide)))
     if buffer.name not in program.carried:
         return array
@@ -92,14 +93,9 @@ def _before(program: TensorProgram, buffer: Buffer, before: Mapping[str, Array],
     return array
 
 
-def _constant(e: Expr) -> int:
-    assert isinstance(e, Const), "a specialized program has constant sizes"
-    return int(e.value)
-
-
 @dataclass(frozen=True)
 class Evaluation:
-    """One statement of a specialized, normalized program, and the arrays it works on."""
+    """One statement of a specialized, normalized program, at one step, and the arrays it works on."""
 
     statement: Statement
     memory: dict[str, Array]
@@ -109,10 +105,10 @@ class Evaluation:
         statement = self.statement
         if statement.initialize:
             Evaluation(initialization(statement), self.memory, self.wide).run()
-        for box in self._boxes():
+        for box in self.boxes():
             self._update(box)
 
-    def _boxes(self) -> Iterator[dict[str, range]]:
+    def boxes(self) -> Iterator[dict[str, range]]:
         """Pieces of the iteration space in lexicographic order, each of which may be evaluated at once."""
         ranges = infer_box(self.statement.axes, self.memory)
         serial = self._serial_axes()

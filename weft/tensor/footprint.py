@@ -21,6 +21,7 @@ from weft.tensor.array_arithmetic import Array
 from weft.tensor.evaluate import infer_box
 from weft.tensor.evaluate_expr import Point, evaluate_expr
 from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.recurrences import constant_of
 
 #: Marking takes a byte per element and a subscript per point; beyond this many, a bound is given instead.
 MARK_LIMIT = 1 << 24
@@ -32,7 +33,7 @@ Box = tuple[Side, ...]
 
 def count_touched(program: TensorProgram, buffer: Buffer, *, writes: bool) -> int:
     """Elements of ``buffer`` that the program writes, or reads, each counted once."""
-    shape = tuple(_size(s) for s in buffer.shape)
+    shape = tuple(constant_of(s) for s in buffer.shape)
     if math.prod(shape) == 0:
         return 0
     boxes: list[Box] = []
@@ -63,11 +64,6 @@ def _accesses(program: TensorProgram, buffer: Buffer, writes: bool) -> list[tupl
     return found
 
 
-def _size(e: Expr) -> int:
-    assert isinstance(e, Const), "a specialized program has constant sizes"
-    return int(e.value)
-
-
 def _box(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) -> Box | None:
     """The subscripts per dimension, where no other dimension uses the same axes."""
     used: set[str] = set()
@@ -85,7 +81,7 @@ def _box(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) 
 def _side(statement: Statement, subscript: Expr, size: int) -> Side | None:
     """The values of a subscript that are below ``size``; None where data decide or there are too many points."""
     form = affine_form(subscript)
-    ranges = {a.var.name: range(_size(a.lo), _size(a.hi)) for a in statement.axes if _is_plain(a)}
+    ranges = {a.var.name: range(constant_of(a.lo), constant_of(a.hi)) for a in statement.all_axes if _is_plain(a)}
     if form is not None and form.coefficients.keys() <= ranges.keys():
         return _image(form, ranges, size)
     marked = _mark(statement, [subscript], (size,))
@@ -155,10 +151,10 @@ def _mark(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...])
 def _axes_of(statement: Statement, indices: Sequence[Expr]) -> list[Axis]:
     """The axes the subscripts use, and those that their ranges depend on."""
     needed = {name for i in indices for name in free_vars(i)}
-    for axis in reversed(statement.axes):
+    for axis in reversed(statement.all_axes):
         if axis.var.name in needed:
             needed |= {*free_vars(axis.lo), *free_vars(axis.hi)}
-    return [a for a in statement.axes if a.var.name in needed]
+    return [a for a in statement.all_axes if a.var.name in needed]
 
 
 def _used_points(statement: Statement, indices: Sequence[Expr]) -> int:

@@ -7,6 +7,7 @@ results, and inside its statement where it depends on what that statement comput
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Unary, Var, idx
@@ -56,7 +57,7 @@ def _guard(access: UnprovedAccess, statement: Statement, position: int, inputs: 
     early = sources <= inputs
     message, values = _message(access, statement)
     return Guard(
-        _needed_axes(condition, statement),
+        _needed_axes(condition, statement.all_axes if early else statement.axes),
         condition,
         message,
         values,
@@ -66,17 +67,17 @@ def _guard(access: UnprovedAccess, statement: Statement, position: int, inputs: 
     )
 
 
-def _needed_axes(condition: Expr, statement: Statement) -> tuple[Axis, ...]:
+def _needed_axes(condition: Expr, all_axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
     """The axes the condition mentions, with those their ranges depend on and those that depend on them."""
     needed = set(free_vars(condition))
-    for axis in (*reversed(statement.axes), *statement.axes, *reversed(statement.axes)):
+    for axis in (*reversed(all_axes), *all_axes, *reversed(all_axes)):
         names = {*free_vars(axis.lo), *free_vars(axis.hi)}
-        axes = {a.var.name for a in statement.axes}
+        axes = {a.var.name for a in all_axes}
         if axis.var.name in needed:
             needed |= names
         elif names & needed & axes:
             needed.add(axis.var.name)
-    return tuple(a for a in statement.axes if a.var.name in needed)
+    return tuple(a for a in all_axes if a.var.name in needed)
 
 
 def _message(access: UnprovedAccess, statement: Statement) -> tuple[str, tuple[Expr, ...]]:
@@ -87,7 +88,7 @@ def _message(access: UnprovedAccess, statement: Statement) -> tuple[str, tuple[E
         places = ", ".join(f"{{{n}}}" for n in range(len(source.indices)))
         values, subject = source.indices, f"{source.buffer.name}[{places}]" if places else source.buffer.name
     else:
-        axes = [a for a in statement.axes if a.var.name in free_vars(access.index)][: RECORD_SIZE - 2]
+        axes = [a for a in statement.all_axes if a.var.name in free_vars(access.index)][: RECORD_SIZE - 2]
         where = ", ".join(f"{a.var.name} = {{{n}}}" for n, a in enumerate(axes))
         values = tuple(a.var for a in axes)
         subject = f"at {where} the index" if where else "the index"
@@ -116,9 +117,10 @@ def _describe_extent(extent: str, dimension: int, rank: int) -> str:
     return f"size {extent} in dimension {dimension}"
 
 
-def emit_guard(guard: Guard, taken: set[str]) -> Stmt:
-    """The test in loops over its axes, under names not in ``taken``."""
+def emit_guard(guard: Guard, taken: set[str], steps: Mapping[Var, Var]) -> Stmt:
+    """The test in loops over its axes, under names not in ``taken``; ``steps`` are the loops of the blocks around."""
     loop_vars = {a.var: Var(fresh_name(a.var.name, taken), span=a.var.span) for a in guard.axes}
+    loop_vars = {**steps, **loop_vars}
     body: Stmt = substitute(guard.test(), loop_vars)
     for axis in reversed(guard.axes):
         lo, hi = substitute(axis.lo, loop_vars), substitute(axis.hi, loop_vars)

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Load, Var
 from weft.ir.visit import Node, free_vars, loads
+from weft.tensor.coverage import written_box
 from weft.tensor.polynomial import Polynomial
 from weft.tensor.program import Requirement, Statement
 from weft.tensor.prove_bounds import is_within
+from weft.tensor.recurrences import steps_behind
 
 
 def infer_constants(
@@ -18,7 +20,7 @@ def infer_constants(
     """The integer parameters that shapes, ranges or subscripts depend on."""
     nodes: list[Node] = [r.condition for r in known]
     for s in statements:
-        nodes += [*s.indices, *(bound for a in s.axes for bound in (a.lo, a.hi))]
+        nodes += [*s.indices, *(bound for a in s.all_axes for bound in (a.lo, a.hi))]
         nodes += [i for load in loads(s.value) for i in load.indices]
     nodes += [size for b in buffers for size in b.shape]
     names = {name for n in nodes for name in free_vars(n)}
@@ -37,8 +39,20 @@ def _is_carried(name: str, statements: Sequence[Statement]) -> bool:
             accumulates = s.op != "=" and not s.initialize
             return accumulates or (bool(reads) and not _reads_own_past(s, reads))
         if reads:
-            return True
+            return not _reads_earlier_steps(s, reads, statements)
     return False
+
+
+def _reads_earlier_steps(s: Statement, reads: Sequence[Load], statements: Sequence[Statement]) -> bool:
+    """Whether every read is of an element that an earlier step of the block around ``s`` set."""
+    writers = [w for w in statements if s.recurrences and w.recurrences == s.recurrences and w.op == "="]
+    return all(any(_is_of_earlier_step(s, r, w) for w in writers if w.target.name == r.buffer.name) for r in reads)
+
+
+def _is_of_earlier_step(s: Statement, read: Load, writer: Statement) -> bool:
+    box = written_box(writer)
+    behind = any(distance > 0 for distance in steps_behind(writer, read).values())
+    return behind and box is not None and all(is_within(s, read, k, lo, hi) for k, (lo, hi) in enumerate(box))
 
 
 def _reads_own_past(s: Statement, reads: Sequence[Load]) -> bool:

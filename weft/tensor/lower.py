@@ -1,4 +1,4 @@
-"""A tensor program as a plain loop program: one serial loop nest per statement, in order.
+"""A tensor program as a plain loop program: one serial loop nest per statement, in order, in the loops of blocks.
 
 The result is right for every shape, symbolic or specialized, and fast for none: schedules
 make it so. Each statement becomes loops in the order of its axes around one block; fills,
@@ -7,7 +7,7 @@ initializations and call-time checks are nests of their own where they cannot sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.ir.affine import affine_form
@@ -22,7 +22,8 @@ from weft.tensor.access import independent_axes, is_injective, is_scatter, pinne
 from weft.tensor.coverage import Fill, infer_fills, initialization
 from weft.tensor.guard_accesses import Guard, emit_guard, guard_accesses
 from weft.tensor.normalize import spell_out, widen_accumulators
-from weft.tensor.program import AssignOp, Statement, TensorProgram
+from weft.tensor.program import AssignOp, Recurrence, Statement, TensorProgram
+from weft.tensor.recurrences import by_recurrence, put
 from weft.tensor.specialize import axis_ranges
 
 
@@ -39,12 +40,9 @@ def lower(program: TensorProgram, *, checks: bool = True) -> Kernel:
     naming = Naming(frozenset(taken), set())
     fills = infer_fills(program)
     body: list[Stmt] = [_emit_requirement(r.condition, r.message, r.span) for r in program.requirements if checks]
-    body += [emit_guard(g, naming.loop_names()) for g in guards if g.position is None]
-    for position, statement in enumerate(program.statements):
-        body += [_emit_fill(f, naming) for f in fills if f.position == position]
-        here = [g for g in guards if g.position is not None and starts[g.position] == position]
-        body += [emit_guard(g, naming.loop_names()) for g in here if not g.inside]
-        body += _emit_statement(statement, naming, [g for g in here if g.inside])
+    body += [emit_guard(g, naming.loop_names(), {}) for g in guards if g.position is None]
+    placed = [(starts[g.position], g) for g in guards if g.position is not None]
+    body += _Emission(program.statements, fills, placed).emit(range(len(program.statements)), naming, {})
     if not program.statements:
         body += [_emit_fill(f, naming) for f in fills]
     return Kernel(
@@ -70,6 +68,44 @@ class Naming:
         return fresh_name(base, self.block_names)
 
 
+@dataclass(frozen=True)
+class _Emission:
+    """Statements to write down, with the fills and the call-time tests that stand before them."""
+
+    statements: tuple[Statement, ...]
+    fills: tuple[Fill, ...]
+    guards: list[tuple[int, Guard]]
+
+    def emit(self, positions: Sequence[int], naming: Naming, steps: dict[Var, Var]) -> list[Stmt]:
+        """The nests of the statements at ``positions``, in a loop for each block; ``steps`` are those around."""
+        body: list[Stmt] = []
+        for recurrence, run in by_recurrence(self.statements, positions, len(steps)):
+            if recurrence is None:
+                body += [s for p in run for s in self._emit_at(p, naming, steps)]
+            else:
+                body += [] if steps else self._emit_fills(run[0], naming)
+                body.append(self._emit_steps(recurrence, run, naming, steps))
+        return body
+
+    def _emit_fills(self, position: int, naming: Naming) -> list[Stmt]:
+        return [_emit_fill(f, naming) for f in self.fills if f.position == position]
+
+    def _emit_steps(self, block: Recurrence, run: list[int], naming: Naming, steps: dict[Var, Var]) -> Stmt:
+        taken = naming.loop_names()
+        axis = block.axis
+        var = Var(fresh_name(axis.var.name, taken), span=axis.var.span)
+        inner = self.emit(run, Naming(frozenset(taken), naming.block_names), {**steps, axis.var: var})
+        lo, hi = (substitute(e, dict(steps)) for e in (axis.lo, axis.hi))
+        return For(var, lo, hi, "serial", _sequence(inner), span=self.statements[run[0]].span)
+
+    def _emit_at(self, position: int, naming: Naming, steps: dict[Var, Var]) -> list[Stmt]:
+        body = [] if steps else self._emit_fills(position, naming)
+        here = [g for p, g in self.guards if p == position]
+        body += [emit_guard(g, naming.loop_names(), steps) for g in here if not g.inside]
+        inside = [g for g in here if g.inside]
+        return body + _emit_statement(put(self.statements[position], steps), naming, inside, steps)
+
+
 def _sequence(body: Sequence[Stmt]) -> Stmt:
     return body[0] if len(body) == 1 else Seq(tuple(body))
 
@@ -92,21 +128,24 @@ def _emit_fill(fill: Fill, naming: Naming) -> Stmt:
     return _emit_nest(statement, naming, f"{buffer.name}_fill")
 
 
-def _emit_statement(statement: Statement, naming: Naming, inside: Sequence[Guard]) -> list[Stmt]:
+def _emit_statement(
+    statement: Statement, naming: Naming, inside: Sequence[Guard], steps: Mapping[Var, Var]
+) -> list[Stmt]:
     name = statement.target.name
+    tests = [substitute(g.test(), dict(steps)) for g in inside]
     if not statement.initialize:
-        return [_emit_nest(statement, naming, name, guards=inside)]
+        return [_emit_nest(statement, naming, name, tests=tests)]
     if can_initialize_in_nest(statement):
-        return [_emit_nest(statement, naming, name, init=True, guards=inside)]
+        return [_emit_nest(statement, naming, name, init=True, tests=tests)]
     init = _emit_nest(initialization(statement), naming, f"{name}_init")
-    return [init, _emit_nest(statement, naming, name, guards=inside)]
+    return [init, _emit_nest(statement, naming, name, tests=tests)]
 
 
 def can_initialize_in_nest(statement: Statement) -> bool:
     """Whether each element's first update is known, so that the identity can be set right before it."""
     if is_scatter(statement) or not is_injective(statement) or reads_target(statement):
         return False
-    ranges = axis_ranges(statement.axes)
+    ranges = axis_ranges(statement.all_axes)
     reduce_names = {a.var.name for a in statement.reduce_axes}
     for axis in statement.axes:
         if axis.var.name not in reduce_names:
@@ -120,13 +159,14 @@ def can_initialize_in_nest(statement: Statement) -> bool:
 
 
 def _emit_nest(
-    statement: Statement, naming: Naming, base: str, *, init: bool = False, guards: Sequence[Guard] = ()
+    statement: Statement, naming: Naming, base: str, *, init: bool = False, tests: Sequence[Stmt] = ()
 ) -> Stmt:
     """Loops in the order of the axes around the statement's block."""
     taken = naming.loop_names()
     loop_vars = {a.var: Var(fresh_name(a.var.name, taken), span=a.var.span) for a in statement.axes}
-    iter_vars = {a.var: Var(fresh_name(f"v{a.var.name}", taken), span=a.var.span) for a in statement.axes}
-    body: Stmt = _emit_block(statement, naming.block(base), loop_vars, iter_vars, init=init, guards=guards)
+    loop_vars = {r.axis.var: r.axis.var for r in statement.recurrences} | loop_vars
+    iter_vars = {a.var: Var(fresh_name(f"v{a.var.name}", taken), span=a.var.span) for a in statement.all_axes}
+    body: Stmt = _emit_block(statement, naming.block(base), loop_vars, iter_vars, init=init, tests=tests)
     for axis in reversed(statement.axes):
         lo, hi = substitute(axis.lo, loop_vars), substitute(axis.hi, loop_vars)
         body = For(loop_vars[axis.var], lo, hi, "serial", body, span=statement.span)
@@ -140,7 +180,7 @@ def _emit_block(
     iter_vars: dict[Var, Var],
     *,
     init: bool,
-    guards: Sequence[Guard],
+    tests: Sequence[Stmt],
 ) -> Block:
     target, span = statement.target, statement.span
     indices = tuple(substitute(i, iter_vars) for i in statement.indices)
@@ -148,9 +188,10 @@ def _emit_block(
     if statement.op != "=":
         value = combine(statement.op, Load(target, indices, span=span), value)
     store: Stmt = Store(target, indices, value, span=span)
-    tests = [substitute(g.test(), iter_vars) for g in guards]
     start = Store(target, indices, identity(statement.op, target.dtype), span=span) if init else None
-    ordered = _ordered_axes(statement)
+    body = _sequence([*(substitute(t, iter_vars) for t in tests), store])
+    ordered, used = _ordered_axes(statement), {*free_vars(body)}
+    steps = tuple(r.axis for r in statement.recurrences if iter_vars[r.axis.var].name in used)
     iters = tuple(
         Iter(
             iter_vars[a.var],
@@ -159,9 +200,8 @@ def _emit_block(
             "reduce" if a.var.name in ordered else "spatial",
             loop_vars[a.var],
         )
-        for a in statement.axes
+        for a in (*steps, *statement.axes)
     )
-    body = _sequence([*tests, store])
     return Block(name, iters, _reads(body), (_region(target, indices),), start, body, span=span)
 
 

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import float32
-from weft.ir.expr import Axis, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, cast, const, idx
+from weft.ir.expr import Axis, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, cast, const, identity, idx
 from weft.ir.visit import Node, free_vars, fresh_name, rewrite, walk
-from weft.tensor.access import is_injective, is_scatter, reads_target
+from weft.tensor.access import is_injective, is_scatter, pinned_axes, reads_target
 from weft.tensor.boundary import Outside, expand_outside
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.prove_bounds import GuardedAccess, check_access
+from weft.tensor.recurrences import by_recurrence, first_of_block
 from weft.tensor.simplify_values import simplify_subscript, simplify_value
 from weft.tensor.specialize import axis_ranges
 
@@ -27,24 +28,49 @@ def normalize(program: TensorProgram) -> TensorProgram:
 
 def spell_out(program: TensorProgram) -> TensorProgram:
     """All of normalizing that keeps each statement one statement on its own target."""
-    statements = tuple(set_once(expand_boundaries(order_axes(s))) for s in program.statements)
+    alone = merge_steps(program.statements)
+    statements = tuple(set_once(expand_boundaries(order_axes(s))) for s in alone)
     return program if statements == program.statements else replace(program, statements=statements)
+
+
+def merge_steps(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """A statement alone in a block is one that runs over the steps as over its other axes, in the same order."""
+    merged = list(statements)
+    for depth in reversed(range(max((len(s.recurrences) for s in statements), default=0))):
+        for recurrence, (first, *others) in by_recurrence(merged, range(len(merged)), depth):
+            if recurrence is not None and not others and len(merged[first].recurrences) == depth + 1:
+                merged[first] = _over_steps(merged[first], recurrence.axis)
+    return tuple(merged)
+
+
+def _over_steps(statement: Statement, steps: Axis) -> Statement:
+    """``statement`` with ``steps`` as its first axis, unless what the steps write meets."""
+    whole = replace(statement, axes=(steps, *statement.axes), recurrences=statement.recurrences[:-1])
+    apart = steps.var.name in pinned_axes(whole) and not (statement.initialize and reads_target(statement))
+    adds = statement.op != "=" and not statement.initialize
+    return whole if apart or adds else statement
 
 
 def widen_accumulators(program: TensorProgram) -> tuple[TensorProgram, tuple[int, ...]]:
     """Narrow sums and products through float32 temporaries; also where each statement's replacement begins."""
     taken = {p.name for p in (*program.params, *program.outputs, *program.temporaries, *program.sizes)}
-    taken |= {a.var.name for s in program.statements for a in s.axes}
+    taken |= {a.var.name for s in program.statements for a in s.all_axes}
     written: set[str] = set(program.carried)
     temporaries = list(program.temporaries)
     statements: list[Statement] = []
     starts: list[int] = []
-    for statement in program.statements:
+    for position, statement in enumerate(program.statements):
         starts.append(len(statements))
         name = statement.target.name
         if needs_wide_accumulator(statement):
             wide = Buffer(fresh_name(f"{name}_wide", taken), float32, statement.target.shape)
             temporaries.append(wide)
+            if name not in written and statement.recurrences and not statement.initialize:
+                # What a step adds to is what earlier steps left, and before the first the identity.
+                first = first_of_block(program.statements, position)
+                statements.insert(starts[first], _start(statement, taken))
+                starts = [s + (p >= first) for p, s in enumerate(starts)]
+                written.add(name)
             statements += accumulate_wide(statement, wide, taken, starts=name not in written)
         else:
             statements.append(statement)
@@ -54,14 +80,21 @@ def widen_accumulators(program: TensorProgram) -> tuple[TensorProgram, tuple[int
     return replace(program, statements=tuple(statements), temporaries=tuple(temporaries)), tuple(starts)
 
 
+def _start(statement: Statement, taken: set[str]) -> Statement:
+    """The identity into all that ``statement`` may add to."""
+    indices, axes = _whole(statement.target, taken)
+    start = identity(statement.op, statement.target.dtype)
+    return Statement(statement.target, indices, "=", False, start, axes, span=statement.span)
+
+
 def expand_boundaries(statement: Statement) -> Statement:
     """Reads outside a tensor spelled as tests and clamped subscripts; those never outside as plain reads."""
     if not any(isinstance(n, Outside) for e in (*statement.indices, statement.value) for n in walk(e)):
         return statement
-    ranges = axis_ranges(statement.axes)
+    ranges = axis_ranges(statement.all_axes)
 
     def expand(e: Expr) -> Expr:
-        return expand_outside(rewrite(e, lambda n: _plain(n, statement.axes)))
+        return expand_outside(rewrite(e, lambda n: _plain(n, statement.all_axes)))
 
     indices = tuple(simplify_subscript(expand(i), ranges) for i in statement.indices)
     return replace(statement, indices=indices, value=simplify_value(expand(statement.value), ranges))
@@ -117,10 +150,11 @@ def accumulate_wide(statement: Statement, wide: Buffer, taken: set[str], *, star
     into: list[Statement] = []
     if not starts and not statement.initialize:
         held = cast(float32, Load(target, indices, span=statement.span))
-        into = [Statement(wide, indices, "=", False, held, axes, span=statement.span)]
+        into = [Statement(wide, indices, "=", False, held, axes, statement.recurrences, span=statement.span)]
     update = replace(statement, target=wide, value=widen(statement.value))
     rounded = cast(target.dtype, Load(wide, indices, span=statement.span))
-    return [*into, update, Statement(target, indices, "=", False, rounded, axes, span=statement.span)]
+    end = Statement(target, indices, "=", False, rounded, axes, statement.recurrences, span=statement.span)
+    return [*into, update, end]
 
 
 def _whole(target: Buffer, taken: set[str]) -> tuple[tuple[Expr, ...], tuple[Axis, ...]]:

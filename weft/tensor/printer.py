@@ -8,7 +8,7 @@ them: operators made in Python are cached under it. What the language has no wor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,7 @@ from weft.ir.stmt import Param
 from weft.ir.visit import Node, children
 from weft.tensor.boundary import Outside
 from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.recurrences import by_recurrence
 
 #: How tightly each operator of the language binds.
 _LEVEL = {"||": 1, "&&": 2, "+": 4, "-": 4, "*": 5, "/": 5, "//": 5, "%": 5}
@@ -39,9 +40,24 @@ def print_program(program: TensorProgram) -> str:
     params = ", ".join(_param(p) for p in program.params)
     outputs = ", ".join(_param(p) for p in program.outputs)
     body = [_param(t) for t in program.temporaries]
-    body += [print_statement(s, scalars) for s in program.statements]
+    body += _lines(program.statements, range(len(program.statements)), 0, scalars)
     lines = [*_comments(program), f"def {program.name}({params}) -> ({outputs}) {{", *(f"    {b}" for b in body), "}"]
     return "\n".join(lines) + "\n"
+
+
+def _lines(
+    statements: Sequence[Statement], positions: Sequence[int], depth: int, scalars: frozenset[str]
+) -> Iterator[str]:
+    """The statements at ``positions``, each block with its braces and what is inside indented."""
+    text = _Text(scalars)
+    for recurrence, run in by_recurrence(statements, positions, depth):
+        if recurrence is None:
+            yield from (print_statement(statements[p], scalars) for p in run)
+            continue
+        axis = recurrence.axis
+        yield f"for {axis.var.name} in {text.index(axis.lo, 1)}:{text.index(axis.hi, 1)} {{"
+        yield from (f"    {line}" for line in _lines(statements, run, depth + 1, scalars))
+        yield "}"
 
 
 def _param(p: Param) -> str:

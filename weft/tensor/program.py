@@ -19,12 +19,24 @@ AssignOp = Literal["=", "+", "*", "min", "max"]
 
 
 @dataclass(frozen=True, slots=True)
+class Recurrence:
+    """A block ``for var in lo:hi { … }``; ``number`` tells apart blocks that follow one another."""
+
+    axis: Axis
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """``target(indices) op= value`` at every point of ``axes``, in lexicographic order.
 
     ``axes`` holds the axes of the left side in order, then the reduction axes in order of
     appearance; ranges are resolved. ``initialize`` (the ``!`` of ``+=!``) sets every element
     the statement updates to the identity of ``op`` first.
+
+    ``recurrences`` are the blocks around it, outermost first: statements that follow one another in
+    one block all run at one step of it before any runs at the next. A statement says what happens
+    at one step, where the variables of its blocks are as good as sizes.
     """
 
     target: Buffer
@@ -33,7 +45,13 @@ class Statement:
     initialize: bool
     value: Expr
     axes: tuple[Axis, ...]
+    recurrences: tuple[Recurrence, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    @property
+    def all_axes(self) -> tuple[Axis, ...]:
+        """The steps of the blocks around it, then its own axes: every point it runs at."""
+        return (*(r.axis for r in self.recurrences), *self.axes)
 
     @property
     def spatial_axes(self) -> tuple[Axis, ...]:

@@ -69,10 +69,11 @@ class Verdict:
 
 def guarded_accesses(statement: Statement) -> Iterator[GuardedAccess]:
     """What a statement reads and writes, subscripts of subscripts included; reads with a defined outside excepted."""
-    axes = written_axes(statement) if statement.initialize else statement.axes
+    steps = tuple(r.axis for r in statement.recurrences)
+    axes = (*steps, *(written_axes(statement) if statement.initialize else statement.axes))
     yield GuardedAccess(statement.target, statement.indices, axes, (), True, statement.span)
     for e in (*statement.indices, statement.value):
-        yield from _reads(e, statement.axes, ())
+        yield from _reads(e, statement.all_axes, ())
 
 
 def _reads(e: Node, axes: tuple[Axis, ...], guards: tuple[Expr, ...]) -> Iterator[GuardedAccess]:

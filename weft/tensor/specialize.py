@@ -192,7 +192,7 @@ def _specialize_statement(statement: Statement, values: Mapping[Var, Expr], mapp
 
     axes = []
     ranges: dict[str, Interval] = {}
-    for axis in statement.axes:
+    for axis in statement.all_axes:
         lo, hi = simplify(put(axis.lo), ranges), simplify(put(axis.hi), ranges)
         if isinstance(lo, Const) and isinstance(hi, Const) and hi.value < lo.value:
             _check_range(axis, lo, hi, values, statement)
@@ -206,7 +206,8 @@ def _specialize_statement(statement: Statement, values: Mapping[Var, Expr], mapp
         target=mapping[statement.target.name],
         indices=tuple(simplify_subscript(put(i), ranges) for i in statement.indices),
         value=simplify_value(value, ranges),
-        axes=tuple(axes),
+        axes=tuple(axes[len(statement.recurrences) :]),
+        recurrences=tuple(replace(r, axis=a) for r, a in zip(statement.recurrences, axes)),
     )
 
 

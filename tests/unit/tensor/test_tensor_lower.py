@@ -95,7 +95,7 @@ def test_block_names_are_unique():
         ("def f(float(N,M) A) -> (O) { O(i) += A(i,j) }", []),
         ("def f(float(N) A) -> (O) { T(i) = A(i) + (i > 0 ? T(i-1) : 0.0)\n O(i) = T(i) }", []),
         ("def f(float(N) A) -> (float(N) O) { O(i) = A(i) where i in 0:1\n O(i) = O(i-1) where i in 1:N }", []),
-        ("def f(float(N) A) -> (float(N) O) { O(i) = A(i) where i in 0:1\n O(i) = O(N-i) where i in 1:N }", ["O_fill"]),
+        ("def f(float(N) A, int(N) I) -> (float(N) O) { O(i) = A(i) where i in 0:1\n O(i) = O(I(i)) }", ["O_fill"]),
         ("def f(float(N) A) -> (O) { O(i) = A(i)\n O(i) = O(i) + 1.0 }", []),
     ],
 )
