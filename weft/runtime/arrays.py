@@ -20,6 +20,7 @@ from weft.ir.errors import Error, InternalError, TargetError, UnsupportedError
 from weft.ir.numpy_dtypes import from_numpy, to_numpy
 from weft.ir.span import Span
 from weft.runtime.argument import ArgumentInfo, Framework, Place
+from weft.runtime.fastcall_native import native_calls
 
 _CPU_DEVICES = (1, 3, 11)  # DLPack: plain memory, and memory pinned for a GPU
 _GPU_DEVICES = (2, 13)  # of CUDA, the second managed: seen by CPU and GPU
@@ -387,7 +388,10 @@ def allocate(framework: Framework, dtype: DType, shape: Sequence[int], device: s
         if framework == "torch":
             torch = sys.modules["torch"]
             return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name), device="cpu")
-        return np.empty(tuple(shape), to_numpy(dtype))
+        native = native_calls()
+        if native is None:
+            return np.empty(tuple(shape), to_numpy(dtype))
+        return native.new_array(to_numpy(dtype), tuple(shape))
     except (MemoryError, ValueError, RuntimeError) as error:
         raise TargetError(
             f"cannot allocate a {dtype} array of shape {tuple(shape)}", why=str(error).splitlines()[0]

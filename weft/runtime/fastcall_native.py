@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import struct
 import sys
 import threading
@@ -15,14 +16,23 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from weft.ir import dtype as dt
-from weft.ir.errors import Error, InternalError
+from weft.ir.errors import Error
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime import fastcall_text as text
 from weft.runtime.dlpack import dlpack_type
 from weft.runtime.loader import LoadedObject
-from weft.runtime.native import load_native
+from weft.runtime.native import load_native, memory_function
+from weft.runtime.numpy_memory import (
+    CHOSEN_ALLOCATOR,
+    NEW_ARRAY,
+    capsule_pointer,
+    exported,
+    own_allocator,
+    usual_allocator,
+)  # fmt: skip
 from weft.runtime.torch_layout import find_tensor_fields
 
 
@@ -72,6 +82,18 @@ class NativeCalls:
         flags = self._METH_FASTCALL | self._METH_KEYWORDS
         doc = b"__call__($self, /, *arguments, out=None)\n--\n\nRuns the operator."
         self._method = _MethodDef(b"__call__", code.address("weft_method"), flags, doc)
+        self._set("numpy_allocator", usual_allocator())
+        self._set("own_allocator", id(own_allocator()))
+        prototype = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.py_object, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64
+        )
+        self._new_array = prototype(code.address("weft_new_array"))
+
+    def new_array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """An uninitialized numpy array; a large one begins at a cache line or a page."""
+        dims = (ctypes.c_int64 * len(shape))(*shape)
+        made: npt.NDArray[Any] = self._new_array(dtype, len(shape), dims, math.prod(shape) * dtype.itemsize)
+        return made
 
     def new_capsule(self, table: int) -> object:
         prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -169,17 +191,12 @@ def exchange_functions(cls: type) -> tuple[int, int] | None:
     if capsule is None:
         return None
     try:
-        table = _capsule_pointer(capsule, b"dlpack_exchange_api")
+        table = capsule_pointer(capsule, b"dlpack_exchange_api")
     except (ValueError, TypeError, ctypes.ArgumentError):
         return None
     major = ctypes.c_uint32.from_address(table).value
     export, stream = (ctypes.c_int64.from_address(table + 8 * i).value for i in (5, 6))
     return (export, stream) if major == 1 and export and stream else None
-
-
-def _capsule_pointer(capsule: Any, name: bytes | None) -> int:
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    return int(prototype(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, name))
 
 
 @functools.cache
@@ -222,15 +239,12 @@ def _symbols() -> dict[str, int]:
         for name in text.PYTHON_NAMES
         if not name.endswith("_Type")
     }
-    multiarray: Any = sys.modules.get("numpy._core.multiarray") or sys.modules["numpy.core.multiarray"]
-    table = _capsule_pointer(multiarray._ARRAY_API, None)
-    if ctypes.c_uint64.from_address(table + 2 * 8).value != id(np.ndarray):
-        raise InternalError("numpy's function table is not the known one")
     objects = {
         "PyFloat_Type": float, "PyLong_Type": int, "PyTuple_Type": tuple, "ndarray_type": np.ndarray,
         "numpy_float32": np.float32, "numpy_float64": np.float64, "numpy_int32": np.int32, "numpy_int64": np.int64,
         "object_none": None, "object_true": True, "object_false": False, "object_miss": MISS,
         **_NAMES,
     }  # fmt: skip
-    symbols["PyArray_NewFromDescr"] = ctypes.c_uint64.from_address(table + 94 * 8).value
+    symbols |= {"PyArray_NewFromDescr": exported(NEW_ARRAY), "PyDataMem_GetHandler": exported(CHOSEN_ALLOCATOR)}
+    symbols |= {name: memory_function(name) for name in ("weft_alloc", "weft_free")}
     return symbols | {name: id(value) for name, value in objects.items()}

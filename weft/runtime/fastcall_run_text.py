@@ -13,12 +13,11 @@ in.numpy:
   %descr = load ptr, ptr %descr.at
   %ndim.at = getelementptr i8, ptr %rec, i64 $rec_ndim
   %ndim = load i64, ptr %ndim.at
-  %nd = trunc i64 %ndim to i32
   %dims.at = getelementptr i8, ptr %rec, i64 $rec_dims
   %dims = load ptr, ptr %dims.at
-  call void @Py_IncRef(ptr %descr)
-  %array = call ptr @PyArray_NewFromDescr(
-    ptr @ndarray_type, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null, i32 0, ptr null)
+  %bytes.at = getelementptr i8, ptr %rec, i64 $rec_high
+  %bytes = load i64, ptr %bytes.at
+  %array = call ptr @weft_new_array(ptr %descr, i64 %ndim, ptr %dims, i64 %bytes)
   br label %made
 by.maker:
   %maker.at = getelementptr i8, ptr %rec, i64 $rec_maker

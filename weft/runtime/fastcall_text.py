@@ -14,12 +14,14 @@ from __future__ import annotations
 from string import Template
 
 from weft.runtime.cuda_driver import RECENT
+from weft.runtime.fastcall_array_text import ALIGNED_FROM, ARRAYS
 from weft.runtime.fastcall_cupy_text import CUPY
 from weft.runtime.fastcall_entry_text import ENTRY
 from weft.runtime.fastcall_launch_text import LAUNCHING
 from weft.runtime.fastcall_match_text import ALIASING, MATCHING
 from weft.runtime.fastcall_run_text import RUNNING
 from weft.runtime.fastcall_view_text import VIEWS
+from weft.runtime.numpy_memory import ALLOCATOR, CARRAY, FLAGS, OWNS_DATA
 
 #: 8-byte fields of the structures that Python fills in.
 TABLE = ("nargs", "nouts", "count", "plans")
@@ -162,8 +164,10 @@ def fastcall_text() -> str:
         "launch_config": 8 * LAUNCH.index("config0"),
         "config_stream": CONFIG_STREAM,
         "recent_mask": RECENT - 1,
+        "aligned_from": ALIGNED_FROM,
+        "array_flags": FLAGS, "array_allocator": ALLOCATOR, "carray": CARRAY, "owns_data": OWNS_DATA,
         "on_cpu": ON_CPU, "on_cuda": ON_CUDA, "numpy": NUMPY, "torch": TORCH, "missed": MISSED,
         "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,
     }  # fmt: skip
-    sections = (_DECLARATIONS, VIEWS, CUPY, MATCHING, ALIASING, LAUNCHING, RUNNING, ENTRY)
+    sections = (_DECLARATIONS, VIEWS, CUPY, MATCHING, ALIASING, LAUNCHING, ARRAYS, RUNNING, ENTRY)
     return Template("".join(sections)).substitute({k: str(v) for k, v in values.items()})

@@ -1,9 +1,12 @@
-"""Memory for the temporaries of kernels: blocks that are given back are kept for the next who asks.
+"""Memory for temporaries and results of kernels: blocks that are given back are kept for the next who asks.
 
 A kernel asks for the same blocks in every call, often in every iteration of a loop. The C library would get larger ones
 from the system anew each time, and the system clears them page by page: that takes longer than using them. So blocks
 are rounded up to a power of two and kept, a few of each size and `MOST_KEPT` bytes in all. Small blocks are the C
 library's business, as are very large ones.
+
+Blocks begin at cache lines, so that no store of a vector lies in two of them, and larger ones at pages: a result that
+lies a little behind an input in its page makes loads wait for stores that they only seem to depend on.
 
 A slot holds a block or null, and only ever changes hands by an atomic exchange: whoever gets a block owns it.
 """
@@ -13,16 +16,25 @@ from __future__ import annotations
 from string import Template
 
 #: Bytes of the smallest and of the largest blocks that are kept, as powers of two.
-SMALLEST, LARGEST = 12, 24
+SMALLEST, LARGEST = 10, 25
 #: Blocks kept of each size.
 SLOTS = 8
 #: Bytes kept in all.
 MOST_KEPT = 64 << 20
 
-#: In front of every block, in a cache line of its own: its size, or 0 for one that is not kept.
+#: Bytes from which on blocks begin at pages, and from which on the system is asked for large pages.
+PAGES_FROM, HUGE_FROM = 1 << 16, 1 << 22
+
+#: In front of every block, in a cache line of its own: its size, or 0 for one that is not kept; the bytes it has room
+#: for; and what the C library gave.
 _TEXT = """
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
+declare i32 @madvise(ptr, i64, i32)
+declare ptr @memcpy(ptr, ptr, i64)
+declare ptr @memset(ptr, i32, i64)
+declare i64 @llvm.umin.i64(i64, i64)
+declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 declare i64 @llvm.ctlz.i64(i64, i1)
 
 @slots = global [$COUNT x ptr] zeroinitializer, align 64
@@ -36,7 +48,7 @@ define ptr @weft_alloc(i64 %bytes) {
 direct:
   %tiny = icmp ult i64 %bytes, 64
   %wanted = select i1 %tiny, i64 64, i64 %bytes
-  %raised = add i64 %wanted, 127
+  %raised = add i64 %wanted, 63
   %rounded = and i64 %raised, -64
   %own = call ptr @block(i64 %rounded, i64 0)
   ret ptr %own
@@ -66,8 +78,7 @@ empty:
   %all = icmp eq i64 %more, $SLOTS
   br i1 %all, label %make, label %next
 make:
-  %with.header = add i64 %size, 64
-  %new = call ptr @block(i64 %with.header, i64 %size)
+  %new = call ptr @block(i64 %size, i64 %size)
   ret ptr %new
 }
 
@@ -104,7 +115,9 @@ too.much:
   %left = atomicrmw add ptr @kept, i64 %less monotonic
   br label %drop
 drop:
-  call void @free(ptr %header)
+  %given.at = getelementptr i8, ptr %header, i64 16
+  %given = load ptr, ptr %given.at
+  call void @free(ptr %given)
   br label %done
 done:
   ret void
@@ -117,16 +130,77 @@ define internal ptr @first_slot(i64 %power) {
   ret ptr %slot
 }
 
-define internal ptr @block(i64 %bytes, i64 %size) {
-  %memory = call ptr @aligned_alloc(i64 64, i64 %bytes)
+define internal ptr @block(i64 %room, i64 %size) {
+  %large = icmp uge i64 %room, $PAGES_FROM
+  %align = select i1 %large, i64 4096, i64 64
+  %bytes = add i64 %room, %align
+  %overflow = icmp ult i64 %bytes, %room
+  br i1 %overflow, label %none, label %ask
+ask:
+  %memory = call ptr @aligned_alloc(i64 %align, i64 %bytes)
   %failed = icmp eq ptr %memory, null
   br i1 %failed, label %none, label %fine
 fine:
-  store i64 %size, ptr %memory
-  %usable = getelementptr i8, ptr %memory, i64 64
+  %usable = getelementptr i8, ptr %memory, i64 %align
+  %header = getelementptr i8, ptr %usable, i64 -64
+  store i64 %size, ptr %header
+  %room.at = getelementptr i8, ptr %header, i64 8
+  store i64 %room, ptr %room.at
+  %given.at = getelementptr i8, ptr %header, i64 16
+  store ptr %memory, ptr %given.at
+  %huge = icmp uge i64 %room, $HUGE_FROM
+  br i1 %huge, label %advise, label %done
+advise:
+  %advised = call i32 @madvise(ptr %usable, i64 %room, i32 14)
+  br label %done
+done:
   ret ptr %usable
 none:
   ret ptr null
+}
+
+; The same for numpy, as the functions of an allocator; the first argument is its context.
+define ptr @weft_numpy_malloc(ptr %context, i64 %bytes) {
+  %block = call ptr @weft_alloc(i64 %bytes)
+  ret ptr %block
+}
+
+define ptr @weft_numpy_calloc(ptr %context, i64 %count, i64 %each) {
+  %product = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %each)
+  %bytes = extractvalue { i64, i1 } %product, 0
+  %overflow = extractvalue { i64, i1 } %product, 1
+  br i1 %overflow, label %none, label %ask
+ask:
+  %block = call ptr @weft_alloc(i64 %bytes)
+  %failed = icmp eq ptr %block, null
+  br i1 %failed, label %none, label %clear
+clear:
+  %same = call ptr @memset(ptr %block, i32 0, i64 %bytes)
+  ret ptr %block
+none:
+  ret ptr null
+}
+
+define ptr @weft_numpy_realloc(ptr %context, ptr %old, i64 %bytes) {
+  %new = call ptr @weft_alloc(i64 %bytes)
+  %failed = icmp eq ptr %new, null
+  %nothing = icmp eq ptr %old, null
+  %done = or i1 %failed, %nothing
+  br i1 %done, label %end, label %move
+move:
+  %room.at = getelementptr i8, ptr %old, i64 -56
+  %room = load i64, ptr %room.at
+  %both = call i64 @llvm.umin.i64(i64 %room, i64 %bytes)
+  %same = call ptr @memcpy(ptr %new, ptr %old, i64 %both)
+  call void @weft_free(ptr %old)
+  br label %end
+end:
+  ret ptr %new
+}
+
+define void @weft_numpy_free(ptr %context, ptr %block, i64 %bytes) {
+  call void @weft_free(ptr %block)
+  ret void
 }
 """
 
@@ -140,9 +214,11 @@ def memory_text() -> str:
         "LEAST": 1 << (SMALLEST - 1),
         "MOST": 1 << LARGEST,
         "MOST_KEPT": MOST_KEPT,
+        "PAGES_FROM": PAGES_FROM,
+        "HUGE_FROM": HUGE_FROM,
     }
     return Template(_TEXT).substitute({name: str(value) for name, value in values.items()})
 
 
 #: What the module needs of the C library.
-MEMORY_IMPORTS = ("aligned_alloc", "free")
+MEMORY_IMPORTS = ("aligned_alloc", "free", "madvise", "memcpy", "memset")

@@ -57,6 +57,11 @@ def _memory() -> LoadedObject:
     return loaded
 
 
+def memory_function(name: str) -> int:
+    """The address of a function of `memory`."""
+    return _memory().address(name)
+
+
 def _parallel_for() -> int:
     from weft.runtime.threads import parallel_for_address
 
@@ -68,8 +73,8 @@ _immortal: list[LoadedObject] = []
 
 _MAKERS: dict[str, Callable[[], int]] = {
     "weft_parallel_for": _parallel_for,
-    "weft_alloc": lambda: _memory().address("weft_alloc"),
-    "weft_free": lambda: _memory().address("weft_free"),
+    "weft_alloc": lambda: memory_function("weft_alloc"),
+    "weft_free": lambda: memory_function("weft_free"),
     "memset": lambda: libc_symbols(["memset"])["memset"],
     "memcpy": lambda: libc_symbols(["memcpy"])["memcpy"],
     "memmove": lambda: libc_symbols(["memmove"])["memmove"],

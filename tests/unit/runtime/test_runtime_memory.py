@@ -7,17 +7,17 @@ import threading
 
 import pytest
 
-from weft.runtime.memory import LARGEST, SMALLEST
+from weft.runtime.memory import LARGEST, PAGES_FROM, SMALLEST
 from weft.runtime.native import RUNTIME_SYMBOLS
 
 allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(RUNTIME_SYMBOLS["weft_alloc"])
 release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(RUNTIME_SYMBOLS["weft_free"])
 
 
-@pytest.mark.parametrize("size", [0, 1, 64, 2048, 2049, 4096, 4097, 100_000, 1 << 20, (1 << LARGEST) + 1])
+@pytest.mark.parametrize("size", [0, 1, 64, 512, 513, 2048, 4097, 65_536, 100_000, 1 << 22, (1 << LARGEST) + 1])
 def test_blocks_are_aligned_and_can_be_filled(size: int) -> None:
     block = allocate(size)
-    assert block % 64 == 0
+    assert block % (64 if size < PAGES_FROM else 4096) == 0
     ctypes.memset(block, 1, size)
     release(block)
 
