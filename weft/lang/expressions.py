@@ -31,6 +31,7 @@ from weft.lang.builtins import (
     takes_only_integers,
 )
 from weft.lang.inline_lets import MAX_NODES
+from weft.lang.other_notations import FOREIGN_NAMES
 from weft.lang.scope import Scope, type_names
 from weft.tensor.boundary import Outside, OutsideMode
 
@@ -38,11 +39,6 @@ from weft.tensor.boundary import Outside, OutsideMode
 #: index: index variables and sizes, alone or with literals. value: everything else.
 Kind = Literal["literal", "real", "index", "value"]
 _INTEGER_OPS: Mapping[str, BinaryOp] = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "//": "//"}
-#: What numpy has functions for and a statement's assignment does here.
-_REDUCTIONS = {
-    name: f"the assignment reduces: `S(i) {op} A(i,j)`, over the variables that are only on the right"
-    for name, op in {"sum": "+=!", "prod": "*=!", "mean": "+=!", "argmin": "argmin=!", "argmax": "argmax=!"}.items()
-}
 _BOOLS = {"true": True, "false": False}
 
 
@@ -133,6 +129,8 @@ class ExpressionReader:
         if node.text in scope.tensors or (node.text in _BOOLS and node.text not in scope.sizes):
             return self._index_value(node)
         size = scope.sizes.get(node.text)
+        if size is None and node.text in ("True", "False", "None"):
+            raise LanguageError(f"there is no `{node.text}`", span=node.span, help=FOREIGN_NAMES[node.text])
         return scope.index_variable(node) if size is None else size
 
     def _index_value(self, node: ast.Expr) -> Expr:
@@ -386,7 +384,7 @@ class ExpressionReader:
             f"unknown tensor or function `{name}`",
             span=node.name.span,
             why="it is not a parameter, not written by an earlier statement and not a builtin",
-            help=_REDUCTIONS.get(name) or did_you_mean(name, known),
+            help=FOREIGN_NAMES.get(name) or did_you_mean(name, known),
         )
 
 

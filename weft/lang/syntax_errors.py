@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from weft.ir.errors import LanguageError
 from weft.ir.span import Span
+from weft.lang.other_notations import CHOICE, read_other_notation
 
 _WORDS = {
     "NAME": "a name",
@@ -28,13 +29,12 @@ _WORDS = {
 }
 _OPERATORS = {"ADD", "MINUS", "MULTIPLY", "COMPARE", "QMARK", "EQUIVALENT", "__ANON_1", "__ANON_2"}
 _STARTS_OPERAND = {"NAME", "INT", "FLOAT", "MINUS", "NOT", "LPAR"}
-_CHOICE = "write `condition ? a : b`"
 _WORDS_ELSEWHERE = {
     "and": "write `&&` for a logical and",
     "or": "write `||` for a logical or",
     "not": "write `!` for a logical not",
-    "if": _CHOICE,
-    "else": _CHOICE,
+    "if": CHOICE,
+    "else": CHOICE,
 }
 #: What a text has at an error, and what its author most likely meant.
 _SLIPS: tuple[tuple[str, str], ...] = (
@@ -56,7 +56,10 @@ def syntax_error(span: Span, found: str, expected: Iterable[str], before: str, r
     terminals = set(expected)
     words = describe_expected(terminals)
     what = f"unexpected {describe_found(found)}" if found else "unexpected end of the text"
-    help = _foreign(before, found, rest) or _missing(found, terminals) or _slip(before, rest)
+    advice = read_other_notation(before, rest)
+    if advice is not None and advice.what:
+        return LanguageError(advice.what, span=span, why=advice.why, help=advice.help)
+    help = advice.help if advice else _foreign(before, found, rest) or _missing(found, terminals) or _slip(before, rest)
     return LanguageError(what, span=span, why=f"expected {words} here" if words else None, help=help)
 
 
@@ -90,8 +93,6 @@ def _slip(before: str, rest: str) -> str | None:
         return "an index variable on the left is a loop; a block of steps reads `for t in 1:T { ... }`"
     if re.match(r"\s*(if|else|return|while)\b", line + rest):
         return "there are no control statements: an index variable on the left is a loop"
-    if before.endswith("*") and rest.startswith("*"):
-        return "there is no `**`: write `pow(x, y)`"
     return next((help for pattern, help in _SLIPS if re.match(pattern, rest)), None)
 
 
