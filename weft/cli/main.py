@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from weft.cli import bench, check, demo, explain, machine, run, show, trace
+from weft.cli import bench, check, demo, explain, machine, passes, run, show, trace
 from weft.ir.errors import Error
 
 COMMANDS = {
@@ -15,6 +15,7 @@ COMMANDS = {
     "show": show,
     "explain": explain,
     "trace": trace,
+    "passes": passes,
     "check": check,
     "demo": demo,
     "machine": machine,

@@ -1,8 +1,10 @@
 """Write a page that shows a program after every step of its compilation, with what each step changed.
 
 weft trace mm.weft out.html --size M=64 --size N=64 --size K=32
+weft trace mm.weft out.html --target cuda --size M=64 --size N=64 --size K=32
 weft trace mm.weft out.html --schedule tiled.txt --size M=64 --size N=64 --size K=32
-weft trace mm.weft out.html --target cuda --schedule grid.txt --size M=64 --size N=64 --size K=32
+
+Without a schedule it shows what a call would run: every step that the automatic scheduler takes, then every pass.
 """
 
 from __future__ import annotations
@@ -11,18 +13,18 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_source
 from weft.cli.trace_page import Snapshot, emit_page
 from weft.ir.errors import ArgumentError
-from weft.ir.numerics import is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.choose_machine import choose_machine
 from weft.operators.operator import Operator
-from weft.operators.scheduling import Target, target_of
+from weft.operators.scheduling import Target, apply_scheduling, choose_scheduling, target_of
 from weft.operators.signature import bind_arguments, check_call
 from weft.operators.stages import Build, build, show_kernel
 from weft.passes.registry import trace_passes
@@ -39,7 +41,9 @@ Made = TypeVar("Made")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     parser.add_argument("output", type=Path, help="the HTML file to write")
-    parser.add_argument("--schedule", type=Path, metavar="FILE", help="a schedule, as `print(s.trace)` writes it")
+    parser.add_argument(
+        "--schedule", type=Path, metavar="FILE", help="a schedule, as `print(s.trace)` writes it (default: automatic)"
+    )
     parser.add_argument("--target", choices=get_args(Target), default="cpu", help="what for (default cpu)")
     add_inputs(parser)
 
@@ -47,60 +51,66 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     op = read_operator(options)
     trace = None if options.schedule is None else parse_trace(read_source(options.schedule), options.schedule.name)
-    made = _specialized(op, options)
+    made = _specialized(op, trace, options)
     snapshots = list(take_snapshots(made, trace))
     page = emit_page(f"{op.interface}", made.machine.name, snapshots)
     try:
         options.output.write_text(page, encoding="utf-8")
     except OSError as error:
         raise ArgumentError(f"cannot write {options.output}", why=error.strerror or str(error)) from None
-    print(f"{options.output}: {len(snapshots)} steps")
+    changes = sum(a.text != b.text for a, b in pairwise(snapshots))
+    print(f"{options.output}: {len(snapshots)} steps, {changes} of which change something")
     return 0
 
 
-def _specialized(op: Operator, options: argparse.Namespace) -> Build:
+def _specialized(op: Operator, trace: Trace | None, options: argparse.Namespace) -> Build:
     """Sizes stay symbolic where none are given."""
     machine = choose_machine(options.target)
+    how = op._definition.how if trace is None else choose_scheduling(trace, None)
     if not options.arg and not options.size and op.interface.params:
-        return build(op.program, None, machine, True)
+        return build(op.program, None, machine, True, how)
     arguments = bind_arguments(op.interface, tuple(make_arguments(op.interface, options)), {})
-    return build(op.program, check_call(op.interface, arguments, None).signature, machine, True)
+    return build(op.program, check_call(op.interface, arguments, None).signature, machine, True, how)
 
 
-def take_snapshots(made: Build, trace: Trace | None) -> Iterator[Snapshot]:
-    """The program as math, as loops, after each step of the schedule, after each pass, and as machine code."""
+def take_snapshots(made: Build, trace: Trace | None = None) -> Iterator[Snapshot]:
+    """The program as math, as loops, after each step of the schedule, after each pass, and as machine code.
+
+    The schedule is that of ``trace``, or the one that Weft chooses.
+    """
     yield Snapshot("start", "tensor program", print_program(made.program))
     program, seconds = _timed(lambda: normalize(made.program))
     yield Snapshot("front", "normalize", print_program(program), seconds)
     kernel, seconds = _timed(lambda: lower(program, checks=made.checks))
     yield Snapshot("front", "lower to loops", print_kernel(kernel), seconds)
-    fast = trace is not None and is_fast(trace.numerics)
-    if trace is not None:
-        scheduled = _applied(kernel, trace, made)  # what is wrong with the trace is told before anything else
-        yield from _schedule_steps(kernel, trace, made)
-        kernel = scheduled
+    chosen = _schedule(kernel, made)
+    if trace is None:
+        apply_scheduling(chosen, made.how, made.machine)
+    else:
+        chosen.apply(trace)  # what is wrong with it is told before anything else
+    yield from _schedule_steps(_schedule(kernel, made), trace or chosen.trace)
+    kernel = chosen.kernel
     target: Any = import_module(f"weft.target.{target_of(made.machine)}.lower")
-    for step in trace_passes(target.PASSES, kernel, target.context_of(made.machine, fast=fast)):
+    for step in trace_passes(target.PASSES, kernel, target.context_of(made.machine, fast=made.fast)):
         yield Snapshot("pass", step.by.name, print_kernel(step.kernel), step.seconds)
     codes = (
         {"CUDA": "cuda", "PTX": "ptx"} if isinstance(made.machine, GpuMachine) else {"LLVM": "llvm", "assembly": "asm"}
     )
     for title, stage in codes.items():
-        text, seconds = _timed(lambda stage=stage: show_kernel(kernel, stage, made.machine, fast=fast))  # type: ignore[misc]
+        text, seconds = _timed(lambda stage=stage: show_kernel(kernel, stage, made.machine, fast=made.fast))  # type: ignore[misc]
         yield Snapshot("code", title, text, seconds, fresh=True)
 
 
-def _applied(kernel: Kernel, trace: Trace, made: Build) -> Kernel:
-    schedule = Schedule(kernel, numerics=trace.numerics, machine=made.machine)
-    schedule.apply(trace)
-    return schedule.kernel
+def _schedule(kernel: Kernel, made: Build) -> Schedule:
+    return Schedule(kernel, numerics=made.how.numerics, machine=made.machine, sizes=made.sizes)
 
 
-def _schedule_steps(kernel: Kernel, trace: Trace, made: Build) -> Iterator[Snapshot]:
-    for count, step in enumerate(trace.steps, 1):
-        part = Trace(trace.steps[:count], trace.numerics)
-        done, seconds = _timed(lambda part=part: _applied(kernel, part, made))  # type: ignore[misc]
-        yield Snapshot("schedule", str(step), print_kernel(done), seconds)
+def _schedule_steps(schedule: Schedule, trace: Trace) -> Iterator[Snapshot]:
+    start = time.perf_counter()
+    for step in schedule.replayed(trace):
+        seconds = time.perf_counter() - start
+        yield Snapshot("schedule", str(step), print_kernel(schedule.kernel), seconds)
+        start = time.perf_counter()
 
 
 def _timed(make: Callable[[], Made]) -> tuple[Made, float]:

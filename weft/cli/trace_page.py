@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import html
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Unchanged lines shown around a change; the rest can be unfolded.
 CONTEXT = 3
@@ -31,6 +31,24 @@ class Row:
     right: str
 
 
+def fold_idle(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """``snapshots`` with neighbours of one kind that change nothing as one."""
+    folded: list[Snapshot] = []
+    idle: list[Snapshot] = []
+    for before, s in zip((None, *snapshots), snapshots):
+        is_idle = before is not None and not s.fresh and s.text == before.text
+        if idle and not (is_idle and s.kind == idle[0].kind):
+            folded.append(_together(idle))
+            idle = []
+        (idle if is_idle else folded).append(s)
+    return [*folded, _together(idle)] if idle else folded
+
+
+def _together(idle: Sequence[Snapshot]) -> Snapshot:
+    seconds = sum(s.seconds or 0.0 for s in idle)
+    return replace(idle[0], title=", ".join(s.title for s in idle), seconds=seconds)
+
+
 def diff_rows(before: str, after: str) -> list[Row]:
     """Two texts side by side, changed stretches line against line."""
     old, new = before.splitlines(), after.splitlines()
@@ -43,14 +61,16 @@ def diff_rows(before: str, after: str) -> list[Row]:
 
 
 def emit_page(title: str, machine: str, snapshots: Sequence[Snapshot]) -> str:
-    """The page for ``snapshots``, in order."""
+    """The page for ``snapshots``, in order; steps that change nothing are one line."""
     name = html.escape(title)
+    steps = len(snapshots)
+    snapshots = fold_idle(snapshots)
     entries = "\n".join(_entry(n, s, _changed(snapshots, n)) for n, s in enumerate(snapshots))
     sections = "\n".join(_section(n, snapshots) for n in range(len(snapshots)))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>\n'
         f"<style>{_STYLE}</style></head><body>\n"
-        f"<nav><h1>{name}</h1><p>{html.escape(machine)} &middot; {len(snapshots)} steps &middot; keys j, k</p>\n"
+        f"<nav><h1>{name}</h1><p>{html.escape(machine)} &middot; {steps} steps &middot; keys j, k</p>\n"
         f"<ol start=0>{entries}</ol></nav>\n<main>{sections}</main>\n<script>{_SCRIPT}</script></body></html>\n"
     )
 

@@ -85,8 +85,8 @@ class Pass:
 
     @property
     def purpose(self) -> str:
-        """The first line of its docstring."""
-        return (_load(self.folder, self.name).__doc__ or "").strip().partition("\n")[0]
+        """The first line of its module."""
+        return (import_module(f"{self.folder}.{self.name}").__doc__ or "").strip().partition("\n")[0]
 
 
 def declared_in(folder: str) -> Callable[..., Pass]:

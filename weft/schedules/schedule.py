@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from weft.ir.errors import ScheduleError, did_you_mean
 from weft.ir.numerics import NUMERICS
@@ -70,19 +70,26 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
                     help=f'schedule with numerics="{steps.numerics}"',
                 )
             )
-        twin = self.copy()
         known = None if self.trace.steps else find_finished(self, steps)
         if known is not None:
             self.kernel, self.trace = known.kernel, known.trace
             self._fates, self._born = dict(known._fates), dict(known._born)
             return
-        names: dict[str, str] = {}
-        for position, step in enumerate(steps):
-            try:
-                twin._replay(step, names)
-            except ScheduleError as error:
-                raise misfit(steps, position, error, self.kernel) from None
+        twin = self.copy()
+        for _ in twin.replayed(steps):
+            pass
         self.__dict__.update(twin.__dict__)
+
+    def replayed(self, trace: Trace) -> Iterator[Step]:
+        """Does the steps of ``trace`` one by one, each given back when it is done."""
+        names: dict[str, str] = {}
+        before = self.kernel
+        for position, step in enumerate(trace):
+            try:
+                self._replay(step, names)
+            except ScheduleError as error:
+                raise misfit(trace, position, error, before) from None
+            yield step
 
     def _replay(self, step: Step, names: dict[str, str]) -> None:
         """One step; ``names`` maps what its trace calls things to what they are called here."""

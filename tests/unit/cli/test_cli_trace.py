@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import weft
 from weft.cli.main import main
-from weft.cli.trace_page import Snapshot, diff_rows, emit_page
+from weft.cli.trace_page import Snapshot, diff_rows, emit_page, fold_idle
+from weft.target.cpu.lower import PASSES
 
 PROGRAM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }\n"
 SCHEDULE = """numerics = "strict"
@@ -56,8 +60,9 @@ def test_the_page_has_every_step(files: Path, capsys: pytest.CaptureFixture[str]
     assert shown[:3] == ["tensor program", "normalize", "lower to loops"]
     assert shown[3:6] == SCHEDULE.splitlines()[1:]
     assert shown[-2:] == ["LLVM", "assembly"]
-    assert {"lower_blocks", "simplify"} <= set(shown)
-    assert capsys.readouterr().out == f"{out}: {len(shown)} steps\n"
+    steps = [name for title in shown for name in title.split(", ") if "(" not in title] + SCHEDULE.splitlines()[1:]
+    assert set(PASSES) <= set(steps)
+    assert re.fullmatch(rf".*: {len(steps)} steps, \d+ of which change something\n", capsys.readouterr().out)
     assert "http" not in page.replace("http-equiv", "")
     checker = Balance()
     checker.feed(page)
@@ -69,8 +74,36 @@ def test_a_page_for_a_gpu(files: Path) -> None:
     given = ["--target", "cuda", "--schedule", str(files / "grid.txt"), *SIZES]
     assert main(["trace", str(files / "mm.weft"), str(files / "out.html"), *given]) == 0
     shown = titles((files / "out.html").read_text())
-    assert "join_threads" in shown
+    assert any("join_threads" in title for title in shown)
     assert shown[-2:] == ["CUDA", "PTX"]
+
+
+@pytest.mark.parametrize(("target", "machine"), [("cpu", "x86-64-avx2"), ("cuda", "sm_90")])
+def test_without_a_schedule_it_shows_what_would_run(
+    files: Path, target: str, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every step of the automatic schedule, then the passes: the last program is the one that is compiled."""
+    if target == "cpu":
+        monkeypatch.setenv("WEFT_TARGET", machine)
+    sizes = ["--size", "M=64", "--size", "N=64", "--size", "K=64"]
+    assert main(["trace", str(files / "mm.weft"), str(files / "out.html"), "--target", target, *sizes]) == 0
+    page = (files / "out.html").read_text()
+    shown = titles(page)
+    ones = [np.ones((64, 64), np.float32)] * 2
+    op = weft.define(PROGRAM)
+    schedule = str(op.schedule(*ones, target=target).trace).splitlines()[1:]
+    assert schedule
+    assert shown[3 : 3 + len(schedule)] == schedule
+    assert html.escape(op.show("lowered", *ones, target=target).rstrip()) in page
+
+
+def test_steps_that_change_nothing_are_folded_into_one_line() -> None:
+    still = [Snapshot("pass", name, "a\n", 0.5) for name in ("one", "two")]
+    other, code = Snapshot("pass", "three", "b\n"), Snapshot("code", "asm", "b\n", fresh=True)
+    first = Snapshot("start", "x", "a\n")
+    folded = fold_idle([first, *still, other, replace(other, title="four"), code])
+    assert [s.title for s in folded] == ["x", "one, two", "three", "four", "asm"]
+    assert folded[1].seconds == 1.0
 
 
 def test_sizes_may_stay_symbolic(files: Path) -> None:

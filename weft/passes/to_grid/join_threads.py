@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.ir.errors import UnsupportedError
-from weft.ir.expr import AddressOf, Expr, Load, Var, idx
+from weft.ir.expr import AddressOf, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import around
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Atomic, Barrier, Break, For, If, Kernel, Return, Seq, Stmt, Store, While
+from weft.ir.stmt import Alloc, Atomic, Barrier, Break, For, If, Kernel, Let, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 from weft.passes.analysis.conditions import guarded
-from weft.passes.analysis.loop_ranges import loop_range
+from weft.passes.analysis.loop_ranges import extent, loop_range
 from weft.passes.analysis.thread_shapes import Shape
 from weft.passes.analysis.thread_teams import check_shared
 from weft.passes.analysis.thread_units import Unit, headers, made_in, units_in
@@ -32,14 +32,14 @@ from weft.passes.to_grid.launch_storage import LaunchStorage
 from weft.passes.to_grid.make_units import make_units
 from weft.passes.to_grid.pad_shared import pad_shared
 from weft.passes.to_grid.place_storage import Use, place_storage
-from weft.passes.to_grid.split_launches import Launch, split_launches
+from weft.passes.to_grid.split_launches import Launch, split_launches, take_turns
 from weft.poly.leaves import sizes_of
 
 Ranges = Mapping[str, Interval]
 
 
 def join_threads(kernel: Kernel, *, fast: bool = False, shared_bytes: int = 232448, most_threads: int = 1024) -> Kernel:
-    """``kernel`` in grid form. Launches that have barriers already are left as they are."""
+    """``kernel`` in grid form. Launches that have barriers already must have it."""
     joined = split_launches(kernel, lambda launch: _Join(kernel, fast, shared_bytes, most_threads).launch(launch))
     return simplify(replace(joined, body=_named_apart(joined.body, used_names(joined), set())))
 
@@ -57,6 +57,23 @@ def _named_apart(s: Stmt, taken: set[str], seen: set[str]) -> Stmt:
     return s
 
 
+def _checked_grid(s: Stmt) -> Stmt:
+    """``s``, a block with barriers, where they are in one nest of threads; more loops of threads in it take turns."""
+    if isinstance(s, (Alloc, Let)) or (isinstance(s, Seq) and len(s.body) == 1):
+        return rebuild(s, lambda n: _checked_grid(n) if isinstance(n, Stmt) else n)
+    if isinstance(s, For) and s.kind == "thread" and isinstance(extent(s), Const):
+        return replace(s, body=_checked_grid(s.body))
+    for loop in walk(s):
+        if isinstance(loop, For) and loop.kind == "thread" and any(isinstance(n, Barrier) for n in walk(loop)):
+            raise UnsupportedError(
+                f"loop `{loop.var.name}` has barriers inside but is not a loop over the threads of a launch",
+                span=loop.span,
+                why="threads and blocks are perfectly nested loops with sizes known before the launch",
+                help="put the block and thread loops around everything else, with constant numbers of threads",
+            )
+    return take_turns(s, ("thread",))
+
+
 @dataclass(slots=True)
 class _Join:
     """The joining of one launch."""
@@ -72,7 +89,7 @@ class _Join:
         blocks = launch.blocks or (For(Var(self.fresh("b")), idx(0), idx(1), "block", Seq(())),)
         if any(isinstance(n, Barrier) for n in walk(launch.body)):
             check_shared(launch.body)
-            return around(blocks, launch.body)
+            return around(blocks, _checked_grid(launch.body))
         ranges = {name: Interval(0, None) for name in sizes_of(self.kernel)}
         for loop in blocks:
             ranges[loop.var.name] = loop_range(loop, ranges)

@@ -9,11 +9,12 @@ A loop around launches is written out where it is short; else its blocks take tu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import Compare, Expr, Load, idx
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import has_loop
 from weft.ir.simplify import is_empty, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, rebuild, substitute, walk
@@ -155,16 +156,16 @@ class _Splitter:
         return boxed, Compare("<", loop.var, extent), body
 
 
-def take_turns(s: Stmt) -> Stmt:
-    """``s`` with its loops over blocks, which are inside one block, run one iteration after another."""
+def take_turns(s: Stmt, kinds: Collection[str] = _BLOCKS) -> Stmt:
+    """``s`` with its loops of these kinds, which are inside one block or thread, run one iteration after another."""
 
     def visit(n: object) -> object:
         if not isinstance(n, Stmt):
             return n
         n = rebuild(n, visit)
-        return replace(n, kind="serial") if isinstance(n, For) and n.kind in _BLOCKS else n
+        return replace(n, kind="serial") if isinstance(n, For) and n.kind in kinds else n
 
-    return s if not has_blocks(s) else visit(s)  # type: ignore[return-value]
+    return visit(s) if any(has_loop(s, kind) for kind in kinds) else s  # type: ignore[return-value]
 
 
 def _under(condition: Expr) -> Callable[[Stmt], Stmt]:

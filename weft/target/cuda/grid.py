@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
-from weft.ir.errors import TargetError, UnsupportedError
+from weft.ir.errors import TargetError
 from weft.ir.expr import Const, Expr, idx
 from weft.ir.nesting import strip
-from weft.ir.stmt import Alloc, Barrier, For, Let, Stmt
-from weft.ir.visit import walk
+from weft.ir.stmt import Alloc, For, Let, Stmt
 from weft.passes.analysis.loop_ranges import extent
 from weft.target.cuda.machine import MAX_BLOCK, MAX_GRID, GpuMachine
 from weft.target.cuda.program import is_host_size
@@ -46,23 +45,8 @@ def read_grid(s: Stmt, scalars: frozenset[str]) -> Grid:
         threads.append(s)
         s = strip(s.body)
     if not threads:
-        return Grid(tuple(blocks), (), (), _without_barriers(whole))
+        return Grid(tuple(blocks), (), (), whole)
     return Grid(tuple(blocks), tuple(inner), tuple(threads), s)
-
-
-def _without_barriers(s: Stmt) -> Stmt:
-    """What one thread runs alone waits for nobody; thread loops in it with barriers cannot be run that way."""
-    for loop in walk(s):
-        if not (isinstance(loop, For) and loop.kind in ("thread", "block")):
-            continue
-        if any(isinstance(n, Barrier) for n in walk(loop)):
-            raise UnsupportedError(
-                f"loop `{loop.var.name}` has barriers inside but is not a loop over the threads of a launch",
-                span=loop.span,
-                why="threads and blocks are perfectly nested loops with sizes known before the launch",
-                help="put the block and thread loops around everything else, with constant numbers of threads",
-            )
-    return s
 
 
 def extents(loops: tuple[For, ...]) -> tuple[Expr, ...]:

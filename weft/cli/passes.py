@@ -1,0 +1,81 @@
+"""List the passes: what each needs of a program and gives, when it applies, and what it is for.
+
+weft passes
+weft passes --target cuda
+weft passes --markdown
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, get_args
+
+from weft.operators.scheduling import Target
+from weft.passes.declare import Pass
+from weft.passes.forms import FORMS
+from weft.passes.registry import PASSES, find_passes
+
+_HEAD = ("pass", "needs", "gives", "applies where there are", "targets", "what it does")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", choices=get_args(Target), help="those of one target, in order (default: all)")
+    parser.add_argument("--markdown", action="store_true", help="as the table of docs/architecture.md")
+
+
+def main(options: argparse.Namespace) -> int:
+    if options.markdown:
+        print("\n".join(markdown_lines()))
+    elif options.target is not None:
+        print("\n".join(_lines(*find_passes(_target(options.target).PASSES))))
+    else:
+        print("\n".join(_all_lines()))
+    return 0
+
+
+def _target(name: str) -> Any:
+    return import_module(f"weft.target.{name}.lower")
+
+
+def _targets(each: Pass) -> str:
+    return " ".join(name for name in get_args(Target) if each.name in _target(name).PASSES)
+
+
+def _folders() -> Iterator[tuple[str, str, list[Pass]]]:
+    """Each folder with what it is for and its passes."""
+    for folder in dict.fromkeys(p.folder for p in PASSES.values()):
+        purpose = (import_module(folder).__doc__ or "").partition("\n")[0]
+        yield folder, purpose, [p for p in PASSES.values() if p.folder == folder]
+
+
+def _all_lines() -> Iterator[str]:
+    for folder, purpose, passes in _folders():
+        yield f"{folder.replace('.', '/')}: {purpose}"
+        yield from _lines(*passes)
+        yield ""
+    yield "Forms of a program:"
+    yield from (f"  {name:<20}{form.__doc__}" for name, form in FORMS.items())
+
+
+def _lines(*passes: Pass) -> Iterator[str]:
+    for each in passes:
+        facts = {"needs": each.needs, "gives": each.gives, "takes": each.takes, "if": each.only_if}
+        told = "; ".join(f"{what} {', '.join(names)}" for what, names in facts.items() if names)
+        yield f"  {each.name:<22}{_targets(each):<10}{told}".rstrip()
+        yield f"    {each.purpose}"
+
+
+def markdown_lines() -> Iterator[str]:
+    """A table for each folder, and one of the forms."""
+    for folder, purpose, passes in _folders():
+        yield from (f"**`{folder.replace('.', '/')}`**: {purpose}", "")
+        yield f"| {' | '.join(_HEAD)} |"
+        yield "|---" * len(_HEAD) + "|"
+        for p in passes:
+            forms = (", ".join(names) for names in (p.needs, p.gives, p.only_if))
+            yield f"| {' | '.join((f'`{p.name}`', *forms, _targets(p), p.purpose))} |"
+        yield ""
+    yield from ("| form | what it means |", "|---|---|")
+    yield from (f"| {name} | {form.__doc__} |" for name, form in FORMS.items())
