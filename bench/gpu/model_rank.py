@@ -62,7 +62,7 @@ def jobs_of(case: int, arguments: Sequence[Any], is_random: bool, draws: int, se
     shapes = tuple(tuple(a.shape) if hasattr(a, "shape") else a for a in arguments)
     if is_random:
         return [Job(case, shapes, "drawn", seed * 1000 + n) for n in range(draws)]
-    best = [Job(case, shapes, "ranked", n) for n in range(NEXT_BEST + 1)]
+    best = [*(Job(case, shapes, "ranked", n) for n in range(NEXT_BEST + 1)), Job(case, shapes, "listed", 0)]
     return [*best, *(Job(case, shapes, "drawn", seed * 1000 + n) for n in range(OTHERS))]
 
 
@@ -179,7 +179,7 @@ def _span(torch: Any, run: Any) -> float:
 
 def summary(samples: Sequence[dict[str, Any]], small: int) -> list[str]:
     """Rank correlations over all and within each case, then how good the model's choices are."""
-    drawn = [s for s in samples if s["of"] == "drawn" and s["expected"]]
+    drawn = [s for s in samples if s["of"] == "drawn"]
     lines = []
     if len(drawn) > 2:
         lines.append(f"{len(drawn)} random plans: rank correlation {_rank(drawn):.3f}")
@@ -215,7 +215,7 @@ def _choices(samples: Sequence[dict[str, Any]]) -> list[str]:
         share = choice["measured"] / best["measured"]
         good, total = good + (share <= CLOSE), total + 1
         wrong = max(s["difference"] for s in own)
-        times = [(s["measured"] * 1e6, (s["expected"] or 0) * 1e6) for s in (choice, best)]
+        times = [(s["measured"] * 1e6, s["expected"] * 1e6) for s in (choice, best)]
         text = "; ".join(f"{how} {t:8.1f} us, expected {e:8.1f}" for how, (t, e) in zip(("chosen", "best"), times))
         lines.append(f"  {case:28} {text} ({share:.2f}, {len(own)} of {choice['candidates']} plans)")
         lines += [f"      better: {best['plans']}"] if share > CLOSE else []

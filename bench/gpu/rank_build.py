@@ -9,6 +9,7 @@ from typing import Any
 
 import weft
 from bench.gpu.rank_cases import all_cases
+from weft.auto.gpu.estimate import estimate_gpu
 from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.auto.plan import rank_plans
 from weft.ir.buffer import Buffer
@@ -21,7 +22,8 @@ from weft.target.cuda.machine import GpuMachine
 
 @dataclass(frozen=True)
 class Job:
-    """Case number ``case`` at ``shapes``; ``how`` is "drawn", ``number`` a seed, or "ranked", at place ``number``."""
+    """Case ``case`` at ``shapes``; ``how`` is "drawn" with a seed ``number``, "ranked" at place ``number``, or the plan
+    "listed" first."""
 
     case: int
     shapes: tuple[Any, ...]
@@ -37,7 +39,7 @@ class Built:
     job: Job
     plans: str
     trace: str
-    expected: float | None
+    expected: float
     bound: str
     program: dict[str, Any]
     names: list[str]
@@ -55,7 +57,7 @@ class Chooser:
     most: int = 1
 
     def __call__(self, subject: str, plans: Sequence[Any], seconds: Callable[[Any], float] | None) -> list[Any]:
-        ranked = rank_plans(subject, plans, seconds)
+        ranked = list(plans) if self.job.how == "listed" else rank_plans(subject, plans, seconds)
         if not ranked:
             return ranked
         is_main = len(ranked) > self.most
@@ -63,7 +65,7 @@ class Chooser:
         if self.job.how == "drawn":
             rng = random.Random(f"{self.job.case} {self.job.number} {subject}")
             rng.shuffle(ranked)
-        elif is_main and not any("*" in c for c in self.chosen):
+        elif self.job.how == "ranked" and is_main and not any("*" in c for c in self.chosen):
             at = min(self.job.number, len(ranked) - 1)
             ranked = [ranked[at], *ranked[:at], *ranked[at + 1 :]]
         self.chosen.append(f"{'*' * is_main}{subject}: {ranked[0]}")
@@ -84,15 +86,15 @@ def _build(op: Any, job: Job, machine: GpuMachine) -> Built:
     s = weft.schedule(op, *job.shapes, numerics=numerics, target="cuda")
     chooser = Chooser(job)
     auto_schedule_gpu(s, machine, rank=chooser)
-    expected, bound = None, ""
     kernel = s.kernel
+    estimate = estimate_gpu(kernel, machine)
     aligned = {b.name: 16 for b in kernel.buffers}
     program = compile_kernel(kernel, machine, fast=is_fast(numerics), aligned=aligned)
     parameters = [(b.dtype.name, _shape(b), b.dtype.itemsize, b.name in kernel.outputs) for b in kernel.buffers]
     shared = max(launch.shared_bytes for launch in program.launches)
     names = [b.name for b in kernel.buffers]
     made = program.to_json(), names, parameters, shared, chooser.most
-    return Built(job, "; ".join(chooser.chosen), str(s.trace), expected, bound, *made)
+    return Built(job, "; ".join(chooser.chosen), str(s.trace), estimate.seconds, estimate.bound, *made)
 
 
 def _shape(buffer: Buffer) -> tuple[int, ...]:

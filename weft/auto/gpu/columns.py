@@ -15,11 +15,13 @@ from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.row_plan import reads_again
+from weft.auto.gpu.streams import Grid, stream_of, streams_seconds
 from weft.auto.rows import iterator_along_memory, may_reorder
 from weft.auto.stages import Stage, StageIter
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
 from weft.target.cuda.machine import WARP
+from weft.target.cuda.rates import L1_BYTES, rates_of
 
 #: Bytes of a row that a block reads at once: whole lines; and where lines are cut, so many that few are.
 SEGMENT, CUT_SEGMENT = 128, 256
@@ -29,6 +31,8 @@ BYTES_AHEAD, AHEAD = 128, 16
 DEPTH = 32
 #: Blocks for each multiprocessor.
 BLOCKS = 4
+#: Steps of a loop that the compiler writes out by itself.
+UNROLLED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,4 +288,37 @@ def _on_threads(draft: GpuDraft, loop: str, tile: ColumnsPlan) -> None:
         draft.s.vectorize(inner)
 
 
-COLUMNS: Strategy[GpuDraft] = Strategy("columns", columns_plans, apply_columns)
+def columns_seconds(draft: GpuDraft, stage: Stage, plan: ColumnsPlan) -> float:
+    """Every thread goes down its columns, ``ahead`` rows at a time; then a block adds up, then a launch the parts."""
+    along, rates = iterator_along_memory(stage), rates_of(draft.machine.capability)
+    assert along is not None
+    steps = prod(i.count for i in stage.reductions) / (plan.parts * plan.depth)
+    results = prod(i.count for i in stage.spatial)
+    blocks = plan.parts * results // along.count * -(-along.count // plan.columns)
+    turns = steps / max(UNROLLED, plan.ahead)
+    streams = [
+        replace(
+            stream_of(stage, a, along.name, plan.lanes, steps, turns),
+            beside=plan.width,
+            aligned=abs(a.stride(_rows(stage).name) or 0) * a.buffer.dtype.itemsize,
+        )
+        for a in stage.reads
+    ]
+    room = plan.threads * plan.lanes * 4
+    combined = plan.depth * rates.shared_latency + 2 * rates.barrier
+    operations = steps * plan.lanes * (stage.operations + 1) + plan.depth * plan.lanes
+    held = plan.lanes * (2 + plan.ahead * plan.size / (4 * plan.lanes))
+    grid = Grid(blocks, plan.threads, operations, held, room, combined, 2 * room / L1_BYTES)
+    return streams_seconds(draft.machine, grid, streams) + _total_seconds(draft, plan.parts, results)
+
+
+def _total_seconds(draft: GpuDraft, parts: int, results: int) -> float:
+    """A launch that adds up ``parts`` for each of ``results``, which lie in the second cache."""
+    if parts == 1:
+        return 0.0
+    rates = rates_of(draft.machine.capability)
+    waits = (parts / DEPTH + 1) * rates.l2_latency / draft.machine.clock
+    return rates.launch + waits + parts * results * 8 / draft.machine.bandwidth
+
+
+COLUMNS: Strategy[GpuDraft] = Strategy("columns", columns_plans, apply_columns, columns_seconds)

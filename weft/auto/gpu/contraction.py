@@ -33,14 +33,13 @@ from weft.auto.gpu.contraction_digits import (
 )
 from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.contraction_tiles import (
-    MEASURED,
     ContractionPlan,
     Tiles,
     contraction_tiles,
     count_blocks,
     possible_plans,
-    seconds,
 )
+from weft.auto.gpu.contraction_time import product_seconds
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.points import POINTS
@@ -63,16 +62,29 @@ GROUP = 8
 WRITTEN_OUT = 1024
 
 
+def _product_of(draft: GpuDraft, stage: Stage) -> Product | None:
+    """``stage`` as a product, read once for all of its plans."""
+    known = draft.products.get(stage.name)
+    if known is None or known[0] is not stage:
+        known = draft.products[stage.name] = (stage, read_product(stage, surrounded=False))
+    return known[1]
+
+
 def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     """Tiles for all instructions that the machine has for this, and of each thread's own arithmetic."""
-    product = read_product(stage, surrounded=False)
+    product = _product_of(draft, stage)
     if product is None:
         return []
     known = (("groups", True), ("warps", False))
     kinds = [kind for kind, grouped in known if find_instruction(draft, product, grouped=grouped)]
     tiles = contraction_tiles(product, draft.machine, (*kinds, "threads"))
-    plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
-    return sorted(plans, key=lambda p: (p.tiles not in MEASURED, seconds(product, draft.machine, p.tiles, p.parts)))
+    return possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
+
+
+def contraction_seconds(draft: GpuDraft, stage: Stage, plan: ContractionPlan) -> float:
+    product = _product_of(draft, stage)
+    assert product is not None
+    return product_seconds(product, draft.machine, plan)
 
 
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
@@ -419,4 +431,4 @@ def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
     draft.scheduled.add(p.name)
 
 
-CONTRACTION: Strategy[GpuDraft] = Strategy("contraction", contraction_plans, apply_contraction)
+CONTRACTION: Strategy[GpuDraft] = Strategy("contraction", contraction_plans, apply_contraction, contraction_seconds)

@@ -1,4 +1,4 @@
-"""How large the tiles of a product are: a small model of what a multiprocessor does with each choice.
+"""How large the tiles of a product may be: all that a machine has room for; `contraction_time` says what each takes.
 
 A block has a tile of sums; a thread, or a warp with matrix instructions, a part of it in registers. Large tiles read
 less: a tile of r by c sums loads r + c elements for r * c products. Small ones make more blocks, so that all
@@ -13,18 +13,10 @@ from dataclasses import dataclass
 from weft.auto.gpu.contraction_product import Product
 from weft.target.cuda.machine import WARP, GpuMachine
 
-#: Warps a multiprocessor needs under way to keep its arithmetic busy; four are one group.
-BUSY_WARPS, BUSY_GROUPED = 8, 4
-#: Products a cycle of a multiprocessor with the best tiles, as measured on an H200: by each thread, by instructions.
-PLAIN_RATE, MATRIX_RATE, GROUPED_RATE = 82, 800, 1080
 #: Registers of a thread besides its sums.
 OTHER_REGISTERS = 40
-#: Bytes of shared memory that the system takes for each block.
-RESERVED = 1 << 10
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
-#: Seconds from the end of one launch to the start of the next.
-LAUNCH = 2e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,37 +54,6 @@ class Tiles:
         return self.stages * largest * itemsize
 
 
-#: The share of the peak that a multiprocessor reaches with such tiles when it has enough of them, on one H200.
-MEASURED = {
-    Tiles(128, 128, 32, 16, 8, 2): 1.0,
-    Tiles(128, 64, 16, 8, 8, 3): 0.94,
-    Tiles(64, 128, 16, 8, 8, 3): 0.94,
-    Tiles(64, 64, 32, 8, 4, 2): 0.92,
-    Tiles(64, 64, 16, 8, 4, 3): 0.88,
-    Tiles(64, 32, 16, 4, 4, 3): 0.66,
-    Tiles(32, 64, 16, 4, 4, 3): 0.66,
-    Tiles(32, 32, 16, 4, 2, 3): 0.5,
-    Tiles(16, 64, 16, 4, 2, 3): 0.4,
-    Tiles(16, 16, 8, 2, 1, 3): 0.25,
-    Tiles(128, 256, 64, 16, 256, 4, warps=True, grouped=True): 1.0,
-    Tiles(128, 128, 64, 16, 128, 3, warps=True, grouped=True): 0.9,
-    Tiles(64, 128, 64, 16, 128, 6, warps=True, grouped=True): 0.8,
-    Tiles(64, 64, 64, 16, 64, 6, warps=True, grouped=True): 0.8,
-    Tiles(128, 64, 64, 16, 64, 6, warps=True, grouped=True): 0.7,
-    Tiles(128, 256, 64, 64, 64, 4, warps=True): 1.0,
-    Tiles(128, 256, 64, 64, 64, 3, warps=True): 0.97,
-    Tiles(128, 128, 64, 64, 64, 3, warps=True): 0.83,
-    Tiles(128, 256, 32, 64, 64, 3, warps=True): 0.8,
-    Tiles(128, 128, 32, 64, 64, 4, warps=True): 0.79,
-    Tiles(128, 128, 32, 64, 64, 3, warps=True): 0.78,
-    Tiles(64, 128, 32, 32, 32, 4, warps=True): 0.6,
-    Tiles(128, 64, 32, 32, 32, 4, warps=True): 0.6,
-    Tiles(64, 64, 32, 32, 32, 4, warps=True): 0.47,
-    Tiles(32, 64, 32, 16, 32, 4, warps=True): 0.32,
-    Tiles(32, 32, 32, 16, 16, 4, warps=True): 0.24,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class ContractionPlan:
     """Tiles, and into how many parts the depth is cut that are added up afterwards."""
@@ -110,9 +71,8 @@ def plain_tiles() -> list[Tiles]:
     return [
         Tiles(down * own_rows, across * own_columns, depth, own_rows, own_columns, stages)
         for own_rows, own_columns in ((16, 8), (8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 1))
-        for down, across in ((8, 8), (16, 8), (8, 16), (16, 16))
-        for depth in (8, 16, 32)
-        for stages in (2, 3, 4)
+        for down, across in ((8, 16), (16, 8), (8, 8), (16, 16))
+        for depth, stages in ((32, 2), (16, 3), (16, 2), (8, 3))
     ]
 
 
@@ -121,9 +81,8 @@ def matrix_tiles() -> list[Tiles]:
     return [
         Tiles(down * own_rows, across * own_columns, depth, own_rows, own_columns, stages, warps=True)
         for own_rows, own_columns in ((64, 64), (64, 32), (32, 64), (32, 32), (16, 32), (16, 16))
-        for down, across in ((1, 2), (2, 1), (2, 2), (2, 4), (4, 2))
-        for depth in (32, 64)
-        for stages in (2, 3, 4, 5)
+        for down, across in ((2, 2), (2, 4), (4, 2))
+        for depth, stages in ((64, 4), (64, 3), (32, 4), (32, 3))
     ]
 
 
@@ -131,17 +90,20 @@ def grouped_tiles() -> list[Tiles]:
     """Tiles of sums by matrix instructions of four warps."""
     return [
         Tiles(rows, columns, 64, 16, columns, stages, warps=True, grouped=True)
-        for rows in (64, 128, 192, 256)
-        for columns in (64, 128, 192, 256)
-        for stages in (2, 3, 4, 5, 6, 7)
+        for columns in (256, 128, 192, 64)
+        for rows in (128, 64, 192, 256)
+        for stages in (6, 4, 3)
     ]
+
+
+#: All that are listed, by who multiplies.
+LISTED = {"groups": grouped_tiles, "warps": matrix_tiles, "threads": plain_tiles}
 
 
 def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, ...]) -> list[Tiles]:
     """Tiles of these kinds that no side of the product is too short for, and that fit a multiprocessor."""
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
-    lists = {"groups": grouped_tiles, "warps": matrix_tiles, "threads": plain_tiles}
-    every = dict.fromkeys([*(t for t in MEASURED if t.kind in kinds), *(t for kind in kinds for t in lists[kind]())])
+    every = (t for kind in kinds for t in LISTED[kind]())
     return [t for t in every if _fits(product, t) and _has_room(machine, t, size)]
 
 
@@ -169,20 +131,6 @@ def _fits(product: Product, tiles: Tiles) -> bool:
     """Whether no tile is larger than what is tiled: storage is not made for what is not there."""
     wanted = (tiles.rows, tiles.columns, tiles.depth)
     return all(n <= m for n, m in zip(wanted, (*(s.iterator.count for s in product.sides), product.deep)))
-
-
-def seconds(product: Product, machine: GpuMachine, tiles: Tiles, parts: int = 1) -> float:
-    """How long the multiprocessor with most blocks takes, and adding up parts after it."""
-    most = -(-count_blocks(product, tiles) * parts // machine.sms)
-    size = product.rows.access.buffer.dtype.itemsize
-    at_once = min(most, max(1, machine.shared_per_sm // (tiles.shared_bytes(size) + RESERVED)))
-    warps = min(at_once * tiles.threads, machine.max_threads_per_sm) / WARP
-    most_rate = GROUPED_RATE if tiles.grouped else MATRIX_RATE * 2 / size if tiles.warps else PLAIN_RATE
-    busy = min(1.0, warps / (BUSY_GROUPED if tiles.grouped else BUSY_WARPS))
-    rate = most_rate * machine.clock * MEASURED.get(tiles, 0.5) * busy
-    products = most * tiles.rows * tiles.columns * -(-product.steps // parts)
-    adding = 0.0 if parts == 1 else LAUNCH + (2 * parts + 1) * product.results * 4 / machine.bandwidth
-    return products / rate + adding
 
 
 def count_blocks(product: Product, tiles: Tiles) -> int:

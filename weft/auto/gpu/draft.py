@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from math import prod
 
 from weft.auto.draft import AnyDraft
-from weft.auto.stages import StageAccess
+from weft.auto.gpu.contraction_product import Product
+from weft.auto.stages import Stage, StageAccess
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const
 from weft.schedules.rewrite import find_buffer
@@ -27,6 +28,8 @@ class GpuDraft(AnyDraft):
     def __init__(self, schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset()) -> None:
         super().__init__(schedule, constants)
         self.machine = machine
+        #: Stages read as products of matrices, by name; who lists plans and who prices them ask in turn.
+        self.products: dict[str, tuple[Stage, Product | None]] = {}
 
     @property
     def bytes_in_flight(self) -> int:

@@ -14,9 +14,11 @@ from weft.auto.contraction_plan import distinct_reads
 from weft.auto.gpu.draft import GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.grid import Shape, Spread, as_one, possible_shapes, spread
+from weft.auto.gpu.streams import Grid, stream_of, streams_seconds
 from weft.auto.pointwise import contiguous_run, vector_iterator
 from weft.auto.stages import Stage, StageIter
 from weft.auto.strategy import Strategy
+from weft.target.cuda.rates import rates_of
 
 #: Steps of reductions that are written out, at most.
 WRITTEN_OUT = 16
@@ -213,5 +215,28 @@ def _tell(draft: GpuDraft, stage: Stage, plan: PointsPlan, run: Sequence[StageIt
     draft.decide("parallel", stage.name, what, f"{draft.bytes_in_flight >> 10} KiB under way keep memory busy")
 
 
+def points_seconds(draft: GpuDraft, stage: Stage, plan: PointsPlan) -> float:
+    """Every thread reads what its results need; reductions go on in it, one access after another or written out."""
+    run = _along_memory(stage)
+    along, lanes, each = run[-1].name if run else None, plan.lanes, plan.shape.each
+    results = prod(i.count for i in stage.spatial)
+    steps = prod(i.count for i in stage.reductions)
+    turns = 1 if steps <= WRITTEN_OUT else steps
+    streams = []
+    for a in (*distinct_reads(stage), stage.write):
+        moving = prod(i.count for i in stage.reductions if a.uses(i.name))
+        streams.append(stream_of(stage, a, along, lanes, each * moving, turns if moving > 1 else 1))
+    threads = plan.shape.threads
+    blocks = -(-results // (lanes * each * threads))
+    grid = Grid(blocks, threads, each * lanes * steps * (stage.operations + 1), registers=2 * each * lanes)
+    again = 0.0 if plan.joined or epilogue_of(draft, stage) is None or not stage.reductions else _stored(draft, results)
+    return streams_seconds(draft.machine, grid, streams) + again
+
+
+def _stored(draft: GpuDraft, results: int) -> float:
+    """Results that are stored for another launch to read."""
+    return rates_of(draft.machine.capability).launch + 8 * results / draft.machine.bandwidth
+
+
 #: What every stage with results falls back to.
-POINTS: Strategy[GpuDraft] = Strategy("points", points_plans, apply_points)
+POINTS: Strategy[GpuDraft] = Strategy("points", points_plans, apply_points, points_seconds)

@@ -21,6 +21,8 @@ PIECES = 4
 WRITTEN_OUT, AHEAD = 16, 4
 #: Registers a thread uses besides those for rows, how many are few enough for any block, and the most for rows.
 OTHER_REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 32, 96, 128
+#: Registers for an element that is used again, at least.
+WORDS_AGAIN = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,11 @@ class RowsNeeds:
     hands_on: bool
     shifted: tuple[int, int] | None = None
 
+    @property
+    def words(self) -> float:
+        """Registers for each element a thread keeps: what is used again is at hand as a float32 as well."""
+        return max(self.kept / 4, WORDS_AGAIN) if self.again else self.kept / 4
+
 
 def reads_again(stage: Stage) -> bool:
     """Whether everything it reduces is read again for other results: a contraction, or overlapping windows."""
@@ -151,7 +158,7 @@ def _is_possible(draft: GpuDraft, needs: RowsNeeds, plan: RowPlan) -> bool:
     if plan.pieces > WRITTEN_OUT or plan.threads * plan.rows > draft.machine.max_threads_per_block:
         return False
     room = draft.machine.registers_per_sm // whole_warps(plan.threads * plan.rows)
-    used = OTHER_REGISTERS + plan.pieces * plan.lanes * needs.kept // 4
+    used = OTHER_REGISTERS + plan.pieces * plan.lanes * needs.words
     return used <= min(MOST_REGISTERS, room)
 
 

@@ -15,12 +15,16 @@ from weft.auto.chain import ChainMover, share_loops
 from weft.auto.fuse_tiles import ChainTile
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import epilogue_of
+from weft.auto.gpu.launch_time import combination_cycles
 from weft.auto.gpu.row_loops import cut_row, map_row, reduce_row
-from weft.auto.gpu.row_plan import Row, RowPlan, RowsNeeds, make_row, reads_again, row_plans
+from weft.auto.gpu.row_plan import AHEAD, Row, RowPlan, RowsNeeds, make_row, reads_again, row_plans
+from weft.auto.gpu.streams import Grid, Stream, stream_of, streams_seconds
 from weft.auto.rows import iterator_along_memory, may_reorder
-from weft.auto.stages import Stage
+from weft.auto.stages import Stage, buffer_bytes
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
+from weft.target.cuda.machine import WARP
+from weft.target.cuda.rates import rates_of
 
 #: Rows shorter than this are left to one thread each.
 SHORT = 32
@@ -129,27 +133,53 @@ def _fixed(chain: Chain, stage: Stage) -> list[str]:
 
 def chain_plans(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> list[RowPlan]:
     """Plans for the rows of ``chain``, the usual one first."""
+    return row_plans(draft, _needs(chain, rows))
+
+
+def _needs(chain: Chain, rows: Sequence[Row]) -> RowsNeeds:
     kept = sum(r.stage.write.buffer.dtype.itemsize for r in rows if is_kept(chain, r))
-    fetched = {
-        a.buffer.name: a.buffer.dtype.itemsize
-        for r in rows
-        for a in r.stage.reads
-        if _is_fetched(chain, rows, a.buffer.name)
-    }
-    reads = [a.buffer.name for r in rows for a in r.stage.reads if r.along(a)]
+    reads = [a for r in rows for a in r.stage.reads]
+    fetched = {a.buffer.name: a.buffer.dtype.itemsize for a in reads if _is_fetched(chain, rows, a.buffer.name)}
+    along = [a.buffer.name for r in rows for a in r.stage.reads if r.along(a)]
     lanes = lanes_for(a for r in rows for a in r.stage.accesses if r.along(a) and _is_memory(chain, a.buffer.name))
     shifted = _shifted_length(chain, rows, lanes)
-    needs = RowsNeeds(
+    return RowsNeeds(
         longest=max(r.length for r in rows),
         rounds=prod(map(chain.extent, chain.shared)),
         divisible=chain.extent(chain.shared[-1]) if chain.shared else 1,
         lanes=gcd(lanes, *(r.iters[-1].count for r in rows if r.iters)),
         kept=kept + sum(fetched.values()),
-        again=kept > 0 or any(reads.count(name) > 1 for name in fetched),
+        again=kept > 0 or any(along.count(name) > 1 for name in fetched),
         hands_on=any(is_kept(chain, r) for r in rows),
         shifted=None if shifted is None else (shifted, lanes),
     )
-    return row_plans(draft, needs)
+
+
+def chain_seconds(draft: GpuDraft, chain: Chain, rows: Sequence[Row], plan: RowPlan) -> float:
+    """Rows come from memory once if they are kept, else for each stage; every reduction ends across the threads."""
+    needs, rates = _needs(chain, rows), rates_of(draft.machine.capability)
+    elements = plan.pieces * plan.lanes
+    passes = sum(any(row.along(a) for a in row.stage.reads) for row in rows)
+    turns = 1.0 if plan.keeps_rows else passes * max(1.0, plan.pieces / AHEAD)
+    found: dict[tuple[str, int], Stream] = {}
+    for n, row in enumerate(rows):
+        for a in (a for a in row.stage.accesses if _is_memory(chain, a.buffer.name)):
+            once = plan.keeps_rows and _is_fetched(chain, rows, a.buffer.name)
+            size = (plan.lanes if row.along(a) else 1) * a.buffer.dtype.itemsize
+            count = plan.pieces if row.along(a) else 1
+            whole = 0.0 if any(name == a.buffer.name for name, _ in found) else float(buffer_bytes(a.buffer))
+            found.setdefault(
+                (a.buffer.name, 0 if once else n),
+                Stream(count, size, size, whole, a.is_write, turns if count > 1 else 1),
+            )
+    reductions = sum(r.is_reduction for r in rows)
+    combined = reductions * combination_cycles(rates, plan.threads)
+    steps = min(plan.threads, WARP).bit_length() - 1
+    operations = elements * sum(r.stage.operations + 1 for r in rows if r.iters) + 3 * steps * reductions
+    threads = plan.threads * plan.rows
+    held = elements * needs.words if plan.keeps_rows else 4 * AHEAD
+    grid = Grid(max(1, needs.rounds // plan.rows), threads, operations, held, chain=combined)
+    return streams_seconds(draft.machine, grid, found.values())
 
 
 def _shifted_length(chain: Chain, rows: Sequence[Row], lanes: int) -> int | None:
@@ -186,7 +216,9 @@ def schedule_row_chain(draft: GpuDraft, chain: Chain) -> None:
     rows = rows_of(chain)
     if rows is None or not any(r.iters for r in rows):
         raise ScheduleError("its stages do not go along rows")
-    plans: list[RowPlan] = draft.rank(chain.anchor.name, chain_plans(draft, chain, rows), None)
+    plans: list[RowPlan] = draft.rank(
+        chain.anchor.name, chain_plans(draft, chain, rows), lambda p: chain_seconds(draft, chain, rows, p)
+    )
     if not plans:
         raise ScheduleError("a row is too long for the registers of a block")
     plan = plans[0]
@@ -323,4 +355,17 @@ def _tell(draft: GpuDraft, chain: Chain, plan: RowPlan, fetched: Sequence[tuple[
         draft.decide("registers", name, f"{names}: rows are held in registers", "they are read from memory once")
 
 
-ROWS: Strategy[GpuDraft] = Strategy("rows", rows_plans, apply_rows)
+def rows_seconds(draft: GpuDraft, stage: Stage, plan: RowsPlan) -> float:
+    """A part of a row in each block, as usual threads take it; then a launch for the results of parts."""
+    row, rates = make_row(stage, [i.name for i in stage.spatial]), rates_of(draft.machine.capability)
+    assert row is not None
+    results = prod(i.count for i in stage.spatial)
+    lanes = lanes_for(a for a in stage.reads if row.along(a))
+    pieces = -(-row.length // (plan.parts * THREADS * lanes))
+    streams = [stream_of(stage, a, row.iters[-1].name, lanes, pieces, max(1, pieces / AHEAD)) for a in stage.reads]
+    grid = Grid(results * plan.parts, THREADS, pieces * lanes * (stage.operations + 1), 4 * AHEAD)
+    last = 0.0 if plan.parts == 1 else rates.launch + plan.parts * results * 8 / draft.machine.bandwidth
+    return streams_seconds(draft.machine, grid, streams) + last
+
+
+ROWS: Strategy[GpuDraft] = Strategy("rows", rows_plans, apply_rows, rows_seconds)

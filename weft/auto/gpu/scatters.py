@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.grid import Shape, as_one, possible_shapes, spread
+from weft.auto.gpu.streams import Grid, stream_of, streams_seconds
 from weft.auto.rows import may_reorder
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
@@ -57,4 +58,13 @@ def _along(stage: Stage) -> list[str]:
     return [i.loop for i in stage.iters if i.name in names and i.loop is not None]
 
 
-SCATTERS: Strategy[GpuDraft] = Strategy("scatters", scatters_plans, apply_scatters)
+def scatters_seconds(draft: GpuDraft, stage: Stage, plan: ScattersPlan) -> float:
+    """Threads side by side read and update side by side where data do not decide."""
+    along = next((i.name for i in stage.iters if i.loop in _along(stage)[-1:]), None)
+    streams = [stream_of(stage, a, along, 1, plan.shape.each, 1) for a in stage.accesses]
+    blocks = stage.points / (plan.shape.threads * plan.shape.each)
+    grid = Grid(blocks, plan.shape.threads, plan.shape.each * (stage.operations + 4))
+    return streams_seconds(draft.machine, grid, streams)
+
+
+SCATTERS: Strategy[GpuDraft] = Strategy("scatters", scatters_plans, apply_scatters, scatters_seconds)

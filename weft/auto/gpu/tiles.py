@@ -15,11 +15,13 @@ from math import gcd
 
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.grid import as_one
+from weft.auto.gpu.streams import Grid, Stream, streams_seconds
 from weft.auto.moves import turned_iterators
 from weft.auto.stages import Stage, StageIter
 from weft.auto.strategy import Strategy
 from weft.ir.buffer import Buffer
 from weft.target.cuda.machine import WARP
+from weft.target.cuda.rates import SECTOR, rates_of
 
 #: Elements of a side of a square of one thread, at most: all of it is in registers.
 OWN_SIDE = 8
@@ -183,4 +185,40 @@ def _on_threads(draft: GpuDraft, loops: list[str], lanes: int, threads: int) -> 
         s.vectorize(lane)
 
 
-TILES: Strategy[GpuDraft] = Strategy("tiles", tiles_plans, apply_tiles)
+def tiles_seconds(draft: GpuDraft, stage: Stage, plan: SquaresPlan | SharedPlan) -> float:
+    """Both ways every element is read and written once; they differ in how wide accesses are and whom they meet."""
+    item = max(a.buffer.dtype.itemsize for a in stage.accesses)
+    if isinstance(plan, SquaresPlan):
+        threads, each = plan.along_read * plan.along_written, plan.side**2
+        grid = Grid(stage.points / (threads * each), threads, 2.0 * each, each * item / 4)
+        beside = (plan.along_read, WARP // plan.along_read)  # threads of a warp along what is read, what is written
+        streams = [_side_stream(stage, plan.side, plan.side, n, store) for n, store in zip(beside, (False, True))]
+        return streams_seconds(draft.machine, grid, streams)
+    written, read = turned_iterators(stage) or stage.spatial[:2]
+    fetched, stored = gcd(read.count, plan.read, plan.lanes), gcd(written.count, plan.written, plan.lanes)
+    each = plan.read * plan.written // plan.threads or 1
+    words = max(1.0, fetched * item / WORD)  # stored one by one; of each, so many threads meet in a bank
+    meet = plan.threads / WARP * each * (words**2 / fetched + stored)
+    room = plan.read * (plan.written + 2) * item
+    blocks = -(-read.count // plan.read) * -(-written.count // plan.written)
+    rest = stage.points // (read.count * written.count)
+    chain = 2.0 * rates_of(draft.machine.capability).barrier
+    grid = Grid(blocks * rest, plan.threads, 4.0 * each, each * item / 4, room, chain, meet)
+    sides = ((fetched, plan.read, False), (stored, plan.written, True))
+    streams = [_side_stream(stage, each / lanes, lanes, side // lanes, store) for lanes, side, store in sides]
+    return streams_seconds(draft.machine, grid, streams)
+
+
+def _side_stream(stage: Stage, count: float, lanes: int, neighbours: int, is_store: bool) -> Stream:
+    """``count`` accesses of ``lanes`` elements, of ``neighbours`` threads side by side each time.
+
+    Of a part of a sector that is written, all of it is read and written.
+    """
+    item = stage.write.buffer.dtype.itemsize
+    width = lanes * item
+    parts = SECTOR / (min(WARP, neighbours) * width)
+    whole = stage.points * item * (2 * parts if is_store and parts > 1 else 1)
+    return Stream(count, width, width, whole, is_store, beside=min(WARP, neighbours))
+
+
+TILES: Strategy[GpuDraft] = Strategy("tiles", tiles_plans, apply_tiles, tiles_seconds)

@@ -1,0 +1,117 @@
+"""What a product takes with given tiles, from what a block does with one piece of the depth.
+
+A piece is copied to shared memory some pieces ahead, read from there into registers (by instructions of warp groups, by
+the hardware itself), and multiplied. Several blocks of a multiprocessor overlap; one alone waits for its barriers and
+for the first sums of each piece.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from weft.auto.gpu.contraction_product import Product
+from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks
+from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, launch_time
+from weft.auto.stages import buffer_bytes
+from weft.target.cuda.machine import WARP, GpuMachine
+from weft.target.cuda.rates import ISSUE, L1_BYTES, Rates, rates_of
+
+#: Bytes of an access of a thread, and elements of float32 in it.
+WIDEST, VECTOR = 16, 4
+#: Instructions for each copy of 16 bytes: it, its address, its test.
+COPY = 3
+#: Rows that four warps multiply at a time, products of an instruction of one warp (16-bit elements), bytes it loads.
+GROUP_ROWS, PRODUCTS, FRAGMENT = 64, 16 * 8 * 16, 512
+#: Registers of a thread besides sums and operands.
+OTHER_REGISTERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a block does with a piece of the depth: instructions of warps, cycles of loads and of matrix units."""
+
+    issued: float
+    lsu: float
+    matrix: float
+    registers: int
+
+
+def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPlan) -> LaunchTime:
+    """The launch that multiplies; parts are not added up yet."""
+    tiles, rates = plan.tiles, rates_of(machine.capability)
+    size = product.rows.access.buffer.dtype.itemsize
+    piece = _piece(tiles, rates, size)
+    pieces = ceil(product.steps / (plan.parts * tiles.depth))
+    blocks = count_blocks(product, tiles) * plan.parts
+    copied = (tiles.rows + tiles.columns) * tiles.depth * size
+    stored = tiles.rows * tiles.columns * product.stage.write.buffer.dtype.itemsize
+    warps = tiles.threads / WARP
+    alone = max(piece.issued / min(ISSUE, warps), piece.lsu, piece.matrix)
+    waits = rates.barrier + rates.shared_latency + (rates.mma_latency if tiles.warps else 0)
+    each = max(alone + waits, rates.memory_latency / (tiles.stages - 1))
+    work = LaunchWork(
+        blocks=blocks,
+        threads=tiles.threads,
+        registers=piece.registers,
+        shared=tiles.shared_bytes(size),
+        dram=sum(buffer_bytes(s.access.buffer) for s in product.sides) + blocks * stored,
+        l2=blocks * (pieces * copied + stored),
+        issued=pieces * piece.issued + stored / WIDEST,
+        lsu=pieces * piece.lsu + stored / L1_BYTES,
+        matrix=pieces * piece.matrix,
+        chain=pieces * each,
+        trips=2.0,
+    )
+    return launch_time(work, machine)
+
+
+def product_seconds(product: Product, machine: GpuMachine, plan: ContractionPlan) -> float:
+    """All launches."""
+    seconds = contraction_time(product, machine, plan).seconds
+    if plan.parts == 1:
+        return seconds
+    return seconds + rates_of(machine.capability).launch + (plan.parts + 1) * product.results * 4 / machine.bandwidth
+
+
+def _piece(tiles: Tiles, rates: Rates, size: int) -> Piece:
+    copied = (tiles.rows + tiles.columns) * tiles.depth * size
+    copies = copied / WIDEST / WARP * COPY
+    products = tiles.rows * tiles.columns * tiles.depth
+    warps = tiles.threads / WARP
+    if not tiles.warps:
+        loads, cycles = _plain_loads(tiles)
+        own = tiles.own_rows * tiles.own_columns
+        issued = products / WARP / rates.fma_share + warps * loads + copies
+        registers = own + VECTOR * (tiles.own_rows + tiles.own_columns) // 2 + OTHER_REGISTERS
+        return Piece(issued, (warps * cycles + copied / L1_BYTES) / rates.shared_share, 0.0, registers)
+    if tiles.grouped:
+        read = 1.0 * tiles.rows // GROUP_ROWS * (GROUP_ROWS + tiles.columns) * tiles.depth * size
+        registers = tiles.columns // 2 + OTHER_REGISTERS
+        return Piece(
+            copies + 8 * warps,
+            (read + copied) / (L1_BYTES * rates.shared_share),
+            products / (rates.wgmma * rates.wgmma_share),
+            registers,
+        )
+    read = warps * (tiles.own_rows + tiles.own_columns) * tiles.depth * size
+    own = tiles.own_rows * tiles.own_columns // WARP
+    fragments = (tiles.own_rows + tiles.own_columns) * 16 * 2 // (WARP * 4) * 2
+    narrow = 2 if size < 4 else 4
+    rate = rates.mma * rates.mma_share * 2 / narrow
+    issued = products / PRODUCTS * narrow / 2 + read / FRAGMENT + copies
+    return Piece(
+        issued, (read + copied) / (L1_BYTES * rates.shared_share), products / rate, own + fragments + OTHER_REGISTERS
+    )
+
+
+def _plain_loads(tiles: Tiles) -> tuple[float, float]:
+    """Loads of a thread from shared memory in a piece, and the cycles that those of a warp take."""
+    across = min(WARP, tiles.columns // tiles.own_columns)
+    down = max(1, WARP // across)
+    loads = cycles = 0.0
+    for own, apart in ((tiles.own_rows, down), (tiles.own_columns, across)):
+        count = own * tiles.depth / min(VECTOR, own)
+        loads += count
+        cycles += count * max(1.0, apart * min(VECTOR, own) * 4 / L1_BYTES)
+    return loads, cycles
