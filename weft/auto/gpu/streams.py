@@ -27,7 +27,7 @@ SPECIAL = 0.1
 class Stream:
     """A thread makes ``count`` accesses of ``width`` bytes; its neighbour's begin ``step`` bytes further on (None:
     anywhere), of ``beside`` threads that are side by side, from a multiple of ``aligned`` bytes on. All threads
-    together touch ``whole`` bytes of memory; ``turns`` is how many accesses, or groups of them, wait for one another."""
+    together touch ``whole`` bytes of memory; ``turns`` is how many accesses, or groups of them, wait for others."""
 
     count: float
     width: int

@@ -21,7 +21,7 @@ from weft.auto.stages import Stage, StageIter
 from weft.auto.strategy import Strategy
 from weft.ir.buffer import Buffer
 from weft.target.cuda.machine import WARP
-from weft.target.cuda.rates import SECTOR, rates_of
+from weft.target.cuda.rates import BANKS, SECTOR, rates_of
 
 #: Elements of a side of a square of one thread, at most: all of it is in registers.
 OWN_SIDE = 8
@@ -197,8 +197,9 @@ def tiles_seconds(draft: GpuDraft, stage: Stage, plan: SquaresPlan | SharedPlan)
     written, read = turned_iterators(stage) or stage.spatial[:2]
     fetched, stored = gcd(read.count, plan.read, plan.lanes), gcd(written.count, plan.written, plan.lanes)
     each = plan.read * plan.written // plan.threads or 1
-    words = max(1.0, fetched * item / WORD)  # stored one by one; of each, so many threads meet in a bank
-    meet = plan.threads / WARP * each * (words**2 / fetched + stored)
+    words = max(1.0, fetched * item / WORD)  # of a thread, stored one by one
+    meet = words / fetched * _conflicts(words, plan.read * item / WORD) + _conflicts(stored, plan.written)
+    meet *= plan.threads / WARP * each
     room = plan.read * (plan.written + 2) * item
     blocks = -(-read.count // plan.read) * -(-written.count // plan.written)
     rest = stage.points // (read.count * written.count)
@@ -207,6 +208,12 @@ def tiles_seconds(draft: GpuDraft, stage: Stage, plan: SquaresPlan | SharedPlan)
     sides = ((fetched, plan.read, False), (stored, plan.written, True))
     streams = [_side_stream(stage, each / lanes, lanes, side // lanes, store) for lanes, side, store in sides]
     return streams_seconds(draft.machine, grid, streams)
+
+
+def _conflicts(apart: float, reach: float) -> float:
+    """How many threads of a warp meet in a bank whose words are ``apart`` from one to the next, in a row of ``reach``:
+    from the next row on, those in between are used."""
+    return max(1.0, min(apart, reach / BANKS))
 
 
 def _side_stream(stage: Stage, count: float, lanes: int, neighbours: int, is_store: bool) -> Stream:
@@ -218,7 +225,7 @@ def _side_stream(stage: Stage, count: float, lanes: int, neighbours: int, is_sto
     width = lanes * item
     parts = SECTOR / (min(WARP, neighbours) * width)
     whole = stage.points * item * (2 * parts if is_store and parts > 1 else 1)
-    return Stream(count, width, width, whole, is_store, beside=min(WARP, neighbours))
+    return Stream(count, width, width, whole, is_store, beside=min(WARP, neighbours), aligned=neighbours * width)
 
 
 TILES: Strategy[GpuDraft] = Strategy("tiles", tiles_plans, apply_tiles, tiles_seconds)
