@@ -294,7 +294,7 @@ def columns_seconds(draft: GpuDraft, stage: Stage, plan: ColumnsPlan) -> float:
     assert along is not None
     steps = prod(i.count for i in stage.reductions) / (plan.parts * plan.depth)
     results = prod(i.count for i in stage.spatial)
-    blocks = plan.parts * results // along.count * -(-along.count // plan.columns)
+    blocks = plan.parts * results // max(1, along.count) * -(-along.count // plan.columns)
     turns = steps / max(UNROLLED, plan.ahead)
     streams = [
         replace(

@@ -69,7 +69,8 @@ def launch_time(work: LaunchWork, machine: GpuMachine) -> LaunchTime:
     """What ``work`` takes on ``machine``."""
     rates = rates_of(machine.capability)
     resident = max(1, resident_blocks(machine, work.threads, work.registers, work.shared))
-    most = ceil(work.blocks / machine.sms)  # blocks of the multiprocessor that has most
+    blocks = max(1.0, work.blocks)
+    most = ceil(blocks / machine.sms)  # blocks of the multiprocessor that has most
     rounds = max(1.0, most / resident) if most > 4 * resident else ceil(most / resident)
     cycles = {
         "instructions": most * work.issued * max(1.0 / ISSUE, WARP / (2 * rates.fma)),
@@ -78,7 +79,7 @@ def launch_time(work: LaunchWork, machine: GpuMachine) -> LaunchTime:
         "matrix instructions": most * work.matrix,
         "starting blocks": most * rates.block_start,
         "latency": 1.0 + rounds * (work.chain + work.trips * rates.memory_latency),
-        "second cache": work.l2 / (rates.l2_bytes * min(machine.sms, work.blocks)),
+        "second cache": work.l2 / (rates.l2_bytes * min(machine.sms, blocks)),
     }
     parts = {name: count / machine.clock for name, count in cycles.items() if count}
     parts["memory"] = work.dram / (machine.bandwidth * rates.copy_share)

@@ -202,7 +202,7 @@ def tiles_seconds(draft: GpuDraft, stage: Stage, plan: SquaresPlan | SharedPlan)
     meet *= plan.threads / WARP * each
     room = plan.read * (plan.written + 2) * item
     blocks = -(-read.count // plan.read) * -(-written.count // plan.written)
-    rest = stage.points // (read.count * written.count)
+    rest = stage.points // max(1, read.count * written.count)
     chain = 2.0 * rates_of(draft.machine.capability).barrier
     grid = Grid(blocks * rest, plan.threads, 4.0 * each, each * item / 4, room, chain, meet)
     sides = ((fetched, plan.read, False), (stored, plan.written, True))
