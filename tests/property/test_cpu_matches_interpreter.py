@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "target"))
 from run_compiled import Runner as CompiledRunner
-from run_compiled import assert_same_bits, make_arguments
+from run_compiled import assert_same_bits, make_arguments, needs_c_compiler
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -189,6 +189,10 @@ def kernels(draw: Draw) -> Kernel:
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kernels(), st.integers(0, 5), st.sampled_from(MACHINES))
 def test_random_kernels(kernel: Kernel, seed: int, machine: Any) -> None:
+    _check_random_kernel(kernel, seed, machine, "cpu")
+
+
+def _check_random_kernel(kernel: Kernel, seed: int, machine: Any, target: str) -> None:
     args = make_arguments(kernel, seed)
     want = [a.copy() for a in args]
     try:
@@ -197,9 +201,16 @@ def test_random_kernels(kernel: Kernel, seed: int, machine: Any) -> None:
     except ProgramError:
         assume(False)  # a race, say, which has no one meaning
     got = [a.copy() for a in args]
-    assert CompiledRunner(kernel, machine)(*got) == 0
+    assert CompiledRunner(kernel, machine, target=target)(*got) == 0
     for param, g, w in zip(kernel.params, got, want):
         assert_same_bits(param.name, g, w)
+
+
+@needs_c_compiler
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(kernels(), st.integers(0, 5))
+def test_random_kernels_in_c(kernel: Kernel, seed: int) -> None:
+    _check_random_kernel(kernel, seed, None, "c")
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

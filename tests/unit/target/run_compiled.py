@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
@@ -15,10 +16,14 @@ from weft.ir.interpret import interpret
 from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
+from weft.runtime.library import load_library
 from weft.runtime.loader import load_object
-from weft.target.cpu.host import Machine
+from weft.target.c.compiler import has_compiler
+from weft.target.c.lower import compile_kernel as compile_c_kernel
+from weft.target.cpu.host import Machine, host_machine
 from weft.target.cpu.lower import compile_kernel
 
+needs_c_compiler = pytest.mark.skipif(not has_compiler(), reason="no C compiler on this machine")
 _PARALLEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _CHUNK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _libc = ctypes.CDLL(None)
@@ -90,10 +95,16 @@ _SYMBOLS = {
 class Runner:
     """A compiled kernel that can be called with arrays and numbers."""
 
-    def __init__(self, kernel: Kernel, machine: Machine | None = None, *, fast: bool = False) -> None:
+    def __init__(
+        self, kernel: Kernel, machine: Machine | None = None, *, fast: bool = False, target: str = "cpu"
+    ) -> None:
         self.kernel = kernel
-        self.compiled = compile_kernel(kernel, machine, fast=fast)
-        self._code = load_object(self.compiled.object, _SYMBOLS)
+        if target == "c":
+            self.compiled = compile_c_kernel(kernel, machine or host_machine(), fast=fast)
+            self._code = load_library(self.compiled.object)
+        else:
+            self.compiled = compile_kernel(kernel, machine, fast=fast)
+            self._code = load_object(self.compiled.object, _SYMBOLS)
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._code.address(self.compiled.entry))
         self.record = np.zeros(8, np.int64)
 
@@ -179,7 +190,10 @@ def assert_same_bits(name: str, got: Any, want: Any) -> None:
 
 
 def check_against_interpreter(
-    kernel: Kernel | str, machines: Sequence[Machine | None] = (None,), args: Sequence[Any] | None = None
+    kernel: Kernel | str,
+    machines: Sequence[Machine | None] = (None,),
+    args: Sequence[Any] | None = None,
+    target: str = "cpu",
 ) -> Runner:
     """Compiled code on each machine gives what the interpreter gives, bit for bit."""
     kernel = parse_kernel(kernel) if isinstance(kernel, str) else kernel
@@ -187,7 +201,7 @@ def check_against_interpreter(
     want = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     interpret(kernel, want)
     for machine in machines:
-        runner = Runner(kernel, machine)
+        runner = Runner(kernel, machine, target=target)
         got = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
         assert runner(*got) == 0
         for param, g, w in zip(kernel.params, got, want):

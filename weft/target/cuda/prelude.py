@@ -11,9 +11,12 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from weft.target.c_text.functions import INTEGER_FUNCTIONS, callees_first
+
 _INLINE = "__device__ __forceinline__"
 
 _TEXTS: dict[str, str] = {
+    **{name: text.replace("INLINE", _INLINE) for name, text in INTEGER_FUNCTIONS.items()},
     "float16": "struct alignas(2) float16 { unsigned short bits; };",
     "bfloat16": "struct alignas(2) bfloat16 { unsigned short bits; };",
     "infinity": f"{_INLINE} float infinity() {{ return __int_as_float(0x7f800000); }}",
@@ -102,18 +105,6 @@ _TEXTS: dict[str, str] = {
     "one_plus_tanh": f"""{_INLINE} float one_plus_tanh(float x) {{
   return __fdividef(2.0f, 1.0f + quick_exp2(-2.885390081777927f * x));
 }}""",
-    "wrap_add": f"""template <class T> {_INLINE} T wrap_add(T a, T b) {{
-  return (T)((unsigned long long)a + (unsigned long long)b);
-}}""",
-    "wrap_sub": f"""template <class T> {_INLINE} T wrap_sub(T a, T b) {{
-  return (T)((unsigned long long)a - (unsigned long long)b);
-}}""",
-    "wrap_mul": f"""template <class T> {_INLINE} T wrap_mul(T a, T b) {{
-  return (T)((unsigned long long)a * (unsigned long long)b);
-}}""",
-    "wrap_neg": f"template <class T> {_INLINE} T wrap_neg(T a) {{ return (T)(0ull - (unsigned long long)a); }}",
-    "least": f"template <class T> {_INLINE} T least(T a, T b) {{ return b < a ? b : a; }}",
-    "greatest": f"template <class T> {_INLINE} T greatest(T a, T b) {{ return b > a ? b : a; }}",
     # NVRTC before 13.4 loses the minus in `min(min(a, -b), c)` of signed numbers, as far as it sees both minima.
     "apart": f"""template <class T> {_INLINE} T apart(T x) {{
 #if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1304
@@ -123,26 +114,6 @@ _TEXTS: dict[str, str] = {
 #else
   return x;
 #endif
-}}""",
-    "trunc_div": f"""template <class T> {_INLINE} T trunc_div(T a, T b) {{
-  return b == 0 ? (T)0 : b == (T)-1 && (T)-1 < (T)0 ? wrap_neg<T>(a) : (T)(a / b);
-}}""",
-    "trunc_mod": f"""template <class T> {_INLINE} T trunc_mod(T a, T b) {{
-  return b == 0 || (b == (T)-1 && (T)-1 < (T)0) ? (T)0 : (T)(a % b);
-}}""",
-    "floor_div": f"""template <class T> {_INLINE} T floor_div(T a, T b) {{
-  const T q = trunc_div<T>(a, b), r = trunc_mod<T>(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? (T)(q - 1) : q;
-}}""",
-    "floor_mod": f"""template <class T> {_INLINE} T floor_mod(T a, T b) {{
-  const T r = trunc_mod<T>(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;
-}}""",
-    "shift_left": f"""template <class T> {_INLINE} T shift_left(T a, T b) {{
-  return b < (T)0 || b >= (T)(8 * sizeof(T)) ? (T)0 : (T)((unsigned long long)a << b);
-}}""",
-    "shift_right": f"""template <class T> {_INLINE} T shift_right(T a, T b) {{
-  return b < (T)0 || b >= (T)(8 * sizeof(T)) ? (T)(a < (T)0 ? -1 : 0) : (T)(a >> b);
 }}""",
     # The hardware saturates; it does not give 0 for every NaN, nor know 8 and 16 bits.
     "saturate": f"""template <class T> struct saturated;
@@ -190,7 +161,6 @@ template <class T, class F> {_INLINE} T saturate(F x) {{ return saturated<T>::of
     "quick_sigmoid": f"""{_INLINE} float quick_sigmoid(float x) {{
   return __fdividef(1.0f, 1.0f + quick_exp(-x));
 }}""",
-    "magnitude": f"""template <class T> {_INLINE} T magnitude(T x) {{ return x < (T)0 ? wrap_neg<T>(x) : x; }}""",
     # Several elements in one access of BYTES bytes; where N elements are more than that, in several.
     "access_unit": """template <int BYTES> struct access_unit;
 template <> struct access_unit<16> { using type = uint4; };
@@ -337,15 +307,4 @@ def _needs(name: str) -> tuple[str, ...]:
 
 def prelude_text(used: Iterable[str]) -> str:
     """The functions ``used`` and those they call, callees first."""
-    ordered: dict[str, None] = {}
-
-    def add(name: str) -> None:
-        if name not in ordered:
-            for needed in _needs(name):
-                if needed not in ordered:
-                    add(needed)
-            ordered[name] = None
-
-    for name in sorted(used):
-        add(name)
-    return "\n".join(_TEXTS[name] for name in ordered)
+    return "\n".join(_TEXTS[name] for name in callees_first(used, _needs))
