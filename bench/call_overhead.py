@@ -87,7 +87,7 @@ def bare_launch(op: Any, addresses: list[int]) -> Callable[[], Any]:
 
     from weft.runtime.cuda_program import Frame
 
-    program = next(iter(op._on_device.known.values())).program
+    program = next(iter(op._known.values())).loaded
     plan = program.plan(addresses)
     frame = Frame(program, plan, 0)
     for place, address in enumerate(addresses):

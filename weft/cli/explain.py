@@ -7,16 +7,15 @@ weft explain mm.weft --arg A=a.npy --arg B=b.npy --target cuda
 from __future__ import annotations
 
 import argparse
-from typing import get_args
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator
-from weft.operators.scheduling import Target
+from weft.target import TARGETS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_inputs(parser)
-    parser.add_argument("--target", choices=get_args(Target), help="what for (default: this CPU)")
+    parser.add_argument("--target", choices=tuple(TARGETS), help="what for (default: this CPU)")
 
 
 def main(options: argparse.Namespace) -> int:

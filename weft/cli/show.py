@@ -8,18 +8,17 @@ weft show mm.weft --stage loops --target cuda --size M=64 --size N=64 --size K=3
 from __future__ import annotations
 
 import argparse
-from typing import get_args
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator
-from weft.operators.scheduling import Target
 from weft.operators.stages import STAGES
+from weft.target import TARGETS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_inputs(parser)
     parser.add_argument("--stage", choices=STAGES, default="loops", help="which stage (default loops)")
-    parser.add_argument("--target", choices=get_args(Target), help="what for; the stage says where it is of one alone")
+    parser.add_argument("--target", choices=tuple(TARGETS), help="what for; the stage says where it is of one alone")
 
 
 def main(options: argparse.Namespace) -> int:

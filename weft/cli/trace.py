@@ -12,10 +12,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_source
 from weft.cli.trace_page import Snapshot, emit_page
@@ -24,13 +23,13 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.choose_machine import choose_machine
 from weft.operators.operator import Operator
-from weft.operators.scheduling import Target, apply_scheduling, choose_scheduling, target_of
+from weft.operators.scheduling import apply_scheduling, choose_scheduling
 from weft.operators.signature import bind_arguments, check_call
 from weft.operators.stages import Build, build, show_kernel
 from weft.passes.registry import trace_passes
 from weft.schedules.schedule import Schedule
 from weft.schedules.trace import Trace, parse_trace
-from weft.target.cuda.machine import GpuMachine
+from weft.target import TARGETS, target_of
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schedule", type=Path, metavar="FILE", help="a schedule, as `print(s.trace)` writes it (default: automatic)"
     )
-    parser.add_argument("--target", choices=get_args(Target), default="cpu", help="what for (default cpu)")
+    parser.add_argument("--target", choices=tuple(TARGETS), default="cpu", help="what for (default cpu)")
     add_inputs(parser)
 
 
@@ -73,6 +72,10 @@ def _specialized(op: Operator, trace: Trace | None, options: argparse.Namespace)
     return build(op.program, check_call(op.interface, arguments, None).signature, machine, True, how)
 
 
+#: What the page calls the texts of targets; other stages need tools that may be missing.
+_TITLES = {"llvm": "LLVM", "asm": "assembly", "c": "C", "cuda": "CUDA", "ptx": "PTX"}
+
+
 def take_snapshots(made: Build, trace: Trace | None = None) -> Iterator[Snapshot]:
     """The program as math, as loops, after each step of the schedule, after each pass, and as machine code.
 
@@ -90,15 +93,13 @@ def take_snapshots(made: Build, trace: Trace | None = None) -> Iterator[Snapshot
         chosen.apply(trace)  # what is wrong with it is told before anything else
     yield from _schedule_steps(_schedule(kernel, made), trace or chosen.trace)
     kernel = chosen.kernel
-    target: Any = import_module(f"weft.target.{target_of(made.machine)}.lower")
-    for step in trace_passes(target.PASSES, kernel, target.context_of(made.machine, fast=made.fast)):
+    target = target_of(made.machine)
+    names, context = target.passes(made.machine, fast=made.fast)
+    for step in trace_passes(names, kernel, context):
         yield Snapshot("pass", step.by.name, print_kernel(step.kernel), step.seconds)
-    codes = (
-        {"CUDA": "cuda", "PTX": "ptx"} if isinstance(made.machine, GpuMachine) else {"LLVM": "llvm", "assembly": "asm"}
-    )
-    for title, stage in codes.items():
+    for stage in (s for s in target.stages if s in _TITLES):
         text, seconds = _timed(lambda stage=stage: show_kernel(kernel, stage, made.machine, fast=made.fast))  # type: ignore[misc]
-        yield Snapshot("code", title, text, seconds, fresh=True)
+        yield Snapshot("code", _TITLES[stage], text, seconds, fresh=True)
 
 
 def _schedule(kernel: Kernel, made: Build) -> Schedule:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from weft.ir.errors import ArgumentError, did_you_mean
-from weft.operators.scheduling import Target
-from weft.runtime.machine_model import local_machine
+from weft.operators.scheduling import check_target
+from weft.runtime.executor import find_executor
+from weft.target import TARGETS
 
 if TYPE_CHECKING:
-    from weft.target.cpu.host import Machine
-    from weft.target.cuda.machine import GpuMachine
+    from weft.target.target import MachineDescription
 
 
-def choose_machine(target: str | None, device: str = "cpu") -> Machine | GpuMachine:
-    """The machine for ``target``, where one is given, else the one that arrays on ``device`` are on.
+def choose_machine(target: str | None, device: str = "cpu", stage: str = "") -> MachineDescription:
+    """The machine for ``target``, where one is given, else of a target that has ``stage``, for arrays on ``device``.
 
     For ``target="cuda"`` without arrays on a GPU: what ``WEFT_CUDA_ARCH`` says, else the first GPU there is, else a
     usual one, so that code can be looked at anywhere.
     """
-    if target not in (None, *get_args(Target)):
-        raise ArgumentError(
-            f"there is no target `{target}`",
-            help=did_you_mean(str(target), get_args(Target)) or f"use one of: {', '.join(get_args(Target))}",
-        )
-    if target == "cpu" or (target is None and device == "cpu"):
-        return local_machine()
-    from weft.runtime.cuda_device import default_machine, find_device
+    check_target(target)
+    kind = device.partition(":")[0]
+    having = [t for t in TARGETS.values() if stage in t.stages]
+    fitting = [t for t in having or TARGETS.values() if t.device == kind] or having
+    found = TARGETS[target] if target is not None else fitting[0]
+    if found.device == kind or found.device == "cpu":
+        return find_executor(found.device if found.device == "cpu" else device).machine(found.name)
+    from weft.runtime.cuda_device import default_machine
 
-    return default_machine() if device == "cpu" else find_device(int(device[5:])).machine
+    return default_machine()

@@ -28,6 +28,7 @@ def define(
     schedule: Any = None,
     numerics: Numerics | None = None,
     dynamic: Sequence[str] = (),
+    target: str | None = None,
 ) -> Operator:
     """The operator that ``text``, in the whiteboard language, defines.
 
@@ -37,7 +38,8 @@ def define(
     "naive" runs the loops as written, "polyhedral" as isl chooses; or a trace or schedule of your own.
     ``numerics="strict"`` keeps every sum in the order of the definition, "fast" may add in another, and "tf32" may
     also round float32 that is multiplied to 10 bits of fraction, on hardware that is quicker so. Of the sizes named in
-    ``dynamic``, one compilation serves all values.
+    ``dynamic``, one compilation serves all values. ``target="c"`` makes C that the system's compiler builds, instead of
+    machine code; without it, the code is for where the arrays of a call are.
 
     >>> relu = weft.define("def relu(float(N) X) -> (Y) { Y(i) = max(X(i), 0) }")
     >>> relu(np.float32([-1, 2]))
@@ -51,7 +53,7 @@ def define(
     if not isinstance(name, str) or not isinstance(entry, (str, type(None))):
         wrong = "name" if not isinstance(name, str) else "entry"
         raise ArgumentError(f"{wrong}= takes a text, not {_a(name if wrong == 'name' else entry)}")
-    definition = Definition(Source(name, text), entry, choose_scheduling(schedule, numerics))
+    definition = Definition(Source(name, text), entry, choose_scheduling(schedule, numerics, target))
     op = Operator(definition, checks=_checks(checks))
     with faults_reproduced(definition, None, op._checks):
         interface = definition.interface  # mistakes in the text are told here, not at the first call

@@ -12,6 +12,7 @@ from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
 from weft.operators.schedule import explained_schedule
 from weft.runtime.threads import get_num_threads
+from weft.target import target_of
 from weft.target.cpu.host import Machine
 from weft.target.cuda.machine import GpuMachine
 from weft.tensor.cost import Cost, infer_cost
@@ -19,16 +20,15 @@ from weft.tensor.cost import Cost, infer_cost
 if TYPE_CHECKING:
     from weft.operators.operator import Operator
     from weft.operators.schedule import OperatorSchedule
-    from weft.operators.scheduling import Target
     from weft.target.cpu.machine_model import MachineModel
 
 
-def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: Target | None = None) -> str:
+def explain(op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: str | None = None) -> str:
     schedule, decisions = explained_schedule(op, args, named, target)
     how = op._definition.how
     mode = "a given trace" if how.trace is not None else f'schedule="{how.how}"'
     lines = [f'{op.name}, scheduled by {mode}, numerics="{how.numerics}"']
-    lines += _gpu_facts(schedule) if isinstance(schedule.for_machine, GpuMachine) else _expectation(schedule)
+    lines += _gpu_facts(schedule) if target_of(schedule.for_machine).device == "cuda" else _expectation(schedule)
     lines += ["", *describe_decisions(decisions)]
     return "\n".join([*lines, "", schedule.explain()])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weft.ir import dtype as dt
 from weft.ir.dtype import SCALAR_TYPES
 from weft.operators.alignment import ALIGNMENT
-from weft.operators.interface import Interface
+from weft.operators.interface import Interface, Parameter
 from weft.operators.signature import Layout, Signature, dense_strides
 from weft.runtime import fastcall
 from weft.runtime.argument import Framework
@@ -17,9 +17,7 @@ from weft.runtime.fastcall import ArgumentRule, ConstantValue, DeviceMemory, Sca
 from weft.runtime.kernel import LoadedKernel, scalar_bits
 
 if TYPE_CHECKING:
-    from weft.ir.stmt import Kernel
-    from weft.operators.device_specialization import DeviceSpecialization
-    from weft.operators.specialization import OutputLayout
+    from weft.operators.specialization import OutputLayout, Specialization
     from weft.runtime.cuda_program import LoadedProgram, Plan
     from weft.runtime.fastcall_cuda import DeviceStart
     from weft.runtime.fastcall_native import Exchange
@@ -34,29 +32,31 @@ def fast_specialization(
     *,
     release_gil: bool = False,
     memory: Mapping[str, DeviceMemory] | None = None,
+    exact: Mapping[str, int] | None = None,
+    written: frozenset[str] = frozenset(),
 ) -> fastcall.Specialization:
-    """For calls of ``signature``; ``fixed`` are the bits of the last parameters, ``memory`` is where arrays are."""
+    """For calls of ``signature``; ``fixed`` are the bits of the last parameters, ``memory`` is where arrays are.
+
+    Numbers in ``exact`` must have these values; arguments that are ``written`` must overlap no other.
+    """
     places = memory or {}
     layouts, constants, given = dict(signature.tensors), dict(signature.constants), dict(signature.outputs)
-    rules: list[ArgumentRule] = []
-    slots: list[int | None] = []
-    taken = 0
-    for p in interface.params:
-        if p.name in constants:
-            rules.append(ConstantValue(constants[p.name]))
-            slots.append(None)
-            continue
-        is_tensor = p.name in layouts
-        rules.append(_rule(layouts[p.name], places.get(p.name)) if is_tensor else ScalarType(SCALAR_TYPES[p.dtype]))
-        slots.append(taken)
-        taken += 1
     fresh = {o.name: Layout(o.dtype.name, o.shape, dense_strides(o.shape)) for o in outputs}
+
+    def rule(p: Parameter) -> ArgumentRule:
+        if p.name in layouts:
+            return _rule(layouts[p.name], places.get(p.name))._replace(written=p.name in written)
+        value = (constants | dict(exact or {})).get(p.name)
+        return ScalarType(SCALAR_TYPES[p.dtype]) if value is None else ConstantValue(value)
+
+    passed = [p.name for p in interface.params if p.name not in constants]
+    slots = [passed.index(p.name) if p.name not in constants else None for p in interface.params]
     return fastcall.Specialization(
         kernel,
-        tuple(rules),
-        tuple(slots),
-        tuple(_rule((fresh | given)[o.name], places.get(o.name)) for o in outputs),
-        tuple(range(taken, taken + len(outputs))),
+        [rule(p) for p in interface.params],
+        slots,
+        [_rule((fresh | given)[o.name], places.get(o.name)) for o in outputs],
+        range(len(passed), len(passed) + len(outputs)),
         fixed=fixed,
         release_gil=release_gil,
         allocates=not given and all(o.fill is None for o in outputs) and not any(o.needed for o in interface.outputs),
@@ -114,43 +114,25 @@ def _find_placer(program: LoadedProgram, framework: Framework, kinds: Iterable[A
 
 def fast_device_specialization(
     interface: Interface,
-    special: DeviceSpecialization,
+    special: Specialization,
     plan: Plan,
     framework: Framework,
     kinds: Mapping[str, ArrayKind],
+    exact: Mapping[str, int],
+    written: frozenset[str],
 ) -> fastcall.Specialization | None:
     """For calls with arrays of these ``kinds``; None where machine code cannot read them."""
-    program = special.program
+    program: LoadedProgram = special.loaded
     placer = _find_placer(program, framework, kinds.values())
     if placer is None:
         return None
     places = {name: placer.given(kind) for name, kind in kinds.items()}
     places |= {o.name: places[o.name]._replace(make=placer.made(o.dtype, o.shape)) for o in special.outputs}
     start = placer.start(program, plan)
-    last = start.last_slots(fixed_bits([dtype for _, dtype in program.params], special.fixed))
-    return fast_specialization(start, interface, special.signature, special.outputs, last, memory=places)
-
-
-def fast_loop_specialization(
-    kernel: Kernel,
-    program: LoadedProgram,
-    plan: Plan,
-    framework: Framework,
-    arguments: Sequence[tuple[Layout, ArrayKind] | int | None],
-) -> fastcall.Specialization | None:
-    """For calls of a loop program with such arrays and exactly these integers; other numbers (None) may vary."""
-    placer = _find_placer(program, framework, [a[1] for a in arguments if isinstance(a, tuple)])
-    if placer is None:
-        return None
-    rules: list[ArgumentRule] = []
-    for param, argument in zip(kernel.params, arguments):
-        if isinstance(argument, tuple):
-            rule = _rule(argument[0], placer.given(argument[1]))
-            rules.append(rule._replace(written=param.name in kernel.outputs))
-        else:
-            rules.append(ScalarType(param.dtype) if argument is None else ConstantValue(argument))
-    start = placer.start(program, plan)
-    return fastcall.Specialization(start, rules, tuple(range(len(rules))), (), (), fixed=start.last_slots([]))
+    last = start.last_slots(fixed_bits([dtype for _, dtype in special.params], special.fixed))
+    return fast_specialization(
+        start, interface, special.signature, special.outputs, last, memory=places, exact=exact, written=written
+    )
 
 
 def _common_exchange(classes: Sequence[type]) -> Exchange | None:

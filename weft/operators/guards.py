@@ -9,18 +9,15 @@ from weft.operators.dynamic import dynamic_sizes, general_key
 
 if TYPE_CHECKING:
     from weft.operators.definition import Definition
-    from weft.operators.device_specialization import DeviceSpecialization
     from weft.operators.specialization import Specialization
 
 
-def describe_guards(
-    definition: Definition, known: Mapping[str, Specialization], on_gpus: Mapping[str, DeviceSpecialization]
-) -> str:
+def describe_guards(definition: Definition, known: Mapping[str, Specialization]) -> str:
     """A line for each compiled kernel, with the calls it served, and the rules for new ones."""
     kernels: dict[str, list[str]] = {}
-    named = [("", special.signature) for special in known.values()]
-    named += [(f"; on {key.rpartition(' on ')[2]}", special.signature) for key, special in on_gpus.items()]
-    for place, signature in named:
+    places = {key: f"; on {place}" if on else "" for key in known for _, on, place in [key.rpartition(" on ")]}
+    for key, special in known.items():
+        place, signature = places[key], special.signature
         whole = definition.complete(signature)
         sizes = dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
         served = kernels.setdefault(general_key(definition.whole_interface, whole, sizes) + place, [])
@@ -30,7 +27,7 @@ def describe_guards(
         lines.append(f"  {number}. {key.replace(';', '; ')}")
         if any(served):
             lines.append(f"     called with {'; '.join(served)}")
-    return "\n".join([*lines, "compiled anew for:", *_causes(definition, bool(on_gpus))])
+    return "\n".join([*lines, "compiled anew for:", *_causes(definition, any(places.values()))])
 
 
 def _causes(definition: Definition, on_gpus: bool) -> list[str]:

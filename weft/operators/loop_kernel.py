@@ -6,7 +6,6 @@ thread loops included; arrays on a GPU as a CUDA kernel.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,27 +16,35 @@ from weft.ir.numerics import CHOICES, NUMERICS, is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel, Param
 from weft.ir.verify import verify
+from weft.ir.visit import free_vars
+from weft.operators.callee import Callee
 from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface, Parameter
 from weft.operators.pause_collector import collector_paused
-from weft.operators.scheduling import STAGE_TARGETS, Numerics, Target
-from weft.operators.signature import bind_arguments, canonical_strides, common_device, dense_strides
+from weft.operators.scheduling import Numerics, check_target
+from weft.operators.signature import (
+    Arguments,
+    Signature,
+    bind_arguments,
+    canonical_strides,
+    common_device,
+    dense_strides,
+    layout_of,
+)
+from weft.operators.specialization import Specialization, code_key, compile_record, find_code, load_record
 from weft.operators.stages import STAGES, show_kernel
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe, describe_output, overlaps, scalar_value
-from weft.runtime.fastcall import CallTable, Specialization, make_calls_fast
-from weft.runtime.kernel import LoadedKernel, load_kernel
-from weft.runtime.machine_model import local_machine
-from weft.runtime.store import Artifact, default_store
-from weft.target.cpu.host import Machine
+from weft.runtime.executor import Executor
+from weft.runtime.fastcall import MISS
+from weft.runtime.store import Artifact
 from weft.target.cuda.program import evaluate_size, is_host_size
-from weft.version import cache_key
 
 if TYPE_CHECKING:
-    from weft.operators.device_loops import DeviceLoops
+    from weft.target.target import MachineDescription
 
 
-def kernel(program: str | Kernel, *, numerics: Numerics = "strict") -> LoopKernel:
+def kernel(program: str | Kernel, *, numerics: Numerics = "strict", target: str | None = None) -> LoopKernel:
     """The loop program ``program``, a text or a `Kernel`, as a callable.
 
     >>> add = weft.kernel('''kernel add(X: float32[n], out Y: float32[n], n: int64) {
@@ -45,6 +52,8 @@ def kernel(program: str | Kernel, *, numerics: Numerics = "strict") -> LoopKerne
     ...     if b * 256 + t < n { Y[b * 256 + t] = X[b * 256 + t] + 1.0_f32 } } }
     ... }''')
     >>> add(x, y, 1000)                 # arrays on the CPU or a GPU; y is written
+
+    ``target="c"`` runs it as C, built by the system's compiler.
     """
     if isinstance(program, str):
         from weft.ir.parser import parse_kernel
@@ -58,64 +67,46 @@ def kernel(program: str | Kernel, *, numerics: Numerics = "strict") -> LoopKerne
     if numerics not in NUMERICS:
         raise ArgumentError(f"numerics={numerics!r} is not known", help=f"use {CHOICES}")
     verify(program)
-    return LoopKernel(program, numerics)
+    check_target(target)
+    return LoopKernel(program, numerics, target)
 
 
-class LoopKernel:
+class LoopKernel(Callee):
     """A loop program one can call, with arrays and numbers in the order of its parameters; outputs are written."""
 
-    def __init__(self, kernel: Kernel, numerics: Numerics) -> None:
+    def __init__(self, kernel: Kernel, numerics: Numerics, target: str | None = None) -> None:
+        super().__init__(target, written=kernel.outputs, exact=_size_positions(kernel))
         self.kernel, self.numerics = kernel, numerics
         self._interface = _interface(kernel)
-        self._lock = threading.Lock()
-        self._loaded: dict[Machine, LoadedKernel] = {}
-        self._on_gpus: DeviceLoops | None = None
-        self._table: CallTable | None = None
-        self._fast_table: object = None
 
     @property
-    def name(self) -> str:
-        return self.kernel.name
+    def interface(self) -> Interface:
+        return self._interface
 
     def __repr__(self) -> str:
         return f"<weft kernel {self.name}({', '.join(map(str, self._interface.params))})>"
 
-    def show(self, stage: str = "loops", *, target: Target | None = None) -> str:
-        """The program at ``stage`` of its compilation: loops, lowered, llvm, asm, cuda, ptx or sass."""
+    def show(self, stage: str = "loops", *, target: str | None = None) -> str:
+        """The program at ``stage`` of its compilation: loops, lowered, or one of a target."""
         if stage == "tensor":
             raise ArgumentError("a loop program has no stage `tensor`", help=f"use one of: {', '.join(STAGES[1:])}")
         if stage == "loops":
             return print_kernel(self.kernel)
-        machine = choose_machine(target or STAGE_TARGETS.get(stage))
+        machine = choose_machine(target or self._target, stage=stage)
         return show_kernel(self.kernel, stage, machine, fast=is_fast(self.numerics))
 
     def _call_slowly(self, /, *args: Any, **named: Any) -> None:
-        if self._on_gpus is not None and not named and self._on_gpus.call(args):
+        if not named and self._call_known(args, None) is not MISS:
             return
         bound = bind_arguments(self._interface, args, named)
         device = common_device(self._interface, bound) or "cpu"
-        values = [self._describe(p, value) for p, value in zip(self.kernel.params, bound)]
+        values = tuple(self._describe(p, value) for p, value in zip(self.kernel.params, bound))
         self._check_shapes(values)
         self._check_overlap(values)
-        if device == "cpu":
-            self._on_cpu().run([v.pointer if isinstance(v, ArgumentInfo) else v for v in values])
-        else:
-            if self._on_gpus is None:
-                from weft.operators.device_loops import DeviceLoops
-
-                self._on_gpus = DeviceLoops(self.kernel, self.numerics, self._interface, self._make_fast)
-            self._on_gpus.run(values, int(device[5:]), tuple(bound))
+        tensors = tuple((p.name, layout_of(v)) for p, v in zip(self.kernel.params, values) if isinstance(p, Buffer))
+        self._execute(Arguments(values, (), Signature(tensors, (), ())), device, bound, None)
 
     __call__ = _call_slowly  # `make_calls_fast` puts machine code in front of it
-
-    def _make_fast(self, fast: Specialization) -> None:
-        """Later calls like this one go straight to the launch."""
-        with self._lock:
-            if self._table is None:
-                make_calls_fast(LoopKernel)
-                self._table = CallTable(len(self.kernel.params), 0)
-                self._fast_table = self._table.capsule
-            self._table.add(fast)
 
     def _describe(self, param: Param, value: Any) -> Any:
         if not isinstance(param, Buffer):
@@ -141,31 +132,27 @@ class LoopKernel:
                         help="pass arrays that share no memory",
                     )
 
-    def _on_cpu(self) -> LoadedKernel:
-        machine = local_machine()
-        with self._lock:
-            found = self._loaded.get(machine)
-            if found is None:
-                found = self._loaded[machine] = self._load_for_cpu(machine)
-            return found
+    def _compile(
+        self, signature: Signature, machine: MachineDescription, executor: Executor, misaligned: frozenset[str]
+    ) -> Specialization:
+        key = code_key("loops", machine, misaligned, print_kernel(self.kernel), self.numerics)
 
-    def _load_for_cpu(self, machine: Machine) -> LoadedKernel:
-        from weft.target.cpu.llvm import llvm_version
+        def load(kept: Artifact) -> Specialization:
+            found = load_record(kept.metadata, kept.blobs["code"], executor, signature, self.name, self._interface)
+            return found._replace(release_gil=True)
 
-        key = cache_key("loops", print_kernel(self.kernel), self.numerics, machine.key, llvm_version())
-        kept = default_store().get(key)
-        if kept is None:
-            kept = self._compile_for_cpu(machine)
-            default_store().put(key, kept)
-        params = [p.dtype if p in self.kernel.scalars else None for p in self.kernel.params]
-        return load_kernel(kept.blobs["object"], kept.metadata["entry"], params, kept.metadata["messages"])
+        return find_code(key, lambda: self._make(machine, misaligned), load)
 
     @collector_paused()
-    def _compile_for_cpu(self, machine: Machine) -> Artifact:
-        from weft.target.cpu.lower import compile_kernel
+    def _make(self, machine: MachineDescription, misaligned: frozenset[str]) -> Artifact:
+        return compile_record(self.kernel, machine, fast=is_fast(self.numerics), misaligned=misaligned)
 
-        made = compile_kernel(self.kernel, machine, fast=is_fast(self.numerics))
-        return Artifact({"entry": made.entry, "messages": list(made.messages)}, {"object": made.object})
+
+def _size_positions(kernel: Kernel) -> tuple[int, ...]:
+    """Integer parameters: shapes, grids and bounds depend on them, so a call with others is checked again."""
+    used = {name for b in kernel.buffers for n in (*b.shape, *(b.strides or ())) for name in free_vars(n)}
+    scalars = [(i, p) for i, p in enumerate(kernel.params) if not isinstance(p, Buffer)]
+    return tuple(i for i, p in scalars if p.name in used or p.dtype.is_integer)
 
 
 def _interface(kernel: Kernel) -> Interface:

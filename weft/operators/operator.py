@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
 from weft.operators.bind import bind_values, check_bound_device
+from weft.operators.callee import Callee
 from weft.operators.choose_machine import choose_machine
 from weft.operators.definition import Definition
 from weft.operators.dynamic import dynamic_sizes
 from weft.operators.interface import Interface
 from weft.operators.reproduce import faults_reproduced
-from weft.operators.scheduling import STAGE_TARGETS, Numerics, Scheduling, Target, choose_scheduling, target_of
-from weft.operators.signature import Arguments, Layout, Signature, bind_arguments, check_call, dense_strides
-from weft.operators.specialization import OutputLayout, Specialization, find_specialization
+from weft.operators.scheduling import Numerics, Scheduling, choose_scheduling
+from weft.operators.signature import Signature, bind_arguments, check_call
+from weft.operators.specialization import Specialization, find_specialization
 from weft.runtime.argument import ArgumentInfo
-from weft.runtime.arrays import allocate, describe, overlaps
-from weft.runtime.fastcall import MISS, CallTable, make_calls_fast
-from weft.runtime.fastcall import Specialization as FastSpecialization
+from weft.runtime.arrays import overlaps
+from weft.runtime.executor import Executor
+from weft.runtime.fastcall import MISS
 
 if TYPE_CHECKING:
-    from weft.operators.device_calls import DeviceCalls
     from weft.operators.schedule import OperatorSchedule
     from weft.operators.stages import Build
-    from weft.target.cpu.host import Machine
-    from weft.target.cuda.machine import GpuMachine
+    from weft.target.target import MachineDescription
     from weft.tensor.program import TensorProgram
 
 
-class Operator:
+class Operator(Callee):
     """A tensor program one can call.
 
     >>> mm = weft.define("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
@@ -41,13 +39,9 @@ class Operator:
     """
 
     def __init__(self, definition: Definition, *, checks: bool = True) -> None:
+        super().__init__(definition.how.target)
         self._definition = definition
         self._checks = checks
-        self._known: dict[str, Specialization] = {}
-        self._lock = threading.RLock()
-        self._table: CallTable | None = None
-        self._fast_table: object = None
-        self._on_device: DeviceCalls | None = None
 
     @property
     def interface(self) -> Interface:
@@ -57,10 +51,6 @@ class Operator:
     def program(self) -> TensorProgram:
         """The tensor program, sizes symbolic."""
         return self._definition.program
-
-    @property
-    def name(self) -> str:
-        return self.interface.name
 
     @property
     def source(self) -> str:
@@ -80,7 +70,7 @@ class Operator:
 
     def with_schedule(self, schedule: Any, *, numerics: Numerics | None = None) -> Operator:
         """This operator scheduled another way: "auto", "naive", "polyhedral", a trace or its text, or a schedule."""
-        how = choose_scheduling(schedule, numerics)
+        how = choose_scheduling(schedule, numerics, self._target)
         return Operator(self._definition.scheduled(how), checks=self._checks)
 
     def bind(self, /, **values: Any) -> Operator:
@@ -97,13 +87,12 @@ class Operator:
         """A table of what is compiled so far, and what in a call would cause a new compilation."""
         from weft.operators.guards import describe_guards
 
-        on_gpus = {} if self._on_device is None else self._on_device.known
-        return describe_guards(self._definition, self._known, on_gpus)
+        return describe_guards(self._definition, self._known)
 
-    def schedule(self, /, *args: Any, target: Target | None = None, **named: Any) -> OperatorSchedule:
+    def schedule(self, /, *args: Any, target: str | None = None, **named: Any) -> OperatorSchedule:
         """The schedule that a call with these arguments uses, to be read, changed and built: arrays or shapes.
 
-        Without ``target="cuda"`` or ``"cpu"``, it is for where the arrays are.
+        Without ``target=``, it is for the operator's own, or for where the arrays are.
 
         >>> s = mm.schedule(A=(512, 512), B=(512, 512))
         >>> print(s.trace)
@@ -112,7 +101,7 @@ class Operator:
 
         return chosen_schedule(self, args, named, target)
 
-    def explain(self, /, *args: Any, target: Target | None = None, **named: Any) -> str:
+    def explain(self, /, *args: Any, target: str | None = None, **named: Any) -> str:
         """What the schedule for these arguments (arrays or shapes) does and why, in words and numbers."""
         from weft.operators.explain import explain
 
@@ -131,10 +120,9 @@ class Operator:
 
     def _call_slowly(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """A call no known specialization fits as it stands: check everything, compile if need be, run."""
-        if self._on_device is not None and not named:
-            result = self._on_device.call(args, out)
-            if result is not MISS:
-                return result
+        result = MISS if named else self._call_known(args, out)
+        if result is not MISS:
+            return result
         bound = bind_arguments(self.interface, args, named)
         if named and self._table is not None:
             result = self._table.call(out, *bound)
@@ -146,59 +134,30 @@ class Operator:
         device = call.device or self._definition.device
         if self._definition.bound:
             check_bound_device(self._definition, device)
-        if device != "cpu":
-            return self._calls_on_device().run(call, device, bound, out)
-        known = self._known_for(call.signature)
-        special = known or self._specialize(call.signature)
-        result = self._run(special, call, out)
-        if known is not None:  # called like this before: worth loading the fast call
-            self._make_fast(special.fast)
-        return result
-
-    def _known_for(self, signature: Signature) -> Specialization | None:
-        """What is loaded for such calls; one that makes its outputs serves where given ones are just like those."""
-        found = self._known.get(signature.key)
-        if found is not None or not signature.outputs:
-            return found
-        found = self._known.get(signature._replace(outputs=()).key)
-        if found is None:
-            return None
-        made = [(o.name, Layout(o.dtype.name, o.shape, dense_strides(o.shape))) for o in found.outputs]
-        return found if made == list(signature.outputs) else None
+        outputs = self._execute(call, device, bound, out)
+        results = tuple(o.owner for o in outputs) if out is None else out
+        return results[0] if out is None and len(results) == 1 else results
 
     __call__ = _call_slowly  # `make_calls_fast` puts machine code in front of it
 
-    def _calls_on_device(self) -> DeviceCalls:
-        with self._lock:
-            if self._on_device is None:
-                from weft.operators.device_calls import DeviceCalls
+    @property
+    def _bound_arrays(self) -> list[ArgumentInfo]:
+        return [v for v in self._definition.bound.values() if isinstance(v, ArgumentInfo)]
 
-                self._on_device = DeviceCalls(self)
-            return self._on_device
-
-    def _make_fast(self, fast: FastSpecialization) -> None:
-        """Later calls like this one go straight to the kernel."""
-        with self._lock:  # a table that another thread runs from must not be replaced
-            if self._table is None:
-                make_calls_fast(Operator)
-                self._table = CallTable(len(self.interface.params), len(self.interface.outputs))
-                self._fast_table = self._table.capsule
-            self._table.add(fast)
-
-    def show(self, stage: str, /, *args: Any, target: Target | None = None, **named: Any) -> str:
+    def show(self, stage: str, /, *args: Any, target: str | None = None, **named: Any) -> str:
         """The program at ``stage`` of its compilation for these arguments; without any, sizes stay symbolic.
 
-        Stages that both targets have are for where the arrays are, or for ``target``.
+        Stages that several targets have are for ``target``, or for where the arrays are.
         """
         signature, device = None, self._definition.device
         if args or named or not self.interface.params:
             call = check_call(self.interface, bind_arguments(self.interface, args, named), None)
             signature, device = call.signature, call.device or device
-        machine = choose_machine(target or STAGE_TARGETS.get(stage), device)
-        with faults_reproduced(self._definition, signature, self._checks, target_of(machine)):
+        machine = choose_machine(target or self._target, device, stage)
+        with faults_reproduced(self._definition, signature, self._checks, machine.target):
             return self._build(signature, machine).show(stage)
 
-    def _build(self, signature: Signature | None, machine: Machine | GpuMachine) -> Build:
+    def _build(self, signature: Signature | None, machine: MachineDescription) -> Build:
         """As a call of ``signature`` is compiled; without one, with all sizes symbolic."""
         from weft.operators.stages import build
 
@@ -208,36 +167,11 @@ class Operator:
         options = {"symbolic": frozenset(sizes), "constants": frozenset(definition.bound)}
         return build(definition.program, whole, machine, self._checks, definition.how, **options)
 
-    def _specialize(self, signature: Signature) -> Specialization:
-        with self._lock:
-            if signature.key not in self._known:
-                with faults_reproduced(self._definition, signature, self._checks):
-                    self._known[signature.key] = find_specialization(self._definition, signature, self._checks)
-            return self._known[signature.key]
-
-    def _run(self, special: Specialization, call: Arguments, out: Any) -> Any:
-        arrays = [v for v in call.values if isinstance(v, ArgumentInfo)]
-        outputs = call.outputs
-        if outputs is None:
-            self._check_needed()
-            framework = arrays[0].framework if arrays else "numpy"
-            outputs = tuple(describe(_fresh(framework, o)) for o in special.outputs)
-        constants = {name for name, _ in special.signature.constants}
-        values = [v for p, v in zip(self.interface.params, call.values) if p.name not in constants]
-        pointers = (v.pointer if isinstance(v, ArgumentInfo) else v for v in (*values, *outputs))
-        special.kernel.run([*pointers, *special.fixed])
-        results = tuple(o.owner for o in outputs) if out is None else out
-        return results[0] if out is None and len(results) == 1 else results
-
-    def _check_needed(self) -> None:
-        for output in self.interface.outputs:
-            if output.needed:
-                raise ArgumentError(
-                    f"{self.name} needs `{output.name}` passed in",
-                    span=self.interface.span(output.place),
-                    why=f"`{output.name}` is read before it is written",
-                    help=f"call {self.name}(..., out={output.name})",
-                )
+    def _compile(
+        self, signature: Signature, machine: MachineDescription, executor: Executor, misaligned: frozenset[str]
+    ) -> Specialization:
+        with faults_reproduced(self._definition, signature, self._checks, machine.target):
+            return find_specialization(self._definition, signature, self._checks, machine, executor, misaligned)
 
 
 def _restore(
@@ -249,13 +183,6 @@ def _restore(
 ) -> Operator:
     op = Operator(Definition(Source(name, text), *options), checks=checks)
     return op.bind(**bound) if bound else op
-
-
-def _fresh(framework: Any, layout: OutputLayout) -> Any:
-    array = allocate(framework, layout.dtype, layout.shape)
-    if layout.fill is not None:
-        array[...] = layout.fill
-    return array
 
 
 def check_overlap(interface: Interface, values: Sequence[Any], outputs: Sequence[ArgumentInfo]) -> None:

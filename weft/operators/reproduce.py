@@ -66,6 +66,8 @@ def reproduction_script(
 
     trace = "".join(traceback.format_exception(error)).rstrip().replace("\n", "\n# ")
     checked = "on" if checks else "off"
+    options = [f"entry={definition.entry!r}", f"checks={checked!r}", f"dynamic={definition.dynamic!r}"]
+    options += [f"target={definition.how.target!r}"] if definition.how.target else []
     lines = [
         f"# Weft {__version__} failed on this program:",
         f"# {trace}",
@@ -74,7 +76,7 @@ def reproduction_script(
         "import weft",
         "",
         f"text = {definition.source.text!r}",
-        f"op = weft.define(text, entry={definition.entry!r}, checks={checked!r}, dynamic={definition.dynamic!r})",
+        f"op = weft.define(text, {', '.join(options)})",
         f"op = op.with_schedule({definition.how.how!r}, numerics={definition.how.numerics!r})",
         "",
         "",

@@ -15,13 +15,12 @@ from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.stmt import Kernel
 from weft.operators.loop_kernel import LoopKernel
 from weft.operators.operator import Operator
-from weft.operators.scheduling import Target
 
 if TYPE_CHECKING:
     from weft.sanitizer.findings import Report
 
 
-def sanitize(program: str | Kernel | LoopKernel | Operator, /, *args: Any, target: Target | None = "cuda") -> Report:
+def sanitize(program: str | Kernel | LoopKernel | Operator, /, *args: Any, target: str | None = "cuda") -> Report:
     """Runs ``program`` on copies of ``args`` and says what is wrong with it: data races, accesses out of bounds,
     reads of memory nothing has written, barriers that not all threads reach, each with blocks, threads and lines.
 

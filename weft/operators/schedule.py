@@ -11,7 +11,7 @@ from weft.operators.choose_machine import choose_machine
 from weft.operators.interface import Interface
 from weft.operators.operator import Operator
 from weft.operators.pause_collector import collector_paused
-from weft.operators.scheduling import Numerics, Target, apply_scheduling
+from weft.operators.scheduling import Numerics, apply_scheduling
 from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
 from weft.operators.stages import Build
 from weft.runtime.arrays import describe, device_of, is_on_gpu, scalar_value
@@ -42,11 +42,11 @@ class OperatorSchedule(Schedule):
 
 
 def schedule(
-    op: Operator, /, *args: Any, numerics: Numerics = "strict", target: Target | None = None, **named: Any
+    op: Operator, /, *args: Any, numerics: Numerics = "strict", target: str | None = None, **named: Any
 ) -> OperatorSchedule:
     """The schedule of ``op`` for the sizes of these arguments: arrays or shapes; without any, sizes are symbolic.
 
-    It is for where the arrays are, or for ``target``, "cpu" or "cuda".
+    It is for ``target``, or for where the arrays are.
 
     >>> s = weft.schedule(weft.ops.matmul, A=(1024, 1024), B=(1024, 1024))
     >>> m, n, k = s.loops("C")
@@ -62,7 +62,7 @@ def schedule(
 
 
 def chosen_schedule(
-    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: Target | None = None
+    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: str | None = None
 ) -> OperatorSchedule:
     """The schedule that ``op`` is compiled with for these arguments."""
     return explained_schedule(op, args, named, target)[0]
@@ -70,7 +70,7 @@ def chosen_schedule(
 
 @collector_paused()
 def explained_schedule(
-    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: Target | None = None
+    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: str | None = None
 ) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
     """As `chosen_schedule`, and the decisions it came from."""
     definition = op._definition
@@ -79,11 +79,11 @@ def explained_schedule(
 
 
 def _start(
-    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], numerics: Numerics, target: Target | None
+    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], numerics: Numerics, target: str | None
 ) -> OperatorSchedule:
     given = [*args, *named.values()]
     devices = [d for d in map(device_of, given) if d == "cpu" or is_on_gpu(d)]
-    machine = choose_machine(target, devices[0] if devices and devices[0] else op._definition.device)
+    machine = choose_machine(target or op._target, devices[0] if devices and devices[0] else op._definition.device)
     made = op._build(_signature(op.interface, args, named) if args or named else None, machine)
     return OperatorSchedule(op, numerics=numerics, made=made)
 

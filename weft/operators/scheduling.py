@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir.errors import ArgumentError, UnsupportedError, did_you_mean
 from weft.ir.numerics import CHOICES, NUMERICS
 from weft.ir.numerics import Numerics as Numerics
+from weft.target import TARGETS, target_of
 
 if TYPE_CHECKING:
     from weft.auto.plan import Decision
     from weft.schedules.schedule import Schedule
-    from weft.target.cpu.host import Machine
-    from weft.target.cuda.machine import GpuMachine
+    from weft.target.target import MachineDescription
 
-Target = Literal["cpu", "cuda"]
-#: Stages that only one target has.
-STAGE_TARGETS: Mapping[str, Target] = {"llvm": "cpu", "asm": "cpu", "cuda": "cuda", "ptx": "cuda", "sass": "cuda"}
 #: auto: chosen by a model of the machine. naive: one nest a statement, as written. polyhedral: isl decides
 #: fusion, skewing and parallelism. Anything else is the text of a trace.
 MODES = ("auto", "naive", "polyhedral")
 
 
 class Scheduling(NamedTuple):
-    """``how`` is one of `MODES` or the text of a trace; a trace says its numerics itself."""
+    """``how`` is one of `MODES` or the text of a trace; a trace says its numerics itself.
+
+    ``target`` makes the code; None: the first one for where the arrays of a call are.
+    """
 
     how: str = "auto"
     numerics: Numerics = "fast"
+    target: str | None = None
 
     @property
     def trace(self) -> str | None:
@@ -36,20 +37,21 @@ class Scheduling(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"{self.numerics} {self.how}"
+        return f"{self.numerics} {self.target} {self.how}"
 
 
 DEFAULT = Scheduling()
 
 
-def choose_scheduling(schedule: Any, numerics: Numerics | None) -> Scheduling:
+def choose_scheduling(schedule: Any, numerics: Numerics | None, target: str | None = None) -> Scheduling:
     """What ``schedule=`` and ``numerics=`` of `define` mean: a mode, a trace or its text, or a `Schedule`."""
+    check_target(target)
     if numerics not in (None, *NUMERICS):
         raise ArgumentError(f"numerics={numerics!r} is not known", help=f"use {CHOICES}")
     if schedule is None:
-        return Scheduling(DEFAULT.how, numerics or DEFAULT.numerics)
+        return Scheduling(DEFAULT.how, numerics or DEFAULT.numerics, target)
     if isinstance(schedule, str) and schedule in MODES:
-        return Scheduling(schedule, numerics or ("strict" if schedule == "naive" else "fast"))
+        return Scheduling(schedule, numerics or ("strict" if schedule == "naive" else "fast"), target)
     if isinstance(schedule, str) and schedule.strip().isidentifier():
         raise ArgumentError(
             f"schedule={schedule!r} is not known",
@@ -64,7 +66,14 @@ def choose_scheduling(schedule: Any, numerics: Numerics | None) -> Scheduling:
             why=f'numerics="{numerics}" was asked for',
             help="leave numerics= out: the trace says it",
         )
-    return Scheduling(text, said)
+    return Scheduling(text, said, target)
+
+
+def check_target(target: Any) -> None:
+    """Raises where there is no target of this name."""
+    if target is not None and target not in TARGETS:
+        help = did_you_mean(str(target), TARGETS) or f"use one of: {', '.join(TARGETS)}"
+        raise ArgumentError(f"there is no target `{target}`", help=help)
 
 
 #: How a trace says its numerics. It is not parsed here: a warm start does not load the rewrites.
@@ -94,7 +103,7 @@ def thread_key(how: Scheduling) -> str:
 
 
 def apply_scheduling(
-    schedule: Schedule, how: Scheduling, machine: Machine | GpuMachine, constants: frozenset[str] = frozenset()
+    schedule: Schedule, how: Scheduling, machine: MachineDescription, constants: frozenset[str] = frozenset()
 ) -> tuple[Decision, ...]:
     """Schedules as ``how`` says; the decisions taken, where Weft takes them.
 
@@ -107,9 +116,12 @@ def apply_scheduling(
         return ()
     if how.how == "naive":
         return ()
-    if target_of(machine) == "cuda":
-        return _schedule_for_gpu(schedule, how, cast("GpuMachine", machine), constants)
-    machine = cast("Machine", machine)
+    return _SCHEDULERS[target_of(machine).device](schedule, how, machine, constants)
+
+
+def _schedule_for_cpu(
+    schedule: Schedule, how: Scheduling, machine: Any, constants: frozenset[str]
+) -> tuple[Decision, ...]:
     from weft.runtime.threads import get_num_threads
 
     if how.how == "polyhedral":
@@ -122,7 +134,7 @@ def apply_scheduling(
 
 
 def _schedule_for_gpu(
-    schedule: Schedule, how: Scheduling, machine: GpuMachine, constants: frozenset[str]
+    schedule: Schedule, how: Scheduling, machine: Any, constants: frozenset[str]
 ) -> tuple[Decision, ...]:
     if how.how == "polyhedral":
         raise UnsupportedError(
@@ -135,6 +147,8 @@ def _schedule_for_gpu(
     return auto_schedule_gpu(schedule, machine, constants).decisions
 
 
-def target_of(machine: Machine | GpuMachine) -> Target:
-    """Which code generator makes code for ``machine``."""
-    return "cpu" if hasattr(machine, "vector_bits") else "cuda"
+#: How programs are scheduled, by the device that their target is for.
+_SCHEDULERS: Mapping[str, Callable[[Schedule, Scheduling, Any, frozenset[str]], tuple[Decision, ...]]] = {
+    "cpu": _schedule_for_cpu,
+    "cuda": _schedule_for_gpu,
+}

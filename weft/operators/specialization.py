@@ -1,32 +1,29 @@
-"""Machine code for one signature: made by compiling, or found in the artifact store."""
+"""Machine code for one signature on one device: made by compiling, or found in the artifact store, then loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weft.ir.dtype import DType, parse_dtype
+from weft.ir.dtype import SCALAR_TYPES, DType
 from weft.ir.errors import TargetError
-from weft.operators.definition import BoundValue, Definition
+from weft.operators.alignment import alignments
+from weft.operators.definition import Definition
 from weft.operators.dynamic import dynamic_sizes, general_key
-from weft.operators.fast_specialization import fast_specialization, fixed_bits
-from weft.operators.interface import place_of
+from weft.operators.interface import Interface, place_of
 from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Signature
-from weft.runtime import fastcall
 from weft.runtime.argument import ArgumentInfo
-from weft.runtime.arrays import aligned_bytes
-from weft.runtime.kernel import LoadedKernel, load_kernel
-from weft.runtime.machine_model import local_machine
+from weft.runtime.executor import Executor
 from weft.runtime.store import Artifact, default_store
-from weft.target.cpu.host import Machine
-from weft.target.cpu.llvm import llvm_version
+from weft.target import target_of
 from weft.version import cache_key
 
 if TYPE_CHECKING:
     from weft.ir.buffer import Buffer
     from weft.ir.stmt import Kernel
+    from weft.target.target import Code, MachineDescription
 
 
 class OutputLayout(NamedTuple):
@@ -39,41 +36,71 @@ class OutputLayout(NamedTuple):
 
 
 class Specialization(NamedTuple):
-    """A loaded kernel and what a call of it needs to know; ``fast`` is the same for the fast call.
+    """Loaded code and what a call of it needs to know; ``params`` has a name, and a type for a number.
 
     ``fixed`` are the values of its last parameters, ``prepared`` memory among them that was filled once.
+    ``release_gil``: it runs long enough, on the host, to let other Python threads run meanwhile.
     """
 
     signature: Signature
-    kernel: LoadedKernel
-    outputs: tuple[OutputLayout, ...]
-    fast: fastcall.Specialization
+    loaded: Any
+    params: tuple[tuple[str, DType | None], ...]
+    outputs: tuple[OutputLayout, ...] = ()
     fixed: tuple[int | float, ...] = ()
     prepared: tuple[Any, ...] = ()
+    release_gil: bool = False
 
 
-def find_specialization(definition: Definition, signature: Signature, checks: bool) -> Specialization:
-    """From the store where it is there and loads, else compiled."""
+def find_specialization(
+    definition: Definition,
+    signature: Signature,
+    checks: bool,
+    machine: MachineDescription,
+    executor: Executor,
+    misaligned: frozenset[str] = frozenset(),
+) -> Specialization:
+    """From the store where it is there and loads, else compiled; ``misaligned`` arrays begin where code must know."""
     whole = definition.complete(signature)
     sizes = dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
-    machine = local_machine()
-    parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks), machine.key)
-    key = cache_key("kernel", *parts, llvm_version(), thread_key(definition.how))
+    parts = (definition.key, general_key(definition.whole_interface, whole, sizes), str(checks))
+
+    def make() -> Artifact:
+        return compile_artifact(definition, whole, machine, checks, frozenset(sizes), misaligned)
+
+    def load(artifact: Artifact) -> Specialization:
+        return _load(artifact, definition, signature, sizes, executor)
+
+    threads = thread_key(definition.how) if executor.name == "cpu" else ""
+    return find_code(code_key("kernel", machine, misaligned, *parts, threads), make, load)
+
+
+def code_key(what: str, machine: MachineDescription, misaligned: frozenset[str], *parts: str) -> str:
+    """The key of machine code: ``parts``, and what all code depends on."""
+    toolchain = target_of(machine).load().toolchain()
+    return cache_key(what, *parts, machine.key, ",".join(sorted(misaligned)), toolchain)
+
+
+def find_code(key: str, make: Callable[[], Artifact], load: Callable[[Artifact], Specialization]) -> Specialization:
     store = default_store()
     kept = store.get(key)
     if kept is not None:
         try:
-            return load_specialization(kept, definition, signature, sizes)
+            return load(kept)
         except (TargetError, KeyError, TypeError, ValueError):
             store.remove(key)  # written by something else under our key: compile anew
-    made = compile_artifact(definition, whole, machine, checks, frozenset(sizes))
+    made = make()
     store.put(key, made)
-    return load_specialization(made, definition, signature, sizes)
+    return load(made)
 
 
 @collector_paused()
 def compile_artifact(
-    definition: Definition, signature: Signature, machine: Machine, checks: bool, symbolic: frozenset[str]
+    definition: Definition,
+    signature: Signature,
+    machine: MachineDescription,
+    checks: bool,
+    symbolic: frozenset[str],
+    misaligned: frozenset[str],
 ) -> Artifact:
     """Machine code for ``signature``, for all values of the sizes in ``symbolic``."""
     from weft.operators.describe import describe_program
@@ -82,30 +109,29 @@ def compile_artifact(
     constants = frozenset(definition.bound)
     made = build(definition.program, signature, machine, checks, definition.how, symbolic=symbolic, constants=constants)
     separated = made.separated()
-    compiled = made.compiled(separated.main)
-    metadata = {
-        "entry": compiled.entry,
-        "scalars": _scalars(separated.main),
-        "messages": [site.message for site in compiled.sites],
-        "places": [place_of(site.span) for site in compiled.sites],
-        "kept": separated.kept,
-        **({} if symbolic else describe_program(made.program)),
-    }
+    main = compile_record(separated.main, machine, fast=made.fast, misaligned=misaligned)
+    metadata = {**main.metadata, "kept": separated.kept, **({} if symbolic else describe_program(made.program))}
     if separated.prepare is None:
-        return Artifact(metadata, {"object": compiled.object})
-    first = made.compiled(separated.prepare)
+        return Artifact(metadata, main.blobs)
+    first = compile_record(separated.prepare, machine, fast=made.fast, misaligned=misaligned)
     metadata["prepare"] = {
-        "entry": first.entry,
-        "scalars": _scalars(separated.prepare),
+        **first.metadata,
         "inputs": [p.name for p in separated.prepare.params if p.name in constants],
         "bytes": [buffer_bytes(b) for b in separated.prepared],
     }
-    return Artifact(metadata, {"object": compiled.object, "prepare": first.object})
+    return Artifact(metadata, {**main.blobs, "prepare": first.blobs["code"]})
 
 
-def _scalars(kernel: Kernel) -> list[str | None]:
-    """The type of each parameter that is a number."""
-    return [p.dtype.name if p in kernel.scalars else None for p in kernel.params]
+def compile_record(kernel: Kernel, machine: MachineDescription, *, fast: bool, misaligned: frozenset[str]) -> Artifact:
+    """Machine code of ``kernel``, and what loading it needs to know, as plain data."""
+    code: Code = target_of(machine).load().compile(kernel, machine, fast=fast, aligned=alignments(kernel, misaligned))
+    metadata = {
+        "code": dict(code.facts),
+        "params": [[p.name, p.dtype.name if p in kernel.scalars else None] for p in kernel.params],
+        "messages": [site.message for site in code.sites],
+        "places": [place_of(site.span) for site in code.sites],
+    }
+    return Artifact(metadata, {"code": code.blob})
 
 
 def buffer_bytes(buffer: Buffer) -> int:
@@ -115,8 +141,18 @@ def buffer_bytes(buffer: Buffer) -> int:
     return (reach + 1) * buffer.dtype.itemsize
 
 
-def load_specialization(
-    artifact: Artifact, definition: Definition, signature: Signature, sizes: Mapping[str, int]
+def load_record(
+    facts: Mapping[str, Any], blob: bytes, executor: Executor, signature: Signature, owner: str, interface: Interface
+) -> Specialization:
+    """What `compile_record` wrote down, in memory."""
+    params = tuple((name, None if dtype is None else SCALAR_TYPES[dtype]) for name, dtype in facts["params"])
+    spans = [interface.span(place and tuple(place)) for place in facts["places"]]
+    loaded = executor.load(facts["code"], blob, params, owner, facts["messages"], spans)
+    return Specialization(signature, loaded, params)
+
+
+def _load(
+    artifact: Artifact, definition: Definition, signature: Signature, sizes: Mapping[str, int], executor: Executor
 ) -> Specialization:
     """Machine code in memory, for calls of ``signature``; ``sizes`` are those that the code leaves open."""
     facts, interface = artifact.metadata, definition.interface
@@ -125,42 +161,33 @@ def load_specialization(
 
         facts = dict(facts) | specialized_facts(definition.program, definition.complete(signature))
     outputs = tuple(output_layout(record) for record in facts["outputs"])
-    spans = [interface.span(place) for place in facts["places"]]
-    scalars = [None if name is None else _dtype(name) for name in facts["scalars"]]
-    kernel = load_kernel(artifact.blobs["object"], facts["entry"], scalars, facts["messages"], spans)
-    prepared = _prepare(artifact, definition.bound)
-    kept = [_value(definition.bound[name]) for name in facts["kept"]]
-    fixed = (*kept, *(memory.ctypes.data for memory in prepared), *sizes.values())
-    last = fixed_bits(scalars, fixed)
-    fast = fast_specialization(kernel, interface, signature, outputs, last, release_gil=facts["release_gil"])
-    return Specialization(signature, kernel, outputs, fast, fixed, prepared)
+    found = load_record(facts, artifact.blobs["code"], executor, signature, interface.name, interface)
+    prepared = _prepare(artifact, definition, executor)
+    fixed = (*_bound_values(definition, facts["kept"], found, executor), *(a for _, a in prepared), *sizes.values())
+    memory = tuple(array for array, _ in prepared)
+    return found._replace(outputs=outputs, fixed=fixed, prepared=memory, release_gil=facts["release_gil"])
 
 
-def _prepare(artifact: Artifact, bound: Mapping[str, BoundValue]) -> tuple[Any, ...]:
-    """What is made once from bound values, as memory that must stay."""
+def _bound_values(
+    definition: Definition, names: Sequence[str], loaded: Specialization, executor: Executor
+) -> list[int | float]:
+    types = dict(loaded.params)
+    return [executor.slot(types[name], definition.bound[name]) for name in names]
+
+
+def _prepare(artifact: Artifact, definition: Definition, executor: Executor) -> list[tuple[Any, int]]:
+    """What is made once from bound values: memory that must stay, and its addresses."""
     facts = artifact.metadata.get("prepare")
     if facts is None:
-        return ()
-    memory = tuple(aligned_bytes(count) for count in facts["bytes"])
-    scalars = [None if name is None else _dtype(name) for name in facts["scalars"]]
-    kernel = load_kernel(artifact.blobs["prepare"], facts["entry"], scalars)
-    kernel.run([*(_value(bound[name]) for name in facts["inputs"]), *(m.ctypes.data for m in memory)])
-    return memory
-
-
-def _value(value: BoundValue) -> int | float:
-    return value.pointer if isinstance(value, ArgumentInfo) else value
+        return []
+    interface, nothing = definition.interface, Signature((), (), ())
+    once = load_record(facts, artifact.blobs["prepare"], executor, nothing, f"{interface.name} (once)", interface)
+    inputs = _bound_values(definition, facts["inputs"], once, executor)
+    arrays = [v for v in definition.bound.values() if isinstance(v, ArgumentInfo)]
+    return executor.prepare(once.loaded, inputs, facts["bytes"], arrays)
 
 
 def output_layout(record: dict[str, Any]) -> OutputLayout:
     fill = record["fill"]
-    return OutputLayout(
-        record["name"], _dtype(record["dtype"]), tuple(record["shape"]), float(fill) if isinstance(fill, str) else fill
-    )
-
-
-def _dtype(name: str) -> DType:
-    found = parse_dtype(name)
-    if found is None:
-        raise ValueError(name)
-    return found
+    dtype, shape = SCALAR_TYPES[record["dtype"]], tuple(record["shape"])
+    return OutputLayout(record["name"], dtype, shape, float(fill) if isinstance(fill, str) else fill)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any
 
 from weft.ir.errors import ArgumentError
 from weft.ir.numerics import is_fast
@@ -12,25 +12,23 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.operators.alignment import alignments
 from weft.operators.describe import describe_program
-from weft.operators.scheduling import DEFAULT, STAGE_TARGETS, Scheduling, apply_scheduling, target_of
+from weft.operators.scheduling import DEFAULT, Scheduling, apply_scheduling
 from weft.operators.signature import Signature
 from weft.passes.plain.separate_constants import Separated, separate_constants
-from weft.target.cpu.host import Machine
-from weft.target.cuda.machine import GpuMachine
+from weft.target import TARGETS, target_of
+from weft.target.target import MachineDescription
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program
 from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes, specialize
 
-if TYPE_CHECKING:
-    from weft.target.cpu.lower import Compiled
-
 #: tensor: the math, sizes filled in. loops: one nest a statement, or what a schedule made of them.
-#: lowered: after the passes of the target. On a CPU, llvm: as handed to LLVM; asm: what the machine runs.
-#: On a GPU, cuda: as handed to NVRTC; ptx: NVIDIA's portable assembly; sass: what the GPU runs.
-Stage = Literal["tensor", "loops", "lowered", "llvm", "asm", "cuda", "ptx", "sass"]
-STAGES: tuple[str, ...] = get_args(Stage)
+#: lowered: after the passes of the target. Then those of each target: on a CPU, llvm: as handed to LLVM; c: as C; asm:
+#: what the machine runs. On a GPU, cuda: as handed to NVRTC; ptx: NVIDIA's portable assembly; sass: what the GPU runs.
+STAGES: tuple[str, ...] = (
+    "tensor", "loops", "lowered", *dict.fromkeys(stage for target in TARGETS.values() for stage in target.stages),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Build:
     """A program, specialized or symbolic, and the stages made from it; ``aligned`` as in `show_kernel`."""
 
     program: TensorProgram
-    machine: Machine | GpuMachine
+    machine: MachineDescription
     checks: bool
     how: Scheduling = DEFAULT
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -70,12 +68,6 @@ class Build:
         params = (*(p for p in made.main.params if p not in sizes), *sizes)
         return replace(made, main=replace(made.main, params=params))
 
-    def compiled(self, kernel: Kernel) -> Compiled:
-        from weft.target.cpu.lower import compile_kernel
-
-        assert isinstance(self.machine, Machine)
-        return compile_kernel(kernel, self.machine, fast=self.fast)
-
     def show(self, stage: str) -> str:
         if stage == "tensor":
             return print_program(self.program)
@@ -85,40 +77,19 @@ class Build:
 
 
 def show_kernel(
-    kernel: Kernel, stage: str, machine: Machine | GpuMachine, *, fast: bool, aligned: Mapping[str, int] | None = None
+    kernel: Kernel, stage: str, machine: MachineDescription, *, fast: bool, aligned: Mapping[str, int] | None = None
 ) -> str:
-    """``kernel`` at a stage after the loop program; for a GPU, ``aligned`` says to how many bytes arrays are."""
+    """``kernel`` at a stage after the loop program; ``aligned`` says to how many bytes arrays on a GPU are."""
     if stage not in STAGES:
         raise ArgumentError(f"there is no stage `{stage}`", help=f"use one of: {', '.join(STAGES)}")
     target = target_of(machine)
-    if STAGE_TARGETS.get(stage, target) != target:
+    if stage not in ("lowered", *target.stages):
         raise ArgumentError(
-            f"stage `{stage}` is not one of a {target} program", help=f"leave target= out: {stage} says which it is"
+            f"stage `{stage}` is not one of a {target.name} program",
+            help=f"leave target= out: {stage} says which it is",
         )
-    if isinstance(machine, GpuMachine):
-        return _show_gpu_kernel(kernel, stage, machine, fast=fast, aligned=aligned)
-    from weft.target.cpu import lower as cpu
-
-    if stage == "lowered":
-        return print_kernel(cpu.lower_kernel(kernel, machine, fast=fast))
-    if stage == "llvm":
-        return cpu.emit_kernel(kernel, machine, fast=fast)
-    return cpu.assembly(kernel, machine, fast=fast)
-
-
-def _show_gpu_kernel(
-    kernel: Kernel, stage: str, machine: GpuMachine, *, fast: bool, aligned: Mapping[str, int] | None
-) -> str:
-    from weft.target.cuda import lower as cuda
-
-    if stage == "lowered":
-        return print_kernel(cuda.lower_kernel(kernel, machine, fast=fast))
     known = alignments(kernel, frozenset()) | dict(aligned or {})
-    if stage == "cuda":
-        return cuda.emit_kernel(kernel, machine, fast=fast, aligned=known)
-    if stage == "ptx":
-        return cuda.ptx(kernel, machine, fast=fast, aligned=known)
-    return cuda.sass(kernel, machine, fast=fast, aligned=known)
+    return target.load().show(kernel, stage, machine, fast=fast, aligned=known)
 
 
 def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str, Any]:
@@ -130,7 +101,7 @@ def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str,
 def build(
     program: TensorProgram,
     signature: Signature | None,
-    machine: Machine | GpuMachine,
+    machine: MachineDescription,
     checks: bool,
     how: Scheduling = DEFAULT,
     *,

@@ -66,8 +66,8 @@ def test_alignment_is_part_of_what_code_is_for(gpu: FakeDriver) -> None:
     axpy(OnGpu(aligned), OnGpu(aligned), 1.0)
     axpy(OnGpu(aligned), OnGpu(other), 1.0)
     assert gpu.called("cuModuleLoadData") == 2
-    assert len(axpy._calls_on_device().known) == 2
-    assert any("but for Y" in key for key in axpy._calls_on_device().known)
+    assert len(axpy._known) == 2
+    assert any("but for Y" in key for key in axpy._known)
 
 
 def test_dynamic_sizes(gpu: FakeDriver) -> None:

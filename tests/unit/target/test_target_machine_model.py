@@ -97,6 +97,7 @@ _OTHER_FACTS: dict[str, Any] = {
 _OTHER: dict[str, Any] = {
     "name": "other", "triple": "x86_64-apple-darwin", "cpu": "znver3", "features": ("+gfni",), "vector_bits": 128,
     "has_fma": False, "has_rounding": False, "has_float16": False, "has_masks": True, "figures": '{"cores": 64}',
+    "target": "c",
 }  # fmt: skip
 
 

@@ -5,40 +5,58 @@ Loops keep their shape: what the C compiler does itself (vectors of a given widt
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from weft.ir.asserts import assert_sites
+from weft.ir.hardware import Hardware
 from weft.ir.stmt import Kernel
+from weft.passes.declare import Context
+from weft.passes.registry import run_passes, too_deep
 from weft.target.c.compiler import build_assembly, build_library
 from weft.target.c.emit import emit_module, entry_name
 from weft.target.cpu.host import Machine
-from weft.target.cpu.lower import Compiled, Pass
-from weft.target.cpu.lower import lowering_passes as cpu_passes
+from weft.target.cpu.lower import PASSES as CPU_PASSES
+from weft.target.cpu.lower import Compiled
 
-#: Passes of the CPU target that are for its own code generator.
+#: Passes of the CPU target that prepare for its own code generator.
 _NOT_FOR_C = frozenset((
     "guard_loads", "vectorize_innermost", "strip_vector_loops", "separate_borders", "carry_stores", "pad_registers",
     "unroll_registers", "interleave_stores", "transpose_tiles",
 ))  # fmt: skip
+#: The passes in order; `weft passes` tells what each needs, gives and is for.
+PASSES = tuple(name for name in CPU_PASSES if name not in _NOT_FOR_C)
+#: The forms of program that can be written down as C.
+NEEDS = ("no blocks", "no reductions", "no tensorized nests", "no barriers", "no vectors")
 
 
-def lowering_passes(machine: Machine, *, fast: bool = False) -> dict[str, Pass]:
-    """Every step from a loop program to its final form, by name, in order."""
-    plain = replace(machine, features=(), has_masks=False)  # no instructions beyond what C can say
-    return {name: p for name, p in cpu_passes(plain, scheduled=True, fast=fast).items() if name not in _NOT_FOR_C}
+def context_of(machine: Machine, *, fast: bool = False) -> Context:
+    """What the passes may know; ``fast`` numerics let floats be added and multiplied in another order."""
+    return Context(
+        target="C",
+        machine_name="C",
+        fast=fast,
+        missing_for=_missing_for,
+        cores=machine.cores,
+        cache_bytes=machine.caches.get("L2", 1 << 20),
+        has_grid_barriers=True,  # refused with a better reason, by check_barriers
+    )
+
+
+def _missing_for(hardware: Hardware) -> tuple[str, ...]:
+    return ("a way to say it in C",)
 
 
 def lower_kernel(kernel: Kernel, machine: Machine, *, fast: bool = False) -> Kernel:
     """``kernel`` with all its loops in the form that is written down."""
-    for apply in lowering_passes(machine, fast=fast).values():
-        kernel = apply(kernel)
-    return kernel
+    return run_passes(PASSES, kernel, context_of(machine, fast=fast))
 
 
 def emit_kernel(kernel: Kernel, machine: Machine, *, fast: bool = False) -> str:
     """The C text of ``kernel``."""
     numbers = {(s.message, s.span): n for n, s in enumerate(assert_sites(kernel), 1)}
-    return emit_module(lower_kernel(kernel, machine, fast=fast), numbers, fast=fast)
+    lowered = lower_kernel(kernel, machine, fast=fast)
+    try:
+        return emit_module(lowered, numbers, fast=fast)
+    except RecursionError:
+        raise too_deep(kernel) from None
 
 
 def compile_kernel(kernel: Kernel, machine: Machine, *, fast: bool = False) -> Compiled:

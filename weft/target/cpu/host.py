@@ -39,6 +39,7 @@ class Machine:
     has_masks: bool = False  # loads and stores of some lanes of any type as one instruction (AVX-512)
     facts: HostFacts = USUAL
     figures: str = ""
+    target: str = "cpu"  # what makes code for it
 
     @property
     def is_x86(self) -> bool:

@@ -57,6 +57,11 @@ class GpuMachine:
     max_blocks_per_sm: int = 32
 
     @property
+    def target(self) -> str:
+        """What makes code for it."""
+        return "cuda"
+
+    @property
     def capability(self) -> int:
         """The compute capability times ten: 90 for ``sm_90`` and ``sm_90a``."""
         return int("".join(c for c in self.arch if c.isdigit()))

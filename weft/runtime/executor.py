@@ -1,0 +1,137 @@
+"""Where code runs: what a target needs on the side that loads, allocates and launches (see `weft.target.target`).
+
+There is an executor for each kind of device: this host here, a GPU in `weft.runtime.cuda_executor`. A new one is a
+class with these methods and a line in `find_executor`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from weft.ir.dtype import DType
+from weft.runtime.argument import ArgumentInfo, Framework
+from weft.runtime.arrays import aligned_bytes, allocate
+from weft.runtime.kernel import LoadedKernel
+from weft.runtime.loader import load_object
+from weft.runtime.machine_model import local_machine
+from weft.runtime.native import RUNTIME_SYMBOLS
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from weft.ir.span import Span
+    from weft.target.target import MachineDescription
+
+#: The parameters of a kernel: a name and, for a number, its type.
+Params = Sequence["tuple[str, DType | None]"]
+
+
+class Executor(Protocol):
+    """A device: ``name`` is what arrays on it say, ``code_alignment`` what code may depend on of their addresses."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def code_alignment(self) -> int: ...
+
+    def machine(self, target: str) -> MachineDescription:
+        """What ``target`` makes code for here."""
+
+    def compiling(self) -> AbstractContextManager[object]:
+        """What holds while code is compiled and loaded."""
+
+    def load(
+        self,
+        facts: Mapping[str, Any],
+        blob: bytes,
+        params: Params,
+        owner: str,
+        messages: Sequence[str],
+        spans: Sequence[Span | None],
+    ) -> Any:
+        """The `weft.target.target.Code` of a program of ``owner``, in memory."""
+
+    def slot(self, dtype: DType | None, value: Any) -> int | float:
+        """A number, or the address of an array, as a value of a call."""
+
+    def framework(self, arrays: Sequence[ArgumentInfo]) -> Framework:
+        """Whose arrays a call with ``arrays`` gives."""
+
+    def fresh(self, framework: Framework, dtype: DType, shape: tuple[int, ...], fill: Any) -> Any:
+        """An array, filled unless ``fill`` is None."""
+
+    def run(self, loaded: Any, values: Sequence[int | float], arrays: Sequence[ArgumentInfo]) -> None:
+        """One call; ``arrays`` are the caller's, among whose work it takes its place."""
+
+    def prepare(
+        self, loaded: Any, values: Sequence[int | float], sizes: Sequence[int], arrays: Sequence[ArgumentInfo]
+    ) -> list[tuple[Any, int]]:
+        """Memory of these sizes, each with its address, filled by one call after which it never changes."""
+
+
+class HostExecutor:
+    """This process, on the cores it may use."""
+
+    name, code_alignment = "cpu", 1
+
+    def machine(self, target: str) -> MachineDescription:
+        return replace(local_machine(), target=target)
+
+    def compiling(self) -> AbstractContextManager[object]:
+        return contextlib.nullcontext()
+
+    def load(
+        self,
+        facts: Mapping[str, Any],
+        blob: bytes,
+        params: Params,
+        owner: str,
+        messages: Sequence[str],
+        spans: Sequence[Span | None],
+    ) -> LoadedKernel:
+        if facts["format"] == "library":
+            from weft.runtime.library import load_library
+
+            code = load_library(blob)
+        else:
+            code = load_object(blob, RUNTIME_SYMBOLS)
+        return LoadedKernel(code, facts["entry"], [dtype for _, dtype in params], messages, spans)
+
+    def slot(self, dtype: DType | None, value: Any) -> int | float:
+        found: int | float = value.pointer if isinstance(value, ArgumentInfo) else value
+        return found
+
+    def framework(self, arrays: Sequence[ArgumentInfo]) -> Framework:
+        return arrays[0].framework if arrays else "numpy"
+
+    def fresh(self, framework: Framework, dtype: DType, shape: tuple[int, ...], fill: Any) -> Any:
+        array = allocate(framework, dtype, shape)
+        if fill is not None:
+            array[...] = fill
+        return array
+
+    def run(self, loaded: LoadedKernel, values: Sequence[int | float], arrays: Sequence[ArgumentInfo]) -> None:
+        loaded.run(values)
+
+    def prepare(
+        self, loaded: LoadedKernel, values: Sequence[int | float], sizes: Sequence[int], arrays: Sequence[ArgumentInfo]
+    ) -> list[tuple[Any, int]]:
+        memory = [(array, array.ctypes.data) for array in map(aligned_bytes, sizes)]
+        loaded.run([*values, *(address for _, address in memory)])
+        return memory
+
+
+HOST = HostExecutor()
+
+
+def find_executor(device: str) -> Executor:
+    """The executor of ``device``, named as arrays name where they are."""
+    if device == HOST.name:
+        return HOST
+    from weft.runtime.cuda_executor import GpuExecutor
+
+    return GpuExecutor(device)
