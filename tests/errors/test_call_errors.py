@@ -287,7 +287,7 @@ CASES: Cases = {
         MM,
         lambda mm: mm.show("frob", a, b),
         ArgumentError,
-        ("error: there is no stage `frob`\n  help:  use one of: tensor, loops, lowered, llvm, asm, cuda, ptx, sass"),
+        ("error: there is no stage `frob`\n  help:  use one of: tensor, loops, lowered, llvm, asm, cuda, ptx, sass, c"),
     ),
     "show_wrong": (
         MM,
