@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
@@ -12,7 +11,8 @@ from weft.ir.expr import Const, Expr, idx
 from weft.ir.quick_init import quick_init
 from weft.ir.span import Span
 
-Scope = Literal["global", "shared", "register", "constant", "local"]
+#: The name of a memory: see `weft.ir.memory`.
+Scope = str
 
 
 @quick_init
@@ -24,7 +24,7 @@ class Buffer:
     points); None means dense, last dimension fastest. ``scope`` says who sees it and where
     it lives: ``global`` memory, ``shared`` by the threads of a block, ``register`` values of
     one thread (indices constant after unrolling), ``constant`` read-only, ``local`` a
-    thread's own memory.
+    thread's own memory; or any other that a machine has (`weft.ir.memory`).
     """
 
     name: str
@@ -40,8 +40,8 @@ class Buffer:
                 raise InternalError(f"cannot build buffer {self.name}", why=f"sizes are int64, got {e.dtype}")
         if self.strides is not None and len(self.strides) != len(self.shape):
             raise InternalError(f"cannot build buffer {self.name}", why="as many strides as dimensions are needed")
-        if self.scope not in get_args(Scope):
-            raise InternalError(f"cannot build buffer {self.name}", why=f"unknown scope {self.scope}")
+        if not self.scope.isidentifier():
+            raise InternalError(f"cannot build buffer {self.name}", why=f"`{self.scope}` is no name of a scope")
 
     @property
     def rank(self) -> int:

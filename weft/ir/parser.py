@@ -139,8 +139,11 @@ class KernelReader(ExprReader):
             self.dtype(t),
             self.exprs(shape),
             None if strides is None else self.exprs(strides),
-            "global" if scope is None else str(scope),
+            "global" if scope is None else self.scope_name(scope),
         )
+
+    def scope_name(self, node: Any) -> str:
+        return str(node) if isinstance(node, str) else self.name(node)
 
     def body(self, tree: Any) -> Stmt:
         """What stands between braces: one statement, or a sequence of them."""

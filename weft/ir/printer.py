@@ -49,6 +49,7 @@ from weft.ir.expr import (
     Var,
 )
 from weft.ir.intrinsics import HINTS, INTRINSICS
+from weft.ir.memory import PLAIN_SCOPES
 from weft.ir.stmt import (
     Alloc,
     Assert,
@@ -132,7 +133,8 @@ def print_buffer(b: Buffer) -> str:
     text = f"{print_name(b.name)}: {b.dtype}[{_list(b.shape)}]"
     if b.strides is not None:
         text += f" strides [{_list(b.strides)}]"
-    return text if b.scope == "global" else f"{text} in {b.scope}"
+    scope = b.scope if b.scope in PLAIN_SCOPES else print_name(b.scope)
+    return text if scope == "global" else f"{text} in {scope}"
 
 
 def _guarded(make: Callable[[], str]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import get_args
 
 from weft.ir.buffer import Scope
 from weft.ir.hardware import Hardware
+from weft.ir.memory import PLAIN_SCOPES, SCOPES, MemoryScope
 from weft.ir.stmt import For, Kernel
 from weft.passes.analysis.contents import CONTENTS, contents
 
@@ -52,7 +52,9 @@ class Context:
     most_threads: int = 1024
     has_grid_barriers: bool = False
     #: Memory whose elements are worth keeping in registers while a loop updates them.
-    scopes: tuple[Scope, ...] = get_args(Scope)
+    scopes: tuple[Scope, ...] = PLAIN_SCOPES
+    #: The memories that buffers may be in.
+    memory: Mapping[str, MemoryScope] = field(default_factory=lambda: SCOPES)
 
     @property
     def conditions(self) -> int:

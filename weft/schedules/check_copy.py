@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import get_args
 
 from weft.ir.buffer import Scope
 from weft.ir.expr import idx
+from weft.ir.memory import SCOPES, storage_scopes
 from weft.ir.stmt import Kernel, Seq, Stmt
 from weft.poly.check_parallel import check_parallel
 from weft.poly.conflicts import Meeting, Surroundings, written_by
@@ -37,14 +37,14 @@ def check_reads(reads: Reads, scope: Scope) -> Verdict:
 
 def check_place(segment: Segment, buffer: str, scope: Scope) -> Verdict:
     """Whether storage of ``scope`` for part of ``buffer`` may be made there."""
-    scopes = [s for s in get_args(Scope) if s != "constant"]
+    scopes = storage_scopes()
     if scope not in scopes:
         return refuse(f"storage cannot be made in scope {scope!r}", alternatives=tuple(f'scope="{s}"' for s in scopes))
     for loop in segment.loops:
         if loop.kind == "vector":
             return refuse(f"the iterations of the vector loop `{loop.var.name}` are lanes and have no storage each")
-        if loop.kind == "thread" and scope == "shared":
-            return refuse(f"shared storage is made outside thread loops such as `{loop.var.name}`")
+        if loop.kind == "thread" and SCOPES[scope].addressed_by == "block":
+            return refuse(f"{scope} storage is made outside thread loops such as `{loop.var.name}`")
     if not all(only_plain_accesses(s, buffer) for s in segment.inside):
         return refuse(f"an intrinsic takes the address of `{buffer}`")
     return OK

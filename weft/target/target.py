@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from weft.ir.asserts import AssertSite
+    from weft.ir.memory import MemoryScope
     from weft.ir.stmt import Kernel
     from weft.passes.declare import Context
 
@@ -27,6 +28,9 @@ class MachineDescription(Protocol):
 
     @property
     def key(self) -> str: ...
+
+    @property
+    def scopes(self) -> Mapping[str, MemoryScope]: ...
 
     def lanes(self, bits: int) -> int: ...
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import AddressOf, Compare, Load, Var
 from weft.ir.intrinsics import HINTS
+from weft.ir.memory import PLAIN_SCOPES
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import (
     Alloc,
@@ -41,7 +42,7 @@ from weft.passes.analysis.loop_ranges import Ranges, is_serial_loop, loop_range,
 _ACCESS = (Load, Store, Atomic, AddressOf)
 
 
-def promote_registers(kernel: Kernel, scopes: Collection[Scope] = get_args(Scope)) -> Kernel:
+def promote_registers(kernel: Kernel, scopes: Collection[Scope] = PLAIN_SCOPES) -> Kernel:
     """Updates of one element through a loop kept in a variable, for buffers in ``scopes``."""
     return replace(kernel, body=_Promotion(used_names(kernel), scopes).promote(kernel.body, {}, ()))
 

@@ -33,6 +33,7 @@ def context_of(machine: Machine, *, fast: bool = False) -> Context:
         target="C",
         machine_name="C",
         fast=fast,
+        memory=machine.scopes,
         missing_for=_missing_for,
         cores=machine.cores,
         cache_bytes=machine.caches.get("L2", 1 << 20),

@@ -10,10 +10,12 @@ import functools
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import TargetError
+from weft.ir.memory import PLAIN_SCOPES, SCOPES, MemoryScope
 from weft.target.cpu.host_facts import USUAL, HostFacts, read_cpuinfo, read_host_facts
 
 if TYPE_CHECKING:
@@ -66,6 +68,11 @@ class Machine:
     def cores(self) -> int:
         """Cores that may be used."""
         return self.model.cores
+
+    @property
+    def scopes(self) -> Mapping[str, MemoryScope]:
+        """The memories that buffers may be in: all of them are caches and memory of the host."""
+        return {name: SCOPES[name] for name in PLAIN_SCOPES}
 
     def has_feature(self, name: str) -> bool:
         """Whether the CPU has what LLVM calls ``name``, beyond its level."""

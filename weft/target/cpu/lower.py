@@ -81,6 +81,7 @@ def context_of(machine: Machine, *, fast: bool = False) -> Context:
         target="CPU",
         machine_name=machine.name,
         fast=fast,
+        memory=machine.scopes,
         vector_bits=machine.vector_bits,
         has_masks=machine.has_masks,
         choose_lanes=partial(choose_lanes, machine=machine),

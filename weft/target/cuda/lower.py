@@ -43,6 +43,7 @@ def context_of(machine: GpuMachine, *, fast: bool = False) -> Context:
         target="CUDA",
         machine_name=machine.name,
         fast=fast,
+        memory=machine.scopes,
         shared_bytes=machine.shared_per_block,
         most_threads=machine.max_threads_per_block,
         scopes=("global", "shared"),

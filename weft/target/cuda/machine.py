@@ -6,9 +6,11 @@ usual machine of each architecture, so that code can be made, read and built wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 
 from weft.ir.errors import TargetError, did_you_mean
+from weft.ir.memory import PLAIN_SCOPES, SCOPES, MemoryScope
 
 #: Threads that run in step.
 WARP = 32
@@ -55,6 +57,13 @@ class GpuMachine:
     max_threads_per_block: int = 1024
     max_registers_per_thread: int = 255
     max_blocks_per_sm: int = 32
+
+    @property
+    def scopes(self) -> Mapping[str, MemoryScope]:
+        """The memories that buffers may be in."""
+        shared = SCOPES["shared"]._replace(size=self.shared_per_block, rate=self.bandwidth)
+        register = SCOPES["register"]._replace(size=4 * self.max_registers_per_thread)
+        return {name: SCOPES[name] for name in PLAIN_SCOPES} | {"shared": shared, "register": register}
 
     @property
     def target(self) -> str:
