@@ -15,7 +15,7 @@ from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Signature
 from weft.runtime.argument import ArgumentInfo
-from weft.runtime.executor import Executor
+from weft.runtime.executor import About, Executor
 from weft.runtime.store import Artifact, default_store
 from weft.target import target_of
 from weft.version import cache_key
@@ -76,7 +76,7 @@ def find_specialization(
 
 def code_key(what: str, machine: MachineDescription, misaligned: frozenset[str], *parts: str) -> str:
     """The key of machine code: ``parts``, and what all code depends on."""
-    toolchain = target_of(machine).load().toolchain()
+    toolchain = target_of(machine).toolchain()
     return cache_key(what, *parts, machine.key, ",".join(sorted(misaligned)), toolchain)
 
 
@@ -124,7 +124,7 @@ def compile_artifact(
 
 def compile_record(kernel: Kernel, machine: MachineDescription, *, fast: bool, misaligned: frozenset[str]) -> Artifact:
     """Machine code of ``kernel``, and what loading it needs to know, as plain data."""
-    code: Code = target_of(machine).load().compile(kernel, machine, fast=fast, aligned=alignments(kernel, misaligned))
+    code: Code = target_of(machine).compile(kernel, machine, fast=fast, aligned=alignments(kernel, misaligned))
     metadata = {
         "code": dict(code.facts),
         "params": [[p.name, p.dtype.name if p in kernel.scalars else None] for p in kernel.params],
@@ -147,7 +147,7 @@ def load_record(
     """What `compile_record` wrote down, in memory."""
     params = tuple((name, None if dtype is None else SCALAR_TYPES[dtype]) for name, dtype in facts["params"])
     spans = [interface.span(place and tuple(place)) for place in facts["places"]]
-    loaded = executor.load(facts["code"], blob, params, owner, facts["messages"], spans)
+    loaded = executor.load(facts["code"], blob, params, About(owner, facts["messages"], spans))
     return Specialization(signature, loaded, params)
 
 

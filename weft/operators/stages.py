@@ -89,7 +89,7 @@ def show_kernel(
             help=f"leave target= out: {stage} says which it is",
         )
     known = alignments(kernel, frozenset()) | dict(aligned or {})
-    return target.load().show(kernel, stage, machine, fast=fast, aligned=known)
+    return target.show(kernel, stage, machine, fast=fast, aligned=known)
 
 
 def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str, Any]:

@@ -15,15 +15,14 @@ from weft.runtime.cuda_arrays import address_of, fill_on_device, main_framework,
 from weft.runtime.cuda_device import find_device
 from weft.runtime.cuda_driver import ask, capture_relaxed
 from weft.runtime.cuda_program import LoadedProgram, fits_slot
+from weft.runtime.executor import About, Executor, Params
 from weft.target.cuda.program import program_from_json
 
 if TYPE_CHECKING:
-    from weft.ir.span import Span
-    from weft.runtime.executor import Params
     from weft.target.target import MachineDescription
 
 
-class GpuExecutor:
+class GpuExecutor(Executor):
     """The GPU called ``name``, such as ``cuda:0``."""
 
     #: What accesses of several elements at once need; arrays that start elsewhere get code of their own.
@@ -41,17 +40,9 @@ class GpuExecutor:
         with self.device.current(), capture_relaxed():
             yield
 
-    def load(
-        self,
-        facts: Mapping[str, Any],
-        blob: bytes,
-        params: Params,
-        owner: str,
-        messages: Sequence[str],
-        spans: Sequence[Span | None],
-    ) -> LoadedProgram:
+    def load(self, facts: Mapping[str, Any], blob: bytes, params: Params, about: About) -> LoadedProgram:
         program = replace(program_from_json(facts), cubin=blob)
-        return LoadedProgram(program, self.device, params, owner, spans)
+        return LoadedProgram(program, self.device, params, about.owner, about.spans)
 
     def slot(self, dtype: DType | None, value: Any) -> int | float:
         if isinstance(value, ArgumentInfo):

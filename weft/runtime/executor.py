@@ -1,7 +1,7 @@
 """Where code runs: what a target needs on the side that loads, allocates and launches (see `weft.target.target`).
 
 There is an executor for each kind of device: this host here, a GPU in `weft.runtime.cuda_executor`. A new one is a
-class with these methods and a line in `find_executor`.
+class derived from this one and a line in `find_executor`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir.dtype import DType
 from weft.runtime.argument import ArgumentInfo, Framework
@@ -29,103 +29,71 @@ if TYPE_CHECKING:
 Params = Sequence["tuple[str, DType | None]"]
 
 
-class Executor(Protocol):
-    """A device: ``name`` is what arrays on it say, ``code_alignment`` what code may depend on of their addresses."""
+class About(NamedTuple):
+    """Whose program it is, what each of its asserts means, and where it stands."""
 
-    @property
-    def name(self) -> str: ...
+    owner: str
+    messages: Sequence[str]
+    spans: Sequence[Span | None]
 
-    @property
-    def code_alignment(self) -> int: ...
+
+class Executor:
+    """A device: ``name`` is what arrays on it say, ``code_alignment`` what code may depend on of their addresses.
+
+    This one is the host itself; those of other devices replace what is different there.
+    """
+
+    name = "cpu"
+    code_alignment = 1
 
     def machine(self, target: str) -> MachineDescription:
         """What ``target`` makes code for here."""
-
-    def compiling(self) -> AbstractContextManager[object]:
-        """What holds while code is compiled and loaded."""
-
-    def load(
-        self,
-        facts: Mapping[str, Any],
-        blob: bytes,
-        params: Params,
-        owner: str,
-        messages: Sequence[str],
-        spans: Sequence[Span | None],
-    ) -> Any:
-        """The `weft.target.target.Code` of a program of ``owner``, in memory."""
-
-    def slot(self, dtype: DType | None, value: Any) -> int | float:
-        """A number, or the address of an array, as a value of a call."""
-
-    def framework(self, arrays: Sequence[ArgumentInfo]) -> Framework:
-        """Whose arrays a call with ``arrays`` gives."""
-
-    def fresh(self, framework: Framework, dtype: DType, shape: tuple[int, ...], fill: Any) -> Any:
-        """An array, filled unless ``fill`` is None."""
-
-    def run(self, loaded: Any, values: Sequence[int | float], arrays: Sequence[ArgumentInfo]) -> None:
-        """One call; ``arrays`` are the caller's, among whose work it takes its place."""
-
-    def prepare(
-        self, loaded: Any, values: Sequence[int | float], sizes: Sequence[int], arrays: Sequence[ArgumentInfo]
-    ) -> list[tuple[Any, int]]:
-        """Memory of these sizes, each with its address, filled by one call after which it never changes."""
-
-
-class HostExecutor:
-    """This process, on the cores it may use."""
-
-    name, code_alignment = "cpu", 1
-
-    def machine(self, target: str) -> MachineDescription:
         return replace(local_machine(), target=target)
 
     def compiling(self) -> AbstractContextManager[object]:
+        """What holds while code is compiled and loaded."""
         return contextlib.nullcontext()
 
-    def load(
-        self,
-        facts: Mapping[str, Any],
-        blob: bytes,
-        params: Params,
-        owner: str,
-        messages: Sequence[str],
-        spans: Sequence[Span | None],
-    ) -> LoadedKernel:
+    def load(self, facts: Mapping[str, Any], blob: bytes, params: Params, about: About) -> Any:
+        """The `weft.target.target.Code` of a program, in memory."""
         if facts["format"] == "library":
             from weft.runtime.library import load_library
 
             code = load_library(blob)
         else:
             code = load_object(blob, RUNTIME_SYMBOLS)
-        return LoadedKernel(code, facts["entry"], [dtype for _, dtype in params], messages, spans)
+        return LoadedKernel(code, facts["entry"], [dtype for _, dtype in params], about.messages, about.spans)
 
     def slot(self, dtype: DType | None, value: Any) -> int | float:
+        """A number, or the address of an array, as a value of a call."""
         found: int | float = value.pointer if isinstance(value, ArgumentInfo) else value
         return found
 
     def framework(self, arrays: Sequence[ArgumentInfo]) -> Framework:
+        """Whose arrays a call with ``arrays`` gives."""
         return arrays[0].framework if arrays else "numpy"
 
     def fresh(self, framework: Framework, dtype: DType, shape: tuple[int, ...], fill: Any) -> Any:
+        """An array, filled unless ``fill`` is None."""
         array = allocate(framework, dtype, shape)
         if fill is not None:
             array[...] = fill
         return array
 
-    def run(self, loaded: LoadedKernel, values: Sequence[int | float], arrays: Sequence[ArgumentInfo]) -> None:
+    def run(self, loaded: Any, values: Sequence[int | float], arrays: Sequence[ArgumentInfo]) -> None:
+        """One call; ``arrays`` are the caller's, among whose work it takes its place."""
         loaded.run(values)
 
     def prepare(
-        self, loaded: LoadedKernel, values: Sequence[int | float], sizes: Sequence[int], arrays: Sequence[ArgumentInfo]
+        self, loaded: Any, values: Sequence[int | float], sizes: Sequence[int], arrays: Sequence[ArgumentInfo]
     ) -> list[tuple[Any, int]]:
+        """Memory of these sizes, each with its address, filled by one call after which it never changes."""
         memory = [(array, array.ctypes.data) for array in map(aligned_bytes, sizes)]
         loaded.run([*values, *(address for _, address in memory)])
         return memory
 
 
-HOST = HostExecutor()
+HOST = Executor()
 
 
 def find_executor(device: str) -> Executor:

@@ -8,6 +8,7 @@ the artifact store keeps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -46,36 +47,50 @@ class Code(NamedTuple):
     sites: Sequence[AssertSite]
 
 
-class Target:
-    """A code generator. Methods load what they need on first use: a start from kept code needs no compiler."""
+class Target(NamedTuple):
+    """The code generator in the folder ``name``, loaded on first use: a start from kept code needs no compiler.
+
+    ``device`` says whose arrays its code takes: those on the ``cpu``, or on a ``cuda`` device. ``stages`` are the
+    texts that it makes of a lowered program, in order. Its folder has two modules: ``toolchain`` with a function
+    ``toolchain_key``, and ``lower`` with ``PASSES``, ``NEEDS`` (the forms of program that it can write down) and the
+    functions ``context_of``, ``compile_code`` and ``emit_stage``, which the methods here describe.
+    """
+
+    name: str
+    device: str
+    stages: tuple[str, ...]
 
     def toolchain(self) -> str:
         """What tells one release of the compilers that it uses from another, found without loading them."""
-        raise NotImplementedError
+        return str(import_module(f"weft.target.{self.name}.toolchain").toolchain_key())
 
-    def passes(self, machine: Any, *, fast: bool) -> tuple[tuple[str, ...], Context]:
+    def passes(self, machine: MachineDescription, *, fast: bool) -> tuple[tuple[str, ...], Context]:
         """The passes, by name, that bring a program into a form that can be written down, and what they may know."""
-        raise NotImplementedError
+        lower = self._lower
+        return lower.PASSES, lower.context_of(machine, fast=fast)
 
-    def compile(self, kernel: Kernel, machine: Any, *, fast: bool, aligned: Mapping[str, int]) -> Code:
-        """Machine code; ``aligned`` says how many bytes the address of a parameter is a multiple of."""
-        raise NotImplementedError
-
-    def emit(self, kernel: Kernel, stage: str, machine: Any, *, fast: bool, aligned: Mapping[str, int]) -> str:
-        """The text of one of its stages."""
-        raise NotImplementedError
-
-    def lower(self, kernel: Kernel, machine: Any, *, fast: bool = False) -> Kernel:
+    def lower(self, kernel: Kernel, machine: MachineDescription, *, fast: bool = False) -> Kernel:
         """``kernel`` in the form that is written down."""
         from weft.passes.registry import run_passes
 
         names, context = self.passes(machine, fast=fast)
         return run_passes(names, kernel, context)
 
-    def show(self, kernel: Kernel, stage: str, machine: Any, *, fast: bool, aligned: Mapping[str, int]) -> str:
-        """``kernel`` at a stage after the loop program."""
+    def compile(self, kernel: Kernel, machine: MachineDescription, *, fast: bool, aligned: Mapping[str, int]) -> Code:
+        """Machine code; ``aligned`` says how many bytes the address of a parameter is a multiple of."""
+        found: Code = self._lower.compile_code(kernel, machine, fast=fast, aligned=aligned)
+        return found
+
+    def show(
+        self, kernel: Kernel, stage: str, machine: MachineDescription, *, fast: bool, aligned: Mapping[str, int]
+    ) -> str:
+        """``kernel`` at ``lowered``, or as one of its own texts."""
         if stage != "lowered":
-            return self.emit(kernel, stage, machine, fast=fast, aligned=aligned)
+            return str(self._lower.emit_stage(kernel, stage, machine, fast=fast, aligned=aligned))
         from weft.ir.printer import print_kernel
 
         return print_kernel(self.lower(kernel, machine, fast=fast))
+
+    @property
+    def _lower(self) -> Any:
+        return import_module(f"weft.target.{self.name}.lower")

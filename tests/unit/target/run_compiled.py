@@ -18,8 +18,8 @@ from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
 from weft.runtime.library import load_library
 from weft.runtime.loader import load_object
-from weft.target.c.compiler import has_compiler
 from weft.target.c.lower import compile_kernel as compile_c_kernel
+from weft.target.c.toolchain import has_compiler
 from weft.target.cpu.host import Machine, host_machine
 from weft.target.cpu.lower import compile_kernel
 

@@ -15,8 +15,8 @@ import weft
 from weft.ir.errors import Error, TargetError
 from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
-from weft.target.c.compiler import find_compiler
 from weft.target.c.lower import emit_kernel
+from weft.target.c.toolchain import find_compiler
 from weft.target.cpu.host import NAMED
 
 AVX2 = NAMED["x86-64-avx2"]

@@ -73,7 +73,7 @@ def test_any_name_is_a_scope_of_the_text() -> None:
 
 @needs_c_compiler
 def test_a_machine_that_has_it_runs_it() -> None:
-    made = TARGETS["c"].load().compile(program(), accelerator(), fast=False, aligned={})
+    made = TARGETS["c"].compile(program(), accelerator(), fast=False, aligned={})
     loaded = LoadedKernel(load_library(made.blob), made.facts["entry"], [None, None])
     x, y = np.arange(128, dtype=np.float32).reshape(2, 64), np.zeros((2, 64), np.float32)
     loaded.run([x.ctypes.data, y.ctypes.data])
@@ -84,7 +84,7 @@ def test_a_machine_that_has_it_runs_it() -> None:
 def test_targets_without_it_say_what_they_have(target: str, name: str) -> None:
     machine = gpu_for_arch("sm_90") if target == "cuda" else AVX2
     with pytest.raises(UnsupportedError) as caught:
-        TARGETS[target].load().lower(program(), machine)
+        TARGETS[target].lower(program(), machine)
     assert str(caught.value) == (
         f"error: kernel `k` uses what the {name} target does not have\n"
         "  <text>:3        alloc T: float32[64] in scratch {\n"
@@ -109,7 +109,7 @@ def test_targets_without_it_say_what_they_have(target: str, name: str) -> None:
 )
 def test_what_a_memory_cannot_do_is_refused(kernel: Kernel, what: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        TARGETS["c"].load().lower(kernel, accelerator())
+        TARGETS["c"].lower(kernel, accelerator())
     assert what in str(caught.value)
 
 

@@ -5,16 +5,19 @@ Loops keep their shape: what the C compiler does itself (vectors of a given widt
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from weft.ir.asserts import assert_sites
 from weft.ir.hardware import Hardware
 from weft.ir.stmt import Kernel
 from weft.passes.declare import Context
 from weft.passes.registry import run_passes, too_deep
-from weft.target.c.compiler import build_assembly, build_library
 from weft.target.c.emit import emit_module, entry_name
+from weft.target.c.toolchain import build_assembly, build_library
 from weft.target.cpu.host import Machine
 from weft.target.cpu.lower import PASSES as CPU_PASSES
 from weft.target.cpu.lower import Compiled
+from weft.target.target import Code
 
 #: Passes of the CPU target that prepare for its own code generator.
 _NOT_FOR_C = frozenset((
@@ -69,3 +72,13 @@ def compile_kernel(kernel: Kernel, machine: Machine, *, fast: bool = False) -> C
 def assembly(kernel: Kernel, machine: Machine, *, fast: bool = False) -> str:
     """The assembly text that the compiler makes of ``kernel``."""
     return build_assembly(emit_kernel(kernel, machine, fast=fast), machine, fast=fast)
+
+
+def compile_code(kernel: Kernel, machine: Machine, *, fast: bool, aligned: Mapping[str, int]) -> Code:
+    """`compile_kernel` as what is kept and loaded."""
+    made = compile_kernel(kernel, machine, fast=fast)
+    return Code(made.object, {"entry": made.entry, "format": "library"}, made.sites)
+
+
+def emit_stage(kernel: Kernel, stage: str, machine: Machine, *, fast: bool, aligned: Mapping[str, int]) -> str:
+    return (emit_kernel if stage == "c" else assembly)(kernel, machine, fast=fast)

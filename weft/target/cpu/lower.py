@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +15,7 @@ from weft.target.cpu.emit import emit_module, entry_name
 from weft.target.cpu.host import Machine, host_machine
 from weft.target.cpu.intrinsics import missing_for
 from weft.target.cpu.llvm import assemble_llvm, compile_llvm
+from weft.target.target import Code
 
 #: The passes in order; `weft passes` tells what each needs, gives and is for.
 PASSES = (
@@ -121,3 +123,13 @@ def assembly(kernel: Kernel, machine: Machine | None = None, *, fast: bool = Fal
     """The assembly text of ``kernel``."""
     machine = machine or host_machine()
     return assemble_llvm(emit_kernel(kernel, machine, fast=fast), machine)
+
+
+def compile_code(kernel: Kernel, machine: Machine, *, fast: bool, aligned: Mapping[str, int]) -> Code:
+    """`compile_kernel` as what is kept and loaded."""
+    made = compile_kernel(kernel, machine, fast=fast)
+    return Code(made.object, {"entry": made.entry, "format": "object"}, made.sites)
+
+
+def emit_stage(kernel: Kernel, stage: str, machine: Machine, *, fast: bool, aligned: Mapping[str, int]) -> str:
+    return (emit_kernel if stage == "llvm" else assembly)(kernel, machine, fast=fast)

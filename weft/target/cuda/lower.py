@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from weft.ir.asserts import assert_sites
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
 from weft.passes.declare import Context
@@ -13,6 +15,7 @@ from weft.target.cuda.emit import emit_program
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.nvrtc import compile_cubin, compile_ptx
 from weft.target.cuda.program import CudaProgram, Site
+from weft.target.target import Code
 
 #: The passes in order; `weft passes` tells what each needs, gives and is for.
 PASSES = (
@@ -96,3 +99,14 @@ def ptx(kernel: Kernel, machine: GpuMachine, *, fast: bool = False, aligned: Map
 def sass(kernel: Kernel, machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str, int] | None = None) -> str:
     """The machine instructions of ``kernel``, where this machine has a disassembler."""
     return disassemble(compile_kernel(kernel, machine, fast=fast, aligned=aligned).cubin)
+
+
+def compile_code(kernel: Kernel, machine: GpuMachine, *, fast: bool, aligned: Mapping[str, int]) -> Code:
+    """`compile_kernel` as what is kept and loaded."""
+    made = compile_kernel(kernel, machine, fast=fast, aligned=aligned)
+    return Code(made.cubin, replace(made, cubin=b"").to_json(), assert_sites(kernel))
+
+
+def emit_stage(kernel: Kernel, stage: str, machine: GpuMachine, *, fast: bool, aligned: Mapping[str, int]) -> str:
+    write = {"cuda": emit_kernel, "ptx": ptx, "sass": sass}[stage]
+    return write(kernel, machine, fast=fast, aligned=aligned)

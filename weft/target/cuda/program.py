@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from weft.ir import dtype as dt
@@ -65,10 +65,6 @@ class CudaProgram:
     launches: tuple[Launch, ...]
     temporaries: tuple[Buffer, ...] = ()
     sites: tuple[Site, ...] = ()
-
-    def without_code(self) -> CudaProgram:
-        """All but the machine code."""
-        return replace(self, cubin=b"")
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""

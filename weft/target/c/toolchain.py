@@ -37,7 +37,7 @@ def has_compiler() -> bool:
         return False
 
 
-def compiler_key() -> str:
+def toolchain_key() -> str:
     """What tells one compiler from another, without running it: its file."""
     command = find_compiler()
     real = os.path.realpath(command[0])
