@@ -24,7 +24,7 @@ from weft.target import TARGETS
 
 if TYPE_CHECKING:
     from weft.operators.device_calls import DeviceCalls
-    from weft.target.target import MachineDescription
+    from weft.target.description import MachineDescription
 
 
 class Callee:

@@ -9,7 +9,7 @@ from weft.runtime.executor import find_executor
 from weft.target import TARGETS
 
 if TYPE_CHECKING:
-    from weft.target.target import MachineDescription
+    from weft.target.description import MachineDescription
 
 
 def choose_machine(target: str | None, device: str = "cpu", stage: str = "") -> MachineDescription:

@@ -16,7 +16,7 @@ from weft.passes.plain.lower_blocks import lower_blocks
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import host_machine
 from weft.target.cpu.intrinsics import TARGETS, emit_alone
-from weft.target.cpu.llvm import llvm_version
+from weft.target.cpu.llvm import toolchain_key
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.version import cache_key
@@ -54,7 +54,7 @@ def _try_code(hardware: Hardware) -> None:
     """Compiles the intrinsic alone, in a process of its own: LLVM ends the process it runs in over some mistakes."""
     host = host_machine()
     machine = replace(host, features=(*host.features, *(f"+{f}" for f in hardware.needs)))
-    store, key = default_store(), cache_key("intrinsic", hardware.key, machine.key, llvm_version())
+    store, key = default_store(), cache_key("intrinsic", hardware.key, machine.key, toolchain_key())
     if store.get(key) is not None:
         return
     facts = {name: getattr(machine, name) for name in ("name", "triple", "cpu", "features", "vector_bits")}

@@ -41,7 +41,7 @@ from weft.runtime.store import Artifact
 from weft.target.cuda.program import evaluate_size, is_host_size
 
 if TYPE_CHECKING:
-    from weft.target.target import MachineDescription
+    from weft.target.description import MachineDescription
 
 
 def kernel(program: str | Kernel, *, numerics: Numerics = "strict", target: str | None = None) -> LoopKernel:

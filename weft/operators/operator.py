@@ -25,7 +25,7 @@ from weft.runtime.fastcall import MISS
 if TYPE_CHECKING:
     from weft.operators.schedule import OperatorSchedule
     from weft.operators.stages import Build
-    from weft.target.target import MachineDescription
+    from weft.target.description import MachineDescription
     from weft.tensor.program import TensorProgram
 
 

@@ -14,7 +14,7 @@ from weft.target import TARGETS, target_of
 if TYPE_CHECKING:
     from weft.auto.plan import Decision
     from weft.schedules.schedule import Schedule
-    from weft.target.target import MachineDescription
+    from weft.target.description import MachineDescription
 
 #: auto: chosen by a model of the machine. naive: one nest a statement, as written. polyhedral: isl decides
 #: fusion, skewing and parallelism. Anything else is the text of a trace.

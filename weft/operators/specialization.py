@@ -23,7 +23,7 @@ from weft.version import cache_key
 if TYPE_CHECKING:
     from weft.ir.buffer import Buffer
     from weft.ir.stmt import Kernel
-    from weft.target.target import Code, MachineDescription
+    from weft.target.description import Code, MachineDescription
 
 
 class OutputLayout(NamedTuple):

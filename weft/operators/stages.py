@@ -16,7 +16,7 @@ from weft.operators.scheduling import DEFAULT, Scheduling, apply_scheduling
 from weft.operators.signature import Signature
 from weft.passes.plain.separate_constants import Separated, separate_constants
 from weft.target import TARGETS, target_of
-from weft.target.target import MachineDescription
+from weft.target.description import MachineDescription
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.printer import print_program

@@ -19,7 +19,7 @@ from weft.runtime.executor import About, Executor, Params
 from weft.target.cuda.program import program_from_json
 
 if TYPE_CHECKING:
-    from weft.target.target import MachineDescription
+    from weft.target.description import MachineDescription
 
 
 class GpuExecutor(Executor):

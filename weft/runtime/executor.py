@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from weft.ir.span import Span
-    from weft.target.target import MachineDescription
+    from weft.target.description import MachineDescription
 
 #: The parameters of a kernel: a name and, for a number, its type.
 Params = Sequence["tuple[str, DType | None]"]
@@ -55,7 +55,7 @@ class Executor:
         return contextlib.nullcontext()
 
     def load(self, facts: Mapping[str, Any], blob: bytes, params: Params, about: About) -> Any:
-        """The `weft.target.target.Code` of a program, in memory."""
+        """The `weft.target.description.Code` of a program, in memory."""
         if facts["format"] == "library":
             from weft.runtime.library import load_library
 

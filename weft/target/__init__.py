@@ -3,13 +3,18 @@ with the modules that `Target` names, and one line here."""
 
 from __future__ import annotations
 
-from weft.target.target import MachineDescription, Target
+from typing import TYPE_CHECKING
+
+from weft.target.target import Target
+
+if TYPE_CHECKING:
+    from weft.target.description import MachineDescription
 
 #: The first target of a device is what arrays there are compiled for, where nobody asks for another.
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        Target("cpu", "cpu", ("llvm", "asm")),
+        Target("cpu", "cpu", ("llvm", "asm"), "llvm"),
         Target("cuda", "cuda", ("cuda", "ptx", "sass")),
         Target("c", "cpu", ("c", "asm")),
     )

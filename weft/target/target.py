@@ -7,62 +7,33 @@ the artifact store keeps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from weft.ir.asserts import AssertSite
-    from weft.ir.memory import MemoryScope
     from weft.ir.stmt import Kernel
     from weft.passes.declare import Context
-
-
-class MachineDescription(Protocol):
-    """All that code and schedules depend on: every field of it is in ``key``, which is part of every cache key."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def target(self) -> str: ...
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def scopes(self) -> Mapping[str, MemoryScope]: ...
-
-    def lanes(self, bits: int) -> int: ...
-
-
-class Code(NamedTuple):
-    """What a target makes of a kernel: machine code, and ``facts`` as plain data for the executor that loads it.
-
-    A call that fails at ``sites[k - 1]`` says so by the number k.
-    """
-
-    blob: bytes
-    facts: Mapping[str, Any]
-    sites: Sequence[AssertSite]
+    from weft.target.description import Code, MachineDescription
 
 
 class Target(NamedTuple):
     """The code generator in the folder ``name``, loaded on first use: a start from kept code needs no compiler.
 
     ``device`` says whose arrays its code takes: those on the ``cpu``, or on a ``cuda`` device. ``stages`` are the
-    texts that it makes of a lowered program, in order. Its folder has two modules: ``toolchain`` with a function
-    ``toolchain_key``, and ``lower`` with ``PASSES``, ``NEEDS`` (the forms of program that it can write down) and the
-    functions ``context_of``, ``compile_code`` and ``emit_stage``, which the methods here describe.
+    texts that it makes of a lowered program, in order. Its folder has two modules: ``toolchain``, unless another is
+    named, with a function ``toolchain_key``; and ``lower`` with ``PASSES``, ``NEEDS`` (the forms of program that it
+    can write down) and the functions ``context_of``, ``compile_code`` and ``emit_stage``, which the methods here call.
     """
 
     name: str
     device: str
     stages: tuple[str, ...]
+    toolchain_module: str = "toolchain"
 
     def toolchain(self) -> str:
         """What tells one release of the compilers that it uses from another, found without loading them."""
-        return str(import_module(f"weft.target.{self.name}.toolchain").toolchain_key())
+        return str(import_module(f"weft.target.{self.name}.{self.toolchain_module}").toolchain_key())
 
     def passes(self, machine: MachineDescription, *, fast: bool) -> tuple[tuple[str, ...], Context]:
         """The passes, by name, that bring a program into a form that can be written down, and what they may know."""

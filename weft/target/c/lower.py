@@ -17,7 +17,7 @@ from weft.target.c.toolchain import build_assembly, build_library
 from weft.target.cpu.host import Machine
 from weft.target.cpu.lower import PASSES as CPU_PASSES
 from weft.target.cpu.lower import Compiled
-from weft.target.target import Code
+from weft.target.description import Code
 
 #: Passes of the CPU target that prepare for its own code generator.
 _NOT_FOR_C = frozenset((

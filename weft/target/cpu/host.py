@@ -15,10 +15,10 @@ from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import TargetError
-from weft.ir.memory import PLAIN_SCOPES, SCOPES, MemoryScope
 from weft.target.cpu.host_facts import USUAL, HostFacts, read_cpuinfo, read_host_facts
 
 if TYPE_CHECKING:
+    from weft.ir.memory import MemoryScope
     from weft.target.cpu.machine_model import MachineModel
 
 
@@ -72,6 +72,8 @@ class Machine:
     @property
     def scopes(self) -> Mapping[str, MemoryScope]:
         """The memories that buffers may be in: all of them are caches and memory of the host."""
+        from weft.ir.memory import PLAIN_SCOPES, SCOPES
+
         return {name: SCOPES[name] for name in PLAIN_SCOPES}
 
     def has_feature(self, name: str) -> bool:

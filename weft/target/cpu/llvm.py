@@ -39,7 +39,7 @@ def optimized_llvm(text: str, machine: Machine) -> str:
         return str(_prepare(text, machine, True))
 
 
-def llvm_version() -> str:
+def toolchain_key() -> str:
     """What tells one release of the code generator from another, for cache keys, without loading LLVM.
 
     The text of llvmlite's own version file: asking the package metadata takes 20 ms.

@@ -15,7 +15,7 @@ from weft.target.cpu.emit import emit_module, entry_name
 from weft.target.cpu.host import Machine, host_machine
 from weft.target.cpu.intrinsics import missing_for
 from weft.target.cpu.llvm import assemble_llvm, compile_llvm
-from weft.target.target import Code
+from weft.target.description import Code
 
 #: The passes in order; `weft passes` tells what each needs, gives and is for.
 PASSES = (

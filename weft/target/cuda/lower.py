@@ -15,7 +15,7 @@ from weft.target.cuda.emit import emit_program
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.nvrtc import compile_cubin, compile_ptx
 from weft.target.cuda.program import CudaProgram, Site
-from weft.target.target import Code
+from weft.target.description import Code
 
 #: The passes in order; `weft passes` tells what each needs, gives and is for.
 PASSES = (
