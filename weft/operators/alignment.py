@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.runtime.executor import ALIGNMENT
+
 if TYPE_CHECKING:
     from weft.ir.stmt import Kernel
-
-#: What accesses of several elements at once need; arrays that start elsewhere get code of their own.
-ALIGNMENT = 16
 
 
 def alignments(kernel: Kernel, misaligned: frozenset[str]) -> dict[str, int]:

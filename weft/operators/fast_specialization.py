@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir import dtype as dt
 from weft.ir.dtype import SCALAR_TYPES
-from weft.operators.alignment import ALIGNMENT
 from weft.operators.interface import Interface, Parameter
 from weft.operators.signature import Layout, Signature, dense_strides
 from weft.runtime import fastcall
 from weft.runtime.argument import Framework
+from weft.runtime.executor import ALIGNMENT
 from weft.runtime.fastcall import ArgumentRule, ConstantValue, DeviceMemory, ScalarType, TensorLayout
 from weft.runtime.kernel import LoadedKernel, scalar_bits
 

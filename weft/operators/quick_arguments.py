@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.ir.dtype import SCALAR_TYPES
-from weft.operators.alignment import ALIGNMENT
 from weft.operators.interface import Interface, Parameter
+from weft.runtime.executor import ALIGNMENT
 
 #: Takes arguments and outputs (or None); gives all that code depends on, and the addresses and numbers in order.
 Reader = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], list[Any]]]

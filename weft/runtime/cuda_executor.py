@@ -15,7 +15,7 @@ from weft.runtime.cuda_arrays import address_of, fill_on_device, main_framework,
 from weft.runtime.cuda_device import find_device
 from weft.runtime.cuda_driver import ask, capture_relaxed
 from weft.runtime.cuda_program import LoadedProgram, fits_slot
-from weft.runtime.executor import About, Executor, Params
+from weft.runtime.executor import ALIGNMENT, About, Executor, Params
 from weft.target.cuda.program import program_from_json
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class GpuExecutor(Executor):
     """The GPU called ``name``, such as ``cuda:0``."""
 
-    #: What accesses of several elements at once need; arrays that start elsewhere get code of their own.
-    code_alignment = 16
+    code_alignment = ALIGNMENT
 
     def __init__(self, name: str) -> None:
         self.name, self.device = name, find_device(int(name[5:]))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from weft.ir.span import Span
     from weft.target.description import MachineDescription
 
+#: What accesses of several elements at once need on a GPU; arrays that start elsewhere get code of their own.
+ALIGNMENT = 16
 #: The parameters of a kernel: a name and, for a number, its type.
 Params = Sequence["tuple[str, DType | None]"]
 
