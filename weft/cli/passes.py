@@ -10,18 +10,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, get_args
 
-from weft.operators.scheduling import Target
 from weft.passes.declare import Pass
 from weft.passes.forms import FORMS
 from weft.passes.registry import PASSES, find_passes
+from weft.target import TARGETS
 
 _HEAD = ("pass", "needs", "gives", "applies where there are", "targets", "what it does")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", choices=get_args(Target), help="those of one target, in order (default: all)")
+    parser.add_argument("--target", choices=tuple(TARGETS), help="those of one target, in order (default: all)")
     parser.add_argument("--markdown", action="store_true", help="as the table of docs/architecture.md")
 
 
@@ -29,18 +28,14 @@ def main(options: argparse.Namespace) -> int:
     if options.markdown:
         print("\n".join(markdown_lines()))
     elif options.target is not None:
-        print("\n".join(_lines(*find_passes(_target(options.target).PASSES))))
+        print("\n".join(_lines(*find_passes(TARGETS[options.target].pass_names))))
     else:
         print("\n".join(_all_lines()))
     return 0
 
 
-def _target(name: str) -> Any:
-    return import_module(f"weft.target.{name}.lower")
-
-
 def _targets(each: Pass) -> str:
-    return " ".join(name for name in get_args(Target) if each.name in _target(name).PASSES)
+    return " ".join(name for name, target in TARGETS.items() if each.name in target.pass_names)
 
 
 def _folders() -> Iterator[tuple[str, str, list[Pass]]]:

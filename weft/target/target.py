@@ -35,10 +35,15 @@ class Target(NamedTuple):
         """What tells one release of the compilers that it uses from another, found without loading them."""
         return str(import_module(f"weft.target.{self.name}.{self.toolchain_module}").toolchain_key())
 
+    @property
+    def pass_names(self) -> tuple[str, ...]:
+        """The passes that bring a program into a form that can be written down, in order."""
+        names: tuple[str, ...] = self._lower.PASSES
+        return names
+
     def passes(self, machine: MachineDescription, *, fast: bool) -> tuple[tuple[str, ...], Context]:
-        """The passes, by name, that bring a program into a form that can be written down, and what they may know."""
-        lower = self._lower
-        return lower.PASSES, lower.context_of(machine, fast=fast)
+        """Its passes, and what they may know."""
+        return self.pass_names, self._lower.context_of(machine, fast=fast)
 
     def lower(self, kernel: Kernel, machine: MachineDescription, *, fast: bool = False) -> Kernel:
         """``kernel`` in the form that is written down."""

@@ -24,6 +24,7 @@ from weft.passes.declare import CONDITIONS, Context, Pass
 from weft.passes.forms import FORMS
 from weft.passes.registry import PASSES, find_passes, run_passes, trace_passes
 from weft.schedules.schedule import Schedule
+from weft.target.c import lower as c
 from weft.target.cpu import lower as cpu
 from weft.target.cpu.host import NAMED
 from weft.target.cuda import lower as cuda
@@ -70,7 +71,7 @@ def test_every_pass_is_on_the_list_of_a_target() -> None:
     assert {*cpu.PASSES, *cuda.PASSES} == PASSES.keys()
 
 
-@pytest.mark.parametrize("target", [cpu, cuda], ids=["cpu", "cuda"])
+@pytest.mark.parametrize("target", [cpu, cuda, c], ids=["cpu", "cuda", "c"])
 def test_what_a_pass_needs_is_given_before_it(target: Any) -> None:
     held: set[str] = set()
     for each in find_passes(target.PASSES):
@@ -85,6 +86,7 @@ def test_the_library_on_a_cpu(name: str) -> None:
 
     kernel, sizes = library_kernel(name)
     check_for(cpu, AVX2, kernel, fast=False)
+    check_for(c, AVX2, kernel, fast=False)
     schedule = Schedule(kernel, numerics="fast", machine=AVX512, sizes=sizes)
     auto_schedule(schedule, AVX512, 2)
     check_for(cpu, AVX512, schedule.kernel, fast=True)
@@ -106,6 +108,7 @@ def test_gpu_programs(path: Path) -> None:
     kernel = parse_kernel(path.read_text(encoding="utf-8"))
     for machine in (AVX512, AVX2):
         check_for(cpu, machine, kernel, fast=False)
+    check_for(c, AVX2, kernel, fast=False)
     if path.stem not in REFUSED_BY_CUDA:
         check_for(cuda, H200, kernel, fast=False)
 

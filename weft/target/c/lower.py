@@ -25,7 +25,8 @@ _NOT_FOR_C = frozenset((
     "unroll_registers", "interleave_stores", "transpose_tiles",
 ))  # fmt: skip
 #: The passes in order; `weft passes` tells what each needs, gives and is for.
-PASSES = tuple(name for name in CPU_PASSES if name not in _NOT_FOR_C)
+_FIRST = CPU_PASSES.index("lower_reduce") + 1
+PASSES = (*CPU_PASSES[:_FIRST], "scalarize", *(name for name in CPU_PASSES[_FIRST:] if name not in _NOT_FOR_C))
 #: The forms of program that can be written down as C.
 NEEDS = ("no blocks", "no reductions", "no tensorized nests", "no barriers", "no vectors")
 
