@@ -62,29 +62,22 @@ GROUP = 8
 WRITTEN_OUT = 1024
 
 
-def _product_of(draft: GpuDraft, stage: Stage) -> Product | None:
-    """``stage`` as a product, read once for all of its plans."""
-    known = draft.products.get(stage.name)
-    if known is None or known[0] is not stage:
-        known = draft.products[stage.name] = (stage, read_product(stage, surrounded=False))
-    return known[1]
-
-
 def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
-    """Tiles for all instructions that the machine has for this, and of each thread's own arithmetic."""
-    product = _product_of(draft, stage)
+    """Tiles for all instructions that the machine has for this, and of each thread's own arithmetic, best first: no
+    tiles are the usual ones."""
+    product = read_product(stage, surrounded=False)
     if product is None:
         return []
     known = (("groups", True), ("warps", False))
     kinds = [kind for kind, grouped in known if find_instruction(draft, product, grouped=grouped)]
     tiles = contraction_tiles(product, draft.machine, (*kinds, "threads"))
-    return possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
+    plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
+    prices = draft.product_seconds[stage.name] = {p: product_seconds(product, draft.machine, p) for p in plans}
+    return sorted(plans, key=prices.__getitem__)
 
 
 def contraction_seconds(draft: GpuDraft, stage: Stage, plan: ContractionPlan) -> float:
-    product = _product_of(draft, stage)
-    assert product is not None
-    return product_seconds(product, draft.machine, plan)
+    return draft.product_seconds[stage.name][plan]
 
 
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:

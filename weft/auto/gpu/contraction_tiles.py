@@ -70,7 +70,7 @@ def plain_tiles() -> list[Tiles]:
     """Tiles of sums by each thread's own multiplications and additions."""
     return [
         Tiles(down * own_rows, across * own_columns, depth, own_rows, own_columns, stages)
-        for own_rows, own_columns in ((16, 8), (8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 1))
+        for own_rows, own_columns in ((16, 8), (8, 8), (8, 4), (4, 4), (4, 2), (2, 1))
         for down, across in ((8, 16), (16, 8), (8, 8), (16, 16))
         for depth, stages in ((32, 2), (16, 3), (16, 2), (8, 3))
     ]

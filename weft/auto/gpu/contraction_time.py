@@ -82,7 +82,7 @@ def _piece(tiles: Tiles, rates: Rates, size: int) -> Piece:
     if not tiles.warps:
         loads, cycles = _plain_loads(tiles)
         own = tiles.own_rows * tiles.own_columns
-        issued = products / WARP / rates.fma_share + warps * loads + copies
+        issued = products / WARP + warps * loads + copies
         registers = own + VECTOR * (tiles.own_rows + tiles.own_columns) // 2 + OTHER_REGISTERS
         return Piece(issued, (warps * cycles + copied / L1_BYTES) / rates.shared_share, 0.0, registers)
     if tiles.grouped:

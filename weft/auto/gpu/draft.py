@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from math import prod
 
 from weft.auto.draft import AnyDraft
-from weft.auto.gpu.contraction_product import Product
-from weft.auto.stages import Stage, StageAccess
+from weft.auto.gpu.contraction_tiles import ContractionPlan
+from weft.auto.stages import StageAccess
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const
 from weft.schedules.rewrite import find_buffer
@@ -28,8 +28,8 @@ class GpuDraft(AnyDraft):
     def __init__(self, schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset()) -> None:
         super().__init__(schedule, constants)
         self.machine = machine
-        #: Stages read as products of matrices, by name; who lists plans and who prices them ask in turn.
-        self.products: dict[str, tuple[Stage, Product | None]] = {}
+        #: What plans for products of matrices take, by stage: they are listed best first.
+        self.product_seconds: dict[str, dict[ContractionPlan, float]] = {}
 
     @property
     def bytes_in_flight(self) -> int:

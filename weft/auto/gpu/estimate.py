@@ -27,8 +27,10 @@ from weft.target.cuda.rates import SECTOR, Rates, rates_of
 L1_KEPT = 64 << 10
 #: Registers of a thread for addresses and counters.
 BASE_REGISTERS = 24
-#: Cycles of a warp from one instruction to the next that needs its result, where several are under way.
-DEPENDENT = 2.0
+#: Instructions for each access: it, and a part of its address.
+ACCESS = 1.5
+#: Cycles of a warp from one instruction to the next that needs its result; and from how many copies on none does.
+DEPENDENT, INDEPENDENT = 2.5, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class _Launch:
     special: float = 0.0
     matrix: float = 0.0
     chain: float = 0.0
+    trips: float = 0.0
 
     def work(self) -> LaunchWork:
         leaves = list(self.nest.below())
@@ -131,7 +134,7 @@ class _Launch:
         dram = sum(self.moved.values())
         registers = min(255, BASE_REGISTERS + round(sum(self.registers.values())))
         shared = sum(self.shared.values())
-        counts = (self.issued, self.lsu, self.special, self.matrix, self.chain)
+        counts = (self.issued, self.lsu, self.special, self.matrix, self.chain, self.trips)
         return LaunchWork(blocks, threads, registers, shared, dram, self.l2 * blocks, *counts)
 
     def _add(self, leaf: Leaf, place: _Place, threads: int) -> None:
@@ -147,7 +150,9 @@ class _Launch:
             waits = max(waits, self._add_access(leaf, access, place, cost))
         self.issued += place.warps * place.runs * cost.issued
         self.special += place.warps * place.runs * cost.special
-        self.chain += place.in_order * leaf.share * waits + place.runs * cost.issued * DEPENDENT
+        written_out = place.runs / max(1.0, place.in_order)
+        dependent = DEPENDENT if written_out < INDEPENDENT else 1.0
+        self.chain += place.in_order * leaf.share * waits + place.runs * cost.issued * dependent
 
     def _add_access(self, leaf: Leaf, access: Access, place: _Place, cost: Cost) -> float:
         """Counts ``access``; the cycles until what it reads is there."""
@@ -159,7 +164,7 @@ class _Launch:
             return 0.0
         found = warp_access(access, place.threads, place.vector)
         times = place.warps * place.executions(access) * leaf.share
-        self.issued += times * found.count * 1.5
+        self.issued += times * found.count * ACCESS
         self.lsu += times * found.cycles
         if kind == "shared":
             self.shared[access.buffer.name] = _bytes_of(access)

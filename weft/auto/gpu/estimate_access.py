@@ -92,14 +92,10 @@ def _cost(access: Access, addresses: list[int], width: int, count: int, apart: i
 
 
 def _bank_cycles(addresses: list[int], width: int) -> float:
-    """Cycles of one access to shared memory: threads that ask for other words of one bank come one after another."""
-    words = max(1, width // BANK_BYTES)
-    group = max(1, WARP // words)  # threads that are served together
-    total = 0
-    for start in range(0, len(addresses), group):
-        banks: dict[int, set[int]] = {}
-        for address in addresses[start : start + group]:
-            for word in range(address // BANK_BYTES, address // BANK_BYTES + words):
-                banks.setdefault(word % BANKS, set()).add(word)
-        total += max(map(len, banks.values()))
-    return float(total)
+    """Cycles of one access to shared memory: other words of one bank come one after another, the same word once."""
+    banks: dict[int, set[int]] = {}
+    for address in addresses:
+        first = address // BANK_BYTES
+        for word in range(first, first + max(1, width // BANK_BYTES)):
+            banks.setdefault(word % BANKS, set()).add(word)
+    return float(max(map(len, banks.values())))

@@ -28,7 +28,8 @@ def matrix_work(leaf: Leaf, threads: Sequence[Nest], own: Sequence[Nest], rates:
     grouped = (leaf.intrinsic or "").startswith("wgmma")
     count = prod(n.trips for n in threads)
     products = count * prod(n.trips for n in own) * leaf.share
-    rate = rates.wgmma if grouped else rates.mma / (2 if "tf32" in (leaf.intrinsic or "") else 1)
+    narrow = 2 if "tf32" in (leaf.intrinsic or "") else 1
+    rate = rates.wgmma * rates.wgmma_share if grouped else rates.mma * rates.mma_share / narrow
     lanes = _lanes(threads)
     warps = count / WARP
     read = 0.0
@@ -45,7 +46,9 @@ def matrix_work(leaf: Leaf, threads: Sequence[Nest], own: Sequence[Nest], rates:
     instructions = products / PRODUCTS
     issued = instructions / 16 if grouped else instructions + read / (L1_BYTES * 4)
     waits = pieces * (rates.barrier + rates.shared_latency + 2 * rates.mma_latency)
-    return MatrixWork(products / rate, read / L1_BYTES, issued, waits + products / warps * 4 / rate)
+    return MatrixWork(
+        products / rate, read / (L1_BYTES * rates.shared_share), issued, waits + products / warps * 4 / rate
+    )
 
 
 def _lanes(threads: Sequence[Nest]) -> list[Nest]:

@@ -27,7 +27,10 @@ class Cost:
 
 
 def value_cost(e: Expr) -> Cost:
-    """What one evaluation of ``e`` takes; subscripts are not counted, nor what is known when compiling."""
+    """What one evaluation of ``e`` takes; subscripts are not counted, nor what is known when compiling.
+
+    What is loaded is made wider where it is loaded, once for all that use it.
+    """
     issued, special = _cost(e)
     return Cost(issued, special)
 
@@ -52,7 +55,7 @@ def _own(e: Expr) -> tuple[float, float]:
         case Binary(op="+" | "-", left=left, right=right) if _is_product(left) or _is_product(right):
             return (0, 0)  # fused with the product
         case Cast(operand=operand):
-            return (0, 0) if operand.dtype == e.dtype else (1, 0)
+            return (0, 0) if operand.dtype == e.dtype or isinstance(operand, Load) else (1, 0)
         case Binary() | Compare() | Unary() | Select():
             return (1, 0)
     return (0, 0)

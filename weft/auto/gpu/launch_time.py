@@ -73,7 +73,7 @@ def launch_time(work: LaunchWork, machine: GpuMachine) -> LaunchTime:
     most = ceil(blocks / machine.sms)  # blocks of the multiprocessor that has most
     rounds = max(1.0, most / resident) if most > 4 * resident else ceil(most / resident)
     cycles = {
-        "instructions": most * work.issued * max(1.0 / ISSUE, WARP / (2 * rates.fma)),
+        "instructions": most * work.issued * max(1.0 / ISSUE, WARP / (2 * rates.fma)) / rates.fma_share,
         "loads and stores": most * work.lsu,
         "special functions": most * work.special * WARP / rates.special,
         "matrix instructions": most * work.matrix,
