@@ -24,5 +24,5 @@ class IntrinsicMethods(ScheduleState):
 
         ``sizes`` stand in for symbolic ones. Estimates for one core; see `weft.schedules.explain`.
         """
-        caches = getattr(self.machine, "caches", None)
+        caches = None if self.machine is None else self.machine.caches
         return explain(self.kernel, sizes, caches, 16 if self.machine is None else self.machine.lanes(32))

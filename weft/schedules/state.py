@@ -31,6 +31,9 @@ _OFFER = re.compile(r's\.(?P<step>\w+\(.*\))( first)?(?P<fast> with numerics="fa
 class Machine(Protocol):
     """What primitives ask about the machine a schedule is for."""
 
+    @property
+    def caches(self) -> Mapping[str, int]: ...
+
     def lanes(self, bits: int) -> int: ...
 
 

@@ -59,6 +59,11 @@ class GpuMachine:
     max_blocks_per_sm: int = 32
 
     @property
+    def caches(self) -> Mapping[str, int]:
+        """Bytes by cache level: of the one that all multiprocessors share."""
+        return {"L2": self.l2_bytes}
+
+    @property
     def scopes(self) -> Mapping[str, MemoryScope]:
         """The memories that buffers may be in."""
         shared = SCOPES["shared"]._replace(size=self.shared_per_block, rate=self.bandwidth)
