@@ -42,7 +42,8 @@ def entry_name(kernel: Kernel) -> str:
 def emit_module(kernel: Kernel, numbers: Mapping[tuple[str, Any], int], *, fast: bool) -> str:
     """The C text of ``kernel``; ``numbers`` are those of its asserts by message and place."""
     name = f"{plain_identifier(kernel.name)}_kernel"
-    program = Program(fast, numbers, Names(RESERVED | {name, entry_name(kernel)}))
+    names = Names(RESERVED | {name, entry_name(kernel)})
+    program = Program(fast, numbers, names, emit_stmt, wide_indices=True)
     body = _emit_body(program, kernel)
     functions = "\n".join([f"int32_t {name}({_parameters(program, kernel)}) {{", *body, "}"])
     entry = _entry(program, kernel, name)

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
-from weft.ir.expr import Binary, Const, Expr, Load, Var, idx
-from weft.ir.interval import EVERYTHING, Interval, bounds
+from weft.ir.expr import Binary, Const, Expr, Load, idx
 from weft.ir.intrinsics import HINTS
 from weft.ir.simplify import simplify
 from weft.ir.stmt import (
@@ -44,6 +42,7 @@ from weft.target.c_text.context import LEVEL, Code, Memory
 from weft.target.c_text.emit_convert import emit_to_memory
 from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_offset import emit_element
+from weft.target.c_text.emit_stmt import emit_assign, emit_let, emit_seq, steady
 from weft.target.c_text.storage import element_count
 
 #: Bytes of an array that may be on the stack, and of one that should be registers.
@@ -63,16 +62,11 @@ def may_leave(s: Stmt) -> bool:
     return any(isinstance(n, (Assert, Return)) or (isinstance(n, Alloc) and not _fits_stack(n.buffer)) for n in walk(s))
 
 
-def _seq(f: Function, s: Seq) -> None:
-    for child in s.body:
-        emit_stmt(f, child)
-
-
 def _for(f: Function, s: For) -> None:
     f.show_source(s)
     leaves = may_leave(s.body)
     starts = s.kind in ("parallel", "block") and not f.is_parallel
-    hi = _steady(f, s.hi, s.body)
+    hi = steady(f, s.hi)
     if starts:
         f.line("#pragma omp parallel for schedule(static)")
     elif s.kind in ("vector", "thread") and not leaves:
@@ -122,16 +116,6 @@ def _emit_thread(f: Function, body: Stmt) -> None:
     f.line(f"if (status) goto {f.exits[-1]};")
 
 
-def _steady(f: Function, e: Expr, body: Stmt) -> Code:
-    """The value ``e`` has before a loop: kept where something in the loop could change it."""
-    code = emit_expr(f, e)
-    if not any(isinstance(n, Load) or (isinstance(n, Var) and n.name in f.mutable) for n in walk(e)):
-        return code
-    name = f.fresh("end")
-    f.line(f"const long long {name} = {code.text};")
-    return Code(name, wide=True)
-
-
 def _while(f: Function, s: While) -> None:
     with f.braces(f"while ({emit_expr(f, s.condition).text})"):
         emit_stmt(f, s.body)
@@ -144,27 +128,6 @@ def _if(f: Function, s: If) -> None:
         f.lines.pop()
         with f.braces("} else"):
             emit_stmt(f, s.otherwise)
-
-
-def _let(f: Function, s: Let) -> None:
-    name, changes = f.program.names.of(s.var.name), s.var.name in f.mutable
-    value = emit_expr(f, s.value)
-    known = EVERYTHING if changes or s.var.dtype.is_float else bounds(s.value, f.ranges)
-    with f.declaring(name):
-        f.line(f"{'' if changes else 'const '}{value_type(s.var.dtype)} {name} = {value.text};")
-        with f.bound(s.var.name, Code(name, wide=s.var.dtype == dt.index), _within(known, s.var)):
-            emit_stmt(f, s.body)
-
-
-def _within(known: Interval, var: Var) -> Interval:
-    t = var.dtype
-    if t.is_float or t == dt.index:
-        return known
-    return known if known.within(t.min_value, t.max_value) else Interval(t.min_value, t.max_value)
-
-
-def _assign(f: Function, s: Assign) -> None:
-    f.line(f"{f.variables[s.var.name].text} = {emit_expr(f, s.value).text};")
 
 
 def _store(f: Function, s: Store) -> None:
@@ -256,12 +219,12 @@ def _evaluate(f: Function, s: Evaluate) -> None:
 
 
 _EMIT: dict[type, Callable[[Function, Any], None]] = {
-    Seq: _seq,
+    Seq: emit_seq,
     For: _for,
     While: _while,
     If: _if,
-    Let: _let,
-    Assign: _assign,
+    Let: emit_let,
+    Assign: emit_assign,
     Store: _store,
     Atomic: emit_atomic,
     Alloc: _alloc,

@@ -5,9 +5,10 @@ What C and C++ say differently is asked of the program: `Program.generic`, `over
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
@@ -64,8 +65,11 @@ class TextProgram:
     fast: bool
     sites: Mapping[tuple[str, Span | None], int]
     names: Names
+    emit_stmt: Callable[[Any, Stmt], None]
     used: set[str] = field(default_factory=set)
     definitions: dict[str, str] = field(default_factory=dict)
+    #: Whether indices have 64 bits throughout, or only where their ranges ask for them.
+    wide_indices: bool = False
 
     def generic(self, name: str, type: str, source: str = "") -> str:
         """How text calls ``name`` of the prelude for a result of C's ``type``, made from a ``source``."""

@@ -9,6 +9,7 @@ from weft.ir.stmt import Kernel
 from weft.target.c_text.names import Names
 from weft.target.cuda.emit_context import Program
 from weft.target.cuda.emit_launch import emit_launch
+from weft.target.cuda.emit_stmt import emit_stmt
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.prelude import RESERVED, prelude_text
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site
@@ -28,7 +29,7 @@ def emit_program(
     parts = read_launches(kernel)
     names = Names(RESERVED | {ERROR_RECORD, FAILED})
     functions = [names.fresh(f"{kernel.name}_kernel") for _ in parts.nests]
-    program = Program(fast, numbers, names, machine=machine, aligned=aligned)
+    program = Program(fast, numbers, names, emit_stmt, machine=machine, aligned=aligned)
     launches: list[Launch] = []
     texts: list[str] = []
     may_have_failed = False

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError, UnsupportedError
-from weft.ir.expr import AddressOf, Expr, Load, Var
+from weft.ir.expr import AddressOf, Expr, Load
 from weft.ir.hardware import HARDWARE
-from weft.ir.interval import EVERYTHING, Interval, bounds
+from weft.ir.interval import bounds
 from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import (
     Alloc,
@@ -39,6 +38,7 @@ from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.emit_convert import emit_to_memory
 from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_offset import emit_element
+from weft.target.c_text.emit_stmt import emit_assign, emit_let, emit_seq, steady
 from weft.target.c_text.storage import element_count
 from weft.target.cuda.async_copies import SIZES, emit_commit, emit_copies, emit_wait, find_copy
 from weft.target.cuda.emit_atomic import emit_atomic
@@ -67,11 +67,6 @@ def emit_body(f: Function, s: Stmt, head: str) -> None:
         emit_stmt(f, s)
 
 
-def _seq(f: Function, s: Seq) -> None:
-    for child in s.body:
-        emit_stmt(f, child)
-
-
 def _for(f: Function, s: For) -> None:
     if s.kind == "vector" and emit_vector(f, s, emit_stmt):
         return
@@ -86,7 +81,7 @@ def emit_loop(f: Function, s: For) -> None:
     end = bounds(s.hi, f.ranges)
     wide = not (known.union(end) if not known.is_empty else end).within(-(2**31), 2**31 - 1)
     name = f.program.names.of(s.var.name)
-    lo, hi = emit_expr(f, s.lo), _steady(f, s.hi, s.body)
+    lo, hi = emit_expr(f, s.lo), steady(f, s.hi)
     if _is_unrolled(f, s):
         f.line("#pragma unroll")
     head = f"for ({'long long' if wide else 'int'} {name} = {lo.text}; {name} < {hi.inside(LEVEL['<'] + 1)}; ++{name})"
@@ -100,16 +95,6 @@ def emit_loop(f: Function, s: For) -> None:
             with f.exit_to(label):
                 emit_stmt(f, s.body)
     f.serial_depth -= 1
-
-
-def _steady(f: Function, e: Expr, body: Stmt) -> Code:
-    """The value ``e`` has before a loop: kept where something in the loop could change it."""
-    code = emit_expr(f, e)
-    if not any(isinstance(n, Load) or (isinstance(n, Var) and n.name in f.mutable) for n in walk(e)):
-        return code
-    name = f.fresh("end")
-    f.line(f"const {'long long' if code.wide else 'int'} {name} = {code.text};")
-    return Code(name, wide=code.wide)
 
 
 def _is_unrolled(f: Function, s: For) -> bool:
@@ -141,32 +126,6 @@ def _if(f: Function, s: If) -> None:
     if s.otherwise is not None:
         f.lines.pop()
         emit_body(f, s.otherwise, "} else")
-
-
-def _let(f: Function, s: Let) -> None:
-    value = emit_expr(f, s.value)
-    name = f.program.names.of(s.var.name)
-    changes = s.var.name in f.mutable
-    wide = s.var.dtype == dt.index and (changes or value.wide)
-    type = "long long" if wide else "int" if s.var.dtype == dt.index else value_type(s.var.dtype)
-    known = EVERYTHING
-    if not s.var.dtype.is_float:
-        known = EVERYTHING if changes else bounds(s.value, f.ranges)
-    with f.declaring(name):
-        f.line(f"{'' if changes else 'const '}{type} {name} = {value.text};")
-        with f.bound(s.var.name, Code(name, wide=wide), _within(known, s.var)):
-            emit_stmt(f, s.body)
-
-
-def _within(known: Interval, var: Var) -> Interval:
-    t = var.dtype
-    if t.is_float or t == dt.index:
-        return known
-    return known if known.within(t.min_value, t.max_value) else Interval(t.min_value, t.max_value)
-
-
-def _assign(f: Function, s: Assign) -> None:
-    f.line(f"{f.variables[s.var.name].text} = {emit_expr(f, s.value).text};")
 
 
 def _store(f: Function, s: Store) -> None:
@@ -262,12 +221,12 @@ def _tensorized(f: Function, s: Tensorized) -> None:
 
 
 _EMIT: dict[type, Callable[[Function, Any], None]] = {
-    Seq: _seq,
+    Seq: emit_seq,
     For: _for,
     While: _while,
     If: _if,
-    Let: _let,
-    Assign: _assign,
+    Let: emit_let,
+    Assign: emit_assign,
     Store: _store,
     Atomic: emit_atomic,
     Alloc: _alloc,
