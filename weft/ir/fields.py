@@ -16,7 +16,20 @@ _NODES = (Expr, Stmt, Axis, Iter, Region, Kernel)
 PARTS = (*_NODES, Buffer)
 
 #: Fields that hold no nodes.
-_LEAF_FIELDS = ("span", "op", "name", "kind", "dtype", "type", "message", "lanes", "positions", "scope", "outputs")
+_LEAF_FIELDS = (
+    "span",
+    "op",
+    "name",
+    "kind",
+    "dtype",
+    "type",
+    "message",
+    "lanes",
+    "positions",
+    "scope",
+    "outputs",
+    "ahead",
+)
 #: Annotations of fields that always hold one node, a tuple of nodes, a node or None, or nothing to visit.
 _ONE = frozenset({"Expr", "Var", "Stmt", "Call", "Load"})
 _MANY = frozenset({f"tuple[{kind}, ...]" for kind in ("Expr", "Stmt", "Axis", "Iter", "Region")})

@@ -52,6 +52,8 @@ class Hardware:
     emit: Mapping[str, Emit] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     exact: bool = True
+    #: A part of another intrinsic, which only lowering calls: no nest is replaced by it.
+    is_part: bool = False
 
     @property
     def meaning(self) -> Kernel:
@@ -109,12 +111,13 @@ def declare(hardware: Hardware) -> Hardware:
 
 
 def find_hardware(name: str) -> Hardware:
-    found = HARDWARE.get(name)
+    known = {h.name: h for h in HARDWARE.values() if not h.is_part}
+    found = known.get(name)
     if found is None:
-        near = difflib.get_close_matches(name, HARDWARE, 1)
+        near = difflib.get_close_matches(name, known, 1)
         raise ScheduleError(
             f"there is no intrinsic `{name}`",
-            why=f"declared are {', '.join(sorted(HARDWARE)) or 'none'}",
+            why=f"declared are {', '.join(sorted(known)) or 'none'}",
             help=f"did you mean `{near[0]}`?" if near else "declare it with weft.intrinsic",
         )
     return found

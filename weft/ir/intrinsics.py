@@ -154,8 +154,15 @@ def _table() -> dict[str, Intrinsic]:
 
 INTRINSICS: dict[str, Intrinsic] = _table()
 
-#: Calls on one address that change the speed and nothing else; the address need not be that of an element.
+#: Calls that change how fast a program runs and nothing else, each with what it takes: an address, which need not be
+#: that of an element, or a number.
 #: prefetch: it is read soon. stream: what is stored to its buffer from here on is not read soon.
-#: async_fill: what is copied to its buffer from here on may arrive as late as the barrier before it is read.
-#: async_commit: the copies so far fill one turn of its buffer, a ring with as many turns as its first dimension.
-HINTS = frozenset({"prefetch", "stream", "async_fill", "async_commit"})
+#: async_fill: what is copied to its buffer from here on may run on its own while the thread goes on.
+#: async_commit: the copies that the thread has started since the last one are a group, used as many groups later.
+#: async_wait: all groups of copies have arrived but the youngest ones, so many. publish: what was stored to shared
+#: memory can be read by units that read it on their own. products_wait: all groups of products that run on their own
+#: are done but the youngest ones, so many. hold: products that run on their own may be at work on its buffer.
+HINTS: dict[str, str] = {
+    "prefetch": "one address", "stream": "one address", "async_fill": "one address", "hold": "one address",
+    "async_commit": "one number", "async_wait": "one number", "products_wait": "one number", "publish": "nothing",
+}  # fmt: skip

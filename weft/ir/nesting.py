@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,17 @@ _INNER: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
     Alloc: _body,
     Tensorized: _body,
 }
+
+
+def flat(s: Stmt) -> tuple[Stmt, ...]:
+    """The statements that ``s`` is one after another, sequences taken apart."""
+    return tuple(part for inner in s.body for part in flat(inner)) if isinstance(s, Seq) else (s,)
+
+
+def sequence(body: Iterable[Stmt]) -> Stmt:
+    """The statements one after another, sequences among them flattened."""
+    found = [part for s in body for part in (s.body if isinstance(s, Seq) else (s,))]
+    return found[0] if len(found) == 1 else Seq(tuple(found))
 
 
 def strip(s: Stmt) -> Stmt:

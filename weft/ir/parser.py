@@ -21,6 +21,7 @@ from weft.ir.expr import Var
 from weft.ir.parse_expr import ExprReader, present
 from weft.ir.span import Source, Span
 from weft.ir.stmt import (
+    Ahead,
     Alloc,
     Assert,
     Assign,
@@ -194,13 +195,20 @@ class KernelReader(ExprReader):
         return self.bind(tree, lambda: self.body(tree.children[-1]))
 
     def loop(self, tree: Any) -> Stmt:
-        word, name, lo, hi, body = tree.children
+        word, name, lo, hi, ahead, body = tree.children
         var = Var(self.name(name), dt.index, span=self.span(name))
         low, high = self.expr(lo), self.expr(hi)
         with self.scope():
             self.vars[var.name] = var
             inner = self.body(body)
-        return self.build(tree, For, var, low, high, "serial" if word == "for" else str(word), inner)
+        kind = "serial" if word == "for" else str(word)
+        return self.build(tree, For, var, low, high, kind, inner, None if ahead is None else self.ahead(ahead))
+
+    def ahead(self, tree: Any) -> Ahead:
+        distance, *rings = tree.children
+        if not str(distance).isdigit():
+            self.fail(distance, f"`{distance}` is not a number of turns")
+        return Ahead(int(distance), tuple(map(self.name, rings)))
 
     def while_(self, tree: Any) -> Stmt:
         condition, body = tree.children

@@ -285,7 +285,7 @@ def _header(s: Stmt) -> tuple[str, Stmt]:
     match s:
         case For():
             word = "for" if s.kind == "serial" else s.kind
-            return f"{word} {print_name(s.var.name)} in {_range(s.lo, s.hi)}", s.body
+            return f"{word} {print_name(s.var.name)} in {_range(s.lo, s.hi)}{_ahead(s)}", s.body
         case While():
             return f"while {_expr(s.condition)[0]}", s.body
         case Tensorized():
@@ -293,6 +293,10 @@ def _header(s: Stmt) -> tuple[str, Stmt]:
         case Let() | Alloc():
             return _binding(s), s.body
     raise ProgramError(f"cannot print a {type(s).__name__}", span=s.span)
+
+
+def _ahead(s: For) -> str:
+    return "" if s.ahead is None else f" ahead {s.ahead.distance} of {', '.join(map(print_name, s.ahead.rings))}"
 
 
 def _binding(s: Let | Alloc) -> str:

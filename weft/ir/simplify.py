@@ -102,7 +102,7 @@ class Simplifier(ExprSimplifier):
             return self.stmt(substitute(body, {s.var: lo}))
         if lo is s.lo and hi is s.hi and body is s.body:
             return s
-        return For(s.var, lo, hi, s.kind, body, span=s.span)
+        return For(s.var, lo, hi, s.kind, body, s.ahead, span=s.span)
 
     def while_(self, s: While) -> Stmt:
         condition = self.expr(s.condition)

@@ -35,14 +35,27 @@ class Stmt:
 
 @quick_init
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """What stores to the buffers ``rings`` may run ahead of the rest of a loop's body, by up to ``distance`` turns.
+
+    A turn is an iteration of the innermost loop around those stores. See `weft.ir.ahead`.
+    """
+
+    distance: int
+    rings: tuple[str, ...]
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """``for var in lo:hi``; nothing runs where ``hi <= lo``."""
+    """``for var in lo:hi``; nothing runs where ``hi <= lo``. Its meaning is the same with ``ahead`` or without."""
 
     var: Var
     lo: Expr
     hi: Expr
     kind: LoopKind
     body: Stmt
+    ahead: Ahead | None = None
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
@@ -204,6 +217,11 @@ class Evaluate(Stmt):
     span: Span | None = _span()
 
 
+def hint(name: str, *args: Expr) -> Evaluate:
+    """A call that changes only how fast the program runs: one of `weft.ir.intrinsics.HINTS`."""
+    return Evaluate(Call(name, args, dt.index))
+
+
 @quick_init
 @dataclass(frozen=True, slots=True)
 class Tensorized(Stmt):
@@ -299,7 +317,7 @@ class Kernel:
 
 
 __all__ = [
-    "Alloc", "Assert", "Assign", "Atomic", "AtomicOp", "Axis", "Barrier", "BarrierScope", "Block", "Break",
+    "Ahead", "Alloc", "Assert", "Assign", "Atomic", "AtomicOp", "Axis", "Barrier", "BarrierScope", "Block", "Break",
     "Continue", "Evaluate", "For", "If", "Iter", "IterKind", "Kernel", "Let", "LoopKind", "Param", "Region",
-    "Return", "Seq", "Stmt", "Store", "Tensorized", "While",
+    "Return", "Seq", "Stmt", "Store", "Tensorized", "While", "hint",
 ]  # fmt: skip

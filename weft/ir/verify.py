@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.ir.ahead import why_not_ahead
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
 from weft.ir.expr import AddressOf, Call, Const, Expr, Reduce, Var
@@ -238,8 +239,8 @@ class Verifier:
                 self.check_hardware_call(s)
             case Evaluate(call=Call(name=name, args=args)) if name in HINTS:
                 self.check_exprs(*args)
-                if len(args) != 1 or not isinstance(args[0], AddressOf):
-                    self.problem(f"`{name}` takes one address")
+                if tuple(map(type, args)) != _HINT_TYPES[HINTS[name]]:
+                    self.problem(f"`{name}` takes {HINTS[name]}")
             case _:
                 if self.names:
                     check_assert(self.report, s)
@@ -263,6 +264,9 @@ class Verifier:
             kind = next((kind for kind in self.loops if kind in refused), None)
             if kind is not None:
                 self.problem(f"{_article(s.kind)} loop inside {_article(kind)} loop")
+        why = why_not_ahead(s) if self.names and s.ahead is not None else None
+        if why is not None:
+            self.problem(f"part of the body cannot run ahead: {why}")
         self.inside(self.bind((s.var,), "loop"), s.body, s.kind)
 
     def check_let(self, s: Let) -> None:
@@ -379,6 +383,9 @@ class Verifier:
             self.problem(f"buffer `{b.name}` is not in scope", span)
         elif known is not b and known != b:
             self.problem(f"buffer `{b.name}` is used with another type, shape, layout or scope than declared", span)
+
+
+_HINT_TYPES: dict[str, tuple[type, ...]] = {"one address": (AddressOf,), "one number": (Const,), "nothing": ()}
 
 
 def _article(kind: str) -> str:

@@ -141,8 +141,16 @@ def rebuild_buffer(buffer: Buffer, fn: Callable[[Expr], Expr]) -> Buffer:
 def replace_buffers(node: N, mapping: Mapping[Buffer, Buffer]) -> N:
     """Every use of a buffer in ``mapping`` redirected."""
 
+    names = {old.name: new.name for old, new in mapping.items()}
+
     def visit(n: Any) -> Any:
-        return mapping.get(n, n) if isinstance(n, Buffer) else rebuild(n, visit)
+        if isinstance(n, Buffer):
+            return mapping.get(n, n)
+        n = rebuild(n, visit)
+        if isinstance(n, For) and n.ahead is not None and not names.keys().isdisjoint(n.ahead.rings):
+            rings = tuple(names.get(name, name) for name in n.ahead.rings)
+            return dataclasses.replace(n, ahead=dataclasses.replace(n.ahead, rings=rings))
+        return n
 
     return cast(N, visit(node))
 

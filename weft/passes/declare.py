@@ -51,6 +51,8 @@ class Context:
     shared_bytes: int = 48 << 10
     most_threads: int = 1024
     has_grid_barriers: bool = False
+    #: Whether threads can start copies to shared memory that run on their own.
+    has_async_copies: bool = False
     #: Memory whose elements are worth keeping in registers while a loop updates them.
     scopes: tuple[Scope, ...] = PLAIN_SCOPES
     #: The memories that buffers may be in.

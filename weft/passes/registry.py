@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from weft.ir.errors import InternalError, UnsupportedError, did_you_mean
@@ -15,6 +15,11 @@ from weft.passes.declare import Context, Pass
 PASSES: dict[str, Pass] = {
     p.name: p for folder in (plain, to_grid, gpu_to_cpu, guards, vectors, registers) for p in folder.PASSES
 }
+
+
+def register(passes: Iterable[Pass]) -> None:
+    """Passes of a target's own folder, which its list names like any others."""
+    PASSES.update({p.name: p for p in passes})
 
 
 @functools.cache

@@ -7,11 +7,11 @@ A row that is looked up, ``LUT[I[b, l], d]``, is looked up for the later iterati
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from weft.ir import dtype as dt
-from weft.ir.expr import AddressOf, Binary, Call, Const, Expr, Var, idx
+from weft.ir.expr import AddressOf, Binary, Const, Expr, Var, idx
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Evaluate, For, Kernel, Stmt
+from weft.ir.stmt import For, Kernel, Stmt, hint
 from weft.ir.visit import free_vars, fresh_name, loads, stores, substitute
 from weft.poly.infer_region import Box
 from weft.poly.verdict import Verdict, refuse
@@ -80,13 +80,13 @@ def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1) -> Rewrite:
     for start, var, step in zip(box.starts, many, steps):
         first = substitute(start, there if loads(start) else later)
         indices.append(simplify(first if var is None else first + var * step))
-    hint: Stmt = Evaluate(Call("prefetch", (AddressOf(old, tuple(indices)),), dt.index))
+    asked: Stmt = hint("prefetch", AddressOf(old, tuple(indices)))
     kind = "unroll" if math.prod(lines) <= MOST_UNROLLED else "serial"
     for var, count in reversed(list(zip(many, lines))):
         if var is not None:
-            hint = For(var, idx(0), idx(count), kind, hint)  # type: ignore[arg-type]
-    body = sequence([hint, loop.body])
-    return Rewrite(replace_stmt(kernel, loop, For(loop.var, loop.lo, loop.hi, loop.kind, body, span=loop.span)))
+            asked = For(var, idx(0), idx(count), kind, asked)  # type: ignore[arg-type]
+    body = sequence([asked, loop.body])
+    return Rewrite(replace_stmt(kernel, loop, replace(loop, body=body)))
 
 
 def _box(kernel: Kernel, buffer: str, at: str) -> Box | None:

@@ -17,7 +17,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError, ScheduleError, did_you_mean
 from weft.ir.expr import Expr, Reduce, Var
 from weft.ir.interval import Interval, bounds, half_open
-from weft.ir.nesting import find_path, inner_statements
+from weft.ir.nesting import find_path, inner_statements, sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import fact, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
@@ -249,14 +249,6 @@ def _with_child(parent: Stmt, old: Stmt, new: Stmt) -> Stmt:
     if isinstance(parent, Seq):
         return sequence([new if s is old else s for s in parent.body])
     return rebuild(parent, lambda n: new if n is old else n)
-
-
-def sequence(body: Iterable[Stmt]) -> Stmt:
-    """The statements one after another, sequences among them flattened."""
-    flat: list[Stmt] = []
-    for s in body:
-        flat += s.body if isinstance(s, Seq) else (s,)
-    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
 
 
 def replace_vars(root: S, values: Mapping[Var, Expr], ranges: Mapping[str, Interval]) -> S:

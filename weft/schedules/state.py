@@ -14,6 +14,7 @@ from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
 from weft.poly.verdict import Verdict
 from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
+from weft.schedules.pipeline import check_runs_ahead
 from weft.schedules.refusals import refusal
 from weft.schedules.rewrite import Rewrite, all_allocs, all_loops, blocks_inside, unique_names
 from weft.schedules.tensorize import check_tensorized
@@ -110,9 +111,10 @@ class ScheduleState:
             if not verdict.ok:
                 raise refused(step, verdict, () if self._trying else self._accepted(verdict.alternatives))
             done = rewrite(self.kernel, *args, **kwargs)
-            verdict = check_tensorized(done.kernel)
-            if not verdict.ok:
-                raise refused(step, verdict, verdict.alternatives)
+            for check_kept in (check_tensorized, check_runs_ahead):
+                verdict = check_kept(done.kernel)
+                if not verdict.ok:
+                    raise refused(step, verdict, verdict.alternatives)
         except ScheduleError as error:
             if self._trying:
                 raise

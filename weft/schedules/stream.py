@@ -6,9 +6,8 @@ overwrites all of it, and what is in the caches stays there. A hint; results do 
 
 from __future__ import annotations
 
-from weft.ir import dtype as dt
-from weft.ir.expr import AddressOf, Call, idx
-from weft.ir.stmt import Alloc, Evaluate, Kernel, Store
+from weft.ir.expr import AddressOf, idx
+from weft.ir.stmt import Alloc, Kernel, Store, hint
 from weft.ir.visit import walk
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.rewrite import Rewrite, find_alloc, find_buffer, replace_stmt, sequence
@@ -29,9 +28,9 @@ def stream(kernel: Kernel, buffer: str) -> Rewrite:
     """Puts the hint before everything that uses the buffer."""
     found = find_buffer(kernel, buffer)
     place = AddressOf(found, tuple(idx(0) for _ in found.shape))
-    hint = Evaluate(Call("stream", (place,), dt.index))
+    streams = hint("stream", place)
     if buffer in {b.name for b in kernel.buffers}:
-        return Rewrite(replace_stmt(kernel, kernel.body, sequence([hint, kernel.body])))
+        return Rewrite(replace_stmt(kernel, kernel.body, sequence([streams, kernel.body])))
     alloc = find_alloc(kernel, buffer)
-    body = sequence([hint, alloc.body])
+    body = sequence([streams, alloc.body])
     return Rewrite(replace_stmt(kernel, alloc, Alloc(alloc.buffer, body, span=alloc.span)))

@@ -258,7 +258,7 @@ def _shared() -> Iterator[Sample]:
     )
     fill = "thread t in 0:64 { unroll u in 0:4 { vector v in 0:4 { R[@, (u*64+t)//4, (u*64+t)%4*4+v] = $ } } }"
     source = "A[(u*64+t)//4, (@)*16+(u*64+t)%4*4+v]"
-    commit = "call async_commit(&R[0,0,0])"
+    commit = "call async_commit(2)"
     first = "\n".join(f"{fill}\n{commit}".replace("$", source).replace("@", str(k)) for k in range(2))
     later = fill.replace("@", "(k+2)%3").replace("$", "N > 3 ? " + source.replace("@", "k+2") + " : 0.0")
     text = f"""kernel pipe(A: float32[64, 128], N: int64, out C: float32[64]) {{

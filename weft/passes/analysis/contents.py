@@ -12,7 +12,7 @@ _NAMES = (
     "serial loops", "parallel loops", "vector loops", "unroll loops", "block loops", "thread loops",
     "blocks", "hardware intrinsics", "barriers", "tests", "lets", "asserts", "calls",
     "allocations", "shared storage", "register storage",
-    "reductions", "choices", "vectors", "float divisions",
+    "reductions", "choices", "vectors", "float divisions", "what runs ahead",
 )  # fmt: skip
 #: A bit for each.
 CONTENTS: dict[str, int] = {name: 1 << place for place, name in enumerate(_NAMES)}
@@ -41,7 +41,7 @@ def contents(s: Stmt) -> int:
     """The bits of all that is in ``s``."""
     found = _STATEMENTS.get(type(s), 0)
     if isinstance(s, For):
-        found = _LOOPS[s.kind]
+        found = _LOOPS[s.kind] | (0 if s.ahead is None else CONTENTS["what runs ahead"])
     elif isinstance(s, Alloc):
         found = _ALLOCATIONS.get(s.buffer.scope, CONTENTS["allocations"])
     for child in children(s):

@@ -15,4 +15,6 @@ PASSES = (
         gives="grid form",
         options="fast, shared_bytes, most_threads",
     ),
+    _pass("run_ahead", needs="no blocks", only_if="what runs ahead"),
+    _pass("place_waits", needs="grid form", only_if="barriers, hardware intrinsics", options="has_async_copies"),
 )

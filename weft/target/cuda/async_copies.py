@@ -1,16 +1,17 @@
 """Copies into shared memory that run on their own while the threads go on: ``cp.async``.
 
-A ring of stages (see `weft.schedules.pipeline`) says by hints which buffers are filled so and where the copies of a
-stage end. A barrier then first waits until all but the youngest stages have arrived, however it came to stand there:
-a ring of n stages is filled n - 1 iterations ahead, and an iteration has one barrier at least.
+Hints say which buffers are filled so, where the copies of a group end, and where a thread waits for them (see
+`weft.passes.to_grid.run_ahead` and `weft.target.cuda.place_waits`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Select, Var
-from weft.ir.stmt import Barrier, Evaluate, For, Stmt, Store
+from weft.ir.stmt import Evaluate, Stmt, Store
 from weft.ir.visit import walk
 from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_offset import emit_pointer
@@ -58,39 +59,24 @@ _PUBLISH = """__device__ __forceinline__ void publish() {
 }"""
 
 
-def find_rings(body: Stmt) -> dict[str, int]:
-    """The buffers of a launch that may be filled asynchronously, each with its number of stages.
-
-    Where the loop that ends a stage has no barrier nothing would wait for the copies: then there are none.
-    """
-    rings = {b.buffer.name: int(b.buffer.shape[0].value) for b in _hinted(body, "async_fill")}  # type: ignore[attr-defined]
-    loops = [n for n in walk(body) if isinstance(n, For) and n.kind in ("serial", "unroll")]
-    ending = [loop for loop in loops if any(True for _ in _hinted(loop, "async_commit"))]
-    if not all(any(isinstance(n, Barrier) for n in walk(loop)) for loop in ending):
-        return {}
-    return rings
+def find_rings(body: Stmt) -> frozenset[str]:
+    """The buffers of a launch that may be filled asynchronously."""
+    hints = (n.call for n in walk(body) if isinstance(n, Evaluate) and n.call.name == "async_fill")
+    return frozenset(e.buffer.name for call in hints for e in call.args if isinstance(e, AddressOf))
 
 
-def _hinted(s: Stmt, name: str) -> list[AddressOf]:
-    calls = [n.call for n in walk(s) if isinstance(n, Evaluate) and n.call.name == name]
-    return [a for call in calls for a in call.args if isinstance(a, AddressOf) and isinstance(a.buffer.shape[0], Const)]
+def emit_commit(f: Function, groups: Expr) -> None:
+    """The end of the copies of one group."""
+    f.line(f"{f.define('async_commit', _COMMIT)}();")
 
 
-def emit_commit(f: Function) -> None:
-    """The end of the copies of one stage."""
-    if f.rings:
-        f.line(f"{f.define('async_commit', _COMMIT)}();")
+def emit_wait(f: Function, pending: Expr) -> None:
+    """All groups of copies but the youngest ``pending`` have arrived."""
+    f.line(f"{f.define('async_wait', _WAIT)}<{emit_expr(f, pending).text}>();")
 
 
-def emit_wait(f: Function, late: int = 0) -> None:
-    """What comes before a barrier: all copies but those of the youngest stages have arrived.
-
-    ``late``: copies are started so many iterations later than the ring has them.
-    """
-    if f.rings:
-        f.line(f"{f.define('async_wait', _WAIT)}<{min(f.rings.values()) - 2 - late}>();")
-    if f.has_groups:
-        f.line(f"{f.define('publish', _PUBLISH)}();")
+def emit_publish(f: Function) -> None:
+    f.line(f"{f.define('publish', _PUBLISH)}();")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +87,11 @@ class Copy:
     condition: Expr | None = None
 
 
-def find_copy(f: Function, s: Store, lane: Var | None = None) -> Copy | None:
+def copy_of(
+    s: Store, rings: frozenset[str], is_private: Callable[[Buffer], bool], lane: Var | None = None
+) -> Copy | None:
     """The asynchronous copy that ``s`` may be, from memory that is not shared; ``lane`` is a vector loop's variable."""
-    if s.buffer.name not in f.rings:
+    if s.buffer.name not in rings:
         return None
     value, condition = s.value, None
     if isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
@@ -112,7 +100,12 @@ def find_copy(f: Function, s: Store, lane: Var | None = None) -> Copy | None:
             return None
     if not isinstance(value, Load) or value.buffer.scope not in ("global", "constant"):
         return None
-    return None if f.memory(value.buffer).is_private else Copy(value, condition)
+    return None if is_private(value.buffer) else Copy(value, condition)
+
+
+def find_copy(f: Function, s: Store, lane: Var | None = None) -> Copy | None:
+    """`copy_of` where the code of ``f`` is written."""
+    return copy_of(s, f.rings, lambda buffer: f.memory(buffer).is_private, lane)
 
 
 def emit_copies(f: Function, s: Store, copy: Copy, size: int, count: int = 1) -> None:

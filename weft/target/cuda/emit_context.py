@@ -61,10 +61,10 @@ class Function(TextFunction):
     #: Elements of shared memory that reductions across threads have used so far, by buffer.
     places: dict[str, int] = field(default_factory=dict)
     reductions_shuffle: bool = True
-    #: Shared buffers that are filled by asynchronous copies, with the stages each has.
-    rings: dict[str, int] = field(default_factory=dict)
-    #: Whether the matrix unit itself reads shared memory, as with instructions of warp groups.
-    has_groups: bool = False
+    #: Shared buffers that are filled by asynchronous copies.
+    rings: frozenset[str] = frozenset()
+    #: Buffers that matrix instructions keep spread over the lanes of a warp, with the registers of each lane.
+    fragments: dict[str, int] = field(default_factory=dict)
     #: The variable that tells whether copies are started, where that is no branch around them.
     copies_if: str = ""
     #: The loops over the threads of a block, outermost first.

@@ -4,9 +4,9 @@
 
 - a text: CUDA C++ statements in which ``%name`` stands for an operand of the intrinsic, a pointer for a buffer and
   a number for a scalar; it stands between braces of its own;
-- a function of the `Function` under construction and the `Tensorized` statement, for intrinsics that look at the
-  loops themselves, such as those of a whole warp. It writes with ``f.line`` and ``f.braces``, brings device
-  functions with ``f.define``, and returns False to have the loops written instead.
+- a function of the `Function` under construction and the `Tensorized` statement or `Call`, for intrinsics that look
+  at the loops or operands themselves. It writes with ``f.line`` and ``f.braces``, brings device functions with
+  ``f.define``, and returns False to have the loops of a statement written instead.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from weft.target.cuda.machine import GpuMachine
 _NAME = re.compile(r"%([A-Za-z_]\w*)")
 
 
-def has_intrinsic(machine: GpuMachine, hardware: Hardware) -> bool:
-    """Whether there is CUDA code for ``hardware`` and the machine has what it needs."""
-    return "cuda" in hardware.emit and all(machine.has(need) for need in hardware.needs)
+def missing_for(hardware: Hardware, machine: GpuMachine) -> list[str]:
+    """What is missing to run ``hardware``: code for CUDA, or what the machine needs for it."""
+    code = [] if "cuda" in hardware.emit else ["code for CUDA"]
+    return code + [need for need in hardware.needs if not machine.has(need)]
 
 
 def emit_hardware(f: Function, s: Tensorized) -> bool:
     """The intrinsic's code; False where the loops are to be written as they are."""
     hardware = HARDWARE.get(s.intrinsic)
-    if hardware is None or not has_intrinsic(f.machine, hardware):
+    if hardware is None or missing_for(hardware, f.machine):
         return False
     emit = hardware.emit["cuda"]
     if not isinstance(emit, str):
@@ -55,7 +56,9 @@ def emit_hardware_call(f: Function, call: Call) -> None:
     """A call of an intrinsic: there are no loops to run instead."""
     hardware = HARDWARE[call.name]
     emit = hardware.emit.get("cuda")
-    if not has_intrinsic(f.machine, hardware) or not isinstance(emit, str):
+    if emit is not None and not isinstance(emit, str) and not missing_for(hardware, f.machine) and emit(f, call):
+        return
+    if missing_for(hardware, f.machine) or not isinstance(emit, str):
         raise UnsupportedError(
             f"`{f.machine.name}` has no `{hardware.name}`",
             span=call.span,

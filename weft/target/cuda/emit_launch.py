@@ -19,6 +19,7 @@ from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.storage import element_count
 from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
+from weft.target.cuda.emit_mma import find_fragments
 from weft.target.cuda.emit_reduce import reductions_shuffle
 from weft.target.cuda.emit_stmt import emit_stmt
 from weft.target.cuda.grid import Grid, block_shape, check_threads, extents, grid_shape, read_grid, thread_counts
@@ -50,9 +51,8 @@ def emit_launch(
     shape = block_shape(counts) or (prod(counts), 1, 1)
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
     f.thread_loops, f.stored_once = grid.threads, _stored_once(grid.body)
-    f.rings = find_rings(grid.body) if program.machine.has("cp.async") else {}
-    swizzled = find_swizzled(grid.body, program.machine)
-    f.has_groups = bool(swizzled)
+    f.rings, f.fragments = find_rings(grid.body), find_fragments(grid.body)
+    swizzled = find_swizzled(grid.body)
     for buffer in (*grid.shared, *(p for p in params if isinstance(p, Buffer))):
         if buffer.dtype.is_narrow_float:
             f.use(buffer.dtype.name)

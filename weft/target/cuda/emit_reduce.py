@@ -21,7 +21,6 @@ from weft.passes.analysis.thread_digits import Digit
 from weft.passes.analysis.thread_reductions import Reduction, is_reduction, read_reduction
 from weft.target.c_text.c_types import value_type
 from weft.target.c_text.emit_expr import emit_expr
-from weft.target.cuda.async_copies import emit_wait
 from weft.target.cuda.emit_context import Code, Function
 from weft.target.cuda.machine import WARP
 
@@ -150,7 +149,6 @@ def _emit_between_warps(f: Function, p: _Pass, emit_stmt: EmitStmt) -> None:
     start = _next_place(f, p) if p.is_compact else 0
     passed = p.reduction.passed
     emit_stmt(f, If(p.leads(), Store(passed, (simplify(p.own() + idx(start)),), p.value)))
-    emit_wait(f)
     f.line("__syncthreads();")
     counters = [Var(f.fresh("w")) for _ in p.steps.warps]
     place: Expr = p.first(f.ranges) + idx(start)

@@ -40,13 +40,13 @@ from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_offset import emit_element
 from weft.target.c_text.emit_stmt import emit_assign, emit_let, emit_seq, steady
 from weft.target.c_text.storage import element_count
-from weft.target.cuda.async_copies import SIZES, emit_commit, emit_copies, emit_wait, find_copy
+from weft.target.cuda.async_copies import SIZES, emit_commit, emit_copies, emit_publish, emit_wait, find_copy
 from weft.target.cuda.emit_atomic import emit_atomic
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory
 from weft.target.cuda.emit_hardware import emit_hardware, emit_hardware_call
-from weft.target.cuda.emit_product_loop import emit_product_loop
 from weft.target.cuda.emit_reduce import emit_reduction
-from weft.target.cuda.emit_vector import emit_vector
+from weft.target.cuda.emit_vector import emit_vector, is_whole_copy
+from weft.target.cuda.emit_wgmma import emit_hold, emit_products_wait
 from weft.target.cuda.program import ERROR_RECORD, FAILED
 
 #: Loops over a thread's own array are unrolled up to this many iterations, so that the array can be registers,
@@ -69,8 +69,6 @@ def emit_body(f: Function, s: Stmt, head: str) -> None:
 
 def _for(f: Function, s: For) -> None:
     if s.kind == "vector" and emit_vector(f, s, emit_stmt):
-        return
-    if emit_product_loop(f, s, emit_stmt):
         return
     emit_loop(f, s)
 
@@ -122,6 +120,11 @@ def _while(f: Function, s: While) -> None:
 
 
 def _if(f: Function, s: If) -> None:
+    if isinstance(s.condition, Var) and s.otherwise is None and is_whole_copy(f, s.then):
+        f.copies_if = emit_expr(f, s.condition).text
+        emit_stmt(f, s.then)
+        f.copies_if = ""
+        return
     emit_body(f, s.then, f"if ({emit_expr(f, s.condition).text})")
     if s.otherwise is not None:
         f.lines.pop()
@@ -157,6 +160,9 @@ def _alloc(f: Function, s: Alloc) -> None:
     if buffer.name in f.buffers:
         emit_stmt(f, s.body)
         return
+    if buffer.name in f.fragments:
+        _fragment(f, s)
+        return
     count = element_count(buffer)
     if count is None:
         raise UnsupportedError(
@@ -173,6 +179,16 @@ def _alloc(f: Function, s: Alloc) -> None:
         del f.buffers[buffer.name]
 
 
+def _fragment(f: Function, s: Alloc) -> None:
+    """What matrix instructions keep in the registers of a warp."""
+    name = f.program.names.of(s.buffer.name)
+    with f.declaring(name):
+        f.line(f"unsigned {name}[{f.fragments[s.buffer.name] // 4}][4];")
+        f.buffers[s.buffer.name] = Memory(name, 4, is_private=True)
+        emit_stmt(f, s.body)
+        del f.buffers[s.buffer.name]
+
+
 def _barrier(f: Function, s: Barrier) -> None:
     if s.scope == "grid":
         raise UnsupportedError(
@@ -181,7 +197,6 @@ def _barrier(f: Function, s: Barrier) -> None:
             why="the blocks of a launch need not run at the same time",
             help="end the block loops before it and start new ones after it: two launches run one after the other",
         )
-    emit_wait(f)
     f.line("__syncwarp();" if s.scope == "warp" else "__syncthreads();")
 
 
@@ -202,14 +217,26 @@ def _return(f: Function, s: Return) -> None:
 def _evaluate(f: Function, s: Evaluate) -> None:
     if s.call.name in HARDWARE:
         emit_hardware_call(f, s.call)
-    elif s.call.name == "async_commit":
-        emit_commit(f)
-    elif s.call.name == "stream":
-        place = s.call.args[0]
-        if isinstance(place, AddressOf) and place.buffer.name in f.buffers:
-            f.buffers[place.buffer.name] = replace(f.memory(place.buffer), streams=True)
+    elif s.call.name in _HINTS:
+        _HINTS[s.call.name](f, *s.call.args)
     elif s.call.name not in HINTS:
         f.line(f"{emit_expr(f, s.call).text};")
+
+
+def _stream(f: Function, place: AddressOf) -> None:
+    if place.buffer.name in f.buffers:
+        f.buffers[place.buffer.name] = replace(f.memory(place.buffer), streams=True)
+
+
+#: The hints that there is code for.
+_HINTS: dict[str, Callable[..., None]] = {
+    "stream": _stream,
+    "async_commit": emit_commit,
+    "async_wait": emit_wait,
+    "publish": emit_publish,
+    "products_wait": emit_products_wait,
+    "hold": emit_hold,
+}
 
 
 def _tensorized(f: Function, s: Tensorized) -> None:

@@ -234,14 +234,32 @@ def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
 
 def _emit_async(f: Function, loop: For, s: Store, target: Wide) -> bool:
     """A plain copy into a ring, left to run on its own; False where it is something else."""
+    found = _async_copy(f, loop, s, target)
+    if found is None:
+        return False
+    copy, size = found
+    count = (constant_extent(loop) or 0) * s.buffer.dtype.itemsize // size
+    emit_copies(f, Store(s.buffer, target.indices, s.value), copy, size, count)
+    return True
+
+
+def _async_copy(f: Function, loop: For, s: Store, target: Wide) -> tuple[Copy, int] | None:
+    """The copy that may run on its own, from where the first lane reads, and how many bytes it takes at a time."""
     copy = find_copy(f, s, loop.var)
     source = None if copy is None else _wide(f, loop, copy.load.buffer, copy.load.indices)
     if copy is None or source is None or source.is_cut or (size := min(source.bytes, target.bytes)) not in SIZES:
+        return None
+    return Copy(Load(source.buffer, source.indices), copy.condition), size
+
+
+def is_whole_copy(f: Function, s: Stmt) -> bool:
+    """Whether all that ``s`` does is copy whole 16 bytes, on its own: an instruction that may be predicated."""
+    if not isinstance(s, For) or s.kind != "vector" or constant_extent(s) in (None, 0, 1):
         return False
-    count = (constant_extent(loop) or 0) * s.buffer.dtype.itemsize // size
-    first = Store(s.buffer, target.indices, s.value)
-    emit_copies(f, first, Copy(Load(source.buffer, source.indices), copy.condition), size, count)
-    return True
+    loop = decide_by_first_lane(s)
+    target = _wide(f, loop, loop.body.buffer, loop.body.indices) if isinstance(loop.body, Store) else None
+    found = None if target is None else _async_copy(f, loop, loop.body, target)  # type: ignore[arg-type]
+    return found is not None and found[0].condition is None and found[1] == WIDEST
 
 
 def _emit_copy(f: Function, source: Wide, target: Wide, extent: int) -> None:

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.ir.hardware import HARDWARE, Hardware, declare
+from weft.ir.expr import Call
+from weft.ir.hardware import Hardware, declare
 from weft.ir.stmt import Tensorized
 
 if TYPE_CHECKING:
@@ -54,42 +55,82 @@ kernel {name}(A: {t}[2, 8, KS, {k}] strides [8 * a_row, a_row, {k} * a_k, a_k],
     }} }} }} }} }} }}
   }} }}
 }}"""
-_WIDENED = "float32(A[mi, half, row, step, k]) * float32(B[nj, pair, odd, step, k])"
-_ROUNDED = "A[mi, half, row, step, k] * B[nj, pair, odd, step, k]"
+#: What lowering makes of a nest: fragments of a step in registers of the warp, where each lane has, as far as the
+#: meaning goes, all of its rows and columns; and the products of one row of fragments with one column.
+_LOAD_A = """
+kernel {name}_load_a(out X: {t}[2, {k}],
+                     A: {t}[mi + 1, 2, 8, step + 1, {k}] strides [16 * row, 8 * row, row, {k} * along, along],
+                     lane: int64, mi: int64, step: int64, row: int64, along: int64) {{
+  for half in 0:2 {{ for k in 0:{k} {{ X[half, k] = A[mi, half, lane // 4, step, k] }} }}
+}}"""
+_LOAD_B = """
+kernel {name}_load_b(out X: {t}[count, 2, {k}],
+                     B: {t}[nj + count, 4, 2, step + 1, {k}] strides [8 * col, 2 * col, col, {k} * along, along],
+                     lane: int64, nj: int64, count: int64, step: int64, col: int64, along: int64) {{
+  for n in 0:count {{ for odd in 0:2 {{ for k in 0:{k} {{ X[n, odd, k] = B[nj + n, lane % 4, odd, step, k] }} }} }}
+}}"""
+_MULTIPLY = """
+kernel {name}_multiply(out C: float32[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c_nj, c_odd],
+                       A: {t}[2, {k}], B: {t}[2, {k}], mi: int64, nj: int64,
+                       c_mi: int64, c_half: int64, c_nj: int64, c_odd: int64) {{
+  for half in 0:2 {{ for odd in 0:2 {{ for k in 0:{k} {{
+    C[mi, half, nj, odd] = C[mi, half, nj, odd] + {product}
+  }} }} }}
+}}"""
+#: The same for groups of warps: started, and done when it is waited for.
+_START = """
+kernel {name}_start(out C: float32[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_odd],
+                    A: {t}[4, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
+                    B: {t}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
+                    lane: int64, KS: int64, NB: int64, a_row: int64, a_k: int64, b_block: int64, b_col: int64,
+                    b_k: int64, c_half: int64, c_block: int64, c_nj: int64, c_odd: int64) {{
+  for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ for k in 0:{k} {{
+    C[half, block, nj, odd] = C[half, block, nj, odd]
+      + float32(A[lane // 32, half, lane % 32 // 4, step, k]) * float32(B[block, nj, lane % 4, odd, step, k])
+  }} }} }} }} }} }}
+}}"""
 
 
-def _emit(f: Function, s: Tensorized) -> bool:
-    from weft.target.cuda.emit_mma import emit_mma
+def _left_to_loops(f: Function, s: Tensorized) -> bool:
+    """What `select_products` has left has operands elsewhere than instructions need them."""
+    return False
 
-    return emit_mma(f, s, HARDWARE[s.intrinsic], s.intrinsic.removeprefix("mma_"))
+
+def _emit_call(f: Function, call: Call) -> bool:
+    from weft.target.cuda.emit_mma import emit_load_a, emit_load_b, emit_multiply
+    from weft.target.cuda.emit_wgmma import emit_start
+
+    emits = {"load_a": emit_load_a, "load_b": emit_load_b, "multiply": emit_multiply, "start": emit_start}
+    intrinsic, _, what = call.name.partition("_")[2].partition("_")
+    emits[what](f, intrinsic, call)
+    return True
 
 
-def _mma(name: str, dtype: str, k: int, product: str, needs: tuple[str, ...]) -> Hardware:
-    text = _MMA.format(name=name, t=dtype, k=k, product=product)
-    return Hardware(name, text, {"cuda": _emit}, needs, exact=False)
+def _declared(text: str, name: str, needs: tuple[str, ...], is_step: bool = True, **holes: object) -> Hardware:
+    whole = text.format(name=name, **holes)
+    own = whole.partition("kernel ")[2].partition("(")[0]
+    return declare(Hardware(own, whole, {"cuda": _emit_call if is_step else _left_to_loops}, needs, False, is_step))
+
+
+def _mma(name: str, t: str, k: int, needs: tuple[str, ...]) -> Hardware:
+    a, b = ("A[mi, half, row, step, k]", "B[nj, pair, odd, step, k]"), ("A[half, k]", "B[odd, k]")
+    wide = "{} * {}" if t == "float32" else "float32({}) * float32({})"
+    for text in (_LOAD_A, _LOAD_B):
+        _declared(text, name, needs, t=t, k=k)
+    _declared(_MULTIPLY, name, needs, t=t, k=k, product=wide.format(*b))
+    return _declared(_MMA, name, needs, is_step=False, t=t, k=k, product=wide.format(*a))
 
 
 MMA = (
-    _mma("mma_bf16", "bfloat16", 16, _WIDENED, ("bf16 mma", "ldmatrix")),
-    _mma("mma_f16", "float16", 16, _WIDENED, ("fp16 mma", "ldmatrix")),
-    _mma("mma_tf32", "float32", 8, _ROUNDED, ("tf32 mma", "ldmatrix")),
+    _mma("mma_bf16", "bfloat16", 16, ("bf16 mma", "ldmatrix")),
+    _mma("mma_f16", "float16", 16, ("fp16 mma", "ldmatrix")),
+    _mma("mma_tf32", "float32", 8, ("tf32 mma", "ldmatrix")),
 )
 
 
-def _emit_groups(f: Function, s: Tensorized) -> bool:
-    from weft.target.cuda.emit_wgmma import emit_wgmma
-
-    return emit_wgmma(f, s, HARDWARE[s.intrinsic])
-
-
-def _wgmma(name: str, dtype: str, k: int, needs: tuple[str, ...]) -> Hardware:
-    return Hardware(name, _WGMMA.format(name=name, t=dtype, k=k), {"cuda": _emit_groups}, needs, exact=False)
+def _wgmma(name: str, t: str) -> Hardware:
+    _declared(_START, name, ("wgmma",), t=t, k=16)
+    return _declared(_WGMMA, name, ("wgmma",), is_step=False, t=t, k=16)
 
 
-WGMMA = (
-    _wgmma("wgmma_bf16", "bfloat16", 16, ("wgmma",)),
-    _wgmma("wgmma_f16", "float16", 16, ("wgmma",)),
-)
-
-for _known in (*MMA, *WGMMA):
-    declare(_known)
+WGMMA = (_wgmma("wgmma_bf16", "bfloat16"), _wgmma("wgmma_f16", "float16"))

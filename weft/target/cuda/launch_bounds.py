@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import TargetError
+from weft.ir.expr import Call
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Alloc, Stmt, Tensorized
 from weft.ir.visit import walk
 from weft.target.c_text.storage import element_count
+from weft.target.cuda.emit_mma import find_fragments
 from weft.target.cuda.machine import GpuMachine
 
 #: Words a thread keeps below which the assembler does well on its own.
@@ -24,8 +26,9 @@ SLACK = 0.08
 
 def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
     """The blocks of a launch whose threads run ``body`` that a multiprocessor has registers for; None: no matter."""
-    words = sum(_words(n.buffer) for n in walk(body) if isinstance(n, Alloc))
-    if any(isinstance(n, Tensorized) and n.intrinsic in HARDWARE for n in walk(body)):
+    words = sum(_words(b) for b in _kept(body))
+    names = (n.name if isinstance(n, Call) else n.intrinsic for n in walk(body) if isinstance(n, (Call, Tensorized)))
+    if any(name in HARDWARE for name in names):
         words += FRAGMENTS
     if words < MANY:
         return None
@@ -34,7 +37,7 @@ def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
 
 def check_registers(body: Stmt, machine: GpuMachine, kernel: str) -> None:
     """What is asked to be in registers must fit those of a thread."""
-    kept = [n.buffer for n in walk(body) if isinstance(n, Alloc) and n.buffer.scope == "register"]
+    kept = [b for b in _kept(body) if b.scope == "register"]
     largest = max(kept, key=_words, default=None)
     if largest is None or _words(largest) <= machine.max_registers_per_thread:
         return
@@ -44,6 +47,12 @@ def check_registers(body: Stmt, machine: GpuMachine, kernel: str) -> None:
         span=largest.span,
         help="give each thread a smaller tile, or keep it in local memory",
     )
+
+
+def _kept(body: Stmt) -> list[Buffer]:
+    """What threads keep of their own, fragments aside, of which the buffers tell more than a lane has."""
+    fragments = find_fragments(body)
+    return [n.buffer for n in walk(body) if isinstance(n, Alloc) and n.buffer.name not in fragments]
 
 
 def _words(buffer: Buffer) -> int:

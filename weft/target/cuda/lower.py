@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from weft.ir.asserts import assert_sites
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
-from weft.passes.declare import Context
-from weft.passes.registry import run_passes, too_deep
+from weft.passes.declare import Context, Pass
+from weft.passes.registry import register, run_passes, too_deep
 from weft.target.cuda.disassemble import disassemble
 from weft.target.cuda.emit import emit_program
+from weft.target.cuda.emit_hardware import missing_for
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.nvrtc import compile_cubin, compile_ptx
 from weft.target.cuda.program import CudaProgram, Site
@@ -22,6 +24,7 @@ PASSES = (
     "check_supported",
     "check_divergence",
     "lower_blocks",
+    "run_ahead",
     "lower_reduce",
     "rebase_loops",
     "scalarize",
@@ -35,6 +38,11 @@ PASSES = (
     "keep_within_rows",
     "cut_pieces",
     "promote_registers",
+    "place_waits",
+    "select_products",
+)
+register(
+    [Pass(__package__, "select_products", ("grid form",), only_if=("hardware intrinsics",), options=("missing_for",))]
 )
 #: The forms of program that can be written down as CUDA C++.
 NEEDS = ("no blocks", "no reductions", "no vectors", "grid form")
@@ -50,6 +58,8 @@ def context_of(machine: GpuMachine, *, fast: bool = False) -> Context:
         shared_bytes=machine.shared_per_block,
         most_threads=machine.max_threads_per_block,
         scopes=("global", "shared"),
+        has_async_copies=machine.has("cp.async"),
+        missing_for=partial(missing_for, machine=machine),
     )
 
 

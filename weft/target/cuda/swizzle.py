@@ -8,12 +8,13 @@ address of such a buffer goes through `SWIZZLE`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Const, Load, idx
+from weft.ir.expr import AddressOf, Const, Load, idx
 from weft.ir.hardware import HARDWARE
-from weft.ir.stmt import Stmt, Tensorized
+from weft.ir.stmt import Evaluate, Stmt, Tensorized
 from weft.ir.visit import walk
-from weft.target.cuda.machine import GpuMachine
 
 #: Bytes of a row, and after how many the pattern begins again.
 ROW, SWIZZLE_ALIGN = 128, 1024
@@ -24,13 +25,15 @@ SWIZZLE = """template <class T> __device__ __forceinline__ T* swizzle(T* p, int 
 }"""
 
 
-def find_swizzled(body: Stmt, machine: GpuMachine) -> frozenset[str]:
-    """The shared buffers that matrix instructions of warp groups read, where rows are as these need them."""
-    if not machine.has("wgmma"):
-        return frozenset()
-    nests = [n for n in walk(body) if isinstance(n, Tensorized) and _needs_groups(n.intrinsic)]
-    loads = [n for nest in nests for n in walk(nest) if isinstance(n, Load)]
-    return frozenset(n.buffer.name for n in loads if n.buffer.scope == "shared" and has_rows(n.buffer))
+def find_swizzled(body: Stmt, nests: Collection[str] = ()) -> frozenset[str]:
+    """The shared buffers that matrix instructions of warp groups read, where rows are as these need them.
+
+    These are calls; ``nests`` are the intrinsics whose nests are to be such calls.
+    """
+    users = [n for n in walk(body) if isinstance(n, Evaluate) and _needs_groups(n.call.name)]
+    later = [n for n in walk(body) if isinstance(n, Tensorized) and n.intrinsic in nests and _needs_groups(n.intrinsic)]
+    read = [n for user in (*users, *later) for n in walk(user) if isinstance(n, (Load, AddressOf))]
+    return frozenset(n.buffer.name for n in read if n.buffer.scope == "shared" and has_rows(n.buffer))
 
 
 def _needs_groups(intrinsic: str) -> bool:

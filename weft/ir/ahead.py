@@ -1,0 +1,117 @@
+"""Loops part of whose body may run ahead: copies into rings of buffers, some turns before what uses them.
+
+    alloc R: float32[3, 64] in shared
+    for k in 0:K ahead 2 of R {
+      ... R[k % 3, i] = A[k, i]         # may be done for k + 1 and k + 2
+      ... uses R[k % 3, i]              # before this is done for k
+    }
+
+That says what may overlap, not how: copies that run on their own, or threads apart that do nothing else, are the
+target's choice when it cuts the body in two (`split_ahead`). The meaning is the body in order. It is legal because
+what runs ahead reads nothing that the loop writes (`why_not_ahead`), and because a turn's part of a ring is not filled
+again before its use: turns follow one another around a ring that has more of them than the distance.
+"""
+
+from __future__ import annotations
+
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Const
+from weft.ir.nesting import inner_statements
+from weft.ir.simplify import assigned_names
+from weft.ir.stmt import (
+    Alloc,
+    Barrier,
+    Block,
+    Break,
+    Continue,
+    For,
+    If,
+    Let,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+)
+from weft.ir.visit import fact, free_vars, mentions, rebuild, stores, walk
+
+_NOTHING = Seq(())
+_LEAVING = (Break, Continue, Return, Barrier)
+#: What a statement that runs ahead may be made of.
+_PLAIN = (Seq, For, If, Let, Alloc, Block, Store)
+
+
+def split_ahead(s: Stmt, rings: frozenset[str]) -> tuple[Stmt, Stmt]:
+    """``s`` in two, each with the loops, tests and values around: what stores to ``rings``, and all else."""
+    stored = mentions(s).stored
+    if stored.isdisjoint(rings):
+        return _NOTHING, s
+    if stored <= rings or isinstance(s, Block):
+        return s, _NOTHING
+    first = rebuild(s, lambda n: split_ahead(n, rings)[0] if isinstance(n, Stmt) else n)
+    return first, rebuild(s, lambda n: split_ahead(n, rings)[1] if isinstance(n, Stmt) else n)
+
+
+@fact
+def loops_ahead(s: Stmt) -> tuple[For, ...]:
+    """The loops in ``s`` part of whose body may run ahead."""
+    own = (s,) if isinstance(s, For) and s.ahead is not None else ()
+    return own + tuple(loop for inner in inner_statements(s) for loop in loops_ahead(inner))
+
+
+def why_not_ahead(loop: For) -> str | None:
+    """Why part of the body may not run ahead as the loop says; None where it may."""
+    assert loop.ahead is not None
+    name, distance = loop.var.name, loop.ahead.distance
+    if loop.kind not in ("serial", "unroll"):
+        return f"the iterations of the {loop.kind} loop `{name}` do not follow one another"
+    if distance < 1 or not loop.ahead.rings:
+        return f"`{name}` names nothing that runs ahead"
+    if any(isinstance(n, _LEAVING) for n in walk(loop.body)):
+        return f"a break, continue, return or barrier in the body of `{name}`"
+    buffers = {s.buffer.name: s.buffer for s in stores(loop.body)}
+    for ring in loop.ahead.rings:
+        problem = _ring_problem(loop, ring, buffers.get(ring))
+        if problem is not None:
+            return problem
+    return _fill_problem(loop, "`, `".join(loop.ahead.rings))
+
+
+def _ring_problem(loop: For, ring: str, buffer: Buffer | None) -> str | None:
+    assert loop.ahead is not None
+    held = mentions(loop.body)
+    if buffer is None:
+        return f"nothing in `{loop.var.name}` fills `{ring}`"
+    if ring in held.allocated:
+        return f"`{ring}` is made anew in every iteration of `{loop.var.name}`"
+    if ring in held.addressed:
+        return f"an intrinsic takes the address of `{ring}`"
+    turns = buffer.shape[0] if buffer.shape else None
+    if not isinstance(turns, Const) or turns.value <= loop.ahead.distance:
+        return f"`{ring}` has too few turns to be filled {loop.ahead.distance} ahead"
+    return None
+
+
+def _fill_problem(loop: For, what: str) -> str | None:
+    """What ties the stores that run ahead to the rest of the body."""
+    assert loop.ahead is not None
+    rings = frozenset(loop.ahead.rings)
+    fills, _ = split_ahead(loop.body, rings)
+    if not all(isinstance(n, _PLAIN) for n in walk(fills) if isinstance(n, Stmt)):
+        return f"`{what}` is filled by more than plain stores"
+    foreign = sorted(mentions(fills).stored - rings)
+    if foreign:
+        return f"filling `{what}` writes `{foreign[0]}` too"
+    changing = changed_sources(loop)
+    if changing:
+        return f"`{what}` is filled from `{changing[0]}`, which `{loop.var.name}` changes"
+    assigned = free_vars(fills).keys() & set(assigned_names(loop.body))
+    if assigned:
+        return f"filling `{what}` depends on `{min(assigned)}`, which `{loop.var.name}` changes"
+    return None
+
+
+def changed_sources(loop: For) -> list[str]:
+    """The buffers that are read to fill the rings of ``loop`` although its body writes them."""
+    assert loop.ahead is not None
+    fills, _ = split_ahead(loop.body, frozenset(loop.ahead.rings))
+    return sorted(mentions(fills).loaded & mentions(loop.body).stored)

@@ -1,0 +1,340 @@
+"""Matrix instructions in place of the nests they were declared for, statement by statement; and how they overlap.
+
+``mma.sync`` works on fragments in the registers of a warp: they are loaded (``ldmatrix``) a step ahead, so that there
+are two of each. A loop through the pieces of a product waits at a barrier until a piece has arrived, starts copies some
+pieces ahead, and multiplies. There the barrier of the next iteration comes before the last step of this one, so that
+the fragments of the next piece's first step are loaded while that step is computed; copies are started in between::
+
+    barrier, load step 0 of the first piece
+    for each piece:
+      step 0 .. last - 1:  load the next step; multiply, in between start copies
+      last step:           barrier; load step 0 of the next piece; multiply
+
+``wgmma`` reads shared memory itself and runs on its own, so a piece is started while the one before it is computed.
+Copies may not yet overwrite that one: they are started an iteration later than written::
+
+    for each piece:
+      wait for the piece before the last; barrier; start the products of this piece; start copies
+
+Where too little would be under way so late (`AHEAD`), a second barrier comes first::
+
+    for each piece:
+      barrier; start the products of this piece; wait for the piece before; barrier; start copies
+
+What is read and written between two barriers is the same as before, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Var, idx
+from weft.ir.hardware import HARDWARE, Hardware
+from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import flat, sequence
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized, hint
+from weft.ir.visit import fresh_name, rebuild, substitute, used_names, walk
+from weft.passes.analysis.loop_ranges import loop_range
+from weft.passes.to_grid.place_waits import before_barriers
+from weft.target.c_text.storage import element_count
+from weft.target.cuda.async_copies import Copy, copy_of, find_rings
+from weft.target.cuda.intrinsics import MMA, WGMMA
+from weft.target.cuda.read_products import GroupProducts, Products, Site, read_groups, read_products
+from weft.target.cuda.swizzle import find_swizzled
+
+#: Bytes that copies have asked for when a piece is started, at least, so that the next ones are there in time: what
+#: a multiprocessor gets while one request is answered, as measured on an H200.
+AHEAD = 80 << 10
+
+
+def select_products(kernel: Kernel, *, missing_for: Callable[[Hardware], Sequence[str]]) -> Kernel:
+    """``kernel``, in grid form, with calls of matrix instructions where operands lie as these need them."""
+    nests = {n.intrinsic for n in walk(kernel) if isinstance(n, Tensorized)}
+    known = frozenset(h.name for h in (*MMA, *WGMMA) if h.name in nests and not missing_for(h))
+    if not known:
+        return kernel
+    sizes = {v.name: Interval(0, None) for b in kernel.buffers for e in b.shape for v in walk(e) if isinstance(v, Var)}
+    taken = used_names(kernel)
+    select = _Select(known, lambda name: fresh_name(name, taken), Site((), sizes, frozenset(), frozenset()))
+    return replace(kernel, body=select.stmt(kernel.body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """An iteration: waits and a barrier, statements that only start copies, products."""
+
+    loop: For
+    sync: tuple[Stmt, ...]
+    copies: tuple[Stmt, ...]
+    products: Products | GroupProducts
+    name: str
+
+    @property
+    def pending(self) -> int:
+        """Groups of copies that are not waited for."""
+        counts = [s.call.args[0] for s in self.sync if isinstance(s, Evaluate) and s.call.name == "async_wait"]
+        return min(int(n.value) for n in counts if isinstance(n, Const))
+
+
+@dataclass(frozen=True, slots=True)
+class _Select:
+    """The selection of ``known`` intrinsics at one place; ``rings`` are filled by copies that run on their own."""
+
+    known: frozenset[str]
+    fresh: Callable[[str], str]
+    site: Site
+    rings: frozenset[str] = frozenset()
+
+    def stmt(self, s: Stmt) -> Stmt:
+        if isinstance(s, Tensorized):
+            products = self.products(s)
+            return s if products is None else self.alone(s.intrinsic, products)
+        if isinstance(s, For):
+            return self.loop(s)
+        inner = self
+        if isinstance(s, Let):
+            inner = self.knowing(s.var, bounds(s.value, self.site.ranges))
+        elif isinstance(s, Alloc) and self.site.threads:
+            inner = replace(self, site=replace(self.site, private=self.site.private | {s.buffer.name}))
+        return rebuild(s, lambda n: inner.stmt(n) if isinstance(n, Stmt) else n)
+
+    def knowing(self, var: Var, range: Interval) -> _Select:
+        return replace(self, site=replace(self.site, ranges={**self.site.ranges, var.name: range}))
+
+    def loop(self, s: For) -> Stmt:
+        inner = self.knowing(s.var, loop_range(s, self.site.ranges))
+        if s.kind == "block" and not self.rings:
+            swizzled = find_swizzled(s, self.known)
+            s = replace(s, body=before_barriers(s.body, hint("publish"))) if swizzled else s
+            inner = replace(inner, rings=find_rings(s), site=replace(inner.site, swizzled=swizzled))
+        elif s.kind == "thread":
+            inner = replace(inner, site=replace(inner.site, threads=(*inner.site.threads, s)))
+        found = inner.read_loop(s)
+        if found is None:
+            return replace(s, body=inner.stmt(s.body))
+        if isinstance(found.products, GroupProducts):
+            return inner.group_loop(found, found.products)
+        return inner.mma_loop(found, found.products)
+
+    def products(self, s: Tensorized) -> Products | GroupProducts | None:
+        if s.intrinsic not in self.known:
+            return None
+        hardware = HARDWARE[s.intrinsic]
+        return read_groups(self.site, s, hardware) if hardware in WGMMA else read_products(self.site, s, hardware)
+
+    def alone(self, name: str, products: Products | GroupProducts) -> Stmt:
+        """The products where they stand, done before what follows."""
+        if isinstance(products, GroupProducts):
+            return sequence([_start(name, products), *_settled(products)])
+        p = self.fragments(name, products)
+        steps = [s for step in range(products.steps) for s in p.step(step, step + 1 < products.steps)]
+        return p.around(sequence([*p.loads(0), *steps]))
+
+    def fragments(self, name: str, products: Products) -> _Fragments:
+        dtype, depth = products.a.place.buffer.dtype, 32 // products.a.place.buffer.dtype.itemsize
+        a, b = (
+            Buffer(self.fresh(n), dtype, (idx(2), idx(count), idx(2), idx(depth)), scope="register")
+            for n, count in (("a", products.rows), ("b", (products.columns + 1) // 2 * 2))
+        )
+        return _Fragments(name, products, a, b, Var(self.fresh("lane")), Var(self.fresh("j")))
+
+    # Loops through the pieces of a product
+
+    def read_loop(self, s: For) -> _Loop | None:
+        """The parts of an iteration; None where it is not such a loop, or how often it runs is not a number."""
+        parts = flat(s.body)
+        at = next((n for n, part in enumerate(parts) if isinstance(part, Barrier)), None)
+        if not self.rings or s.kind != "serial" or at is None or not isinstance(parts[-1], Tensorized):
+            return None
+        sync, copies, last = parts[: at + 1], parts[at + 1 : -1], parts[-1]
+        if not copies or not all(map(_is_sync, sync)) or not all(map(self.only_copies, copies)) or not _runs(s):
+            return None
+        products = self.products(last)
+        if products is None or (isinstance(products, Products) and products.steps % 2):
+            return None
+        places = (
+            (products.a, products.b) if isinstance(products, GroupProducts) else (products.a.place, products.b.place)
+        )
+        if not all(_goes_round(place, s.var) for place in places):
+            return None
+        return _Loop(s, sync, copies, products, last.intrinsic)
+
+    def only_copies(self, s: Stmt) -> bool:
+        """Whether ``s`` does nothing but start copies that arrive after a later barrier."""
+        if isinstance(s, Evaluate):
+            return s.call.name in ("async_fill", "async_commit")
+        stores = [n for n in walk(s) if isinstance(n, Store)]
+        plain = all(isinstance(n, (Seq, If, For, Let, Store)) for n in walk(s) if isinstance(n, Stmt))
+        return plain and bool(stores) and all(self.copy(n) is not None for n in stores)
+
+    def copy(self, s: Store) -> Copy | None:
+        return copy_of(s, self.rings, lambda buffer: buffer.name in self.site.private)
+
+    def mma_loop(self, found: _Loop, products: Products) -> Stmt:
+        """See above; copies under one condition have it in a variable, so that there need be no branch."""
+        var, last = found.loop.var, products.steps - 1
+        p = self.fragments(found.name, products)
+        conditions: dict[Expr, Var] = {}
+        copies = [s for copy in found.copies for s in self.apart(copy, conditions)]
+        places = [(step, row) for step in range(last) for row in range(products.rows)]
+        after: dict[tuple[int, int], list[Stmt]] = {}
+        for n, copy in enumerate(copies):
+            after.setdefault(places[n * len(places) // len(copies)], []).append(copy)
+        steps = [s for step in range(last) for s in p.step(step, True, after)]
+        ahead = [*found.sync, *p.loads(0, {var: var + 1}), *p.step(last, False)]
+        body = sequence([*steps, *ahead])
+        for condition, name in reversed(conditions.items()):
+            body = Let(name, condition, body)
+        first = sequence([*p.loads(0, {var: found.loop.lo}), replace(found.loop, body=body)])
+        return sequence([*found.sync, p.around(first)])
+
+    def apart(self, s: Stmt, conditions: dict[Expr, Var]) -> Iterator[Stmt]:
+        """The copies of ``s`` one by one."""
+        if not isinstance(s, If) or s.otherwise is not None:
+            yield from _written_out(s)
+            return
+        for part in _written_out(s.then):
+            if self.always_copies(part) and s.condition not in conditions:
+                conditions[s.condition] = Var(self.fresh("ahead"), dt.bool_)
+            yield If(conditions[s.condition] if self.always_copies(part) else s.condition, part)
+
+    def always_copies(self, s: Stmt) -> bool:
+        """Whether ``s`` copies what is there everywhere, with no test of its own."""
+        store = s.body if isinstance(s, For) and s.kind == "vector" else None
+        copy = self.copy(store) if isinstance(store, Store) else None
+        return copy is not None and copy.condition is None
+
+    def group_loop(self, found: _Loop, products: GroupProducts) -> Stmt:
+        start = _start(found.name, products)
+        late = self.started_late(found, products)
+        if late is None:
+            body = [*found.sync, start, hint("products_wait", idx(1)), Barrier(), *found.copies]
+        else:
+            *sync, barrier = (_less(s) for s in found.sync)
+            body = [*sync, hint("products_wait", idx(1)), barrier, start, *late]
+        loop = replace(found.loop, body=sequence(body))
+        return sequence([hint("hold", products.sums), loop, *_settled(products)])
+
+    def started_late(self, found: _Loop, products: GroupProducts) -> list[Stmt] | None:
+        """The copies of the iteration before; None where the last iteration has some, too, or rings are too short."""
+        var, first, last = found.loop.var, found.loop.lo, simplify(found.loop.hi - 1)
+        stages = found.pending + 2
+        rings = [place.buffer for place in (products.a, products.b)]
+        under_way = sum((element_count(b) or 0) * b.dtype.itemsize for b in rings) * (stages - 2) // stages
+        if stages < 3 or under_way < AHEAD:
+            return None
+        made: list[Stmt] = []
+        for copy in found.copies:
+            if isinstance(copy, Evaluate):
+                made.append(copy)
+                continue
+            if not isinstance(copy, If) or copy.otherwise is not None:
+                return None
+            if simplify(substitute(copy.condition, {var: last})) != Const(False, dt.bool_):
+                return None
+            before = substitute(copy, {var: var - 1})
+            inside = Binary("&&", Compare(">", var, first), before.condition)
+            made.append(simplify(If(inside, before.then), self.site.ranges))
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Fragments:
+    """The statements of products with fragments of two steps in ``a`` and ``b``."""
+
+    name: str
+    products: Products
+    a: Buffer
+    b: Buffer
+    lane: Var
+    column: Var
+
+    def around(self, s: Stmt) -> Stmt:
+        return Let(self.lane, self.products.lane, Alloc(self.a, Alloc(self.b, s)))
+
+    def loads(self, step: int, values: Mapping[Var, Expr] | None = None) -> Iterator[Stmt]:
+        """Fragments of a step, where variables have ``values``: of 16 rows each, of 16 columns or the last 8."""
+        p, slot = self.products, step % 2
+        a, b = (_moved(operand.place, values or {}) for operand in (p.a, p.b))
+        for mi in range(p.rows):
+            where = (self.place(self.a, slot, idx(mi)), a, self.lane)
+            yield self.call("load_a", *where, *map(idx, (mi, step, p.a.row, p.a.k)))
+        for nj in range(0, p.columns, 2):
+            where = (self.place(self.b, slot, idx(nj)), b, self.lane)
+            yield self.call("load_b", *where, *map(idx, (nj, min(2, p.columns - nj), step, p.b.row, p.b.k)))
+
+    def step(
+        self, step: int, has_next: bool, after: Mapping[tuple[int, int], list[Stmt]] | None = None
+    ) -> Iterator[Stmt]:
+        """The products of a step, each row with what is to come ``after`` it; the next step is loaded first."""
+        if has_next:
+            yield from self.loads(step + 1)
+        for row in range(self.products.rows):
+            yield self.multiply(step, row)
+            yield from (after or {}).get((step, row), ())
+
+    def multiply(self, step: int, mi: int) -> Stmt:
+        n, slot = self.products.numbers, step % 2
+        fragments = (self.place(self.a, slot, idx(mi)), self.place(self.b, slot, self.column))
+        strides = map(idx, (n["c_mi"], n["c_half"], n["c_nj"], n["c_odd"]))
+        call = self.call("multiply", self.products.sums, *fragments, idx(mi), self.column, *strides)
+        return For(self.column, idx(0), idx(self.products.columns), "unroll", call)
+
+    def place(self, buffer: Buffer, slot: int, number: Expr) -> AddressOf:
+        return AddressOf(buffer, (idx(slot), number, idx(0), idx(0)))
+
+    def call(self, what: str, *args: Expr) -> Stmt:
+        return Evaluate(Call(f"{self.name}_{what}", args, dt.index))
+
+
+def _moved(place: AddressOf, values: Mapping[Var, Expr]) -> AddressOf:
+    return replace(place, indices=tuple(simplify(substitute(i, values)) for i in place.indices))
+
+
+def _start(name: str, p: GroupProducts) -> Stmt:
+    names = ("KS", "NB", "a_row", "a_k", "b_block", "b_col", "b_k", "c_half", "c_block", "c_nj", "c_odd")
+    numbers = (idx(p.numbers[n]) for n in names)
+    return Evaluate(Call(f"{name}_start", (p.sums, p.a, p.b, p.lane, *numbers), dt.index))
+
+
+def _settled(products: GroupProducts) -> list[Stmt]:
+    """The sums are there."""
+    return [hint("products_wait", idx(0)), hint("hold", products.sums)]
+
+
+def _is_sync(s: Stmt) -> bool:
+    if isinstance(s, Barrier):
+        return s.scope == "block"
+    return isinstance(s, Evaluate) and s.call.name in ("async_wait", "publish")
+
+
+def _less(s: Stmt) -> Stmt:
+    """``s`` with one group less that is not waited for: copies are started an iteration later."""
+    if isinstance(s, Evaluate) and s.call.name == "async_wait":
+        return hint("async_wait", simplify(s.call.args[0] - 1))
+    return s
+
+
+def _runs(s: For) -> bool:
+    """Whether the number of iterations is a number, so that nothing in the loop can change it."""
+    return isinstance(s.lo, Const) and isinstance(s.hi, Const) and s.lo.value < s.hi.value
+
+
+def _goes_round(place: AddressOf, var: Var) -> bool:
+    """Whether piece after piece is in turn after turn of a ring: then the one after the last is storage, too."""
+    first = simplify(place.indices[0]) == simplify(var % place.buffer.shape[0])
+    return first and not any(n == var for i in place.indices[1:] for n in walk(i))
+
+
+def _written_out(s: Stmt) -> Iterator[Stmt]:
+    """The iterations of loops that are to be unrolled, one by one."""
+    for part in flat(s):
+        if isinstance(part, For) and part.kind == "unroll" and _runs(part):
+            lo, hi = (int(e.value) for e in (part.lo, part.hi) if isinstance(e, Const))
+            yield from (simplify(substitute(part.body, {part.var: idx(n)})) for n in range(lo, hi))
+        else:
+            yield part
