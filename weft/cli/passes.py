@@ -40,6 +40,7 @@ def _targets(each: Pass) -> str:
 
 def _folders() -> Iterator[tuple[str, str, list[Pass]]]:
     """Each folder with what it is for and its passes."""
+    all(target.pass_names for target in TARGETS.values())  # each registers its own
     for folder in dict.fromkeys(p.folder for p in PASSES.values()):
         purpose = (import_module(folder).__doc__ or "").partition("\n")[0]
         yield folder, purpose, [p for p in PASSES.values() if p.folder == folder]

@@ -18,20 +18,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Const
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import assigned_names
-from weft.ir.stmt import (
-    Alloc,
-    Barrier,
-    Block,
-    Break,
-    Continue,
-    For,
-    If,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-)
+from weft.ir.stmt import Alloc, Barrier, Block, Break, Continue, For, If, Let, Return, Seq, Stmt, Store
 from weft.ir.visit import fact, free_vars, mentions, rebuild, stores, walk
 
 _NOTHING = Seq(())

@@ -17,19 +17,8 @@ PARTS = (*_NODES, Buffer)
 
 #: Fields that hold no nodes.
 _LEAF_FIELDS = (
-    "span",
-    "op",
-    "name",
-    "kind",
-    "dtype",
-    "type",
-    "message",
-    "lanes",
-    "positions",
-    "scope",
-    "outputs",
-    "ahead",
-)
+    "span", "op", "name", "kind", "dtype", "type", "message", "lanes", "positions", "scope", "outputs", "ahead",
+)  # fmt: skip
 #: Annotations of fields that always hold one node, a tuple of nodes, a node or None, or nothing to visit.
 _ONE = frozenset({"Expr", "Var", "Stmt", "Call", "Load"})
 _MANY = frozenset({f"tuple[{kind}, ...]" for kind in ("Expr", "Stmt", "Axis", "Iter", "Region")})
