@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "target"))
-from run_compiled import check_against_interpreter, make_arguments
+from run_compiled import check_against_interpreter, make_arguments, needs_c_compiler
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
@@ -435,8 +435,9 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("target", ["cpu", pytest.param("c", marks=needs_c_compiler)])
 @pytest.mark.parametrize("name", SIZES)
-def test_the_kernels_of_the_examples(name: str) -> None:
+def test_the_kernels_of_the_examples(name: str, target: str) -> None:
     from weft.target.cuda.program import evaluate_size
 
     kernel = parse_kernel((KERNELS / f"{name}.loops").read_text(), f"{name}.loops")
@@ -454,7 +455,7 @@ def test_the_kernels_of_the_examples(name: str) -> None:
             args.append(SIZES[name][p.name])
     if name == "lud":
         args[1] += 9 * np.eye(32, dtype=np.float32)
-    check_against_interpreter(kernel, args=args)
+    check_against_interpreter(kernel, args=args, target=target)
 
 
 @pytest.mark.parametrize("turn", [split_threads, join_threads])
