@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir.dtype import SCALAR_TYPES, DType
 from weft.ir.errors import TargetError
-from weft.operators.alignment import alignments
 from weft.operators.definition import Definition
 from weft.operators.dynamic import dynamic_sizes, general_key
 from weft.operators.interface import Interface, place_of
@@ -15,7 +14,7 @@ from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Signature
 from weft.runtime.argument import ArgumentInfo
-from weft.runtime.executor import About, Executor
+from weft.runtime.executor import ALIGNMENT, About, Executor
 from weft.runtime.store import Artifact, default_store
 from weft.target import target_of
 from weft.version import cache_key
@@ -132,6 +131,11 @@ def compile_record(kernel: Kernel, machine: MachineDescription, *, fast: bool, m
         "places": [place_of(site.span) for site in code.sites],
     }
     return Artifact(metadata, {"code": code.blob})
+
+
+def alignments(kernel: Kernel, misaligned: frozenset[str]) -> dict[str, int]:
+    """To how many bytes the array of each parameter is aligned, on a GPU."""
+    return {b.name: b.dtype.itemsize if b.name in misaligned else ALIGNMENT for b in kernel.buffers}
 
 
 def buffer_bytes(buffer: Buffer) -> int:

@@ -10,10 +10,10 @@ from weft.ir.errors import ArgumentError
 from weft.ir.numerics import is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
-from weft.operators.alignment import alignments
 from weft.operators.describe import describe_program
 from weft.operators.scheduling import DEFAULT, Scheduling, apply_scheduling
 from weft.operators.signature import Signature
+from weft.operators.specialization import alignments
 from weft.passes.plain.separate_constants import Separated, separate_constants
 from weft.target import TARGETS, target_of
 from weft.target.description import MachineDescription
@@ -33,7 +33,7 @@ STAGES: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A program, specialized or symbolic, and the stages made from it; ``aligned`` as in `show_kernel`."""
+    """A program, specialized or symbolic, and the stages made from it."""
 
     program: TensorProgram
     machine: MachineDescription
@@ -41,7 +41,6 @@ class Build:
     how: Scheduling = DEFAULT
     sizes: Mapping[str, int] = field(default_factory=dict)
     constants: frozenset[str] = frozenset()
-    aligned: Mapping[str, int] = field(default_factory=dict)
 
     def unscheduled(self) -> Kernel:
         """One nest a statement."""
@@ -73,13 +72,11 @@ class Build:
             return print_program(self.program)
         if stage == "loops":
             return print_kernel(self.kernel())
-        return show_kernel(self.kernel(), stage, self.machine, fast=self.fast, aligned=self.aligned)
+        return show_kernel(self.kernel(), stage, self.machine, fast=self.fast)
 
 
-def show_kernel(
-    kernel: Kernel, stage: str, machine: MachineDescription, *, fast: bool, aligned: Mapping[str, int] | None = None
-) -> str:
-    """``kernel`` at a stage after the loop program; ``aligned`` says to how many bytes arrays on a GPU are."""
+def show_kernel(kernel: Kernel, stage: str, machine: MachineDescription, *, fast: bool) -> str:
+    """``kernel`` at a stage after the loop program."""
     if stage not in STAGES:
         raise ArgumentError(f"there is no stage `{stage}`", help=f"use one of: {', '.join(STAGES)}")
     target = target_of(machine)
@@ -88,8 +85,7 @@ def show_kernel(
             f"stage `{stage}` is not one of a {target.name} program",
             help=f"leave target= out: {stage} says which it is",
         )
-    known = alignments(kernel, frozenset()) | dict(aligned or {})
-    return target.show(kernel, stage, machine, fast=fast, aligned=known)
+    return target.show(kernel, stage, machine, fast=fast, aligned=alignments(kernel, frozenset()))
 
 
 def specialized_facts(program: TensorProgram, signature: Signature) -> dict[str, Any]:
