@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError, UnsupportedError
-from weft.ir.expr import AddressOf, Expr, Load
+from weft.ir.expr import AddressOf, Expr, Load, Var
 from weft.ir.hardware import HARDWARE
 from weft.ir.interval import bounds
 from weft.ir.intrinsics import HINTS
