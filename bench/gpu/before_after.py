@@ -43,6 +43,7 @@ class Side:
 def work() -> None:
     """Answers questions about the checkout that is first on the path: its workloads, then times of the one prepared."""
     import torch
+
     from bench.gpu import measure
     from bench.gpu.workloads import workloads
 
