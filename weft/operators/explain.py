@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from weft.auto.estimate import Estimate, estimate
+from weft.auto.gpu.estimate import LaunchEstimate, estimate_gpu
 from weft.auto.plan import Decision, Topic
 from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
@@ -56,10 +57,13 @@ def _expectation(schedule: OperatorSchedule) -> list[str]:
 
 
 def _gpu_facts(schedule: OperatorSchedule) -> list[str]:
-    """The GPU it is for, and the time that no schedule can beat there."""
+    """The GPU it is for, the time to expect and what bounds it, and the time that no schedule can beat there."""
     machine = schedule.for_machine
     assert isinstance(machine, GpuMachine)
     lines = ["", f"for:      {machine.name} ({machine.arch}), {machine.sms} multiprocessors"]
+    expected = estimate_gpu(schedule.kernel, machine, sizes=schedule.sizes)
+    lines.append(f"expected: {_time(expected.seconds)}, bound by {expected.bound}")
+    lines += [f"  {_launch_text(launch, machine)}" for launch in expected.launches]
     try:
         least = infer_cost(schedule.program)
     except Error:
@@ -69,6 +73,14 @@ def _gpu_facts(schedule: OperatorSchedule) -> list[str]:
         return lines
     best = moved / machine.bandwidth
     return [*lines, f"at best:  {_time(best)}, by the bandwidth of memory: {_amount(moved)}B moved"]
+
+
+def _launch_text(launch: LaunchEstimate, machine: GpuMachine) -> str:
+    """One launch: its blocks, how many of them a multiprocessor has at a time, and what takes its time."""
+    work, time = launch.work, launch.time
+    occupancy = min(1.0, time.resident * work.threads / machine.max_threads_per_sm)
+    grid = f"{work.blocks:.0f} blocks of {work.threads} threads, occupancy {occupancy:.0%}"
+    return f"{', '.join(launch.names)}: {_time(time.seconds)}, bound by {time.bound}; {grid}"
 
 
 def _least_time(least: Cost, model: MachineModel, threads: int) -> tuple[float, str]:

@@ -14,7 +14,7 @@ from math import ceil, prod
 
 from weft.auto.gpu.estimate_access import WarpAccess, warp_access
 from weft.auto.gpu.estimate_matrix import matrix_work
-from weft.auto.gpu.instruction_costs import Cost, value_cost
+from weft.auto.gpu.instruction_costs import value_cost
 from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, combination_cycles, launch_time
 from weft.ir.expr import Const
 from weft.ir.stmt import Kernel
@@ -142,19 +142,19 @@ class _Launch:
             self._add_matrix(leaf, place)
             return
         if _combines_threads(leaf, place):
-            self._add_combination(place, threads)
+            self._add_combination(threads)
             return
         cost = value_cost(leaf.value)
         waits = 0.0
         for access in leaf.accesses:
-            waits = max(waits, self._add_access(leaf, access, place, cost))
+            waits = max(waits, self._add_access(leaf, access, place))
         self.issued += place.warps * place.runs * cost.issued
         self.special += place.warps * place.runs * cost.special
         written_out = place.runs / max(1.0, place.in_order)
         dependent = DEPENDENT if written_out < INDEPENDENT else 1.0
         self.chain += place.in_order * leaf.share * waits + place.runs * cost.issued * dependent
 
-    def _add_access(self, leaf: Leaf, access: Access, place: _Place, cost: Cost) -> float:
+    def _add_access(self, leaf: Leaf, access: Access, place: _Place) -> float:
         """Counts ``access``; the cycles until what it reads is there."""
         kind = memory_of(access)
         if kind == "registers":
@@ -192,7 +192,7 @@ class _Launch:
             key = (name, access.is_store)
             self.moved[key] = max(whole, self.moved.get(key, 0.0))
 
-    def _add_combination(self, place: _Place, threads: int) -> None:
+    def _add_combination(self, threads: int) -> None:
         """A reduction over threads: shuffles within warps, then one element a warp through shared memory."""
         warps = ceil(threads / WARP)
         self.issued += warps * 12
@@ -203,15 +203,11 @@ class _Launch:
         self.matrix += found.cycles
         self.lsu += found.lsu
         self.issued += found.issued
-        self.chain += place_chain(found.chain, place)
+        self.chain += found.chain
         for access in leaf.accesses:
             if memory_of(access) == "registers":
                 own = prod(n.trips for n in place.own if access.moves_with(n.name))
                 self.registers[access.buffer.name] = own * access.buffer.dtype.itemsize / 4
-
-
-def place_chain(cycles: float, place: _Place) -> float:
-    return cycles
 
 
 def memory_of(access: Access) -> str:
@@ -224,17 +220,13 @@ def memory_of(access: Access) -> str:
 
 
 def _combines_threads(leaf: Leaf, place: _Place) -> bool:
-    """Whether it reduces what every thread has to one result."""
-    over = [n for n in place.own if n.name in leaf.reduced and n.trips > 1]
-    reads = [
-        a for a in leaf.accesses if not a.is_store and memory_of(a) == "registers" and a.buffer.scope != "register"
-    ]
-    return (
-        bool(over)
-        and not leaf.starts
-        and any(a.moves_with(n.name) for n in over for a in reads if len(leaf.nests) and n.kind == "serial")
-        and not any(memory_of(a) == "memory" for a in leaf.accesses if not a.is_store)
-    )
+    """Whether it reduces what every thread has to one result: a loop over parts that threads have made."""
+    over = [n for n in place.own if n.name in leaf.reduced and n.trips > 1 and n.kind == "serial"]
+    reads = [a for a in leaf.accesses if not a.is_store]
+    if leaf.starts or any(memory_of(a) == "memory" for a in reads):
+        return False
+    of_block = [a for a in reads if memory_of(a) == "registers" and a.buffer.scope != "register"]
+    return any(a.moves_with(n.name) for n in over for a in of_block)
 
 
 def _stages(leaf: Leaf) -> int:

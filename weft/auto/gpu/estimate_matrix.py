@@ -25,30 +25,27 @@ class MatrixWork:
 
 
 def matrix_work(leaf: Leaf, threads: Sequence[Nest], own: Sequence[Nest], rates: Rates) -> MatrixWork:
-    grouped = (leaf.intrinsic or "").startswith("wgmma")
-    count = prod(n.trips for n in threads)
-    products = count * prod(n.trips for n in own) * leaf.share
-    narrow = 2 if "tf32" in (leaf.intrinsic or "") else 1
-    rate = rates.wgmma * rates.wgmma_share if grouped else rates.mma * rates.mma_share / narrow
-    lanes = _lanes(threads)
-    warps = count / WARP
-    read = 0.0
-    for access in leaf.accesses:
-        if access.buffer.scope == "shared":
-            inside = [n for n in (*own, *lanes) if access.moves_with(n.name)]
-            shares = (
-                warps / 4
-                if grouped and not any(access.moves_with(n.name) for n in threads if n not in lanes)
-                else warps
-            )
-            read += prod(n.trips for n in inside) * access.buffer.dtype.itemsize * shares * leaf.share
+    name = leaf.intrinsic or ""
+    grouped = name.startswith("wgmma")
+    warps = prod(n.trips for n in threads) / WARP
+    products = warps * WARP * prod(n.trips for n in own) * leaf.share
+    rate = rates.wgmma * rates.wgmma_share if grouped else rates.mma * rates.mma_share / (2 if "tf32" in name else 1)
+    read = _read_bytes(leaf, threads, own, grouped) * warps * leaf.share
     pieces = prod(n.trips for n in own if n.kind == "serial" and leaf.nests.index(n) < _first_thread(leaf))
     instructions = products / PRODUCTS
     issued = instructions / 16 if grouped else instructions + read / (L1_BYTES * 4)
-    waits = pieces * (rates.barrier + rates.shared_latency + 2 * rates.mma_latency)
-    return MatrixWork(
-        products / rate, read / (L1_BYTES * rates.shared_share), issued, waits + products / warps * 4 / rate
-    )
+    waits = pieces * (rates.barrier + rates.shared_latency + rates.mma_latency)
+    return MatrixWork(products / rate, read / (L1_BYTES * rates.shared_share), issued, waits + products / rate)
+
+
+def _read_bytes(leaf: Leaf, threads: Sequence[Nest], own: Sequence[Nest], grouped: bool) -> float:
+    """What a warp reads of shared memory; of what all warps of a group need, a quarter."""
+    lanes, total = _lanes(threads), 0.0
+    for access in (a for a in leaf.accesses if a.buffer.scope == "shared"):
+        count = prod(n.trips for n in (*own, *lanes) if access.moves_with(n.name))
+        alike = grouped and not any(access.moves_with(n.name) for n in threads if n not in lanes)
+        total += count * access.buffer.dtype.itemsize / (4 if alike else 1)
+    return total
 
 
 def _lanes(threads: Sequence[Nest]) -> list[Nest]:
