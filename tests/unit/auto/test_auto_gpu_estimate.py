@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -15,7 +15,9 @@ from weft.auto.gpu.launch_time import LaunchWork, launch_time, resident_blocks
 from weft.auto.gpu.points import POINTS, PointsPlan
 from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.auto.gpu.streams import Stream
+from weft.cli.machine import describe_gpu
 from weft.target.cuda.machine import gpu_for_arch
+from weft.target.cuda.rates import MEASURED, rates_of
 
 H200, A100, L40S, B200 = map(gpu_for_arch, ("sm_90", "sm_80", "sm_89", "sm_100"))
 COPY = "def f(float(M,N) X) -> (O) { O(m,n) = X(m,n) }"
@@ -142,3 +144,10 @@ def test_explain_says_what_to_expect() -> None:
     told = weft.ops.get("softmax", "bfloat16").explain((16384, 4096), target="cuda")
     assert "bound by memory" in told
     assert "16384 blocks of 128 threads, occupancy" in told
+
+
+def test_the_machine_says_where_its_figures_come_from() -> None:
+    told = describe_gpu(A100)
+    assert "108, 1.41 GHz" in told
+    assert "measured on one H200" in told
+    assert {f.name for f in fields(rates_of(A100.capability))} >= MEASURED

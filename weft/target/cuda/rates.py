@@ -41,16 +41,20 @@ class Rates:
     mma_latency: int = 70
     block_start: int = 160
     #: The shares of nominal rates that the best programs reach for long: bandwidth of memory, multiplications of
-    #: threads, matrix instructions of warps and of groups, bandwidth of shared memory. Measured on one H200, taken for
-    #: all.
+    #: threads, matrix instructions of warps and of groups, bandwidth of shared memory.
     copy_share: float = 0.88
     fma_share: float = 0.68
     mma_share: float = 0.75
     wgmma_share: float = 0.55
     shared_share: float = 0.9
-    #: Seconds between two launches of a graph that do nothing. Measured on one H200, taken for all.
+    #: Seconds between two launches of a graph that do nothing.
     launch: float = 1.6e-6
 
+
+#: What was measured, on one H200 by `bench.gpu.model_rank`, and is taken for all others too.
+MEASURED = frozenset(
+    ("queueing", "block_start", "copy_share", "fma_share", "mma_share", "wgmma_share", "shared_share", "launch")
+)
 
 _AMPERE = Rates(64, 1024, l2_bytes=28.0, l2_latency=210, memory_latency=520)
 _SMALL = Rates(128, 512, l2_bytes=16.0, memory_latency=550)
