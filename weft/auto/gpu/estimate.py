@@ -172,11 +172,11 @@ class _Launch:
         self._add_traffic(leaf, access, place, found, times)
         if access.is_store:
             return 0.0
-        stages = _stages(leaf)
-        near = access.buffer.name in self.warm
-        return (self.rates.l2_latency if near else self.rates.memory_latency + self.rates.queueing / 2) / max(
-            1, stages - 1
-        )
+        ahead = max(1, _stages(leaf) - 1)
+        if access.buffer.name in self.warm:
+            return self.rates.l2_latency / ahead
+        self.trips = max(self.trips, place.in_order * leaf.share / ahead)
+        return 0.0
 
     def _add_traffic(self, leaf: Leaf, access: Access, place: _Place, found: WarpAccess, times: float) -> None:
         (touch,) = infer_touches(_only(leaf, access), SECTOR)
