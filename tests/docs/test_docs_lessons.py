@@ -1,4 +1,4 @@
-"""Every example in the numbered lessons runs and prints what the lesson says."""
+"""Every example in the numbered lessons and on the page of loop programs runs and prints what the lesson says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from weft.ir.hardware import HARDWARE
 
-LESSONS = sorted((Path(__file__).resolve().parents[2] / "docs").glob("lesson-*.md"))
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+LESSONS = [*sorted(DOCS.glob("lesson-*.md")), DOCS / "loops.md"]
 
 
 def test_there_are_lessons() -> None:
