@@ -1,5 +1,7 @@
 """Whether two accesses can meet: touch one element in two iterations that are related as asked.
 
+Such a pair is a dependence, the iterations its witness.
+
 >>> meeting = Meeting(leaf, access, leaf, access, Surroundings(shared=frozenset("mn")))
 >>> meeting.find([after("k")])                  # the second iteration has a greater k
 Witness(first={'m': 0, 'n': 0, 'k': 0}, second={'m': 0, 'n': 0, 'k': 1}, element='C[0, 0]')

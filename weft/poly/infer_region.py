@@ -2,6 +2,8 @@
 
 >>> region_read(loop.body, A, inside=[ii, k])            # A[io*14 + ii, k] below ii in 0:14, k in 0:32
 Box(starts=(io*14, 0), extents=(14, 32))
+
+This is region inference, in Halide bounds inference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A schedule asked of isl: which statements to fuse, which loops to skew, which iterations may run at once.
+"""A polyhedral schedule asked of isl: which statements to fuse, which loops to skew, which iterations may run at once.
 
 `ask_schedule` describes the statements of a loop program to isl (where each runs, what it touches, in which order)
 and gets back a tree of bands: for every statement and every loop of the new nest the linear row that is its time.

@@ -2,7 +2,7 @@
 
 Two accesses are unordered where, at some level of concurrent loops, they are different iterations of one fork
 (see `lanes.Level`). A key holds both, the fork in its upper half: keys that differ in the lower half alone
-are a race. Per level and element the last write is kept, and of reads and atomic updates the last and one before
+are a data race. Per level and element the last write is kept, and of reads and atomic updates the last and one before
 it by another iteration: of two in a fork one is not the iteration that writes.
 """
 

@@ -8,6 +8,8 @@ are, and those whose old value counts are fetched; at the end exactly those writ
         block C: init C[...] = 0                 for i_i, j_i: block C_init: C_cache[i_i, j_i] = 0
                  C[...] += ...                   for k, i_i, j_i: block C: C_cache[i_i, j_i] += ...
                                                  for i_i, j_i: block C_store: C[...] = C_cache[i_i, j_i]
+
+Each iteration of ``at`` has a private copy: privatization, and for registers the tile of sums of a matrix product.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``double_buffer``: storage that each iteration of a loop fills and then uses, filled one iteration ahead.
 
-It is `pipeline` with two stages: while one half of the storage is used, the other one may be filled.
+Software pipelining with two stages: a `pipeline`, where one half of the storage is used while the other is filled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""``fission``: a loop over several statements becomes two loops, one for those up to a point and one for the rest."""
+"""``fission``: a loop over several statements becomes two loops, one for those up to a point and one for the rest: loop
+distribution."""
 
 from __future__ import annotations
 

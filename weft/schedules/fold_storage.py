@@ -1,5 +1,7 @@
 """``fold_storage``: a dimension of a temporary kept in a ring of ``factor`` elements.
 
+This is storage folding, or modulo addressing of a ring buffer.
+
 ``T[y, x]`` becomes ``T[y % 4, x]``: right where never more than ``factor`` neighbouring subscripts are alive.
 """
 

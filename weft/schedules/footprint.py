@@ -1,4 +1,4 @@
-"""How much memory statements touch, in closed form: boxes of elements, in whole lines.
+"""Footprints: how much memory statements touch, in closed form: boxes of elements, in whole lines.
 
 Over loops of ``T`` iterations a subscript with coefficients ``c`` spans ``1 + sum(|c| * (T - 1))`` elements; a box
 is the product of its sides. Accesses of one statement that differ by constants only are one box.

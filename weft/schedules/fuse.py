@@ -1,4 +1,5 @@
-"""``fuse``: loops directly inside one another become one that visits the same points in the same order."""
+"""``fuse``: loops directly inside one another become one that visits the same points in the same order: loop
+collapsing, or coalescing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """``fuse_loops``: two loops that follow one another become one that does the work of both in each iteration.
 
+This is loop fusion; `fuse` makes one loop of a nest of two.
+
 ``by="count"`` pairs the n-th iterations of loops of one length; ``by="value"`` pairs equal values of the loop
 variables: the loop then runs over all values of both, and each body is guarded by its own range.
 """

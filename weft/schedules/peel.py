@@ -1,4 +1,4 @@
-"""``peel``: the first or the last iterations of a loop get a loop of their own."""
+"""``peel``: the first or the last iterations of a loop get a loop of their own: loop peeling."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """``prefetch``: what an iteration of a loop will read of a buffer, asked for some iterations earlier.
 
-A hint at the start of the loop's body, one for each cache line of the box that is read there; results do not change.
-A row that is looked up, ``LUT[I[b, l], d]``, is looked up for the later iteration too (for the last, again and again).
+Software prefetching: a hint at the start of the loop's body, one for each cache line of the box that is read there;
+results do not change. A row that is looked up, ``LUT[I[b, l], d]``, is looked up for the later iteration too (for the
+last, again and again).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``reorder``: loops of one nest change places.
+"""``reorder``: loops of one nest change places: loop interchange.
 
 The loops given take, in the order given, the places they have among themselves; others stay. Guards
 between them are put as far out as the variables they test allow; a range that depends on a loop which

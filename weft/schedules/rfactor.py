@@ -1,5 +1,7 @@
 """``rfactor``: a reduction as partial results over one of its loops, and a reduction of those.
 
+The accumulator is privatized, one for each iteration of the loop.
+
 ``for k_o, k_i: S += x`` with ``rfactor(k_i)`` becomes::
 
     alloc S_part[8]

@@ -1,6 +1,6 @@
 """``skew``: an inner loop starts later (or earlier) with every iteration of an outer one.
 
-That alone changes nothing; it makes wavefronts straight, so that the two loops can be reordered
+Loop skewing alone changes nothing; it makes wavefronts straight, so that the two loops can be reordered
 and the inner one run in parallel afterwards.
 """
 

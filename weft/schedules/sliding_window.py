@@ -1,7 +1,8 @@
 """Sliding windows: where storage outlives an iteration, only what earlier iterations have not computed is computed.
 
-In ``for y`` a reader needs rows ``y`` to ``y + 2``; the rows up to ``y + 1`` are there since the iteration before,
-so from the second iteration on one row is left to compute.
+Of the halo that neighbouring iterations share nothing is computed twice. In ``for y`` a reader needs rows ``y`` to
+``y + 2``; the rows up to ``y + 1`` are there since the iteration before, so from the second iteration on one row is
+left to compute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""``specialize``: a second version of a loop nest for calls where a condition on sizes or scalars holds."""
+"""``specialize``: a second version of a loop nest for calls where a condition on sizes or scalars holds:
+loop versioning, or multi-versioning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``split``: one loop becomes two, an outer one over tiles and an inner one through each tile.
+"""``split``: one loop becomes two, an outer one over tiles and an inner one through each tile: strip-mining.
 
 Where the tiles may not come out even, ``tail`` says what happens to the last one: ``"guard"`` tests
 every iteration, ``"separate"`` gives the rest a loop of its own, ``"pad"`` promises there is no rest.

@@ -6,8 +6,9 @@
       B[y, x] += (inside A ? A[y + k - 1, x - 1] : 0)  =>  for y, x, k
                                                            B[y, x] += A_around[y + k, x]
 
-The test is made once for each element, not at each read. Reads whose condition says more than that the element exists
-keep it. Subscripts that are cut off or wrap around at the borders, all of them in the same way, need no condition.
+What is around is often called halo, ghost cells or padding. The test is made once for each element, not at each read.
+Reads whose condition says more than that the element exists keep it. Subscripts that are cut off or wrap around at the
+borders, all of them in the same way, need no condition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``tile``: two nested loops split and reordered, so that the inner pair walks through one tile."""
+"""``tile``: two nested loops split and reordered, so that the inner pair walks through one tile (blocking)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cheapest set of nodes that cuts every path of a graph from its sources to its sinks (maximum flow)."""
+"""A minimum cut: the cheapest set of nodes on every path of a graph from its sources to its sinks (maximum flow)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Which values all threads of a team agree on, and which differ from thread to thread.
 
-A variable is uniform where no thread variable reaches it: neither through the values given to it nor through the
-tests and loops that decide whether it gets one. Memory that threads share, read at a place they agree on, holds one
-value for all of them: a thread that wrote it between two barriers would race with those that read.
+What differs is called divergent. A variable is uniform where no thread variable reaches it: neither through the values
+given to it nor through the tests and loops that decide whether it gets one. Memory that threads share, read at a place
+they agree on, holds one value for all of them: a thread that wrote it between two barriers would race with those that
+read.
 """
 
 from __future__ import annotations

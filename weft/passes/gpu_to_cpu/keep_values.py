@@ -1,6 +1,7 @@
 """Values of one thread that live from one phase to another: stored, or computed again.
 
-Which ones are stored is a minimum cut: between what cannot be computed again (memory that may have changed, a
+Liveness says which values a later phase uses; to compute one again is rematerialization. Which ones are stored is a
+minimum cut: between what cannot be computed again (memory that may have changed, a
 variable that is assigned to, an expensive function) and what later phases use.
 """
 

@@ -3,6 +3,8 @@
 A thread that returns, or leaves a loop in which others still meet at barriers, cannot leave the loops that
 run all threads. It clears a flag instead, and what it would have skipped is run under that flag; barriers are met by
 all. Jumps that all threads make together stay: they leave the loop around the threads.
+
+Compilers call this predication, or if-conversion.
 """
 
 from __future__ import annotations

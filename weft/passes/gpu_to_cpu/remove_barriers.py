@@ -3,6 +3,8 @@
 A barrier orders what threads touch before it against what they touch after it. It is needed where two different
 threads may touch one element on its two sides, one of them writing, with no other barrier in between; a barrier
 for which no such pair exists goes. Of two barriers with nothing shared between them only one can have such a pair.
+
+Others call it barrier elimination.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Barriers taken out of a program: thread loops split around them.
 
+This is loop fission at barriers, as CPU versions of OpenCL and CUDA do it.
+
 ``thread t { A; barrier; B }`` becomes ``thread t { A }; thread t { B }``: all iterations of a loop end before the next
 statement starts. Loops and branches around a barrier come to stand around the thread loops (the method of Polygeist).
 What one thread computes before a barrier and uses after it is stored in an array with a place for each thread, or

@@ -2,8 +2,8 @@
 
 The last vector of a row is not full, so its sums are computed under a test: ``if lane < 7 { sum = sum + X[..] * w }``.
 Where whoever reads the sums makes the same test (see `drop_guards`), only the loads need it:
-``sum = sum + (lane < 7 ? X[..] : 0) * w`` takes a load under a mask, which costs nothing, and no choice between the old
-sums and the new.
+``sum = sum + (lane < 7 ? X[..] : 0) * w`` takes a predicated load, one under a mask, which costs nothing, and no choice
+between the old sums and the new.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tests moved out of the loops in which they do not change, and into the bounds of those in which they do.
 
-``for k in 0:256 { unroll i in 0:14 { if ko * 256 + k < K { ... } } }`` runs ``k`` to
-``min(256, K - ko * 256)`` and tests nothing. Vector and unrolled loops, and those through registers, keep
-their extent: a test of their own variable becomes a mask or one branch per copy.
+``for k in 0:256 { unroll i in 0:14 { if ko * 256 + k < K { ... } } }`` runs ``k`` to ``min(256, K - ko * 256)`` and
+tests nothing. Vector and unrolled loops, and those through registers, keep their extent (compilers know the first as
+loop unswitching): a test of their own variable becomes a mask or one branch per copy.
 """
 
 from __future__ import annotations

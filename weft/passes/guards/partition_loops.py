@@ -2,6 +2,8 @@
 
 ``for t in 0:64 { unroll i in 0:4 { if t < s + i { ... } } }`` runs ``t`` to ``min(64, s)`` without tests, since no
 ``i`` is below 0, and tests in the few iterations that are left.
+
+Compilers call this index-set splitting.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     for o in 0:21 { for s in o * 32:min(o * 32 + 32, 642) { ... } }
     ->  for o in 0:21 { if o <= 19 { for s in o * 32:o * 32 + 32 { ... } } else { for s in 640:642 { ... } } }
 
-Ranges and tests inside then speak of numbers in the last tile, and of full tiles everywhere else. Loops whose tests are
-right inside, in unrolled and vector loops, are left to `separate_tiles`.
+That is loop peeling, for tiles. Ranges and tests inside then speak of numbers in the last tile, and of full tiles
+everywhere else. Loops whose tests are right inside, in unrolled and vector loops, are left to `separate_tiles`.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@
     for i_o in 0:13 { unroll i_i in 0:8 { if i_o * 8 + i_i < 100 { ... } } }
     ->  for i_o in 0:13 { if i_o * 8 < 93 { unroll i_i in 0:8 { ... } } else { ... as before ... } }
 
-Each nest is written out twice, in the innermost loop that a test of its unrolled and vector loops depends on, for all
-such tests together; what comes before the first of them or after the last one is not. Where only the last tile is not
-full, its number is known, and so is how much of it there is: that one is written out too, and needs no tests either::
+This is loop versioning, at the level of tiles: each nest is written out twice, in the innermost loop that a test of
+its unrolled and vector loops depends on, for all such tests together; what comes before the first of them or after the
+last one is not. Where only the last tile is not full, its number is known, and so is how much of it there is: that one
+is written out too, and needs no tests either::
 
     ->  for i_o in 0:13 { if i_o * 8 < 93 { unroll i_i in 0:8 { ... } } else { unroll i_i in 0:4 { ... } } }
 """

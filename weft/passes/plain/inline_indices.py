@@ -1,7 +1,8 @@
 """Names of positions, and of tests of positions, written out: ``let i = b * 16 + t; A[i]`` as ``A[b * 16 + t]``.
 
-Subscripts, tests and bounds then say what they are in terms of loops, which is what every analysis asks for. What is
-made outside all blocks and is no mere sum is a size like those the kernel is given: it keeps its name.
+This is forward substitution. Subscripts, tests and bounds then say what they are in terms of loops, which is what
+every analysis asks for. What is made outside all blocks and is no mere sum is a size like those the kernel is given:
+it keeps its name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Temporaries get no more memory than is touched while they exist.
 
+This is array contraction, by the liveness that nesting gives.
+
 A temporary made inside a loop keeps the subscripts of its definition; here it is cut to the box that one
 iteration touches, and subscripts are counted from the start of that box. Blocks must be lowered first.
 """

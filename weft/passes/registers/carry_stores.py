@@ -1,5 +1,7 @@
 """Recurrences in registers: what one iteration stores and the next one reads is handed on in a variable.
 
+This is scalar replacement across iterations.
+
 ``for j: H[j] = f(H[j - 1])`` becomes ``let h = H[lo - 1]: for j: { h = f(h); H[j] = h }``: the next iteration
 need not wait for memory.
 """

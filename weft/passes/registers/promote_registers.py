@@ -1,5 +1,7 @@
 """Accumulators in registers: an element that a loop keeps updating is loaded once and stored once.
 
+Compilers call this scalar replacement, or register promotion.
+
 ``for k: C[m,n] = C[m,n] + ...`` becomes ``let c = C[m,n]: for k: c = c + ...; C[m,n] = c``,
 through all nested loops in which the element stays the same. Legal where all else that the loop
 touches of the buffer are reads of other elements; distinct buffers never overlap.

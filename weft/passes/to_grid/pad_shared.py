@@ -1,4 +1,4 @@
-"""Rows of shared arrays moved apart where threads of a warp would wait for one another at a bank.
+"""Rows of shared arrays moved apart where threads of a warp would meet in bank conflicts.
 
 Shared memory has 32 banks of four bytes. Threads that touch different words of one bank at a time take turns, as in
 the column ``T[t, 0]`` of ``T[32, 32]``: all its words are in bank 0. With rows of 33 each word has a bank of its own.

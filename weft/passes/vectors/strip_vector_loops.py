@@ -1,8 +1,8 @@
 """Vector loops of any extent to loops over whole vectors, and what is left over.
 
-``vector for i in lo:hi`` becomes a serial loop around a vector loop of a fixed number of lanes
-from 0, then the rest: one vector under a mask where the machine has masks, else a serial loop.
-A loop that cannot run as lanes becomes serial, which always is right; so do loops of threads inside one that can.
+``vector for i in lo:hi`` becomes a serial loop around a vector loop of a fixed number of lanes from 0 (strip-mining),
+then the tail: one predicated vector, that is, one under a mask where the machine has masks, else a serial loop. A loop
+that cannot run as lanes becomes serial, which always is right; so do loops of threads inside one that can.
 """
 
 from __future__ import annotations

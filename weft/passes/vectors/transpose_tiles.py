@@ -4,6 +4,8 @@ In ``unroll j { vector i { B[j, i] = A[i, j] } }`` every vector gathers from as 
 lanes, and the next one from the same rows again. Here the rows of the tile are read as vectors,
 exchanged in register halves, quarters and so on until they are columns, and used as such; stores
 across rows go the other way round.
+
+Such exchanges are shuffles, or permutes, of a register transpose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Stores past the caches, for results that nobody reads soon: the old contents of their lines are never fetched."""
+"""Stores past the caches, for results that nobody reads soon: the old contents of their lines are never fetched.
+
+These are streaming, or non-temporal, stores.
+"""
 
 from __future__ import annotations
 

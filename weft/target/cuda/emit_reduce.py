@@ -1,4 +1,4 @@
-"""Reductions across threads: shuffles within a warp, then shared memory between warps.
+"""Reductions across threads: warp shuffles, then shared memory between warps.
 
 A group is a set of digits of the thread number. The part of a digit below 32 is combined by shuffles that leave the
 result in every lane; the part above it by one element of each warp in shared memory. Digits that are not powers of

@@ -1,5 +1,7 @@
 """How many blocks a multiprocessor is to hold at once, where a thread keeps much in registers, and whether it can.
 
+This is occupancy, in blocks for each multiprocessor.
+
 Left to itself the assembler saves registers for blocks that would not fit anyway, and loads each value right before
 it is used. Told how many blocks there can be, it uses what they leave.
 """
