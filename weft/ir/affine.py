@@ -61,10 +61,10 @@ class Linear:
         return self
 
     def bounds(self, ranges: Ranges) -> Interval:
-        found = Interval(self.constant, self.constant)
+        interval = Interval(self.constant, self.constant)
         for atom, factor in self.terms.items():
-            found = found.plus(bounds(atom, ranges).scale(factor))
-        return found
+            interval = interval.plus(bounds(atom, ranges).scale(factor))
+        return interval
 
     def wrapped(self, t: DType) -> Linear:
         """Coefficients brought to the signed range of ``t``, where wrapping makes them equal."""

@@ -21,9 +21,9 @@ def divide_linear(op: BinaryOp, n: Linear, by: int, t: DType, ranges: Ranges, sp
     if not (_fits(n, t, ranges) and _fits(rest, t, ranges)):
         return None
     whole = op == "//"
-    known = rest.bounds(ranges)
-    if known.lo is not None and known.hi is not None and known.lo // by == known.hi // by:
-        steps = known.lo // by
+    interval = rest.bounds(ranges)
+    if interval.lo is not None and interval.hi is not None and interval.lo // by == interval.hi // by:
+        steps = interval.lo // by
         if whole:
             quotient.constant += steps
             return quotient

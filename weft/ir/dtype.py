@@ -76,10 +76,10 @@ class DType:
         if self.lanes == lanes:
             return self
         key = (self.kind, self.bits, lanes)
-        found = _made.get(key)
-        if found is None:
-            found = _made[key] = DType(*key)
-        return found
+        kept = _made.get(key)
+        if kept is None:
+            kept = _made[key] = DType(*key)
+        return kept
 
     @property
     def min_value(self) -> int:
@@ -122,10 +122,10 @@ SCALAR_TYPES: dict[str, DType] = {t.name: t for t in tuple(_made.values())}
 def parse_dtype(name: str) -> DType | None:
     """The type called ``name`` (``float32``, ``int8x16``), or None."""
     scalar, _, lanes = name.partition("x")
-    found = SCALAR_TYPES.get(scalar)
-    if found is None or not lanes:
-        return found if not lanes and "x" not in name else None
-    return found.with_lanes(int(lanes)) if lanes.isdigit() and int(lanes) > 1 else None
+    dtype = SCALAR_TYPES.get(scalar)
+    if dtype is None or not lanes:
+        return dtype if not lanes and "x" not in name else None
+    return dtype.with_lanes(int(lanes)) if lanes.isdigit() and int(lanes) > 1 else None
 
 
 def promote(a: DType, b: DType) -> DType:

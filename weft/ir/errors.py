@@ -112,11 +112,11 @@ class InternalError(Error):
 _SHOWN = 160
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A question that offers the names in ``known`` closest to ``name``; None where none is close."""
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """A question that offers the names in ``candidates`` closest to ``name``; None where none is close."""
     import difflib  # only mistakes need it
 
-    close = difflib.get_close_matches(name, list(known), n=3)
+    close = difflib.get_close_matches(name, list(candidates), n=3)
     return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None
 
 

@@ -72,9 +72,9 @@ class Expr:
         try:
             return self._dtype
         except AttributeError:
-            found = self._infer_dtype()
-            object.__setattr__(self, "_dtype", found)
-            return found
+            computed = self._infer_dtype()
+            object.__setattr__(self, "_dtype", computed)
+            return computed
 
     def _infer_dtype(self) -> DType:
         raise InternalError(f"{type(self).__name__} has no type")
@@ -421,9 +421,9 @@ def _keep_hash(cls: type[Expr]) -> None:
         try:
             return self._hash
         except AttributeError:
-            found = compute(self)
-            object.__setattr__(self, "_hash", found)
-            return found
+            computed = compute(self)
+            object.__setattr__(self, "_hash", computed)
+            return computed
 
     cls.__hash__ = hash_once  # type: ignore[method-assign, assignment]
 
@@ -477,10 +477,10 @@ def identity(op: str, dtype: DType) -> Const:
 
 def idx(value: int) -> Const:
     """An int64 constant; the same object each time for a small one."""
-    known = _INDICES.get(value)
-    if known is None or type(value) is not int:
+    kept = _INDICES.get(value)
+    if kept is None or type(value) is not int:
         return Const(value, dt.index)
-    return known
+    return kept
 
 
 _INDICES = {value: Const(value, dt.index) for value in range(-64, 1025)}

@@ -32,8 +32,8 @@ class _Readers(dict[type, _Read]):
 
     def __missing__(self, cls: Any) -> _Read:
         fields = [f for f in dataclasses.fields(cls) if f.name not in _LEAF_FIELDS and f.type not in _NONE]
-        found = self[cls] = _reader([(f.name, str(f.type)) for f in fields])
-        return found
+        made = self[cls] = _reader([(f.name, str(f.type)) for f in fields])
+        return made
 
 
 def _reader(fields: list[tuple[str, str]]) -> _Read:
@@ -98,12 +98,12 @@ class Layout:
 class _Layouts(dict[type, Layout]):
     def __missing__(self, cls: Any) -> Layout:
         fields = dataclasses.fields(cls)
-        found = self[cls] = Layout(
+        computed = self[cls] = Layout(
             tuple((f.name, _kind(str(f.type))) for f in fields if f.name not in _LEAF_FIELDS),
             tuple(f.name for f in fields if not f.kw_only),
             tuple(f.name for f in fields if f.kw_only),
         )
-        return found
+        return computed
 
 
 def _kind(annotation: str) -> Kind:

@@ -111,16 +111,16 @@ def declare(hardware: Hardware) -> Hardware:
 
 
 def find_hardware(name: str) -> Hardware:
-    known = {h.name: h for h in HARDWARE.values() if not h.is_part}
-    found = known.get(name)
-    if found is None:
-        near = difflib.get_close_matches(name, known, 1)
+    declared = {h.name: h for h in HARDWARE.values() if not h.is_part}
+    hardware = declared.get(name)
+    if hardware is None:
+        near = difflib.get_close_matches(name, declared, 1)
         raise ScheduleError(
             f"there is no intrinsic `{name}`",
-            why=f"declared are {', '.join(sorted(known)) or 'none'}",
+            why=f"declared are {', '.join(sorted(declared)) or 'none'}",
             help=f"did you mean `{near[0]}`?" if near else "declare it with weft.intrinsic",
         )
-    return found
+    return hardware
 
 
 def _emit_key(emit: Emit) -> str:

@@ -41,21 +41,21 @@ def decide(op: str, gap: Interval) -> bool | None:
 
 def bound_sum(gap: Linear, ranges: Ranges, limits: Limits) -> Interval:
     """What ``gap`` can be."""
-    found = gap.bounds(ranges)
+    interval = gap.bounds(ranges)
     if not any(v in gap.terms for v in limits):
-        return found
+        return interval
     lowest, highest = _extreme(gap, limits, -1), _extreme(gap, limits, 1)
-    return found.intersect(Interval(lowest.bounds(ranges).lo, highest.bounds(ranges).hi))
+    return interval.intersect(Interval(lowest.bounds(ranges).lo, highest.bounds(ranges).hi))
 
 
 def _extreme(gap: Linear, limits: Limits, sign: int) -> Linear:
     """``gap`` with its loop variables, inner ones first, where they make it greatest (or, for -1, least)."""
-    found = Linear(dict(gap.terms), gap.constant)
+    extreme = Linear(dict(gap.terms), gap.constant)
     for var in reversed(limits):
-        factor = found.terms.pop(var, 0)
+        factor = extreme.terms.pop(var, 0)
         if factor:
-            found.add(limits[var][factor * sign > 0], factor)
-    return found
+            extreme.add(limits[var][factor * sign > 0], factor)
+    return extreme
 
 
 def balance(e: Compare, gap: Linear) -> Expr:

@@ -107,8 +107,8 @@ def in_order(parts: list[Code]) -> Code:
         runs = [p.run for p in parts]
 
         def run(env: Env) -> Signal:
-            for part in runs:
-                signal: Signal = part(env)
+            for stmt in runs:
+                signal: Signal = stmt(env)
                 if signal:
                     return signal
             return DONE
@@ -117,8 +117,8 @@ def in_order(parts: list[Code]) -> Code:
     stepped = [p.stepped() for p in parts]
 
     def steps(env: Env) -> Steps:
-        for part in stepped:
-            signal = yield from part(env)
+        for stmt in stepped:
+            signal = yield from stmt(env)
             if signal:
                 return signal
         return DONE

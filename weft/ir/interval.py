@@ -131,16 +131,16 @@ def bounds(e: Expr, ranges: Ranges) -> Interval:
     return fit(rule(e, ranges), t)
 
 
-def fit(found: Interval, t: DType) -> Interval:
-    """``found`` where the type holds it all, else (the value may wrap) the whole type."""
+def fit(interval: Interval, t: DType) -> Interval:
+    """``interval`` where the type holds it all, else (the value may wrap) the whole type."""
     if t.bits == 64 and t.kind == "int":
-        return found
-    return found if found.within(t.min_value, t.max_value) else whole_range(t)
+        return interval
+    return interval if interval.within(t.min_value, t.max_value) else whole_range(t)
 
 
 def _var(e: Var, ranges: Ranges) -> Interval:
-    known = ranges.get(e.name)
-    return whole_range(e.type) if known is None else known
+    interval = ranges.get(e.name)
+    return whole_range(e.type) if interval is None else interval
 
 
 def _const(e: Const, ranges: Ranges) -> Interval:
@@ -170,10 +170,10 @@ def _cast(e: Cast, ranges: Ranges) -> Interval:
     source = e.operand.dtype
     if source.is_float:
         return whole_range(e.type)
-    known = bounds(e.operand, ranges)
+    interval = bounds(e.operand, ranges)
     if e.type.is_bool:
-        return known if known.within(0, 1) else Interval(0, 1)
-    return EVERYTHING if source == dt.uint64 and not known.within(0, dt.int64.max_value) else known
+        return interval if interval.within(0, 1) else Interval(0, 1)
+    return EVERYTHING if source == dt.uint64 and not interval.within(0, dt.int64.max_value) else interval
 
 
 def _ramp(e: Ramp, ranges: Ranges) -> Interval:

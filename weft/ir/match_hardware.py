@@ -190,15 +190,15 @@ class _Matcher:
         origin = {Var(name): idx(0) for name in self.loops}
         own_offset = self.bound(_flat([substitute(i, origin) for i in meaning.indices], meaning.buffer))
         offset = _flat(starts, nest.buffer)
-        known = self.operands.get(meaning.buffer.name)
-        if known is None:
+        declared = self.operands.get(meaning.buffer.name)
+        if declared is None:
             if own_offset.terms or own_offset.constant:
                 self.differ(f"its first access of `{meaning.buffer.name}` is not at the start of it")
             self.operands[meaning.buffer.name] = _Operand(nest.buffer, starts, offset)
             return
-        if known.buffer != nest.buffer:
-            self.differ(f"{shown}: its other accesses of `{meaning.buffer.name}` are to `{known.buffer.name}`")
-        apart = Linear().add(offset).add(known.offset, -1).add(own_offset, -1)
+        if declared.buffer != nest.buffer:
+            self.differ(f"{shown}: its other accesses of `{meaning.buffer.name}` are to `{declared.buffer.name}`")
+        apart = Linear().add(offset).add(declared.offset, -1).add(own_offset, -1)
         if apart.terms or apart.constant:
             self.differ(f"{shown}: the two are not equally far from where the others start")
 
@@ -212,8 +212,8 @@ class _Matcher:
             result.add(Linear({atom: 1}) if value is None else linear_form(value), factor)
         return result
 
-    def equal(self, wanted: Linear, found: Linear) -> bool:
-        """Whether a size or stride of the meaning is ``found``; a scalar not known yet becomes it."""
+    def equal(self, wanted: Linear, given: Linear) -> bool:
+        """Whether a size or stride of the meaning is ``given``; a scalar not known yet becomes it."""
         rest = self.bound(wanted)
         names = {p.name for p in self.hardware.meaning.scalars} - self.scalars.keys()
         free = [a for a in rest.terms if isinstance(a, Var) and a.name in names]
@@ -221,11 +221,11 @@ class _Matcher:
             (scalar,) = free
             assert isinstance(scalar, Var)
             times = rest.terms[scalar]
-            if times and found.constant % times == 0 and all(c % times == 0 for c in found.terms.values()):
-                part = Linear({a: c // times for a, c in found.terms.items()}, found.constant // times)
+            if times and given.constant % times == 0 and all(c % times == 0 for c in given.terms.values()):
+                part = Linear({a: c // times for a, c in given.terms.items()}, given.constant // times)
                 self.scalars[scalar.name] = simplify(part.expr(dt.index), self.ranges)
                 return True
-        apart = Linear().add(rest).add(found, -1)
+        apart = Linear().add(rest).add(given, -1)
         return not apart.terms and apart.constant == 0
 
     # Expressions
@@ -284,9 +284,9 @@ class _Matcher:
             if nest != loop.var or not _is_zero(loop.lo):
                 self.unequal(meaning, nest)
             return
-        known = self.scalars.get(meaning.name)
+        declared = self.scalars.get(meaning.name)
         inside = any(isinstance(n, Load) or (isinstance(n, Var) and n.name in self.own) for n in walk(nest))
-        if inside or nest.dtype != meaning.dtype or (known is not None and known != nest):
+        if inside or nest.dtype != meaning.dtype or (declared is not None and declared != nest):
             self.unequal(meaning, nest)
         self.scalars[meaning.name] = nest
 

@@ -27,8 +27,8 @@ def to_numpy(dtype: DType) -> np.dtype[Any]:
         return np.dtype(dtype.scalar.name)
     import ml_dtypes
 
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
+    numpy_type: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return numpy_type
 
 
 def from_numpy(numpy_dtype: np.dtype[Any]) -> DType | None:

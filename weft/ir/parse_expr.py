@@ -77,26 +77,26 @@ class ExprReader:
             self.fail(tree, "this is not a string", why="escapes are those of JSON")
 
     def dtype(self, token: Any) -> DType:
-        found = parse_dtype(str(token))
-        if found is None:
+        dtype = parse_dtype(str(token))
+        if dtype is None:
             self.fail(token, f"`{token}` is not a type", why="a vector has at least 2 lanes")
-        return found
+        return dtype
 
     def find_var(self, tree: Any) -> Var:
         name = self.name(tree)
-        known = self.vars.get(name)
-        if known is None:
+        declared = self.vars.get(name)
+        if declared is None:
             buffer = name in self.buffers
             why = "it is a buffer, used without indices" if buffer else "no loop, let or parameter around it makes it"
             self.fail(tree, f"unknown variable `{name}`", why=why)
-        return Var(name, known.type, span=self.span(tree))
+        return Var(name, declared.type, span=self.span(tree))
 
     def find_buffer(self, tree: Any) -> Buffer:
         name = self.name(tree)
-        known = self.buffers.get(name)
-        if known is None:
+        declared = self.buffers.get(name)
+        if declared is None:
             self.fail(tree, f"unknown buffer `{name}`", why="no parameter or alloc around it declares it")
-        return known
+        return declared
 
     # Expressions
 
@@ -133,10 +133,10 @@ class ExprReader:
             return None
         if text == "bf16":
             return dt.bfloat16
-        found = parse_dtype(_KINDS[text[0]] + text[1:])
-        if found is None:
+        dtype = parse_dtype(_KINDS[text[0]] + text[1:])
+        if dtype is None:
             self.fail(tree, f"`{text}` is not a type", why="a number has a type such as i32, u8, bf16 or f64")
-        return found
+        return dtype
 
     def word(self, tree: Any, sign: str = "") -> Expr:
         text = str(tree.children[0])
@@ -182,14 +182,14 @@ class ExprReader:
     def call(self, tree: Any) -> Call:
         token, declared, arguments = tree.children
         name, args = self.name(token), self.exprs(arguments)
-        known = INTRINSICS.get(name)
+        intrinsic = INTRINSICS.get(name)
         if declared is not None:
             return Call(name, args, self.dtype(declared), span=self.span(tree))
         if name in HINTS:
             return Call(name, args, dt.index, span=self.span(tree))
-        if known is None or not args:
+        if intrinsic is None or not args:
             self.fail(tree, f"unknown function `{name}`", help=f"give its type, as in `{name}.float32(...)`")
-        return Call(name, args, known.result(args[0].dtype), span=self.span(tree))
+        return Call(name, args, intrinsic.result(args[0].dtype), span=self.span(tree))
 
     def lanes(self, token: Any) -> int:
         if not str(token).isdigit():
@@ -212,8 +212,8 @@ class ExprReader:
     def reduce(self, tree: Any) -> Expr:
         op, axes, value = tree.children
         saved = dict(self.vars)
-        found = tuple(self.axis(t) for t in present(axes))
-        result = self.build(tree, Reduce, str(op), found, self.expr(value))
+        read_axes = tuple(self.axis(t) for t in present(axes))
+        result = self.build(tree, Reduce, str(op), read_axes, self.expr(value))
         self.vars = saved
         return result
 

@@ -120,9 +120,9 @@ class KernelReader(ExprReader):
                 token, t = p.children[-2:]
                 var = Var(self.name(token), self.dtype(t), span=self.span(token))
                 self.vars[var.name] = var
-        found = [self.param(p) for p in params]
-        outputs = tuple(p.name for p, t in zip(found, params) if getattr(t.children[0], "type", None) == "OUT")
-        return Kernel(self.name(name), tuple(found), outputs, self.body(body), span=self.span(name))
+        parameters = [self.param(p) for p in params]
+        outputs = tuple(p.name for p, t in zip(parameters, params) if getattr(t.children[0], "type", None) == "OUT")
+        return Kernel(self.name(name), tuple(parameters), outputs, self.body(body), span=self.span(name))
 
     def param(self, tree: Any) -> Param:
         if tree.data == "scalar_param":
@@ -156,13 +156,13 @@ class KernelReader(ExprReader):
 
     def items(self, trees: Sequence[Any]) -> list[Stmt]:
         """The statements; a ``let`` or ``alloc`` without braces takes all that follow it as its body."""
-        found: list[Stmt] = []
+        statements: list[Stmt] = []
         for at, tree in enumerate(trees):
             if tree.data in ("let", "alloc") and tree.children[-1] is None:
-                found.append(self.bind(tree, partial(self.joined, trees[at + 1 :], tree)))
+                statements.append(self.bind(tree, partial(self.joined, trees[at + 1 :], tree)))
                 break
-            found.append(self.stmt(tree))
-        return found
+            statements.append(self.stmt(tree))
+        return statements
 
     def stmt(self, tree: Any) -> Stmt:
         rule = _STATEMENTS[tree.data]

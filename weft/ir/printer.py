@@ -187,8 +187,8 @@ def _select(e: Select) -> tuple[str, int]:
 
 
 def _call(e: Call) -> tuple[str, int]:
-    known = INTRINSICS.get(e.name)
-    implied = known is not None and bool(e.args) and known.result(e.args[0].dtype) == e.type
+    intrinsic = INTRINSICS.get(e.name)
+    implied = intrinsic is not None and bool(e.args) and intrinsic.result(e.args[0].dtype) == e.type
     implied = implied or (e.name in HINTS and e.type == dt.index)
     return f"{print_name(e.name)}{'' if implied else f'.{e.type}'}({_list(e.args)})", _ATOM
 

@@ -135,8 +135,8 @@ class Simplifier(ExprSimplifier):
 
     def seq(self, s: Seq) -> Stmt:
         body: list[Stmt] = []
-        for part in s.body:
-            simple = self.stmt(part)
+        for stmt in s.body:
+            simple = self.stmt(stmt)
             body += simple.body if isinstance(simple, Seq) else (simple,)
             if body and isinstance(body[-1], (Return, Break, Continue)):
                 break

@@ -93,9 +93,9 @@ class ExprSimplifier:
         return old if all(a is b for a, b in zip(old, new)) else new
 
     def var(self, e: Var) -> Expr:
-        known = self.ranges.get(e.name)
-        if known is not None and known.lo is not None and known.lo == known.hi and e.type.is_integer:
-            return const(known.lo, e.type)
+        interval = self.ranges.get(e.name)
+        if interval is not None and interval.lo is not None and interval.lo == interval.hi and e.type.is_integer:
+            return const(interval.lo, e.type)
         return e
 
     def load(self, e: Load) -> Expr:
@@ -253,17 +253,17 @@ class ExprSimplifier:
 
     def solve(self, gap: Linear, op: str) -> dict[str, Interval]:
         """Ranges of the variables in ``gap op 0``, one at a time, given those of the others."""
-        found: dict[str, Interval] = {}
+        narrowed: dict[str, Interval] = {}
         allowed = ALLOWED.get(op)
         if allowed is None or len(gap.terms) > 4:
-            return found
+            return narrowed
         for atom, factor in gap.terms.items():
             if isinstance(atom, Var) and atom.name not in self.mutable:
                 others = Linear({a: c for a, c in gap.terms.items() if a is not atom}, gap.constant)
                 product = allowed.minus(others.bounds(self.ranges))
-                known = self.ranges.get(atom.name, Interval(None, None))
-                found[atom.name] = known.intersect(quotient(product, factor))
-        return found
+                interval = self.ranges.get(atom.name, Interval(None, None))
+                narrowed[atom.name] = interval.intersect(quotient(product, factor))
+        return narrowed
 
     # Everything else
 
@@ -319,8 +319,8 @@ class ExprSimplifier:
         if middle.is_integer:
             if outer.is_integer and not source.is_bool and outer.bits <= middle.bits:
                 return True
-            known = self.bounds(inner.operand)
-            return known.within(middle.min_value, middle.max_value)
+            interval = self.bounds(inner.operand)
+            return interval.within(middle.min_value, middle.max_value)
         digits = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}[middle.scalar.name]
         return outer.is_float and self.bounds(inner.operand).within(-(1 << digits), 1 << digits)
 

@@ -202,8 +202,8 @@ class Verifier:
     def check_stmt(self, s: Stmt) -> None:
         match s:
             case Seq():
-                for part in s.body:
-                    self.check(part)
+                for stmt in s.body:
+                    self.check(stmt)
             case For():
                 self.check_loop(s)
             case While():
@@ -286,16 +286,16 @@ class Verifier:
         self.inside(self.scope.allocate(b), s.body)
 
     def check_assignable(self, var: Var) -> None:
-        known = self.scope.vars.get(var.name)
+        declared = self.scope.vars.get(var.name)
         if not self.names:
             if self.lets.get(var.name, self.fences) != self.fences:
                 self.problem(f"`{var.name}` is assigned across a concurrent loop: its let is outside", var.span)
-        elif known is None:
+        elif declared is None:
             self.problem(f"`{var.name}` is assigned but no enclosing let makes it", var.span)
-        elif known.role != "let":
-            self.problem(f"`{var.name}` is assigned but it is a {known.role} variable, not a let", var.span)
-        elif known.var != var:
-            self.problem(f"`{var.name}` is a {known.var.type}, used as {var.type}", var.span)
+        elif declared.role != "let":
+            self.problem(f"`{var.name}` is assigned but it is a {declared.role} variable, not a let", var.span)
+        elif declared.var != var:
+            self.problem(f"`{var.name}` is a {declared.var.type}, used as {var.type}", var.span)
         elif self.places and self.lets[var.name] != self.fences:
             self.problem(f"`{var.name}` is assigned across a concurrent loop: its let is outside", var.span)
 
@@ -369,19 +369,19 @@ class Verifier:
             check_expr(self, e)
 
     def check_var(self, v: Var) -> None:
-        known = self.scope.vars.get(v.name)
-        if known is None and v.name in self.hidden:
+        declared = self.scope.vars.get(v.name)
+        if declared is None and v.name in self.hidden:
             self.problem(f"`{v.name}` is a variable outside the block; a block uses its iterators and scalars", v.span)
-        elif known is None:
+        elif declared is None:
             self.problem(f"`{v.name}` is not in scope", v.span)
-        elif known.var is not v and known.var != v:
-            self.problem(f"`{v.name}` is a {known.var.type}, used as {v.type}", v.span)
+        elif declared.var is not v and declared.var != v:
+            self.problem(f"`{v.name}` is a {declared.var.type}, used as {v.type}", v.span)
 
     def check_declared(self, b: Buffer, span: Span | None) -> None:
-        known = self.scope.buffers.get(b.name)
-        if known is None:
+        declared = self.scope.buffers.get(b.name)
+        if declared is None:
             self.problem(f"buffer `{b.name}` is not in scope", span)
-        elif known is not b and known != b:
+        elif declared is not b and declared != b:
             self.problem(f"buffer `{b.name}` is used with another type, shape, layout or scope than declared", span)
 
 

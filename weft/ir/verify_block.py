@@ -22,9 +22,9 @@ def check_block(checker: Verifier, s: Block) -> None:
     checker.loops = tuple(k for k in loops if k in CONCURRENT)
     if checker.names:
         _enter_block(checker, s)
-    for part in (s.init, s.body):
-        if part is not None:
-            checker.check(part)
+    for stmt in (s.init, s.body):
+        if stmt is not None:
+            checker.check(stmt)
     checker.scope, checker.hidden, checker.loops, checker.lets = outer, hidden, loops, lets
 
 
@@ -77,7 +77,7 @@ def _check_region(checker: Verifier, r: Region) -> None:
 
 def _touched(s: Block) -> tuple[set[str], set[str], set[str]]:
     """The names of the buffers that ``s`` makes, reads and writes."""
-    parts = [mentions(part) for part in (s.init, s.body) if part is not None]
+    parts = [mentions(stmt) for stmt in (s.init, s.body) if stmt is not None]
     return (
         {name for p in parts for name in p.allocated},
         {name for p in parts for name in p.loaded},

@@ -98,27 +98,27 @@ def _check_axes(checker: Verifier, e: Reduce, at: int) -> None:
 
 
 def _check_call(report: Report, e: Call) -> None:
-    known = INTRINSICS.get(e.name)
+    intrinsic = INTRINSICS.get(e.name)
     if e.name in HARDWARE:
         report(f"`{e.name}` is a hardware intrinsic, called for its effect: it has no value", e.span)
     elif e.name in HINTS:
         report(f"`{e.name}` is called for its effect: it has no value", e.span)
-    elif known is None:
+    elif intrinsic is None:
         report(f"`{e.name}` is not an intrinsic", e.span)
-    elif len(e.args) != known.arity:
-        report(f"`{e.name}` takes {known.arity} arguments, got {len(e.args)}", e.span)
+    elif len(e.args) != intrinsic.arity:
+        report(f"`{e.name}` takes {intrinsic.arity} arguments, got {len(e.args)}", e.span)
     elif any(a.dtype != e.args[0].dtype for a in e.args):
         report(f"the arguments of `{e.name}` differ in type: {', '.join(str(a.dtype) for a in e.args)}", e.span)
-    elif not _takes(known, e.args[0].dtype):
+    elif not _takes(intrinsic, e.args[0].dtype):
         report(f"`{e.name}` does not take {e.args[0].dtype}", e.span)
-    elif known.result(e.args[0].dtype) != e.type:
-        report(f"`{e.name}` gives {known.result(e.args[0].dtype)}, declared as {e.type}", e.span)
+    elif intrinsic.result(e.args[0].dtype) != e.type:
+        report(f"`{e.name}` gives {intrinsic.result(e.args[0].dtype)}, declared as {e.type}", e.span)
 
 
-def _takes(known: Intrinsic, t: DType) -> bool:
-    if known.rule == "integer":
+def _takes(intrinsic: Intrinsic, t: DType) -> bool:
+    if intrinsic.rule == "integer":
         return t.is_integer
-    return t.is_float or (known.rule == "same" and t.is_integer)
+    return t.is_float or (intrinsic.rule == "same" and t.is_integer)
 
 
 def check_lanes(report: Report, access: Load | Store | Atomic) -> None:

@@ -27,7 +27,7 @@ class _Places(NamedTuple):
 
 @fact
 def _places(s: Stmt) -> _Places:
-    inner = [_places(part) for part in inner_statements(s)]
+    inner = [_places(stmt) for stmt in inner_statements(s)]
     refused = inner[0].refused if len(inner) == 1 else frozenset[str]().union(*(p.refused for p in inner))
     plain = all(p.plain for p in inner)
     if isinstance(s, For):

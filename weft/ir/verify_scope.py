@@ -55,22 +55,22 @@ class Scope:
     def bind(self, variables: Sequence[Var], role: Role) -> Scope:
         """``variables`` are in scope."""
         key = (role, *((v.name, v.type) for v in variables))
-        found = self._entered.get(key)
-        if found is None:
-            found = Scope(dict(self.vars), self.buffers, self.writable, self)
-            found.vars.update((v.name, Declared(v, role)) for v in variables)
-            self._keep(key, found)
-        return found
+        kept = self._entered.get(key)
+        if kept is None:
+            kept = Scope(dict(self.vars), self.buffers, self.writable, self)
+            kept.vars.update((v.name, Declared(v, role)) for v in variables)
+            self._keep(key, kept)
+        return kept
 
     def allocate(self, buffer: Buffer) -> Scope:
         """``buffer`` is in scope."""
-        known = self._entered.get(buffer.name)
-        if known is None or known.buffers[buffer.name] != buffer:
+        kept = self._entered.get(buffer.name)
+        if kept is None or kept.buffers[buffer.name] != buffer:
             buffers, writable = {**self.buffers, buffer.name: buffer}, self.writable | {buffer.name}
-            known = Scope(self.vars, buffers, writable, self)
-            known.block = known if self.block is self else self.block.allocate(buffer)
-            self._keep(buffer.name, known)
-        return known
+            kept = Scope(self.vars, buffers, writable, self)
+            kept.block = kept if self.block is self else self.block.allocate(buffer)
+            self._keep(buffer.name, kept)
+        return kept
 
     def for_iterators(self, iterators: Sequence[Var]) -> Scope:
         """Inside a block with these iterators, whose own blocks see them no more than it sees what is around it."""

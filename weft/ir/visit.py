@@ -48,9 +48,9 @@ def _walk_expression(node: Node) -> Iterator[Node]:
     readers = READERS
     pending = [node]
     while pending:
-        found = pending.pop()
-        yield found
-        below = readers[type(found)](found)
+        stmt = pending.pop()
+        yield stmt
+        below = readers[type(stmt)](stmt)
         if below:
             pending += below[::-1]
 
@@ -181,13 +181,13 @@ def free_vars(node: Node) -> dict[str, Var]:
     if isinstance(node, Const):
         return {}
     bound: set[str] = set()
-    found: dict[str, Var] = {}
+    variables: dict[str, Var] = {}
     for n in walk(node):
         if isinstance(n, Var):
-            found.setdefault(n.name, n)
+            variables.setdefault(n.name, n)
         elif isinstance(n, _BINDING):
             bound.update(bound_names(n))
-    return {name: v for name, v in found.items() if name not in bound} if bound else found
+    return {name: v for name, v in variables.items() if name not in bound} if bound else variables
 
 
 F = TypeVar("F")
@@ -208,8 +208,8 @@ def fact(find: Callable[[S], F]) -> Callable[[S], F]:
             object.__setattr__(s, "_facts", {})
         except KeyError:
             pass
-        found = s._facts[find] = find(s)
-        return found
+        computed = s._facts[find] = find(s)
+        return computed
 
     return ask
 
@@ -288,16 +288,16 @@ class _Names(NamedTuple):
 @fact
 def _own_names(s: Stmt) -> _Names:
     """Names in ``s`` itself, the statements inside it aside."""
-    found = _Names(set(), set(bound_names(s)), set(), set())
+    names = _Names(set(), set(bound_names(s)), set(), set())
     for n in children(s):
         if isinstance(n, Var):
-            found.all.add(n.name)
+            names.all.add(n.name)
         elif not isinstance(n, (Stmt, Const)):
-            found.add(n)
+            names.add(n)
     if isinstance(s, (Store, Atomic)):
-        found.all.add(s.buffer.name)
-    found.all.update(found.bound, found.loaded, found.addressed)
-    return found
+        names.all.add(s.buffer.name)
+    names.all.update(names.bound, names.loaded, names.addressed)
+    return names
 
 
 def used_names(node: Node) -> set[str]:
@@ -306,9 +306,9 @@ def used_names(node: Node) -> set[str]:
         return {*bound_names(node), *_names_in(node.body)}
     if isinstance(node, Stmt):
         return set(_names_in(node))
-    found = _Names(set(), set(), set(), set())
-    found.add(node)
-    return found.all.union(found.bound, found.loaded, found.addressed)
+    names = _Names(set(), set(), set(), set())
+    names.add(node)
+    return names.all.union(names.bound, names.loaded, names.addressed)
 
 
 @fact
@@ -356,12 +356,12 @@ def stores(node: Node) -> list[Store | Atomic]:
 
 @fact
 def _stores_in(s: Stmt) -> tuple[Store | Atomic, ...]:
-    found: list[Store | Atomic] = []
+    stores_inside: list[Store | Atomic] = []
     pending = [s]
     while pending:
         inner = pending.pop()
         if isinstance(inner, (Store, Atomic)):
-            found.append(inner)
+            stores_inside.append(inner)
         else:
             pending += [n for n in children(inner)[::-1] if isinstance(n, Stmt)]
-    return tuple(found)
+    return tuple(stores_inside)

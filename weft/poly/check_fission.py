@@ -14,20 +14,20 @@ from weft.poly.verdict import OK, Verdict, refuse
 
 def check_fission(kernel: Kernel, loop: str, after: str, numerics: str = "strict") -> Verdict:
     """Whether ``loop`` may be split behind the statement that is, or holds, the loop or block ``after``."""
-    found = loop_named(kernel, loop)
-    if found is None:
+    loop_node = loop_named(kernel, loop)
+    if loop_node is None:
         return refuse(f"there is no loop `{loop}`")
-    body: Stmt = found.body
+    body: Stmt = loop_node.body
     while isinstance(body, If) and body.otherwise is None:
         body = body.then
     parts = body.body if isinstance(body, Seq) else (body,)
-    place = next((i for i, part in enumerate(parts) if _holds(part, after)), None)
+    place = next((i for i, stmt in enumerate(parts) if _holds(stmt, after)), None)
     if place is None:
         return refuse(f"`{after}` is not a statement of loop `{loop}`")
-    early = [leaf for part in parts[: place + 1] for leaf in leaves(kernel, part)]
-    late = [leaf for part in parts[place + 1 :] for leaf in leaves(kernel, part)]
-    guards = _changed_guard(kernel, found, parts)
-    return _check_memory(kernel, found, early, late, numerics) if guards is None else guards
+    early = [leaf for stmt in parts[: place + 1] for leaf in leaves(kernel, stmt)]
+    late = [leaf for stmt in parts[place + 1 :] for leaf in leaves(kernel, stmt)]
+    guards = _changed_guard(kernel, loop_node, parts)
+    return _check_memory(kernel, loop_node, early, late, numerics) if guards is None else guards
 
 
 def _holds(s: Stmt, name: str) -> bool:

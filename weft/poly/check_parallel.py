@@ -36,15 +36,15 @@ _MOST_ALTERNATIVES = 4
 
 def check_parallel(kernel: Kernel, loop: str, kind: str = "parallel", numerics: str = "strict") -> Verdict:
     """Whether ``loop`` may become of ``kind`` (parallel, vector, block or thread)."""
-    found = loop_named(kernel, loop)
-    if found is None:
+    loop_node = loop_named(kernel, loop)
+    if loop_node is None:
         return refuse(f"there is no loop `{loop}`")
-    verdict, update = _check(kernel, found, kind, numerics)
+    verdict, update = _check(kernel, loop_node, kind, numerics)
     if verdict.ok:
         return OK
 
     def others() -> tuple[str, ...]:
-        calls = _other_loops(kernel, found, kind, numerics)
+        calls = _other_loops(kernel, loop_node, kind, numerics)
         return (*calls, *(() if update is None else (_split_reduction(loop, update, numerics),)))
 
     return replace(verdict, offers=others)
@@ -108,7 +108,7 @@ def _leaving(s: Stmt) -> Stmt | None:
         return s
     if isinstance(s, (For, While)):
         return None
-    return next((found for inner in inner_statements(s) if (found := _leaving(inner)) is not None), None)
+    return next((leaving for inner in inner_statements(s) if (leaving := _leaving(inner)) is not None), None)
 
 
 def _thread_storage(inside: list[Leaf], loop: For, kind: str) -> str | None:
@@ -127,13 +127,13 @@ def _other_loops(kernel: Kernel, loop: For, kind: str, numerics: str) -> list[st
     """Calls for the loops around and directly inside ``loop`` that are legal."""
     path = find_path(kernel.body, loop) or []
     nest = [s for s in path if isinstance(s, For)] + loops_inside(loop)
-    found: list[str] = []
+    names: list[str] = []
     for other in nest:
         legal = other is not loop and other.kind == "serial" and _check(kernel, other, kind, numerics)[0].ok
-        if legal and len(found) < _MOST_ALTERNATIVES:
+        if legal and len(names) < _MOST_ALTERNATIVES:
             template = _CALLS.get(kind, f's.bind("{{}}", "{kind}")')
-            found.append(template.format(other.var.name))
-    return found
+            names.append(template.format(other.var.name))
+    return names
 
 
 def _split_reduction(loop: str, update: Access, numerics: str) -> str:

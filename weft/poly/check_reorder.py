@@ -56,11 +56,11 @@ def check_reorder(
 
 def _alternatives(kernel: Kernel, chain: list[For], wanted: list[For], numerics: str) -> tuple[str, ...]:
     """The legal orders that are most like the one ``wanted``."""
-    found: list[str] = []
+    names: list[str] = []
     if numerics == "strict" and _check_memory(kernel, chain, wanted, "fast").ok:
-        found.append('the same with numerics="fast"')
+        names.append('the same with numerics="fast"')
     if len(chain) > _MOST_LOOPS:
-        return tuple(found)
+        return tuple(names)
 
     def likeness(order: tuple[For, ...]) -> int:
         return sum(a is b for a, b in zip(order, wanted))
@@ -68,22 +68,22 @@ def _alternatives(kernel: Kernel, chain: list[For], wanted: list[For], numerics:
     for order in sorted(itertools.permutations(chain), key=likeness, reverse=True)[1:]:
         is_new = any(a is not b for a, b in zip(order, chain))
         if is_new and _check_structure(chain, order) is None and _check_memory(kernel, chain, order, numerics).ok:
-            found.append(f"s.reorder({', '.join(json.dumps(loop.var.name) for loop in order)})")
-            if len(found) == _MOST_ALTERNATIVES:
+            names.append(f"s.reorder({', '.join(json.dumps(loop.var.name) for loop in order)})")
+            if len(names) == _MOST_ALTERNATIVES:
                 break
-    return tuple(found)
+    return tuple(names)
 
 
 def _chain(kernel: Kernel, names: Sequence[str]) -> list[For] | str:
     """The loops from the outermost to the innermost named one, or what is wrong with the names."""
-    found = {name: loop_named(kernel, name) for name in names}
+    loop_node = {name: loop_named(kernel, name) for name in names}
     paths = {}
-    for name, loop in found.items():
+    for name, loop in loop_node.items():
         if loop is None:
             return f"there is no loop `{name}`"
         paths[name] = [s for s in find_path(kernel.body, loop) or [] if isinstance(s, For)]
     longest = max(paths.values(), key=len)
-    for name, loop in found.items():
+    for name, loop in loop_node.items():
         if not any(s is loop for s in longest):
             return f"loop `{name}` is not nested with `{longest[-1].var.name}`"
     start = min(len(path) for path in paths.values()) - 1
@@ -130,14 +130,14 @@ def _check_memory(kernel: Kernel, chain: Sequence[For], order: Sequence[For], nu
     doubt: Verdict | None = None
     for first, a, second, b in pairs(inside):
         meeting = Meeting(first, a, second, b, around, memory)
-        found = _find_change(meeting, chain, order, numerics)
-        if found is None and a is not b:
+        conflict = _find_change(meeting, chain, order, numerics)
+        if conflict is None and a is not b:
             meeting = Meeting(second, b, first, a, around, memory)
-            found = _find_change(meeting, chain, order, numerics)
-        if found is None:
+            conflict = _find_change(meeting, chain, order, numerics)
+        if conflict is None:
             continue
-        verdict = _refusal(found, meeting.a, meeting.b)
-        if found is not None and not isinstance(found, Unknown) and found.certain:
+        verdict = _refusal(conflict, meeting.a, meeting.b)
+        if conflict is not None and not isinstance(conflict, Unknown) and conflict.certain:
             return verdict
         doubt = verdict if doubt is None else doubt
     return OK if doubt is None else doubt
@@ -173,10 +173,10 @@ def _find_change(meeting: Meeting, chain: Sequence[For], order: Sequence[For], n
             continue  # the two have no order now, so that they do not meet
         equal = [other.var.name for other in old[:place]]
         for level, other in enumerate(moved):
-            found = _find_at(meeting, loop, other, equal, [o.var.name for o in moved[:level]], numerics)
-            if found is not None and not isinstance(found, Unknown) and found.certain:
-                return found
-            doubt = doubt or found
+            conflict = _find_at(meeting, loop, other, equal, [o.var.name for o in moved[:level]], numerics)
+            if conflict is not None and not isinstance(conflict, Unknown) and conflict.certain:
+                return conflict
+            doubt = doubt or conflict
     return doubt
 
 
@@ -205,15 +205,15 @@ def _find_at(
         orders.append([after(name), after(new)])
     doubt: Found = None
     for order in orders:
-        found = meeting.find(order, list(dict.fromkeys([*equal_old, *equal_new])))
-        if found is not None and not isinstance(found, Unknown):
-            return found
-        doubt = doubt or found
+        conflict = meeting.find(order, list(dict.fromkeys([*equal_old, *equal_new])))
+        if conflict is not None and not isinstance(conflict, Unknown):
+            return conflict
+        doubt = doubt or conflict
     return doubt
 
 
-def _refusal(found: Found, a: Access, b: Access) -> Verdict:
-    if found is None or isinstance(found, Unknown):
+def _refusal(conflict: Found, a: Access, b: Access) -> Verdict:
+    if conflict is None or isinstance(conflict, Unknown):
         reason = f"it could not be proved that no two iterations that meet in `{a.buffer.name}` change order"
         return refuse(reason, kind="unproved")
-    return refuse(f"{describe(found, a, b)}, in this order", found)
+    return refuse(f"{describe(conflict, a, b)}, in this order", conflict)

@@ -56,8 +56,8 @@ class Surroundings:
     sizes: frozenset[str] = frozenset()
 
 
-def written_by(found: Iterable[Leaf]) -> frozenset[str]:
-    return frozenset(a.buffer.name for leaf in found for a in leaf.accesses if a.writes)
+def written_by(touching: Iterable[Leaf]) -> frozenset[str]:
+    return frozenset(a.buffer.name for leaf in touching for a in leaf.accesses if a.writes)
 
 
 def commute(a: Access, b: Access, numerics: str, *, concurrent: bool) -> bool:
@@ -125,10 +125,10 @@ class Meeting:
         return True
 
     def _touch(self, leaf: Leaf, access: Access) -> Touch:
-        found = leaf.touch_cache.get(id(access))
-        if not isinstance(found, Touch):
-            found = leaf.touch_cache[id(access)] = touch_of(leaf, access, "@")
-        return found
+        kept = leaf.touch_cache.get(id(access))
+        if not isinstance(kept, Touch):
+            kept = leaf.touch_cache[id(access)] = touch_of(leaf, access, "@")
+        return kept
 
     def distance(self, name: str) -> Form:
         """How far the second iteration is ahead in loop ``name``, as far as equal subscripts tell."""
@@ -176,14 +176,14 @@ class Meeting:
             return False
         subject = (id(self.first.loops), id(self.second.loops), tuple(map(_key, self.equations)), tuple(equal))
         question = (subject, tuple(map(_key, order)))
-        known = self.memory.empty.get(question)
-        if known is None:
-            known = self._exclude(order, equal)
-            self.memory.empty[question] = known
+        kept = self.memory.empty.get(question)
+        if kept is None:
+            kept = self._exclude(order, equal)
+            self.memory.empty[question] = kept
             if self.first.loops is self.second.loops and self.left.indices == self.right.indices:
                 opposite = ({n: -c if n else c for n, c in form.items()} for form in order)
-                self.memory.empty[subject, tuple(map(_key, opposite))] = known
-        return known
+                self.memory.empty[subject, tuple(map(_key, opposite))] = kept
+        return kept
 
     def _exclude(self, order: Sequence[Form], equal: Sequence[str]) -> bool:
         gaps = self.gaps
@@ -276,8 +276,8 @@ class Meeting:
 
     def _witness(self, point: Point) -> Witness:
         domains = [d for d, _ in self._domains()]
-        known = all(d.is_exact and all(o.factors for o in d.opaque.values()) for d in domains)
-        certain = known and (not self.products.factors or self._confirm(point))
+        is_exact = all(d.is_exact and all(o.factors for o in d.opaque.values()) for d in domains)
+        certain = is_exact and (not self.products.factors or self._confirm(point))
         first = {n: point.get(n, 0) for n in self.first.loop_names}
         second = {n: point.get(primed(n) if n in self.marked else n, 0) for n in self.second.loop_names}
         indices = [evaluate(f, point) for f in self.left.indices[self.left.owners :]]
@@ -303,23 +303,23 @@ def find_conflict(
     for first, a, second, b in candidates:
         meeting = Meeting(first, a, second, b, around, memory)
         for order in orders(meeting):
-            found = meeting.find(order)
-            if found is None:
+            conflict = meeting.find(order)
+            if conflict is None:
                 continue
-            if isinstance(found, Witness) and found.certain:
-                return found, meeting
-            doubt = doubt or (found, meeting)
+            if isinstance(conflict, Witness) and conflict.certain:
+                return conflict, meeting
+            doubt = doubt or (conflict, meeting)
     return doubt
 
 
-def pairs(found: Sequence[Leaf], others: Sequence[Leaf] | None = None) -> list[Pair]:
+def pairs(touching: Sequence[Leaf], others: Sequence[Leaf] | None = None) -> list[Pair]:
     """Accesses to one buffer of which one writes; updates of one element first, since they explain best.
 
-    Of ``found`` alone each pair comes once, in program order; with ``others`` the second is one of those.
+    Of ``touching`` alone each pair comes once, in program order; with ``others`` the second is one of those.
     """
     result = []
-    for place, leaf in enumerate(found):
-        for other in found[place:] if others is None else others:
+    for place, leaf in enumerate(touching):
+        for other in touching[place:] if others is None else others:
             for i, a in enumerate(leaf.accesses):
                 for b in leaf.accesses[i:] if other is leaf else other.accesses:
                     if (a.writes or b.writes) and a.buffer.name == b.buffer.name:

@@ -31,8 +31,8 @@ def describe(witness: Witness, a: Access, b: Access) -> str:
     return text
 
 
-def refuse_conflict(found: Witness | Unknown, a: Access, b: Access) -> Verdict:
+def refuse_conflict(conflict: Witness | Unknown, a: Access, b: Access) -> Verdict:
     """The refusal that a conflict, or the lack of an answer, means."""
-    if isinstance(found, Unknown):
+    if isinstance(conflict, Unknown):
         return refuse(f"it could not be proved that iterations never meet in `{a.buffer.name}`", kind="unproved")
-    return refuse(describe(found, a, b), found)
+    return refuse(describe(conflict, a, b), conflict)

@@ -74,21 +74,21 @@ class Touch:
 
 def leaf_domain(leaf: Leaf) -> Domain:
     """Where ``leaf`` runs: the bounds of its loops and the tests around it (kept with the leaf)."""
-    known = leaf.domain_cache
-    if not isinstance(known, Domain):
-        known = Domain()
-        reader = Reader(leaf, known, "")
+    kept = leaf.domain_cache
+    if not isinstance(kept, Domain):
+        kept = Domain()
+        reader = Reader(leaf, kept, "")
         for loop in leaf.loops:
             reader.bound(loop.name, loop.lo, loop.hi)
-        known.bounds = len(known.inequalities)
+        kept.bounds = len(kept.inequalities)
         if leaf.sizes:
             reader.find_positive(leaf)
         for test in leaf.tests:
             reader.require(test)
         if leaf.tests and leaf.sizes:
             reader.find_positive(leaf)
-        leaf.domain_cache = known
-    return known
+        leaf.domain_cache = kept
+    return kept
 
 
 def touch_of(leaf: Leaf, access: Access, tag: str) -> Touch:
@@ -142,8 +142,8 @@ class Reader:
         for form in self.domain.inequalities:
             above = [n for n, c in form.items() if n and c > 0]
             below = [n for n, c in form.items() if n and c < 0]
-            known = all(n in loops or n in leaf.sizes for n in below)
-            if len(above) == 1 and form.get("", 0) < 0 and known and leaf.sizes.issuperset(self.factors(above[0])):
+            is_exact = all(n in loops or n in leaf.sizes for n in below)
+            if len(above) == 1 and form.get("", 0) < 0 and is_exact and leaf.sizes.issuperset(self.factors(above[0])):
                 found.update(self.factors(above[0]))
         self.domain.inequalities += [{name: 1, "": -1} for name in sorted(found - self.domain.positive)]
         self.domain.positive |= found
@@ -156,15 +156,15 @@ class Reader:
             return
         self.add(self.alternatives(test.condition, test.holds))
 
-    def add(self, found: list[list[Literal]] | None) -> None:
-        """One of the alternatives ``found`` holds."""
-        if found is None:
+    def add(self, clauses: list[list[Literal]] | None) -> None:
+        """One of the alternatives ``clauses`` holds."""
+        if clauses is None:
             self.domain.is_exact = False
-        elif len(found) == 1:
-            for form, is_equation in found[0]:
+        elif len(clauses) == 1:
+            for form, is_equation in clauses[0]:
                 (self.domain.equations if is_equation else self.domain.inequalities).append(form)
         else:
-            self.domain.clauses.append(found)
+            self.domain.clauses.append(clauses)
 
     def alternatives(self, e: Expr, holds: bool) -> list[list[Literal]] | None:
         """Lists of constraints, one of which holds exactly where ``e`` is ``holds``; None where that is not known."""
@@ -242,8 +242,8 @@ class Reader:
     def factors(self, name: str) -> tuple[str, ...]:
         if not name:
             return ()
-        found = self.domain.opaque.get(name)
-        return found.factors if found is not None and found.factors else (name,)
+        kept = self.domain.opaque.get(name)
+        return kept.factors if kept is not None and kept.factors else (name,)
 
     def monomial(self, names: list[str]) -> str:
         if len(names) < 2:
@@ -323,8 +323,8 @@ class Reader:
         if e.dtype != dt.index or not isinstance(e.operand, Cast) or e.operand.operand.dtype != dt.index:
             return None
         inner = e.operand.operand
-        known = bounds(inner, {})
-        fits = source.is_integer and known.within(source.min_value, source.max_value)
+        interval = bounds(inner, {})
+        fits = source.is_integer and interval.within(source.min_value, source.max_value)
         return self.form(inner) if fits else None
 
     def ramp(self, e: Ramp) -> Form | None:
@@ -358,8 +358,8 @@ def _both(left: list[list[Literal]] | None, right: list[list[Literal]] | None) -
     return _limited([[*a, *b] for a in left for b in right])
 
 
-def _limited(found: list[list[Literal]]) -> list[list[Literal]] | None:
-    return found if len(found) <= _MOST_ALTERNATIVES else None
+def _limited(clauses: list[list[Literal]]) -> list[list[Literal]] | None:
+    return clauses if len(clauses) <= _MOST_ALTERNATIVES else None
 
 
 _RULES: Mapping[type, Callable[[Reader, Any], Form | None]] = {

@@ -89,11 +89,11 @@ def _narrow(row: _Row, ranges: dict[str, Interval]) -> bool:
                     high += part.hi
         # c*x >= -high, and for an equation also c*x <= -low.
         allowed = Interval(-high if bounded_above else None, -low if bounded_below and is_equation else None)
-        known = ranges.get(name, EVERYTHING).intersect(_divided(allowed, c))
-        if known.is_empty:
+        interval = ranges.get(name, EVERYTHING).intersect(_divided(allowed, c))
+        if interval.is_empty:
             return True
-        ranges[name] = known
-        parts[place] = known.scale(c)
+        ranges[name] = interval
+        parts[place] = interval.scale(c)
     return not terms and (constant < 0 or (is_equation and constant != 0))
 
 

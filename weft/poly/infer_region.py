@@ -52,11 +52,11 @@ def region_of(
     program: Kernel | Stmt, wanted: Callable[[Access], bool], below: Stmt | None = None, fixed: int | None = None
 ) -> Box | None:
     """The bounding box of the accesses that are ``wanted``."""
-    found = leaves(program, below)
+    statements = leaves(program, below)
     outer = fixed if fixed is not None else _common_depth(program, below)
     box: list[Span] | None = None
     ranges: dict[str, Interval] = {}
-    for leaf in found:
+    for leaf in statements:
         for access in leaf.accesses:
             if not wanted(access):
                 continue
@@ -184,10 +184,10 @@ def _pick(op: BinaryOp, a: Expr, b: Expr, ranges: Mapping[str, Interval]) -> Exp
 
 def covers(outer: Box, inner: Box, ranges: Mapping[str, Interval] | None = None) -> bool:
     """Whether ``outer`` surely contains ``inner``; ``ranges`` are those of the variables in both."""
-    known = ranges or {}
+    inner_ranges = ranges or {}
     for o, n, i, m in zip(outer.starts, outer.extents, inner.starts, inner.extents):
-        before = bounds(simplify(i - o, known), known)
-        behind = bounds(simplify((o + n) - (i + m), known), known)
+        before = bounds(simplify(i - o, inner_ranges), inner_ranges)
+        behind = bounds(simplify((o + n) - (i + m), inner_ranges), inner_ranges)
         if before.lo is None or before.lo < 0 or behind.lo is None or behind.lo < 0:
             return False
     return True

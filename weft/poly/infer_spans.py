@@ -59,13 +59,13 @@ def _span(leaf: Leaf, access: Access, dim: int, fixed: int, ranges: Mapping[str,
     for axis in access.axes:
         limits[axis.var.name] = (leaf.resolve(axis.lo), leaf.resolve(axis.hi) - idx(1))
     index = simplify(leaf.resolve(access.indices[dim]), ranges)
-    found = extremes(index, limits)
-    if found is None:
+    interval = extremes(index, limits)
+    if interval is None:
         return whole
     outside = {loop.name for loop in leaf.loops[fixed:]} | set(leaf.lets) | set(limits)
-    if any(outside & set(free_vars(end)) or any(isinstance(n, Load) for n in walk(end)) for end in found):
+    if any(outside & set(free_vars(end)) or any(isinstance(n, Load) for n in walk(end)) for end in interval):
         return whole
-    return simplify(found[0], ranges), simplify(found[1], ranges)
+    return simplify(interval[0], ranges), simplify(interval[1], ranges)
 
 
 def _union(a: Span, b: Span, ranges: Mapping[str, Interval]) -> Span:
@@ -131,11 +131,11 @@ def upper_bound(e: Expr, ranges: Mapping[str, Interval]) -> int | None:
 
 def _upper(e: Expr, ranges: Mapping[str, Interval], depth: int) -> int | None:
     linear = linear_form(e)
-    found = linear.bounds(ranges).hi
+    interval = linear.bounds(ranges).hi
     choices = () if depth == 0 else ((a, _as_choice(a, ranges)) for a in linear.terms if not isinstance(a, Var))
     atom, inner = next(((a, choice) for a, choice in choices if choice is not None), (None, None))
     if atom is None or inner is None:
-        return found
+        return interval
     factor = linear.terms.pop(atom)
     parts = []
     for end, known in _sides(inner, ranges):
@@ -147,7 +147,7 @@ def _upper(e: Expr, ranges: Mapping[str, Interval], depth: int) -> int | None:
     found_parts = [p for p in parts if p is not None]
     pick = min if either else max
     bound = pick(found_parts) if found_parts and (either or len(found_parts) == len(parts)) else None
-    return bound if found is None else found if bound is None else min(found, bound)
+    return bound if interval is None else interval if bound is None else min(interval, bound)
 
 
 def _as_choice(e: Expr, ranges: Mapping[str, Interval]) -> Expr | None:

@@ -88,14 +88,14 @@ def ask_schedule(
     ``parallel`` loops are worth less fusion (``"any"``), or must be outermost but one (``"outer"``), or do not
     matter (``""``).
     """
-    found = timed_statements(kernel)
-    if isinstance(found, str):
-        return found
-    question = describe_program(found, numerics)
+    statements = timed_statements(kernel)
+    if isinstance(statements, str):
+        return statements
+    question = describe_program(statements, numerics)
     reply = ask_worker({**question, "fusion": fusion, "parallel": parallel}, seconds)
     if not isinstance(reply, dict):
         return f"isl gave no schedule within {seconds:g} s"
-    return _read_tree(reply["tree"], {f"S{n}": s for n, s in enumerate(found)})
+    return _read_tree(reply["tree"], {f"S{n}": s for n, s in enumerate(statements)})
 
 
 def _read_tree(tree: Any, statements: Mapping[str, Timed]) -> Tree:
@@ -254,14 +254,14 @@ class _Notation:
 
 def _numbers(statements: Sequence[Timed]) -> set[int]:
     """The large constants of a program."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for statement in statements:
         for leaf in statement.leaves:
             touches = [touch_of(leaf, access, "@") for access in leaf.accesses]
             for domain in (leaf_domain(leaf), *(t.domain for t in touches)):
-                found.update(abs(f.get("", 0)) for f in domain.forms())
-            found.update(abs(f.get("", 0)) for t in touches for f in t.indices)
-    return {c for c in found if c >= _LARGE}
+                numbers.update(abs(f.get("", 0)) for f in domain.forms())
+            numbers.update(abs(f.get("", 0)) for t in touches for f in t.indices)
+    return {c for c in numbers if c >= _LARGE}
 
 
 def _bases(numbers: Iterable[int]) -> list[int]:

@@ -35,10 +35,10 @@ def answer(text: str) -> dict[str, list[int] | None]:
     """The coordinates of a point of the set, or None for an empty one."""
     import islpy
 
-    found = islpy.Set(text)
-    if found.is_empty():
+    whole_set = islpy.Set(text)
+    if whole_set.is_empty():
         return {"point": None}
-    point = found.sample_point()
+    point = whole_set.sample_point()
     space = point.get_space().dim(islpy.dim_type.set)
     values = [point.get_coordinate_val(islpy.dim_type.set, i).to_python() for i in range(space)]
     return {"point": [int(v) for v in values]}
@@ -102,11 +102,11 @@ def _simpler(dependences: Any) -> Any:
     """
     parts: list[Any] = []
     dependences.foreach_map(lambda m: parts.extend(m.get_basic_maps()))
-    if all(part.n_constraint() <= _MANY for part in parts):
+    if all(stmt.n_constraint() <= _MANY for stmt in parts):
         return dependences
     total = dependences.subtract(dependences)
-    for part in parts:
-        total = total.union(_nearest(part.to_map()).to_union_map())
+    for stmt in parts:
+        total = total.union(_nearest(stmt.to_map()).to_union_map())
     return total
 
 
@@ -168,9 +168,9 @@ def _tree(node: Any) -> Any:
 
 
 def _filter(node: Any) -> tuple[list[str], Any]:
-    found: list[str] = []
-    node.filter_get_filter().foreach_set(lambda s: found.append(s.get_tuple_name()))
-    return found, _tree(node.child(0))
+    names: list[str] = []
+    node.filter_get_filter().foreach_set(lambda s: names.append(s.get_tuple_name()))
+    return names, _tree(node.child(0))
 
 
 def _band(node: Any) -> dict[str, Any]:

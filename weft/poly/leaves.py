@@ -117,10 +117,10 @@ class Leaf:
         """``e`` with block iterators and pure lets replaced by what they stand for."""
         if isinstance(e, Const):
             return e
-        found = self.resolved.get(e)
-        if found is None:
-            found = self.resolved[e] = self._resolve(e)
-        return found
+        kept = self.resolved.get(e)
+        if kept is None:
+            kept = self.resolved[e] = self._resolve(e)
+        return kept
 
     def _resolve(self, e: Expr) -> Expr:
         values = self.values
@@ -151,12 +151,12 @@ def leaves(program: Kernel | Stmt, below: Stmt | None = None) -> list[Leaf]:
     The order numbers count all statements met, so they compare across calls with the same arguments only.
     """
     key = (id(program), id(below))
-    known = _recent.get(key)
-    if known is None or known[0] is not program or known[1] is not below:
+    kept = _recent.get(key)
+    if kept is None or kept[0] is not program or kept[1] is not below:
         if len(_recent) >= _MOST_RECENT:
             _recent.clear()
-        known = _recent[key] = (program, below, _find_leaves(program, below))
-    return list(known[2])
+        kept = _recent[key] = (program, below, _find_leaves(program, below))
+    return list(kept[2])
 
 
 #: The last answers, with what was asked about: a check asks for the same leaves again and again.
@@ -190,9 +190,9 @@ def loop_named(program: Kernel | Stmt, name: str) -> For | None:
     if isinstance(s, For) and s.var.name == name:
         return s
     for inner in inner_statements(s):
-        found = loop_named(inner, name)
-        if found is not None:
-            return found
+        loop_node = loop_named(inner, name)
+        if loop_node is not None:
+            return loop_node
     return None
 
 
@@ -205,12 +205,12 @@ def statements(s: Stmt) -> Iterator[Stmt]:
 
 def loops_inside(s: Stmt) -> list[For]:
     """All loops below ``s``, in program order."""
-    found: list[For] = []
+    loops: list[For] = []
     for inner in inner_statements(s):
         if isinstance(inner, For):
-            found.append(inner)
-        found += loops_inside(inner)
-    return found
+            loops.append(inner)
+        loops += loops_inside(inner)
+    return loops
 
 
 def _enter(s: Stmt, inner: Stmt, scope: _Scope) -> _Scope:
@@ -257,15 +257,15 @@ def is_assigned(let: Let) -> bool:
     return False
 
 
-def _collect(s: Stmt, scope: _Scope, found: list[Leaf]) -> None:
+def _collect(s: Stmt, scope: _Scope, touching: list[Leaf]) -> None:
     accesses = tuple(_touches(s, scope))
     if accesses:
         block = None if scope.block is None else scope.block.name
-        order = len(found)
+        order = len(touching)
         leaf = Leaf(s, scope.loops, scope.tests, accesses, block, order, scope.values, scope.lets, scope.sizes)
-        found.append(leaf)
+        touching.append(leaf)
     for inner in inner_statements(s):
-        _collect(inner, _enter(s, inner, scope), found)
+        _collect(inner, _enter(s, inner, scope), touching)
 
 
 def _touches(s: Stmt, scope: _Scope) -> Iterator[Access]:

@@ -16,9 +16,9 @@ from weft.poly.verdict import OK, Verdict, Witness, refuse
 Touch: TypeAlias = tuple[Leaf, Access]
 
 
-def touches(found: Iterable[Leaf], buffer: str, *, reads: bool = True, writes: bool = True) -> Iterator[Touch]:
-    """What the statements ``found`` do to ``buffer``, as far as it reads or writes as asked."""
-    for leaf in found:
+def touches(touching: Iterable[Leaf], buffer: str, *, reads: bool = True, writes: bool = True) -> Iterator[Touch]:
+    """What the statements ``touching`` do to ``buffer``, as far as it reads or writes as asked."""
+    for leaf in touching:
         for a in leaf.accesses:
             if a.buffer.name == buffer and ((reads and a.reads) or (writes and a.writes)):
                 yield leaf, a
@@ -83,11 +83,11 @@ def check_precedes(
         around = Surroundings(frozenset(fixed), written_by(leaves(kernel)), sizes_of(kernel))
         meeting = Meeting(leaf, a, later, b, around)
         for order, equal in [([], ())] if in_any_order else precedes(leaf, later, fixed):
-            found = meeting.find(order, equal)
-            if isinstance(found, Unknown):
+            conflict = meeting.find(order, equal)
+            if isinstance(conflict, Unknown):
                 return refuse(reason, kind="unproved")
-            if found is not None:
-                return refuse(f"{reason}: {describe(found, a, b)}", replace(found, after=True))
+            if conflict is not None:
+                return refuse(f"{reason}: {describe(conflict, a, b)}", replace(conflict, after=True))
     return OK
 
 

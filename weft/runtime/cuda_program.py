@@ -182,12 +182,12 @@ class LoadedProgram:
     def plan(self, values: Sequence[int | float]) -> Plan:
         """The launches of a call with these parameters."""
         key = tuple(int(values[i]) for i in self.size_slots)
-        found = self._plans.get(key)
-        if found is None:
+        kept = self._plans.get(key)
+        if kept is None:
             if len(self._plans) >= 256:
                 self._plans = {}
-            found = self._plans[key] = self._make_plan(dict(zip((self.params[i][0] for i in self.size_slots), key)))
-        return found
+            kept = self._plans[key] = self._make_plan(dict(zip((self.params[i][0] for i in self.size_slots), key)))
+        return kept
 
     def _make_plan(self, sizes: Mapping[str, int]) -> Plan:
         launches = []

@@ -161,7 +161,7 @@ def _read_symbols(data: bytes, sections: tuple[Section, ...]) -> tuple[Symbol, .
 
 
 def _read_relocations(data: bytes, sections: tuple[Section, ...], symbols: int) -> tuple[Relocation, ...]:
-    found = []
+    relocations = []
     for table in sections:
         if table.type not in (_RELA, _REL) or table.info >= len(sections) or not sections[table.info].is_loaded:
             continue
@@ -177,8 +177,8 @@ def _read_relocations(data: bytes, sections: tuple[Section, ...], symbols: int) 
                 raise _bad("a relocation points outside its section or symbol table")
             if sections[table.info].type == _NOBITS:
                 raise _bad("a relocation patches memory that has no contents")
-            found.append(Relocation(table.info, offset, kind, symbol, addend))
-    return tuple(found)
+            relocations.append(Relocation(table.info, offset, kind, symbol, addend))
+    return tuple(relocations)
 
 
 def lay_out(obj: ObjectFile) -> Image:

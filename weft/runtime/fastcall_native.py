@@ -139,9 +139,9 @@ class NativeCalls:
     def bind_class(self, cls: type) -> Exchange | None:
         """How arrays of ``cls`` are read; None where the class does not say, or too many others do."""
         self.bind_torch()
-        found = self._exchanges.get(cls)
-        if found is not None or issubclass(cls, getattr(sys.modules.get("torch"), "Tensor", ())):
-            return found  # of torch's classes, only those that `bind_torch` knows
+        kept = self._exchanges.get(cls)
+        if kept is not None or issubclass(cls, getattr(sys.modules.get("torch"), "Tensor", ())):
+            return kept  # of torch's classes, only those that `bind_torch` knows
         return self._bind(cls, cls)
 
     def _bind(self, cls: type, exporter: type, framework: int | None = None) -> Exchange | None:

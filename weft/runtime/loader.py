@@ -31,10 +31,10 @@ class LoadedObject:
 
     def address(self, name: str) -> int:
         """Where the symbol ``name`` is."""
-        found = self._addresses(name) if callable(self._addresses) else self._addresses.get(name)
-        if not found:
+        kept = self._addresses(name) if callable(self._addresses) else self._addresses.get(name)
+        if not kept:
             raise TargetError(f"the object code defines no `{name}`")
-        return found
+        return kept
 
 
 def load_object(object_bytes: bytes, symbols: Mapping[str, int]) -> LoadedObject:

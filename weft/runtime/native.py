@@ -20,10 +20,10 @@ def load_native(text: str, symbols: Mapping[str, int], machine: Machine | None =
     machine = machine or _baseline()
     key = f"native {machine.key} {blake2b(text.encode()).hexdigest()}"
     store = default_store()
-    found = store.get(key)
-    if found is not None and "object" in found.blobs:
+    kept = store.get(key)
+    if kept is not None and "object" in kept.blobs:
         try:
-            return load_object(found.blobs["object"], symbols)
+            return load_object(kept.blobs["object"], symbols)
         except TargetError:
             store.remove(key)
     from weft.target.cpu.llvm import compile_llvm
@@ -41,13 +41,13 @@ def _baseline() -> Machine:
 def libc_symbols(names: Iterable[str]) -> dict[str, int]:
     """Addresses of functions of the C library (or of anything else loaded globally)."""
     library = ctypes.CDLL(None)
-    found = {}
+    addresses = {}
     for name in names:
         try:
-            found[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+            addresses[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
         except AttributeError:
             raise TargetError(f"the C library of this system has no `{name}`") from None
-    return found
+    return addresses
 
 
 @functools.cache

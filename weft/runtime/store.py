@@ -220,12 +220,12 @@ def _prepare_directory(directory: Path | None) -> str | None:
 
 
 def _scan(directory: Path | None) -> list[tuple[str, os.stat_result]]:
-    found = []
+    names = []
     with os.scandir(directory) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
-                found.append((entry.path, entry.stat(follow_symlinks=False)))
-    return found
+                names.append((entry.path, entry.stat(follow_symlinks=False)))
+    return names
 
 
 def _unlink(path: str) -> None:

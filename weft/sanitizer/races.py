@@ -86,7 +86,7 @@ class Shadow:
 
     def meetings(self, action: str, elements: Array, keys: Sequence[Array]) -> list[Meeting]:
         """Earlier accesses that nothing orders against new ones."""
-        found = []
+        met = []
         for earlier in self._against(action):
             for level, mine in enumerate(keys):
                 kept = earlier.keys[level][elements]
@@ -94,8 +94,8 @@ class Shadow:
                 if len(apart):
                     first = int(apart[0])
                     site = int(earlier.sites[elements[first]])
-                    found.append(Meeting(apart, level, int(kept[first]), site))
-        return found
+                    met.append(Meeting(apart, level, int(kept[first]), site))
+        return met
 
     def doubles(self, elements: Array) -> tuple[Array, Array]:
         """Lanes that touch the element of another lane, and those others."""

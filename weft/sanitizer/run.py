@@ -93,17 +93,17 @@ class Run:
             chosen = np.nonzero(np.broadcast_to(inside, (lanes.count,)))[0]
             if not len(chosen):
                 return None, inside
-            part = lanes.part(chosen)
-            values = [part.bring(v, lanes) for v in values]
+            subset = lanes.part(chosen)
+            values = [subset.bring(v, lanes) for v in values]
         else:
-            part = lanes
+            subset = lanes
         flat: Array = np.asarray(memory.start, np.int64)
         for value, step in zip(values, memory.steps):
             flat = flat + value * step
         if memory.home.count > 1:
-            place = part.place_in(memory.home)
-            flat = flat + (np.arange(part.count) if place is None else place) * memory.size
-        return part, np.asarray(flat)
+            place = subset.place_in(memory.home)
+            flat = flat + (np.arange(subset.count) if place is None else place) * memory.size
+        return subset, np.asarray(flat)
 
     def note(self, memory: Memory, lanes: Lanes, flat: Array, site: Site) -> None:
         """Looks for an earlier access that nothing orders against this one, and remembers this one."""
@@ -131,20 +131,20 @@ class Run:
     # What is told
 
     def site(self, node: object, buffer: Buffer, action: str, span: Span | None) -> Site:
-        found = self._sites.get(id(node))
-        if found is None:
-            found = self._sites[id(node)] = Site(len(self._by_number), buffer, action, span or self.span)
-            self._by_number.append(found)
+        kept = self._sites.get(id(node))
+        if kept is None:
+            kept = self._sites[id(node)] = Site(len(self._by_number), buffer, action, span or self.span)
+            self._by_number.append(kept)
             self._nodes.append(node)
-        return found
+        return kept
 
     def report(self, key: tuple[object, ...], finding: Finding) -> None:
         """Adds a finding; one more of a kind and place already known only counts."""
-        known = self.findings.get(key)
-        if known is None:
+        kept = self.findings.get(key)
+        if kept is None:
             self.findings[key] = finding
         else:
-            known.count += finding.count
+            kept.count += finding.count
 
     def report_at(
         self, kind: Kind, what: str, lanes: Lanes, bad: Array, span: Span | None, *, help: str | None = None

@@ -34,8 +34,8 @@ def run_atomic(s: Atomic, lanes: Lanes, run: Run) -> Array:
     return old
 
 
-def _spread(value: Array | None, lanes: Lanes, part: Lanes) -> Array | None:
-    return None if value is None else np.broadcast_to(part.bring(value, lanes), (part.count,))
+def _spread(value: Array | None, lanes: Lanes, subset: Lanes) -> Array | None:
+    return None if value is None else np.broadcast_to(subset.bring(value, lanes), (subset.count,))
 
 
 def _update(op: str, memory: Memory, elements: Array, values: Array, expected: Array | None) -> Array:

@@ -33,10 +33,10 @@ def _var(e: Var, lanes: Lanes, run: Run) -> Array:
     home, value = run.variables[e.name]
     if value.ndim == 0 or home is lanes:
         return value
-    known = lanes.gathered.get(e.name)
-    if known is None or known[0] is not value:
-        known = lanes.gathered[e.name] = (value, lanes.bring(value, home))
-    return known[1]
+    kept = lanes.gathered.get(e.name)
+    if kept is None or kept[0] is not value:
+        kept = lanes.gathered[e.name] = (value, lanes.bring(value, home))
+    return kept[1]
 
 
 def _load(e: Load, lanes: Lanes, run: Run) -> Array:

@@ -57,10 +57,10 @@ def run_stmt(s: Stmt, lanes: Lanes, run: Run) -> Next:
 
 def _seq(s: Seq, lanes: Lanes, run: Run) -> Next:
     left: Next = lanes
-    for part in s.body:
+    for stmt in s.body:
         if left is None:
             return None
-        left = run_stmt(part, left, run)
+        left = run_stmt(stmt, left, run)
     return left
 
 
@@ -72,8 +72,8 @@ def _if(s: If, lanes: Lanes, run: Run) -> Next:
     ends: list[Next] = []
     for branch, places in ((s.then, np.nonzero(chosen)[0]), (s.otherwise, np.nonzero(~chosen)[0])):
         if len(places):
-            part = lanes.part(places)
-            ends.append(part if branch is None else run_stmt(branch, part, run))
+            subset = lanes.part(places)
+            ends.append(subset if branch is None else run_stmt(branch, subset, run))
     return _together(lanes, ends)
 
 

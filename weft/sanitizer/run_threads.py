@@ -47,9 +47,9 @@ def run_concurrent(s: For, lanes: Lanes, run: Run, run_stmt: RunStmt) -> None:
     else:
         step = max(1, LANES_AT_ONCE // _threads_inside(body))
         for start in range(0, every.count, step):
-            part = every.part(np.arange(start, min(every.count, start + step)))
-            run.widest = part.count
-            run_stmt(body, part, run)
+            subset = every.part(np.arange(start, min(every.count, start + step)))
+            run.widest = subset.count
+            run_stmt(body, subset, run)
             run.threads += run.widest
     run.loops = loops
 

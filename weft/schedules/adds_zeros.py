@@ -77,10 +77,10 @@ def _is_filled_up(kernel: Kernel, leaf: Leaf, load: Load, gap: Expr, ranges: Map
 def _find_fill(kernel: Kernel, alloc: Alloc) -> tuple[Sequence[Var], Expr] | None:
     """The subscripts, loops of their own, and the condition of ``storage[i] = condition ? value : +0``."""
     name = alloc.buffer.name
-    found = [f for f in leaves(kernel, alloc) if any(a.writes and a.buffer.name == name for a in f.accesses)]
-    if len(found) != 1 or found[0].tests or not isinstance(found[0].stmt, Store):
+    statements = [f for f in leaves(kernel, alloc) if any(a.writes and a.buffer.name == name for a in f.accesses)]
+    if len(statements) != 1 or statements[0].tests or not isinstance(statements[0].stmt, Store):
         return None
-    (leaf,), s = found, found[0].stmt
+    (leaf,), s = statements, statements[0].stmt
     value = s.value
     subscripts = [leaf.resolve(i) for i in s.indices]
     plain = [v for v in subscripts if isinstance(v, Var)]

@@ -23,24 +23,24 @@ from weft.schedules.trace import Numerics
 
 def check_atomic(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
     """The block must be one update, of a kind that can be done in one step, and start its results elsewhere."""
-    found = find_block(kernel, block)
-    if not isinstance(found.body, Store) or _update(found.body) is None:
+    block_node = find_block(kernel, block)
+    if not isinstance(block_node.body, Store) or _update(block_node.body) is None:
         return refuse(f"block `{block}` is not of the form `X = X + value`, where the value does not use X")
-    op, _ = _update(found.body) or ("", None)
+    op, _ = _update(block_node.body) or ("", None)
     if op not in get_args(AtomicOp):
         return refuse(f"`{op}` cannot be done to memory in one step")
-    if found.init is not None:
+    if block_node.init is not None:
         return refuse(f"block `{block}` also starts its results: the updates of others could come before")
     return OK
 
 
 def atomic(kernel: Kernel, block: str) -> Rewrite:
-    found = find_block(kernel, block)
-    store = found.body
+    block_node = find_block(kernel, block)
+    store = block_node.body
     assert isinstance(store, Store)
     op, value = _update(store) or ("+", store.value)
     step = Atomic(op, store.buffer, store.indices, value, span=store.span)  # type: ignore[arg-type]
-    return Rewrite(replace_stmt(kernel, found, replace(found, body=step)))
+    return Rewrite(replace_stmt(kernel, block_node, replace(block_node, body=step)))
 
 
 def _update(store: Store) -> tuple[str, Expr] | None:

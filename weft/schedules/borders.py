@@ -55,6 +55,6 @@ def _meaning(index: Expr, scalars: frozenset[str]) -> Expr | None:
         if isinstance(atom, Var) and abs(factor) == 1 and atom.name not in scalars:
             del inside.terms[atom]
             value = simplify((AT - inside.expr(index_type)) * factor)
-            found = simplify(substitute(index, {atom: value}))
-            return found if free_vars(found).keys() <= {AT.name, *scalars} else None
+            value_there = simplify(substitute(index, {atom: value}))
+            return value_there if free_vars(value_there).keys() <= {AT.name, *scalars} else None
     return None

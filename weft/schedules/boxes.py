@@ -55,10 +55,10 @@ def _side(spans: Sequence[Span | None], size: Expr, ranges: Ranges) -> tuple[Exp
     length = simplify(last - first + 1, ranges)
     if isinstance(length, Const):
         return first, length if length.value >= 0 else idx(0)
-    known = bounds(length, ranges)
-    if known.hi is not None:
-        return first, idx(max(known.hi, 0))
-    if known.lo is None or known.lo < 0:
+    interval = bounds(length, ranges)
+    if interval.hi is not None:
+        return first, idx(max(interval.hi, 0))
+    if interval.lo is None or interval.lo < 0:
         length = simplify(Binary("max", length, idx(0)), ranges)
     return first, length
 
@@ -88,28 +88,28 @@ class _Limits:
         return self.spans[key]
 
     def infer_span(self, leaf: Leaf, access: Access, index: Expr) -> Span | None:
-        limits, known = self.around(leaf)
+        limits, ranges = self.around(leaf)
         if access.axes:
-            limits, known = dict(limits), dict(known)
+            limits, ranges = dict(limits), dict(ranges)
             for axis in access.axes:
-                _add_limits(leaf, (axis.var.name, axis.lo, axis.hi), limits, known)
-        span = extremes(simplify(index, known), limits)
+                _add_limits(leaf, (axis.var.name, axis.lo, axis.hi), limits, ranges)
+        span = extremes(simplify(index, ranges), limits)
         if span is None or any(not free_vars(end).keys() <= self.fixed for end in span):
             return None
-        return simplify(span[0], known), simplify(span[1], known)
+        return simplify(span[0], ranges), simplify(span[1], ranges)
 
     def around(self, leaf: Leaf) -> tuple[dict[str, Span], dict[str, Interval]]:
         """Ends and range of each loop that moves."""
-        found = self.of_loops.get(id(leaf.loops))
-        if found is None:
-            found = self.of_loops[id(leaf.loops)] = {}, dict(self.ranges)
+        kept = self.of_loops.get(id(leaf.loops))
+        if kept is None:
+            kept = self.of_loops[id(leaf.loops)] = {}, dict(self.ranges)
             for loop in leaf.loops:
                 if loop.hi is not None and loop.name not in self.fixed:
-                    _add_limits(leaf, (loop.name, loop.lo, loop.hi), *found)
-        return found
+                    _add_limits(leaf, (loop.name, loop.lo, loop.hi), *kept)
+        return kept
 
 
-def _add_limits(leaf: Leaf, loop: tuple[str, Expr, Expr], limits: dict[str, Span], known: dict[str, Interval]) -> None:
+def _add_limits(leaf: Leaf, loop: tuple[str, Expr, Expr], limits: dict[str, Span], ranges: dict[str, Interval]) -> None:
     name, lo, hi = loop[0], leaf.resolve(loop[1]), leaf.resolve(loop[2])
-    limits[name] = lo, simplify(hi - 1, known)
-    known[name] = half_open(bounds(lo, known), bounds(hi, known))
+    limits[name] = lo, simplify(hi - 1, ranges)
+    ranges[name] = half_open(bounds(lo, ranges), bounds(hi, ranges))

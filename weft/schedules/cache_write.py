@@ -105,8 +105,8 @@ def _keep(kernel: Kernel, old: Buffer, at: str | None, scope: Scope) -> Rewrite:
 
 def written_buffer(kernel: Kernel, name: str) -> Buffer:
     """The buffer of that name, or the one that the block of that name writes."""
-    known = {b.name: b for b in blocks_inside(kernel)}
-    if name in known and all(w.buffer.name != name for w in known[name].writes):
+    buffers = {b.name: b for b in blocks_inside(kernel)}
+    if name in buffers and all(w.buffer.name != name for w in buffers[name].writes):
         return find_block(kernel, name).writes[0].buffer
     return find_buffer(kernel, name)
 
@@ -232,14 +232,14 @@ def _earlier_setter(segment: Segment, leaf: Leaf, access: Access) -> Verdict | N
             continue
         meeting = Meeting(writer, write, leaf, access, around)
         for order, equal in earlier(segment, writer, leaf):
-            found = meeting.find(order, equal)
-            if found is None:
+            conflict = meeting.find(order, equal)
+            if conflict is None:
                 continue
             reader, setter = ("a statement" if f.block is None else f"block `{f.block}`" for f in (leaf, writer))
             reason = f"{reader} reads elements of `{access.buffer.name}` that {setter} may set before"
-            if isinstance(found, Unknown):
+            if isinstance(conflict, Unknown):
                 return refuse(reason, kind="unproved")
-            return refuse(f"{reason}: {describe(found, write, access)}", found)
+            return refuse(f"{reason}: {describe(conflict, write, access)}", conflict)
     return None
 
 
@@ -273,19 +273,19 @@ def _without_inits(s: Stmt, segment: Segment, buffer: Buffer) -> Stmt:
     return s
 
 
-def _emit_load(found: Projection, place: Placement, segment: Segment, taken: set[str]) -> Stmt:
+def _emit_load(projection: Projection, place: Placement, segment: Segment, taken: set[str]) -> Stmt:
     # Concurrent iterations may read one element, but may not both store it to the storage.
-    apart = _told_by_element(found)
-    loops = tuple(x if x.var.name in apart else replace(x, kind="serial") for x in found.loops)
-    elements = replace(found, loops=loops).renamed(taken, "_load")
+    apart = _told_by_element(projection)
+    loops = tuple(x if x.var.name in apart else replace(x, kind="serial") for x in projection.loops)
+    elements = replace(projection, loops=loops).renamed(taken, "_load")
     name = fresh_name(f"{place.buffer.name}_load", taken)
     kept = place.element(elements.indices, elements.ranges(segment.ranges))
     value = Load(place.buffer, elements.indices)
     return elements.around(emit_set(name, (place.storage, kept), value, scope_of(segment, elements), taken))
 
 
-def _emit_store(found: Projection, place: Placement, segment: Segment, taken: set[str]) -> tuple[Stmt, str]:
-    elements = found.renamed(taken, "_store")
+def _emit_store(projection: Projection, place: Placement, segment: Segment, taken: set[str]) -> tuple[Stmt, str]:
+    elements = projection.renamed(taken, "_store")
     name = fresh_name(f"{place.buffer.name}_store", taken)
     kept = place.element(elements.indices, elements.ranges(segment.ranges))
     target, value = (place.buffer, elements.indices), Load(place.storage, kept)

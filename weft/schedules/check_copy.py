@@ -89,10 +89,10 @@ def _has_values(reads: Reads) -> bool:
 
 def _fills(reads: Reads, leaf: Leaf, access: Access, box: Box, fixed: set[str]) -> bool:
     try:
-        found = project(leaf, access.indices, fixed, reads.segment.ranges)
+        projection = project(leaf, access.indices, fixed, reads.segment.ranges)
     except NotProjectable:
         return False
-    return found.fills(box, reads.buffer.shape, reads.segment.ranges)
+    return projection.fills(box, reads.buffer.shape, reads.segment.ranges)
 
 
 def written_before(segment: Segment, buffer: str) -> Iterator[tuple[Leaf, Access]]:

@@ -24,30 +24,30 @@ def parse_condition(text: str, scalars: Mapping[str, Expr]) -> Expr:
     if not isinstance(text, str):
         raise ScheduleError(f"{text!r} is not a condition", why="a condition is a text", help='as in "M % 16 == 0"')
     try:
-        found = _expr(ast.parse(text, mode="eval").body, scalars)
+        expr = _expr(ast.parse(text, mode="eval").body, scalars)
     except SyntaxError as error:
         column = error.offset or 1
         raise ScheduleError(
             "this is not a condition", span=Span(Source("condition", text), 1, column, column + 1), why=error.msg
         ) from None
-    if not found.dtype.is_bool:
+    if not expr.dtype.is_bool:
         raise ScheduleError(f"`{text}` is not a condition", why="it has no comparison", help='as in "M % 16 == 0"')
-    return found
+    return expr
 
 
 def parse_index(text: str, variables: Mapping[str, Expr]) -> Expr:
     """The whole number that ``text`` writes over ``variables``."""
     try:
-        found = _expr(ast.parse(text, mode="eval").body, variables)
+        expr = _expr(ast.parse(text, mode="eval").body, variables)
     except SyntaxError as error:
         column = error.offset or 1
         span = Span(Source("value", text), 1, column, column + 1)
         raise ScheduleError("this is not a value for a loop", span=span, why=error.msg) from None
-    if isinstance(found, Const) and found.type.is_integer:
-        return idx(int(found.value))
-    if found.dtype != dt.index:
-        raise ScheduleError(f"`{text}` is not a value for a loop", why=f"it is {found.dtype}, loops run over int64")
-    return found
+    if isinstance(expr, Const) and expr.type.is_integer:
+        return idx(int(expr.value))
+    if expr.dtype != dt.index:
+        raise ScheduleError(f"`{text}` is not a value for a loop", why=f"it is {expr.dtype}, loops run over int64")
+    return expr
 
 
 def _expr(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
@@ -77,8 +77,8 @@ def _build(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
         case ast.BoolOp(op=op, values=values):
             parts = [_bool(v, scalars) for v in values]
             joined = parts[0]
-            for part in parts[1:]:
-                joined = Binary("&&" if isinstance(op, ast.And) else "||", joined, part)
+            for stmt in parts[1:]:
+                joined = Binary("&&" if isinstance(op, ast.And) else "||", joined, stmt)
             return joined
     raise ScheduleError(
         f"`{ast.unparse(node)}` cannot stand in a condition", why="conditions compare sizes, scalars and numbers"
@@ -87,21 +87,21 @@ def _build(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
 
 def _number(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr | int | float | bool:
     """A Python number stays one, so that it takes the type of what it meets."""
-    found = _expr(node, scalars)
-    return found.value if isinstance(found, Const) else found
+    expr = _expr(node, scalars)
+    return expr.value if isinstance(expr, Const) else expr
 
 
 def _bool(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
-    found = _expr(node, scalars)
-    if not found.dtype.is_bool:
+    expr = _expr(node, scalars)
+    if not expr.dtype.is_bool:
         raise ScheduleError(f"`{ast.unparse(node)}` is not a condition", why="it has no comparison")
-    return found
+    return expr
 
 
 def _compare(nodes: list[ast.expr], ops: list[ast.cmpop], scalars: Mapping[str, Expr]) -> Expr:
     values = [_number(n, scalars) for n in nodes]
     parts = [compare(_COMPARISONS[type(op)], a, b) for a, op, b in zip(values, ops, values[1:])]
     joined = parts[0]
-    for part in parts[1:]:
-        joined = Binary("&&", joined, part)
+    for stmt in parts[1:]:
+        joined = Binary("&&", joined, stmt)
     return joined

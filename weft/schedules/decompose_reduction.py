@@ -87,11 +87,11 @@ def check_initialization(segment: Segment, block: Block) -> Verdict:
             continue
         meeting = Meeting(other, a, leaf, access, around)
         for order, equal in earlier(segment, other, leaf):
-            found = meeting.find(order, equal)
-            if isinstance(found, Unknown):
+            conflict = meeting.find(order, equal)
+            if isinstance(conflict, Unknown):
                 return refuse(f"it could not be proved that `{name}` is initialized before it is used")
-            if found is not None:
-                return refuse(f"{describe(found, a, access)}, and the later one initializes it", found)
+            if conflict is not None:
+                return refuse(f"{describe(conflict, a, access)}, and the later one initializes it", conflict)
     try:
         project_init(segment, block)
     except NotProjectable as why:
@@ -129,11 +129,11 @@ def project_init(segment: Segment, block: Block) -> Projection:
     written = {a.buffer.name for other in segment.leaves for a in other.accesses if a.writes}
     if any(load.buffer.name in written for load in loads(block.init.value)):
         raise NotProjectable("its start depends on what is computed there")
-    found = segment.project(leaf, access.indices)
+    projection = segment.project(leaf, access.indices)
     used = free_vars(leaf.resolve(block.init.value)).keys() & set(leaf.loop_names)
-    if used - segment.fixed - {loop.var.name for loop in found.loops}:
+    if used - segment.fixed - {loop.var.name for loop in projection.loops}:
         raise NotProjectable("its start depends on the reduction loops")
-    return found
+    return projection
 
 
 def emit_initialization(
@@ -142,9 +142,9 @@ def emit_initialization(
     """The nest that initializes, and the name of its block; ``place`` is where the elements are kept instead."""
     init = block.init
     assert isinstance(init, Store)
-    found = project_init(segment, block)
-    elements = found.renamed(taken, "_init")
-    names: dict[Var, Expr] = {a.var: b.var for a, b in zip(found.loops, elements.loops)}
+    projection = project_init(segment, block)
+    elements = projection.renamed(taken, "_init")
+    names: dict[Var, Expr] = {a.var: b.var for a, b in zip(projection.loops, elements.loops)}
     value = substitute(find_init(segment, block)[0].resolve(init.value), names)
     name = fresh_name(f"{block.name}_init", taken)
     target = (init.buffer, elements.indices)

@@ -44,8 +44,8 @@ class Model:
     def operations(self, nest: Nest) -> int:
         """Operations of one run."""
         inside = 0
-        for part in nest.parts:
-            inside += self.operations(part) if isinstance(part, Nest) else 0 if part.starts else _operations(part)
+        for child in nest.parts:
+            inside += self.operations(child) if isinstance(child, Nest) else 0 if child.starts else _operations(child)
         return int(nest.trips * inside)
 
     def footprint(self, nest: Nest, *, iteration: bool = False) -> dict[str, int]:
@@ -66,8 +66,8 @@ class Model:
         if sum(self.footprint(nest, iteration=True).values()) <= size:
             return whole
         once: dict[str, int] = {}
-        for part in nest.parts:
-            found = self.traffic(part, size) if isinstance(part, Nest) else self._single(part)
+        for child in nest.parts:
+            found = self.traffic(child, size) if isinstance(child, Nest) else self._single(child)
             for name, count in found.items():
                 once[name] = once.get(name, 0) + count
         return {name: int(count * nest.trips) for name, count in once.items()}
@@ -99,14 +99,14 @@ def explain(
 
 
 def _size_values(kernel: Kernel, sizes: Mapping[str, int]) -> dict[Var, Expr]:
-    known = {p.name: p for p in kernel.scalars}
+    scalars = {p.name: p for p in kernel.scalars}
     for name in sizes:
-        if name not in known:
+        if name not in scalars:
             raise ScheduleError(
                 f"kernel `{kernel.name}` has no size `{name}`",
-                why=f"its sizes are {', '.join(known)}" if known else "its sizes are all known",
+                why=f"its sizes are {', '.join(scalars)}" if scalars else "its sizes are all known",
             )
-    return {known[name]: idx(value) for name, value in sizes.items()}
+    return {scalars[name]: idx(value) for name, value in sizes.items()}
 
 
 def _is_size(kernel: Kernel, scalar: Var) -> bool:
@@ -120,9 +120,9 @@ def make_model(kernel: Kernel, caches: Mapping[str, int], lanes: int) -> Model:
 
 def _walk(nest: Nest, depth: int) -> Iterator[tuple[Nest, int]]:
     yield nest, depth
-    for part in nest.parts:
-        if isinstance(part, Nest):
-            yield from _walk(part, depth + (nest.loop is not None))
+    for child in nest.parts:
+        if isinstance(child, Nest):
+            yield from _walk(child, depth + (nest.loop is not None))
 
 
 # Text
@@ -157,18 +157,18 @@ def _heading(model: Model) -> list[str]:
     return ["loop", "runs", "as", *(f"into {level}" for level in model.caches), "one run touches"]
 
 
-def _row(nest: Nest, depth: int, model: Model, known: bool) -> list[str]:
+def _row(nest: Nest, depth: int, model: Model, has_sizes: bool) -> list[str]:
     assert nest.loop is not None
-    traffic = [_amount(sum(model.traffic(nest, size).values())) if known else "?" for size in model.caches.values()]
-    touched = ", ".join(f"{name} {_amount(n)}" for name, n in model.footprint(nest).items()) if known else "?"
-    return ["  " * depth + nest.name, _trips(nest.loop, nest, known), _how(nest.loop.kind), *traffic, touched]
+    traffic = [_amount(sum(model.traffic(nest, size).values())) if has_sizes else "?" for size in model.caches.values()]
+    touched = ", ".join(f"{name} {_amount(n)}" for name, n in model.footprint(nest).items()) if has_sizes else "?"
+    return ["  " * depth + nest.name, _trips(nest.loop, nest, has_sizes), _how(nest.loop.kind), *traffic, touched]
 
 
-def _trips(loop: For, nest: Nest, known: bool) -> str:
+def _trips(loop: For, nest: Nest, has_sizes: bool) -> str:
     extent = simplify(loop.hi - loop.lo)
     if isinstance(extent, Const):
         return str(extent.value)
-    return f"about {nest.trips:g}" if known else print_expr(extent)
+    return f"about {nest.trips:g}" if has_sizes else print_expr(extent)
 
 
 def _how(kind: LoopKind) -> str:

@@ -50,7 +50,7 @@ def check_fission(kernel: Kernel, loop: str, after: str, *, numerics: Numerics) 
 
 def _elsewhere(loop: str, parts: tuple[Stmt, ...], position: int | None) -> tuple[str, ...]:
     """The other places in ``loop`` where it could be split; which of them are legal is found by trying."""
-    last = [blocks_inside(part)[-1:] for part in parts[:-1]]
+    last = [blocks_inside(stmt)[-1:] for stmt in parts[:-1]]
     return tuple(
         f's.fission("{loop}", "{b.name}")' for place, found in enumerate(last) if place != position for b in found
     )
@@ -79,11 +79,11 @@ def body_parts(body: Stmt) -> tuple[Stmt, ...] | None:
 
 
 def _guards(body: Stmt) -> list[If]:
-    found = []
+    tests = []
     while isinstance(body, If) and is_guard(body):
-        found.append(body)
+        tests.append(body)
         body = body.then
-    return found
+    return tests
 
 
 def _guarded(body: Stmt, inside: Stmt) -> Stmt:

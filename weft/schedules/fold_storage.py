@@ -79,22 +79,24 @@ def _refuse_clash(reason: str, kernel: Kernel, alloc: Alloc, dim: int, factor: i
                 moved = (*read.indices[:dim], read.indices[dim] + idx(distance), *read.indices[dim + 1 :])
                 meeting = Meeting(leaf, write, later, replace(read, indices=moved), around)
                 for order, equal in precedes(leaf, later, fixed):
-                    found = meeting.find(order, equal)
-                    if isinstance(found, Witness) and found.certain:
-                        return _describe_clash(reason, found, dim, factor, distance)
+                    conflict = meeting.find(order, equal)
+                    if isinstance(conflict, Witness) and conflict.certain:
+                        return _describe_clash(reason, conflict, dim, factor, distance)
     return refuse(reason, kind="unproved")
 
 
-def _describe_clash(reason: str, found: Witness, dim: int, factor: int, distance: int) -> Verdict:
-    name, _, rest = found.element.partition("[")
+def _describe_clash(reason: str, conflict: Witness, dim: int, factor: int, distance: int) -> Verdict:
+    name, _, rest = conflict.element.partition("[")
     at = [int(part) for part in rest.rstrip("]").split(",")]
 
     def element(n: int) -> str:
         return f"{name}[{', '.join(str(n if d == dim else part) for d, part in enumerate(at))}]"
 
-    text = f"iteration {iteration(found.first)} writes {found.element} in the place of {element(at[dim] - distance)}"
-    witness = replace(found, element=element(at[dim] % factor), after=True)
-    return refuse(f"{reason}: {text}, which iteration {iteration(found.second)} reads", witness)
+    text = (
+        f"iteration {iteration(conflict.first)} writes {conflict.element} in the place of {element(at[dim] - distance)}"
+    )
+    witness = replace(conflict, element=element(at[dim] % factor), after=True)
+    return refuse(f"{reason}: {text}, which iteration {iteration(conflict.second)} reads", witness)
 
 
 def _common_loop(kernel: Kernel, alloc: Alloc) -> For | None:

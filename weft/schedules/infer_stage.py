@@ -41,15 +41,15 @@ class Member:
     @property
     def pinned(self) -> dict[str, tuple[int, int]]:
         """The spatial iterators that a subscript gives directly: its dimension, and what it adds."""
-        found: dict[str, tuple[int, int]] = {}
+        counts: dict[str, tuple[int, int]] = {}
         spatial = {i.var for i in self.block.iters if i.kind == "spatial"}
         for dim, e in enumerate(self.indices):
             linear = linear_form(e)
             if len(linear.terms) == 1:
                 ((atom, factor),) = linear.terms.items()
                 if factor == 1 and atom in spatial and isinstance(atom, Var):
-                    found.setdefault(atom.name, (dim, linear.constant))
-        return found
+                    counts.setdefault(atom.name, (dim, linear.constant))
+        return counts
 
     @property
     def repeated(self) -> list[str]:
@@ -193,5 +193,5 @@ def _outside_blocks(s: Stmt) -> Iterator[Stmt]:
         if s.otherwise is not None:
             yield from _outside_blocks(s.otherwise)
     elif isinstance(s, Seq):
-        for part in s.body:
-            yield from _outside_blocks(part)
+        for stmt in s.body:
+            yield from _outside_blocks(stmt)

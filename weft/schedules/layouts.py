@@ -83,12 +83,12 @@ def parse_layout(text: str, rank: int) -> Layout:
 
 
 def _word(word: str, text: str, rank: int) -> Word:
-    found = _WORD.match(word)
-    if found is None or LETTERS.index(found[1]) >= rank:
+    match = _WORD.match(word)
+    if match is None or LETTERS.index(match[1]) >= rank:
         known = ", ".join(f"`{c}`" for c in LETTERS[:rank])
         raise _wrong(text, f"`{word}` is not a dimension; there are {known}, with /8 and %8 after them")
     low, high = 1, None
-    for op, number in re.findall(r"([/%])([0-9]+)", found[2]):
+    for op, number in re.findall(r"([/%])([0-9]+)", match[2]):
         by = int(number)
         if by < 1 or (high is not None and high % (low * by)):
             raise _wrong(text, f"`{word}` does not divide evenly")
@@ -96,7 +96,7 @@ def _word(word: str, text: str, rank: int) -> Word:
             low *= by
         else:
             high = low * by
-    return Word(LETTERS.index(found[1]), low, high)
+    return Word(LETTERS.index(match[1]), low, high)
 
 
 def _check_digits(text: str, letter: str, words: Sequence[Word]) -> None:

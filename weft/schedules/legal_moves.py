@@ -39,13 +39,13 @@ def legal_moves(kernel: Kernel, block: str, numerics: Numerics) -> tuple[str, ..
         stage = infer_stage(kernel, block, outputs=True)
     except ScheduleError:
         return ()
-    found = [] if isinstance(stage, Verdict) else _to_readers(kernel, block, stage, numerics)
-    found += [
+    names = [] if isinstance(stage, Verdict) else _to_readers(kernel, block, stage, numerics)
+    names += [
         f's.reverse_compute_at("{block}", "{name}")'
         for name in _producer_loops(kernel, block)
         if check_reverse_compute_at(kernel, block, name, numerics=numerics).ok
     ]
-    return tuple(found[:_MOST])
+    return tuple(names[:_MOST])
 
 
 def _to_readers(kernel: Kernel, block: str, stage: Stage, numerics: Numerics) -> list[str]:

@@ -137,18 +137,18 @@ def _has_values(kernel: Kernel, block: Block, access: Access) -> bool:
     ranges = ranges_at(kernel, block)
     for leaf, a in written_before(Segment(kernel, block, (), (block,), ()), buffer.name):
         try:
-            found = project(leaf, a.indices, fixed, ranges)
+            projection = project(leaf, a.indices, fixed, ranges)
         except NotProjectable:
             continue
-        if found.fills(whole, buffer.shape, ranges):
+        if projection.fills(whole, buffer.shape, ranges):
             return True
     return False
 
 
 def _find_harm(kernel: Kernel, block: Block, guard: If) -> tuple[str, Witness | Unknown] | None:
     """Who would see that ``guard`` is gone, and when."""
-    found = find_reader(kernel, block, guard)
-    return None if found is None or adds_zeros(kernel, block, guard) else found
+    reader = find_reader(kernel, block, guard)
+    return None if reader is None or adds_zeros(kernel, block, guard) else reader
 
 
 def find_reader(kernel: Kernel, block: Block, guard: If) -> tuple[str, Witness | Unknown] | None:

@@ -85,17 +85,17 @@ def find_place(bare: Kernel, buffer: Buffer, loop: str | None) -> Place:
 
 def touches(s: Stmt, buffer: Buffer) -> bool:
     """Whether ``s`` names the buffer: reads it, writes it, or hands its address to a call, a hint among them."""
-    found = mentions(s)
-    return any(buffer.name in names for names in (found.loaded, found.stored, found.reached))
+    mentioned = mentions(s)
+    return any(buffer.name in names for names in (mentioned.loaded, mentioned.stored, mentioned.reached))
 
 
 def needed_spans(place: Place, buffer: Buffer) -> Spans:
     """What the readers at ``place`` need, within the buffer: first subscript and one past the last."""
     with knowing_loops(place.loops, size_ranges(place.kernel)) as simple:
         below = place.loops[-1] if place.loops else None
-        found = infer_spans(place.kernel, buffer, below, len(place.loops), lambda leaf, access: access.reads)
+        spans = infer_spans(place.kernel, buffer, below, len(place.loops), lambda leaf, access: access.reads)
         whole = tuple((idx(0), size - idx(1)) for size in buffer.shape)
-        return clip(whole if found is None else found, buffer, simple)
+        return clip(whole if spans is None else spans, buffer, simple)
 
 
 def emit_stage(stage: Stage, spans: Spans, place: Place, names: set[str]) -> list[Stmt]:
@@ -167,13 +167,13 @@ def in_new_loops(it: Iter, block: Block, loop_vars: Mapping[Var, Var]) -> Iter:
 def foreign_loops(kernel: Kernel, members: Sequence[Member]) -> list[str]:
     """Loops that the ranges of the blocks' iterators still speak of once their loops are made anew."""
     loops = {loop.var.name for loop in all_loops(kernel)}
-    found = []
+    names = []
     for m in members:
         marks = {i.var: Var(f"{i.var.name}'") for i in m.block.iters}
         for i in m.block.iters:
             it = in_new_loops(i, m.block, marks)
-            found += [v for e in (it.lo, it.hi) for v in free_vars(e) if v in loops]
-    return found
+            names += [v for e in (it.lo, it.hi) for v in free_vars(e) if v in loops]
+    return names
 
 
 def put_stage(stage: Stage, place: Place, nests: list[Stmt], *, alloc: bool = True) -> Kernel:

@@ -55,13 +55,13 @@ class Projection:
 
     def fills(self, box: Box, sizes: Sequence[Expr], ranges: Ranges) -> bool:
         """Whether these are surely all elements of ``box`` that a buffer of ``sizes`` has."""
-        known = self.ranges(ranges)
-        within = {gap_of(Compare("<", i, n), known) for i, n in zip(self.indices, sizes)}
-        if any(gap_of(g, known) not in within for g in self.guards):
+        inner_ranges = self.ranges(ranges)
+        within = {gap_of(Compare("<", i, n), inner_ranges) for i, n in zip(self.indices, sizes)}
+        if any(gap_of(g, inner_ranges) not in within for g in self.guards):
             return False
         left = {loop.var: loop for loop in self.loops}
         sides = zip(self.indices, box.starts, box.extents)
-        return all(_counts_through(simplify(i - start, known), n, left, known) for i, start, n in sides)
+        return all(_counts_through(simplify(i - start, inner_ranges), n, left, inner_ranges) for i, start, n in sides)
 
     def renamed(self, taken: set[str], suffix: str) -> Projection:
         """A copy whose loops have names of their own."""
@@ -74,12 +74,12 @@ class Projection:
         guards = tuple(substitute(g, names) for g in self.guards)
         return Projection(tuple(substitute(i, names) for i in self.indices), tuple(loops), guards)
 
-    def ranges(self, known: Ranges) -> dict[str, Interval]:
-        """``known`` and what the loops can be."""
-        found = dict(known)
+    def ranges(self, ranges: Ranges) -> dict[str, Interval]:
+        """``ranges`` and what the loops can be."""
+        inner_ranges = dict(ranges)
         for loop in self.loops:
-            found[loop.var.name] = half_open(bounds(loop.lo, found), bounds(loop.hi, found))
-        return found
+            inner_ranges[loop.var.name] = half_open(bounds(loop.lo, inner_ranges), bounds(loop.hi, inner_ranges))
+        return inner_ranges
 
     def around(self, body: Stmt) -> Stmt:
         """``body`` in the loops."""
@@ -121,15 +121,15 @@ def project(leaf: Leaf, indices: Sequence[Expr], fixed: set[str], ranges: Ranges
     if changing:
         raise NotProjectable(f"its subscripts use `{min(changing)}`, which changes")
     dropped = [loop for loop in inner if loop.name not in kept]
-    known = dict(ranges)
+    inner_ranges = dict(ranges)
     for loop in inner:
-        known[loop.name] = _range(loop, known)
+        inner_ranges[loop.name] = _range(loop, inner_ranges)
     conditions = [c for test in leaf.tests for c in conjuncts(leaf.resolve(test.condition), test.holds)]
-    guards = [_first(c, dropped, known) for c in (*_nonempty(dropped), *conditions)]
+    guards = [_first(c, dropped, inner_ranges) for c in (*_nonempty(dropped), *conditions)]
     loops = (loop.node for loop in inner if loop.name in kept)
     plain_loops = (replace(x, lo=leaf.resolve(x.lo), hi=leaf.resolve(x.hi)) for x in loops if isinstance(x, For))
     exact = dict.fromkeys(g for g in guards if g != Const(True, dt.bool_))
-    return Projection(tuple(simplify(i, known) for i in resolved), tuple(plain_loops), tuple(exact))
+    return Projection(tuple(simplify(i, inner_ranges) for i in resolved), tuple(plain_loops), tuple(exact))
 
 
 def _needed(inner: Sequence[LoopRange], names: Iterable[str]) -> set[str]:
@@ -143,10 +143,10 @@ def _needed(inner: Sequence[LoopRange], names: Iterable[str]) -> set[str]:
     return needed & {loop.name for loop in inner}
 
 
-def _range(loop: LoopRange, known: Ranges) -> Interval:
+def _range(loop: LoopRange, ranges: Ranges) -> Interval:
     if loop.hi is None:
         return Interval(0, None)
-    return half_open(bounds(loop.lo, known), bounds(loop.hi, known))
+    return half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
 
 
 def _nonempty(dropped: Sequence[LoopRange]) -> list[Expr]:
@@ -173,24 +173,24 @@ def conjuncts(e: Expr, holds: bool = True) -> list[Expr]:
     return [e if holds else Unary("!", e)]
 
 
-def _first(condition: Expr, dropped: Sequence[LoopRange], known: Ranges) -> Expr:
+def _first(condition: Expr, dropped: Sequence[LoopRange], ranges: Ranges) -> Expr:
     """``condition`` at the first iteration of the loops ``dropped``, where it must be weakest."""
     if loads(condition):
         raise NotProjectable("values in memory decide whether it runs")
-    condition, weakest = _inequality(simplify(condition, known), known), True
+    condition, weakest = _inequality(simplify(condition, ranges), ranges), True
     for loop in reversed(dropped):
         if loop.name in free_vars(condition):
             weakest = weakest and _is_weakest_at_start(condition, loop.name)
-            condition = simplify(substitute(condition, {Var(loop.name): loop.lo}), known)
+            condition = simplify(substitute(condition, {Var(loop.name): loop.lo}), ranges)
     if not weakest and condition != Const(True, dt.bool_):
         raise NotProjectable("whether an element is touched depends on more than the first iteration")
     return condition
 
 
-def _inequality(condition: Expr, known: Ranges) -> Expr:
+def _inequality(condition: Expr, ranges: Ranges) -> Expr:
     """An equation that one side can only exceed, as ``first == i`` for an ``i`` that starts there, as an inequality."""
     if isinstance(condition, Compare) and condition.op == "==" and condition.left.dtype == dt.index:
-        gap = bounds(simplify(condition.left - condition.right, known), known)
+        gap = bounds(simplify(condition.left - condition.right, ranges), ranges)
         if gap.lo == 0:
             return Compare("<=", condition.left, condition.right)
         if gap.hi == 0:
@@ -208,14 +208,14 @@ def _is_weakest_at_start(condition: Expr, name: str) -> bool:
     return alone and (factor > 0 if condition.op in ("<", "<=") else factor < 0)
 
 
-def gap_of(condition: Expr, known: Ranges) -> Expr | None:
+def gap_of(condition: Expr, ranges: Ranges) -> Expr | None:
     """The sum that is at least 0 exactly where ``condition`` holds."""
     if not isinstance(condition, Compare) or condition.op not in ("<", "<="):
         return None
-    return simplify(condition.right - condition.left - (1 if condition.op == "<" else 0), known)
+    return simplify(condition.right - condition.left - (1 if condition.op == "<" else 0), ranges)
 
 
-def _counts_through(offset: Expr, extent: Expr, left: dict[Var, For], known: Ranges) -> bool:
+def _counts_through(offset: Expr, extent: Expr, left: dict[Var, For], ranges: Ranges) -> bool:
     """Whether ``offset`` takes every value from 0 to ``extent`` as loops of ``left``, each used once, run."""
     linear = linear_form(offset)
     if linear.constant or not all(isinstance(v, Var) and v in left for v in linear.terms):
@@ -227,10 +227,10 @@ def _counts_through(offset: Expr, extent: Expr, left: dict[Var, For], known: Ran
         loop = left.pop(var)
         if loop.lo != idx(0):
             return False
-        tiles = simplify(Binary("//", extent + (factor - 1), idx(factor)), known)
+        tiles = simplify(Binary("//", extent + (factor - 1), idx(factor)), ranges)
         # The outermost may be as many tiles as the extent needs, whatever that number is.
-        reach = extent if loop.hi == tiles else simplify(loop.hi * factor, known)
-    least = bounds(simplify(reach - extent, known), known).lo
+        reach = extent if loop.hi == tiles else simplify(loop.hi * factor, ranges)
+    least = bounds(simplify(reach - extent, ranges), ranges).lo
     return least is not None and least >= 0
 
 

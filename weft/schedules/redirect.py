@@ -141,7 +141,7 @@ class Redirection:
         if self.only is not None and level.parent is None and s.name not in self.only:
             return s
         iters = [replace(i, binding=self.expr(i.binding, level)) for i in s.iters]
-        inner = frozenset(name for part in (s.init, s.body) if part is not None for name in mentions(part).bound)
+        inner = frozenset(name for stmt in (s.init, s.body) if stmt is not None for name in mentions(stmt).bound)
         ranges = dict(level.ranges)
         for i in iters:
             ranges[i.var.name] = half_open(bounds(i.lo, ranges), bounds(i.hi, ranges))

@@ -263,10 +263,10 @@ def _written_spans(kernel: Kernel, e: Epilogue, buffer: Buffer, loops: list[For]
     def writes(leaf: Leaf, access: Access) -> bool:
         return access.writes
 
-    found = infer_spans(kernel, buffer, e.loop, len(loops), writes)
-    assert found is not None, "the loop writes what it is joined for"
+    spans = infer_spans(kernel, buffer, e.loop, len(loops), writes)
+    assert spans is not None, "the loop writes what it is joined for"
     with knowing_loops(loops, size_ranges(kernel)) as simple:
-        return clip(found, buffer, simple)
+        return clip(spans, buffer, simple)
 
 
 def move(kernel: Kernel, e: Epilogue, limits: dict[str, tuple[Expr, Expr]]) -> Kernel:

@@ -49,9 +49,9 @@ def remembered(primitive: Callable[Concatenate[Kernel, P], Rewrite]) -> Callable
     @wraps(primitive)
     def answer(kernel: Kernel, /, *args: P.args, **kwargs: P.kwargs) -> Rewrite:
         key = (id(kernel), *(a if isinstance(a, Buffer) else repr(a) for a in args), repr(kwargs))
-        found = kept.get(key)
-        if found is not None and found[0] is kernel:
-            return found[1]
+        entry = kept.get(key)
+        if entry is not None and entry[0] is kernel:
+            return entry[1]
         done = primitive(kernel, *args, **kwargs)
         while len(kept) >= _KEPT:
             kept.pop(next(iter(kept)), None)
@@ -68,12 +68,12 @@ def statements(root: Kernel | Stmt) -> Iterator[Stmt]:
     """Every statement of ``root``, parents first, in program order."""
     pending = [root.body if isinstance(root, Kernel) else root]
     while pending:
-        found = pending.pop()
-        yield found
-        if isinstance(found, For):  # the common case, for speed
-            pending.append(found.body)
-        elif not isinstance(found, Store):
-            pending.extend(reversed(inner_statements(found)))
+        stmt = pending.pop()
+        yield stmt
+        if isinstance(stmt, For):  # the common case, for speed
+            pending.append(stmt.body)
+        elif not isinstance(stmt, Store):
+            pending.extend(reversed(inner_statements(stmt)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +146,10 @@ def find_alloc(kernel: Kernel, name: str) -> Alloc:
 
 def find_buffer(kernel: Kernel, name: str) -> Buffer:
     """A parameter or an allocated buffer."""
-    known = {b.name: b for b in (*kernel.buffers, *(a.buffer for a in all_allocs(kernel)))}
-    if name not in known:
-        raise unknown("buffer", name, list(known))
-    return known[name]
+    buffers = {b.name: b for b in (*kernel.buffers, *(a.buffer for a in all_allocs(kernel)))}
+    if name not in buffers:
+        raise unknown("buffer", name, list(buffers))
+    return buffers[name]
 
 
 _PLURALS = {
@@ -159,9 +159,9 @@ _PLURALS = {
 }
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> ScheduleError:
+def unknown(what: str, name: str, candidates: Iterable[str]) -> ScheduleError:
     """The error for a name that is not there: what there is, and what was probably meant."""
-    listed = list(dict.fromkeys(known))
+    listed = list(dict.fromkeys(candidates))
     plural = _PLURALS.get(what, f"{what}s")
     return ScheduleError(
         f"there is no {what} `{name}`",
@@ -193,8 +193,8 @@ def node_of(kernel: Kernel, name: str) -> For | Block:
 
 def loops_around(kernel: Kernel, node: str | Stmt) -> list[For]:
     """The loops enclosing a statement (or the block, or else loop, of that name), outermost first."""
-    found = node_of(kernel, node) if isinstance(node, str) else node
-    return [s for s in path_to(kernel, found)[:-1] if isinstance(s, For)]
+    target_node = node_of(kernel, node) if isinstance(node, str) else node
+    return [s for s in path_to(kernel, target_node)[:-1] if isinstance(s, For)]
 
 
 def loop_chain(outer: For, inner: For) -> list[Stmt] | None:
@@ -298,10 +298,10 @@ def unique_names(kernel: Kernel) -> Kernel:
     local = {i.var.name for b in blocks_inside(kernel) for i in b.iters}
     local |= {a.var.name for n in walk(kernel.body) if isinstance(n, Reduce) for a in n.axes}
     variables, blocks = params | local, set[str]()
-    found = list(statements(kernel))
+    nodes = list(statements(kernel))
     names: dict[int, str] = {}
     for prepares in (False, True):
-        for position, s in enumerate(found):
+        for position, s in enumerate(nodes):
             if _prepares(s) != prepares:
                 continue
             if isinstance(s, Block):

@@ -68,8 +68,8 @@ Start = Literal["before", "inside"]
 
 def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "before", *, numerics: Numerics) -> Verdict:
     """Partial results change the order of the reduction: legal for exact ones, or under fast numerics."""
-    found = find_loop(kernel, loop)
-    blocks = _reducing(found)
+    loop_node = find_loop(kernel, loop)
+    blocks = _reducing(loop_node)
     if len(blocks) != 1:
         return refuse(f"`{loop}` has {len(blocks) or 'no'} blocks inside; a reduction is one")
     wrong = check_number("axis", axis, 0)
@@ -78,7 +78,7 @@ def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "befo
     if start not in get_args(Start):
         return refuse(f"partial results start {' or '.join(get_args(Start))} their nest, not {start!r}")
     try:
-        factoring = Factoring.find(kernel, found, blocks[0])
+        factoring = Factoring.find(kernel, loop_node, blocks[0])
         verdict = factoring.check(axis, numerics)
         if not verdict.ok:
             return verdict
@@ -89,8 +89,8 @@ def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "befo
 
 def rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "before") -> Rewrite:
     """Makes the block of the partial results and the storage they are in."""
-    found = find_loop(kernel, loop)
-    return Factoring.find(kernel, found, _reducing(found)[0]).rewrite(axis, start)
+    loop_node = find_loop(kernel, loop)
+    return Factoring.find(kernel, loop_node, _reducing(loop_node)[0]).rewrite(axis, start)
 
 
 def _reducing(loop: For) -> list[Block]:
@@ -175,11 +175,11 @@ class Factoring:
         inner = {x.name: x for x in leaf.loops}
         lo, hi = leaf.resolve(self.loop.lo), leaf.resolve(self.loop.hi)
         if (free_vars(lo).keys() | free_vars(hi).keys()) & (inner.keys() - self.segment.fixed):
-            known = dict(ranges)
+            inner_ranges = dict(ranges)
             for x in leaf.loops:
                 if x.hi is not None:
-                    known[x.name] = bounds(x.lo, known).union(bounds(x.hi - 1, known))
-            most = bounds(hi, known).hi
+                    inner_ranges[x.name] = bounds(x.lo, inner_ranges).union(bounds(x.hi - 1, inner_ranges))
+            most = bounds(hi, inner_ranges).hi
             if most is None or simplify(lo) != idx(0):
                 raise NotProjectable(f"the range of `{self.loop.var.name}`, {print_expr(hi)}, has no known bound")
             return idx(most)
@@ -231,10 +231,10 @@ class Factoring:
         for x in self.update[0].loops:
             if x.hi is not None:
                 ranges[x.name] = bounds(x.lo, ranges).union(bounds(x.hi - 1, ranges))
-        found = bounds(rest, ranges)
-        if found.lo != 0 or found.hi is None:
+        interval = bounds(rest, ranges)
+        if interval.lo != 0 or interval.hi is None:
             raise NotProjectable(f"how far {print_expr(rest)} goes is not known")
-        return idx(found.hi + 1)
+        return idx(interval.hi + 1)
 
     def _check_first_step(self, rest: Expr) -> None:
         """Tests around the block must let the first step of every partial result pass."""

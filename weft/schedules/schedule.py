@@ -47,10 +47,10 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
         """The loops around ``block``, outermost first."""
         name = self.name(block)
         try:
-            found = find_block(self.kernel, name)
+            block_node = find_block(self.kernel, name)
         except ScheduleError as error:
             raise located(error) from None
-        return [self.handle(Loop, loop.var.name) for loop in loops_around(self.kernel, found)]
+        return [self.handle(Loop, loop.var.name) for loop in loops_around(self.kernel, block_node)]
 
     def loop(self, name: AnyLoop) -> Loop:
         """The loop of that name."""

@@ -92,10 +92,10 @@ def find_segment(kernel: Kernel, at: str | None, touches: Callable[[Stmt], bool]
             node = node.body
             continue
         parts = node.body if isinstance(node, Seq) else (node,)
-        found = [n for n, s in enumerate(parts) if touches(s)]
-        if not found:
+        touched = [n for n, s in enumerate(parts) if touches(s)]
+        if not touched:
             return None
-        first, last = found[0], found[-1]
+        first, last = touched[0], touched[-1]
         only = parts[first]
         if first == last and isinstance(only, (Alloc, Let, Seq)):
             node = only

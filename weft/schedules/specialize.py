@@ -48,15 +48,15 @@ def specialize(kernel: Kernel, loop: str, condition: str, sizes: Mapping[str, in
     old = find_loop(kernel, loop)
     test = simplify(_condition(kernel, condition, sizes), size_ranges(kernel))
     version = fresh_copy(old, taken_names(kernel), "_s")
-    known = dict(_equalities(test))
-    version = simplify_bounds(_with_values(version, known) if known else version, ranges_at(kernel, old))
+    equal_sizes = dict(_equalities(test))
+    version = simplify_bounds(_with_values(version, equal_sizes) if equal_sizes else version, ranges_at(kernel, old))
     made = tuple(f.var.name for f in all_loops(version))
     return Rewrite(replace_stmt(kernel, old, If(test, version, old, span=old.span)), made)
 
 
 def _condition(kernel: Kernel, text: str, sizes: Mapping[str, int] | None) -> Expr:
-    known: dict[str, Expr] = {name: idx(value) for name, value in (sizes or {}).items()}
-    return parse_condition(text, known | {v.name: v for v in kernel.scalars})
+    values: dict[str, Expr] = {name: idx(value) for name, value in (sizes or {}).items()}
+    return parse_condition(text, values | {v.name: v for v in kernel.scalars})
 
 
 def _equalities(test: Expr) -> Iterator[tuple[Var, Const]]:

@@ -127,13 +127,13 @@ class ScheduleState:
         return tuple(offer for offer in offers if self._accepts(offer))
 
     def _accepts(self, offer: str) -> bool:
-        found = _OFFER.fullmatch(offer)
-        if found is None or "..." in offer:
+        match = _OFFER.fullmatch(offer)
+        if match is None or "..." in offer:
             return True  # advice, not a step
         twin = self.copy()
         twin._trying = True
-        twin.trace = replace(self.trace, numerics="fast" if found["fast"] else self.numerics)
-        (step,) = parse_trace(found["step"])
+        twin.trace = replace(self.trace, numerics="fast" if match["fast"] else self.numerics)
+        (step,) = parse_trace(match["step"])
         try:
             getattr(twin, step.name)(*step.args, **dict(step.kwargs))
         except ScheduleError:

@@ -121,9 +121,9 @@ def _later(loop: str) -> Callable[[Meeting], list[list[Form]]]:
     return lambda meeting: [[after(loop)]]
 
 
-def _flows(found: list[Leaf], name: str) -> Iterator[tuple[Leaf, Access, Leaf, Access]]:
+def _flows(touching: list[Leaf], name: str) -> Iterator[tuple[Leaf, Access, Leaf, Access]]:
     """Each write of the buffer with each read of it."""
-    touches = [(f, a) for f in found for a in f.accesses if a.buffer.name == name]
+    touches = [(f, a) for f in touching for a in f.accesses if a.buffer.name == name]
     return ((f, a, g, b) for f, a in touches if a.writes for g, b in touches if b.reads)
 
 

@@ -16,9 +16,9 @@ from weft.schedules.trace import Numerics
 
 def check_stream(kernel: Kernel, buffer: str, *, numerics: Numerics) -> Verdict:
     """A hint changes nothing; there must be stores, to memory that has caches in front of it."""
-    found = find_buffer(kernel, buffer)
-    if found.scope != "global":
-        return refuse(f"`{buffer}` is in {found.scope} memory, which is close already")
+    buffer_node = find_buffer(kernel, buffer)
+    if buffer_node.scope != "global":
+        return refuse(f"`{buffer}` is in {buffer_node.scope} memory, which is close already")
     if not any(isinstance(n, Store) and n.buffer.name == buffer for n in walk(kernel)):
         return refuse(f"nothing is stored to `{buffer}`")
     return OK
@@ -26,8 +26,8 @@ def check_stream(kernel: Kernel, buffer: str, *, numerics: Numerics) -> Verdict:
 
 def stream(kernel: Kernel, buffer: str) -> Rewrite:
     """Puts the hint before everything that uses the buffer."""
-    found = find_buffer(kernel, buffer)
-    place = AddressOf(found, tuple(idx(0) for _ in found.shape))
+    buffer_node = find_buffer(kernel, buffer)
+    place = AddressOf(buffer_node, tuple(idx(0) for _ in buffer_node.shape))
     streams = hint("stream", place)
     if buffer in {b.name for b in kernel.buffers}:
         return Rewrite(replace_stmt(kernel, kernel.body, sequence([streams, kernel.body])))

@@ -12,10 +12,10 @@ from weft.schedules.trace import Numerics
 
 def check_swap(kernel: Kernel, first: str, second: str, *, numerics: Numerics) -> Verdict:
     """Nothing that one of them writes may be read or written by the other."""
-    found = _neighbours(kernel, first, second)
-    if isinstance(found, Verdict):
-        return found
-    _, a, b = found
+    neighbours = _neighbours(kernel, first, second)
+    if isinstance(neighbours, Verdict):
+        return neighbours
+    _, a, b = neighbours
     for s, name in ((a, first), (b, second)):
         if has_barrier(s) or exits(s) or any(isinstance(n, Assert) for n in statements(s)):
             return refuse(f"what is done around `{name}` is not only reading and writing")
@@ -25,9 +25,9 @@ def check_swap(kernel: Kernel, first: str, second: str, *, numerics: Numerics) -
 @remembered
 def swap(kernel: Kernel, first: str, second: str) -> Rewrite:
     """The statement that is, or holds, ``second`` runs before the one that is, or holds, ``first``."""
-    found = _neighbours(kernel, first, second)
-    assert not isinstance(found, Verdict), "check_swap answers this first"
-    around, a, b = found
+    neighbours = _neighbours(kernel, first, second)
+    assert not isinstance(neighbours, Verdict), "check_swap answers this first"
+    around, a, b = neighbours
     order = [b if s is a else a if s is b else s for s in around.body]
     return Rewrite(replace_stmt(kernel, around, sequence(order)))
 

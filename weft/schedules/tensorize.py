@@ -33,14 +33,14 @@ def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Nume
             return refuse(f"loop `{loop}` is part of a nest that `{outer.intrinsic}` does already")
         if isinstance(outer, For) and outer.kind == "vector":
             return refuse(f"it is inside the vector loop `{outer.var.name}`, whose iterations are lanes")
-    found = match_hardware(hardware, nest, ranges_at(kernel, nest), threads_around(kernel, nest))
-    if isinstance(found, Mismatch):
-        block = found.block
+    match = match_hardware(hardware, nest, ranges_at(kernel, nest), threads_around(kernel, nest))
+    if isinstance(match, Mismatch):
+        block = match.block
 
         def legal() -> tuple[str, ...]:
             return _alternatives(kernel, nest, hardware) if block is None else _start_apart(kernel, nest, block)
 
-        return refuse(f"it is not `{intrinsic}`: {found.reason}", alternatives=legal)
+        return refuse(f"it is not `{intrinsic}`: {match.reason}", alternatives=legal)
     if not hardware.exact and numerics == "strict":
         return refuse(
             f'`{intrinsic}` does not give the bits of its meaning, which numerics="strict" keeps',
@@ -58,22 +58,22 @@ def tensorize(kernel: Kernel, loop: str, intrinsic: str) -> Rewrite:
 def check_tensorized(kernel: Kernel) -> Verdict:
     """Whether every tensorized nest still does what its intrinsic means; asked after each other step."""
     for s in listed(kernel).tensorized:
-        found = match_hardware(find_hardware(s.intrinsic), s.body, ranges_at(kernel, s), threads_around(kernel, s))
-        if isinstance(found, Mismatch):
-            why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {found.reason}"
+        match = match_hardware(find_hardware(s.intrinsic), s.body, ranges_at(kernel, s), threads_around(kernel, s))
+        if isinstance(match, Mismatch):
+            why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {match.reason}"
             return refuse(why, alternatives=("the step before s.tensorize",))
     return OK
 
 
 def threads_around(kernel: Kernel, nest: Stmt) -> tuple[For, ...]:
     """The thread loops of the innermost perfect nest of these around ``nest``, outermost first."""
-    found: list[For] = []
+    loops: list[For] = []
     for s in reversed(path_to(kernel, nest)[:-1]):
         if isinstance(s, For) and s.kind == "thread":
-            found.insert(0, s)
-        elif found and not (isinstance(s, Seq) and len(s.body) == 1):
+            loops.insert(0, s)
+        elif loops and not (isinstance(s, Seq) and len(s.body) == 1):
             break
-    return tuple(found)
+    return tuple(loops)
 
 
 def _start_apart(kernel: Kernel, nest: For, block: Block) -> tuple[str, ...]:
@@ -94,5 +94,5 @@ def _alternatives(kernel: Kernel, nest: For, hardware: Hardware) -> tuple[str, .
 def _fits(kernel: Kernel, nest: For, hardware: Hardware) -> bool:
     if any(isinstance(s, Tensorized) for s in path_to(kernel, nest)):
         return False
-    found = match_hardware(hardware, nest, ranges_at(kernel, nest), threads_around(kernel, nest))
-    return not isinstance(found, Mismatch)
+    match = match_hardware(hardware, nest, ranges_at(kernel, nest), threads_around(kernel, nest))
+    return not isinstance(match, Mismatch)

@@ -33,6 +33,6 @@ def _narrowed(loop: For) -> For:
     while isinstance(inside, If) and is_guard(inside):
         tests.append(inside.condition)
         inside = inside.then
-    found = narrow_ranges(loop, tests, deep=False)
-    assert isinstance(found, For)
-    return loop if found.body is loop.body else found
+    narrowed = narrow_ranges(loop, tests, deep=False)
+    assert isinstance(narrowed, For)
+    return loop if narrowed.body is loop.body else narrowed

@@ -26,35 +26,35 @@ def widen_ranges(kernel: Kernel, chain: Sequence[For], order: Sequence[str]) -> 
     for loop in reversed(chain):
         name = loop.var.name
         inside = [other for other in chain if other.var.name in order[order.index(name) + 1 :]]
-        found = find_loop(kernel, name)
-        lo, hi = _extreme(found.lo, inside, -1), _extreme(found.hi, inside, 1)
+        loop_node = find_loop(kernel, name)
+        lo, hi = _extreme(loop_node.lo, inside, -1), _extreme(loop_node.hi, inside, 1)
         if lo is None or hi is None:
-            needed = {*free_vars(found.lo), *free_vars(found.hi)} & {other.var.name for other in inside}
+            needed = {*free_vars(loop_node.lo), *free_vars(loop_node.hi)} & {other.var.name for other in inside}
             return refuse(f"the range of `{name}` depends on `{sorted(needed)[0]}`, which would be inside it")
-        if lo == found.lo and hi == found.hi:
+        if lo == loop_node.lo and hi == loop_node.hi:
             continue
         own: list[Expr] = []
-        if lo != found.lo:
-            own += _tests(">=", found.var, found.lo)
-        if hi != found.hi:
-            own += _tests("<", found.var, found.hi)
-        body = found.body
+        if lo != loop_node.lo:
+            own += _tests(">=", loop_node.var, loop_node.lo)
+        if hi != loop_node.hi:
+            own += _tests("<", loop_node.var, loop_node.hi)
+        body = loop_node.body
         for test in reversed(own):
-            body = If(test, body, span=found.span)
-        ranges = ranges_at(kernel, found)
-        wide = replace(found, lo=simplify(lo, ranges), hi=simplify(hi, ranges), body=body)
-        kernel = replace_stmt(kernel, found, wide)
+            body = If(test, body, span=loop_node.span)
+        ranges = ranges_at(kernel, loop_node)
+        wide = replace(loop_node, lo=simplify(lo, ranges), hi=simplify(hi, ranges), body=body)
+        kernel = replace_stmt(kernel, loop_node, wide)
         tests += own
     return kernel, tests
 
 
 def _extreme(bound: Expr, inside: Sequence[For], sign: int) -> Expr | None:
     """The least (-1) or greatest value of ``bound`` over the loops ``inside``, or one beyond it; None if unknown."""
-    found: Expr | None = bound
+    extreme: Expr | None = bound
     for loop in reversed(inside):
-        found = None if found is None else _at_end(found, loop, sign)
+        extreme = None if extreme is None else _at_end(extreme, loop, sign)
     names = {loop.var.name for loop in inside}
-    return None if found is None or names & set(free_vars(found)) else found
+    return None if extreme is None or names & set(free_vars(extreme)) else extreme
 
 
 def _at_end(e: Expr, loop: For, sign: int) -> Expr | None:

@@ -27,20 +27,20 @@ from weft.schedules.trace import Numerics
 
 def check_wrap(kernel: Kernel, node: str, at: int | str = 0, *, numerics: Numerics) -> Verdict:
     """Always legal outside of vectors and threads: the loop runs once."""
-    found = node_of(kernel, node)
-    loop_value(kernel, found, at)
-    inside = next((f for f in loops_around(kernel, found) if f.kind in ("vector", "unroll")), None)
+    target_node = node_of(kernel, node)
+    loop_value(kernel, target_node, at)
+    inside = next((f for f in loops_around(kernel, target_node) if f.kind in ("vector", "unroll")), None)
     return OK if inside is None else refuse(f"`{node}` is in the {inside.kind} loop `{inside.var.name}`")
 
 
 @remembered
 def wrap(kernel: Kernel, node: str, at: int | str = 0) -> Rewrite:
     """Makes the loop ``u_at``, whose only value is ``at``."""
-    found = node_of(kernel, node)
-    value = loop_value(kernel, found, at)
+    target_node = node_of(kernel, node)
+    value = loop_value(kernel, target_node, at)
     var = Var(fresh_name(f"{node}_at", taken_names(kernel)))
-    end = simplify(value + idx(1), ranges_at(kernel, found))
-    return Rewrite(replace_stmt(kernel, found, For(var, value, end, "serial", found)), (var.name,))
+    end = simplify(value + idx(1), ranges_at(kernel, target_node))
+    return Rewrite(replace_stmt(kernel, target_node, For(var, value, end, "serial", target_node)), (var.name,))
 
 
 def loop_value(kernel: Kernel, node: Stmt, at: int | str) -> Expr:
@@ -49,6 +49,6 @@ def loop_value(kernel: Kernel, node: Stmt, at: int | str) -> Expr:
         return idx(at)
     if not isinstance(at, str):
         raise ScheduleError(f"{at!r} is not a value for a loop", help='use a number, or a text such as "k + 1"')
-    known: dict[str, Expr] = {loop.var.name: loop.var for loop in loops_around(kernel, node)}
-    known |= {v.name: v for v in kernel.scalars}
-    return simplify(parse_index(at, known), ranges_at(kernel, node))
+    variables: dict[str, Expr] = {loop.var.name: loop.var for loop in loops_around(kernel, node)}
+    variables |= {v.name: v for v in kernel.scalars}
+    return simplify(parse_index(at, variables), ranges_at(kernel, node))

@@ -40,11 +40,11 @@ def _lane_form(e: Expr, lanes: list[Form]) -> Form | None:
 
 def affine_terms(e: Expr) -> Form | None:
     """``e`` as the solver takes it, where it is a sum of multiples of variables."""
-    found = affine_form(e)
-    if found is None:
+    form = affine_form(e)
+    if form is None:
         return None
-    constant: Form = {"": found.constant} if found.constant else {}
-    return {**found.coefficients, **constant}
+    constant: Form = {"": form.constant} if form.constant else {}
+    return {**form.coefficients, **constant}
 
 
 def loop_bounds(loop: For) -> Iterator[Form]:

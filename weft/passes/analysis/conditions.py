@@ -65,8 +65,8 @@ def _tighten(least: dict[frozenset[tuple[Expr, int]], Linear], condition: Expr, 
 
 def guarded(parts: list[Expr], body: Stmt) -> Stmt:
     """``body`` under all of ``parts``, the first tested first."""
-    for part in reversed(parts):
-        body = If(part, body, span=part.span or body.span)
+    for stmt in reversed(parts):
+        body = If(stmt, body, span=stmt.span or body.span)
     return body
 
 
@@ -151,7 +151,7 @@ def for_any(condition: Expr, loop: For) -> Expr | None:
 
 
 def _decided(condition: Expr, loop: For, *, for_all: bool) -> Expr | None:
-    parts = [_at_end(part, loop, for_all=for_all) for part in conjuncts(condition)]
+    parts = [_at_end(conjunct, loop, for_all=for_all) for conjunct in conjuncts(condition)]
     return None if None in parts else all_of([p for p in parts if p is not None])
 
 

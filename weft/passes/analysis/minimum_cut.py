@@ -67,12 +67,12 @@ def _push(room: dict[_Side, dict[_Side, int]], path: list[_Side]) -> None:
 
 def _reaching_sink(room: dict[_Side, dict[_Side, int]]) -> set[_Side]:
     """The sides from which the sink can still be reached."""
-    found = {_SINK}
+    reaching = {_SINK}
     waiting = deque([_SINK])
     while waiting:
         here = waiting.popleft()
         for there in room.get(here, {}):
-            if there not in found and room[there].get(here, 0):
-                found.add(there)
+            if there not in reaching and room[there].get(here, 0):
+                reaching.add(there)
                 waiting.append(there)
-    return found
+    return reaching

@@ -52,11 +52,11 @@ def split_subscript(
     placed: list[Placed] = []
     rest: list[Expr] = []
     for dim, e in enumerate(indices):
-        found = _split(e, dim, digits, ranges)
-        if found is None:
+        split = _split(e, dim, digits, ranges)
+        if split is None:
             return None
-        placed += found[0]
-        rest.append(found[1])
+        placed += split[0]
+        rest.append(split[1])
     return Split(join_placed(placed), tuple(rest))
 
 

@@ -88,31 +88,31 @@ def find_candidate(s: Stmt, made: Collection[str], fast: bool) -> Candidate | No
         return None
     if any(n.buffer == s.buffer for n in walk(value) if isinstance(n, Load)):
         return None
-    found = Candidate(tuple(guards), tuple(loops), s, op, value)
-    return found if any(True for _ in found.sources(made)) else None
+    candidate = Candidate(tuple(guards), tuple(loops), s, op, value)
+    return candidate if any(True for _ in candidate.sources(made)) else None
 
 
-def find_group(candidate: Candidate, made: Collection[str], known: Mapping[str, Collection[Placed]],
+def find_group(candidate: Candidate, made: Collection[str], places: Mapping[str, Collection[Placed]],
                extents: Mapping[str, int]) -> dict[str, Digit] | None:  # fmt: skip
     """The digits of the thread number that the loops of ``candidate`` run through.
 
-    ``known`` has for each buffer the digits at which other nests place threads.
+    ``places`` has for each buffer the digits at which other nests place threads.
     """
-    found: dict[str, Digit] = {}
+    digits: dict[str, Digit] = {}
     for load in candidate.sources(made):
         for dim, e in enumerate(load.indices):
             for name in candidate.names & set(free_vars(e)):
-                digit = _digit_in(e, name, extents[name], [p for p in known.get(load.buffer.name, ()) if p.dim == dim])
-                if digit is None or found.setdefault(name, digit) != digit:
+                digit = _digit_in(e, name, extents[name], [p for p in places.get(load.buffer.name, ()) if p.dim == dim])
+                if digit is None or digits.setdefault(name, digit) != digit:
                     return None
-    return found if found.keys() == candidate.names else None
+    return digits if digits.keys() == candidate.names else None
 
 
-def _digit_in(e: Expr, name: str, extent: int, known: Sequence[Placed]) -> Digit | None:
+def _digit_in(e: Expr, name: str, extent: int, digits: Sequence[Placed]) -> Digit | None:
     step = next((c for atom, c in linear_form(e).terms.items() if isinstance(atom, Var) and atom.name == name), None)
     if step is None:
         return None
-    for p in known:
+    for p in digits:
         if step % p.step == 0 and step * extent <= p.step * p.extent:
             return Digit(p.stride * (step // p.step), extent)
     return None

@@ -78,8 +78,8 @@ class Shape:
 
 def sum_of(parts: Sequence[Expr]) -> Expr:
     total: Expr = idx(0)
-    for part in parts:
-        total = total + part
+    for stmt in parts:
+        total = total + stmt
     return total
 
 

@@ -49,14 +49,14 @@ class Unit(Stmt):
         return join_digits(self.digits.values())
 
     def touches(self) -> Iterator[tuple[Touch, Ranges]]:
-        found: list[tuple[Touch, Ranges]] = []
+        touched: list[tuple[Touch, Ranges]] = []
 
         def note(n: Touch, ranges: Ranges) -> Touch:
-            found.append((n, ranges))
+            touched.append((n, ranges))
             return n
 
         change_memory(self.body, self.ranges, note)
-        return iter(found)
+        return iter(touched)
 
 
 def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any]) -> Any:
@@ -75,41 +75,41 @@ def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any
 
 def headers(s: Stmt) -> list[Expr]:
     """The expressions of ``s`` itself, not of the statements in it."""
-    found: list[Expr] = []
+    exprs: list[Expr] = []
 
     def note(n: Any) -> Any:
         if isinstance(n, Expr):
-            found.append(n)
+            exprs.append(n)
         return n
 
     rebuild(s, note)
-    return found
+    return exprs
 
 
 def made_in(s: Stmt) -> list[Alloc]:
     """The storage that is made in ``s``, units aside."""
-    found: list[Alloc] = []
+    allocs: list[Alloc] = []
 
     def visit(n: Any) -> Any:
         if isinstance(n, Unit) or not isinstance(n, Stmt):
             return n
         if isinstance(n, Alloc):
-            found.append(n)
+            allocs.append(n)
         return rebuild(n, visit)
 
     visit(s)
-    return found
+    return allocs
 
 
 def units_in(s: Stmt) -> list[Unit]:
-    found: list[Unit] = []
+    units: list[Unit] = []
 
     def visit(n: Any) -> Any:
         if isinstance(n, Unit):
-            found.append(n)
+            units.append(n)
         elif isinstance(n, Stmt):
             rebuild(n, visit)
         return n
 
     visit(s)
-    return found
+    return units

@@ -61,7 +61,7 @@ def _visit(s: Stmt, shared: dict[str, Buffer], taken: set[str]) -> Stmt:
 def forwarded(parts: Sequence[Stmt], shared: Mapping[str, Buffer], taken: set[str]) -> list[Stmt]:
     """``parts``, which run one after another and alone touch the arrays ``shared``, with less in these."""
     done = _without_unread(_joined(_read_through(list(parts), shared), shared, taken), shared)
-    return [part for part in done if any(isinstance(n, _EFFECTS) for n in walk(part))]
+    return [stmt for stmt in done if any(isinstance(n, _EFFECTS) for n in walk(stmt))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ def _last_reader(fill: _Fill, rest: list[Stmt], ignored: frozenset[Expr]) -> int
     is_written = False
     count = 0
     for n, part in enumerate(rest):
-        found = list(touches(part, {fill.buffer}, ignored))
-        if any(t is None for t in found):
+        touched = list(touches(part, {fill.buffer}, ignored))
+        if any(t is None for t in touched):
             return None
-        reads = [t.box for t in found if t is not None and not t.writes]
-        writes = [t for t in found if t is not None and t.writes]
+        reads = [t.box for t in touched if t is not None and not t.writes]
+        writes = [t for t in touched if t is not None and t.writes]
         is_written |= bool(writes)
         if is_written:
             if not all(any(contains(box, read) for box in written) for read in reads):
@@ -143,10 +143,10 @@ def _substituted(s: Stmt, fill: _Fill) -> Stmt:
 def _joined(parts: list[Stmt], shared: Mapping[str, Buffer], taken: set[str]) -> list[Stmt]:
     """Neighbours over the same threads in one loop, where the second reads only what its own thread stored."""
     done: list[Stmt] = []
-    for part in parts:
-        made = _join(done[-1], part, shared, taken) if done else None
+    for stmt in parts:
+        made = _join(done[-1], stmt, shared, taken) if done else None
         if made is None:
-            done.append(part)
+            done.append(stmt)
         else:
             done[-1] = made
     return done
@@ -183,8 +183,8 @@ def _same_loops(a: tuple[For, ...], b: tuple[For, ...]) -> bool:
 def _replaced(s: Stmt, fn: Callable[[Any], Any]) -> Stmt:
     def visit(n: Any) -> Any:
         n = n if isinstance(n, Buffer) else rebuild(n, visit)
-        found = fn(n)
-        return n if found is None else found
+        replacement = fn(n)
+        return n if replacement is None else replacement
 
     return visit(s)  # type: ignore[no-any-return]
 
@@ -197,11 +197,11 @@ def _without_unread(parts: list[Stmt], shared: Mapping[str, Buffer]) -> list[Stm
     """From the last part on, stores to shared arrays that no later part reads go."""
     read: set[str] = set()
     done: list[Stmt] = []
-    for part in reversed(parts):
-        held = mentions(part)
+    for stmt in reversed(parts):
+        held = mentions(stmt)
         gone = {name for name in held.stored if name in shared and name not in read | held.loaded | held.addressed}
-        if gone and not any(isinstance(n, Atomic) for n in walk(part)):
-            part = _without_stores(part, gone)
+        if gone and not any(isinstance(n, Atomic) for n in walk(stmt)):
+            stmt = _without_stores(stmt, gone)
         read |= held.loaded | held.addressed
-        done.append(part)
+        done.append(stmt)
     return done[::-1]

@@ -61,10 +61,10 @@ def _find_filling(alloc: Alloc) -> Filling | None:
     if team is None or name not in mentions(team).stored or any(_reaches_otherwise(n, name) for n in walk(alloc.body)):
         return None
     loops, body = perfect_nest(team, "thread")
-    found = list(_fillings(body, name, {}, in_loop=False))
-    if len(found) != 1 or found[0] is None or sum(_stores(n, name) for n in walk(alloc.body)) != 1:
+    fillings = list(_fillings(body, name, {}, in_loop=False))
+    if len(fillings) != 1 or fillings[0] is None or sum(_stores(n, name) for n in walk(alloc.body)) != 1:
         return None
-    indices, value = found[0]
+    indices, value = fillings[0]
     threads = _threads(indices, tuple(loop.var for loop in loops))
     changing, written = frozenset(assigned_names(body)), mentions(alloc.body).stored
     inside = mentions(body).bound | {loop.var.name for loop in loops} - {t.name for t in threads or ()}
@@ -96,13 +96,13 @@ def _fillings(
 
 def _threads(indices: tuple[Expr, ...], team: tuple[Var, ...]) -> tuple[Var, ...] | None:
     """The thread variable of each subscript, where it is one plus a constant and each is another."""
-    found: list[Var] = []
+    variables: list[Var] = []
     for i in indices:
         inside = [t for t in team if t in free_vars(i).values()]
-        if len(inside) != 1 or inside[0] in found or free_vars(simplify(Binary("-", i, inside[0]))):
+        if len(inside) != 1 or inside[0] in variables or free_vars(simplify(Binary("-", i, inside[0]))):
             return None
-        found += inside
-    return tuple(found)
+        variables += inside
+    return tuple(variables)
 
 
 def is_cheap(value: Expr) -> bool:

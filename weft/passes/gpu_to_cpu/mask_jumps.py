@@ -170,8 +170,8 @@ class _Masker:
         """``s`` for the threads with ``mask``; barriers in it for all of them."""
         unmasked = self.gone.issuperset(free_vars(mask))
 
-        def stands_alone(part: Stmt) -> bool:
-            return _syncs(part) or jumps_out(part) or (unmasked and self.is_common(part))
+        def stands_alone(stmt: Stmt) -> bool:
+            return _syncs(stmt) or jumps_out(stmt) or (unmasked and self.is_common(stmt))
 
         match s:
             case Seq() if any(map(stands_alone, s.body)):
@@ -256,10 +256,10 @@ def _groups(parts: Iterable[Stmt], syncs: Callable[[Stmt], bool]) -> list[Stmt]:
     """Statements without barriers joined, so that they share one test."""
     groups: list[Stmt] = []
     run: list[Stmt] = []
-    for part in parts:
-        if syncs(part):
-            groups += [Seq(tuple(run)), part] if run else [part]
+    for stmt in parts:
+        if syncs(stmt):
+            groups += [Seq(tuple(run)), stmt] if run else [stmt]
             run = []
         else:
-            run.append(part)
+            run.append(stmt)
     return [*groups, Seq(tuple(run))] if run else groups

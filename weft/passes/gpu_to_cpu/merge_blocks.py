@@ -61,11 +61,11 @@ def _visit(s: Stmt, taken: set[str], limits: _Limits) -> Stmt:
 
 def _merged(loop: For, taken: set[str], limits: _Limits) -> Stmt | None:
     buffers, body = _storage(loop.body)
-    parts = [_narrowed(part) for nest in _in_order(_settled(body)) for part in _cut(nest)]
-    if len(parts) < 2 or not all(isinstance(part, For) and part.kind == "thread" for part in parts):
+    parts = [_narrowed(stmt) for nest in _in_order(_settled(body)) for stmt in _cut(nest)]
+    if len(parts) < 2 or not all(isinstance(stmt, For) and stmt.kind == "thread" for stmt in parts):
         return None
     shared = {b.name: b for b in buffers}
-    parts = [lift_choices(part) for part in forwarded(swapped(parts, shared), shared, taken)]
+    parts = [lift_choices(stmt) for stmt in forwarded(swapped(parts, shared), shared, taken)]
     row = _find_row(loop, parts, shared)
     return None if row is None else row.merged(taken, limits)
 
@@ -92,8 +92,8 @@ def _settled(s: Stmt) -> Stmt:
 
 def _in_order(s: Stmt) -> Iterator[Stmt]:
     if isinstance(s, Seq):
-        for part in s.body:
-            yield from _in_order(part)
+        for stmt in s.body:
+            yield from _in_order(stmt)
     else:
         yield s
 
@@ -104,8 +104,8 @@ def _cut(s: Stmt) -> Iterator[Stmt]:
     if not loops or not isinstance(body, Seq) or not _is_plain(body):
         yield s
         return
-    for part in _in_order(body):
-        yield Team(loops).around(part)
+    for stmt in _in_order(body):
+        yield Team(loops).around(stmt)
 
 
 def _narrowed(s: Stmt) -> Stmt:
@@ -232,7 +232,7 @@ def _bytes(buffer: Buffer) -> int:
 
 def _find_row(loop: For, parts: Sequence[Stmt], shared: dict[str, Buffer]) -> _Row | None:
     """What is known of the phases ``parts`` of a block, where they may be merged with those of its neighbours."""
-    phases = tuple(_Phase(*perfect_nest(part, "thread")) for part in parts)
+    phases = tuple(_Phase(*perfect_nest(stmt, "thread")) for stmt in parts)
     if not phases or any(not phase.loops or constant_extent(phase.row) is None for phase in phases):
         return None
     thread = phases[0].row.var
@@ -248,15 +248,15 @@ def _find_row(loop: For, parts: Sequence[Stmt], shared: dict[str, Buffer]) -> _R
             return None
         if dimension is not None:
             along[buffer.name] = buffer, dimension
-        elif any(buffer.name in used_names(part) for part in parts):
+        elif any(buffer.name in used_names(stmt) for stmt in parts):
             return None
     return _Row(loop, thread, stride, phases, along)
 
 
 def _stride(parts: Sequence[Stmt], block: Var, thread: Var) -> int | None:
     """How many threads further on in memory the next block is."""
-    for part in parts:
-        for access in _accesses(part):
+    for stmt in parts:
+        for access in _accesses(stmt):
             for e in access.indices:
                 terms = linear_form(e).terms
                 if terms.get(thread) == 1 and terms.get(block, 0) > 0:
@@ -293,16 +293,16 @@ def _hands_on_outside(phases: Sequence[_Phase], shared: dict[str, Buffer]) -> bo
 
 def _dimension(buffer: Buffer, parts: Sequence[Stmt], thread: Var) -> int | None:
     """The dimension of a shared array that goes along the row; None where there is no single one."""
-    found: set[int] = set()
-    for part in parts:
-        for access in _accesses(part):
+    dimensions: set[int] = set()
+    for stmt in parts:
+        for access in _accesses(stmt):
             if access.buffer.name == buffer.name:
                 here = {d for d, e in enumerate(access.indices) if thread.name in free_vars(e)}
                 if len(here) != 1:
                     return None
-                found |= here
+                dimensions |= here
     fixed = buffer.strides is None and all(isinstance(e, Const) for e in buffer.shape)
-    return found.pop() if len(found) == 1 and fixed else None
+    return dimensions.pop() if len(dimensions) == 1 and fixed else None
 
 
 def _is_read_inside(buffer: Buffer, dimension: int, phases: Sequence[_Phase]) -> bool:

@@ -36,7 +36,7 @@ def _visit(s: Stmt, changing: frozenset[str]) -> Stmt:
     loops, body = perfect_nest(s, "thread")
     threads = [loop.var for loop in loops]
     parts = _cut(_sunk(body, changing), threads, changing)
-    return _joined([_bounded(loops, part, changing) for part in parts])
+    return _joined([_bounded(loops, stmt, changing) for stmt in parts])
 
 
 def _joined(parts: Sequence[Stmt]) -> Stmt:
@@ -46,7 +46,7 @@ def _joined(parts: Sequence[Stmt]) -> Stmt:
 def _sunk(s: Stmt, changing: frozenset[str]) -> Stmt:
     """Variables around a test that does not need them made inside it."""
     if isinstance(s, Seq):
-        return replace(s, body=tuple(_sunk(part, changing) for part in s.body))
+        return replace(s, body=tuple(_sunk(stmt, changing) for stmt in s.body))
     if not isinstance(s, Let) or s.var.name in changing:
         return s
     body = strip(_sunk(s.body, changing))
@@ -59,14 +59,14 @@ def _cut(s: Stmt, threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
     """``s`` in parts for thread loops of their own: those that few threads run apart from the others."""
     if isinstance(s, Seq):
         parts: list[Stmt] = []
-        for part in s.body:
-            parts += _cut(part, threads, changing)
+        for stmt in s.body:
+            parts += _cut(stmt, threads, changing)
         return _grouped(parts, threads, changing)
     if isinstance(s, Let) and s.var.name not in changing:
         inner = _cut(s.body, threads, changing)
         stored = mentions(s.body).stored
         if len(inner) > 1 and not any(load.buffer.name in stored for load in loads(s.value)):
-            return [replace(s, body=part) if s.var.name in names_in(part) else part for part in inner]
+            return [replace(s, body=stmt) if s.var.name in names_in(stmt) else stmt for stmt in inner]
     if isinstance(s, If) and s.otherwise is not None and _narrows(s.condition, threads, changing):
         other = simplify(Unary("!", s.condition))
         if _narrows(other, threads, changing):
@@ -77,12 +77,12 @@ def _cut(s: Stmt, threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
 def _grouped(parts: list[Stmt], threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
     """Parts that all threads run stay together."""
     groups: list[list[Stmt]] = []
-    for part in parts:
-        alone = isinstance(part, If) and part.otherwise is None and _narrows(part.condition, threads, changing)
+    for stmt in parts:
+        alone = isinstance(stmt, If) and stmt.otherwise is None and _narrows(stmt.condition, threads, changing)
         if groups and not alone and not _is_alone(groups[-1], threads, changing):
-            groups[-1].append(part)
+            groups[-1].append(stmt)
         else:
-            groups.append([part])
+            groups.append([stmt])
     return [_joined(group) for group in groups]
 
 
@@ -93,28 +93,28 @@ def _is_alone(group: list[Stmt], threads: list[Var], changing: frozenset[str]) -
 
 def _narrows(condition: Expr, threads: list[Var], changing: frozenset[str]) -> bool:
     """Whether some part of ``condition`` is a bound of one thread variable."""
-    return any(_bounds_thread(part, threads) for part in conjuncts(condition) if is_pure(part, changing))
+    return any(_bounds_thread(conjunct, threads) for conjunct in conjuncts(condition) if is_pure(conjunct, changing))
 
 
-def _bounds_thread(part: Expr, threads: list[Var]) -> bool:
-    if not isinstance(part, Compare) or part.left.dtype != dt.index:
+def _bounds_thread(conjunct: Expr, threads: list[Var]) -> bool:
+    if not isinstance(conjunct, Compare) or conjunct.left.dtype != dt.index:
         return False
-    if part.op == "==":
-        return _equal_to(part, threads) is not None or _multiple_of(part, threads) is not None
-    gap = slack(part)
+    if conjunct.op == "==":
+        return _equal_to(conjunct, threads) is not None or _multiple_of(conjunct, threads) is not None
+    gap = slack(conjunct)
     return gap is not None and sum(gap.terms.get(t, 0) in (1, -1) for t in threads) == 1
 
 
-def _equal_to(part: Compare, threads: list[Var]) -> Var | None:
-    """The thread variable that ``part`` says what it is."""
-    gap = slack(replace(part, op="<="))
-    found = [] if gap is None else [t for t in threads if gap.terms.get(t, 0) in (1, -1)]
-    return found[0] if len(found) == 1 else None
+def _equal_to(conjunct: Compare, threads: list[Var]) -> Var | None:
+    """The thread variable that ``conjunct`` says what it is."""
+    gap = slack(replace(conjunct, op="<="))
+    equal = [] if gap is None else [t for t in threads if gap.terms.get(t, 0) in (1, -1)]
+    return equal[0] if len(equal) == 1 else None
 
 
-def _multiple_of(part: Compare, threads: list[Var]) -> tuple[Var, int, int] | None:
+def _multiple_of(conjunct: Compare, threads: list[Var]) -> tuple[Var, int, int] | None:
     """``t % 4 == 1`` as thread variable, divisor and rest."""
-    match part:
+    match conjunct:
         case Compare("==", Binary("%", Var() as var, Const() as by), Const() as rest) if var in threads:
             if 0 <= int(rest.value) < int(by.value):
                 return var, int(by.value), int(rest.value)
@@ -130,14 +130,14 @@ def _bounded(loops: tuple[For, ...], s: Stmt, changing: frozenset[str]) -> Stmt:
         if not is_pure(part, changing):
             tests += parts[n:]
             break
-        found = _multiple_of(part, threads) if isinstance(part, Compare) else None
-        strided = None if found is None else _strided(loops, found)
+        multiple = _multiple_of(part, threads) if isinstance(part, Compare) else None
+        strided = None if multiple is None else _strided(loops, multiple)
         if strided is not None:
             loops, value = strided
-            assert found is not None
-            body = substitute(body, {found[0]: value})
-            tests = [substitute(test, {found[0]: value}) for test in tests]
-            parts[n + 1 :] = [substitute(later, {found[0]: value}) for later in parts[n + 1 :]]
+            assert multiple is not None
+            body = substitute(body, {multiple[0]: value})
+            tests = [substitute(test, {multiple[0]: value}) for test in tests]
+            parts[n + 1 :] = [substitute(later, {multiple[0]: value}) for later in parts[n + 1 :]]
         elif isinstance(part, Compare) and part.op == "==" and _equal_to(part, threads) is not None:
             tests += [replace(part, op="<="), replace(part, op=">=")]
         else:
@@ -148,9 +148,9 @@ def _bounded(loops: tuple[For, ...], s: Stmt, changing: frozenset[str]) -> Stmt:
     return made
 
 
-def _strided(loops: tuple[For, ...], found: tuple[Var, int, int]) -> tuple[tuple[For, ...], Expr] | None:
+def _strided(loops: tuple[For, ...], multiple: tuple[Var, int, int]) -> tuple[tuple[For, ...], Expr] | None:
     """The loops with one that counts the multiples only, and what the thread variable is in terms of it."""
-    var, by, rest = found
+    var, by, rest = multiple
     loop = next(loop for loop in loops if loop.var == var)
     if not (isinstance(loop.lo, Const) and loop.lo.value == 0 and isinstance(loop.hi, Const)):
         return None

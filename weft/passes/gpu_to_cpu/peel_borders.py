@@ -64,12 +64,12 @@ def _named(loop: For, taken: set[str]) -> Stmt:
 
 def _extreme(op: Literal["min", "max"], bound: Expr, limit: Expr, ranges: Ranges) -> Expr:
     """The extreme of both, without those parts of ``bound`` that ``limit`` is surely beyond."""
-    found: Expr = limit
+    extreme: Expr = limit
     for side in sides(bound, op):
         least = linear_form(side - limit if op == "min" else limit - side).bounds(ranges).lo
         if least is None or least < 0:
-            found = Binary(op, found, side)
-    return simplify(found)
+            extreme = Binary(op, extreme, side)
+    return simplify(extreme)
 
 
 def _asked(loop: For, changing: frozenset[str]) -> Iterator[Expr]:

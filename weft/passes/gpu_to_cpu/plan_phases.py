@@ -131,8 +131,8 @@ class _Planner:
     def add(self, s: Stmt, plan: Plan) -> None:
         match s:
             case Seq():
-                for part in s.body:
-                    self.add(part, plan)
+                for stmt in s.body:
+                    self.add(stmt, plan)
             case Tensorized() if holds(s, self.team.scope):
                 self.add(s.body, plan)
             case Barrier() if s.scope == self.team.scope:
@@ -180,8 +180,8 @@ class _Planner:
 
     def agreed(self, condition: Expr) -> bool | None:
         """What ``condition`` is in every thread, where trying them all shows it."""
-        found = outcomes(self.team, condition)
-        return found.pop() if found is not None and len(found) == 1 else None
+        outcome = outcomes(self.team, condition)
+        return outcome.pop() if outcome is not None and len(outcome) == 1 else None
 
     def declare(self, s: Let, plan: Plan) -> None:
         if is_vote(s.value):

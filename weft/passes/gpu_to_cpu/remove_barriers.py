@@ -106,7 +106,7 @@ def _needed(loops: tuple[For, ...], body: Stmt, around: tuple[For, ...]) -> list
     threads = frozenset(loop.var.name for loop in loops)
     outside = [form for loop in around for form in loop_bounds(loop)]
     bounds = [form for loop in loops for form in loop_bounds(loop)]
-    found: list[bool] = []
+    flags: list[bool] = []
     for node in graph.barriers:
         barrier = node.barrier
         assert barrier is not None
@@ -114,23 +114,23 @@ def _needed(loops: tuple[For, ...], body: Stmt, around: tuple[For, ...]) -> list
         after = _reach(node, lambda n: n.after, barrier.scope)
         pairs = [(a, b) for a in before for b in after if _conflict(a, b)]
         is_needed = len(pairs) > MOST_PAIRS or any(_may_meet(a, b, threads, bounds, outside) for a, b in pairs)
-        found.append(is_needed)
+        flags.append(is_needed)
         if not is_needed:
             node.barrier = None
-    return found
+    return flags
 
 
 def _reach(start: _Node, step: Callable[[_Node], list[_Node]], scope: str) -> list[Access]:
     """Accesses on the ways from ``start`` to the next barriers that hold as many threads together."""
-    found: dict[int, _Node] = {}
+    reached: dict[int, _Node] = {}
     waiting = list(step(start))
     while waiting:
         node = waiting.pop()
-        if id(node) in found or (node.barrier is not None and (scope == "warp" or node.barrier.scope != "warp")):
+        if id(node) in reached or (node.barrier is not None and (scope == "warp" or node.barrier.scope != "warp")):
             continue
-        found[id(node)] = node
+        reached[id(node)] = node
         waiting += step(node)
-    return list(dict.fromkeys(access for node in found.values() for access in node.accesses))
+    return list(dict.fromkeys(access for node in reached.values() for access in node.accesses))
 
 
 def _conflict(a: Access, b: Access) -> bool:
@@ -145,7 +145,7 @@ def _may_meet(a: Access, b: Access, threads: frozenset[str], bounds: list[Form],
         first, second = affine_terms(left), affine_terms(right)
         if first is not None and second is not None:
             equations.append(combine(_renamed(first, one, "'"), _renamed(second, other, '"'), -1))
-    known = [
+    facts = [
         *outside,
         *(_renamed(f, one, "'") for f in (*bounds, *a.known)),
         *(_renamed(f, other, '"') for f in (*bounds, *b.known)),
@@ -153,7 +153,7 @@ def _may_meet(a: Access, b: Access, threads: frozenset[str], bounds: list[Form],
     for thread in threads:
         for sign in (1, -1):
             apart = {f"{thread}'": sign, f'{thread}"': -sign, "": -1}
-            if solve(equations, [*known, apart]) is not None:
+            if solve(equations, [*facts, apart]) is not None:
                 return True
     return False
 
@@ -175,14 +175,14 @@ class _Graph:
         self.add(body, [_Node()], (), None)
 
     def add(
-        self, s: Stmt, start: list[_Node], known: tuple[Form, ...], loop: tuple[_Node, _Node] | None
+        self, s: Stmt, start: list[_Node], facts: tuple[Form, ...], loop: tuple[_Node, _Node] | None
     ) -> list[_Node]:
         """The places that follow ``s`` where it follows ``start``; ``loop`` is where continue and break go."""
         if isinstance(s, Seq):
-            for part in s.body:
-                start = self.add(part, start, known, loop)
+            for stmt in s.body:
+                start = self.add(stmt, start, facts, loop)
             return start
-        node = self.node(s, start, known)
+        node = self.node(s, start, facts)
         match s:
             case Barrier():
                 node.barrier = s
@@ -192,45 +192,45 @@ class _Graph:
             case Break() | Continue() if loop is not None:
                 return self.go(node, loop[isinstance(s, Break)])
             case If():
-                return self.branch(s, node, known, loop)
+                return self.branch(s, node, facts, loop)
             case For() | While():
                 done = _Node()
                 self.link(node, done)
                 bounds = self.lasting(loop_bounds(s)) if isinstance(s, For) else []
-                for last in self.add(s.body, [node], (*known, *bounds), (node, done)):
+                for last in self.add(s.body, [node], (*facts, *bounds), (node, done)):
                     self.link(last, node)
                 return [done]
             case _:
                 ends = [node]
                 for inner in inner_statements(s):
-                    ends = self.add(inner, ends, known, loop)
+                    ends = self.add(inner, ends, facts, loop)
                 return ends
         return [node]
 
-    def branch(self, s: If, node: _Node, known: tuple[Form, ...], loop: tuple[_Node, _Node] | None) -> list[_Node]:
-        gaps = [gap for part in conjuncts(s.condition) if (gap := slack(part)) is not None]
+    def branch(self, s: If, node: _Node, facts: tuple[Form, ...], loop: tuple[_Node, _Node] | None) -> list[_Node]:
+        gaps = [gap for conjunct in conjuncts(s.condition) if (gap := slack(conjunct)) is not None]
         forms = self.lasting(form for gap in gaps if (form := affine_terms(gap.expr(index))) is not None)
-        ends = self.add(s.then, [node], (*known, *forms), loop)
-        return [*ends, *(self.add(s.otherwise, [node], known, loop) if s.otherwise is not None else [node])]
+        ends = self.add(s.then, [node], (*facts, *forms), loop)
+        return [*ends, *(self.add(s.otherwise, [node], facts, loop) if s.otherwise is not None else [node])]
 
     def lasting(self, forms: Iterable[Form]) -> list[Form]:
         """What stays true however variables are assigned to."""
         return [form for form in forms if self.changing.isdisjoint(form)]
 
-    def node(self, s: Stmt, start: list[_Node], known: tuple[Form, ...]) -> _Node:
+    def node(self, s: Stmt, start: list[_Node], facts: tuple[Form, ...]) -> _Node:
         """A new place after ``start`` with what ``s`` itself touches."""
         node = _Node()
         for before in start:
             self.link(before, node)
         read = [n for e in children(s) if isinstance(e, Expr) for n in walk(e) if isinstance(n, Load)]
-        node.accesses = [self.access(load, known) for load in read if load.buffer.name in self.shared]
+        node.accesses = [self.access(load, facts) for load in read if load.buffer.name in self.shared]
         if isinstance(s, (Store, Atomic)) and s.buffer.name in self.shared:
-            node.accesses.append(self.access(s, known))
+            node.accesses.append(self.access(s, facts))
         return node
 
-    def access(self, n: Load | Store | Atomic, known: tuple[Form, ...]) -> Access:
+    def access(self, n: Load | Store | Atomic, facts: tuple[Form, ...]) -> Access:
         writes = not isinstance(n, Load)
-        return Access(n.buffer.name, n.indices, writes, isinstance(n, Atomic), known, self.own)
+        return Access(n.buffer.name, n.indices, writes, isinstance(n, Atomic), facts, self.own)
 
     def go(self, node: _Node, there: _Node) -> list[_Node]:
         self.link(node, there)

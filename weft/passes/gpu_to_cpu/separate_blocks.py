@@ -85,9 +85,9 @@ def _comparisons(e: Expr) -> Iterator[Compare]:
     if isinstance(e, Compare) and e.left.dtype == dt.index:
         yield e
     elif not isinstance(e, Compare):
-        for part in children(e):
-            if isinstance(part, Expr):
-                yield from _comparisons(part)
+        for conjunct in children(e):
+            if isinstance(conjunct, Expr):
+                yield from _comparisons(conjunct)
 
 
 def _decide(test: Compare, inner: Mapping[str, Interval | None]) -> Iterator[_Decided]:

@@ -209,11 +209,11 @@ class _Writer:
         return self.team.around(body)
 
     def needed(self, step: Phase | Vote) -> list[Stmt]:
-        found: list[Stmt] = []
+        statements: list[Stmt] = []
         for let in self.kept.before(step):
             place = self.places.values.get(let.var.name)
-            found.append(let if place is None else replace(let, value=Load(place, self.team.place())))
-        return found
+            statements.append(let if place is None else replace(let, value=Load(place, self.team.place())))
+        return statements
 
     def stores(self, names: list[str]) -> list[Stmt]:
         made = self.kept.made

@@ -39,8 +39,8 @@ def _spread(n: Any) -> Any:
 
 def _at(load: Load, last: Expr) -> Expr:
     """The load at another last subscript, which may be a choice itself."""
-    found: Expr = _spread(replace(load, indices=(*load.indices[:-1], last)))
-    return found
+    spread: Expr = _spread(replace(load, indices=(*load.indices[:-1], last)))
+    return spread
 
 
 def lift_choices(s: Stmt) -> Stmt:

@@ -53,13 +53,13 @@ def swapped(parts: Sequence[Stmt], shared: Mapping[str, Buffer]) -> list[Stmt]:
     parts = list(parts)
     n = 0
     while n < len(parts):
-        found = _copy(parts[n])
-        if found is not None and found.to in shared and found.source in shared:
-            to, source = found.to, found.source
+        copy = _copy(parts[n])
+        if copy is not None and copy.to in shared and copy.source in shared:
+            to, source = copy.to, copy.source
             ignored = common_tests(parts, {to, source})
-            if found.tests <= ignored and _may_swap(shared[to], shared[source], found.box, parts[n + 1 :], ignored):
+            if copy.tests <= ignored and _may_swap(shared[to], shared[source], copy.box, parts[n + 1 :], ignored):
                 names = {shared[to]: shared[source], shared[source]: shared[to]}
-                parts[n:] = [replace_buffers(part, names) for part in parts[n + 1 :]]
+                parts[n:] = [replace_buffers(stmt, names) for stmt in parts[n + 1 :]]
                 continue
         n += 1
     return parts
@@ -101,11 +101,11 @@ def common_tests(parts: Sequence[Stmt], names: set[str]) -> frozenset[Expr]:
 
     All stores must have the same subscripts, variables of threads, so that a test says the same of an element.
     """
-    found = [t for part in parts for t in _tests_around(part, names, frozenset())]
+    found = [t for stmt in parts for t in _tests_around(stmt, names, frozenset())]
     if not found or len({indices for indices, _ in found}) > 1 or not all(isinstance(i, Var) for i in found[0][0]):
         return frozenset()
     elements = {i.name for i in found[0][0] if isinstance(i, Var)}
-    inside = frozenset(name for part in parts for name in mentions(part).bound) - elements
+    inside = frozenset(name for stmt in parts for name in mentions(stmt).bound) - elements
     common = frozenset.intersection(*(tests for _, tests in found))
     return frozenset(t for t in common if is_pure(t) and not inside & set(free_vars(t)))
 
@@ -125,8 +125,8 @@ def _may_swap(to: Buffer, source: Buffer, region: Box, rest: list[Stmt], ignored
     if to.shape != source.shape or to.dtype != source.dtype or to.strides or source.strides:
         return False
     written: dict[str, list[Box]] = {to.name: [], source.name: []}
-    for part in rest:
-        touched = list(touches(part, {to.name, source.name}, ignored))
+    for stmt in rest:
+        touched = list(touches(stmt, {to.name, source.name}, ignored))
         if any(t is None for t in touched):
             return False
         for t in touched:

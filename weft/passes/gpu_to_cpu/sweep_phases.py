@@ -54,7 +54,7 @@ def _visit(s: Stmt, taken: set[str]) -> Stmt:
     s = rebuild(s, lambda n: _visit(n, taken) if isinstance(n, Stmt) else n)
     if not isinstance(s, Seq) or not all(map(_is_row, s.body)) or len(s.body) < 2:
         return s
-    rows = [part for part in s.body if isinstance(part, For)]
+    rows = [stmt for stmt in s.body if isinstance(stmt, For)]
     count = -(-len(rows) // TOGETHER)
     cuts = [n * len(rows) // count for n in range(count + 1)]
     return replace(s, body=tuple(_swept(rows[a:b], taken) for a, b in itertools.pairwise(cuts)))
@@ -136,8 +136,8 @@ def _behind(rows: Sequence[For]) -> int | None:
 def _accesses(row: For) -> Iterator[_Access]:
     for n in walk(row.body):
         if isinstance(n, (Load, Store)):
-            found = tuple(_distances(e, row.var) for e in n.indices)
-            yield _Access(n.buffer.name, n.indices, found, isinstance(n, Store))
+            distances = tuple(_distances(e, row.var) for e in n.indices)
+            yield _Access(n.buffer.name, n.indices, distances, isinstance(n, Store))
 
 
 def _distances(e: Expr, thread: Var) -> tuple[int, ...] | None:

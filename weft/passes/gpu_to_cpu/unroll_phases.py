@@ -34,55 +34,55 @@ def unroll_phases(kernel: Kernel) -> Kernel:
 class _Unroller:
     """Runs a program as far as it is known; what it gives for a statement is the statement and what is known after."""
 
-    def visit(self, s: Stmt, known: Known) -> tuple[Stmt, Known]:
+    def visit(self, s: Stmt, constants: Known) -> tuple[Stmt, Known]:
         match s:
             case Seq():
-                return self.sequence(s, known)
+                return self.sequence(s, constants)
             case Let():
-                value = simplify(substitute(s.value, known))
-                inner = {**known, s.var: value} if isinstance(value, Const) else known
+                value = simplify(substitute(s.value, constants))
+                inner = {**constants, s.var: value} if isinstance(value, Const) else constants
                 body, after = self.visit(s.body, inner)
                 return replace(s, value=value, body=body), {v: e for v, e in after.items() if v != s.var}
             case Alloc():
-                body, after = self.visit(s.body, known)
+                body, after = self.visit(s.body, constants)
                 return replace(s, body=body), after
             case Assign():
-                value = simplify(substitute(s.value, known))
-                rest = {v: e for v, e in known.items() if v != s.var}
+                value = simplify(substitute(s.value, constants))
+                rest = {v: e for v, e in constants.items() if v != s.var}
                 return replace(s, value=value), {**rest, s.var: value} if isinstance(value, Const) else rest
             case While():
-                return self.while_loop(s, known)
+                return self.while_loop(s, constants)
             case For(kind="serial" | "unroll"):
-                return self.counted_loop(s, known)
+                return self.counted_loop(s, constants)
             case For(kind="block" | "parallel"):
-                lasting = _lasting(known, s)
-                lo, hi = (simplify(substitute(e, known)) for e in (s.lo, s.hi))
+                lasting = _lasting(constants, s)
+                lo, hi = (simplify(substitute(e, constants)) for e in (s.lo, s.hi))
                 return replace(s, lo=lo, hi=hi, body=self.visit(s.body, lasting)[0]), lasting
             case If():
-                return self.branch(s, known)
-        return (simplify(substitute(s, known)) if known else s), _lasting(known, s)
+                return self.branch(s, constants)
+        return (simplify(substitute(s, constants)) if constants else s), _lasting(constants, s)
 
-    def sequence(self, s: Seq, known: Known) -> tuple[Stmt, Known]:
+    def sequence(self, s: Seq, constants: Known) -> tuple[Stmt, Known]:
         done: list[Stmt] = []
-        for part in s.body:
-            new, known = self.visit(part, known)
+        for stmt in s.body:
+            new, constants = self.visit(stmt, constants)
             done.append(new)
-        return replace(s, body=tuple(done)), known
+        return replace(s, body=tuple(done)), constants
 
-    def branch(self, s: If, known: Known) -> tuple[Stmt, Known]:
-        condition = simplify(substitute(s.condition, known))
+    def branch(self, s: If, constants: Known) -> tuple[Stmt, Known]:
+        condition = simplify(substitute(s.condition, constants))
         if isinstance(condition, Const):
             chosen = s.then if condition.value else s.otherwise
-            return (Seq(()), known) if chosen is None else self.visit(chosen, known)
-        then = self.visit(s.then, known)[0]
-        other = None if s.otherwise is None else self.visit(s.otherwise, known)[0]
-        return If(condition, then, other, span=s.span), _lasting(known, s)
+            return (Seq(()), constants) if chosen is None else self.visit(chosen, constants)
+        then = self.visit(s.then, constants)[0]
+        other = None if s.otherwise is None else self.visit(s.otherwise, constants)[0]
+        return If(condition, then, other, span=s.span), _lasting(constants, s)
 
-    def while_loop(self, s: While, known: Known) -> tuple[Stmt, Known]:
+    def while_loop(self, s: While, constants: Known) -> tuple[Stmt, Known]:
         """Iteration after iteration while the test is known to hold; as a loop where it ever is not known."""
         if has_loop(s, "thread") and not jumps_out(s.body):
             copies: list[Stmt] = []
-            inner: Known = known
+            inner: Known = constants
             for _ in range(MOST_TRIPS):
                 test = simplify(substitute(s.condition, inner))
                 if not isinstance(test, Const):
@@ -93,27 +93,27 @@ class _Unroller:
                 copies.append(copy)
                 if sum(map(count_nodes, copies)) > LONGEST:
                     break
-        lasting = _lasting(known, s)
+        lasting = _lasting(constants, s)
         return While(substitute(s.condition, lasting), self.visit(s.body, lasting)[0], span=s.span), lasting
 
-    def counted_loop(self, s: For, known: Known) -> tuple[Stmt, Known]:
-        lo, hi = (simplify(substitute(e, known)) for e in (s.lo, s.hi))
+    def counted_loop(self, s: For, constants: Known) -> tuple[Stmt, Known]:
+        lo, hi = (simplify(substitute(e, constants)) for e in (s.lo, s.hi))
         trips = int(hi.value) - int(lo.value) if isinstance(lo, Const) and isinstance(hi, Const) else None
         short = trips is not None and trips <= MOST_TRIPS and count_nodes(s.body) * max(trips, 1) <= LONGEST
         if isinstance(lo, Const) and trips is not None and short and has_loop(s, "thread") and not jumps_out(s.body):
             copies: list[Stmt] = []
             for n in range(trips):
-                copy, known = self.visit(substitute(s.body, {s.var: idx(int(lo.value) + n)}), known)
+                copy, constants = self.visit(substitute(s.body, {s.var: idx(int(lo.value) + n)}), constants)
                 copies.append(copy)
-            return Seq(tuple(copies)), known
-        lasting = _lasting(known, s)
+            return Seq(tuple(copies)), constants
+        lasting = _lasting(constants, s)
         return replace(s, lo=lo, hi=hi, body=self.visit(s.body, lasting)[0]), lasting
 
 
-def _lasting(known: Known, s: Stmt) -> Known:
+def _lasting(constants: Known, s: Stmt) -> Known:
     """What is still known once ``s`` has run, however often."""
     changed = set(assigned_names(s))
-    return {v: e for v, e in known.items() if v.name not in changed}
+    return {v: e for v, e in constants.items() if v.name not in changed}
 
 
 def _without_unread(s: Stmt) -> Stmt:

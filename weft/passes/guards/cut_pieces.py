@@ -66,8 +66,8 @@ def _cut(loop: For, ranges: Ranges) -> Stmt:
         return _inside(loop, ranges)
     parts: list[Stmt] = []
     for same, count in groups:
-        part = replace(loop, lo=idx(lo), hi=idx(lo + count), body=_assumed(loop.body, same))
-        parts.append(_inside(part, ranges))
+        stmt = replace(loop, lo=idx(lo), hi=idx(lo + count), body=_assumed(loop.body, same))
+        parts.append(_inside(stmt, ranges))
         lo += count
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
@@ -97,10 +97,10 @@ class _Test:
             condition = None if condition is None else for_all(condition, inner)
         if condition is None or (count := constant_extent(loop)) is None:
             return None
-        found = for_all(condition, loop)
-        if found is None and count <= FEW:
-            found = all_of([substitute(condition, {loop.var: loop.lo + idx(n)}) for n in range(count)])
-        return found
+        held = for_all(condition, loop)
+        if held is None and count <= FEW:
+            held = all_of([substitute(condition, {loop.var: loop.lo + idx(n)}) for n in range(count)])
+        return held
 
 
 def _tests(s: Stmt, ranges: Ranges, loops: tuple[For, ...] = ()) -> list[_Test]:

@@ -68,19 +68,21 @@ class Dropper:
             otherwise = self.visit(s.otherwise, ranges_where(s.condition, False, ranges, self.changing))
             return replace(s, then=then, otherwise=otherwise)
         parts, body = peel_guards(s)
-        kept = [part for part in self._without_implied(parts, ranges) if not self._is_idle(part, body, ranges)]
-        for part in kept:
-            ranges = ranges_where(part, True, ranges, self.changing)
+        kept = [
+            conjunct for conjunct in self._without_implied(parts, ranges) if not self._is_idle(conjunct, body, ranges)
+        ]
+        for conjunct in kept:
+            ranges = ranges_where(conjunct, True, ranges, self.changing)
         return guarded(kept, self.visit(body, ranges))
 
     def _without_implied(self, parts: list[Expr], ranges: Ranges) -> list[Expr]:
         """``parts``, which hold together, without those that hold where another of them does."""
-        gaps = {part: slack(part) for part in parts if is_pure(part, self.changing)}
+        gaps = {conjunct: slack(conjunct) for conjunct in parts if is_pure(conjunct, self.changing)}
         kept = list(dict.fromkeys(parts))
-        for part in tuple(kept):
-            others = [gaps.get(other) for other in kept if other is not part]
-            if any(_is_less(other, gaps.get(part), ranges) for other in others):
-                kept.remove(part)
+        for conjunct in tuple(kept):
+            others = [gaps.get(other) for other in kept if other is not conjunct]
+            if any(_is_less(other, gaps.get(conjunct), ranges) for other in others):
+                kept.remove(conjunct)
         return kept
 
     def _enter(self, s: Alloc) -> None:
@@ -90,28 +92,28 @@ class Dropper:
             inside = frozenset(bound for n in walk(s.body) for bound in bound_names(n))
             self.tiles[name] = _Tile(s.buffer, inside, tuple(find_reads(s.body, name)))
 
-    def _is_idle(self, part: Expr, body: Stmt, ranges: Ranges) -> bool:
-        """Whether ``body`` may as well run where ``part`` does not hold."""
-        if not is_pure(part, self.changing):
+    def _is_idle(self, conjunct: Expr, body: Stmt, ranges: Ranges) -> bool:
+        """Whether ``body`` may as well run where ``conjunct`` does not hold."""
+        if not is_pure(conjunct, self.changing):
             return False
         for s, known in leaves(body, ranges):
-            if not isinstance(s, Store) or not self._is_safe(s, known) or not self.is_unseen(part, s):
+            if not isinstance(s, Store) or not self._is_safe(s, known) or not self.is_unseen(conjunct, s):
                 return False
         return True
 
-    def is_unseen(self, part: Expr, s: Store) -> bool:
-        """Whether every reader of what ``s`` stores makes the test ``part`` for the element it reads."""
+    def is_unseen(self, conjunct: Expr, s: Store) -> bool:
+        """Whether every reader of what ``s`` stores makes the test ``conjunct`` for the element it reads."""
         tile = self.tiles.get(s.buffer.name)
         if tile is None:
             return False
         dims: dict[Var, int] = {}
-        for var in {n for n in walk(part) if isinstance(n, Var) and n.name in tile.inside}:
+        for var in {n for n in walk(conjunct) if isinstance(n, Var) and n.name in tile.inside}:
             if var not in s.indices:
                 return False
             dims[var] = s.indices.index(var)
         for read in tile.reads:
             there = {var: read.load.indices[d] for var, d in dims.items()}
-            if any(e.dtype.lanes > 1 for e in there.values()) or fact(substitute(part, there)) not in read.facts:
+            if any(e.dtype.lanes > 1 for e in there.values()) or fact(substitute(conjunct, there)) not in read.facts:
                 return False
         return True
 
@@ -145,13 +147,13 @@ def find_reads(s: Stmt, name: str, facts: frozenset[Any] = frozenset()) -> Itera
     own = s.indices if isinstance(s, Store) and s.buffer.name == name else None
     for e in children(s):
         if isinstance(e, Expr):
-            found = (n for n in walk(e) if isinstance(n, Load) and n.buffer.name == name)
-            yield from (Read(n, facts) for n in found if n.indices != own)
+            loads_of_it = (n for n in walk(e) if isinstance(n, Load) and n.buffer.name == name)
+            yield from (Read(n, facts) for n in loads_of_it if n.indices != own)
     for inner in inner_statements(s):
-        known = facts
+        held = facts
         if isinstance(s, If) and inner is s.then:
-            known = facts | {fact(c) for c in conjuncts(s.condition)}
-        yield from find_reads(inner, name, known)
+            held = facts | {fact(c) for c in conjuncts(s.condition)}
+        yield from find_reads(inner, name, held)
 
 
 def leaves(s: Stmt, ranges: Ranges) -> Iterator[tuple[Stmt, Mapping[str, Interval]]]:
@@ -173,5 +175,5 @@ def _is_less(gap: Linear | None, other: Linear | None, ranges: Ranges) -> bool:
     return more is not None and more >= 0
 
 
-def _is_between(found: Interval, size: int) -> bool:
-    return found.lo is not None and found.hi is not None and found.lo >= 0 and found.hi < size
+def _is_between(interval: Interval, size: int) -> bool:
+    return interval.lo is not None and interval.hi is not None and interval.lo >= 0 and interval.hi < size

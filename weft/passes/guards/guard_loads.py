@@ -46,23 +46,23 @@ class _Mover(Dropper):
         if s.otherwise is not None:
             return Dropper.visit_if(self, s, ranges)
         parts, body = peel_guards(s)
-        moved = [part for part in parts if self._may_move(part, body, ranges)]
+        moved = [conjunct for conjunct in parts if self._may_move(conjunct, body, ranges)]
         if not moved:
             return Dropper.visit_if(self, s, ranges)
-        for part in moved:
-            body = self._tested(body, part, ranges)
-        return guarded([part for part in parts if part not in moved], self.visit(body, ranges))
+        for conjunct in moved:
+            body = self._tested(body, conjunct, ranges)
+        return guarded([conjunct for conjunct in parts if conjunct not in moved], self.visit(body, ranges))
 
-    def _may_move(self, part: Expr, body: Stmt, ranges: Ranges) -> bool:
-        if not is_pure(part, self.changing) or not any(mentions(part, lane) for lane in self.lanes):
+    def _may_move(self, conjunct: Expr, body: Stmt, ranges: Ranges) -> bool:
+        if not is_pure(conjunct, self.changing) or not any(mentions(conjunct, lane) for lane in self.lanes):
             return False
         return all(
-            isinstance(s, Store) and not any(isinstance(n, Reduce) for n in walk(s)) and self.is_unseen(part, s)
+            isinstance(s, Store) and not any(isinstance(n, Reduce) for n in walk(s)) and self.is_unseen(conjunct, s)
             for s, _ in leaves(body, ranges)
         )
 
-    def _tested(self, node: Any, part: Expr, ranges: Ranges) -> Any:
-        """``node`` with loads of what may not exist only where ``part`` holds."""
+    def _tested(self, node: Any, conjunct: Expr, ranges: Ranges) -> Any:
+        """``node`` with loads of what may not exist only where ``conjunct`` holds."""
         if isinstance(node, Load) and not self.is_within(node, ranges):
-            return Select(part, node, const(0, node.dtype), span=node.span)
-        return rebuild(node, lambda n: self._tested(n, part, ranges))
+            return Select(conjunct, node, const(0, node.dtype), span=node.span)
+        return rebuild(node, lambda n: self._tested(n, conjunct, ranges))

@@ -45,9 +45,9 @@ def _hoist(s: Stmt, changing: frozenset[str]) -> Stmt:
     return guarded(outside, replace(s, body=guarded(inside, body)))
 
 
-def narrow(loop: For, part: Expr) -> For | None:
-    """``loop`` over only those values for which ``part`` holds, where that is a range that ends one way."""
-    gap = slack(part)
+def narrow(loop: For, conjunct: Expr) -> For | None:
+    """``loop`` over only those values for which ``conjunct`` holds, where that is a range that ends one way."""
+    gap = slack(conjunct)
     if gap is None or loop.kind not in ("serial", "block", "thread") or subscripts_register(loop):
         return None
     factor = gap.terms.get(loop.var, 0)

@@ -56,7 +56,7 @@ def _tests_of_stores(s: Stmt, own: frozenset[str], tests: tuple[Test, ...], inne
     elif isinstance(s, Let):
         inner = {**inner, s.var.name: None}
     elif isinstance(s, If) and s.otherwise is None:
-        tests = (*tests, *((part, inner) for part in conjuncts(s.condition)))
+        tests = (*tests, *((conjunct, inner) for conjunct in conjuncts(s.condition)))
     for child in inner_statements(s):
         yield from _tests_of_stores(child, own, tests, inner)
 
@@ -73,8 +73,8 @@ def _span(loop: For, tests: tuple[Test, ...], changing: frozenset[str]) -> tuple
         reach = Linear().add(least, -1).expr(dt.index)
         op: BinaryOp = "max" if step > 0 else "min"
         end = -(reach // idx(step)) if step > 0 else reach // idx(-step) + 1
-        known = ends[op]
-        ends[op] = end if known is None else Binary(op, known, end)
+        span = ends[op]
+        ends[op] = end if span is None else Binary(op, span, end)
     return ends["max"], ends["min"]
 
 

@@ -50,11 +50,14 @@ def _visit(s: Stmt, changing: frozenset[str], taken: set[str]) -> Stmt:
     return _cut(s, tests, taken)
 
 
-def _is_tested_deeper(loop: For, found: list[Expr]) -> bool:
-    """Whether more tests of ``loop`` are in loops inside it than were ``found``: `separate_tiles` asks all together."""
+def _is_tested_deeper(loop: For, tests: list[Expr]) -> bool:
+    """Whether more tests of ``loop`` are in loops inside it than were ``tests``: `separate_tiles` asks all together."""
     inside = [n for n in walk(loop.body) if isinstance(n, If) and n.otherwise is None]
-    parts = (part for n in inside for part in conjuncts(n.condition))
-    return any(mentions(part, loop.var.name) and slack(part) is not None and part not in found for part in parts)
+    parts = (conjunct for n in inside for conjunct in conjuncts(n.condition))
+    return any(
+        mentions(conjunct, loop.var.name) and slack(conjunct) is not None and conjunct not in tests
+        for conjunct in parts
+    )
 
 
 def _tests(loop: For, s: Stmt, inner: Mapping[str, Interval]) -> Iterator[tuple[Expr, Expr]]:
@@ -69,17 +72,17 @@ def _tests(loop: For, s: Stmt, inner: Mapping[str, Interval]) -> Iterator[tuple[
     elif isinstance(s, Alloc):
         yield from _tests(loop, s.body, inner)
     elif isinstance(s, If) and s.otherwise is None:
-        for part in conjuncts(s.condition):
-            end = _last_iteration(loop, part, inner)
+        for conjunct in conjuncts(s.condition):
+            end = _last_iteration(loop, conjunct, inner)
             if end is not None:
-                yield part, end
+                yield conjunct, end
         yield from _tests(loop, s.then, inner)
 
 
-def _last_iteration(loop: For, part: Expr, inner: Mapping[str, Interval]) -> Expr | None:
-    """The last value of ``loop`` for which ``part`` holds whatever the ``inner`` variables are."""
-    gap = slack(part)
-    if gap is None or not any(mentions(part, name) for name in inner):
+def _last_iteration(loop: For, conjunct: Expr, inner: Mapping[str, Interval]) -> Expr | None:
+    """The last value of ``loop`` for which ``conjunct`` holds whatever the ``inner`` variables are."""
+    gap = slack(conjunct)
+    if gap is None or not any(mentions(conjunct, name) for name in inner):
         return None
     step = -gap.terms.pop(loop.var, 0)
     last = least_over(gap, {**inner, loop.var.name: None}) if step > 0 else None

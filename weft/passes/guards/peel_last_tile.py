@@ -42,8 +42,8 @@ def _visit(s: Stmt) -> tuple[Stmt, bool]:
         nonlocal peeled
         if not isinstance(n, Stmt):
             return n
-        made, found = _visit(n)
-        peeled |= found
+        made, was_peeled = _visit(n)
+        peeled |= was_peeled
         return made
 
     return rebuild(s, inside), peeled

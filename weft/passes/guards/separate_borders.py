@@ -49,16 +49,16 @@ def _has_choice(s: Stmt) -> bool:
 
 
 def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str]) -> Stmt:
-    known = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+    inner_ranges = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
     if not _has_choice(s) or (isinstance(s, For) and s.kind in ("unroll", "vector")):
         return s
     if isinstance(s, For) and not shares_registers(s.body) and count_nodes(s.body) <= LONGEST:
         inside = _Inside(s, changing)
         body = inside.statement(s.body, {})
         if inside.conditions:
-            main = _visit(body, known, changing)
+            main = _visit(body, inner_ranges, changing)
             return replace(s, body=If(all_of(list(inside.conditions)), main, s.body, span=s.body.span))
-    return rebuild(s, lambda n: _visit(n, known, changing) if isinstance(n, Stmt) else n)
+    return rebuild(s, lambda n: _visit(n, inner_ranges, changing) if isinstance(n, Stmt) else n)
 
 
 @dataclass(slots=True)
@@ -100,17 +100,17 @@ class _Inside:
         if not _may_be_chosen(e):
             return e
         for chosen, needs in _choices(e):
-            asked = [self._for_all_lanes(part, inner) for part in needs]
-            found = [part for part in asked if part is not None]
-            by_lane = any(name in self.lanes for part in needs for name in free_vars(part))
+            asked = [self._for_all_lanes(conjunct, inner) for conjunct in needs]
+            found = [conjunct for conjunct in asked if conjunct is not None]
+            by_lane = any(name in self.lanes for conjunct in needs for name in free_vars(conjunct))
             if by_lane and len(found) == len(asked) and self._narrow(found):
                 self.conditions.update(dict.fromkeys(found))
                 return chosen
         return e
 
-    def _for_all_lanes(self, part: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
-        """What says that ``part`` holds whatever the ``inner`` variables are."""
-        gap = slack(part) if is_pure(part, self.changing) else None
+    def _for_all_lanes(self, conjunct: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
+        """What says that ``conjunct`` holds whatever the ``inner`` variables are."""
+        gap = slack(conjunct) if is_pure(conjunct, self.changing) else None
         least = None if gap is None else least_over(gap, inner)
         return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
 

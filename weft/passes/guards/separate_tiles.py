@@ -61,13 +61,13 @@ class _Separator:
     def visit(self, s: Stmt, ranges: Ranges) -> tuple[Stmt, bool]:
         """``s``, and whether a nest in it is written out twice already."""
         done = False
-        known = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+        inner_ranges = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
 
         def inside(n: Stmt) -> Stmt:
             nonlocal done
             if not isinstance(n, Stmt):
                 return n
-            made, separated = self.visit(n, known)
+            made, separated = self.visit(n, inner_ranges)
             done |= separated
             return made
 
@@ -79,14 +79,14 @@ class _Separator:
         tests = self._tests_of_tiles(s)
         if not any(mentions(worst, s.var.name) for _, worst in tests):
             return s, False
-        return replace(s, body=_where_tested(s.body, tests, known)), True
+        return replace(s, body=_where_tested(s.body, tests, inner_ranges)), True
 
     def _tests_of_tiles(self, loop: For) -> list[Test]:
         """Those that may hold in a whole tile."""
-        found = list(self._tests(loop.body, {}))
+        tests = list(self._tests(loop.body, {}))
         ranges = {loop.var.name: loop_range(loop, {})}
-        staying = {part for part, worst in found if worst is None or simplify(worst, ranges) == NEVER}
-        return [(part, worst) for part, worst in found if worst is not None and part not in staying]
+        staying = {part for part, worst in tests if worst is None or simplify(worst, ranges) == NEVER}
+        return [(part, worst) for part, worst in tests if worst is not None and part not in staying]
 
     def _tests(self, s: Stmt, inner: Mapping[str, Interval | None]) -> Iterator[tuple[Expr, Expr | None]]:
         """All tests, each with what must hold for it to hold in all iterations of ``inner`` unrolled and vector loops.
@@ -99,16 +99,16 @@ class _Separator:
         elif isinstance(s, Let):
             inner = {**inner, s.var.name: None}
         elif isinstance(s, If) and s.otherwise is None:
-            for part in conjuncts(s.condition):
-                yield part, _worst(part, inner) if is_pure(part, self.changing) else None
+            for conjunct in conjuncts(s.condition):
+                yield conjunct, _worst(conjunct, inner) if is_pure(conjunct, self.changing) else None
         for child in inner_statements(s):
             yield from self._tests(child, inner)
 
 
-def _worst(part: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
-    """What says that ``part`` holds whatever the ``inner`` variables are, where some of them are in it."""
-    gap = slack(part)
-    if gap is None or not any(name in inner for name in free_vars(part)):
+def _worst(conjunct: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
+    """What says that ``conjunct`` holds whatever the ``inner`` variables are, where some of them are in it."""
+    gap = slack(conjunct)
+    if gap is None or not any(name in inner for name in free_vars(conjunct)):
         return None
     least = least_over(gap, inner)
     return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
@@ -132,7 +132,7 @@ def _where_tested(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
 
 
 def _has_test(s: Stmt, parts: list[Expr]) -> bool:
-    if isinstance(s, If) and s.otherwise is None and any(part in parts for part in conjuncts(s.condition)):
+    if isinstance(s, If) and s.otherwise is None and any(conjunct in parts for conjunct in conjuncts(s.condition)):
         return True
     return any(_has_test(inner, parts) for inner in inner_statements(s))
 
@@ -179,7 +179,7 @@ def narrow_tiles(s: Stmt) -> Stmt:
     if extent is None or not isinstance(s, For) or not isinstance(s.body, If) or s.body.otherwise is not None:
         return s
     parts = conjuncts(s.body.condition)
-    ends = {part: _end(part, s.var) for part in parts}
+    ends = {stmt: _end(stmt, s.var) for stmt in parts}
     most = min([e for e in ends.values() if e is not None], default=None)
     if most is None:
         return s
@@ -187,9 +187,9 @@ def narrow_tiles(s: Stmt) -> Stmt:
     return replace(s, hi=idx(hi), body=guarded([p for p in parts if ends[p] is None], s.body.then))
 
 
-def _end(part: Expr, var: Var) -> int | None:
-    """The first value of ``var`` for which ``part`` does not hold, where that is a number."""
-    gap = slack(part)
+def _end(conjunct: Expr, var: Var) -> int | None:
+    """The first value of ``var`` for which ``conjunct`` does not hold, where that is a number."""
+    gap = slack(conjunct)
     return gap.constant + 1 if gap is not None and gap.terms == {var: -1} else None
 
 

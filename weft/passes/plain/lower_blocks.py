@@ -62,13 +62,13 @@ def _reduction_depth(loops: list[For], block: Block, ranges: Ranges) -> int | No
     depth = len(loops) - len(starts)
     if depth < 0 or {loop.var for loop in loops[depth:]} != set(starts):
         return None
-    known = dict(ranges)
+    inner_ranges = dict(ranges)
     for position, loop in enumerate(loops):
         if position >= depth:
-            starts_there = starts[loop.var] == loop.lo or _always_equal(starts[loop.var], loop.lo, known)
-            if loop.kind not in ("serial", "unroll") or not starts_there or not runs_at_least_once(loop, known):
+            starts_there = starts[loop.var] == loop.lo or _always_equal(starts[loop.var], loop.lo, inner_ranges)
+            if loop.kind not in ("serial", "unroll") or not starts_there or not runs_at_least_once(loop, inner_ranges):
                 return None
-        known[loop.var.name] = loop_range(loop, known)
+        inner_ranges[loop.var.name] = loop_range(loop, inner_ranges)
     return depth
 
 

@@ -52,23 +52,23 @@ def _lower(s: Stmt, name: Naming) -> Stmt:
     return lowered
 
 
-def _take_out(e: Expr, conditions: tuple[Expr, ...], found: list[_Found], name: Naming) -> Expr:
+def _take_out(e: Expr, conditions: tuple[Expr, ...], conflict: list[_Found], name: Naming) -> Expr:
     """``e`` with its reductions (outermost ones) replaced by variables."""
     match e:
         case Reduce():
             var = Var(name(), accumulator_type(e.dtype))
-            found.append(_Found(var, e, conditions))
+            conflict.append(_Found(var, e, conditions))
             return cast(e.dtype, var)
         case Select(condition=condition, then=then, otherwise=otherwise):
-            test = _take_out(condition, conditions, found, name)
-            left = _take_out(then, (*conditions, test), found, name)
-            right = _take_out(otherwise, (*conditions, Unary("!", test)), found, name)
+            test = _take_out(condition, conditions, conflict, name)
+            left = _take_out(then, (*conditions, test), conflict, name)
+            right = _take_out(otherwise, (*conditions, Unary("!", test)), conflict, name)
             return replace(e, condition=test, then=left, otherwise=right)
         case Binary(op="&&" | "||", left=left, right=right):
-            test = _take_out(left, conditions, found, name)
+            test = _take_out(left, conditions, conflict, name)
             reached = test if e.op == "&&" else Unary("!", test)
-            return replace(e, left=test, right=_take_out(right, (*conditions, reached), found, name))
-    return rebuild(e, lambda c: _take_out(c, conditions, found, name) if isinstance(c, Expr) else c)
+            return replace(e, left=test, right=_take_out(right, (*conditions, reached), conflict, name))
+    return rebuild(e, lambda c: _take_out(c, conditions, conflict, name) if isinstance(c, Expr) else c)
 
 
 def accumulator_type(dtype: DType) -> DType:

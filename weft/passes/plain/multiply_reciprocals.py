@@ -81,8 +81,8 @@ def _certain_divisions(s: Stmt) -> Iterator[Binary]:
         tested = free_vars(s.condition).keys()
         yield from (e for e in _certain_divisions(s.then) if not tested & free_vars(e.right).keys())
     elif isinstance(s, Seq):
-        for part in s.body:
-            yield from _certain_divisions(part)
+        for stmt in s.body:
+            yield from _certain_divisions(stmt)
     elif isinstance(s, (Alloc, Let)):
         yield from _certain_divisions(s.body)
     elif isinstance(s, Store):
@@ -94,6 +94,6 @@ def _unconditional(e: Expr) -> Iterator[Binary]:
         yield e
     if isinstance(e, (Select, Reduce)) or (isinstance(e, Binary) and e.op in ("&&", "||")):
         return
-    for part in children(e):
-        if isinstance(part, Expr):
-            yield from _unconditional(part)
+    for conjunct in children(e):
+        if isinstance(conjunct, Expr):
+            yield from _unconditional(conjunct)

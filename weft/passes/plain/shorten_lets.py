@@ -38,6 +38,6 @@ def names_in(s: Stmt) -> frozenset[str]:
 
 def _flat(s: Seq) -> Stmt:
     parts: list[Stmt] = []
-    for part in s.body:
-        parts += part.body if isinstance(part, Seq) else (part,)
+    for stmt in s.body:
+        parts += stmt.body if isinstance(stmt, Seq) else (stmt,)
     return parts[0] if len(parts) == 1 else Seq(tuple(parts), span=s.span)

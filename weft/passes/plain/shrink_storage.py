@@ -82,10 +82,10 @@ def _fits_registers(buffer: Buffer) -> bool:
 def _side(whole: Expr, raw: Span, within: Span, simple: ExprSimplifier) -> tuple[Expr, Expr]:
     """Where a dimension starts and how many elements it keeps: a number smaller than the whole, or all of it."""
     ends = [(raw[0], raw[1] + idx(1)), within]
-    known = [(width, start) for start, end in ends if (width := upper_bound(end - start, simple.ranges)) is not None]
-    if not known:
+    widths = [(width, start) for start, end in ends if (width := upper_bound(end - start, simple.ranges)) is not None]
+    if not widths:
         return idx(0), whole
-    width, start = min(known, key=lambda k: k[0])
+    width, start = min(widths, key=lambda k: k[0])
     if isinstance(whole, Const) and width >= int(whole.value):
         return idx(0), whole
     return start, idx(max(width, 0))

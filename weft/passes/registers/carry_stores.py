@@ -39,10 +39,10 @@ def _carry(loop: For, ranges: Ranges, taken: set[str]) -> Stmt:
         return loop
     for place, store in enumerate(parts):
         assert isinstance(store, Store)
-        found = _carried(loop, parts, place)
-        if found is not None:
+        carried = _carried(loop, parts, place)
+        if carried is not None:
             var = Var(fresh_name(f"{store.buffer.name}_before", taken), store.buffer.dtype, span=store.span)
-            made = _with_variable(loop, parts, place, found, var)
+            made = _with_variable(loop, parts, place, carried, var)
             return made if runs_at_least_once(loop, ranges) else If(Compare("<", loop.lo, loop.hi), made)
     return loop
 

@@ -112,7 +112,7 @@ def _without_hints(s: Stmt) -> list[Node]:
     """All nodes but calls that change only the speed, such as a prefetch of the very element."""
     nodes = list(walk(s))
     hints = (n for n in nodes if isinstance(n, Evaluate) and n.call.name in HINTS)
-    inside = {id(part) for hint in hints for part in walk(hint)}
+    inside = {id(node) for hint in hints for node in walk(hint)}
     return [n for n in nodes if id(n) not in inside]
 
 

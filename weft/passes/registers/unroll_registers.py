@@ -37,5 +37,5 @@ def subscripts_register(loop: For) -> bool:
     """Whether the variable of ``loop`` picks elements of a register buffer that lives longer than an iteration."""
     made = {n.buffer.name for n in walk(loop.body) if isinstance(n, Alloc)}
     accesses = (n for n in walk(loop.body) if isinstance(n, (Load, Store)) and n.buffer.scope == "register")
-    parts = (part for a in accesses if a.buffer.name not in made for index in a.indices for part in walk(index))
-    return any(isinstance(part, Var) and part.name == loop.var.name for part in parts)
+    parts = (node for a in accesses if a.buffer.name not in made for index in a.indices for node in walk(index))
+    return any(isinstance(node, Var) and node.name == loop.var.name for node in parts)

@@ -52,13 +52,13 @@ def outcomes(team: Team, condition: Expr) -> set[bool] | None:
     size = prod(map(len, ranges))
     if len(ranges) < len(team.loops) or size > MOST_TRIED or loads(condition) or set(free_vars(condition)) - team.names:
         return None
-    found = set()
+    outcomes_seen = set()
     for point in itertools.product(*ranges):
         value = simplify(substitute(condition, {loop.var: idx(n) for loop, n in zip(team.loops, point)}))
         if not isinstance(value, Const):
             return None
-        found.add(bool(value.value))
-    return found
+        outcomes_seen.add(bool(value.value))
+    return outcomes_seen
 
 
 def _bounds(team: Team) -> list[tuple[Const, Const]]:

@@ -33,10 +33,10 @@ def _cut_nest(s: For, ranges: Ranges, fresh: Callable[[str], str]) -> Stmt:
     nest, body = perfect_nest(s, "thread")
     loops = list(nest)
     sizes: list[int | None] = []
-    known: dict[str, Interval] = dict(ranges)
+    inner_ranges: dict[str, Interval] = dict(ranges)
     for loop in loops:
-        sizes.append(bounds(simplify(loop.hi - loop.lo, known), known).hi)
-        known[loop.var.name] = loop_range(loop, known)
+        sizes.append(bounds(simplify(loop.hi - loop.lo, inner_ranges), inner_ranges).hi)
+        inner_ranges[loop.var.name] = loop_range(loop, inner_ranges)
     if None not in sizes:
         return s
     piece = THREADS

@@ -176,8 +176,8 @@ class _Flow:
                 self.left.append(state)
             return state
         if isinstance(s, Seq):
-            for part in s.body:
-                state = self.follow(part, state)
+            for stmt in s.body:
+                state = self.follow(stmt, state)
             return state
         state = self.meet(s, state)
         if isinstance(s, If):

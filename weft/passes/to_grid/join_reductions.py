@@ -79,11 +79,11 @@ class ReductionJoiner:
 
     def passed(self, value: Expr) -> Buffer:
         """The array through which values of this type are passed."""
-        found = self.storage.passing.get(str(value.dtype))
-        if found is None:
-            found = Buffer(self.fresh("passed"), value.dtype, (idx(self.shape.total),), scope="shared")
-            self.storage.passing[str(value.dtype)] = found
-        return found
+        kept = self.storage.passing.get(str(value.dtype))
+        if kept is None:
+            kept = Buffer(self.fresh("passed"), value.dtype, (idx(self.shape.total),), scope="shared")
+            self.storage.passing[str(value.dtype)] = kept
+        return kept
 
 
 def _is_whole(loop: For, group: Mapping[str, Digit]) -> bool:

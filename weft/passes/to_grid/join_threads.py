@@ -219,24 +219,24 @@ def _ending_here(s: Stmt) -> Stmt:
 
 def _uses(tree: Stmt, ranges: Ranges) -> dict[str, Use]:
     """The accesses to each buffer, by units and by conditions and bounds that all threads evaluate."""
-    found: dict[str, Use] = {}
+    uses: dict[str, Use] = {}
 
     def visit(s: Stmt, ranges: Ranges) -> None:
         if isinstance(s, Unit):
             for n, inside in s.touches():
-                found.setdefault(n.buffer.name, Use()).touches.append((s, n, dict(inside)))
+                uses.setdefault(n.buffer.name, Use()).touches.append((s, n, dict(inside)))
             return
         for e in headers(s):
             for read in walk(e):
                 if isinstance(read, (Load, AddressOf)):
-                    found.setdefault(read.buffer.name, Use()).touches.append((None, read, dict(ranges)))
+                    uses.setdefault(read.buffer.name, Use()).touches.append((None, read, dict(ranges)))
         inside = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
         for inner in children(s):
             if isinstance(inner, Stmt):
                 visit(inner, inside)
 
     visit(tree, ranges)
-    return found
+    return uses
 
 
 def _guard_foreign(s: Stmt, first: list[Expr], own: set[str]) -> Stmt:

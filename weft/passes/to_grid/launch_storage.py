@@ -57,10 +57,10 @@ class LaunchStorage:
             if old.name in self.placement.own:
                 continue
             sizes = [bounds(size, ranges).hi for size in old.shape]
-            known = [n for n in sizes if n is not None]
-            count = math.prod(known) * old.dtype.itemsize if len(known) == len(sizes) else None
+            fixed = [n for n in sizes if n is not None]
+            count = math.prod(fixed) * old.dtype.itemsize if len(fixed) == len(sizes) else None
             if count is not None and count <= self.spare_bytes:
-                new = replace(old, shape=tuple(idx(n) for n in known), scope="shared")
+                new = replace(old, shape=tuple(idx(n) for n in fixed), scope="shared")
                 self.shared.append(new)
                 self.moved[old.name] = (new, ())
             elif old.scope == "shared":

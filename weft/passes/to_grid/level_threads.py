@@ -78,11 +78,11 @@ class _Leveler:
     def grouped(self, s: Seq, loops: list[For]) -> list[Stmt]:
         """The parts of ``s``; neighbours that need not be split stay together."""
         groups: list[list[Stmt]] = []
-        for part in s.body:
-            if groups and not any(self.must_split(p, loops) for p in (part, groups[-1][-1])):
-                groups[-1].append(part)
+        for stmt in s.body:
+            if groups and not any(self.must_split(p, loops) for p in (stmt, groups[-1][-1])):
+                groups[-1].append(stmt)
             else:
-                groups.append([part])
+                groups.append([stmt])
         return [g[0] if len(g) == 1 else Seq(tuple(g)) for g in groups]
 
     def loop(self, loops: list[For], guards: list[Expr], s: For, ranges: dict[str, Interval]) -> Stmt:
@@ -134,10 +134,10 @@ class _Leveler:
 
 
 def _thread_ranges(loops: Sequence[For], ranges: Ranges) -> dict[str, Interval]:
-    found = dict(ranges)
+    inner_ranges = dict(ranges)
     for loop in loops:
-        found[loop.var.name] = loop_range(loop, found)
-    return {loop.var.name: found[loop.var.name] for loop in loops}
+        inner_ranges[loop.var.name] = loop_range(loop, inner_ranges)
+    return {loop.var.name: inner_ranges[loop.var.name] for loop in loops}
 
 
 def _loads(e: Expr) -> bool:

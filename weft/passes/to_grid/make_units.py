@@ -41,14 +41,14 @@ def make_units(
     placed = _find_places(nests, made)
 
     def candidate(s: Stmt, loops: Sequence[For]) -> Candidate | None:
-        found = find_candidate(s, made, fast)
-        nest = None if found is None else rebase_nest(list(loops), Seq(()), ranges)
-        if found is None or nest is None:
+        reduction = find_candidate(s, made, fast)
+        nest = None if reduction is None else rebase_nest(list(loops), Seq(()), ranges)
+        if reduction is None or nest is None:
             return None
-        extents = _extents(found, ranges)
+        extents = _extents(reduction, ranges)
         if extents is None or nest.total * math.prod(extents.values()) > largest:
             return None
-        return found if find_group(found, made, placed, extents) is not None else None
+        return reduction if find_group(reduction, made, placed, extents) is not None else None
 
     body = level_threads(body, ranges, lambda s, loops: candidate(s, loops) is not None)
     nests = find_nests(body, ranges)
@@ -124,12 +124,12 @@ def _choose_steps(nests: Sequence[Nest], shape: Shape, made: set[str], places: P
 
     Nests of the same extents are run by the same threads, those that have most of what the nests touch.
     """
-    found: dict[tuple[int, ...], int] = {}
+    counts: dict[tuple[int, ...], int] = {}
     for extents in {n.extents for n in nests if 0 < n.total < shape.total and shape.total % n.total == 0}:
         alike = [n for n in nests if n.extents == extents]
         steps = (1, shape.total // alike[0].total)
-        found[extents] = max(steps, key=lambda step: sum(_score(n, digits_at(n, step), made, places) for n in alike))
-    return found
+        counts[extents] = max(steps, key=lambda step: sum(_score(n, digits_at(n, step), made, places) for n in alike))
+    return counts
 
 
 def _score(nest: Nest, digits: dict[str, Digit], made: set[str], places: Places) -> int:
@@ -143,8 +143,8 @@ def _score(nest: Nest, digits: dict[str, Digit], made: set[str], places: Places)
     return count
 
 
-def _is_part(p: Placed, known: Collection[Placed]) -> bool:
-    for q in known:
+def _is_part(p: Placed, digits: Collection[Placed]) -> bool:
+    for q in digits:
         same = q.dim == p.dim and p.step % q.step == 0 and p.step * p.extent <= q.step * q.extent
         if same and p.stride == q.stride * (p.step // q.step):
             return True
@@ -160,8 +160,8 @@ def _are_apart(digits: list[Digit]) -> bool:
 def _extents(c: Candidate, ranges: Ranges) -> dict[str, int] | None:
     """The most iterations of each loop of a reduction."""
     found = {loop.var.name: bounds(simplify(loop.hi - loop.lo, ranges), ranges).hi for loop in c.loops}
-    known = {name: n for name, n in found.items() if n is not None and n > 1}
-    return known if len(known) == len(found) else None
+    extents = {name: n for name, n in found.items() if n is not None and n > 1}
+    return extents if len(extents) == len(found) else None
 
 
 def find_nests(s: Stmt, ranges: Ranges) -> list[Nest]:
@@ -193,14 +193,14 @@ def _other_names(s: Stmt) -> set[str]:
 
 def _find_places(nests: Sequence[Nest], made: set[str]) -> dict[str, set[Placed]]:
     """The digits at which nests place threads in subscripts of storage of the block."""
-    found: dict[str, set[Placed]] = {}
+    places: dict[str, set[Placed]] = {}
     for nest in nests:
         digits = digits_at(nest)
         for n, inside in Unit(nest, digits).touches():
             split = split_subscript(n.indices, digits, inside) if n.buffer.name in made else None
             if split is not None:
-                found.setdefault(n.buffer.name, set()).update(split.placed)
-    return found
+                places.setdefault(n.buffer.name, set()).update(split.placed)
+    return places
 
 
 def _too_many_threads(count: int, most: int) -> ScheduleError:

@@ -61,11 +61,11 @@ def pad_shared(launch: Stmt, threads: Sequence[For], spare_bytes: int) -> Stmt:
     if math.prod(extents) == 1:
         return launch
     lanes = _lanes(threads, extents)
-    found = _touches(launch)
+    touched = _touches(launch)
     longer: dict[Buffer, Buffer] = {}
     for alloc in (n for n in walk(launch) if isinstance(n, Alloc) and n.buffer.scope == "shared"):
         old = alloc.buffer
-        touches = found.get(old.name, [])
+        touches = touched.get(old.name, [])
         if None in touches or old.rank < 2 or old.strides is not None:
             continue
         new = _padded(old, [t for t in touches if t is not None], lanes)
@@ -89,14 +89,14 @@ def _lanes(threads: Sequence[For], extents: Sequence[int]) -> list[dict[str, int
 
 def _touches(launch: Stmt) -> dict[str, list[Touch | None]]:
     """The accesses to each buffer; None for one that is made in another way."""
-    found: dict[str, list[Touch | None]] = defaultdict(list)
+    touched: dict[str, list[Touch | None]] = defaultdict(list)
 
     def visit(n: object, loops: tuple[For, ...], fixed: bool) -> None:
         if isinstance(n, (Load, Store, Atomic)):
             touch = None if fixed else _touch(n.buffer, n.indices, loops)
-            found[n.buffer.name].append(touch)
+            touched[n.buffer.name].append(touch)
         elif isinstance(n, AddressOf):
-            found[n.buffer.name].append(None)
+            touched[n.buffer.name].append(None)
         if isinstance(n, Evaluate) and n.call.name in HINTS:  # those name a buffer, wherever its rows are
             return
         if isinstance(n, For):
@@ -107,7 +107,7 @@ def _touches(launch: Stmt) -> dict[str, list[Touch | None]]:
             visit(inner, loops, fixed)
 
     visit(launch, (), False)
-    return found
+    return touched
 
 
 def _touch(buffer: Buffer, indices: tuple[Expr, ...], loops: tuple[For, ...]) -> Touch:
@@ -165,8 +165,8 @@ def _conflict(starts: Sequence[int], width: int) -> int:
 
 def _place(indices: Sequence[Expr], lane: Mapping[str, int]) -> tuple[int, ...] | None:
     """The subscripts of one lane; other variables count as 0, which moves all lanes alike."""
-    found = [_value(e, lane) for e in indices]
-    return None if None in found else tuple(n for n in found if n is not None)
+    values = [_value(e, lane) for e in indices]
+    return None if None in values else tuple(n for n in values if n is not None)
 
 
 def _value(e: Expr, lane: Mapping[str, int]) -> int | None:

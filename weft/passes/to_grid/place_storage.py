@@ -150,7 +150,7 @@ class _Placer:
 
     def not_repeatable(self) -> set[str]:
         """Distributed storage that a unit writes which cannot be run by all threads alike."""
-        found: set[str] = set()
+        names: set[str] = set()
         for unit in self.units:
             if id(unit) in self.placement.reductions or not self.shape.others(unit.own) or not self.is_repeated(unit):
                 continue
@@ -160,8 +160,8 @@ class _Placer:
             read = _read_outside(unit.body, foreign)
             atomics = any(isinstance(n, Atomic) and n.result is not None for n, _ in unit.touches())
             if foreign & read or atomics or inside.addressed:
-                found |= written & self.placement.own.keys()
-        return found
+                names |= written & self.placement.own.keys()
+        return names
 
 
 def _is_for_all(s: Stmt) -> bool:
@@ -180,8 +180,8 @@ def _read_outside(s: Stmt, foreign: set[str]) -> set[str]:
     """Buffers that are read in ``s`` other than to write ``foreign`` ones, which one thread alone does."""
     if isinstance(s, (Store, Atomic)) and s.buffer.name in foreign:
         return set()
-    found = {n.buffer.name for e in children(s) if isinstance(e, Expr) for n in walk(e) if isinstance(n, Load)}
-    return found.union(*(_read_outside(inner, foreign) for inner in children(s) if isinstance(inner, Stmt)))
+    names = {n.buffer.name for e in children(s) if isinstance(e, Expr) for n in walk(e) if isinstance(n, Load)}
+    return names.union(*(_read_outside(inner, foreign) for inner in children(s) if isinstance(inner, Stmt)))
 
 
 def _not_one_thread(buffer: Buffer) -> UnsupportedError:

@@ -63,13 +63,13 @@ class _Splitter:
         """The launches of ``s`` in order; neighbours that need one block are one launch."""
         made: list[Stmt] = []
         pending: list[Stmt] = []
-        for part in s.body if isinstance(s, Seq) else (s,):
-            if self.is_single(part):
-                pending.append(part)
+        for stmt in s.body if isinstance(s, Seq) else (s,):
+            if self.is_single(stmt):
+                pending.append(stmt)
                 continue
             made += self.single(pending)
             pending = []
-            made += self.part(part)
+            made += self.part(stmt)
         return made + self.single(pending)
 
     def single(self, parts: list[Stmt]) -> list[Stmt]:
@@ -107,7 +107,7 @@ class _Splitter:
             return self.single([take_turns(s)])
         first = int(simplify(s.lo).value)  # type: ignore[attr-defined]
         return [
-            part for i in range(trips) for part in self.split(simplify(substitute(s.body, {s.var: idx(first + i)})))
+            stmt for i in range(trips) for stmt in self.split(simplify(substitute(s.body, {s.var: idx(first + i)})))
         ]
 
     def grid(self, s: Stmt) -> Launch:

@@ -34,14 +34,14 @@ def transpose_tiles(kernel: Kernel, vector_bits: int) -> Kernel:
 
 
 def _visit(s: Stmt, vector_bits: int, taken: set[str]) -> Stmt:
-    found = find_tile(s)
-    if found is None:
+    tile = find_tile(s)
+    if tile is None:
         return rebuild(s, lambda n: _visit(n, vector_bits, taken) if isinstance(n, Stmt) else n)
-    result: Stmt = found.outer
-    accesses: list[Load | Store] = [*_loads(found.store.value), found.store]
-    crossing = [a for a in accesses if _crosses(found, a, vector_bits)]
+    result: Stmt = tile.outer
+    accesses: list[Load | Store] = [*_loads(tile.store.value), tile.store]
+    crossing = [a for a in accesses if _crosses(tile, a, vector_bits)]
     for access in dict.fromkeys(crossing):
-        result = _turn(found, result, access, vector_bits, taken)
+        result = _turn(tile, result, access, vector_bits, taken)
     return result
 
 

@@ -143,8 +143,8 @@ def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
         case Store():
             return _access(node.buffer, node.indices, lane, SCATTER) + _cost(node.value, lane)
         case Call():
-            known = INTRINSICS.get(node.name)
-            return below + (1 if known is None else known.flops)
+            intrinsic = INTRINSICS.get(node.name)
+            return below + (1 if intrinsic is None else intrinsic.flops)
         case Binary() if node.op in ("//", "%", "tdiv", "tmod"):
             divides = not (isinstance(node.right, Const) and _is_power_of_two(int(node.right.value)))
             return below + (DIVISION * (lane.lanes if lane and _varies(node, lane) else 1) if divides else 1)
