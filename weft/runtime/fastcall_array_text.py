@@ -46,8 +46,7 @@ own:
   store i32 %owning, ptr %flags.at
   %own.one = load ptr, ptr @own_allocator
   call void @Py_IncRef(ptr %own.one)
-  %allocator.at = getelementptr i8, ptr %array, i64 $array_allocator
-  store ptr %own.one, ptr %allocator.at
+  store ptr %own.one, %array + $array_allocator
   ret ptr %array
 drop:
   call void @weft_free(ptr %memory)

@@ -24,8 +24,7 @@ no:
 
 define internal i64 @integer_of(ptr %value, ptr %ok) {
   %overflow = alloca i32, align 4
-  %type.at = getelementptr i8, ptr %value, i64 8
-  %type = load ptr, ptr %type.at
+  %type = load ptr, %value + 8
   %is.long = icmp eq ptr %type, @PyLong_Type
   br i1 %is.long, label %read, label %no
 read:
@@ -46,8 +45,7 @@ define internal i64 @integers_attribute(ptr %obj, ptr %name, i64 %unit, ptr %int
   %missing = icmp eq ptr %tuple, null
   br i1 %missing, label %no, label %look
 look:
-  %type.at = getelementptr i8, ptr %tuple, i64 8
-  %type = load ptr, ptr %type.at
+  %type = load ptr, %tuple + 8
   %is.tuple = icmp eq ptr %type, @PyTuple_Type
   br i1 %is.tuple, label %measure, label %drop
 measure:
@@ -68,8 +66,7 @@ put:
   %so.far = load i8, ptr %ok
   %still = and i8 %so.far, %exact.byte
   store i8 %still, ptr %ok
-  %at = getelementptr i64, ptr %into, i64 %i
-  store i64 %quotient, ptr %at
+  store i64 %quotient, %into[%i]
   %next = add i64 %i, 1
   br label %loop
 done:
@@ -90,15 +87,13 @@ define internal i64 @element_type(ptr %obj) {
   %missing = icmp eq ptr %descr, null
   br i1 %missing, label %no, label %read
 read:
-  %number.at = getelementptr i8, ptr %descr, i64 28
-  %number = load i32, ptr %number.at
+  %number = load i32, %descr + 28
   call void @Py_DecRef(ptr %descr)
   %known = icmp ult i32 %number, $numpy_types
   br i1 %known, label %find, label %no
 find:
   %place = zext i32 %number to i64
-  %at = getelementptr i64, ptr @cupy_types, i64 %place
-  %type = load i64, ptr %at
+  %type = load i64, @cupy_types[%place]
   ret i64 %type
 no:
   call void @PyErr_Clear()
@@ -117,8 +112,7 @@ read:
   call void @Py_DecRef(ptr %memory)
   %high = shl i64 %device, 32
   %place = or i64 %high, $on_cuda
-  %place.at = getelementptr i64, ptr %dl, i64 1
-  store i64 %place, ptr %place.at
+  store i64 %place, %dl[1]
   ret void
 no:
   call void @PyErr_Clear()
@@ -144,14 +138,12 @@ read:
   %steps = call i64 @integers_attribute(ptr %obj, ptr @name_strides, i64 %size, ptr %strides, ptr %ok)
   %type.high = shl i64 %type, 32
   %rank.and.type = or i64 %type.high, %rank
-  %rank.at = getelementptr i64, ptr %dl, i64 2
-  store i64 %rank.and.type, ptr %rank.at
+  store i64 %rank.and.type, %dl[2]
   %dims.at = getelementptr i64, ptr %dl, i64 3
   store ptr %dims, ptr %dims.at
   %strides.at = getelementptr i64, ptr %dl, i64 4
   store ptr %strides, ptr %strides.at
-  %offset.at = getelementptr i64, ptr %dl, i64 5
-  store i64 0, ptr %offset.at
+  store i64 0, %dl[5]
   %same = icmp eq i64 %rank, %steps
   %fine.byte = load i8, ptr %ok
   %fine = icmp ne i8 %fine.byte, 0

@@ -13,8 +13,7 @@ loop:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %look, label %done
 look:
-  %obj.at = getelementptr ptr, ptr %objs, i64 %i
-  %obj = load ptr, ptr %obj.at
+  %obj = load ptr, %objs[%i]
   %offset = mul i64 %i, $view_size
   %view = getelementptr i8, ptr %views, i64 %offset
   %ok = call i1 @view_of(ptr %obj, ptr %view)
@@ -39,8 +38,7 @@ one:
   store ptr %out, ptr %objs
   ret i1 true
 many:
-  %type.at = getelementptr i8, ptr %out, i64 8
-  %type = load ptr, ptr %type.at
+  %type = load ptr, %out + 8
   %is.tuple = icmp eq ptr %type, @PyTuple_Type
   br i1 %is.tuple, label %sized, label %no
 sized:
@@ -53,8 +51,7 @@ loop:
   br i1 %more, label %take, label %yes
 take:
   %obj = call ptr @PyTuple_GetItem(ptr %out, i64 %i)
-  %at = getelementptr ptr, ptr %objs, i64 %i
-  store ptr %obj, ptr %at
+  store ptr %obj, %objs[%i]
   %next = add i64 %i, 1
   br label %loop
 yes:
@@ -70,8 +67,7 @@ define internal ptr @call_table(ptr %table, ptr %out, ptr %args, i64 %given.args
   %given = alloca [$max_outputs x ptr], align 8
   %slots = alloca [$slots_length x i64], align 8
   %nargs = load i64, ptr %table
-  %nouts.at = getelementptr i8, ptr %table, i64 $table_nouts
-  %nouts = load i64, ptr %nouts.at
+  %nouts = load i64, %table + $table_nouts
   %counted = icmp eq i64 %given.args, %nargs
   %none = icmp eq ptr %out, null
   br i1 %counted, label %begin, label %miss
@@ -89,10 +85,8 @@ look:
   %out.plain = icmp ne i64 %out.framework, 0
   br i1 %out.plain, label %search, label %miss
 search:
-  %count.at = getelementptr i8, ptr %table, i64 $table_count
-  %count = load i64, ptr %count.at
-  %plans.at = getelementptr i8, ptr %table, i64 $table_plans
-  %plans = load ptr, ptr %plans.at
+  %count = load i64, %table + $table_count
+  %plans = load ptr, %table + $table_plans
   br label %loop
 loop:
   %i = phi i64 [ 0, %search ], [ %next, %other ]
@@ -101,17 +95,14 @@ loop:
 test:
   %plan.at = getelementptr ptr, ptr %plans, i64 %i
   %plan = load ptr, ptr %plan.at
-  %recs.at = getelementptr i8, ptr %plan, i64 $plan_args
-  %recs = load ptr, ptr %recs.at
-  %outs.at = getelementptr i8, ptr %plan, i64 $plan_outs
-  %outs = load ptr, ptr %outs.at
+  %recs = load ptr, %plan + $plan_args
+  %outs = load ptr, %plan + $plan_outs
   %fits = call i1 @matches_all(ptr %recs, ptr %args, ptr %views, i64 %nargs, ptr %slots)
   br i1 %fits, label %test.outputs, label %other
 test.outputs:
   br i1 %none, label %may.allocate, label %match.outputs
 may.allocate:
-  %allocates.at = getelementptr i8, ptr %plan, i64 $plan_allocates
-  %allocates = load i64, ptr %allocates.at
+  %allocates = load i64, %plan + $plan_allocates
   %can = icmp ne i64 %allocates, 0
   br i1 %can, label %ready, label %other
 ready:
@@ -173,8 +164,7 @@ which:
   %is.out = icmp eq ptr %name, @name_out
   br i1 %is.out, label %take, label %slow
 take:
-  %out.at = getelementptr ptr, ptr %args, i64 %nargs
-  %value = load ptr, ptr %out.at
+  %value = load ptr, %args[%nargs]
   %none = icmp eq ptr %value, @object_none
   %given = select i1 %none, ptr null, ptr %value
   br label %find
@@ -250,8 +240,7 @@ loop:
 put:
   %name = call ptr @PyTuple_GetItem(ptr %names, i64 %i)
   %place = add i64 %nargs, %i
-  %at = getelementptr ptr, ptr %args, i64 %place
-  %value = load ptr, ptr %at
+  %value = load ptr, %args[%place]
   %bad = call i32 @PyDict_SetItem(ptr %dict, ptr %name, ptr %value)
   %ok = icmp eq i32 %bad, 0
   br i1 %ok, label %set, label %drop

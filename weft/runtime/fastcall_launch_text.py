@@ -12,10 +12,8 @@ LAUNCHING = """
 ; Whether any assert of the device has left a record.
 define internal i1 @has_failed(ptr %records) {
 entry:
-  %first.at = getelementptr i8, ptr %records, i64 $records_address
-  %first = load ptr, ptr %first.at
-  %count.at = getelementptr i8, ptr %records, i64 $records_count
-  %count = load i64, ptr %count.at
+  %first = load ptr, %records + $records_address
+  %count = load i64, %records + $records_count
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
@@ -39,8 +37,7 @@ no:
 ; Whether launches of this thread go to the device; not asked where there is no other one.
 define internal i1 @is_current(ptr %start) {
   %found = alloca ptr, align 8
-  %ask.at = getelementptr i8, ptr %start, i64 $start_current
-  %ask = load ptr, ptr %ask.at
+  %ask = load ptr, %start + $start_current
   %only = icmp eq ptr %ask, null
   br i1 %only, label %yes, label %several
 several:
@@ -48,8 +45,7 @@ several:
   %known = icmp eq i32 %status, 0
   br i1 %known, label %compare, label %no
 compare:
-  %context.at = getelementptr i8, ptr %start, i64 $start_context
-  %context = load ptr, ptr %context.at
+  %context = load ptr, %start + $start_context
   %current = load ptr, ptr %found
   %same = icmp eq ptr %context, %current
   ret i1 %same
@@ -62,14 +58,10 @@ no:
 ; Where the temporaries of the call are in the memory that begins at the first one's address.
 define internal void @place_temporaries(ptr %start, ptr %slots) {
 entry:
-  %count.at = getelementptr i8, ptr %start, i64 $start_noffsets
-  %count = load i64, ptr %count.at
-  %offsets.at = getelementptr i8, ptr %start, i64 $start_offsets
-  %offsets = load ptr, ptr %offsets.at
-  %rec.at = getelementptr i8, ptr %start, i64 $start_scratch
-  %rec = load ptr, ptr %rec.at
-  %slot.at = getelementptr i8, ptr %rec, i64 $rec_slot
-  %slot = load i64, ptr %slot.at
+  %count = load i64, %start + $start_noffsets
+  %offsets = load ptr, %start + $start_offsets
+  %rec = load ptr, %start + $start_scratch
+  %slot = load i64, %rec + $rec_slot
   %first = getelementptr i64, ptr %slots, i64 %slot
   %base = load i64, ptr %first
   br label %loop
@@ -78,11 +70,9 @@ loop:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %put, label %done
 put:
-  %from = getelementptr i64, ptr %offsets, i64 %i
-  %offset = load i64, ptr %from
+  %offset = load i64, %offsets[%i]
   %address = add i64 %base, %offset
-  %to = getelementptr i64, ptr %first, i64 %i
-  store i64 %address, ptr %to
+  store i64 %address, %first[%i]
   %next = add i64 %i, 1
   br label %loop
 done:
@@ -91,15 +81,12 @@ done:
 
 ; The owner's number into the ring of those that launched last: its position, then its places.
 define internal void @remember_owner(ptr %start) {
-  %owner.at = getelementptr i8, ptr %start, i64 $start_owner
-  %owner = load i64, ptr %owner.at
-  %ring.at = getelementptr i8, ptr %start, i64 $start_recent
-  %ring = load ptr, ptr %ring.at
+  %owner = load i64, %start + $start_owner
+  %ring = load ptr, %start + $start_recent
   %position = load i64, ptr %ring
   %place = and i64 %position, $recent_mask
   %places = getelementptr i64, ptr %ring, i64 1
-  %at = getelementptr i64, ptr %places, i64 %place
-  store i64 %owner, ptr %at
+  store i64 %owner, %places[%place]
   %after = add i64 %position, 1
   store i64 %after, ptr %ring
   ret void
@@ -108,21 +95,17 @@ define internal void @remember_owner(ptr %start) {
 ; Pointers to the slots that are the parameters of a launch.
 define internal void @point_at_slots(ptr %launch, ptr %slots, ptr %pointers) {
 entry:
-  %count.at = getelementptr i8, ptr %launch, i64 $launch_nparams
-  %count = load i64, ptr %count.at
-  %params.at = getelementptr i8, ptr %launch, i64 $launch_params
-  %params = load ptr, ptr %params.at
+  %count = load i64, %launch + $launch_nparams
+  %params = load ptr, %launch + $launch_params
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %put ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %put, label %done
 put:
-  %which.at = getelementptr i64, ptr %params, i64 %i
-  %which = load i64, ptr %which.at
+  %which = load i64, %params[%i]
   %slot = getelementptr i64, ptr %slots, i64 %which
-  %at = getelementptr ptr, ptr %pointers, i64 %i
-  store ptr %slot, ptr %at
+  store ptr %slot, %pointers[%i]
   %next = add i64 %i, 1
   br label %loop
 done:
@@ -135,8 +118,7 @@ define internal i32 @launch_one(ptr %fn, ptr %launch, ptr %slots, ptr %stream) {
   call void @point_at_slots(ptr %launch, ptr %slots, ptr %pointers)
   %template = getelementptr i8, ptr %launch, i64 $launch_config
   call void @llvm.memcpy.p0.p0.i64(ptr %config, ptr %template, i64 56, i1 false)
-  %stream.at = getelementptr i8, ptr %config, i64 $config_stream
-  store ptr %stream, ptr %stream.at
+  store ptr %stream, %config + $config_stream
   %function = load ptr, ptr %launch
   %status = call i32 %fn(ptr %config, ptr %function, ptr %pointers, ptr null)
   ret i32 %status
@@ -146,10 +128,8 @@ define internal i32 @launch_one(ptr %fn, ptr %launch, ptr %slots, ptr %stream) {
 define internal i32 @launch_all(ptr %start, ptr %slots, ptr %stream) {
 entry:
   %fn = load ptr, ptr %start
-  %count.at = getelementptr i8, ptr %start, i64 $start_nlaunches
-  %count = load i64, ptr %count.at
-  %launches.at = getelementptr i8, ptr %start, i64 $start_launches
-  %launches = load ptr, ptr %launches.at
+  %count = load i64, %start + $start_nlaunches
+  %launches = load ptr, %start + $start_launches
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
@@ -174,10 +154,8 @@ done:
 
 ; The stream that the framework's work goes to, in %stream; false where it does not say.
 define internal i1 @current_stream(ptr %start, ptr %stream) {
-  %ask.at = getelementptr i8, ptr %start, i64 $start_stream
-  %ask = load ptr, ptr %ask.at
-  %device.at = getelementptr i8, ptr %start, i64 $start_device
-  %device = load i64, ptr %device.at
+  %ask = load ptr, %start + $start_stream
+  %device = load i64, %start + $start_device
   %index = trunc i64 %device to i32
   %failed = call i32 %ask(i32 $on_cuda, i32 %index, ptr %stream)
   %ok = icmp eq i32 %failed, 0
@@ -191,8 +169,7 @@ error:
 
 define internal i32 @start_on_gpu(ptr %start, ptr %slots, i64 %framework) {
   %stream.at = alloca ptr, align 8
-  %records.at = getelementptr i8, ptr %start, i64 $start_records
-  %records = load ptr, ptr %records.at
+  %records = load ptr, %start + $start_records
   %failed = call i1 @has_failed(ptr %records)
   br i1 %failed, label %miss, label %contexts
 contexts:
@@ -204,8 +181,7 @@ streams:
 memory:
   %stream = load ptr, ptr %stream.at
   call void @remember_owner(ptr %start)
-  %scratch.at = getelementptr i8, ptr %start, i64 $start_scratch
-  %scratch = load ptr, ptr %scratch.at
+  %scratch = load ptr, %start + $start_scratch
   %none = icmp eq ptr %scratch, null
   br i1 %none, label %plain, label %allocate
 plain:

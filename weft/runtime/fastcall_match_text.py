@@ -9,22 +9,16 @@ entry:
   %is.array = icmp ne i64 %framework, 0
   br i1 %is.array, label %ranks, label %no
 ranks:
-  %v.ndim.at = getelementptr i8, ptr %view, i64 $view_ndim
-  %v.ndim = load i64, ptr %v.ndim.at
-  %r.ndim.at = getelementptr i8, ptr %rec, i64 $rec_ndim
-  %ndim = load i64, ptr %r.ndim.at
+  %v.ndim = load i64, %view + $view_ndim
+  %ndim = load i64, %rec + $rec_ndim
   %same.rank = icmp eq i64 %v.ndim, %ndim
   br i1 %same.rank, label %types, label %no
 types:
-  %v.type.at = getelementptr i8, ptr %view, i64 $view_type
-  %v.type = load i64, ptr %v.type.at
+  %v.type = load i64, %view + $view_type
   %numpy = icmp eq i64 %framework, $numpy
-  %r.type.at = getelementptr i8, ptr %rec, i64 $rec_type
-  %r.type = load i64, ptr %r.type.at
-  %r.other.at = getelementptr i8, ptr %rec, i64 $rec_other_type
-  %r.other = load i64, ptr %r.other.at
-  %r.dlpack.at = getelementptr i8, ptr %rec, i64 $rec_dlpack
-  %r.dlpack = load i64, ptr %r.dlpack.at
+  %r.type = load i64, %rec + $rec_type
+  %r.other = load i64, %rec + $rec_other_type
+  %r.dlpack = load i64, %rec + $rec_dlpack
   %first = select i1 %numpy, i64 %r.type, i64 %r.dlpack
   %second = select i1 %numpy, i64 %r.other, i64 %r.dlpack
   %is.first = icmp eq i64 %v.type, %first
@@ -32,60 +26,43 @@ types:
   %same.type = or i1 %is.first, %is.second
   br i1 %same.type, label %memory, label %no
 memory:
-  %v.place.at = getelementptr i8, ptr %view, i64 $view_place
-  %v.place = load i64, ptr %v.place.at
-  %r.place.at = getelementptr i8, ptr %rec, i64 $rec_place
-  %r.place = load i64, ptr %r.place.at
+  %v.place = load i64, %view + $view_place
+  %r.place = load i64, %rec + $rec_place
   %same.place = icmp eq i64 %v.place, %r.place
-  %r.framework.at = getelementptr i8, ptr %rec, i64 $rec_framework
-  %r.framework = load i64, ptr %r.framework.at
+  %r.framework = load i64, %rec + $rec_framework
   %same.framework = icmp eq i64 %framework, %r.framework
   %any.framework = icmp eq i64 %r.framework, 0
   %known = icmp sle i64 %framework, $torch
   %one.of.ours = and i1 %any.framework, %known
   %framework.fits = or i1 %same.framework, %one.of.ours
   %there = and i1 %same.place, %framework.fits
-  %v.data.at = getelementptr i8, ptr %view, i64 $view_data
-  %data = load i64, ptr %v.data.at
-  %mask.at = getelementptr i8, ptr %rec, i64 $rec_mask
-  %mask = load i64, ptr %mask.at
-  %offset.at = getelementptr i8, ptr %rec, i64 $rec_offset
-  %offset = load i64, ptr %offset.at
+  %data = load i64, %view + $view_data
+  %mask = load i64, %rec + $rec_mask
+  %offset = load i64, %rec + $rec_offset
   %off = and i64 %data, %mask
   %aligned = icmp eq i64 %off, %offset
   %fits = and i1 %there, %aligned
   br i1 %fits, label %shapes, label %no
 shapes:
-  %v.dims.at = getelementptr i8, ptr %view, i64 $view_dims
-  %v.dims = load ptr, ptr %v.dims.at
-  %v.strides.at = getelementptr i8, ptr %view, i64 $view_strides
-  %v.strides = load ptr, ptr %v.strides.at
-  %r.dims.at = getelementptr i8, ptr %rec, i64 $rec_dims
-  %r.dims = load ptr, ptr %r.dims.at
-  %r.bytes.at = getelementptr i8, ptr %rec, i64 $rec_strides
-  %r.bytes = load ptr, ptr %r.bytes.at
-  %r.elements.at = getelementptr i8, ptr %rec, i64 $rec_elements
-  %r.elements = load ptr, ptr %r.elements.at
+  %v.dims = load ptr, %view + $view_dims
+  %v.strides = load ptr, %view + $view_strides
+  %r.dims = load ptr, %rec + $rec_dims
+  %r.bytes = load ptr, %rec + $rec_strides
+  %r.elements = load ptr, %rec + $rec_elements
   %r.strides = select i1 %numpy, ptr %r.bytes, ptr %r.elements
-  %r.keep.at = getelementptr i8, ptr %rec, i64 $rec_keep
-  %r.keep = load ptr, ptr %r.keep.at
+  %r.keep = load ptr, %rec + $rec_keep
   br label %axis
 axis:
   %d = phi i64 [ 0, %shapes ], [ %d.next, %next ]
   %more = icmp slt i64 %d, %ndim
   br i1 %more, label %compare, label %yes
 compare:
-  %a.at = getelementptr i64, ptr %v.dims, i64 %d
-  %a = load i64, ptr %a.at
-  %b.at = getelementptr i64, ptr %r.dims, i64 %d
-  %b = load i64, ptr %b.at
+  %a = load i64, %v.dims[%d]
+  %b = load i64, %r.dims[%d]
   %size.differs = xor i64 %a, %b
-  %s.at = getelementptr i64, ptr %v.strides, i64 %d
-  %s = load i64, ptr %s.at
-  %t.at = getelementptr i64, ptr %r.strides, i64 %d
-  %t = load i64, ptr %t.at
-  %k.at = getelementptr i64, ptr %r.keep, i64 %d
-  %k = load i64, ptr %k.at
+  %s = load i64, %v.strides[%d]
+  %t = load i64, %r.strides[%d]
+  %k = load i64, %r.keep[%d]
   %stride.differs = xor i64 %s, %t
   %stride.counts = and i64 %stride.differs, %k
   %differs = or i64 %size.differs, %stride.counts
@@ -102,13 +79,11 @@ no:
 }
 
 define internal void @set_slot(ptr %rec, ptr %slots, i64 %bits) {
-  %slot.at = getelementptr i8, ptr %rec, i64 $rec_slot
-  %slot = load i64, ptr %slot.at
+  %slot = load i64, %rec + $rec_slot
   %used = icmp sge i64 %slot, 0
   br i1 %used, label %put, label %done
 put:
-  %at = getelementptr i64, ptr %slots, i64 %slot
-  store i64 %bits, ptr %at
+  store i64 %bits, %slots[%slot]
   br label %done
 done:
   ret void
@@ -116,8 +91,7 @@ done:
 
 define internal i1 @matches_integer(ptr %rec, ptr %obj, ptr %slots) {
   %overflow = alloca i32, align 4
-  %type.at = getelementptr i8, ptr %obj, i64 8
-  %type = load ptr, ptr %type.at
+  %type = load ptr, %obj + 8
   %a = icmp eq ptr %type, @PyLong_Type
   %b = icmp eq ptr %type, @numpy_int64
   %c = icmp eq ptr %type, @numpy_int32
@@ -130,10 +104,8 @@ read:
   %fits = icmp eq i32 %over, 0
   br i1 %fits, label %range, label %no
 range:
-  %least.at = getelementptr i8, ptr %rec, i64 $rec_least
-  %least = load i64, ptr %least.at
-  %most.at = getelementptr i8, ptr %rec, i64 $rec_most
-  %most = load i64, ptr %most.at
+  %least = load i64, %rec + $rec_least
+  %most = load i64, %rec + $rec_most
   %low = icmp sge i64 %value, %least
   %high = icmp sle i64 %value, %most
   %inside = and i1 %low, %high
@@ -146,8 +118,7 @@ no:
 }
 
 define internal i1 @matches_float(ptr %rec, ptr %obj, ptr %slots, i1 %narrow) {
-  %type.at = getelementptr i8, ptr %obj, i64 8
-  %type = load ptr, ptr %type.at
+  %type = load ptr, %obj + 8
   %a = icmp eq ptr %type, @PyFloat_Type
   %b = icmp eq ptr %type, @PyLong_Type
   %c = icmp eq ptr %type, @numpy_float64
@@ -221,8 +192,7 @@ loop:
 test:
   %rec.offset = mul i64 %i, $record_size
   %rec = getelementptr i8, ptr %recs, i64 %rec.offset
-  %obj.at = getelementptr ptr, ptr %objs, i64 %i
-  %obj = load ptr, ptr %obj.at
+  %obj = load ptr, %objs[%i]
   %view.offset = mul i64 %i, $view_size
   %view = getelementptr i8, ptr %views, i64 %view.offset
   %ok = call i1 @matches_one(ptr %rec, ptr %obj, ptr %view, ptr %slots)
@@ -241,12 +211,9 @@ ALIASING = """
 ; Whether any of the arrays of %count records, written ones or %all, shares addresses with the one given.
 define internal i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %count, i64 %all) {
 entry:
-  %data.at = getelementptr i8, ptr %view, i64 $view_data
-  %data = load i64, ptr %data.at
-  %low.at = getelementptr i8, ptr %rec, i64 $rec_low
-  %low = load i64, ptr %low.at
-  %high.at = getelementptr i8, ptr %rec, i64 $rec_high
-  %high = load i64, ptr %high.at
+  %data = load i64, %view + $view_data
+  %low = load i64, %rec + $rec_low
+  %high = load i64, %rec + $rec_high
   %begin = add i64 %data, %low
   %end = add i64 %data, %high
   br label %loop
@@ -259,8 +226,7 @@ test:
   %o.rec = getelementptr i8, ptr %recs, i64 %o.offset
   %kind = load i64, ptr %o.rec
   %is.tensor = icmp eq i64 %kind, $tensor
-  %o.written.at = getelementptr i8, ptr %o.rec, i64 $rec_written
-  %o.written = load i64, ptr %o.written.at
+  %o.written = load i64, %o.rec + $rec_written
   %concerns = or i64 %o.written, %all
   %asked = icmp ne i64 %concerns, 0
   %wanted = and i1 %is.tensor, %asked
@@ -268,12 +234,9 @@ test:
 compare:
   %v.offset = mul i64 %i, $view_size
   %o.view = getelementptr i8, ptr %views, i64 %v.offset
-  %o.data.at = getelementptr i8, ptr %o.view, i64 $view_data
-  %o.data = load i64, ptr %o.data.at
-  %o.low.at = getelementptr i8, ptr %o.rec, i64 $rec_low
-  %o.low = load i64, ptr %o.low.at
-  %o.high.at = getelementptr i8, ptr %o.rec, i64 $rec_high
-  %o.high = load i64, ptr %o.high.at
+  %o.data = load i64, %o.view + $view_data
+  %o.low = load i64, %o.rec + $rec_low
+  %o.high = load i64, %o.rec + $rec_high
   %o.begin = add i64 %o.data, %o.low
   %o.end = add i64 %o.data, %o.high
   %before = icmp ult i64 %begin, %o.end
@@ -306,10 +269,8 @@ test:
 array:
   %v.offset = mul i64 %i, $view_size
   %view = getelementptr i8, ptr %views, i64 %v.offset
-  %writable.at = getelementptr i8, ptr %view, i64 $view_writable
-  %writable = load i64, ptr %writable.at
-  %written.at = getelementptr i8, ptr %rec, i64 $rec_written
-  %written = load i64, ptr %written.at
+  %writable = load i64, %view + $view_writable
+  %written = load i64, %rec + $rec_written
   %read.only = icmp eq i64 %writable, 0
   %is.written = icmp ne i64 %written, 0
   %wrong = and i1 %read.only, %is.written
@@ -339,8 +300,7 @@ test:
   %rec = getelementptr i8, ptr %outs, i64 %r.offset
   %v.offset = mul i64 %i, $view_size
   %view = getelementptr i8, ptr %out.views, i64 %v.offset
-  %writable.at = getelementptr i8, ptr %view, i64 $view_writable
-  %writable = load i64, ptr %writable.at
+  %writable = load i64, %view + $view_writable
   %can = icmp ne i64 %writable, 0
   br i1 %can, label %inputs, label %no
 inputs:

@@ -9,24 +9,18 @@ define internal ptr @allocate(ptr %rec, i64 %framework, ptr %slots) {
   %numpy = icmp eq i64 %framework, $numpy
   br i1 %numpy, label %in.numpy, label %by.maker
 in.numpy:
-  %descr.at = getelementptr i8, ptr %rec, i64 $rec_descr
-  %descr = load ptr, ptr %descr.at
-  %ndim.at = getelementptr i8, ptr %rec, i64 $rec_ndim
-  %ndim = load i64, ptr %ndim.at
-  %dims.at = getelementptr i8, ptr %rec, i64 $rec_dims
-  %dims = load ptr, ptr %dims.at
-  %bytes.at = getelementptr i8, ptr %rec, i64 $rec_high
-  %bytes = load i64, ptr %bytes.at
+  %descr = load ptr, %rec + $rec_descr
+  %ndim = load i64, %rec + $rec_ndim
+  %dims = load ptr, %rec + $rec_dims
+  %bytes = load i64, %rec + $rec_high
   %array = call ptr @weft_new_array(ptr %descr, i64 %ndim, ptr %dims, i64 %bytes)
   br label %made
 by.maker:
-  %maker.at = getelementptr i8, ptr %rec, i64 $rec_maker
-  %maker = load ptr, ptr %maker.at
+  %maker = load ptr, %rec + $rec_maker
   %no.maker = icmp eq ptr %maker, null
   br i1 %no.maker, label %fail, label %make
 make:
-  %maker.args.at = getelementptr i8, ptr %rec, i64 $rec_maker_args
-  %maker.args = load ptr, ptr %maker.args.at
+  %maker.args = load ptr, %rec + $rec_maker_args
   %other = call ptr @PyObject_Call(ptr %maker, ptr %maker.args, ptr null)
   br label %made
 made:
@@ -60,8 +54,7 @@ loop:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %drop, label %done
 drop:
-  %at = getelementptr ptr, ptr %objs, i64 %i
-  %obj = load ptr, ptr %at
+  %obj = load ptr, %objs[%i]
   %there = icmp ne ptr %obj, null
   br i1 %there, label %dec, label %step
 dec:
@@ -85,8 +78,7 @@ make:
   %offset = mul i64 %i, $record_size
   %rec = getelementptr i8, ptr %recs, i64 %offset
   %obj = call ptr @allocate(ptr %rec, i64 %framework, ptr %slots)
-  %at = getelementptr ptr, ptr %objs, i64 %i
-  store ptr %obj, ptr %at
+  store ptr %obj, %objs[%i]
   %made = icmp ne ptr %obj, null
   br i1 %made, label %good, label %no
 good:
@@ -100,8 +92,7 @@ no:
 }
 
 define internal i32 @run_kernel(ptr %plan, ptr %slots, i64 %framework) {
-  %start.at = getelementptr i8, ptr %plan, i64 $plan_start
-  %start = load ptr, ptr %start.at
+  %start = load ptr, %plan + $plan_start
   %here = icmp eq ptr %start, null
   br i1 %here, label %cpu, label %gpu
 gpu:
@@ -109,8 +100,7 @@ gpu:
   ret i32 %c
 cpu:
   %fn = load ptr, ptr %plan
-  %release.at = getelementptr i8, ptr %plan, i64 $plan_release
-  %release = load i64, ptr %release.at
+  %release = load i64, %plan + $plan_release
   %let.go = icmp ne i64 %release, 0
   br i1 %let.go, label %free, label %held
 free:
@@ -125,8 +115,7 @@ held:
 
 ; Calls on_error(status, address of the record), which raises.
 define internal ptr @report(ptr %plan, i32 %status, ptr %record) {
-  %handler.at = getelementptr i8, ptr %plan, i64 $plan_on_error
-  %handler = load ptr, ptr %handler.at
+  %handler = load ptr, %plan + $plan_on_error
   %wide = sext i32 %status to i64
   %number = call ptr @PyLong_FromLongLong(i64 %wide)
   %address = ptrtoint ptr %record to i64
@@ -159,8 +148,7 @@ loop:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %put, label %done
 put:
-  %at = getelementptr ptr, ptr %objs, i64 %i
-  %obj = load ptr, ptr %at
+  %obj = load ptr, %objs[%i]
   %r = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %obj)
   %next = add i64 %i, 1
   br label %loop
@@ -171,10 +159,8 @@ done:
 ; The values that the plan itself knows, into the slots that end at %last.
 define internal void @fill_fixed(ptr %plan, ptr %last) {
 entry:
-  %count.at = getelementptr i8, ptr %plan, i64 $plan_nfixed
-  %count = load i64, ptr %count.at
-  %fixed.at = getelementptr i8, ptr %plan, i64 $plan_fixed
-  %fixed = load ptr, ptr %fixed.at
+  %count = load i64, %plan + $plan_nfixed
+  %fixed = load ptr, %plan + $plan_fixed
   %back = sub i64 0, %count
   %first = getelementptr i64, ptr %last, i64 %back
   br label %loop
@@ -183,10 +169,8 @@ loop:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %copy, label %done
 copy:
-  %from = getelementptr i64, ptr %fixed, i64 %i
-  %value = load i64, ptr %from
-  %to = getelementptr i64, ptr %first, i64 %i
-  store i64 %value, ptr %to
+  %value = load i64, %fixed[%i]
+  store i64 %value, %first[%i]
   %next = add i64 %i, 1
   br label %loop
 done:
@@ -197,8 +181,7 @@ done:
 define internal ptr @run_plan(ptr %plan, ptr %slots, ptr %out, ptr %outs, i64 %nouts, i64 %framework) {
   %made = alloca [$max_outputs x ptr], align 8
   %record = alloca [8 x i64], align 8
-  %nslots.at = getelementptr i8, ptr %plan, i64 $plan_nslots
-  %nslots = load i64, ptr %nslots.at
+  %nslots = load i64, %plan + $plan_nslots
   %last = getelementptr i64, ptr %slots, i64 %nslots
   call void @llvm.memset.p0.i64(ptr %record, i8 0, i64 64, i1 false)
   store ptr %record, ptr %last

@@ -5,8 +5,7 @@ from __future__ import annotations
 VIEWS = """
 ; Fills %view; false where the object is an array that needs the slow path.
 define internal i1 @view_of(ptr %obj, ptr %view) {
-  %type.at = getelementptr i8, ptr %obj, i64 8
-  %type = load ptr, ptr %type.at
+  %type = load ptr, %obj + 8
   %is.numpy = icmp eq ptr %type, @ndarray_type
   br i1 %is.numpy, label %numpy, label %not.numpy
 numpy:
@@ -22,8 +21,7 @@ loop:
 compare:
   %offset = mul i64 %i, $exchange_size
   %entry = getelementptr i8, ptr @exchanges, i64 %offset
-  %class.at = getelementptr i8, ptr %entry, i64 $exchange_class
-  %class = load ptr, ptr %class.at
+  %class = load ptr, %entry + $exchange_class
   %same = icmp eq ptr %type, %class
   br i1 %same, label %exchange, label %step
 step:
@@ -39,42 +37,27 @@ other:
 
 define internal i1 @view_numpy(ptr %obj, ptr %view) {
   store i64 $numpy, ptr %view
-  %v.place = getelementptr i8, ptr %view, i64 $view_place
-  store i64 $on_cpu, ptr %v.place
-  %data.at = getelementptr i8, ptr %obj, i64 16
-  %data = load i64, ptr %data.at
-  %v.data = getelementptr i8, ptr %view, i64 $view_data
-  store i64 %data, ptr %v.data
-  %nd.at = getelementptr i8, ptr %obj, i64 24
-  %nd = load i32, ptr %nd.at
+  store i64 $on_cpu, %view + $view_place
+  %data = load i64, %obj + 16
+  store i64 %data, %view + $view_data
+  %nd = load i32, %obj + 24
   %nd.wide = sext i32 %nd to i64
-  %v.ndim = getelementptr i8, ptr %view, i64 $view_ndim
-  store i64 %nd.wide, ptr %v.ndim
-  %dims.at = getelementptr i8, ptr %obj, i64 32
-  %dims = load ptr, ptr %dims.at
-  %v.dims = getelementptr i8, ptr %view, i64 $view_dims
-  store ptr %dims, ptr %v.dims
-  %strides.at = getelementptr i8, ptr %obj, i64 40
-  %strides = load ptr, ptr %strides.at
-  %v.strides = getelementptr i8, ptr %view, i64 $view_strides
-  store ptr %strides, ptr %v.strides
-  %descr.at = getelementptr i8, ptr %obj, i64 56
-  %descr = load ptr, ptr %descr.at
-  %num.at = getelementptr i8, ptr %descr, i64 28
-  %num = load i32, ptr %num.at
+  store i64 %nd.wide, %view + $view_ndim
+  %dims = load ptr, %obj + 32
+  store ptr %dims, %view + $view_dims
+  %strides = load ptr, %obj + 40
+  store ptr %strides, %view + $view_strides
+  %descr = load ptr, %obj + 56
+  %num = load i32, %descr + 28
   %num.wide = sext i32 %num to i64
-  %v.type = getelementptr i8, ptr %view, i64 $view_type
-  store i64 %num.wide, ptr %v.type
-  %flags.at = getelementptr i8, ptr %obj, i64 64
-  %flags = load i32, ptr %flags.at
+  store i64 %num.wide, %view + $view_type
+  %flags = load i32, %obj + 64
   %writable = and i32 %flags, 1024
   %writable.wide = zext i32 %writable to i64
-  %v.writable = getelementptr i8, ptr %view, i64 $view_writable
-  store i64 %writable.wide, ptr %v.writable
+  store i64 %writable.wide, %view + $view_writable
   %aligned.bit = and i32 %flags, 256
   %aligned = icmp ne i32 %aligned.bit, 0
-  %order.at = getelementptr i8, ptr %descr, i64 26
-  %order = load i8, ptr %order.at
+  %order = load i8, %descr + 26
   %native = icmp eq i8 %order, 61
   %whatever = icmp eq i8 %order, 124
   %readable = or i1 %native, %whatever
@@ -85,8 +68,7 @@ define internal i1 @view_numpy(ptr %obj, ptr %view) {
 ; A tensor of torch that would track gradients or is a negated view goes the slow way.
 define internal i1 @view_exchange(ptr %entry, ptr %obj, ptr %view) {
   %dl = getelementptr i8, ptr %view, i64 $view_export
-  %export.at = getelementptr i8, ptr %entry, i64 $exchange_export
-  %export = load ptr, ptr %export.at
+  %export = load ptr, %entry + $exchange_export
   %failed = call i32 %export(ptr %obj, ptr %dl)
   %ok = icmp eq i32 %failed, 0
   br i1 %ok, label %exported, label %error
@@ -94,8 +76,7 @@ error:
   call void @PyErr_Clear()
   ret i1 false
 exported:
-  %framework.at = getelementptr i8, ptr %entry, i64 $exchange_framework
-  %framework = load i64, ptr %framework.at
+  %framework = load i64, %entry + $exchange_framework
   %is.torch = icmp eq i64 %framework, $torch
   br i1 %is.torch, label %torch, label %fill
 torch:
@@ -105,36 +86,23 @@ no:
   ret i1 false
 fill:
   store i64 %framework, ptr %view
-  %place.at = getelementptr i8, ptr %dl, i64 8
-  %place = load i64, ptr %place.at
-  %v.place = getelementptr i8, ptr %view, i64 $view_place
-  store i64 %place, ptr %v.place
+  %place = load i64, %dl + 8
+  store i64 %place, %view + $view_place
   %base = load i64, ptr %dl
-  %offset.at = getelementptr i8, ptr %dl, i64 40
-  %offset = load i64, ptr %offset.at
+  %offset = load i64, %dl + 40
   %data = add i64 %base, %offset
-  %v.data = getelementptr i8, ptr %view, i64 $view_data
-  store i64 %data, ptr %v.data
-  %nd.at = getelementptr i8, ptr %dl, i64 16
-  %nd = load i32, ptr %nd.at
+  store i64 %data, %view + $view_data
+  %nd = load i32, %dl + 16
   %nd.wide = sext i32 %nd to i64
-  %v.ndim = getelementptr i8, ptr %view, i64 $view_ndim
-  store i64 %nd.wide, ptr %v.ndim
-  %type.at = getelementptr i8, ptr %dl, i64 20
-  %type = load i32, ptr %type.at
+  store i64 %nd.wide, %view + $view_ndim
+  %type = load i32, %dl + 20
   %type.wide = zext i32 %type to i64
-  %v.type = getelementptr i8, ptr %view, i64 $view_type
-  store i64 %type.wide, ptr %v.type
-  %dims.at = getelementptr i8, ptr %dl, i64 24
-  %dims = load ptr, ptr %dims.at
-  %v.dims = getelementptr i8, ptr %view, i64 $view_dims
-  store ptr %dims, ptr %v.dims
-  %strides.at = getelementptr i8, ptr %dl, i64 32
-  %strides = load ptr, ptr %strides.at
-  %v.strides = getelementptr i8, ptr %view, i64 $view_strides
-  store ptr %strides, ptr %v.strides
-  %v.writable = getelementptr i8, ptr %view, i64 $view_writable
-  store i64 1, ptr %v.writable
+  store i64 %type.wide, %view + $view_type
+  %dims = load ptr, %dl + 24
+  store ptr %dims, %view + $view_dims
+  %strides = load ptr, %dl + 32
+  store ptr %strides, %view + $view_strides
+  store i64 1, %view + $view_writable
   %has.strides = icmp ne ptr %strides, null
   %scalar = icmp eq i32 %nd, 0
   %good = or i1 %has.strides, %scalar
@@ -147,19 +115,16 @@ define internal i1 @is_plain(ptr %obj) {
   %unknown = icmp eq i64 %structure.offset, 0
   br i1 %unknown, label %ask, label %read
 read:
-  %structure.at = getelementptr i8, ptr %obj, i64 %structure.offset
-  %structure = load ptr, ptr %structure.at
+  %structure = load ptr, %obj + %structure.offset
   %keys.offset = load i64, ptr @torch_keys
-  %keys.at = getelementptr i8, ptr %structure, i64 %keys.offset
-  %keys = load i64, ptr %keys.at
+  %keys = load i64, %structure + %keys.offset
   %negative = load i64, ptr @torch_negative
   %negated = and i64 %keys, %negative
   %is.negated = icmp ne i64 %negated, 0
   br i1 %is.negated, label %no, label %autograd
 autograd:
   %autograd.offset = load i64, ptr @torch_autograd
-  %autograd.at = getelementptr i8, ptr %structure, i64 %autograd.offset
-  %autograd.word = load i64, ptr %autograd.at
+  %autograd.word = load i64, %structure + %autograd.offset
   %none = icmp eq i64 %autograd.word, 0
   br i1 %none, label %yes, label %grad
 ask:
