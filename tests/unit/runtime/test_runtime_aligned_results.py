@@ -101,3 +101,19 @@ def test_arrays_of_any_shape(shape: tuple[int, ...]) -> None:
     assert array.shape == shape
     assert array.dtype == to_numpy(dtype)
     array[...] = 1
+
+
+@pytest.mark.parametrize("offset", range(0, 64, 4))
+@pytest.mark.parametrize("columns", [7, 40, 129])
+def test_rows_that_begin_anywhere(offset: int, columns: int) -> None:
+    """What a call is given may begin at any element; nothing beside it is touched."""
+    op = weft.define("def f(float(M,N) A, float(N) b) -> (C) { C(m,n) = tanh(A(m,n) + b(n)) }")
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((5, columns), np.float32), rng.standard_normal(columns, np.float32)
+    memory = np.full(4 * 5 * columns + 4224, 77, np.uint8)
+    start = -memory.ctypes.data % 64 + 64 + offset
+    out = memory[start : start + 4 * 5 * columns].view(np.float32).reshape(5, columns)
+    assert op(a, b, out=out) is out
+    np.testing.assert_allclose(out, np.tanh(a + b), rtol=1e-5, atol=1e-6)
+    assert (memory[:start] == 77).all()
+    assert (memory[start + out.nbytes :] == 77).all()
