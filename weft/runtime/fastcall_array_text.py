@@ -22,23 +22,19 @@ declare ptr @PyDataMem_GetHandler()
 define ptr @weft_new_array(ptr %descr, i64 %ndim, ptr %dims, i64 %bytes) {
   %nd = trunc i64 %ndim to i32
   call void @Py_IncRef(ptr %descr)
-  %small = icmp ult i64 %bytes, $aligned_from
-  br i1 %small, label %plain, label %ask
+  br i64 %bytes ult $aligned_from, label %plain, label %ask
 ask:
   %chosen = call ptr @PyDataMem_GetHandler()
   call void @Py_DecRef(ptr %chosen)
   %usual.one = load ptr, ptr @numpy_allocator
-  %usual = icmp eq ptr %chosen, %usual.one
-  br i1 %usual, label %get, label %plain
+  br ptr %chosen eq %usual.one, label %get, label %plain
 get:
   %memory = call ptr @weft_alloc(i64 %bytes)
-  %none = icmp eq ptr %memory, null
-  br i1 %none, label %plain, label %wrap
+  br ptr %memory eq null, label %plain, label %wrap
 wrap:
   %array = call ptr @PyArray_NewFromDescr(
     ptr @ndarray_type, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr %memory, i32 $carray, ptr null)
-  %failed = icmp eq ptr %array, null
-  br i1 %failed, label %drop, label %own
+  br ptr %array eq null, label %drop, label %own
 own:
   %flags.at = getelementptr i8, ptr %array, i64 $array_flags
   %flags = load i32, ptr %flags.at

@@ -10,8 +10,7 @@ CUPY = """
 ; A whole number that is an attribute; %ok tells whether it is one.
 define internal i64 @integer_attribute(ptr %obj, ptr %name, ptr %ok) {
   %value = call ptr @PyObject_GetAttr(ptr %obj, ptr %name)
-  %missing = icmp eq ptr %value, null
-  br i1 %missing, label %no, label %read
+  br ptr %value eq null, label %no, label %read
 read:
   %number = call i64 @integer_of(ptr %value, ptr %ok)
   call void @Py_DecRef(ptr %value)
@@ -25,13 +24,11 @@ no:
 define internal i64 @integer_of(ptr %value, ptr %ok) {
   %overflow = alloca i32, align 4
   %type = load ptr, %value + 8
-  %is.long = icmp eq ptr %type, @PyLong_Type
-  br i1 %is.long, label %read, label %no
+  br ptr %type eq @PyLong_Type, label %read, label %no
 read:
   %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %value, ptr %overflow)
   %over = load i32, ptr %overflow
-  %fits = icmp eq i32 %over, 0
-  br i1 %fits, label %yes, label %no
+  br i32 %over eq 0, label %yes, label %no
 yes:
   ret i64 %number
 no:
@@ -42,20 +39,16 @@ no:
 ; A tuple of at most max_rank whole numbers that is an attribute, each divided by %unit; gives how many.
 define internal i64 @integers_attribute(ptr %obj, ptr %name, i64 %unit, ptr %into, ptr %ok) {
   %tuple = call ptr @PyObject_GetAttr(ptr %obj, ptr %name)
-  %missing = icmp eq ptr %tuple, null
-  br i1 %missing, label %no, label %look
+  br ptr %tuple eq null, label %no, label %look
 look:
   %type = load ptr, %tuple + 8
-  %is.tuple = icmp eq ptr %type, @PyTuple_Type
-  br i1 %is.tuple, label %measure, label %drop
+  br ptr %type eq @PyTuple_Type, label %measure, label %drop
 measure:
   %count = call i64 @PyTuple_Size(ptr %tuple)
-  %fits = icmp sle i64 %count, $max_rank
-  br i1 %fits, label %loop, label %drop
+  br i64 %count sle $max_rank, label %loop, label %drop
 loop:
   %i = phi i64 [ 0, %measure ], [ %next, %put ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %put, label %done
+  br i64 %i slt %count, label %put, label %done
 put:
   %item = call ptr @PyTuple_GetItem(ptr %tuple, i64 %i)
   %number = call i64 @integer_of(ptr %item, ptr %ok)
@@ -84,13 +77,11 @@ no:
 ; What DLPack calls the type of the elements; 0 where it is not one of numpy's own.
 define internal i64 @element_type(ptr %obj) {
   %descr = call ptr @PyObject_GetAttr(ptr %obj, ptr @name_dtype)
-  %missing = icmp eq ptr %descr, null
-  br i1 %missing, label %no, label %read
+  br ptr %descr eq null, label %no, label %read
 read:
   %number = load i32, %descr + 28
   call void @Py_DecRef(ptr %descr)
-  %known = icmp ult i32 %number, $numpy_types
-  br i1 %known, label %find, label %no
+  br i32 %number ult $numpy_types, label %find, label %no
 find:
   %place = zext i32 %number to i64
   %type = load i64, @cupy_types[%place]
@@ -103,8 +94,7 @@ no:
 ; The address and the device into a DLTensor.
 define internal void @export_memory(ptr %obj, ptr %dl, ptr %ok) {
   %memory = call ptr @PyObject_GetAttr(ptr %obj, ptr @name_data)
-  %missing = icmp eq ptr %memory, null
-  br i1 %missing, label %no, label %read
+  br ptr %memory eq null, label %no, label %read
 read:
   %address = call i64 @integer_attribute(ptr %memory, ptr @name_ptr, ptr %ok)
   store i64 %address, ptr %dl
@@ -125,8 +115,7 @@ define i32 @weft_export_cupy(ptr %obj, ptr %dl) {
   %ok = alloca i8, align 1
   store i8 1, ptr %ok
   %type = call i64 @element_type(ptr %obj)
-  %has.type = icmp ne i64 %type, 0
-  br i1 %has.type, label %read, label %fail
+  br i64 %type ne 0, label %read, label %fail
 read:
   call void @export_memory(ptr %obj, ptr %dl, ptr %ok)
   %bits.high = lshr i64 %type, 8
@@ -161,8 +150,7 @@ define i32 @weft_stream_cupy(i32 %kind, i32 %device, ptr %stream) {
   store i8 1, ptr %ok
   %ask = load ptr, ptr @cupy_stream
   %object = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %ask, ptr null)
-  %missing = icmp eq ptr %object, null
-  br i1 %missing, label %fail, label %read
+  br ptr %object eq null, label %fail, label %read
 read:
   %address = call i64 @integer_attribute(ptr %object, ptr @name_ptr, ptr %ok)
   call void @Py_DecRef(ptr %object)

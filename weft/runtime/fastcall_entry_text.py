@@ -10,8 +10,7 @@ entry:
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
   %seen = phi i64 [ 1, %entry ], [ %most, %good ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %done
+  br i64 %i slt %count, label %look, label %done
 look:
   %obj = load ptr, %objs[%i]
   %offset = mul i64 %i, $view_size
@@ -39,16 +38,13 @@ one:
   ret i1 true
 many:
   %type = load ptr, %out + 8
-  %is.tuple = icmp eq ptr %type, @PyTuple_Type
-  br i1 %is.tuple, label %sized, label %no
+  br ptr %type eq @PyTuple_Type, label %sized, label %no
 sized:
   %size = call i64 @PyTuple_Size(ptr %out)
-  %same = icmp eq i64 %size, %count
-  br i1 %same, label %loop, label %no
+  br i64 %size eq %count, label %loop, label %no
 loop:
   %i = phi i64 [ 0, %sized ], [ %next, %take ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %take, label %yes
+  br i64 %i slt %count, label %take, label %yes
 take:
   %obj = call ptr @PyTuple_GetItem(ptr %out, i64 %i)
   store ptr %obj, %objs[%i]
@@ -73,8 +69,7 @@ define internal ptr @call_table(ptr %table, ptr %out, ptr %args, i64 %given.args
   br i1 %counted, label %begin, label %miss
 begin:
   %framework = call i64 @view_all(ptr %args, ptr %views, i64 %nargs)
-  %plain = icmp ne i64 %framework, 0
-  br i1 %plain, label %outputs, label %miss
+  br i64 %framework ne 0, label %outputs, label %miss
 outputs:
   br i1 %none, label %search, label %unpack
 unpack:
@@ -82,16 +77,14 @@ unpack:
   br i1 %unpacked, label %look, label %miss
 look:
   %out.framework = call i64 @view_all(ptr %given, ptr %out.views, i64 %nouts)
-  %out.plain = icmp ne i64 %out.framework, 0
-  br i1 %out.plain, label %search, label %miss
+  br i64 %out.framework ne 0, label %search, label %miss
 search:
   %count = load i64, %table + $table_count
   %plans = load ptr, %table + $table_plans
   br label %loop
 loop:
   %i = phi i64 [ 0, %search ], [ %next, %other ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %test, label %miss
+  br i64 %i slt %count, label %test, label %miss
 test:
   %plan.at = getelementptr ptr, ptr %plans, i64 %i
   %plan = load ptr, ptr %plan.at
@@ -103,11 +96,9 @@ test.outputs:
   br i1 %none, label %may.allocate, label %match.outputs
 may.allocate:
   %allocates = load i64, %plan + $plan_allocates
-  %can = icmp ne i64 %allocates, 0
-  br i1 %can, label %ready, label %other
+  br i64 %allocates ne 0, label %ready, label %other
 ready:
-  %within = icmp eq i64 %nouts, 0
-  br i1 %within, label %apart.within, label %found
+  br i64 %nouts eq 0, label %apart.within, label %found
 apart.within:
   %separate = call i1 @arguments_are_apart(ptr %recs, ptr %views, i64 %nargs)
   br i1 %separate, label %found, label %miss
@@ -134,8 +125,7 @@ miss:
 
 ; METH_FASTCALL: (out or None, *arguments) -> result or MISS.
 define ptr @weft_call(ptr %self, ptr %all, i64 %nall) {
-  %some = icmp sgt i64 %nall, 0
-  br i1 %some, label %go, label %miss
+  br i64 %nall sgt 0, label %go, label %miss
 go:
   %table = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
   %first = load ptr, ptr %all
@@ -152,17 +142,14 @@ miss:
 
 ; METH_FASTCALL | METH_KEYWORDS, as the __call__ of a class whose instances have `_fast_table` and `_call_slowly`.
 define ptr @weft_method(ptr %self, ptr %args, i64 %nargs, ptr %names) {
-  %no.names = icmp eq ptr %names, null
-  br i1 %no.names, label %find, label %named
+  br ptr %names eq null, label %find, label %named
 named:
   ; One name, and that is `out`: names in calls are interned, so the object tells.
   %count = call i64 @PyTuple_Size(ptr %names)
-  %single = icmp eq i64 %count, 1
-  br i1 %single, label %which, label %slow
+  br i64 %count eq 1, label %which, label %slow
 which:
   %name = call ptr @PyTuple_GetItem(ptr %names, i64 0)
-  %is.out = icmp eq ptr %name, @name_out
-  br i1 %is.out, label %take, label %slow
+  br ptr %name eq @name_out, label %take, label %slow
 take:
   %value = load ptr, %args[%nargs]
   %none = icmp eq ptr %value, @object_none
@@ -171,14 +158,12 @@ take:
 find:
   %out = phi ptr [ null, %0 ], [ %given, %take ]
   %capsule = call ptr @PyObject_GetAttr(ptr %self, ptr @name_table)
-  %lost = icmp eq ptr %capsule, null
-  br i1 %lost, label %forget, label %check
+  br ptr %capsule eq null, label %forget, label %check
 forget:
   call void @PyErr_Clear()
   br label %slow
 check:
-  %absent = icmp eq ptr %capsule, @object_none
-  br i1 %absent, label %release, label %call
+  br ptr %capsule eq @object_none, label %release, label %call
 release:
   call void @Py_DecRef(ptr %capsule)
   br label %slow
@@ -186,8 +171,7 @@ call:
   %table = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
   %result = call ptr @call_table(ptr %table, ptr %out, ptr %args, i64 %nargs)
   call void @Py_DecRef(ptr %capsule)
-  %missed = icmp eq ptr %result, @object_miss
-  br i1 %missed, label %drop, label %done
+  br ptr %result eq @object_miss, label %drop, label %done
 done:
   ret ptr %result
 drop:
@@ -200,21 +184,18 @@ slow:
 
 define internal ptr @call_slowly(ptr %self, ptr %args, i64 %nargs, ptr %names) {
   %method = call ptr @PyObject_GetAttr(ptr %self, ptr @name_slow)
-  %broken = icmp eq ptr %method, null
-  br i1 %broken, label %fail, label %go
+  br ptr %method eq null, label %fail, label %go
 fail:
   ret ptr null
 go:
-  %no.names = icmp eq ptr %names, null
-  br i1 %no.names, label %plain, label %named
+  br ptr %names eq null, label %plain, label %named
 plain:
   %first = call ptr @PyObject_VectorcallDict(ptr %method, ptr %args, i64 %nargs, ptr null)
   call void @Py_DecRef(ptr %method)
   ret ptr %first
 named:
   %dict = call ptr @named_arguments(ptr %args, i64 %nargs, ptr %names)
-  %no.dict = icmp eq ptr %dict, null
-  br i1 %no.dict, label %drop, label %call
+  br ptr %dict eq null, label %drop, label %call
 drop:
   call void @Py_DecRef(ptr %method)
   ret ptr null
@@ -228,22 +209,19 @@ call:
 define internal ptr @named_arguments(ptr %args, i64 %nargs, ptr %names) {
 entry:
   %dict = call ptr @PyDict_New()
-  %failed = icmp eq ptr %dict, null
-  br i1 %failed, label %fail, label %begin
+  br ptr %dict eq null, label %fail, label %begin
 begin:
   %count = call i64 @PyTuple_Size(ptr %names)
   br label %loop
 loop:
   %i = phi i64 [ 0, %begin ], [ %next, %set ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %put, label %done
+  br i64 %i slt %count, label %put, label %done
 put:
   %name = call ptr @PyTuple_GetItem(ptr %names, i64 %i)
   %place = add i64 %nargs, %i
   %value = load ptr, %args[%place]
   %bad = call i32 @PyDict_SetItem(ptr %dict, ptr %name, ptr %value)
-  %ok = icmp eq i32 %bad, 0
-  br i1 %ok, label %set, label %drop
+  br i32 %bad eq 0, label %set, label %drop
 set:
   %next = add i64 %i, 1
   br label %loop

@@ -17,14 +17,12 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %no
+  br i64 %i slt %count, label %look, label %no
 look:
   %offset = mul i64 %i, 64
   %at = getelementptr i8, ptr %first, i64 %offset
   %status = load volatile i64, ptr %at
-  %fine = icmp eq i64 %status, 0
-  br i1 %fine, label %good, label %yes
+  br i64 %status eq 0, label %good, label %yes
 good:
   %next = add i64 %i, 1
   br label %loop
@@ -38,12 +36,10 @@ no:
 define internal i1 @is_current(ptr %start) {
   %found = alloca ptr, align 8
   %ask = load ptr, %start + $start_current
-  %only = icmp eq ptr %ask, null
-  br i1 %only, label %yes, label %several
+  br ptr %ask eq null, label %yes, label %several
 several:
   %status = call i32 %ask(ptr %found)
-  %known = icmp eq i32 %status, 0
-  br i1 %known, label %compare, label %no
+  br i32 %status eq 0, label %compare, label %no
 compare:
   %context = load ptr, %start + $start_context
   %current = load ptr, ptr %found
@@ -67,8 +63,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %put ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %put, label %done
+  br i64 %i slt %count, label %put, label %done
 put:
   %offset = load i64, %offsets[%i]
   %address = add i64 %base, %offset
@@ -100,8 +95,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %put ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %put, label %done
+  br i64 %i slt %count, label %put, label %done
 put:
   %which = load i64, %params[%i]
   %slot = getelementptr i64, ptr %slots, i64 %which
@@ -133,14 +127,12 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %do, label %done
+  br i64 %i slt %count, label %do, label %done
 do:
   %offset = mul i64 %i, $launch_size
   %launch = getelementptr i8, ptr %launches, i64 %offset
   %status = call i32 @launch_one(ptr %fn, ptr %launch, ptr %slots, ptr %stream)
-  %fine = icmp eq i32 %status, 0
-  br i1 %fine, label %good, label %refused
+  br i32 %status eq 0, label %good, label %refused
 good:
   %next = add i64 %i, 1
   br label %loop
@@ -158,8 +150,7 @@ define internal i1 @current_stream(ptr %start, ptr %stream) {
   %device = load i64, %start + $start_device
   %index = trunc i64 %device to i32
   %failed = call i32 %ask(i32 $on_cuda, i32 %index, ptr %stream)
-  %ok = icmp eq i32 %failed, 0
-  br i1 %ok, label %yes, label %error
+  br i32 %failed eq 0, label %yes, label %error
 yes:
   ret i1 true
 error:
@@ -182,15 +173,13 @@ memory:
   %stream = load ptr, ptr %stream.at
   call void @remember_owner(ptr %start)
   %scratch = load ptr, %start + $start_scratch
-  %none = icmp eq ptr %scratch, null
-  br i1 %none, label %plain, label %allocate
+  br ptr %scratch eq null, label %plain, label %allocate
 plain:
   %a = call i32 @launch_all(ptr %start, ptr %slots, ptr %stream)
   ret i32 %a
 allocate:
   %object = call ptr @allocate(ptr %scratch, i64 %framework, ptr %slots)
-  %missing = icmp eq ptr %object, null
-  br i1 %missing, label %miss, label %launch
+  br ptr %object eq null, label %miss, label %launch
 launch:
   call void @place_temporaries(ptr %start, ptr %slots)
   %b = call i32 @launch_all(ptr %start, ptr %slots, ptr %stream)

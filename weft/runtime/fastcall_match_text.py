@@ -6,13 +6,11 @@ MATCHING = """
 define internal i1 @matches_tensor(ptr %rec, ptr %view, ptr %slots) {
 entry:
   %framework = load i64, ptr %view
-  %is.array = icmp ne i64 %framework, 0
-  br i1 %is.array, label %ranks, label %no
+  br i64 %framework ne 0, label %ranks, label %no
 ranks:
   %v.ndim = load i64, %view + $view_ndim
   %ndim = load i64, %rec + $rec_ndim
-  %same.rank = icmp eq i64 %v.ndim, %ndim
-  br i1 %same.rank, label %types, label %no
+  br i64 %v.ndim eq %ndim, label %types, label %no
 types:
   %v.type = load i64, %view + $view_type
   %numpy = icmp eq i64 %framework, $numpy
@@ -54,8 +52,7 @@ shapes:
   br label %axis
 axis:
   %d = phi i64 [ 0, %shapes ], [ %d.next, %next ]
-  %more = icmp slt i64 %d, %ndim
-  br i1 %more, label %compare, label %yes
+  br i64 %d slt %ndim, label %compare, label %yes
 compare:
   %a = load i64, %v.dims[%d]
   %b = load i64, %r.dims[%d]
@@ -66,8 +63,7 @@ compare:
   %stride.differs = xor i64 %s, %t
   %stride.counts = and i64 %stride.differs, %k
   %differs = or i64 %size.differs, %stride.counts
-  %same = icmp eq i64 %differs, 0
-  br i1 %same, label %next, label %no
+  br i64 %differs eq 0, label %next, label %no
 next:
   %d.next = add i64 %d, 1
   br label %axis
@@ -80,8 +76,7 @@ no:
 
 define internal void @set_slot(ptr %rec, ptr %slots, i64 %bits) {
   %slot = load i64, %rec + $rec_slot
-  %used = icmp sge i64 %slot, 0
-  br i1 %used, label %put, label %done
+  br i64 %slot sge 0, label %put, label %done
 put:
   store i64 %bits, %slots[%slot]
   br label %done
@@ -101,8 +96,7 @@ define internal i1 @matches_integer(ptr %rec, ptr %obj, ptr %slots) {
 read:
   %value = call i64 @PyLong_AsLongLongAndOverflow(ptr %obj, ptr %overflow)
   %over = load i32, ptr %overflow
-  %fits = icmp eq i32 %over, 0
-  br i1 %fits, label %range, label %no
+  br i32 %over eq 0, label %range, label %no
 range:
   %least = load i64, %rec + $rec_least
   %most = load i64, %rec + $rec_most
@@ -133,8 +127,7 @@ read:
   br i1 %suspect, label %check, label %store
 check:
   %raised = call ptr @PyErr_Occurred()
-  %fine = icmp eq ptr %raised, null
-  br i1 %fine, label %store, label %error
+  br ptr %raised eq null, label %store, label %error
 error:
   call void @PyErr_Clear()
   br label %no
@@ -187,8 +180,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %test, label %yes
+  br i64 %i slt %count, label %test, label %yes
 test:
   %rec.offset = mul i64 %i, $record_size
   %rec = getelementptr i8, ptr %recs, i64 %rec.offset
@@ -219,8 +211,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %i.next, %next ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %test, label %no
+  br i64 %i slt %count, label %test, label %no
 test:
   %o.offset = mul i64 %i, $record_size
   %o.rec = getelementptr i8, ptr %recs, i64 %o.offset
@@ -258,14 +249,12 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %test, label %yes
+  br i64 %i slt %count, label %test, label %yes
 test:
   %r.offset = mul i64 %i, $record_size
   %rec = getelementptr i8, ptr %recs, i64 %r.offset
   %kind = load i64, ptr %rec
-  %is.tensor = icmp eq i64 %kind, $tensor
-  br i1 %is.tensor, label %array, label %good
+  br i64 %kind eq $tensor, label %array, label %good
 array:
   %v.offset = mul i64 %i, $view_size
   %view = getelementptr i8, ptr %views, i64 %v.offset
@@ -293,16 +282,14 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %more = icmp slt i64 %i, %nouts
-  br i1 %more, label %test, label %yes
+  br i64 %i slt %nouts, label %test, label %yes
 test:
   %r.offset = mul i64 %i, $record_size
   %rec = getelementptr i8, ptr %outs, i64 %r.offset
   %v.offset = mul i64 %i, $view_size
   %view = getelementptr i8, ptr %out.views, i64 %v.offset
   %writable = load i64, %view + $view_writable
-  %can = icmp ne i64 %writable, 0
-  br i1 %can, label %inputs, label %no
+  br i64 %writable ne 0, label %inputs, label %no
 inputs:
   %meets = call i1 @meets_any(ptr %rec, ptr %view, ptr %recs, ptr %views, i64 %nargs, i64 1)
   br i1 %meets, label %no, label %others

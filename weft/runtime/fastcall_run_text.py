@@ -6,8 +6,7 @@ RUNNING = """
 ; A new array as %rec says, of numpy or by the maker, its address put into the slots; null where that failed.
 define internal ptr @allocate(ptr %rec, i64 %framework, ptr %slots) {
   %view = alloca [$view_words x i64], align 8
-  %numpy = icmp eq i64 %framework, $numpy
-  br i1 %numpy, label %in.numpy, label %by.maker
+  br i64 %framework eq $numpy, label %in.numpy, label %by.maker
 in.numpy:
   %descr = load ptr, %rec + $rec_descr
   %ndim = load i64, %rec + $rec_ndim
@@ -17,16 +16,14 @@ in.numpy:
   br label %made
 by.maker:
   %maker = load ptr, %rec + $rec_maker
-  %no.maker = icmp eq ptr %maker, null
-  br i1 %no.maker, label %fail, label %make
+  br ptr %maker eq null, label %fail, label %make
 make:
   %maker.args = load ptr, %rec + $rec_maker_args
   %other = call ptr @PyObject_Call(ptr %maker, ptr %maker.args, ptr null)
   br label %made
 made:
   %object = phi ptr [ %array, %in.numpy ], [ %other, %make ]
-  %missing = icmp eq ptr %object, null
-  br i1 %missing, label %error, label %check
+  br ptr %object eq null, label %error, label %check
 error:
   call void @PyErr_Clear()
   br label %fail
@@ -51,12 +48,10 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %step ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %drop, label %done
+  br i64 %i slt %count, label %drop, label %done
 drop:
   %obj = load ptr, %objs[%i]
-  %there = icmp ne ptr %obj, null
-  br i1 %there, label %dec, label %step
+  br ptr %obj ne null, label %dec, label %step
 dec:
   call void @Py_DecRef(ptr %obj)
   br label %step
@@ -72,15 +67,13 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %make, label %yes
+  br i64 %i slt %count, label %make, label %yes
 make:
   %offset = mul i64 %i, $record_size
   %rec = getelementptr i8, ptr %recs, i64 %offset
   %obj = call ptr @allocate(ptr %rec, i64 %framework, ptr %slots)
   store ptr %obj, %objs[%i]
-  %made = icmp ne ptr %obj, null
-  br i1 %made, label %good, label %no
+  br ptr %obj ne null, label %good, label %no
 good:
   %next = add i64 %i, 1
   br label %loop
@@ -93,16 +86,14 @@ no:
 
 define internal i32 @run_kernel(ptr %plan, ptr %slots, i64 %framework) {
   %start = load ptr, %plan + $plan_start
-  %here = icmp eq ptr %start, null
-  br i1 %here, label %cpu, label %gpu
+  br ptr %start eq null, label %cpu, label %gpu
 gpu:
   %c = call i32 @start_on_gpu(ptr %start, ptr %slots, i64 %framework)
   ret i32 %c
 cpu:
   %fn = load ptr, ptr %plan
   %release = load i64, %plan + $plan_release
-  %let.go = icmp ne i64 %release, 0
-  br i1 %let.go, label %free, label %held
+  br i64 %release ne 0, label %free, label %held
 free:
   %thread = call ptr @PyEval_SaveThread()
   %a = call i32 %fn(ptr %slots)
@@ -138,15 +129,13 @@ one:
   ret ptr %only
 many:
   %tuple = call ptr @PyTuple_New(i64 %count)
-  %failed = icmp eq ptr %tuple, null
-  br i1 %failed, label %drop, label %loop
+  br ptr %tuple eq null, label %drop, label %loop
 drop:
   call void @release_all(ptr %objs, i64 %count)
   ret ptr null
 loop:
   %i = phi i64 [ 0, %many ], [ %next, %put ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %put, label %done
+  br i64 %i slt %count, label %put, label %done
 put:
   %obj = load ptr, %objs[%i]
   %r = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %obj)
@@ -166,8 +155,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %copy ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %copy, label %done
+  br i64 %i slt %count, label %copy, label %done
 copy:
   %value = load i64, %fixed[%i]
   store i64 %value, %first[%i]
@@ -196,16 +184,14 @@ miss:
   ret ptr @object_miss
 run:
   %status = call i32 @run_kernel(ptr %plan, ptr %slots, i64 %framework)
-  %fine = icmp eq i32 %status, 0
-  br i1 %fine, label %finish, label %failed
+  br i32 %status eq 0, label %finish, label %failed
 failed:
   br i1 %given, label %which, label %drop
 drop:
   call void @release_all(ptr %made, i64 %nouts)
   br label %which
 which:
-  %slowly = icmp eq i32 %status, $missed
-  br i1 %slowly, label %miss, label %tell
+  br i32 %status eq $missed, label %miss, label %tell
 tell:
   %error = call ptr @report(ptr %plan, i32 %status, ptr %record)
   ret ptr %error

@@ -8,14 +8,10 @@ numpy arrays are read through the layout that numpy's own headers fix (fields ar
 over it); torch tensors, and arrays of other classes on GPUs, through the function table their
 class exports for DLPack. CuPy's have none: functions of ours take its place (`fastcall_cupy_text`).
 
-The texts are LLVM's, with one addition: loads and stores may compute their address (`expand_accesses`).
+The texts are LLVM's in short (`short_llvm`).
 """
 
 from __future__ import annotations
-
-import itertools
-import re
-from string import Template
 
 from weft.runtime.cuda_driver import RECENT
 from weft.runtime.fastcall_array_text import ALIGNED_FROM, ARRAYS
@@ -26,6 +22,7 @@ from weft.runtime.fastcall_match_text import ALIASING, MATCHING
 from weft.runtime.fastcall_run_text import RUNNING
 from weft.runtime.fastcall_view_text import VIEWS
 from weft.runtime.numpy_memory import ALLOCATOR, CARRAY, FLAGS, OWNS_DATA
+from weft.runtime.short_llvm import expand
 
 #: 8-byte fields of the structures that Python fills in.
 TABLE = ("nargs", "nouts", "count", "plans")
@@ -174,27 +171,4 @@ def fastcall_text() -> str:
         "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,
     }  # fmt: skip
     sections = (_DECLARATIONS, VIEWS, CUPY, MATCHING, ALIASING, LAUNCHING, ARRAYS, RUNNING, ENTRY)
-    return expand_accesses(Template("".join(sections)).substitute({k: str(v) for k, v in values.items()}))
-
-
-#: A load or store whose address is computed: ``%base + 8`` in bytes, ``%base[%i]`` in elements.
-_ACCESS = re.compile(
-    r"^  (?:(?P<name>%\S+) = load (?P<type>\w+)|store (?P<stored>\w+) (?P<value>\S+)), "
-    r"(?P<base>[%@][\w.]+)(?: \+ (?P<bytes>\S+)|\[(?P<index>\S+)\])$",
-    re.MULTILINE,
-)
-
-
-def expand_accesses(text: str) -> str:
-    """LLVM's own two instructions for each load and store at a computed address."""
-    numbers = itertools.count()
-
-    def expand(m: re.Match[str]) -> str:
-        kind, at = m["type"] or m["stored"], f"%at.{next(numbers)}"
-        step, offset = ("i8", m["bytes"]) if m["bytes"] else (kind, m["index"])
-        address = f"  {at} = getelementptr {step}, ptr {m['base']}, i64 {offset}\n"
-        return address + (
-            f"  {m['name']} = load {kind}, ptr {at}" if m["name"] else f"  store {kind} {m['value']}, ptr {at}"
-        )
-
-    return _ACCESS.sub(expand, text)
+    return expand("".join(sections), values)

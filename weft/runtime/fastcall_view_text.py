@@ -6,8 +6,7 @@ VIEWS = """
 ; Fills %view; false where the object is an array that needs the slow path.
 define internal i1 @view_of(ptr %obj, ptr %view) {
   %type = load ptr, %obj + 8
-  %is.numpy = icmp eq ptr %type, @ndarray_type
-  br i1 %is.numpy, label %numpy, label %not.numpy
+  br ptr %type eq @ndarray_type, label %numpy, label %not.numpy
 numpy:
   %n = call i1 @view_numpy(ptr %obj, ptr %view)
   ret i1 %n
@@ -16,14 +15,12 @@ not.numpy:
   br label %loop
 loop:
   %i = phi i64 [ 0, %not.numpy ], [ %next, %step ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %compare, label %other
+  br i64 %i slt %count, label %compare, label %other
 compare:
   %offset = mul i64 %i, $exchange_size
   %entry = getelementptr i8, ptr @exchanges, i64 %offset
   %class = load ptr, %entry + $exchange_class
-  %same = icmp eq ptr %type, %class
-  br i1 %same, label %exchange, label %step
+  br ptr %type eq %class, label %exchange, label %step
 step:
   %next = add i64 %i, 1
   br label %loop
@@ -70,15 +67,13 @@ define internal i1 @view_exchange(ptr %entry, ptr %obj, ptr %view) {
   %dl = getelementptr i8, ptr %view, i64 $view_export
   %export = load ptr, %entry + $exchange_export
   %failed = call i32 %export(ptr %obj, ptr %dl)
-  %ok = icmp eq i32 %failed, 0
-  br i1 %ok, label %exported, label %error
+  br i32 %failed eq 0, label %exported, label %error
 error:
   call void @PyErr_Clear()
   ret i1 false
 exported:
   %framework = load i64, %entry + $exchange_framework
-  %is.torch = icmp eq i64 %framework, $torch
-  br i1 %is.torch, label %torch, label %fill
+  br i64 %framework eq $torch, label %torch, label %fill
 torch:
   %plain = call i1 @is_plain(ptr %obj)
   br i1 %plain, label %fill, label %no
@@ -112,21 +107,18 @@ fill:
 ; No negated view, and no gradients to track: read from the structure of the tensor where its layout is known.
 define internal i1 @is_plain(ptr %obj) {
   %structure.offset = load i64, ptr @torch_structure
-  %unknown = icmp eq i64 %structure.offset, 0
-  br i1 %unknown, label %ask, label %read
+  br i64 %structure.offset eq 0, label %ask, label %read
 read:
   %structure = load ptr, %obj + %structure.offset
   %keys.offset = load i64, ptr @torch_keys
   %keys = load i64, %structure + %keys.offset
   %negative = load i64, ptr @torch_negative
   %negated = and i64 %keys, %negative
-  %is.negated = icmp ne i64 %negated, 0
-  br i1 %is.negated, label %no, label %autograd
+  br i64 %negated ne 0, label %no, label %autograd
 autograd:
   %autograd.offset = load i64, ptr @torch_autograd
   %autograd.word = load i64, %structure + %autograd.offset
-  %none = icmp eq i64 %autograd.word, 0
-  br i1 %none, label %yes, label %grad
+  br i64 %autograd.word eq 0, label %yes, label %grad
 ask:
   %neg.fn = load ptr, ptr @torch_is_neg
   %neg = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %neg.fn, ptr %obj, ptr null)
@@ -149,8 +141,7 @@ no:
 
 ; Takes the reference; an error counts as not false.
 define internal i1 @is_false(ptr %obj) {
-  %missing = icmp eq ptr %obj, null
-  br i1 %missing, label %error, label %test
+  br ptr %obj eq null, label %error, label %test
 error:
   call void @PyErr_Clear()
   ret i1 false

@@ -13,7 +13,7 @@ A slot holds a block or null, and only ever changes hands by an atomic exchange:
 
 from __future__ import annotations
 
-from string import Template
+from weft.runtime.short_llvm import expand
 
 #: Bytes of the smallest and of the largest blocks that are kept, as powers of two.
 SMALLEST, LARGEST = 10, 25
@@ -63,38 +63,32 @@ next:
   %n = phi i64 [ 0, %look ], [ %more, %empty ]
   %slot = getelementptr ptr, ptr %first, i64 %n
   %seen = load atomic ptr, ptr %slot monotonic, align 8
-  %nothing = icmp eq ptr %seen, null
-  br i1 %nothing, label %empty, label %take
+  br ptr %seen eq null, label %empty, label %take
 take:
   %got = atomicrmw xchg ptr %slot, ptr null acq_rel
-  %late = icmp eq ptr %got, null
-  br i1 %late, label %empty, label %found
+  br ptr %got eq null, label %empty, label %found
 found:
   %less = sub i64 0, %size
   %left = atomicrmw add ptr @kept, i64 %less monotonic
   ret ptr %got
 empty:
   %more = add i64 %n, 1
-  %all = icmp eq i64 %more, $SLOTS
-  br i1 %all, label %make, label %next
+  br i64 %more eq $SLOTS, label %make, label %next
 make:
   %new = call ptr @block(i64 %size, i64 %size)
   ret ptr %new
 }
 
 define void @weft_free(ptr %memory) {
-  %none = icmp eq ptr %memory, null
-  br i1 %none, label %done, label %some
+  br ptr %memory eq null, label %done, label %some
 some:
   %header = getelementptr i8, ptr %memory, i64 -64
   %size = load i64, ptr %header
-  %plain = icmp eq i64 %size, 0
-  br i1 %plain, label %drop, label %keep
+  br i64 %size eq 0, label %drop, label %keep
 keep:
   %before = atomicrmw add ptr @kept, i64 %size monotonic
   %after = add i64 %before, %size
-  %full = icmp ugt i64 %after, $MOST_KEPT
-  br i1 %full, label %too.much, label %look
+  br i64 %after ugt $MOST_KEPT, label %too.much, label %look
 look:
   %zeros = call i64 @llvm.ctlz.i64(i64 %size, i1 false)
   %power = sub i64 63, %zeros
@@ -108,15 +102,13 @@ next:
   br i1 %mine, label %done, label %taken
 taken:
   %more = add i64 %n, 1
-  %all = icmp eq i64 %more, $SLOTS
-  br i1 %all, label %too.much, label %next
+  br i64 %more eq $SLOTS, label %too.much, label %next
 too.much:
   %less = sub i64 0, %size
   %left = atomicrmw add ptr @kept, i64 %less monotonic
   br label %drop
 drop:
-  %given.at = getelementptr i8, ptr %header, i64 16
-  %given = load ptr, ptr %given.at
+  %given = load ptr, %header + 16
   call void @free(ptr %given)
   br label %done
 done:
@@ -134,22 +126,17 @@ define internal ptr @block(i64 %room, i64 %size) {
   %large = icmp uge i64 %room, $PAGES_FROM
   %align = select i1 %large, i64 4096, i64 64
   %bytes = add i64 %room, %align
-  %overflow = icmp ult i64 %bytes, %room
-  br i1 %overflow, label %none, label %ask
+  br i64 %bytes ult %room, label %none, label %ask
 ask:
   %memory = call ptr @aligned_alloc(i64 %align, i64 %bytes)
-  %failed = icmp eq ptr %memory, null
-  br i1 %failed, label %none, label %fine
+  br ptr %memory eq null, label %none, label %fine
 fine:
   %usable = getelementptr i8, ptr %memory, i64 %align
   %header = getelementptr i8, ptr %usable, i64 -64
   store i64 %size, ptr %header
-  %room.at = getelementptr i8, ptr %header, i64 8
-  store i64 %room, ptr %room.at
-  %given.at = getelementptr i8, ptr %header, i64 16
-  store ptr %memory, ptr %given.at
-  %huge = icmp uge i64 %room, $HUGE_FROM
-  br i1 %huge, label %advise, label %done
+  store i64 %room, %header + 8
+  store ptr %memory, %header + 16
+  br i64 %room uge $HUGE_FROM, label %advise, label %done
 advise:
   %advised = call i32 @madvise(ptr %usable, i64 %room, i32 14)
   br label %done
@@ -172,8 +159,7 @@ define ptr @weft_numpy_calloc(ptr %context, i64 %count, i64 %each) {
   br i1 %overflow, label %none, label %ask
 ask:
   %block = call ptr @weft_alloc(i64 %bytes)
-  %failed = icmp eq ptr %block, null
-  br i1 %failed, label %none, label %clear
+  br ptr %block eq null, label %none, label %clear
 clear:
   %same = call ptr @memset(ptr %block, i32 0, i64 %bytes)
   ret ptr %block
@@ -188,8 +174,7 @@ define ptr @weft_numpy_realloc(ptr %context, ptr %old, i64 %bytes) {
   %done = or i1 %failed, %nothing
   br i1 %done, label %end, label %move
 move:
-  %room.at = getelementptr i8, ptr %old, i64 -56
-  %room = load i64, ptr %room.at
+  %room = load i64, %old + -56
   %both = call i64 @llvm.umin.i64(i64 %room, i64 %bytes)
   %same = call ptr @memcpy(ptr %new, ptr %old, i64 %both)
   call void @weft_free(ptr %old)
@@ -217,7 +202,7 @@ def memory_text() -> str:
         "PAGES_FROM": PAGES_FROM,
         "HUGE_FROM": HUGE_FROM,
     }
-    return Template(_TEXT).substitute({name: str(value) for name, value in values.items()})
+    return expand(_TEXT, values)
 
 
 #: What the module needs of the C library.

@@ -12,7 +12,7 @@ Over OpenMP: a team of the requested size takes chunks from the same kind of cou
 
 from __future__ import annotations
 
-from string import Template
+from weft.runtime.short_llvm import expand
 
 _COMMON = """
 @threads = global i32 1
@@ -21,8 +21,7 @@ _COMMON = """
 %Job = type { ptr, ptr, i64, i64, i64, i32 }
 
 define i32 @weft_parallel_for(ptr %fn, ptr %ctx, i64 %n) {
-  %empty = icmp sle i64 %n, 0
-  br i1 %empty, label %nothing, label %some
+  br i64 %n sle 0, label %nothing, label %some
 nothing:
   ret i32 0
 some:
@@ -30,15 +29,13 @@ some:
   %wide = sext i32 %wanted to i64
   %few = icmp slt i64 %n, %wide
   %count = select i1 %few, i64 %n, i64 %wide
-  %alone = icmp sle i64 %count, 1
-  br i1 %alone, label %inline, label %many
+  br i64 %count sle 1, label %inline, label %many
 inline:
   %own = call i32 %fn(ptr %ctx, i64 0, i64 %n)
   ret i32 %own
 many:
   %kind = load atomic i32, ptr @runtime seq_cst, align 4
-  %bound = icmp ne i32 %kind, 0
-  br i1 %bound, label %openmp, label %pool
+  br i32 %kind ne 0, label %openmp, label %pool
 openmp:
   %a = call i32 @over_openmp(ptr %fn, ptr %ctx, i64 %n, i64 %count)
   ret i32 %a
@@ -70,19 +67,16 @@ define internal void @take_chunks(ptr %job) {
   br label %again
 again:
   %begin = atomicrmw add ptr %next.at, i64 %chunk seq_cst
-  %left = icmp slt i64 %begin, %n
-  br i1 %left, label %check, label %done
+  br i64 %begin slt %n, label %check, label %done
 check:
   %seen = load atomic i32, ptr %status.at seq_cst, align 4
-  %fine = icmp eq i32 %seen, 0
-  br i1 %fine, label %work, label %done
+  br i32 %seen eq 0, label %work, label %done
 work:
   %past = add i64 %begin, %chunk
   %last = icmp sgt i64 %past, %n
   %end = select i1 %last, i64 %n, i64 %past
   %status = call i32 %fn(ptr %ctx, i64 %begin, i64 %end)
-  %ok = icmp eq i32 %status, 0
-  br i1 %ok, label %again, label %failed
+  br i32 %status eq 0, label %again, label %failed
 failed:
   %first = cmpxchg ptr %status.at, i32 0, i32 %status seq_cst seq_cst
   br label %done
@@ -123,8 +117,7 @@ _OPENMP = """
 ; Where nobody set a number of threads here, the OpenMP runtime's own number holds (torch.set_num_threads).
 define internal i64 @team_size(i64 %count) {
   %follow = load atomic i32, ptr @follow seq_cst, align 4
-  %follows = icmp ne i32 %follow, 0
-  br i1 %follows, label %ask, label %keep
+  br i32 %follow ne 0, label %ask, label %keep
 ask:
   %most.fn = load ptr, ptr @omp_get_max_threads
   %most = call i32 %most.fn()
@@ -139,12 +132,10 @@ keep:
 define internal i32 @over_openmp(ptr %fn, ptr %ctx, i64 %n, i64 %count) {
   %inside.fn = load ptr, ptr @omp_in_parallel
   %inside = call i32 %inside.fn()
-  %nested = icmp ne i32 %inside, 0
-  br i1 %nested, label %alone, label %ask
+  br i32 %inside ne 0, label %alone, label %ask
 ask:
   %size = call i64 @team_size(i64 %count)
-  %single = icmp sle i64 %size, 1
-  br i1 %single, label %alone, label %team
+  br i64 %size sle 1, label %alone, label %team
 alone:
   %own = call i32 %fn(ptr %ctx, i64 0, i64 %n)
   ret i32 %own
@@ -198,8 +189,7 @@ lead:
   %opened = atomicrmw or ptr @gate, i32 $OPEN seq_cst
   %called = atomicrmw add ptr @ticket, i32 1 seq_cst
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
-  %some = icmp sgt i32 %asleep, 0
-  br i1 %some, label %wake, label %work
+  br i32 %asleep sgt 0, label %wake, label %work
 wake:
   ; All of them: the limit decides who takes part, and which worker a single wake would reach is not known.
   %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr @ticket, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
@@ -220,20 +210,17 @@ entry:
 spin:
   %turn = phi i32 [ 0, %entry ], [ %more, %pause ]
   %inside = load atomic i32, ptr @gate seq_cst, align 4
-  %empty = icmp eq i32 %inside, 0
-  br i1 %empty, label %done, label %waitmore
+  br i32 %inside eq 0, label %done, label %waitmore
 waitmore:
   %more = add i32 %turn, 1
-  %patient = icmp slt i32 %more, $SPINS
-  br i1 %patient, label %pause, label %sleep
+  br i32 %more slt $SPINS, label %pause, label %sleep
 pause:
   $PAUSE
   br label %spin
 sleep:
   store atomic i32 1, ptr @waiting seq_cst, align 4
   %now = load atomic i32, ptr @gate seq_cst, align 4
-  %gone = icmp eq i32 %now, 0
-  br i1 %gone, label %awake, label %block
+  br i32 %now eq 0, label %awake, label %block
 block:
   %r = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr @gate, i32 128, i32 %now, ptr null, ptr null, i32 0)
   br label %sleep
@@ -251,8 +238,7 @@ entry:
   %old = alloca [128 x i8], align 8
   %handle = alloca i64, align 8
   %have = load atomic i32, ptr @workers seq_cst, align 4
-  %enough = icmp sge i32 %have, %wanted
-  br i1 %enough, label %done, label %begin
+  br i32 %have sge %wanted, label %done, label %begin
 begin:
   ; Signals belong to the threads Python knows.
   call void @llvm.memset.p0.i64(ptr %mask, i8 -1, i64 128, i1 false)
@@ -260,14 +246,12 @@ begin:
   br label %more
 more:
   %index = phi i32 [ %have, %begin ], [ %next, %made ]
-  %full = icmp sge i32 %index, %wanted
-  br i1 %full, label %end, label %make
+  br i32 %index sge %wanted, label %end, label %make
 make:
   %wide = zext i32 %index to i64
   %arg = inttoptr i64 %wide to ptr
   %failed = call i32 @pthread_create(ptr %handle, ptr null, ptr @work, ptr %arg)
-  %ok = icmp eq i32 %failed, 0
-  br i1 %ok, label %made, label %end
+  br i32 %failed eq 0, label %made, label %end
 made:
   %id = load i64, ptr %handle
   %d = call i32 @pthread_detach(i64 %id)
@@ -289,8 +273,7 @@ entry:
 idle:
   %here = call i32 @sched_getcpu()
   %theirs = load atomic i32, ptr @caller.core seq_cst, align 4
-  %crowded = icmp eq i32 %here, %theirs
-  br i1 %crowded, label %aside, label %look
+  br i32 %here eq %theirs, label %aside, label %look
 aside:
   call void @step_aside(i32 %theirs)
   br label %look
@@ -299,23 +282,19 @@ look:
   %seen = load atomic i32, ptr @ticket seq_cst, align 4
   %before = atomicrmw add ptr @gate, i32 1 seq_cst
   %is.open = and i32 %before, $OPEN
-  %open = icmp ne i32 %is.open, 0
-  br i1 %open, label %enter, label %leave
+  br i32 %is.open ne 0, label %enter, label %leave
 enter:
   %limit = load atomic i32, ptr @limit seq_cst, align 4
-  %invited = icmp slt i32 %index, %limit
-  br i1 %invited, label %take, label %leave
+  br i32 %index slt %limit, label %take, label %leave
 take:
   call void @take_chunks(ptr @job)
   br label %leave
 leave:
   %left = atomicrmw sub ptr @gate, i32 1 seq_cst
-  %last = icmp eq i32 %left, 1
-  br i1 %last, label %maybe.wake, label %wait
+  br i32 %left eq 1, label %maybe.wake, label %wait
 maybe.wake:
   %someone = load atomic i32, ptr @waiting seq_cst, align 4
-  %sleeping = icmp ne i32 %someone, 0
-  br i1 %sleeping, label %wake, label %wait
+  br i32 %someone ne 0, label %wake, label %wait
 wake:
   %w = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr @gate, i32 129, i32 1, ptr null, ptr null, i32 0)
   br label %wait
@@ -324,12 +303,10 @@ wait:
 spin:
   %turn = phi i32 [ 0, %wait ], [ %more, %pause ]
   %ticket = load atomic i32, ptr @ticket seq_cst, align 4
-  %new = icmp ne i32 %ticket, %seen
-  br i1 %new, label %idle, label %waitmore
+  br i32 %ticket ne %seen, label %idle, label %waitmore
 waitmore:
   %more = add i32 %turn, 1
-  %patient = icmp slt i32 %more, $SPINS
-  br i1 %patient, label %pause, label %sleep
+  br i32 %more slt $SPINS, label %pause, label %sleep
 pause:
   $PAUSE
   br label %spin
@@ -345,8 +322,7 @@ define internal void @step_aside(i32 %core) {
   %mask = alloca [$MASK_BYTES x i8], align 8
   %process = call i32 @getpid()
   %refused = call i32 @sched_getaffinity(i32 %process, i64 $MASK_BYTES, ptr %mask)
-  %fine = icmp eq i32 %refused, 0
-  br i1 %fine, label %move, label %done
+  br i32 %refused eq 0, label %move, label %done
 move:
   %index = udiv i32 %core, 8
   %bit = urem i32 %core, 8
@@ -391,9 +367,15 @@ SPINS = 20_000
 def pool_text(processor: str, spins: int = SPINS) -> str:
     """The module for ``processor`` (``x86_64`` or ``aarch64``) on Linux."""
     futex, pause = _PROCESSORS[processor]
-    values = {"FUTEX": futex, "PAUSE": pause, "SPINS": str(spins), "OPEN": str(_OPEN), "CLOSED": str(~_OPEN)}
-    values["MASK_BYTES"] = str(_MASK_BYTES)
-    return Template(_COMMON + _OPENMP + _POOL).substitute(values)
+    values = {
+        "FUTEX": futex,
+        "PAUSE": pause,
+        "SPINS": spins,
+        "OPEN": _OPEN,
+        "CLOSED": ~_OPEN,
+        "MASK_BYTES": _MASK_BYTES,
+    }
+    return expand(_COMMON + _OPENMP + _POOL, values)
 
 
 #: What the module needs of the C library.
