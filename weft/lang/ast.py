@@ -193,19 +193,19 @@ class Definition:
 
 def names_in(expr: Expr) -> list[Name]:
     """Every name an expression mentions, in order, applied ones included."""
-    found: list[Name] = []
+    names: list[Name] = []
     pending: list[Expr] = [expr]
     while pending:
         node = pending.pop()
         match node:
             case Name():
-                found.append(node)
+                names.append(node)
             case SizeOf():
-                found.append(node.tensor)
+                names.append(node.tensor)
             case Apply():
-                found.append(node.name)
+                names.append(node.name)
         pending.extend(reversed(operands(node)))
-    return found
+    return names
 
 
 def names_of(statement: Statement) -> set[str]:

@@ -92,8 +92,8 @@ def _check_targets(caller: Scope, call: ast.Apply, targets: Sequence[ast.Name]) 
 def _scalar_argument(caller: Scope, scope: Scope, kind: ast.Type, param: ast.Param, arg: ast.Expr) -> Expr:
     wanted = scope.parse_type(kind.scalar)
     value = ExpressionReader(caller).fitted(arg, wanted)
-    known = (*caller.sizes.values(), *caller.scalars.values(), *caller.steps.values())
-    allowed = {n for e in known for n in free_vars(e)}
+    variables = (*caller.sizes.values(), *caller.scalars.values(), *caller.steps.values())
+    allowed = {n for e in variables for n in free_vars(e)}
     stray = [v for n, v in free_vars(value).items() if n not in allowed]
     if stray:
         raise LanguageError(

@@ -99,10 +99,10 @@ def output_shape(scope: Scope, output: ast.Param, definition: ast.Definition) ->
 def stated_size(scope: Scope, size: ast.Expr) -> Expr:
     """A size of an output or temporary: an expression of sizes and integer parameters."""
     value = ExpressionReader(scope).index(size)
-    known = {name for e in scope.sizes.values() for name in free_vars(e)}
-    known |= {name for e in scope.scalars.values() for name in free_vars(e)}
+    names = {name for e in scope.sizes.values() for name in free_vars(e)}
+    names |= {name for e in scope.scalars.values() for name in free_vars(e)}
     for name, var in free_vars(value).items():
-        if name not in known:
+        if name not in names:
             raise LanguageError(
                 f"unknown size `{name}`",
                 span=var.span or size.span,

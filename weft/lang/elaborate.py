@@ -218,24 +218,24 @@ def _check_lets(scope: Scope, statement: ast.Assign) -> None:
 
 def outside_clauses(scope: Scope, statement: ast.Assign) -> dict[str, ast.Expr]:
     """What each tensor of an ``outside`` clause gives beyond its edge."""
-    found: dict[str, ast.Expr] = {}
+    clauses: dict[str, ast.Expr] = {}
     read = {n.text for n in ast.names_in(statement.value)}
     for clause in statement.clauses:
         if not isinstance(clause, ast.Outside):
             continue
         name = clause.tensor
         if name.text not in scope.tensors or name.text not in read:
-            known = [t for t in scope.tensors if t in read]
+            tensors = [t for t in scope.tensors if t in read]
             raise LanguageError(
                 f"`{name.text}` has an `outside` but is not read",
                 span=name.span,
                 why="the clause says what reads of a tensor beyond its edge give, in this statement",
-                help=did_you_mean(name.text, known),
+                help=did_you_mean(name.text, tensors),
             )
-        if name.text in found:
+        if name.text in clauses:
             raise LanguageError(f"two `outside` clauses for `{name.text}`", span=name.span)
-        found[name.text] = clause.value
-    return found
+        clauses[name.text] = clause.value
+    return clauses
 
 
 def _suggest_definition(value: ast.Expr, definitions: Mapping[str, ast.Definition]) -> str:

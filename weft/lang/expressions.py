@@ -55,10 +55,10 @@ class ExpressionReader:
     # -- kinds
 
     def kind(self, node: ast.Expr) -> Kind:
-        found = self._kinds.get(id(node))
-        if found is None:
-            found = self._kinds[id(node)] = self._find_kind(node)
-        return found
+        kept = self._kinds.get(id(node))
+        if kept is None:
+            kept = self._kinds[id(node)] = self._find_kind(node)
+        return kept
 
     def _find_kind(self, node: ast.Expr) -> Kind:
         match node:
@@ -244,11 +244,11 @@ class ExpressionReader:
         floats = [v.dtype for v in values if v is not None and v.dtype.is_float]
         for t in floats[1:]:
             floats[0] = promote(floats[0], t)
-        known = [self.value(n, floats[0] if floats else literal) if v is None else v for n, v in zip(nodes, values)]
-        common = known[0].dtype
-        for v in known[1:]:
+        operands = [self.value(n, floats[0] if floats else literal) if v is None else v for n, v in zip(nodes, values)]
+        common = operands[0].dtype
+        for v in operands[1:]:
             common = promote(common, v.dtype)
-        return [self._convert(n, v, common) for n, v in zip(nodes, known)]
+        return [self._convert(n, v, common) for n, v in zip(nodes, operands)]
 
     def _convert(self, node: ast.Expr, value: Expr, to: DType) -> Expr:
         """``value``, read from ``node``, as ``to``; an index expression does not wrap at int32 on its way."""
@@ -379,12 +379,12 @@ class ExpressionReader:
                 why="Bessel functions and functions that give two results are missing",
                 help="of two results, compute each: `sin(x)` and `cos(x)`, `trunc(x)` and `x - trunc(x)`",
             )
-        known = [*scope.tensors, *builtin_names(), *type_names()]
+        candidates = [*scope.tensors, *builtin_names(), *type_names()]
         return LanguageError(
             f"unknown tensor or function `{name}`",
             span=node.name.span,
             why="it is not a parameter, not written by an earlier statement and not a builtin",
-            help=FOREIGN_NAMES.get(name) or did_you_mean(name, known),
+            help=FOREIGN_NAMES.get(name) or did_you_mean(name, candidates),
         )
 
 

@@ -71,15 +71,15 @@ class Scope:
         return _ALIASES.get(name) or SCALAR_TYPES.get(name)
 
     def parse_type(self, name: ast.Name) -> DType:
-        found = self.element_type(name.text)
-        if found is None:
+        dtype = self.element_type(name.text)
+        if dtype is None:
             raise LanguageError(
                 f"unknown type `{name.text}`",
                 span=name.span,
                 why="the types are " + ", ".join(type_names()),
                 help=_KEYWORDS.get(name.text) or did_you_mean(name.text, type_names()),
             )
-        return found
+        return dtype
 
     def index_variable(self, name: ast.Name) -> Var:
         """The index variable ``name``; in a called definition it steps aside for the caller's names."""

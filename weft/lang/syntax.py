@@ -50,17 +50,17 @@ def _parse(lines: Lines) -> list[ast.Definition]:
             definitions: list[ast.Definition] = parser.parse(text)
             return definitions
     except UnexpectedToken as e:
-        found = "" if e.token.type == "$END" else str(e.token)
-        start = e.token.start_pos if found else len(text.rstrip())
-        raise _error(lines, start, found, e.accepts or e.expected) from None
+        token = "" if e.token.type == "$END" else str(e.token)
+        start = e.token.start_pos if token else len(text.rstrip())
+        raise _error(lines, start, token, e.accepts or e.expected) from None
     except UnexpectedCharacters as e:
         raise _error(lines, e.pos_in_stream, text[e.pos_in_stream], e.allowed or ()) from None
 
 
-def _error(lines: Lines, start: int, found: str, expected: Any) -> LanguageError:
+def _error(lines: Lines, start: int, token: str, expected: Any) -> LanguageError:
     text = lines.source.text
-    span = lines.span(start, start + max(1, len(found)))
-    return syntax_error(span, found, expected, text[max(0, start - 200) : start], text[start : start + 80])
+    span = lines.span(start, start + max(1, len(token)))
+    return syntax_error(span, token, expected, text[max(0, start - 200) : start], text[start : start + 80])
 
 
 @cache

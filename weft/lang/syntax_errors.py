@@ -51,38 +51,38 @@ _SLIPS: tuple[tuple[str, str], ...] = (
 )
 
 
-def syntax_error(span: Span, found: str, expected: Iterable[str], before: str, rest: str) -> LanguageError:
-    """The error for ``found`` at ``span``, where only ``expected`` may stand between ``before`` and ``rest``."""
+def syntax_error(span: Span, token: str, expected: Iterable[str], before: str, rest: str) -> LanguageError:
+    """The error for ``token`` at ``span``, where only ``expected`` may stand between ``before`` and ``rest``."""
     terminals = set(expected)
     words = describe_expected(terminals)
-    what = f"unexpected {describe_found(found)}" if found else "unexpected end of the text"
+    what = f"unexpected {describe_found(token)}" if token else "unexpected end of the text"
     advice = read_other_notation(before, rest)
     if advice is not None and advice.what:
         return LanguageError(advice.what, span=span, why=advice.why, help=advice.help)
-    help = advice.help if advice else _foreign(before, found, rest) or _missing(found, terminals) or _slip(before, rest)
+    help = advice.help if advice else _foreign(before, token, rest) or _missing(token, terminals) or _slip(before, rest)
     return LanguageError(what, span=span, why=f"expected {words} here" if words else None, help=help)
 
 
-def _foreign(before: str, found: str, rest: str) -> str | None:
+def _foreign(before: str, token: str, rest: str) -> str | None:
     """The way to write what other languages write with a word: it reads as the name of the next statement."""
     word = re.search(r"\b(and|or|not|if|else)\s+\w*$", before) or re.match(r"(and|or|not|if|else)\b", rest)
     if word:
         return _WORDS_ELSEWHERE[word[1]]
-    if re.match(r"//|/\*", found + rest[len(found) :]):
+    if re.match(r"//|/\*", token + rest[len(token) :]):
         return "a comment starts with `#`"
-    range_ = re.search(r"\bwhere\b[^}]*?\b(\w+)\s*=\s*[^=,}]*$", before) if found == ":" else None
+    range_ = re.search(r"\bwhere\b[^}]*?\b(\w+)\s*=\s*[^=,}]*$", before) if token == ":" else None
     return f"a range is written with `in`: `{range_[1]} in 0:N`" if range_ else None
 
 
-def _missing(found: str, expected: set[str]) -> str | None:
+def _missing(token: str, expected: set[str]) -> str | None:
     """What was left out, where that is plain."""
-    if "CLOSE" in expected and found in ("", "}"):
+    if "CLOSE" in expected and token in ("", "}"):
         return "a `)` is missing"
     if "__ANON_0" in expected:
         return "a definition reads `def f(float(N) A) -> (B) { ... }`"
-    if "RBRACE" in expected and found in ("", "def"):
+    if "RBRACE" in expected and token in ("", "def"):
         return "the definition is not closed: a `}` is missing"
-    if expected <= {"NAME", "TUPLE", "FOR", "SEMICOLON", "RBRACE"} and "TUPLE" in expected and found:
+    if expected <= {"NAME", "TUPLE", "FOR", "SEMICOLON", "RBRACE"} and "TUPLE" in expected and token:
         return "to assign, write `=` or `+=!` between the left side and the value"
     return None
 

@@ -73,8 +73,8 @@ def bind_values(definition: Definition, named: Mapping[str, Any]) -> BoundDefini
                 why=f"its parameters are {', '.join(params) or 'none'}",
                 help=did_you_mean(name, params),
             )
-        found = check_value(definition.interface, params[name], value)
-        values[name] = copy_dense(found) if isinstance(found, ArgumentInfo) else found
+        checked = check_value(definition.interface, params[name], value)
+        values[name] = copy_dense(checked) if isinstance(checked, ArgumentInfo) else checked
     return BoundDefinition(whole, values)
 
 

@@ -93,12 +93,12 @@ class Callee:
         place += f" but for {', '.join(sorted(misaligned))}" if misaligned else ""
         with self._lock:
             key = self._known_as(call.signature, place)
-            known = self._known.get(key)
-            if known is None:
+            at_hand = self._known.get(key)
+            if at_hand is None:
                 machine = executor.machine(self._target_on(executor.name))
                 with executor.compiling():
                     self._known[key] = self._compile(call.signature, machine, executor, misaligned)
-            return key, self._known[key], known is not None
+            return key, self._known[key], at_hand is not None
 
     def _known_as(self, signature: Signature, place: str) -> str:
         """What code for such calls is known by; code that makes outputs serves where given ones are just like those."""
@@ -106,10 +106,10 @@ class Callee:
         if key in self._known or not signature.outputs:
             return key
         fresh = signature._replace(outputs=()).key + place
-        found = self._known.get(fresh)
-        if found is None:
+        kept = self._known.get(fresh)
+        if kept is None:
             return key
-        made = [(o.name, Layout(o.dtype.name, o.shape, dense_strides(o.shape))) for o in found.outputs]
+        made = [(o.name, Layout(o.dtype.name, o.shape, dense_strides(o.shape))) for o in kept.outputs]
         return fresh if made == list(signature.outputs) else key
 
     def _misaligned(self, call: Arguments, alignment: int) -> frozenset[str]:

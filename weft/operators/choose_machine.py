@@ -22,9 +22,9 @@ def choose_machine(target: str | None, device: str = "cpu", stage: str = "") -> 
     kind = device.partition(":")[0]
     having = [t for t in TARGETS.values() if stage in t.stages]
     fitting = [t for t in having or TARGETS.values() if t.device == kind] or having
-    found = TARGETS[target] if target is not None else fitting[0]
-    if found.device == kind or found.device == "cpu":
-        return find_executor(found.device if found.device == "cpu" else device).machine(found.name)
+    target_found = TARGETS[target] if target is not None else fitting[0]
+    if target_found.device == kind or target_found.device == "cpu":
+        return find_executor(target_found.device if target_found.device == "cpu" else device).machine(target_found.name)
     from weft.runtime.cuda_device import default_machine
 
     return default_machine()

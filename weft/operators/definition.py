@@ -71,10 +71,10 @@ class Definition:
     @cached_property
     def interface(self) -> Interface:
         store = default_store()
-        known = store.get(self.key)
-        if known is not None:
+        kept = store.get(self.key)
+        if kept is not None:
             with contextlib.suppress(KeyError, TypeError, ValueError):
-                return Interface.from_json(known.metadata, self.source)
+                return Interface.from_json(kept.metadata, self.source)
         from weft.operators.describe import interface_of
 
         interface = interface_of(self.program)

@@ -34,13 +34,13 @@ def dynamic_sizes(interface: Interface, signature: Signature, dynamic: tuple[str
     if not dynamic:
         return {}
     dims = {p.name: p.dims for p in interface.params}
-    found: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for name, layout in (*signature.tensors, *signature.outputs):
         open_dims = [(d, n) for d, n in zip(dims.get(name, ()), layout.shape) if is_open(d, dynamic)]
         if (open_dims or name not in dims) and layout.strides != dense_strides(layout.shape):
             return {}
-        found |= {str(d): n for d, n in open_dims if d in dynamic}
-    return {name: found[name] for name in dynamic}
+        addresses |= {str(d): n for d, n in open_dims if d in dynamic}
+    return {name: addresses[name] for name in dynamic}
 
 
 def is_open(dim: str | int, names: Iterable[str]) -> bool:

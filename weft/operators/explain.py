@@ -132,8 +132,8 @@ def describe_decisions(decisions: tuple[Decision, ...]) -> list[str]:
     """Decisions under their topics, each with its reason."""
     lines: list[str] = []
     for topic in get_args(Topic):
-        found = [d for d in decisions if d.topic == topic]
-        if found:
+        of_topic = [d for d in decisions if d.topic == topic]
+        if of_topic:
             lines.append(f"{topic}:")
-            lines += [f"  {d.subject}: {d.what}; {d.why}" for d in found]
+            lines += [f"  {d.subject}: {d.what}; {d.why}" for d in of_topic]
     return lines or ["nothing was changed: the loops run as written"]

@@ -140,9 +140,9 @@ def _common_exchange(classes: Sequence[type]) -> Exchange | None:
     from weft.runtime.fastcall_native import native_calls
 
     native = native_calls()
-    found = [None if native is None else native.bind_class(cls) for cls in classes]
-    numbers = {None if exchange is None else exchange.framework for exchange in found}
-    return found[0] if len(numbers) == 1 else None
+    exchanges = [None if native is None else native.bind_class(cls) for cls in classes]
+    numbers = {None if exchange is None else exchange.framework for exchange in exchanges}
+    return exchanges[0] if len(numbers) == 1 else None
 
 
 def _tells_stream(exchange: Exchange, framework: Framework, index: int) -> bool:

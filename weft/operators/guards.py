@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from weft.operators.specialization import Specialization
 
 
-def describe_guards(definition: Definition, known: Mapping[str, Specialization]) -> str:
+def describe_guards(definition: Definition, specializations: Mapping[str, Specialization]) -> str:
     """A line for each compiled kernel, with the calls it served, and the rules for new ones."""
     kernels: dict[str, list[str]] = {}
-    places = {key: f"; on {place}" if on else "" for key in known for _, on, place in [key.rpartition(" on ")]}
-    for key, special in known.items():
+    places = {
+        key: f"; on {place}" if on else "" for key in specializations for _, on, place in [key.rpartition(" on ")]
+    }
+    for key, special in specializations.items():
         place, signature = places[key], special.signature
         whole = definition.complete(signature)
         sizes = dynamic_sizes(definition.whole_interface, whole, definition.dynamic)

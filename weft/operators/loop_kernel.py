@@ -138,8 +138,8 @@ class LoopKernel(Callee):
         key = code_key("loops", machine, misaligned, print_kernel(self.kernel), self.numerics)
 
         def load(kept: Artifact) -> Specialization:
-            found = load_record(kept.metadata, kept.blobs["code"], executor, signature, self.name, self._interface)
-            return found._replace(release_gil=True)
+            loaded = load_record(kept.metadata, kept.blobs["code"], executor, signature, self.name, self._interface)
+            return loaded._replace(release_gil=True)
 
         return find_code(key, lambda: self._make(machine, misaligned), load)
 
@@ -171,7 +171,7 @@ def _parameter(param: Param) -> Parameter:
 
 def _check_layout(buffer: Buffer, info: ArgumentInfo, sizes: Mapping[str, Any]) -> None:
     """The array has the shape and the strides that the program declares."""
-    known = frozenset(sizes)
+    names = frozenset(sizes)
     if len(info.shape) != buffer.rank:
         raise ShapeError(
             f"argument `{buffer.name}` must have {buffer.rank} dimension{'s' * (buffer.rank != 1)}, "
@@ -179,7 +179,7 @@ def _check_layout(buffer: Buffer, info: ArgumentInfo, sizes: Mapping[str, Any]) 
             span=buffer.span,
             why=f"its shape is {info.shape}",
         )
-    open_sizes = [n for n in (*buffer.shape, *(buffer.strides or ())) if not is_host_size(n, known)]
+    open_sizes = [n for n in (*buffer.shape, *(buffer.strides or ())) if not is_host_size(n, names)]
     if open_sizes:
         raise ShapeError(
             f"the size of `{buffer.name}` cannot be computed before the call",

@@ -57,8 +57,8 @@ def quick_reader(interface: Interface, kind: type) -> Reader | None:
 def _make_reader(interface: Interface, array: ArrayText, names: Mapping[str, Any]) -> Reader:
     space: dict[str, Any] = {"Unusual": Unusual, **names}
     exec(reader_text(interface, array), space)  # made of names of our own alone
-    found: Reader = space["read"]
-    return found
+    reader: Reader = space["read"]
+    return reader
 
 
 class _Names(NamedTuple):
@@ -127,8 +127,8 @@ def make_guard(tensors: Sequence[Any], constants: tuple[Any, ...], ready: Any) -
 def guarded_reader(interface: Interface) -> GuardedReader:
     space: dict[str, Any] = {}
     exec(guarded_text(interface), space)  # made of names of our own alone
-    found: GuardedReader = space["read"]
-    return found
+    reader: GuardedReader = space["read"]
+    return reader
 
 
 def guarded_text(interface: Interface) -> str:

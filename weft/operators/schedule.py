@@ -55,10 +55,10 @@ def schedule(
     """
     if not isinstance(op, Operator):
         raise ArgumentError(f"schedule takes an operator, not {type(op).__name__}", help="weft.schedule(op)")
-    found = _start(op, args, named, numerics, target)
+    started = _start(op, args, named, numerics, target)
     if op.trace is not None:
-        found.apply(op.trace)
-    return found
+        started.apply(op.trace)
+    return started
 
 
 def chosen_schedule(
@@ -74,8 +74,8 @@ def explained_schedule(
 ) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
     """As `chosen_schedule`, and the decisions it came from."""
     definition = op._definition
-    found = _start(op, args, named, definition.how.numerics, target)
-    return found, apply_scheduling(found, definition.how, found.for_machine, frozenset(definition.bound))
+    started = _start(op, args, named, definition.how.numerics, target)
+    return started, apply_scheduling(started, definition.how, started.for_machine, frozenset(definition.bound))
 
 
 def _start(
@@ -91,8 +91,8 @@ def _start(
 def _signature(interface: Interface, args: tuple[Any, ...], named: Mapping[str, Any]) -> Signature:
     """What the given arrays, shapes and constants say; scalars that are only values may be left out."""
     given = dict(zip((p.name for p in interface.params), args))
-    known = {p.name for p in interface.params} | {o.name for o in interface.outputs}
-    wrong = [n for n in named if n not in known or n in given]
+    names = {p.name for p in interface.params} | {o.name for o in interface.outputs}
+    wrong = [n for n in named if n not in names or n in given]
     if wrong or len(args) > len(interface.params):
         what = f"`{wrong[0]}` does not fit" if wrong else f"{len(args)} arguments are too many for"
         raise ArgumentError(f"{what} {interface.name}", why=f"it is {interface}")

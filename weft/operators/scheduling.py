@@ -58,8 +58,8 @@ def choose_scheduling(schedule: Any, numerics: Numerics | None, target: str | No
             help=did_you_mean(schedule, MODES) or f"use one of {', '.join(MODES)}, a trace, or a schedule",
         )
     text = schedule if isinstance(schedule, str) else _trace_text(schedule)
-    found = _SAID.search(text)
-    said: Numerics = "strict" if found is None else found[1]  # type: ignore[assignment]
+    match = _SAID.search(text)
+    said: Numerics = "strict" if match is None else match[1]  # type: ignore[assignment]
     if numerics not in (None, said):
         raise ArgumentError(
             f'the trace is for numerics="{said}"',

@@ -165,11 +165,11 @@ def _load(
 
         facts = dict(facts) | specialized_facts(definition.program, definition.complete(signature))
     outputs = tuple(output_layout(record) for record in facts["outputs"])
-    found = load_record(facts, artifact.blobs["code"], executor, signature, interface.name, interface)
+    loaded = load_record(facts, artifact.blobs["code"], executor, signature, interface.name, interface)
     prepared = _prepare(artifact, definition, executor)
-    fixed = (*_bound_values(definition, facts["kept"], found, executor), *(a for _, a in prepared), *sizes.values())
+    fixed = (*_bound_values(definition, facts["kept"], loaded, executor), *(a for _, a in prepared), *sizes.values())
     memory = tuple(array for array, _ in prepared)
-    return found._replace(outputs=outputs, fixed=fixed, prepared=memory, release_gil=facts["release_gil"])
+    return loaded._replace(outputs=outputs, fixed=fixed, prepared=memory, release_gil=facts["release_gil"])
 
 
 def _bound_values(

@@ -104,22 +104,22 @@ def independent_axes(statement: Statement) -> frozenset[str]:
     """
     accesses = [statement.indices]
     accesses += [r.indices for r in statement_reads(statement) if r.buffer.name == statement.target.name]
-    found = set()
+    names = set()
     for position, index in enumerate(statement.indices):
         if isinstance(index, Var) and all(access[position] == index for access in accesses):
-            found.add(index.name)
-    return frozenset(found)
+            names.add(index.name)
+    return frozenset(names)
 
 
 def infer_mapping(statement: Statement) -> Mapping:
     """The mapping type of a statement: the hardest among its reads."""
-    found: Mapping = "one-to-one"
+    mapping: Mapping = "one-to-one"
     for load in statement_reads(statement):
         kind = _read_mapping(statement, load)
-        found = max(found, kind, key=MAPPINGS.index)
+        mapping = max(mapping, kind, key=MAPPINGS.index)
     if statement.reduce_axes or not is_injective(statement):
         return "many-to-many"
-    return found
+    return mapping
 
 
 def _read_mapping(statement: Statement, load: Load) -> Mapping:
@@ -141,10 +141,10 @@ def _axis_names(statement: Statement) -> set[str]:
 
 def first_writers(program: TensorProgram) -> dict[str, int]:
     """For each tensor, the position of the statement that writes it first."""
-    found: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for position, statement in enumerate(program.statements):
-        found.setdefault(statement.target.name, position)
-    return found
+        addresses.setdefault(statement.target.name, position)
+    return addresses
 
 
 def written_axes(statement: Statement) -> tuple[Axis, ...]:

@@ -89,10 +89,10 @@ def accumulator(op: str, dtype: DType) -> np.ufunc:
     """The ufunc that an accumulation by ``op`` repeats; bools combine by or (+, max) and and (*, min)."""
     numeric = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum}
     logical = {"+": np.logical_or, "max": np.logical_or, "*": np.logical_and, "min": np.logical_and}
-    found = (logical if dtype.is_bool else numeric).get(op)
-    if found is None:
+    kept = (logical if dtype.is_bool else numeric).get(op)
+    if kept is None:
         raise InternalError(f"`{op}` does not accumulate")
-    return found
+    return kept
 
 
 def computed(dtype: DType, fn: Callable[..., Any], *values: Array, wide: bool = False) -> Array:

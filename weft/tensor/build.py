@@ -297,12 +297,12 @@ class ProgramBuilder:
         return replace(clause, lo=lo, hi=hi)
 
     def _index_variables(self, nodes: Iterable[Node]) -> dict[str, Var]:
-        found: dict[str, Var] = {}
+        variables: dict[str, Var] = {}
         for node in nodes:
             for name, var in free_vars(node).items():
                 if self.kind(name) not in ("a size", "a scalar", "a step"):
-                    found.setdefault(name, var)
-        return found
+                    variables.setdefault(name, var)
+        return variables
 
     def _infer(
         self,

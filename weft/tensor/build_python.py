@@ -47,8 +47,8 @@ class Definition:
     span: Span | None = None
 
     def reads(self) -> list[Definition]:
-        found = [n.definition for n in walk(self.value) if isinstance(n, DefinedLoad)]
-        return [d for d in found if d is not None]
+        definitions = [n.definition for n in walk(self.value) if isinstance(n, DefinedLoad)]
+        return [d for d in definitions if d is not None]
 
 
 def assemble(

@@ -53,14 +53,14 @@ def check_written(program: TensorProgram) -> None:
 def _suspects(program: TensorProgram) -> frozenset[str]:
     """Written tensors that are read where what came before is not seen at once to have set all of them."""
     boxes: dict[str, list[Box]] = {b.name: [] for b in (*program.outputs, *program.temporaries)}
-    found: set[str] = set()
+    names: set[str] = set()
     for s in program.statements:
         read = {load.buffer for load in statement_reads(s) if load.buffer.name in boxes}
-        found |= {b.name for b in read if not covers(boxes[b.name], b.shape)}
+        names |= {b.name for b in read if not covers(boxes[b.name], b.shape)}
         box = None if is_scatter(s) or s.recurrences else written_box(s)
         if box is not None:
             boxes[s.target.name].append(box)
-    return frozenset(found - set(program.carried))
+    return frozenset(names - set(program.carried))
 
 
 @dataclass(frozen=True)

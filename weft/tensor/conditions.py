@@ -29,8 +29,8 @@ def alternatives(e: Expr, intervals: Mapping[str, Interval] | None, negate: bool
             return alternatives(operand, intervals, not negate)
         case Binary(op="&&" | "||" as op, left=left, right=right):
             a, b = alternatives(left, intervals, negate), alternatives(right, intervals, negate)
-            found = [x + y for x in a for y in b] if (op == "&&") != negate else a + b
-            return found if len(found) <= MOST_ALTERNATIVES else [[]]
+            combined = [x + y for x in a for y in b] if (op == "&&") != negate else a + b
+            return combined if len(combined) <= MOST_ALTERNATIVES else [[]]
         case Compare(op=op, left=left, right=right) if left.dtype.is_integer:
             x, y = widened(left, intervals), widened(right, intervals)
             if x is not None and y is not None:

@@ -73,7 +73,7 @@ class Point:
     def subscripts(self, buffer: Buffer, indices: tuple[Expr, ...], span: Span | None) -> tuple[Array, ...]:
         """Subscripts of ``buffer``, in range at every point that counts and clamped elsewhere."""
         shape = self.memory[buffer.name].shape
-        found = []
+        arrays = []
         for dimension, index_expr in enumerate(indices):
             value = evaluate_expr(index_expr, self)
             size = shape[dimension]
@@ -81,8 +81,8 @@ class Point:
             if outside.any():
                 self._check(buffer, indices, dimension, value, outside, span)
                 value = np.clip(value, 0, max(size - 1, 0))
-            found.append(value)
-        return tuple(found)
+            arrays.append(value)
+        return tuple(arrays)
 
     def _check(
         self,

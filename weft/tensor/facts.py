@@ -36,10 +36,10 @@ class Facts:
 
     @staticmethod
     def of(axes: Sequence[Axis], conditions: Iterable[Polynomial] = ()) -> Facts:
-        known = {a.var.name: Range(Polynomial.of(a.lo), Polynomial.of(a.hi)) for a in axes}
+        inner_ranges = {a.var.name: Range(Polynomial.of(a.lo), Polynomial.of(a.hi)) for a in axes}
         given = list(conditions)
         positive = {m[0] for p in given for m in p.terms if p.constant < 0 and p == atom_or_none(m, p)}
-        return Facts(Ranges(known, positive=positive), given)
+        return Facts(Ranges(inner_ranges, positive=positive), given)
 
     def proves(self, goal: Polynomial) -> bool:
         """Whether ``goal >= 0`` at every point where the facts hold."""
@@ -54,22 +54,22 @@ class Facts:
 
     def _axes_have_points(self) -> list[Polynomial]:
         """Where something is evaluated no range is empty, not even those of variables it does not mention."""
-        found: list[Polynomial] = []
+        polynomials: list[Polynomial] = []
         for name, r in self.ranges.known.items():
             extent = r.hi - 1 - r.lo
             if extent.as_int is None:
                 dependent = any(n in self.ranges.known for a in extent.atoms() for n in free_vars(a))
-                found += [atom(Var(name)) - r.lo, r.hi - 1 - atom(Var(name))] if dependent else [extent]
-        return found
+                polynomials += [atom(Var(name)) - r.lo, r.hi - 1 - atom(Var(name))] if dependent else [extent]
+        return polynomials
 
     def intervals(self) -> dict[str, Interval]:
         """The ranges of variables with constant bounds."""
-        found = {}
+        narrowed = {}
         for name, r in self.ranges.known.items():
             lo, hi = r.lo.as_int, r.hi.as_int
             if lo is not None and hi is not None:
-                found[name] = Interval(lo, hi - 1)
-        return found
+                narrowed[name] = Interval(lo, hi - 1)
+        return narrowed
 
 
 def atom_or_none(m: Monomial, p: Polynomial) -> Polynomial | None:
@@ -96,8 +96,8 @@ def _refute(given: list[Polynomial], facts: Facts, splits: int) -> bool:
 
 
 def _replaced(ranges: Ranges, target: Expr, value: Polynomial) -> Ranges:
-    known = {n: Range(r.lo.replace(target, value), r.hi.replace(target, value)) for n, r in ranges.known.items()}
-    return Ranges(known, positive=ranges.positive)
+    inner_ranges = {n: Range(r.lo.replace(target, value), r.hi.replace(target, value)) for n, r in ranges.known.items()}
+    return Ranges(inner_ranges, positive=ranges.positive)
 
 
 def _split(constraints: list[Polynomial]) -> tuple[Expr, list[tuple[Polynomial, list[Polynomial]]]] | None:
@@ -139,21 +139,21 @@ def _saturate(given: list[Polynomial], facts: Facts) -> list[Polynomial] | None:
 def _facts_of(m: Monomial, facts: Facts) -> list[Polynomial]:
     if len(m) == 1:
         return _facts_of_atom(m[0], facts)
-    found: list[Polynomial] = []
+    polynomials: list[Polynomial] = []
     ranges = facts.ranges
     if ranges.is_nonnegative(Polynomial({m: 1})):
-        found.append(Polynomial({m: 1}))
+        polynomials.append(Polynomial({m: 1}))
     for k, a in enumerate(m):
         rest = Polynomial({m[:k] + m[k + 1 :]: 1})
         # A product with an index variable is bounded by its range times the rest; further products say little.
         if isinstance(a, Var) and a.name in ranges.known and ranges.is_nonnegative(rest):
             r = ranges.known[a.name]
-            found += [rest * (atom(a) - r.lo), rest * (r.hi - 1 - atom(a))]
+            polynomials += [rest * (atom(a) - r.lo), rest * (r.hi - 1 - atom(a))]
         elif isinstance(a, Binary) and a.op in ("min", "max") and ranges.is_nonnegative(rest):
-            found += [rest * p for p in _facts_of_atom(a, facts)]
+            polynomials += [rest * p for p in _facts_of_atom(a, facts)]
         elif a in ranges.positive and ranges.is_nonnegative(rest):
-            found.append(rest * (atom(a) - 1))
-    return found
+            polynomials.append(rest * (atom(a) - 1))
+    return polynomials
 
 
 def _facts_of_atom(a: Expr, facts: Facts) -> list[Polynomial]:
@@ -177,10 +177,10 @@ def _facts_of_atom(a: Expr, facts: Facts) -> list[Polynomial]:
 def _facts_of_cast(a: Cast, operand: Expr, facts: Facts) -> list[Polynomial]:
     """What the narrower type allows: a uint8 index is 0 to 255."""
     x, t = atom(a), operand.dtype
-    found = [x - 1] if a in facts.ranges.positive else []
+    polynomials = [x - 1] if a in facts.ranges.positive else []
     if isinstance(operand, Var) or t.is_float or t.bits == 64:
-        return found
-    return [*found, x - t.min_value, constant(t.max_value) - x]
+        return polynomials
+    return [*polynomials, x - t.min_value, constant(t.max_value) - x]
 
 
 def _facts_of_division(a: Binary, facts: Facts) -> list[Polynomial]:

@@ -41,12 +41,12 @@ class Guard:
 def guard_accesses(program: TensorProgram) -> tuple[Guard, ...]:
     """The tests a normalized program needs, those of inner subscripts before those that use them."""
     inputs = {b.name for b in program.inputs}
-    found: dict[Guard, None] = {}
+    guards: dict[Guard, None] = {}
     for position, statement in enumerate(program.statements):
         accesses = sorted(unproved_accesses(statement, program.requirements), key=lambda a: len(loads(a.index)))
         for access in accesses:
-            found.setdefault(_guard(access, statement, position, inputs))
-    return tuple(found)
+            guards.setdefault(_guard(access, statement, position, inputs))
+    return tuple(guards)
 
 
 def _guard(access: UnprovedAccess, statement: Statement, position: int, inputs: set[str]) -> Guard:

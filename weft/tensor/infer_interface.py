@@ -15,10 +15,13 @@ from weft.tensor.recurrences import steps_behind
 
 
 def infer_constants(
-    scalars: Mapping[str, Var], statements: Iterable[Statement], buffers: Iterable[Buffer], known: Iterable[Requirement]
+    scalars: Mapping[str, Var],
+    statements: Iterable[Statement],
+    buffers: Iterable[Buffer],
+    requirements: Iterable[Requirement],
 ) -> tuple[Var, ...]:
     """The integer parameters that shapes, ranges or subscripts depend on."""
-    nodes: list[Node] = [r.condition for r in known]
+    nodes: list[Node] = [r.condition for r in requirements]
     for s in statements:
         nodes += [*s.indices, *(bound for a in s.all_axes for bound in (a.lo, a.hi))]
         nodes += [i for load in loads(s.value) for i in load.indices]

@@ -150,14 +150,14 @@ def mentions_any(e: Expr, names: Container[str]) -> bool:
     return e.name in names if isinstance(e, Var) else any(n in names for n in _names_below(e))
 
 
-def dependency_order(known: Mapping[str, Range]) -> list[str]:
+def dependency_order(ranges: Mapping[str, Range]) -> list[str]:
     """Names such that bounds mention only earlier ones."""
     order: list[str] = []
 
     def visit(name: str) -> None:
-        if name in order or name not in known:
+        if name in order or name not in ranges:
             return
-        for bound in (known[name].lo, known[name].hi):
+        for bound in (ranges[name].lo, ranges[name].hi):
             for a in bound.atoms():
                 for other in (a.name,) if isinstance(a, Var) else sorted(_names_below(a)):
                     if other != name:
@@ -165,7 +165,7 @@ def dependency_order(known: Mapping[str, Range]) -> list[str]:
         if name not in order:
             order.append(name)
 
-    for name in known:
+    for name in ranges:
         visit(name)
     return order
 
@@ -177,8 +177,8 @@ def accesses_of(node: Node) -> Iterator[Access]:
         parts = (*node.load.indices, *((node.fill,) if node.fill is not None else ()))
     elif isinstance(node, Load):
         yield Access(node.buffer, node.indices, node.span)
-    for part in parts:
-        yield from accesses_of(part)
+    for stmt in parts:
+        yield from accesses_of(stmt)
 
 
 def plain_accesses_of(node: Node) -> Iterator[Access]:
@@ -202,17 +202,17 @@ def infer_ranges(
     ranges = Ranges({c.var.name: Range(Polynomial.of(c.lo), Polynomial.of(c.hi)) for c in where})
     unknown = {v.name: v for v in variables if v.name not in ranges.known}
     while unknown:
-        found = _solve_round(unknown, accesses, ranges) or _solve_round(unknown, last_resort, ranges)
-        if not found:
+        solved = _solve_round(unknown, accesses, ranges) or _solve_round(unknown, last_resort, ranges)
+        if not solved:
             raise _unresolved(unknown, [*accesses, *last_resort])
-        for name, hi in found.items():
+        for name, hi in solved.items():
             ranges.known[name] = Range(constant(0), hi)
             del unknown[name]
     return ranges
 
 
 def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges: Ranges) -> dict[str, Polynomial]:
-    found: dict[str, Polynomial] = {}
+    solved: dict[str, Polynomial] = {}
     for access in accesses:
         for index, size in zip(access.indices, access.buffer.shape):
             names = [n for n in free_vars(index) if n in unknown]
@@ -221,8 +221,8 @@ def _solve_round(unknown: Mapping[str, Var], accesses: Sequence[Access], ranges:
             hi = _solve(unknown[names[0]], Polynomial.of(index), Polynomial.of(size), access, unknown, ranges)
             if hi is not None:
                 var = names[0]
-                found[var] = minimum(found[var], hi, ranges.at_most) if var in found else hi
-    return found
+                solved[var] = minimum(solved[var], hi, ranges.at_most) if var in solved else hi
+    return solved
 
 
 def _solve(
@@ -240,8 +240,8 @@ def _solve(
             _assume_positive(factor, access, ranges)
     greatest, least = (ranges.reach(index, side, remainders=True) for side in (True, False))
     slacks = [size - 1 - greatest if greatest is not None else None, least]
-    known = [e for s in slacks if s is not None and (e := _end(var, s, access, unknown, ranges)) is not None]
-    return None if not known else known[0] if len(known) == 1 else minimum(known[0], known[1], ranges.at_most)
+    ends = [e for s in slacks if s is not None and (e := _end(var, s, access, unknown, ranges)) is not None]
+    return None if not ends else ends[0] if len(ends) == 1 else minimum(ends[0], ends[1], ranges.at_most)
 
 
 def _end(var: Var, slack: Polynomial, access: Access, unknown: Mapping[str, Var], ranges: Ranges) -> Polynomial | None:

@@ -91,12 +91,12 @@ def print_statement(statement: Statement, scalars: frozenset[str] = frozenset())
 
 def _boundaries(statement: Statement) -> dict[str, Outside]:
     """Tensors that are read in one boundary mode throughout the statement: those a clause can speak for."""
-    found: dict[str, Outside] = {}
+    boundaries: dict[str, Outside] = {}
     mixed: set[str] = set()
 
     def visit(node: Node) -> None:
         if isinstance(node, Outside):
-            first = found.setdefault(node.load.buffer.name, node)
+            first = boundaries.setdefault(node.load.buffer.name, node)
             if (first.mode, first.fill) != (node.mode, node.fill):
                 mixed.add(node.load.buffer.name)
             inner: Sequence[Node] = (*node.load.indices, *([] if node.fill is None else [node.fill]))
@@ -109,7 +109,7 @@ def _boundaries(statement: Statement) -> dict[str, Outside]:
 
     for e in (*statement.indices, statement.value):
         visit(e)
-    return {name: node for name, node in found.items() if name not in mixed}
+    return {name: node for name, node in boundaries.items() if name not in mixed}
 
 
 @dataclass(frozen=True)
@@ -188,9 +188,9 @@ class _Text:
             case Load(buffer=buffer, indices=indices):
                 return self.access(buffer, indices)
             case Outside(load=load):
-                known = load.buffer.name in self.clauses
+                has_clause = load.buffer.name in self.clauses
                 inner = self.access(load.buffer, load.indices)
-                return inner if known else f"outside({inner}, {self.boundary(e)})"
+                return inner if has_clause else f"outside({inner}, {self.boundary(e)})"
             case Cast(type=dtype, operand=operand):
                 inner = self.index(operand, 0) if self.is_index(operand) else self.value(operand, 0)
                 return f"{dtype}({inner})"

@@ -98,11 +98,11 @@ def _reads(e: Node, axes: tuple[Axis, ...], guards: tuple[Expr, ...]) -> Iterato
 
 
 def check_access(
-    access: GuardedAccess, dimension: int, known: Iterable[Polynomial] = (), *, assume_no_wrap: bool = False
+    access: GuardedAccess, dimension: int, facts: Iterable[Polynomial] = (), *, assume_no_wrap: bool = False
 ) -> Verdict:
-    """Whether one dimension of an access stays inside; ``known`` are inequalities on sizes."""
+    """Whether one dimension of an access stays inside; ``facts`` are inequalities on sizes."""
     index, size = access.indices[dimension], access.buffer.shape[dimension]
-    return check_index(access, index, idx(0), size, known, assume_no_wrap=assume_no_wrap)
+    return check_index(access, index, idx(0), size, facts, assume_no_wrap=assume_no_wrap)
 
 
 def check_index(
@@ -209,10 +209,10 @@ def _unless_empty(condition: Expr, axes: Sequence[Axis]) -> Expr:
     return condition
 
 
-def check_bounds(statement: Statement, known: Sequence[Requirement] = ()) -> list[Requirement]:
+def check_bounds(statement: Statement, required: Sequence[Requirement] = ()) -> list[Requirement]:
     """Raises for accesses wrong at every size; what the others need of the sizes."""
-    found: list[Requirement] = []
-    given = inequalities(known)
+    requirements: list[Requirement] = []
+    given = inequalities(required)
     for access in guarded_accesses(statement):
         for k in range(access.buffer.rank):
             verdict = check_access(access, k, given, assume_no_wrap=True)
@@ -220,28 +220,28 @@ def check_bounds(statement: Statement, known: Sequence[Requirement] = ()) -> lis
                 raise out_of_bounds(access, k, verdict, statement.span)
             if verdict.kind == "requires" and verdict.condition is not None:
                 span = access.span or statement.span
-                found.append(Requirement(verdict.condition, _needs(access, k, verdict.condition), span=span))
-    return found
+                requirements.append(Requirement(verdict.condition, _needs(access, k, verdict.condition), span=span))
+    return requirements
 
 
-def inequalities(known: Sequence[Requirement]) -> list[Polynomial]:
+def inequalities(requirements: Sequence[Requirement]) -> list[Polynomial]:
     """Requirements that are plain inequalities, as facts."""
-    cases = [alternatives(r.condition, None) for r in known]
+    cases = [alternatives(r.condition, None) for r in requirements]
     return [p for case in cases if len(case) == 1 for p in case[0]]
 
 
-def unproved_accesses(statement: Statement, known: Sequence[Requirement] = ()) -> list[UnprovedAccess]:
+def unproved_accesses(statement: Statement, requirements: Sequence[Requirement] = ()) -> list[UnprovedAccess]:
     """Accesses to test while running; raises ShapeError for one that certainly goes outside."""
-    found: dict[UnprovedAccess, None] = {}
-    given = inequalities(known)
+    unproved: dict[UnprovedAccess, None] = {}
+    given = inequalities(requirements)
     for access in guarded_accesses(statement):
         for k in range(access.buffer.rank):
             verdict = check_access(access, k, given)
             if verdict.kind == "refuted":
                 raise out_of_bounds(access, k, verdict, statement.span)
             if verdict.kind != "proved":
-                found[_unproved(access, k, statement.span)] = None
-    return list(found)
+                unproved[_unproved(access, k, statement.span)] = None
+    return list(unproved)
 
 
 def _unproved(access: GuardedAccess, k: int, span: Span | None) -> UnprovedAccess:
@@ -309,8 +309,8 @@ def _range_in_bounds(access: GuardedAccess, k: int, name: str) -> str:
     lo, hi, size = (Polynomial.of(e) for e in (axis.lo, axis.hi, access.buffer.shape[k]))
     if offset is None or lo.as_int is None:
         return "lo:hi"
-    known = Facts.of(()).ranges
-    return f"{max(-offset, lo.as_int)}:{describe(minimum(hi, size - offset, known.at_most).expr())}"
+    ranges = Facts.of(()).ranges
+    return f"{max(-offset, lo.as_int)}:{describe(minimum(hi, size - offset, ranges.at_most).expr())}"
 
 
 def _needs(access: GuardedAccess, k: int, condition: Expr) -> str:

@@ -216,17 +216,17 @@ def _check_positions(value: Expr, ranges: Mapping[str, Interval]) -> None:
     for node in walk(value):
         if not (isinstance(node, Cast) and node.type == int32 and node.operand.dtype == index):
             continue
-        found = (
+        interval = (
             bounds(node.operand, ranges) if ranges.keys() >= free_vars(node.operand).keys() else Interval(None, None)
         )
-        if loads(node.operand) or found.lo is None or found.hi is None:
+        if loads(node.operand) or interval.lo is None or interval.hi is None:
             continue  # not a position but a number of the user's, which is converted as asked
-        if found.lo < int32.min_value or found.hi > int32.max_value:
+        if interval.lo < int32.min_value or interval.hi > int32.max_value:
             text = describe(node.operand)
             raise ShapeError(
                 f"`{text}` does not fit int32",
                 span=node.span,
-                why=f"it is used as a value, which counts as int32, and runs over {found.lo}:{found.hi + 1}",
+                why=f"it is used as a value, which counts as int32, and runs over {interval.lo}:{interval.hi + 1}",
                 help=f"say which type it has: `int64({text})`",
             )
 

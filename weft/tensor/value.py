@@ -314,14 +314,14 @@ def call(name: str, *operands: Operand) -> Value:
 
 
 def parse_type(name: str | DType) -> DType:
-    found = name if isinstance(name, DType) else parse_dtype(str(name))
-    if found is None or found.lanes != 1:
+    dtype = name if isinstance(name, DType) else parse_dtype(str(name))
+    if dtype is None or dtype.lanes != 1:
         raise ArgumentError(
             f"unknown element type `{name}`",
             span=caller_span(),
             why="the types are " + ", ".join(dt.SCALAR_TYPES),
         )
-    return found
+    return dtype
 
 
 def _positional(position: Expr, expr: Expr, kind: Kind) -> Value:

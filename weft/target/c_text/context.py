@@ -167,10 +167,10 @@ class TextFunction:
         self.variables, self.ranges = variables, ranges
 
     def memory(self, buffer: Buffer) -> Memory:
-        found = self.buffers.get(buffer.name)
-        if found is None:
+        kept = self.buffers.get(buffer.name)
+        if kept is None:
             raise InternalError(f"buffer `{buffer.name}` is not in scope", span=buffer.span)
-        return found
+        return kept
 
     def show_source(self, s: Stmt) -> None:
         """A comment with the line of the user's text that ``s`` comes from, where it is another one than before."""

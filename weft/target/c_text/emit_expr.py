@@ -78,10 +78,10 @@ def _float(f: TextFunction, value: float, t: DType) -> Code:
 
 
 def _var(f: TextFunction, e: Var) -> Code:
-    found = f.variables.get(e.name)
-    if found is None:
+    kept = f.variables.get(e.name)
+    if kept is None:
         raise InternalError(f"variable `{e.name}` is not in scope", span=e.span)
-    return found
+    return kept
 
 
 def _load(f: TextFunction, e: Load) -> Code:
@@ -115,8 +115,8 @@ def _is_exact(f: TextFunction, e: Expr) -> bool:
     """
     t = e.dtype
     if t == dt.index:
-        found = bounds(e, f.ranges)
-        finite = found.within(t.min_value, t.max_value)
+        interval = bounds(e, f.ranges)
+        finite = interval.within(t.min_value, t.max_value)
         return finite or all(isinstance(n, (Var, Const, Binary, Unary)) for n in walk(e))
     parts = (e.operand,) if isinstance(e, Unary) else (e.left, e.right) if isinstance(e, Binary) else ()
     exact = _raw_bounds(f, e, parts)
@@ -125,12 +125,12 @@ def _is_exact(f: TextFunction, e: Expr) -> bool:
 
 def _raw_bounds(f: TextFunction, e: Expr, parts: tuple[Expr, ...]) -> Interval:
     """The range of an operation before its result is brought to the type."""
-    known = [bounds(p, f.ranges) for p in parts]
+    intervals = [bounds(p, f.ranges) for p in parts]
     if isinstance(e, Unary):
-        return known[0].scale(-1)
+        return intervals[0].scale(-1)
     assert isinstance(e, Binary)
     rule = {"+": Interval.plus, "-": Interval.minus, "*": Interval.times}[e.op]
-    return rule(*known)
+    return rule(*intervals)
 
 
 def _typed(code: Code, e: Expr) -> Code:
@@ -148,8 +148,8 @@ def _c_type(t: DType, *codes: Code) -> str:
 
 
 def _binary(f: TextFunction, e: Binary) -> Code:
-    if (found := f.program.fused(e)) is not None:
-        name, argument = found
+    if (fused := f.program.fused(e)) is not None:
+        name, argument = fused
         return Code(f"{f.use(name)}({emit_expr(f, argument).text})")
     left, right = emit_expr(f, e.left), emit_expr(f, e.right)
     if e.dtype.is_float:
@@ -257,7 +257,7 @@ def _compare(f: TextFunction, e: Compare) -> Code:
 
 
 def _select(f: TextFunction, e: Select) -> Code:
-    condition, then, otherwise = (emit_expr(f, part) for part in (e.condition, e.then, e.otherwise))
+    condition, then, otherwise = (emit_expr(f, operand) for operand in (e.condition, e.then, e.otherwise))
     level = LEVEL["?"]
     text = f"{condition.inside(level + 1)} ? {then.inside(level + 1)} : {otherwise.inside(level)}"
     code = Code(text, level, then.wide or otherwise.wide)

@@ -135,10 +135,10 @@ class Builder:
 
     def _go(self, label: str) -> None:
         others = self._arriving.get(label)
-        known = self._known
+        at_hand = self._known
         if others is not None:
-            known = {text: value for text, value in others.items() if known.get(text) is value}
-        self._arriving[label] = known
+            at_hand = {text: value for text, value in others.items() if at_hand.get(text) is value}
+        self._arriving[label] = at_hand
 
     def branch(self, label: str, metadata: str = "") -> None:
         self._go(label)
@@ -202,18 +202,18 @@ class Builder:
 
     def pure(self, type: str, instruction: str) -> Value:
         """As `emit`, for an instruction that depends on its operands alone: a value at hand is not computed again."""
-        known = self._known_vectors if type[0] == "<" else self._known
-        found = known.get(instruction)
-        if found is None:
-            found = known[instruction] = self._append(type, instruction)
-        return found
+        at_hand = self._known_vectors if type[0] == "<" else self._known
+        kept = at_hand.get(instruction)
+        if kept is None:
+            kept = at_hand[instruction] = self._append(type, instruction)
+        return kept
 
     def reading(self, type: str, instruction: str) -> Value:
         """As `pure`, for an instruction that depends on memory too."""
-        found = self._loaded.get(instruction)
-        if found is None:
-            found = self._loaded[instruction] = self._append(type, instruction)
-        return found
+        kept = self._loaded.get(instruction)
+        if kept is None:
+            kept = self._loaded[instruction] = self._append(type, instruction)
+        return kept
 
     def emit_void(self, instruction: str) -> None:
         self._forget()

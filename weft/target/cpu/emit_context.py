@@ -124,16 +124,16 @@ class Function:
 
     def read(self, name: str) -> Value:
         """The current value of a variable."""
-        found = self.names.get(name)
-        if found is None:
+        kept = self.names.get(name)
+        if kept is None:
             raise InternalError(f"`{name}` is used where it has no value")
-        return self.b.load(found.type, found.pointer) if isinstance(found, Slot) else found
+        return self.b.load(kept.type, kept.pointer) if isinstance(kept, Slot) else kept
 
     def memory(self, buffer: Buffer) -> Memory:
-        found = self.buffers.get(buffer.name)
-        if found is None:
+        kept = self.buffers.get(buffer.name)
+        if kept is None:
             raise InternalError(f"buffer `{buffer.name}` is used where it does not exist")
-        return found
+        return kept
 
     @contextmanager
     def bound(self, name: str, value: Value | Slot) -> Iterator[None]:

@@ -115,13 +115,13 @@ def _float_to_integer(f: Function, value: Value, target: DType) -> Value:
     kept = b.select(b.fcmp("ogt", value, low), value, low)
     kept = b.select(b.fcmp("olt", kept, high), kept, high)
     if target.bits < 32:
-        found = b.trunc(b.fptosi(kept, "i32"), f"i{target.bits}")
+        converted = b.trunc(b.fptosi(kept, "i32"), f"i{target.bits}")
     else:
-        found = b.fptosi(kept, f"i{target.bits}") if target.is_signed else b.fptoui(kept, f"i{target.bits}")
+        converted = b.fptosi(kept, f"i{target.bits}") if target.is_signed else b.fptoui(kept, f"i{target.bits}")
         if near != most:
             is_beyond = b.fcmp("oge", value, constant(value.type, float(beyond)))
-            found = b.select(is_beyond, constant(found.type, most if target.is_signed else -1), found)
-    return b.select(b.fcmp("uno", value, value), constant(found.type, 0), found)
+            converted = b.select(is_beyond, constant(converted.type, most if target.is_signed else -1), converted)
+    return b.select(b.fcmp("uno", value, value), constant(converted.type, 0), converted)
 
 
 def _integer_to_float(f: Function, value: Value, source: DType, target: DType) -> Value:

@@ -42,12 +42,12 @@ def emit_expr(f: Function, e: Expr) -> Value:
     # Names written out in a formula many times over make trees far larger than what there is to compute. What is there
     # for more lanes than are active is there for these.
     for mask in (f.mask, *f.masks_around):
-        found = f.b.shared.get((e, mask, f.lane))
-        if found is not None:
-            return found
-    found = emit(f, e)
-    f.b.shared[e, f.mask, f.lane] = found
-    return found
+        value = f.b.shared.get((e, mask, f.lane))
+        if value is not None:
+            return value
+    value = emit(f, e)
+    f.b.shared[e, f.mask, f.lane] = value
+    return value
 
 
 def must_be_lazy(e: Expr) -> bool:
@@ -99,7 +99,7 @@ def _emit_call(f: Function, e: Call) -> Value:
 
 
 def _emit_ramp(f: Function, e: Ramp) -> Value:
-    base, stride = (f.b.splat(emit_expr(f, part), e.lanes) for part in (e.base, e.stride))
+    base, stride = (f.b.splat(emit_expr(f, operand), e.lanes) for operand in (e.base, e.stride))
     numbers = lane_numbers(e.lanes)
     return f.b.add(base, f.b.mul(stride, f.b.trunc(numbers, base.element)))
 

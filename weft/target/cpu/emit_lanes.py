@@ -20,10 +20,10 @@ def known_lanes(f: Function, condition: Expr) -> list[bool] | None:
         return None
     totals = [gap.constant] * f.lanes
     for atom, factor in gap.terms.items():
-        found = numbers.get(atom.name) if isinstance(atom, Var) else None
-        if found is None:
+        kept = numbers.get(atom.name) if isinstance(atom, Var) else None
+        if kept is None:
             return None
-        totals = [total + factor * number for total, number in zip(totals, found)]
+        totals = [total + factor * number for total, number in zip(totals, kept)]
     return [total >= 0 for total in totals]
 
 

@@ -173,8 +173,8 @@ def _masked_load(f: Function, type: str, pointer: Value, mask: Value) -> Value:
         # Without masks in hardware LLVM takes wider loads apart itself, and fails where part of a mask is constant.
         low, high = (f.b.shuffle(mask, None, range(n, n + half)) for n in (0, half))
         above = f.b.gep(element, pointer, Value(str(half), I64), inbounds=False)
-        part = vector(element, half)
-        halves = _masked_load(f, part, pointer, low), _masked_load(f, part, above, high)
+        half_type = vector(element, half)
+        halves = _masked_load(f, half_type, pointer, low), _masked_load(f, half_type, above, high)
         return f.b.shuffle(*halves, range(mask.lanes))
     arguments = [pointer, _align(element), mask, Value("zeroinitializer", type)]
     name = type[1 : type.index(" ")]

@@ -47,17 +47,17 @@ def scalar(value: Value) -> Linear:
 
 def emit_offset(f: Function, buffer: Buffer, indices: tuple[Expr, ...], emit: EmitExpr) -> Linear | Value:
     """The offset of ``buffer[indices]``."""
-    found = offset_sum(f, buffer, indices)
-    return _emit_dimensions(f, buffer, indices, emit) if found is None else _emit_sum(f, found, emit)
+    offset = offset_sum(f, buffer, indices)
+    return _emit_dimensions(f, buffer, indices, emit) if offset is None else _emit_sum(f, offset, emit)
 
 
 def offset_sum(f: Function, buffer: Buffer, indices: tuple[Expr, ...]) -> Sum | None:
     """The offset of ``buffer[indices]`` as one sum, where it is one; added up once for all copies of an access."""
     key = (id(buffer), id(indices))
-    known = f.program.offsets.get(key)
-    if known is None:
-        known = f.program.offsets[key] = (buffer, indices, _add_up(buffer, indices))
-    found = known[2]
+    kept = f.program.offsets.get(key)
+    if kept is None:
+        kept = f.program.offsets[key] = (buffer, indices, _add_up(buffer, indices))
+    found = kept[2]
     return found if isinstance(found, Sum) else None
 
 
@@ -144,8 +144,8 @@ def has_lanes(f: Function, e: Expr) -> bool:
         case Const():
             return False
         case Var(name=name):
-            found = f.names.get(name)
-            return name == f.lane or (found is not None and found.type.startswith("<"))
+            kept = f.names.get(name)
+            return name == f.lane or (kept is not None and kept.type.startswith("<"))
         case Load(buffer=buffer, indices=indices):
             return f.memory(buffer).lanes > 1 or any(has_lanes(f, i) for i in indices)
         case Binary(left=left, right=right):

@@ -63,17 +63,17 @@ def read_host_facts() -> HostFacts:
 @functools.cache
 def read_cpuinfo() -> dict[str, str]:
     """The first processor's lines of /proc/cpuinfo."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
                 key, colon, value = line.partition(":")
                 if not colon:
                     break
-                found[key.strip()] = value.strip()
+                fields[key.strip()] = value.strip()
     except OSError:
         pass
-    return found
+    return fields
 
 
 def _megahertz(about: dict[str, str]) -> float | None:
@@ -110,7 +110,7 @@ def _usable_cores() -> int:
 
 def read_caches(folder: str) -> list[CacheFacts]:
     """The caches that hold data, nearest first."""
-    found = []
+    caches = []
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith("index"))
     except OSError:
@@ -121,8 +121,8 @@ def read_caches(folder: str) -> list[CacheFacts]:
             continue
         level, ways, line = (_number(f"{index}/{n}") for n in ("level", "ways_of_associativity", "coherency_line_size"))
         shared = count_listed(_text(f"{index}/shared_cpu_list"))
-        found.append(CacheFacts(level, int(size[:-1]) << 10, ways or 8, line or 64, max(1, shared)))
-    return sorted(found, key=lambda c: c.level)
+        caches.append(CacheFacts(level, int(size[:-1]) << 10, ways or 8, line or 64, max(1, shared)))
+    return sorted(caches, key=lambda c: c.level)
 
 
 def count_listed(text: str) -> int:

@@ -67,9 +67,9 @@ def emit_template(b: Builder, text: str, operands: Operands) -> None:
     """Instructions given as text: operands filled in, other names made unique, declarations moved out."""
     suffix = b.new_label("x")
 
-    def named(found: re.Match[str]) -> str:
-        operand = operands.get(found[1])
-        return operand.text if operand is not None else f"%{found[1]}.{suffix}"
+    def named(match: re.Match[str]) -> str:
+        operand = operands.get(match[1])
+        return operand.text if operand is not None else f"%{match[1]}.{suffix}"
 
     for line in map(str.strip, text.splitlines()):
         declared = re.match(r"declare\s+.*@([\w.$-]+)\(", line)

@@ -44,13 +44,13 @@ def toolchain_key() -> str:
 
     The text of llvmlite's own version file: asking the package metadata takes 20 ms.
     """
-    found = importlib.util.find_spec("llvmlite")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or not spec.submodule_search_locations:
         return "none"
     try:
-        return (Path(found.submodule_search_locations[0]) / "_version.py").read_text()
+        return (Path(spec.submodule_search_locations[0]) / "_version.py").read_text()
     except OSError:
-        return found.submodule_search_locations[0]
+        return spec.submodule_search_locations[0]
 
 
 def host_features() -> frozenset[str]:

@@ -131,11 +131,11 @@ def assume_model(machine: Machine | None = None, facts: HostFacts | None = None)
     hertz = (facts.megahertz or 2500.0) * 1e6
     vectors = 1.0 if _splits_vectors(machine, facts) else 2.0
     levels = _levels(facts.caches, cores, hertz, vectors * machine.vector_bits / 8)
-    known: dict[str, Source] = dict.fromkeys((f.name for f in fields(MachineModel)), "assumed")
-    known |= dict.fromkeys(("vector_bits", "vector_registers", "has_masks"), "read")
-    known |= {name: "read" for name, value in (("threads", facts.threads), ("cores", facts.cores)) if value}
-    known |= {"frequency": "read"} if facts.megahertz else {}
-    known |= {level.name: "read" for level in levels[:-1]} if facts.caches else {}
+    sources: dict[str, Source] = dict.fromkeys((f.name for f in fields(MachineModel)), "assumed")
+    sources |= dict.fromkeys(("vector_bits", "vector_registers", "has_masks"), "read")
+    sources |= {name: "read" for name, value in (("threads", facts.threads), ("cores", facts.cores)) if value}
+    sources |= {"frequency": "read"} if facts.megahertz else {}
+    sources |= {level.name: "read" for level in levels[:-1]} if facts.caches else {}
     return MachineModel(
         name=f"{machine.name} ({facts.name})" if facts.name else machine.name,
         cores=cores,
@@ -152,7 +152,7 @@ def assume_model(machine: Machine | None = None, facts: HostFacts | None = None)
         parallel_start=3e-6,
         stream=levels[-1].write * 1.5,
         has_masks=machine.has_masks,
-        sources=known,
+        sources=sources,
     )
 
 

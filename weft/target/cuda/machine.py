@@ -100,10 +100,10 @@ class GpuMachine:
         if feature in _FEATURES_OF_ONE:
             return self.capability == _FEATURES_OF_ONE[feature]
         if feature not in _FEATURES:
-            known = (*_FEATURES, *_FEATURES_OF_ONE)
+            candidates = (*_FEATURES, *_FEATURES_OF_ONE)
             raise TargetError(
                 f"unknown GPU feature `{feature}`",
-                help=did_you_mean(feature, known) or f"use one of: {', '.join(known)}",
+                help=did_you_mean(feature, candidates) or f"use one of: {', '.join(candidates)}",
             )
         return self.capability >= _FEATURES[feature]
 

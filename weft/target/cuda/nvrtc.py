@@ -127,9 +127,9 @@ def _log(nvrtc: Any, program: Any) -> str:
 
 def _excerpt(text: str, log: str) -> str:
     """The lines around the first one the log names."""
-    found = re.search(r"weft\.cu\((\d+)\)", log)
-    if found is None:
+    match = re.search(r"weft\.cu\((\d+)\)", log)
+    if match is None:
         return text[:2000]
-    at = int(found[1])
+    at = int(match[1])
     lines = text.splitlines()
     return "\n".join(f"{n:5} {lines[n - 1]}" for n in range(max(1, at - 6), min(len(lines), at + 3) + 1))

@@ -106,17 +106,17 @@ def used_params(body: Stmt, params: Iterable[Param]) -> Iterator[Param]:
 
 def mentioned_names(body: Stmt) -> frozenset[str]:
     """Variables and buffers in ``body``, also in the sizes and strides of the buffers."""
-    found: set[str] = set()
+    names: set[str] = set()
     buffers: set[Buffer] = set()
     for n in walk(body):
         if isinstance(n, Var):
-            found.add(n.name)
+            names.add(n.name)
         elif isinstance(n, (Load, Store, Atomic, AddressOf, Alloc)):
             buffers.add(n.buffer)
     for buffer in buffers:
-        found.add(buffer.name)
-        found |= {n.name for e in (*buffer.shape, *buffer.element_strides()) for n in walk(e) if isinstance(n, Var)}
-    return frozenset(found)
+        names.add(buffer.name)
+        names |= {n.name for e in (*buffer.shape, *buffer.element_strides()) for n in walk(e) if isinstance(n, Var)}
+    return frozenset(names)
 
 
 def written_names(body: Stmt) -> frozenset[str]:

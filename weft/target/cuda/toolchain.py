@@ -10,9 +10,9 @@ import sys
 @functools.cache
 def toolchain_key() -> str:
     """The NVRTC packages that are installed, by name and version; where none is, the version that NVRTC says."""
-    found = sorted({name for folder in sys.path for name in _packages(folder)})
-    if found:
-        return " ".join(found)
+    packages = sorted({name for folder in sys.path for name in _packages(folder)})
+    if packages:
+        return " ".join(packages)
     from weft.target.cuda.nvrtc import nvrtc_version
 
     return nvrtc_version()

@@ -59,8 +59,8 @@ def _subtract_parts(x: Term, per_half_turn: int, quarter: bool) -> Angle:
         count = count - 0.5
     parts = _PI_FUSED[x.format.type] if x.b.features.fma else _PI_SHORT
     rest = x
-    for part in parts:
-        rest = fma(count, -part / per_half_turn, rest)
+    for stmt in parts:
+        rest = fma(count, -stmt / per_half_turn, rest)
     return Angle(rest, steps)
 
 
