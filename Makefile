@@ -34,4 +34,4 @@ $(STAMP): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .bench .soak .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

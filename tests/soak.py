@@ -6,7 +6,8 @@
     --rounds 1         no more rounds of the random tests than this
     --tests PATH ...   other tests than those of the suite, and nothing in bulk
 
-Each failure is told with its seed and a command that repeats it; the exit status is 1 if there were any.
+Each failure is told with its seed and a command that repeats it; the exit status is 1 if there were any. Of programs
+in bulk, `.soak` has the text of each too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ BULK = {
     "bulk_schedules.py": [[]],
     "bulk_gpu_programs.py": [["--kind", kind] for kind in ("barriers", "forks", "schedules", "auto")],
 }
+#: Where programs in bulk leave the text of each failure.
+FAILURES = TESTS.parent / ".soak"
 #: Seconds that one test may go on after the time is up.
 PATIENCE = 900
 
@@ -87,6 +90,7 @@ def soak_in_bulk(options: argparse.Namespace, until: float) -> list[str]:
         seconds = max((until - time.time()) / (len(kinds) - at), 1)
         command = [sys.executable, str(TESTS / "property" / script), "--seed", str(options.seed), *arguments]
         command += ["--count", str(10**9), "--seconds", f"{seconds:.0f}", "--jobs", str(options.jobs)]
+        command += ["--failures", str(FAILURES)]
         faults += tell_round(" ".join((script, *arguments)), command, time.time() + seconds)
     return faults
 
