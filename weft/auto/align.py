@@ -8,7 +8,7 @@ counterpart of the ``n`` of ``O``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from weft.auto.stages import Stage, StageAccess, Stages
 
@@ -52,6 +52,15 @@ def _through(inner: StageAccess, outer: StageAccess, alignment: Alignment) -> di
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class ChainTile:
+    """Iterator ``name`` of a chain's anchor, ``size`` of its values at a time; ``why`` is told."""
+
+    name: str
+    size: int
+    why: str = field(default="", compare=False)
+
+
 @dataclass(frozen=True)
 class Chain:
     """Stages by name with their alignments, ``anchor`` among them; ``sinks`` are other results among them."""
@@ -62,6 +71,12 @@ class Chain:
     sinks: tuple[str, ...] = ()
     #: shared iterators that are left to the nests inside
     left_inside: frozenset[str] = frozenset()
+    tile: ChainTile | None = None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The stages that are in it."""
+        return tuple(sorted(self.alignments))
 
     @property
     def members(self) -> list[Stage]:

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.auto.align import Chain
+from weft.auto.align import Chain, ChainTile
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import AnyDraft, Draft
-from weft.auto.fuse_chains import pays_threads
-from weft.auto.fuse_tiles import ChainTile, choose_tile
 from weft.auto.stages import Stage
 from weft.ir.errors import ScheduleError
 
 
 def schedule_chain(draft: Draft, chain: Chain) -> None:
     """The stages of ``chain`` in the shared loops of its anchor, these outermost and, if it pays, on threads."""
-    anchor, in_parallel = chain.anchor, pays_threads(draft, chain)
-    tile = choose_tile(draft, chain)
-    shared = _in_order(draft, chain, tile)
+    anchor, in_parallel, tile = chain.anchor, pays_threads(draft, chain), chain.tile
+    shared = shared_order(draft, chain)
     loops = share_loops(draft, anchor, shared, tile)
     loops, moved = ChainMover(draft, chain, shared, tile, loops).run()
     if len(moved) == 1:
@@ -32,6 +29,10 @@ def schedule_chain(draft: Draft, chain: Chain) -> None:
     if in_parallel:
         draft.s.parallel(loops[0])
         draft.decide("parallel", anchor.name, f"`{loops[0]}` on {draft.threads} threads", "outermost shared loop")
+
+
+def pays_threads(draft: Draft, chain: Chain) -> bool:
+    return draft.threads > 1 and draft.is_worth_threads(chain.work)
 
 
 def _tell(draft: Draft, chain: Chain, shared: list[str], tile: ChainTile | None, moved: list[str]) -> None:
@@ -57,9 +58,9 @@ def share_loops(draft: AnyDraft, stage: Stage, shared: list[str], tile: ChainTil
     return loops
 
 
-def _in_order(draft: Draft, chain: Chain, tile: ChainTile | None) -> list[str]:
+def shared_order(draft: Draft, chain: Chain) -> list[str]:
     """The shared iterators, that which gives threads most even work first; that of which some are done at once last."""
-    rounds = {name: chain.extent(name) for name in chain.shared}
+    tile, rounds = chain.tile, {name: chain.extent(name) for name in chain.shared}
     if tile is not None:
         rounds[tile.name] = -(-rounds.pop(tile.name) // tile.size)
 

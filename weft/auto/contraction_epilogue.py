@@ -7,13 +7,11 @@ it takes many, it runs in a loop of its own through the part of the sums that is
 from __future__ import annotations
 
 from weft.auto.contraction_nest import Nest
-from weft.auto.contraction_plan import ContractionPlan
+from weft.auto.contraction_plan import Contraction
 from weft.auto.draft import Draft
+from weft.auto.estimate_regions import MAX_COPIES
 from weft.auto.stages import Stage, StageAccess
 from weft.schedules.layouts import LETTERS
-
-#: Operations written out for the elements of a tile, in vectors, at most.
-MOST_WRITTEN_OUT = 256
 
 
 def find_epilogue(draft: Draft, stage: Stage) -> Stage | None:
@@ -42,48 +40,52 @@ def _is_same_element(stage: Stage, access: StageAccess, other: StageAccess) -> b
     return plain and all(o == 0 for o in access.offsets) and sizes[0] == sizes[1]
 
 
-def join_registers(draft: Draft, plan: ContractionPlan, nest: Nest, reader: Stage) -> None:
+def join_registers(draft: Draft, c: Contraction, nest: Nest, reader: Stage) -> None:
     """``reader`` after the last step of each tile, from the registers that its sums are in."""
-    sums, at = plan.stage.write.buffer.name, nest.outer[-1]
+    sums, at = c.stage.write.buffer.name, nest.outer[-1]
     draft.s.reverse_compute_at(reader.name, at)
     draft.s.store_at(sums, at)
     draft.s.set_scope(sums, "register")
-    draft.s.decompose_reduction(plan.stage.name, at=nest.reductions[0])
-    if plan.turns:
-        draft.s.pack(sums, lanes_last(plan))
-    _run_as_tile(draft, plan, reader)
+    draft.s.decompose_reduction(c.stage.name, at=nest.of("reductions")[0])
+    if c.turns:
+        draft.s.pack(sums, lanes_last(c))
+    _run_as_tile(draft, c, reader)
     draft.scheduled.add(reader.name)
     why = f"{reader.operations} operations an element, on sums still in registers"
-    draft.decide("fusion", reader.name, f"done at the end of each tile of `{plan.stage.name}`", why)
+    draft.decide("fusion", reader.name, f"done at the end of each tile of `{c.stage.name}`", why)
 
 
-def is_cheap(plan: ContractionPlan, reader: Stage) -> bool:
-    return plan.tile.sums * max(1, reader.operations) <= MOST_WRITTEN_OUT
+def may_join(c: Contraction, reader: Stage) -> bool:
+    """Whether ``reader`` can be written out after each tile: all are full and whole sums, and it is not long."""
+    whole = (
+        c.plan.blocking is None and not c.has_edges and any(i.count > c.tile.get(i.name, 1) for i in c.stage.spatial)
+    )
+    return whole and c.sums * max(1, reader.operations) <= MAX_COPIES
 
 
-def join_panels(draft: Draft, plan: ContractionPlan, loop: str, reader: Stage) -> None:
+def join_panels(draft: Draft, c: Contraction, loop: str, reader: Stage) -> None:
     """``reader`` after each iteration of ``loop``, on what that has computed."""
     draft.s.reverse_compute_at(reader.name, loop)
-    draft.s.store_at(plan.stage.write.buffer.name, loop)
+    draft.s.store_at(c.stage.write.buffer.name, loop)
     draft.scheduled.add(reader.name)
     why = f"{reader.operations} operations an element, on sums still in the cache"
     draft.decide("fusion", reader.name, f"done in each iteration of `{loop}`", why)
 
 
-def lanes_last(plan: ContractionPlan) -> str:
+def lanes_last(c: Contraction) -> str:
     """The layout of sums in which those of a vector are side by side."""
-    along = plan.stage.write.subscript_of(plan.lane.name)
-    rank = plan.stage.write.buffer.rank
+    along = c.stage.write.subscript_of(c.plan.lane)
+    rank = c.stage.write.buffer.rank
     order = [LETTERS[d] for d in range(rank) if d != along]
     return " ".join(order if along is None else [*order, LETTERS[along]])
 
 
-def _run_as_tile(draft: Draft, plan: ContractionPlan, reader: Stage) -> None:
+def _run_as_tile(draft: Draft, c: Contraction, reader: Stage) -> None:
     """The loops of ``reader`` through a tile as those of the contraction: rows unrolled, lanes inside."""
-    tile = {plan.lane.name: plan.tile.width, **plan.tile.sizes}
-    counterparts = _counterparts(plan.stage, reader)
-    lanes = reader.loop_of(counterparts[plan.lane.name])
-    rows = [reader.loop_of(counterparts[name]) for name in tile if name != plan.lane.name]
+    tile = c.tile
+    counterparts = _counterparts(c.stage, reader)
+    lanes = reader.loop_of(counterparts[c.plan.lane])
+    rows = [reader.loop_of(counterparts[name]) for name in tile if name != c.plan.lane]
     own = [loop for loop in draft.stage(reader.name).loops if loop not in (*rows, lanes)]
     draft.s.reorder(*own, *rows, lanes)
     draft.s.vectorize(lanes)

@@ -1,39 +1,103 @@
-"""The loops of a contraction by the part they have in its nest, and how its cache blocks are cut."""
+"""The loops of a contraction, by the part they have in its nest: as a plan makes them, drawn or applied."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import prod
+from typing import Literal
 
-from weft.auto.contraction_plan import ContractionPlan, footprint
+from weft.auto.contraction_plan import Contraction
 from weft.auto.draft import Draft
-from weft.auto.stages import StageAccess
+from weft.auto.sketch import Loop
+from weft.auto.stages import StageIter
+from weft.ir.stmt import LoopKind
 
-#: Steps that a vector operand which is read once is followed at a time: so many streams of memory at once.
-STREAMS = 8
+#: ``blocks`` go through blocks of tiles along the lanes, ``pieces`` through pieces of a reduction, ``panels`` through
+#: tiles along the lanes: outside the rows, or inside them where a block of several is kept in a cache.
+Part = Literal["batch", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes"]
+_BLOCKED: tuple[Part, ...] = ("batch", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes")
+_WHOLE: tuple[Part, ...] = ("batch", "panels", "rows", "reductions", "unrolled", "lanes")
+_KINDS: dict[Part, LoopKind] = {"unrolled": "unroll", "lanes": "vector"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartLoop:
+    """A loop that moves iterator ``of`` on by ``step``; ``trips`` of its iterations are begun, ``full`` their worth."""
+
+    part: Part
+    of: str
+    step: int
+    trips: int
+    full: float
+
+    @property
+    def loop(self) -> Loop:
+        return Loop(self.of, self.step, self.full, _KINDS.get(self.part, "serial"))
+
+
+def part_loops(c: Contraction) -> list[PartLoop]:
+    """The loops of the nest, outermost first."""
+    found = [loop for i in c.stage.iters if i.loop is not None for loop in _loops_of(c, i)]
+    order = _BLOCKED if c.plan.blocking is not None else _WHOLE
+    return sorted(found, key=lambda loop: (order.index(loop.part), loop.trips != 1 and loop.part == "batch"))
+
+
+def _loops_of(c: Contraction, i: StageIter) -> Iterator[PartLoop]:
+    blocking = c.plan.blocking
+    if i.extent == 1:  # out of the way
+        yield PartLoop("batch", i.name, 1, 1, 1)
+    elif i.is_reduction:
+        pieces: list[tuple[Part, int]] = [("pieces", blocking.depth)] if blocking and blocking.along == i.name else []
+        yield from _cut(c, i, [*pieces, ("reductions", 1)])
+    elif i.name == c.plan.lane:
+        if blocking is None:
+            yield from _cut(c, i, [("panels", c.plan.width), ("lanes", 1)])
+        elif blocking.width <= c.plan.width:
+            yield from _cut(c, i, [("blocks", c.plan.width), ("lanes", 1)])
+        else:
+            yield from _cut(c, i, [("blocks", blocking.width), ("panels", c.plan.width), ("lanes", 1)])
+    else:
+        around: Part = "batch" if c.is_batch(i.name) else "rows"
+        yield from _cut(c, i, [(around, c.tile.get(i.name, 1)), ("unrolled", 1)])
+
+
+def _cut(c: Contraction, i: StageIter, parts: list[tuple[Part, int]]) -> Iterator[PartLoop]:
+    """Loops over ``i`` by steps that become smaller; those that would run once are left out, save the last."""
+    left = i.count
+    for part, step in parts:
+        is_last = step == 1
+        if step >= left and not is_last and (i.exact or left != i.count):
+            continue
+        if is_last and left == 1:
+            return
+        yield PartLoop(part, i.name, step, -(-left // step), _worth(c, part, left, step))
+        left = min(left, step)
+
+
+def _worth(c: Contraction, part: Part, count: int, step: int) -> float:
+    """Full iterations that all are worth: a last tile is as large as what is left, in whole vectors along the lanes."""
+    full, rest = divmod(count, step)
+    if not rest or part in ("pieces", "blocks"):
+        return full + rest / step
+    if part == "panels":
+        return full + -(-rest // c.vector) / -(-step // c.vector)
+    return full + rest / step
 
 
 @dataclass
 class Nest:
     """The loops of a contraction while it is scheduled; outermost first in each part."""
 
-    batch: list[str] = field(default_factory=list)
-    #: Through blocks of tiles along the lanes.
-    blocks: list[str] = field(default_factory=list)
-    #: Through pieces of a reduction.
-    pieces: list[str] = field(default_factory=list)
-    rows: list[str] = field(default_factory=list)
-    #: Through tiles along the lanes: outside the rows, or inside them where a block of several is kept in a cache.
-    panels: list[str] = field(default_factory=list)
-    reductions: list[str] = field(default_factory=list)
-    unrolled: list[str] = field(default_factory=list)
-    lanes: str = ""
-    #: How often each loop runs, about.
+    parts: dict[Part, list[str]] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    #: How often each loop runs, and how many full iterations those are worth, where the last one is less.
     counts: dict[str, int] = field(default_factory=dict)
-    #: How many full iterations those of a loop are worth, where the last one is less.
     full: dict[str, float] = field(default_factory=dict)
     #: Loops that are to become one that runs on threads.
     together: list[str] = field(default_factory=list)
+
+    def of(self, *parts: Part) -> list[str]:
+        return [loop for part in parts for loop in self.parts.get(part, ())]
 
     def takes(self, loop: str) -> bool:
         """Whether statements may be put into the body of ``loop``: not where it is to become one with the next."""
@@ -42,75 +106,34 @@ class Nest:
     @property
     def shared(self) -> list[str]:
         """The loops that may run on threads, without those inside the pieces of a reduction."""
-        before = [*self.batch, *self.blocks]
-        return before if self.pieces else [*before, *self.panels, *self.rows]
+        return self.of("batch", "blocks") if self.of("pieces") else self.of("batch", "panels", "rows")
 
     @property
     def outer(self) -> list[str]:
         """The loops around a tile of sums."""
-        if self.pieces:
-            return [*self.batch, *self.blocks, *self.pieces, *self.rows, *self.panels]
-        return [*self.batch, *self.panels, *self.rows]
-
-    @property
-    def order(self) -> list[str]:
-        return [*self.outer, *self.reductions, *self.unrolled, self.lanes]
+        inside = self.of("reductions", "unrolled", "lanes")
+        return [loop for loop in self.order if loop not in inside]
 
 
-@dataclass(frozen=True, slots=True)
-class Blocking:
-    """A block of ``width`` elements along the lanes and ``depth`` steps of reduction ``along`` stays in a cache."""
-
-    along: str
-    depth: int
-    width: int
-    why: str
-
-
-def choose_blocking(draft: Draft, plan: ContractionPlan) -> Blocking | None:
-    """How to cut a contraction whose vector operands do not stay in the cache while rows go by; None where they do."""
-    long = [i for i in plan.stage.reductions if i.count > 1]
-    steps = prod(i.count for i in long)
-    operands = [a for a in plan.vector_operands if _bytes(plan, a) > draft.cache("L2") // 2]
-    if not operands:
-        return None
-    within = steps // long[0].count
-    itemsize = max(a.buffer.dtype.itemsize for a in operands)
-    rows = _row_tiles(plan)
-    if any(a in plan.packed for a in operands):
-        most = draft.cache("L2") // 2 // (plan.tile.width * itemsize)
-        if steps <= most:
-            return None
-        return Blocking(long[0].name, max(1, most // 2 // within), plan.tile.width, "a panel does not fit the L2 cache")
-    width = plan.lane.count // (draft.threads if draft.pays_threads(plan.stage) else 1)
-    if rows == 1:
-        sums = prod(plan.tile.sizes.values())
-        wide = min(-(-width // plan.tile.width) * plan.tile.width, draft.cache("L1") * 2 // (sums * itemsize))
-        depth = max(1, STREAMS // within)
-        return _blocking(draft, plan, long[0].name, depth, wide, "each element is read once, row by row")
-    block = draft.cache("L2") // 4
-    wide = min(width, 256)
-    depth = max(1, block // (wide * itemsize) // within)
-    return _blocking(draft, plan, long[0].name, depth, wide, "a block stays in the L2 cache")
+def split_loops(draft: Draft, c: Contraction) -> Nest:
+    """Cuts the loops of the stage as the plan says, each in whatever place it is."""
+    nest, loops = Nest(), part_loops(c)
+    names = {i.name: _split(draft, i, [x.step for x in loops if x.of == i.name]) for i in c.stage.iters if i.loop}
+    for loop in loops:
+        name = names[loop.of].pop(0)
+        nest.parts.setdefault(loop.part, []).append(name)
+        nest.order.append(name)
+        nest.counts[name], nest.full[name] = loop.trips, loop.full
+    return nest
 
 
-def _blocking(draft: Draft, plan: ContractionPlan, along: str, depth: int, wide: int, why: str) -> Blocking:
-    """Blocks of about ``wide`` lanes, as many as give every thread the same number of them, of the same size."""
-    tile = plan.tile.width
-    tiles = max(1, -(-plan.lane.count // tile))
-    blocks = -(-tiles // max(1, wide // tile))
-    if draft.pays_threads(plan.stage):
-        blocks = min(tiles, -(-blocks // draft.threads) * draft.threads)
-    return Blocking(along, depth, -(-tiles // blocks) * tile, why)
-
-
-def _row_tiles(plan: ContractionPlan) -> int:
-    rows = plan.tile.sizes
-    inside = [i for i in plan.stage.spatial if not any(a.uses(i.name) for a in plan.vector_operands)]
-    return prod(-(-i.count // rows.get(i.name, 1)) for i in inside)
-
-
-def _bytes(plan: ContractionPlan, access: StageAccess) -> int:
-    """What ``access`` touches while loops that all vector operands use (batches) stand still."""
-    batch = {i.name for i in plan.stage.spatial if all(a.uses(i.name) for a in plan.vector_operands)}
-    return footprint(plan.stage, access, batch - {plan.lane.name}) * access.buffer.dtype.itemsize
+def _split(draft: Draft, i: StageIter, steps: list[int]) -> list[str]:
+    """The loops over ``i`` with these steps, the outermost first: tiles are cut, then blocks of tiles."""
+    names: list[str] = []
+    loop, within = i.loop or "", 1
+    for step in reversed(steps):
+        if step > within:
+            outer, inner = draft.s.split(loop, step // within)
+            names.insert(0, inner.name)
+            loop, within = outer.name, step
+    return [loop, *names]

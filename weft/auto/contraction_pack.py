@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from math import prod
 
-from weft.auto.contraction_nest import Nest
-from weft.auto.contraction_plan import ContractionPlan, footprint
+from weft.auto.contraction_nest import Nest, part_loops
+from weft.auto.contraction_plan import Contraction, footprint
+from weft.auto.contraction_time import copy_depth
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.stages import Stage, StageAccess
@@ -25,10 +25,6 @@ from weft.schedules.rewrite import find_block
 
 #: Times that an element is read, each time with a test whether it exists, before a copy that needs none pays.
 MANY_TESTS = 4
-#: Bytes between steps of a sum from which on lines of an operand drive one another out of the first cache.
-FAR = 1024
-#: Panels that an operand is read for before copying it pays.
-MANY_PANELS = 4
 
 
 def surround_operands(draft: Draft, name: str) -> dict[str, str]:
@@ -54,50 +50,37 @@ def _surround(draft: Draft, stage: Stage, access: StageAccess, copies: dict[str,
     copies[storage.name] = load.name
 
 
-def place_copies(draft: Draft, plan: ContractionPlan, nest: Nest, copies: Mapping[str, str]) -> None:
+def place_copies(draft: Draft, c: Contraction, nest: Nest, copies: Mapping[str, str]) -> None:
     """The copies made by `surround_operands`, each in the loops that decide which part of it is read."""
-    own = {i.loop: i.name for i in plan.stage.spatial}
+    own = {i.loop: i.name for i in c.stage.spatial}
 
     def decides(readers: Sequence[StageAccess], loop: str) -> bool:
         return loop in own and all(a.subscript_of(own[loop]) is not None for a in readers)
 
     for buffer, load in copies.items():
-        readers = [a for a in plan.operands if a.buffer.name == buffer]
+        readers = [a for a in c.operands if a.buffer.name == buffer]
         settled = takewhile(partial(decides, readers), (loop for loop in nest.outer if nest.counts[loop] > 1))
         inside = [loop for loop in settled if nest.takes(loop)]
         if inside:
             draft.s.compute_at(load, inside[-1])
-        elif draft.pays_threads(plan.stage):
+        elif draft.pays_threads(c.stage):
             parallel_outermost(draft, load)
         draft.scheduled.add(load)
 
 
-def pack_operands(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
+def pack_operands(draft: Draft, c: Contraction, nest: Nest) -> None:
     """Copies what the plan says; all reads of a buffer go to one copy."""
-    for access in {a.buffer.name: a for a in plan.packed}.values():
-        _pack(draft, plan, access, _panel_loop(draft, plan.stage, nest, access))
+    for access in c.packed:
+        _pack(draft, c, access, _panel_loop(draft, c, nest, access))
 
 
-def pack_far_rows(draft: Draft, plan: ContractionPlan, nest: Nest) -> None:
-    """Operands of which one element at a time is used, from a new line in each step of the sum, laid out by rows.
-
-    Steps as far apart as a page or more fall into a few sets of the first cache and drive one another out of it.
-    """
-    stage, packed = plan.stage, {a.buffer.name for a in plan.packed}
-    for access in {a.buffer.name: a for a in plan.operands}.values():
-        if access.uses(plan.lane.name) or access.buffer.name in packed or stage.outer:
-            continue
-        row = next(
-            (n for n, count in plan.tile.sizes.items() if count > 1 and access.subscript_of(n) is not None), None
-        )
-        steps = [abs(access.stride(i.name) or 0) * access.buffer.dtype.itemsize for i in stage.reductions]
-        panels = prod(nest.counts[loop] for loop in (*nest.blocks, *nest.panels))
-        if row is None or not steps or min(steps) < FAR or panels < MANY_PANELS:
-            continue
-        tile = plan.tile.sizes[row]
-        _copy_in_tiles(draft, stage, access, row, tile, None)
-        why = f"steps of the sum are {min(steps)} bytes apart in it, and it is read for {panels} panels"
-        draft.decide("packing", stage.name, f"`{access.buffer.name}` copied once, {tile} rows side by side", why)
+def pack_rows(draft: Draft, c: Contraction) -> None:
+    """Operands of which one element at a time is used, laid out so that a step of the sum finds its rows together."""
+    for access, row in c.by_rows:
+        tile = c.rows[row]
+        _copy_in_tiles(draft, c.stage, access, row, tile, None)
+        what = f"`{access.buffer.name}` copied once, {tile} rows side by side"
+        draft.decide("packing", c.stage.name, what, "each step of the sum would take them from other lines")
 
 
 def _home(stage: Stage, access: StageAccess) -> str | None:
@@ -105,24 +88,19 @@ def _home(stage: Stage, access: StageAccess) -> str | None:
     return ([None, *stage.outer])[stage.home_of(access)]
 
 
-def _panel_loop(draft: Draft, stage: Stage, nest: Nest, access: StageAccess) -> str | None:
+def _panel_loop(draft: Draft, c: Contraction, nest: Nest, access: StageAccess) -> str | None:
     """Where a panel is copied: inside the loop through panels; None for all at once, where threads share them."""
-    if stage.reuse_of(access) > 1 and access.buffer.name not in draft.constants:
-        return _home(stage, access)
-    outer = [*nest.batch, *nest.blocks, *nest.pieces] if nest.pieces else [*nest.batch, *nest.panels]
-    is_shared = sum(a.buffer.name == access.buffer.name for a in stage.reads) > 1
-    if is_shared or access.buffer.name in draft.constants or not outer or not set(nest.together) <= set(outer):
-        return None
-    return outer[-1]
+    depth = copy_depth(draft, c, access, part_loops(c))
+    return nest.outer[depth - 1] if depth else _home(c.stage, access)
 
 
-def _pack(draft: Draft, plan: ContractionPlan, access: StageAccess, at: str | None) -> None:
+def _pack(draft: Draft, c: Contraction, access: StageAccess, at: str | None) -> None:
     """Copies so that the elements of a tile's lanes are side by side."""
-    tile = plan.tile.width
-    _copy_in_tiles(draft, plan.stage, access, plan.lane.name, tile, at)
+    tile = c.plan.width
+    _copy_in_tiles(draft, c.stage, access, c.plan.lane, tile, at)
     where = "once" if at is None else f"at `{at}`"
-    what = f"`{access.buffer.name}` copied {where} with {tile} elements along `{plan.lane.name}` side by side"
-    draft.decide("packing", plan.stage.name, what, _reason(plan, access))
+    what = f"`{access.buffer.name}` copied {where} with {tile} elements along `{c.plan.lane}` side by side"
+    draft.decide("packing", c.stage.name, what, _reason(c, access))
 
 
 def _copy_in_tiles(draft: Draft, stage: Stage, access: StageAccess, name: str, tile: int, at: str | None) -> None:
@@ -139,7 +117,7 @@ def _copy_in_tiles(draft: Draft, stage: Stage, access: StageAccess, name: str, t
             parallel_outermost(draft, load.name)
 
 
-def _reason(plan: ContractionPlan, access: StageAccess) -> str:
-    if access.stride(plan.lane.name) != 1:
+def _reason(c: Contraction, access: StageAccess) -> str:
+    if access.stride(c.plan.lane) != 1:
         return "they become lanes and are apart in memory"
     return "large, and read for many rows"

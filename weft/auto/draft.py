@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from weft.auto.plan import Decision, Ranker, Topic, rank_plans
 from weft.auto.stages import Stage, Stages, read_stages
@@ -12,9 +12,6 @@ from weft.ir.numerics import is_fast
 from weft.ir.stmt import Kernel
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
-
-if TYPE_CHECKING:
-    from weft.auto.contraction_plan import ContractionPlan
 
 #: Operations below which starting threads costs more than they save: some 20 microseconds on one core.
 THREAD_WORK = 1 << 17
@@ -31,11 +28,11 @@ class AnyDraft:
         self.s = schedule
         self.constants = constants
         self.rank: Ranker = rank_plans
+        #: What the time model expected of each plan of a block, in seconds.
+        self.expected: dict[str, dict[Any, float]] = {}
         self.decisions: list[Decision] = []
         self.scheduled: set[str] = set()  # blocks whose nests are done
         self._stages: tuple[Kernel, Stages] | None = None
-        #: How contractions would run, by the identity of the stage: who decides for one asks before who plans it.
-        self.plans: dict[int, tuple[Stage, ContractionPlan | None]] = {}
 
     @property
     def stages(self) -> Stages:
@@ -76,6 +73,9 @@ class Draft(AnyDraft):
     ) -> None:
         super().__init__(schedule, constants)
         self.machine = machine
+        self.model = machine.model
+        #: Plans of stages as they are, or would be inside shared loops, by what they look like.
+        self.plans: dict[Hashable, Any] = {}
         self.threads = threads
 
     def lanes(self, stage: Stage) -> int:
@@ -85,7 +85,7 @@ class Draft(AnyDraft):
     @property
     def registers(self) -> int:
         """Vector registers."""
-        return 32 if self.machine.has_masks or not self.machine.is_x86 else 16
+        return self.model.vector_registers
 
     def cache(self, level: str) -> int:
         """Bytes of cache ``L1``, ``L2`` or ``L3``, or of the last one before it that there is."""

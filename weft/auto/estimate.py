@@ -73,7 +73,11 @@ def estimate(
 
     ``fast`` numerics fuse products into sums; ``sizes`` are values of symbolic sizes.
     """
-    program = read_nests(kernel, sizes)
+    return estimate_program(read_nests(kernel, sizes), model, threads, fast=fast)
+
+
+def estimate_program(program: Program, model: MachineModel, threads: int = 1, *, fast: bool = True) -> Estimate:
+    """The time of nests, those of a scheduled kernel or those that a plan would make."""
     lanes = choose_vectors(program.root, model, fast)
     traffic = TrafficModel(program, model.line, lanes)
     works = infer_works(traffic.leaves, lanes, model, fast)

@@ -83,7 +83,10 @@ def _body(region: Region, model: MachineModel, fast: bool) -> _Body:
     counts, flops = count_value(region, fast)
     kept = _kept_in_register(region)
     moved, outside = _memory(region, kept, model)
-    counts = counts.plus(moved).plus(_guards(region, model))
+    counts = counts.plus(moved)
+    if region.lanes is not None and not model.has_masks and _tests_lanes(region):
+        counts = counts.scaled(region.lanes.count / region.lanes.registers)  # each lane by itself
+    counts = counts.plus(_guards(region, model))
     spilled = _spills(region, kept, model)
     counts.loads += spilled
     counts.stores += spilled
@@ -207,7 +210,7 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
     if lanes is None or not region.varies(a):
         return Counts(stores=0.5) if a.is_store else Counts(loads=0.5)
     step = a.step(lanes.nest.name, lanes.count)
-    vectors = max(0.5, lanes.count * size * 8 / model.vector_bits)
+    vectors = max(0.5, lanes.registers * size * 8 / lanes.bits)
     if step in (1, -1):
         turned = vectors if step == -1 else 0.0
         crossing = 1.0 if _is_aligned(a, lanes, model) else 1.6
@@ -263,6 +266,10 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
     once = {nest.name for nest in region.leaf.nests if nest.trips <= 1}
     found = (test.loops - once for test in region.leaf.tests)
     return [tested for tested in found if innermost not in tested and not tested <= {lane}]
+
+
+def _tests_lanes(region: Region) -> bool:
+    return region.lanes is not None and any(region.lanes.nest.name in tested for tested in _inner_tests(region))
 
 
 def _splits_copies(region: Region) -> bool:

@@ -49,7 +49,7 @@ class _Value:
         self.fast = fast
         self.bits = data_bits(region.leaf)
         self.seen: dict[Expr, _Part] = {}
-        self.accesses = {(a.buffer.name, a.indices): a for a in region.leaf.accesses}
+        self.accesses = {a.key: a for a in region.leaf.accesses}
 
     def count(self) -> tuple[Counts, float]:
         self.visit(self.region.leaf.value)

@@ -19,11 +19,12 @@ from weft.target.cpu.machine_model import MachineModel
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """``nest`` runs as ``count`` lanes at a time, held in ``registers`` vectors; ``folded`` over a reduction."""
+    """``nest`` runs as ``count`` lanes of ``bits`` at a time, in ``registers`` vectors; ``folded`` over a reduction."""
 
     nest: Nest
     count: int
     registers: float
+    bits: int = 32
     folded: bool = False
 
 
@@ -34,7 +35,9 @@ def choose_vectors(root: Nest, model: MachineModel, fast: bool) -> dict[Leaf, La
         if nest.kind == "vector":
             for leaf in nest.below():
                 found.setdefault(leaf, _asked(nest, leaf, model))
-    _default(root, model, fast, found, [])
+    for part in root.parts:
+        if isinstance(part, Nest) and not all(leaf in found for leaf in part.below()):
+            _default(part, model, fast, found)
     return found
 
 
@@ -48,18 +51,19 @@ def data_bits(leaf: Leaf) -> int:
 
 
 def _asked(nest: Nest, leaf: Leaf, model: MachineModel) -> Lanes:
-    """A vector loop's extent is kept up to some registers."""
-    register = model.lanes(data_bits(leaf))
-    extent = max(1, int(nest.trips))
-    even = extent & -extent
-    most = register * MOST
-    count = min(most, even) if register <= even < extent else min(most, 1 << (extent - 1).bit_length())
-    return Lanes(nest, count, max(1.0, min(count, extent) / register))
+    """A vector loop's extent is kept up to some registers; what fills none is masked, or done in smaller ones."""
+    bits = data_bits(leaf)
+    register, extent = model.lanes(bits), max(1, int(nest.trips))
+    even, most = extent & -extent, model.lanes(bits) * MOST
+    if even == extent or register <= even:
+        return Lanes(nest, min(most, even), max(1.0, min(most, even) / register), bits)
+    if extent > most:
+        return Lanes(nest, register, 1.0, bits)
+    whole, rest = divmod(extent, register)
+    return Lanes(nest, (whole + 1) * register, float(whole + (1 if model.has_masks else rest.bit_count())), bits)
 
 
-def _default(
-    nest: Nest, model: MachineModel, fast: bool, found: dict[Leaf, Lanes], around: list[Nest]
-) -> tuple[float, bool]:
+def _default(nest: Nest, model: MachineModel, fast: bool, found: dict[Leaf, Lanes]) -> tuple[float, bool]:
     """Fills ``found`` for nests without vectors; the cost of ``nest`` and whether somebody chose vectors in it."""
     cost, decided = 0.0, nest.kind == "vector"
     for part in nest.parts:
@@ -67,10 +71,10 @@ def _default(
             cost += _cost(part, None, 1)
             decided = decided or part in found or part.intrinsic is not None
         else:
-            inside, chosen = _default(part, model, fast, found, [*around, nest])
+            inside, chosen = _default(part, model, fast, found)
             cost, decided = cost + inside, decided or chosen
     cost *= max(1.0, nest.trips)
-    if decided or nest.kind not in ("serial", "unroll") or nest.trips <= 1 or nest.loop is None:
+    if decided or nest.kind not in ("serial", "unroll") or nest.trips <= 1 or nest.name == "while":
         return cost, decided
     leaves = list(nest.below())
     register = model.lanes(max(map(data_bits, leaves), default=32))
@@ -89,7 +93,7 @@ def _take(nest: Nest, leaves: list[Leaf], register: int, folded: bool, found: di
     extent = int(nest.trips)
     count = max(1, min(most, 1 << (extent - 1).bit_length()))
     for leaf in leaves:
-        found[leaf] = Lanes(nest, count, max(1.0, min(count, extent) / register), folded)
+        found[leaf] = Lanes(nest, count, max(1.0, min(count, extent) / register), data_bits(leaf), folded)
 
 
 def _has_calls(value: Expr) -> bool:

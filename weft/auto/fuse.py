@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from weft.auto.chain import schedule_chain
+from weft.auto.chain_plan import CPU_RULES
 from weft.auto.draft import Draft
-from weft.auto.fuse_chains import CPU_RULES, find_chains
+from weft.auto.fuse_chains import find_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.stages import Stage
 from weft.auto.windows import inline_windows

@@ -7,9 +7,7 @@ is kept in between for so many at a time must fit a cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from weft.auto.align import Chain
+from weft.auto.align import Chain, ChainTile
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
 from weft.auto.stages import NEAR_STEPS
@@ -20,15 +18,6 @@ MOST_ROWS = 64
 FEWEST_ROWS = 8
 #: Vectors side by side where iterations become lanes.
 MOST_VECTORS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ChainTile:
-    """Iterator ``name`` of a chain's anchor, ``size`` of its values at a time; ``why`` is told."""
-
-    name: str
-    size: int
-    why: str
 
 
 def choose_tile(draft: Draft, chain: Chain) -> ChainTile | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 #: What a decision is about, in the order `explain` tells them.
-Topic = Literal["fusion", "tiling", "registers", "vector", "parallel", "packing", "storage", "fallback"]
+Topic = Literal["fusion", "tiling", "registers", "vector", "parallel", "packing", "storage", "plans", "fallback"]
 
 #: Times of the model that are closer than this are taken for the same: then the plan listed first is better.
 SAME_TIME = 1.05

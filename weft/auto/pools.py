@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from weft.auto.draft import Draft
+from weft.auto.estimate import estimate_program
 from weft.auto.parallel_loops import parallel_outermost
+from weft.auto.sketch import Loop, Sketch, TileNest
 from weft.auto.stages import NEAR_STEPS, Stage, StageIter
+from weft.ir.stmt import LoopKind
 
 #: Points of a window that are written out, at most.
 LARGEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """Lanes along ``along``, the window written out."""
+
+    along: str
+
+    @property
+    def way(self) -> str:
+        return "windows"
+
+    def __str__(self) -> str:
+        return f"windows written out, lanes along {self.along}"
+
+
+def pool_plans(draft: Draft, stage: Stage) -> list[PoolPlan]:
+    along = _along(stage) if fits_pools(draft, stage) else None
+    return [PoolPlan(along.name)] if along is not None else []
+
+
+def pool_seconds(draft: Draft, stage: Stage, plan: PoolPlan) -> float:
+    lanes, along = draft.lanes(stage), stage.by_name[plan.along]
+    outer = [i for i in stage.spatial if i is not along and i.count > 1]
+    first: LoopKind = "parallel" if draft.pays_threads(stage) else "serial"
+    loops = [Loop(i.name, 1, i.count, "serial" if n else first) for n, i in enumerate(outer)]
+    tiles = Loop(along.name, lanes, along.count / lanes)
+    window = tuple(Loop(i.name, 1, i.count, "unroll") for i in stage.reductions if i.count > 1)
+    sketch = Sketch()
+    places, forms = sketch.enter_outer(stage)
+    nest = TileNest((*loops, tiles), window, (Loop(along.name, 1, lanes, "vector"),))
+    sketch.draw_tiles(places, stage, nest, forms)
+    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
 
 
 def fits_pools(draft: Draft, stage: Stage) -> bool:
@@ -38,10 +75,9 @@ def _is_window(stage: Stage) -> bool:
     return all(any(i.name in row and spatial & set(row) for row in rows) for i in stage.reductions)
 
 
-def schedule_pools(draft: Draft, name: str) -> None:
+def apply_pools(draft: Draft, name: str, plan: PoolPlan) -> None:
     stage, lanes = draft.stage(name), draft.lanes(draft.stage(name))
-    along = _along(stage)
-    assert along is not None
+    along = stage.by_name[plan.along]
     loop = stage.loop_of(along.name)
     window = [stage.loop_of(i.name) for i in stage.reductions]
     others = [x for x in stage.loops if x not in (loop, *window)]

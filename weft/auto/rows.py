@@ -10,12 +10,16 @@ to what is in the first cache. Where results are too few for all threads, each t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from weft.auto.draft import AnyDraft, Draft
+from weft.auto.estimate import estimate_program
 from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.pointwise import CHUNKS, contiguous_run
+from weft.auto.sketch import Loop, Sketch, TileNest
 from weft.auto.stages import Stage, StageAccess, StageIter
+from weft.ir.stmt import LoopKind
 from weft.ir.visit import free_vars
 
 #: Vectors of results side by side.
@@ -29,6 +33,49 @@ LONG_ROW = 16384
 ROWS = 8
 
 
+@dataclass(frozen=True, slots=True)
+class RowsPlan:
+    """Elements in the order of memory, innermost along iterator ``along`` (none: as the loops are)."""
+
+    along: str | None
+
+    @property
+    def way(self) -> str:
+        return "rows"
+
+    def __str__(self) -> str:
+        return f"in order along {self.along}" if self.along is not None else "in order"
+
+
+def rows_plans(draft: Draft, stage: Stage) -> list[RowsPlan]:
+    if not fits_rows(draft, stage):
+        return []
+    along = iterator_along_memory(stage) if stage.reductions else None
+    return [RowsPlan(along.name if along is not None else None)]
+
+
+def rows_seconds(draft: Draft, stage: Stage, plan: RowsPlan) -> float:
+    """The time of the nest in the order of memory, what is reduced innermost or results in lanes."""
+    along = stage.by_name.get(plan.along or "")
+    own = [i for i in stage.iters if i.loop is not None and i is not along and i.count > 1]
+    order = sorted(own, key=lambda i: i.is_reduction)
+    first: LoopKind = "parallel" if draft.pays_threads(stage) else "serial"
+    loops = [Loop(i.name, 1, i.count, "serial" if n else first) for n, i in enumerate(order)]
+    sketch = Sketch()
+    places, forms = sketch.enter_outer(stage)
+    if along is None or along.is_reduction:
+        whole = [*loops, Loop(along.name, 1, along.count)] if along else loops
+        sketch.draw_stage(places[-1], stage, whole, forms)
+    else:
+        width = min(along.count, VECTORS * draft.lanes(stage))
+        outer = [x for x in loops if not stage.by_name[x.of].is_reduction]
+        inner = [x for x in loops if stage.by_name[x.of].is_reduction]
+        tile = Loop(along.name, 1, width, "vector")
+        nest = TileNest((*outer, Loop(along.name, width, along.count / width)), tuple(inner), (tile,))
+        sketch.draw_tiles(places, stage, nest, forms)
+    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+
+
 def fits_rows(draft: Draft, stage: Stage) -> bool:
     """Whether it reduces, in loops as lowering makes them, elements whose places are known; or makes them for that."""
     if not stage.is_affine or not stage.is_plain or stage.reads_target:
@@ -38,12 +85,12 @@ def fits_rows(draft: Draft, stage: Stage) -> bool:
     return stage.op != "=" and any(i.loop is not None for i in stage.reductions)
 
 
-def schedule_rows(draft: Draft, name: str) -> None:
+def apply_rows(draft: Draft, name: str, plan: RowsPlan) -> None:
     """``name``'s nest in the order of memory, in parts where it has too few results for the threads."""
     if not draft.stage(name).reductions:
         _reduce_while_made(draft, draft.stage(name))
         return
-    along = iterator_along_memory(draft.stage(name))
+    along = draft.stage(name).by_name.get(plan.along or "")
     if _needs_parts(draft, draft.stage(name), along):
         part = _in_parts(draft, name, along)
         _schedule_nest(draft, part, along)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.auto.contraction import fits_contraction, schedule_contraction
 from weft.auto.dots import fits_dots, schedule_dots
 from weft.auto.draft import Draft
 from weft.auto.fuse import fuse_stages
 from weft.auto.lookups import fits_lookups, schedule_lookups
 from weft.auto.moves import fits_moves, schedule_moves
-from weft.auto.plan import Decision
+from weft.auto.plan import Decision, Ranker, rank_plans
 from weft.auto.pointwise import schedule_pointwise
-from weft.auto.pools import fits_pools, schedule_pools
-from weft.auto.rows import fits_rows, schedule_rows
+from weft.auto.reduction import apply_reduction, reduction_plans, reduction_seconds
 from weft.auto.strategy import Strategy, one_way, schedule_nests
 from weft.auto.windows import fits_windows, schedule_windows
 from weft.schedules.schedule import Schedule
@@ -32,9 +30,7 @@ class AutoSchedule:
 STRATEGIES: tuple[Strategy[Draft], ...] = (
     one_way("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None),
     one_way("dots", fits_dots, schedule_dots),
-    one_way("contraction", fits_contraction, schedule_contraction),
-    one_way("pools", fits_pools, schedule_pools),
-    one_way("rows", fits_rows, schedule_rows),
+    Strategy("reduction", reduction_plans, apply_reduction, reduction_seconds),
     one_way("lookups", fits_lookups, schedule_lookups),
     one_way("windows", fits_windows, schedule_windows),
     one_way("moves", fits_moves, schedule_moves),
@@ -43,10 +39,18 @@ STRATEGIES: tuple[Strategy[Draft], ...] = (
 
 
 def auto_schedule(
-    schedule: Schedule, machine: Machine, threads: int, constants: frozenset[str] = frozenset()
+    schedule: Schedule,
+    machine: Machine,
+    threads: int,
+    constants: frozenset[str] = frozenset(),
+    rank: Ranker = rank_plans,
 ) -> AutoSchedule:
-    """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed."""
+    """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed.
+
+    ``rank`` orders plans: by the time model, unless a bench or a tuner has another opinion.
+    """
     draft = Draft(schedule, machine, threads, constants)
+    draft.rank = rank
     fuse_stages(draft)
     schedule_nests(draft, STRATEGIES)
     return AutoSchedule(draft.s, tuple(draft.decisions))

@@ -120,6 +120,11 @@ class Stage:
     outer: tuple[str, ...] = ()
     outer_counts: tuple[int, ...] = ()
 
+    @property
+    def look(self) -> tuple[object, ...]:
+        """What tells variants of one block apart: how often its loops run, and which loops it shares with others."""
+        return (id(self.block), self.iters, self.outer, self.outer_counts)
+
     @cached_property
     def by_name(self) -> dict[str, StageIter]:
         return {i.name: i for i in self.iters}

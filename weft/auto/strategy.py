@@ -34,9 +34,16 @@ class Strategy(Generic[D]):
 
     def ranked(self, draft: D, stage: Stage) -> list[Plan]:
         """Plans for ``stage``, the one expected to be fastest first."""
-        price = self.seconds
-        expected = None if price is None else lambda plan: price(draft, stage, plan)
-        return draft.rank(stage.name, self.plans(draft, stage), expected)
+        plans, price = self.plans(draft, stage), self.seconds
+        if price is None:
+            return draft.rank(stage.name, plans, None)
+        times = draft.expected.setdefault(stage.name, {})
+
+        def expected(plan: Plan) -> float:
+            times[plan] = price(draft, stage, plan)
+            return times[plan]
+
+        return draft.rank(stage.name, plans, expected)
 
     def schedule(self, draft: D, name: str) -> bool:
         """Follows the best plan for the nest of block ``name`` that is not refused; whether there was one."""
@@ -46,6 +53,7 @@ class Strategy(Generic[D]):
                 continue
             refusal = draft.attempt(lambda p=plan: self.apply(draft, name, p))  # type: ignore[misc]
             if refusal is None:
+                tell_others(draft, name, plan)
                 draft.scheduled.add(name)
                 return True
             refused.add(plan.way)
@@ -73,3 +81,21 @@ def schedule_nest(draft: D, name: str, strategies: Iterable[Strategy[D]]) -> Non
     """The nest of block ``name`` by the first strategy with a plan that is not refused."""
     next((s for s in strategies if s.schedule(draft, name)), None)
     draft.scheduled.add(name)
+
+
+#: Plans that lost which are told.
+_RUNNERS_UP = 3
+
+
+def tell_others(draft: AnyDraft, name: str, chosen: Plan) -> None:
+    """The plan that was chosen where there were others, and what was expected of the best of those."""
+    times = draft.expected.get(name, {})
+    if chosen not in times or len(times) < 2:
+        return
+    others = sorted((t, str(plan)) for plan, t in times.items() if plan != chosen)[:_RUNNERS_UP]
+    why = "; ".join(f"{_milliseconds(t)} {plan}" for t, plan in others)
+    draft.decide("plans", name, f"{_milliseconds(times[chosen])} expected of {chosen}", f"not {why}")
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"

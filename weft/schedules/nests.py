@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
@@ -78,6 +78,18 @@ class Access:
     indices: tuple[Expr, ...] = ()
     private: frozenset[str] = frozenset()
     is_temporary: bool = False
+    #: What the value of the statement calls the buffer, where a copy of it is read.
+    alias: str = ""
+    #: The loops that choose the element.
+    moving: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.moving = frozenset().union(*map(variables, self.forms))
+
+    @property
+    def key(self) -> tuple[str, tuple[Expr, ...]]:
+        """What a load of the same element in the value looks like."""
+        return self.alias or self.buffer.name, self.indices
 
     def step(self, variable: str, lanes: int = 0) -> int | None:
         """Elements between neighbouring iterations of a loop, or between ``lanes`` of them from a multiple of it on.
@@ -105,7 +117,7 @@ class Access:
 
     def moves_with(self, variable: str) -> bool:
         """Whether the element depends on a loop."""
-        return any(variable in f.scattered or any(t.variable == variable for t in f.coefficients) for f in self.forms)
+        return variable in self.moving
 
 
 class Test(NamedTuple):
@@ -153,7 +165,7 @@ class Program:
 
 
 @dataclass(slots=True)
-class _Place:
+class Place:
     """Where a statement stands."""
 
     nest: Nest
@@ -169,15 +181,17 @@ class _Place:
 
 def read_nests(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> Program:
     """``kernel`` as nests; ``sizes`` are values of its symbolic sizes."""
-    reader = _Reader(dict(sizes or {}))
+    reader = NestReader(dict(sizes or {}))
     unknown = tuple(p.name for p in kernel.scalars if p.name not in reader.middle and p.type.is_integer)
     reader.middle.update(dict.fromkeys(unknown, TYPICAL_SIZE))
     root = Nest("", "serial", 1, 0)
-    reader.read(kernel.body, _Place(root, (), {}))
+    reader.read(kernel.body, Place(root, (), {}))
     return Program(root, reader.nests, reader.streamed, unknown)
 
 
-class _Reader:
+class NestReader:
+    """Reads statements into nests; loops and blocks may also be drawn that no program has yet."""
+
     def __init__(self, sizes: dict[str, int]) -> None:
         #: The value of a variable in the middle of its range.
         self.middle: dict[str, float] = dict(sizes)
@@ -188,7 +202,7 @@ class _Reader:
         self.outside: dict[str, frozenset[str]] = {}
         self._strides: dict[int, tuple[int, ...]] = {}
 
-    def read(self, s: Stmt, at: _Place) -> None:
+    def read(self, s: Stmt, at: Place) -> None:
         kind = type(s)
         if kind is Seq:
             for part in s.body:  # type: ignore[attr-defined]
@@ -211,33 +225,38 @@ class _Reader:
         elif isinstance(s, Assign):
             self._leaf(s.value, (), at)
         elif isinstance(s, While):
-            self._inside(Nest("while", "serial", TYPICAL_LOOP, at.nest.depth + 1), s.body, at)
+            self.read(s.body, self._inside(Nest("while", "serial", TYPICAL_LOOP, at.nest.depth + 1), at))
         elif isinstance(s, Evaluate) and s.call.name == "stream":
             self.streamed.update(a.buffer.name for a in walk(s.call) if hasattr(a, "buffer"))
 
-    def _loop(self, s: For, at: _Place) -> None:
+    def _loop(self, s: For, at: Place) -> None:
         lo, hi = self.value(s.lo), self.value(s.hi)
         trips = max(0, hi - lo)
         name = s.var.name
-        self.trips[name] = trips
         self.middle[name] = lo + max(0, trips - 1) // 2
-        nest = Nest(name, s.kind, int(trips) if trips == int(trips) else trips, at.nest.depth + 1, s)
-        self.nests[name] = nest
         at.forms[name] = add_forms(index_form(s.lo, at.forms, self.trips), Form({Term(name): 1}, 0))
-        self._inside(nest, s.body, at)
+        self.read(s.body, self.enter(at, name, s.kind, trips, s))
 
-    def _inside(self, nest: Nest, body: Stmt, at: _Place) -> None:
+    def enter(self, at: Place, name: str, kind: LoopKind, trips: float, loop: For | None = None) -> Place:
+        """Inside a loop that runs ``trips`` times, which need not be in a program yet."""
+        self.trips[name] = trips
+        nest = Nest(name, kind, int(trips) if trips == int(trips) else trips, at.nest.depth + 1, loop)
+        self.nests[name] = nest
+        return self._inside(nest, at)
+
+    def _inside(self, nest: Nest, at: Place) -> Place:
         at.nest.parts.append(nest)
-        self.read(body, _moved(at, nest=nest, around=(*at.around, nest)))
+        return _moved(at, nest=nest, around=(*at.around, nest))
 
-    def _block(self, s: Block, at: _Place) -> None:
-        reduced: set[str] = set()
-        forms = dict(at.forms)  # blocks may call their iterators alike
-        for i in s.iters:
-            form = forms[i.var.name] = index_form(i.binding, at.forms, self.trips)
-            self.middle[i.var.name] = self.value(i.binding)
-            if i.kind == "reduce":
-                reduced.update(t.variable for t in form.coefficients)
+    def _block(self, s: Block, at: Place) -> None:
+        forms = {i.var.name: index_form(i.binding, at.forms, self.trips) for i in s.iters}
+        self.middle.update((i.var.name, self.value(i.binding)) for i in s.iters)
+        self.read_block(s, at, forms)
+
+    def read_block(self, s: Block, at: Place, iterators: Forms) -> None:
+        """A block whose iterators are what ``iterators`` says in terms of the loops around."""
+        forms = {**at.forms, **iterators}  # blocks may call their iterators alike
+        reduced = {t.variable for i in s.iters if i.kind == "reduce" for t in forms[i.var.name].coefficients}
         inside = _moved(at, forms=forms, block=s.name, reduced=frozenset(reduced), restarts=s.init is not None)
         if s.init is not None:
             for part in walk(s.init):
@@ -245,7 +264,7 @@ class _Reader:
                     self._store(part, inside, starts=True)
         self.read(s.body, inside)
 
-    def _store(self, s: Store | Atomic, at: _Place, starts: bool = False) -> None:
+    def _store(self, s: Store | Atomic, at: Place, starts: bool = False) -> None:
         found: dict[tuple[str, tuple[Expr, ...]], Access] = {}
         for part in (s.value, *s.indices):
             for e in loads(part):
@@ -256,7 +275,7 @@ class _Reader:
         self._leaf(s.value, (*found.values(), written), at, starts, isinstance(s, Atomic))
 
     def _leaf(
-        self, value: Expr, accesses: tuple[Access, ...], at: _Place, starts: bool = False, atomic: bool = False
+        self, value: Expr, accesses: tuple[Access, ...], at: Place, starts: bool = False, atomic: bool = False
     ) -> None:
         share = at.share
         if starts:
@@ -291,14 +310,14 @@ class _Reader:
             known = self._strides[id(buffer)] = tuple(int(self.value(e)) for e in buffer.element_strides())
         return known
 
-    def _let(self, s: Let, at: _Place) -> None:
+    def _let(self, s: Let, at: Place) -> None:
         if s.value.dtype.is_integer:
             at.forms[s.var.name] = index_form(s.value, at.forms, self.trips)
             self.middle[s.var.name] = self.value(s.value)
         self._leaf(s.value, tuple(self.access(e.buffer, e.indices, at.forms, False) for e in loads(s.value)), at)
         self.read(s.body, at)
 
-    def _if(self, s: If, at: _Place) -> None:
+    def _if(self, s: If, at: Place) -> None:
         tests = [self._test(part, at.forms) for part in _conjuncts(s.condition)]
         passed = 1.0
         for test in tests:
@@ -377,9 +396,11 @@ _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def _moved(at: _Place, **changes: object) -> _Place:
-    fields = {name: getattr(at, name) for name in _Place.__slots__}
-    return _Place(**{**fields, **changes})
+def _moved(at: Place, **changes: Any) -> Place:
+    moved = Place(at.nest, at.around, at.forms, at.share, at.tests, at.block, at.reduced, at.restarts, at.intrinsic)
+    for name, value in changes.items():
+        setattr(moved, name, value)
+    return moved
 
 
 def _without(form: Form, loops: frozenset[str]) -> Form:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.auto.plan import rank_plans
 from weft.auto.scheduler import AutoSchedule, auto_schedule
 from weft.ir.stmt import Alloc
 from weft.ir.visit import walk
@@ -116,10 +117,27 @@ def test_attention_is_right(sizes: tuple[int, ...]) -> None:
 
 def test_layers_whose_weights_do_not_fit_stay_apart() -> None:
     large = scheduled(weft.ops.mlp2, (512, 1024), (1024, 1024), (1024,), (1024, 1024), (1024,))
-    reasons = [d.why for d in large.decisions if d.topic == "fusion" and d.subject == "H1"]
-    assert any("would be read again" in why for why in reasons)
+    assert not together(large)
+    told = {d.subject: d for d in large.decisions if d.topic == "plans"}["Y, fusion"]
+    assert "apart" in told.what
+    assert "together" in told.why
     small = scheduled(weft.ops.mlp2, (128, 64), (64, 64), (64,), (32, 64), (32,))
     assert "Y" in together(small)
+
+
+@pytest.mark.parametrize("machine", ["x86-64-avx2", "x86-64-avx512"])
+@pytest.mark.parametrize("sizes", [(152, 9, 21, 20, 47, 25, 17), (131, 11, 13, 19, 33, 37, 18)])
+def test_a_chain_of_contractions_shares_no_loop_that_leaves_parts_of_vectors(
+    machine: str, sizes: tuple[int, ...]
+) -> None:
+    """17 columns as 16 and 1 took ten times as long as the contractions by themselves; the model sees it coming."""
+    m, n0, n1, n2, d0, d1, d2 = sizes
+    op = weft.ops.kru3
+    s = weft.schedule(op, (d0, n0), (d1, n1), (d2, n2), (m, n0, n1, n2), numerics="fast")
+    found = auto_schedule(s, named_machine(machine), 1)
+    plan = next(d.what for d in found.decisions if d.subject == "Y, fusion")
+    assert "vd2" not in plan
+    assert "vd2:" in next(d.why for d in found.decisions if d.subject == "Y, fusion"), "it was considered"
 
 
 def test_what_is_shared_by_too_few_iterations_stays_apart() -> None:
@@ -148,8 +166,13 @@ def test_temporaries_of_uneven_tiles_are_as_long_as_a_tile() -> None:
         O(s,t) +=! V(s,c) * Z(c,t)
     }"""
     x, w, v = floats(20, 4415), floats(24, 20), floats(100, 24)
-    op = weft.define(text)
-    lowered = lower_kernel(op.schedule(x, w, v).kernel, fast=True)
+
+    def together_first(subject: str, plans: Any, seconds: Any) -> list[Any]:
+        return sorted(rank_plans(subject, plans, seconds), key=lambda plan: "together" not in str(plan))
+
+    s = weft.schedule(weft.define(text), x, w, v, numerics="fast")
+    auto_schedule(s, MACHINE, 1, rank=together_first)
+    lowered = lower_kernel(s.kernel, fast=True)
     allocated = [n.buffer for n in walk(lowered) if isinstance(n, Alloc) and n.buffer.scope != "register"]
     assert all(int(b.shape[-1].value) <= 256 for b in allocated)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(op(x, w, v), v @ np.tanh(w @ x), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(s.build()(x, w, v), v @ np.tanh(w @ x), rtol=1e-4, atol=1e-4)

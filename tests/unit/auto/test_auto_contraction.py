@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import weft
-from weft.auto.contraction_plan import is_contraction, plan_contraction
+from weft.auto.contraction_plan import Contraction, is_contraction
+from weft.auto.contraction_tiles import contraction_plans
 from weft.auto.draft import Draft
-from weft.auto.plan import Decision
+from weft.auto.plan import Decision, rank_plans
 from weft.auto.scheduler import auto_schedule
-from weft.auto.tiles import Operand, Registers, Work, choose_tile
 from weft.ir.stmt import For
 from weft.ir.visit import walk
 from weft.schedules.rewrite import all_allocs, find_loop
@@ -67,28 +67,47 @@ def assert_right(s: Any, text: str, *args: Any) -> None:
     np.testing.assert_allclose(s.build()(*args), plain(text, *args), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("lanes", [8, 16])
-@pytest.mark.parametrize("count", [16, 32])
+def plans_of(machine: str, m: int, n: int, k: int = 100) -> tuple[Draft, list[Contraction]]:
+    s = weft.schedule(weft.define(MATMUL), floats(m, k), floats(k, n), numerics="fast")
+    draft = Draft(s, NAMED[machine], 1)
+    stage = draft.stage("C")
+    return draft, [Contraction(stage, plan, draft.lanes(stage)) for plan in contraction_plans(draft, stage)]
+
+
+@pytest.mark.parametrize("machine", ["x86-64-avx2", "x86-64-avx512"])
 @pytest.mark.parametrize(("m", "n"), [(512, 512), (1, 512), (7, 100), (997, 997), (3, 5), (64, 72)])
-def test_tiles_fit_the_registers(m: int, n: int, count: int, lanes: int) -> None:
-    a, b = Operand(frozenset("m"), "broadcast"), Operand(frozenset("n"), "vector")
-    tile = choose_tile(Work({"m": m, "n": n}, {}, (a, b), 100, 1), "n", Registers(count, lanes))
-    assert tile is not None
-    assert tile.sums + tile.vectors + 1 <= count
-    assert tile.width <= max(n, lanes)
-    assert tile.vectors == -(-tile.width // lanes)
-    rows = tile.sizes.get("m", 1)
-    assert rows <= m
-    if m >= 64 and n >= 8 * lanes:
-        assert tile.sums >= 8, "too few sums to hide the latency of one"
+def test_tiles_fit_the_registers(m: int, n: int, machine: str) -> None:
+    draft, plans = plans_of(machine, m, n)
+    assert plans
+    for c in plans:
+        assert c.sums == 1 or c.sums + c.vectors + 1 <= draft.registers
+        assert c.plan.width <= max(n, m, c.vector)
+        assert all(size <= c.stage.by_name[name].count for name, size in c.plan.rows)
+    if m >= 64 and n >= 64:
+        assert plans[0].sums >= 8, "too few sums to hide the latency of one"
 
 
-def test_a_tile_that_comes_out_even_is_preferred() -> None:
-    a, b = Operand(frozenset("m"), "broadcast"), Operand(frozenset("n"), "vector")
-    tile = choose_tile(Work({"m": 1000, "n": 72}, {}, (a, b), 100, 1), "n", Registers(32, 16))
-    assert tile is not None
-    assert 72 % tile.width == 0
-    assert 1000 % tile.sizes["m"] == 0
+def test_plans_are_told_and_so_are_those_that_lost() -> None:
+    _, decisions = schedule(MATMUL, floats(512, 512), floats(512, 512))
+    (told,) = [d for d in decisions if d.topic == "plans"]
+    assert "ms expected of tiles vm:" in told.what
+    assert told.why.startswith("not ")
+    assert " ms tiles " in told.why
+
+
+def test_a_ranker_may_choose_another_plan() -> None:
+    """A tuner takes any plan of the list: here the one that the model likes least."""
+    s = weft.schedule(weft.define(MATMUL), floats(60, 50), floats(50, 64), numerics="fast")
+    taken: list[Any] = []
+
+    def worst_first(subject: str, plans: Any, seconds: Any) -> list[Any]:
+        ranked = list(reversed(rank_plans(subject, plans, seconds)))
+        taken.extend(ranked[:1])
+        return ranked
+
+    found = auto_schedule(s, MACHINE, 1, rank=worst_first)
+    assert str(taken[0]).startswith("in order")
+    assert_right(found.schedule, MATMUL, floats(60, 50), floats(50, 64))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +132,7 @@ def test_matrices_whose_lanes_are_apart(text: str, m: int, n: int, k: int) -> No
 def test_batches_run_on_threads() -> None:
     s, decisions = schedule(BATCHED, floats(8, 40, 26), floats(8, 40, 26), threads=2)
     assert find_loop(s.kernel, "b").kind == "parallel"
-    assert any("copied at `b`" in what for what in said(decisions, "packing"))
+    assert any(" copied at `" in what for what in said(decisions, "packing"))
     assert_right(s, BATCHED, floats(8, 40, 26), floats(8, 40, 26))
 
 
@@ -124,10 +143,11 @@ def test_few_panels_are_divided_among_threads_by_rows() -> None:
 
 
 def test_cheap_epilogues_read_registers() -> None:
-    s, decisions = schedule(DENSE, floats(64, 32), floats(32, 64), floats(64))
+    args = floats(48, 32), floats(32, 64), floats(64)
+    s, decisions = schedule(DENSE, *args)
     assert said(decisions, "fusion") == ["done at the end of each tile of `T`"]
     assert [a.buffer.scope for a in all_allocs(s.kernel)] == ["register"]
-    assert_right(s, DENSE, floats(64, 32), floats(32, 64), floats(64))
+    assert_right(s, DENSE, *args)
 
 
 def test_expensive_epilogues_follow_their_panel() -> None:
@@ -177,10 +197,10 @@ def test_symbolic_sizes() -> None:
 def test_a_matrix_times_a_vector_is_no_contraction() -> None:
     """Every element of the matrix is used once, along its rows: there is nothing to keep in registers."""
     s = weft.schedule(weft.ops.matvec, floats(200, 300), floats(300), numerics="fast")
-    draft = Draft(s, MACHINE, 1)
-    stage = draft.stage("y")
-    assert is_contraction(stage)
-    assert plan_contraction(draft, stage) is None
+    assert is_contraction(Draft(s, MACHINE, 1).stage("y"))
+    told = [d.what for d in auto_schedule(s, MACHINE, 1).decisions if d.topic == "plans"]
+    assert len(told) == 1
+    assert "in order along vk" in told[0]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16])

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from weft.auto.align import Chain, align_producer, own_alignment
+from weft.auto.align import Chain, ChainTile, align_producer, own_alignment
 from weft.auto.chain import ChainMover, share_loops
-from weft.auto.fuse_tiles import ChainTile
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.launch_time import combination_cycles

@@ -104,13 +104,24 @@ def _threads_in_turn(n: object) -> For | None:
 
 def _rest(strip: _Strip, start: Expr) -> Stmt:
     loop = strip.loop
+    left = simplify(Binary("-", loop.hi, start))
     if not strip.has_masks:
+        if isinstance(left, Const) and int(left.value) > 1:
+            return _smaller_vectors(strip, start, int(left.value))
         body = loop.body if strip.lane is None else substitute(loop.body, {strip.lane: idx(0)})
         return replace(loop, kind="serial", lo=start, body=body)
-    left = simplify(Binary("-", loop.hi, start))
     if not isinstance(left, Const):
         return _lanes(strip, start, strip.lanes, loop.hi)
     if left.value == 1:
         return substitute(loop.body, {loop.var: start} if strip.lane is None else {loop.var: start, strip.lane: idx(0)})
     fewest = 1 << (int(left.value) - 1).bit_length()
     return _lanes(strip, start, fewest, loop.hi if left.value < fewest else None)
+
+
+def _smaller_vectors(strip: _Strip, start: Expr, count: int) -> Stmt:
+    """``count`` iterations as vectors of powers of two, the largest first: 6 as 4 and 2."""
+    lanes = 1 << (count.bit_length() - 1)
+    first = _lanes(strip, start, lanes)
+    if lanes == count:
+        return first
+    return Seq((first, _rest(strip, simplify(Binary("+", start, idx(lanes))))), span=strip.loop.span)

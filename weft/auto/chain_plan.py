@@ -1,0 +1,95 @@
+"""Whether stages are computed together, in which loops and how many iterations at a time: plans, and their ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from weft.auto.align import Chain, ChainTile
+from weft.auto.chain import pays_threads
+from weft.auto.chain_time import apart_seconds, chain_seconds
+from weft.auto.contraction_plan import is_contraction
+from weft.auto.draft import Draft
+from weft.auto.fuse_chains import ChainRules
+from weft.auto.fuse_tiles import choose_tile, is_along_memory
+from weft.auto.stages import Stage
+from weft.auto.strategy import tell_others
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPlan:
+    """``members`` together in loops over iterators ``shared``, some values of one at a time; none shared: apart."""
+
+    members: tuple[str, ...]
+    shared: tuple[str, ...] = ()
+    tile: ChainTile | None = None
+
+    @property
+    def way(self) -> str:
+        return f"{self.members} {self.shared}"
+
+    def __str__(self) -> str:
+        if not self.shared:
+            return f"{', '.join(self.members)} apart"
+        sizes = {self.tile.name: self.tile.size} if self.tile is not None else {}
+        loops = " x ".join(f"{name}:{sizes.get(name, 1)}" for name in self.shared)
+        return f"{', '.join(self.members)} together in {loops}"
+
+
+def why_apart(draft: Draft, chain: Chain, stage: Stage) -> str | None:
+    """Why ``stage``, the last that joined ``chain``, cannot be computed with it; None where it can."""
+    if not chain.shared:
+        return "no iterator goes along with all of both"
+    rounds = prod(map(chain.extent, chain.shared))
+    if rounds < draft.threads and pays_threads(draft, chain):
+        return f"they share {rounds} iterations, too few for {draft.threads} threads"
+    return None
+
+
+def _leaves_nothing(draft: Draft, chain: Chain) -> bool:
+    """Whether a contraction would be left without rows or lanes: what follows it joins its own tiles instead."""
+    return any(is_contraction(s) and _is_all_shared(chain, s) for s in chain.members)
+
+
+def _is_all_shared(chain: Chain, stage: Stage) -> bool:
+    """Whether no iterator of the stage's result is left to its own nest."""
+    alignment = chain.alignments[stage.name]
+    return all(alignment.get(i.name) in chain.shared for i in stage.spatial if i.extent != 1)
+
+
+def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
+    """The variant that the time model expects to be fastest; None where that is the stages apart."""
+    every = {s.name: s for chain in grown for s in chain.members}
+    plans: dict[ChainPlan, Chain | None] = {ChainPlan(tuple(every)): None}
+    for chain in reversed(grown):
+        for variant in _variants(draft, chain):
+            plans[ChainPlan(tuple(variant.alignments), variant.shared, variant.tile)] = variant
+    subject = f"{grown[-1].anchor.name}, fusion"
+    times = draft.expected.setdefault(subject, {})
+
+    def seconds(plan: ChainPlan) -> float:
+        chain = plans[plan]
+        rest = [s for name, s in every.items() if chain is not None and name not in chain.alignments]
+        times[plan] = apart_seconds(draft, every.values()) if chain is None else chain_seconds(draft, chain, rest)
+        return times[plan]
+
+    best = draft.rank(subject, list(plans), seconds)[0]
+    tell_others(draft, subject, best)
+    return plans[best]
+
+
+def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:
+    """With all that can be shared, and with whole rows of memory left to the nests inside."""
+    yield replace(chain, tile=choose_tile(draft, chain))
+    along = next((name for name in reversed(chain.shared) if is_along_memory(chain, name)), None)
+    if along is None or len(chain.shared) == 1:
+        return
+    smaller = replace(chain, left_inside=frozenset({along}))
+    rounds = prod(map(chain.extent, smaller.shared))
+    if rounds > 1 and (rounds >= draft.threads or not pays_threads(draft, chain)):
+        yield replace(smaller, tile=choose_tile(draft, smaller))
+
+
+#: What pays on a CPU.
+CPU_RULES = ChainRules(why_apart, _leaves_nothing, choose_chain)

@@ -1,0 +1,99 @@
+"""What the time model expects of stages that are computed together in shared loops, and of the same stages apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from weft.auto.align import Chain
+from weft.auto.chain import pays_threads, shared_order
+from weft.auto.contraction_plan import Contraction
+from weft.auto.contraction_tiles import usual_plan
+from weft.auto.contraction_time import draw_contraction
+from weft.auto.draft import Draft
+from weft.auto.estimate import estimate_program
+from weft.auto.pointwise import vector_iterator
+from weft.auto.rows import iterator_along_memory
+from weft.auto.sketch import Loop, Sketch
+from weft.auto.stages import Stage
+from weft.schedules.index_forms import NOTHING, Form, Forms, variables
+from weft.schedules.nests import Place, Test
+
+
+def apart_seconds(draft: Draft, stages: Iterable[Stage]) -> float:
+    """The time of ``stages``, each by itself."""
+    sketch = Sketch()
+    for stage in stages:
+        draw_nest(draft, sketch, [sketch.top], stage)
+    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+
+
+def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage]) -> float:
+    """The time of ``chain`` in its shared loops, and of stages ``apart`` by themselves."""
+    seconds = _expected(draft, chain, apart)
+    if chain.tile is None or chain.extent(chain.tile.name) % chain.tile.size == 0:
+        return seconds
+    rounds = -(-chain.extent(chain.tile.name) // chain.tile.size)
+    if rounds > draft.model.vector_bits:  # even bit by bit the last tile would not count
+        return seconds
+    return seconds + (_expected(draft, chain, apart, tests=True) - seconds) / rounds
+
+
+def _expected(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: bool = False) -> float:
+    """The same, as if all tiles of shared loops were full; with ``tests`` as if lanes were tested in all."""
+    sketch, tile, shared = Sketch(), chain.tile, shared_order(draft, chain)
+    for stage in apart:
+        draw_nest(draft, sketch, [sketch.top], stage)
+    sizes = {name: tile.size if tile is not None and tile.name == name else 1 for name in shared}
+    loops = [Loop(name, sizes[name], -(-chain.extent(name) // sizes[name])) for name in shared]
+    if pays_threads(draft, chain):
+        loops[0] = replace(loops[0], kind="parallel")
+    places, forms = [sketch.top], dict[str, Form]()
+    for loop in loops:
+        place, forms = sketch.enter(places[-1], [loop], forms, chain.anchor.name)
+        places.append(place)
+    sketch.keep_inside(places[-1], [s.write.buffer.name for s in chain.members if not chain.stages.is_output(s)])
+    for stage in sorted(chain.members, key=lambda s: s.position):
+        own = {mine: name for name in shared if (mine := chain.counterpart(stage, name)) is not None}
+        inside = _inside(stage, {mine: sizes[theirs] for mine, theirs in own.items()}, loops)
+        draw_nest(draft, sketch, places, inside, {mine: forms[theirs] for mine, theirs in own.items()})
+        if tests and tile is not None:
+            _test_lanes(places[-1], chain.counterpart(stage, tile.name) or "")
+    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+
+
+def _test_lanes(at: Place, name: str) -> None:
+    """Lanes along a shared iterator are tested, in every unrolled copy: nobody takes such tests out of a nest."""
+    for leaf in at.nest.below():
+        loops = variables(leaf.forms.get(name, NOTHING))
+        if any(n.kind == "vector" and n.name in loops for n in leaf.nests) and not leaf.tests:
+            leaf.tests = (Test(loops | {n.name for n in leaf.nests if n.kind == "unroll"}, 1.0),)
+
+
+def _inside(stage: Stage, sizes: dict[str, int], loops: list[Loop]) -> Stage:
+    """``stage`` as it is inside shared loops: so many values of each iterator that these go through are left."""
+    iters = tuple(
+        replace(i, loop=i.loop if sizes[i.name] > 1 else None, extent=sizes[i.name]) if i.name in sizes else i
+        for i in stage.iters
+    )
+    gone = {i.loop for i in stage.iters if sizes.get(i.name) == 1}
+    outer = tuple(stage.loop_of(name) for name in sizes)
+    counts = tuple(int(loop.trips) for loop in loops)
+    return replace(
+        stage, iters=iters, loops=tuple(x for x in stage.loops if x not in gone), outer=outer, outer_counts=counts
+    )
+
+
+def draw_nest(draft: Draft, sketch: Sketch, places: Sequence[Place], stage: Stage, forms: Forms | None = None) -> None:
+    """The nest of ``stage`` as the strategies for it would make it, about, inside the last of ``places``."""
+    plan = usual_plan(draft, stage)
+    if plan is not None:
+        draw_contraction(draft, sketch, places, Contraction(stage, plan, draft.lanes(stage)), forms)
+        return
+    along = iterator_along_memory(stage) if stage.reductions else vector_iterator(stage)
+    own = [i for i in stage.iters if i.loop is not None and i.count > 1 and (along is None or i.name != along.name)]
+    order = [*sorted(own, key=lambda i: i.is_reduction), *([along] if along is not None else [])]
+    loops = [Loop(i.name, 1, i.count) for i in order]
+    if loops and draft.pays_threads(stage):
+        loops[0] = replace(loops[0], kind="parallel")
+    sketch.draw_stage(places[-1], stage, loops, forms)

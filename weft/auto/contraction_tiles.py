@@ -1,0 +1,307 @@
+"""The plans that a contraction has: every tile of sums that registers hold and that no other beats on all counts.
+
+A contraction steps through its reductions; in each step the elements of a tile are all updated. What a step loads
+serves every element of the tile that differs only in iterators the load does not use, so the larger the tile, the
+fewer loads an update costs, until registers run out; and the less of a tile lies beyond an edge, the less is computed
+in vain. Which is best is the time model's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from math import prod
+
+from weft.auto.contraction_plan import (
+    Blocking,
+    Contraction,
+    ContractionPlan,
+    distinct_reads,
+    footprint,
+    instructions,
+    is_apart,
+    is_contraction,
+    is_window,
+    lane_iterators,
+    row_of,
+)
+from weft.auto.draft import Draft
+from weft.auto.estimate_regions import MAX_COPIES
+from weft.auto.stages import NEAR_STEPS, Stage, StageAccess, StageIter
+from weft.schedules.footprint import MOST_ROWS
+
+Rows = tuple[tuple[str, int], ...]
+#: Loads and updates for each update that is needed, how often operands are read, width, rows.
+_Tile = tuple[float, float, int, int, Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlans:
+    """The plans of a contraction, and the updates' worth of time that no tile can do with less than.
+
+    ``usual`` is the first of those whose tile needs least of that.
+    """
+
+    stage: Stage  # so that what is kept is of this one
+    plans: list[ContractionPlan]
+    usual: ContractionPlan | None
+    bounds: dict[tuple[str, int, Rows], float]
+
+
+def contraction_plans(draft: Draft, stage: Stage) -> list[ContractionPlan]:
+    """Tiles for each iterator that may be lanes, with what they need copied, and blocks where caches are too small."""
+    return _tile_plans(draft, stage).plans if is_contraction(stage) else []
+
+
+def usual_plan(draft: Draft, stage: Stage) -> ContractionPlan | None:
+    """A plan good enough to say what ``stage`` takes in other surroundings; None where it is no contraction."""
+    return _tile_plans(draft, stage).usual if is_contraction(stage) else None
+
+
+def least_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> float:
+    """The time of the busiest unit of the core."""
+    bound = _tile_plans(draft, stage).bounds.get((plan.lane, plan.width, plan.rows), 0.0)
+    updates = stage.points * prod(stage.outer_counts) / draft.lanes(stage) * instructions(stage)
+    return updates * bound / draft.model.fma_units / draft.model.frequency / draft.threads
+
+
+def _tile_plans(draft: Draft, stage: Stage) -> TilePlans:
+    found = draft.plans.get(stage.look)
+    if found is None:
+        found = draft.plans[stage.look] = _list_plans(draft, stage)
+    return found
+
+
+def _list_plans(draft: Draft, stage: Stage) -> TilePlans:
+    vector, loadable = draft.lanes(stage), partial(_is_loadable, draft, stage)
+    bounds = {plan: t for lane in lane_iterators(stage, vector, loadable) for t, plan in _tiles(draft, stage, lane)}
+    tiles = sorted(bounds, key=lambda plan: bounds[plan])
+    edges = [sum(stage.by_name[name].count % size != 0 for name, size in _sizes_of(plan)) for plan in tiles]
+    # A tile that leaves a part over is written out twice, one that does so along two iterators four times.
+    most = max(1, min(edges, default=0))
+    usual, tiles = tiles[:1], [plan for plan, count in zip(tiles, edges) if count <= most]
+    plans = [plan for n, tile in enumerate(tiles) for plan in _variants(draft, stage, tile, is_first=n == 0)]
+    first = next((plan for tile in usual for plan in _variants(draft, stage, tile, is_first=False)), None)
+    return TilePlans(stage, plans, first, {(plan.lane, plan.width, plan.rows): bounds[plan] for plan in tiles})
+
+
+def _variants(draft: Draft, stage: Stage, tile: ContractionPlan, *, is_first: bool) -> Iterator[ContractionPlan]:
+    """What may be done about the operands of ``tile``: all of it for the first, for others the most that can be."""
+    copied = [packed for lined in _with_rows(draft, stage, tile) for packed in _with_copies(draft, stage, lined)]
+    for plan in copied if is_first else copied[-1:]:
+        blocked = list(_with_blocks(draft, Contraction(stage, plan, draft.lanes(stage))))
+        yield from blocked if is_first else blocked[:1]
+
+
+def _sizes_of(plan: ContractionPlan) -> Rows:
+    return (*plan.rows, (plan.lane, plan.width))
+
+
+def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, ContractionPlan]]:
+    """Tiles with lanes along ``lane`` that no other beats in what it loads, computes in vain, and reads again.
+
+    With each, the time of the busiest unit, in updates for each one that is needed.
+    """
+    room = _Registers(draft, stage, lane)
+    useful = [i for i in stage.spatial if i is not lane and i.count > 1 and not room.is_used_by_all(i.name)]
+    found: list[_Tile] = []
+    for width in _widths(lane, room.vector, room.count):
+        vectors = room.vectors(width)
+        for rows in _row_shapes(useful, room.count // vectors):
+            loads = room.loads_if_fitting(rows, vectors)
+            if loads is not None:
+                found.append((loads, room.waste(rows, width), room.passes(rows), width, rows))
+    if room.must_come_out:
+        found = _even_ones(room, found)
+    found.sort(key=lambda tile: (*tile[:3], -tile[3]))
+    best: list[_Tile] = []
+    for tile in found:
+        if not any(other[1] <= tile[1] and other[2] <= tile[2] for other in best):
+            best.append(tile)
+    stores = (1 if stage.write.stride(lane.name) == 1 else room.vector) / room.steps
+    return [
+        (waste * max(1.0, loads * room.loads_worth) + stores, ContractionPlan(lane.name, width, rows))
+        for loads, waste, _, width, rows in best
+    ]
+
+
+def _even_ones(room: _Registers, found: list[_Tile]) -> list[_Tile]:
+    """Tiles that leave no part over, unless the best of them takes twice the time of the best."""
+    even = [tile for tile in found if room.comes_out(tile[4], tile[3])]
+    least = min((tile[1] for tile in found), default=0.0)
+    return even if min((tile[1] for tile in even), default=float("inf")) <= 2 * least else found
+
+
+class _Registers:
+    """What a tile with lanes along an iterator takes of the registers, and what it makes of them."""
+
+    def __init__(self, draft: Draft, stage: Stage, lane: StageIter) -> None:
+        self.stage, self.lane, self.vector = stage, lane, draft.lanes(stage)
+        self.operands = [(a.uses(lane.name), {i.name for i in stage.spatial if a.uses(i.name)}) for a in
+                         distinct_reads(stage)]  # fmt: skip
+        self.count = draft.registers
+        self.is_window, self.steps = is_window(stage, lane.name), prod(i.count for i in stage.reductions)
+        vectors = (a for a in distinct_reads(stage) if a.uses(lane.name))
+        #: Whether what is loaded as vectors stays in the first cache, however often it is read.
+        self.is_near = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in vectors) <= draft.cache("L1") // 2
+        #: A last tile has tests of its own; in shared loops, or where ranges depend on one another, those would be
+        #: tests within tests.
+        self.must_come_out = bool(stage.outer) or not all(i.exact for i in stage.iters)
+        self.has_masks = draft.model.has_masks
+        self.between = instructions(stage)
+        #: Updates that a load takes the time of.
+        self.loads_worth = draft.model.fma_units / draft.model.load_units
+        #: Sums that keep the units busy while each waits for the one before.
+        self.enough = draft.model.fma_latency * draft.model.fma_units
+
+    def is_used_by_all(self, name: str) -> bool:
+        return all(name in uses for _, uses in self.operands)
+
+    def loads_if_fitting(self, rows: Rows, vectors: int) -> float | None:
+        """Loads for each update; None where sums, vectors that are used again and what is in between have no room."""
+        sums = vectors * prod(size for _, size in rows)
+        loaded, kept = 0, []
+        for along, uses in self.operands:
+            count = prod(size for name, size in rows if name in uses) * (vectors if along else 1)
+            loaded += count
+            if along:
+                kept.append(count)
+        kept.sort()  # vectors of one operand need not wait for one another
+        held = sum(kept[:-1]) if len(kept) > 1 else sum(kept)
+        # Where all steps are written out rows share what they load, and that stays in registers too.
+        room = self.count // 2 if self.is_window and sums * self.steps <= MAX_COPIES else self.count
+        return loaded / sums if sums == 1 or sums + held + self.between <= room else None
+
+    def comes_out(self, rows: Rows, width: int) -> bool:
+        """Whether all tiles are full, as far as that is known."""
+        sizes = {self.lane.name: width, **dict(rows)}
+        counts = {name: self.stage.by_name[name].count for name in sizes if self.stage.by_name[name].exact}
+        return all(counts[name] % size == 0 for name, size in sizes.items() if name in counts)
+
+    def passes(self, rows: Rows) -> int:
+        """How often what is loaded as vectors is read, where it matters."""
+        if self.is_near:
+            return 1
+        sizes = dict(rows)
+        used = set().union(*(uses for along, uses in self.operands if along))
+        return prod(-(-i.count // sizes.get(i.name, 1)) for i in self.stage.spatial if i.name not in used)
+
+    def waste(self, rows: Rows, width: int) -> float:
+        """Updates that are paid for each that is needed: of tiles on an edge, and of those with too few sums."""
+        vectors = self.vectors(width)
+        sums = vectors * prod(size for _, size in rows)
+        full, rest = divmod(self.lane.count, width)
+        found = self._paid(full, self.vectors(rest) / vectors, sums) * vectors * self.vector / self.lane.count
+        for name, size in rows:
+            full, rest = divmod(self.stage.by_name[name].count, size)
+            found *= self._paid(full, rest / size, sums) * size / self.stage.by_name[name].count
+        return found * max(1.0, self.enough / sums)
+
+    def _paid(self, full: int, part: float, sums: int) -> float:
+        """Tiles that ``full`` ones and a part of one count for: that takes as long as sums wait for one another."""
+        return full + (max(part, min(1.0, self.enough / sums)) if part else 0.0)
+
+    def vectors(self, width: int) -> int:
+        """Instructions for ``width`` elements: what fills no vector is masked, or done in smaller ones."""
+        whole, rest = divmod(width, self.vector)
+        return whole + ((rest > 0) if self.has_masks else rest.bit_count())
+
+
+def _row_shapes(iters: Sequence[StageIter], most: int) -> Iterator[Rows]:
+    """At most ``most`` rows along one iterator or two, or none."""
+    sizes = {i.name: _sizes(i.count, most) for i in iters}
+    yield from (((name, size),) for name, some in sizes.items() for size in some)
+    for a, b in combinations(sizes, 2):
+        for first in sizes[a]:
+            yield from (((a, first), (b, second)) for second in sizes[b] if first * second <= most)
+    yield ()
+
+
+def _sizes(count: int, most: int) -> list[int]:
+    """For each number of tiles the smallest size that does."""
+    return [n for n in range(2, min(most, count) + 1) if count > most * n or -(-count // -(-count // n)) == n]
+
+
+def _widths(lane: StageIter, vector: int, registers: int) -> list[int]:
+    """Whole vectors, all that there is, or parts that come out even and take no more vectors than that."""
+    most = registers * vector
+    whole = range(vector, min(most, lane.count) + 1, vector)
+    even = (n for n in range(vector // 2 + 1, min(most, lane.count) + 1) if lane.count % n == 0)
+    tight = (n for n in even if lane.count // n * -(-n // vector) <= -(-lane.count // vector))
+    return sorted({*whole, *tight, *([lane.count] if lane.count <= most else [])})
+
+
+def _with_copies(draft: Draft, stage: Stage, plan: ContractionPlan) -> Iterator[ContractionPlan]:
+    """With what must be copied copied; and with all that may be, where it is read for more than one tile."""
+    may = [a for a in distinct_reads(stage) if _may_pack(draft, stage, a, plan.lane)]
+    must = dict.fromkeys(a.buffer.name for a in may if is_apart(a, plan.lane))
+    yield replace(plan, packed=tuple(must))
+    tiles = {n: -(-stage.by_name[n].count // size) for n, size in plan.rows}
+    more = {
+        a.buffer.name: None
+        for a in may
+        if any(not a.uses(i.name) and tiles.get(i.name, i.count) > 1 for i in stage.spatial)
+        and footprint(stage, a) * a.buffer.dtype.itemsize > draft.cache("L1")
+    }
+    if more.keys() - must.keys():
+        yield replace(plan, packed=(*must, *(more.keys() - must.keys())))
+
+
+def _with_rows(draft: Draft, stage: Stage, plan: ContractionPlan) -> Iterator[ContractionPlan]:
+    """As it is; and with what each step of a sum takes from lines of its own copied by rows."""
+    yield plan
+    far = dict.fromkeys(
+        a.buffer.name
+        for a in distinct_reads(stage)
+        if not a.uses(plan.lane) and row_of(plan, a) is not None and _is_far(draft, stage, a) and not stage.outer
+    )
+    if far:
+        yield replace(plan, by_rows=tuple(far))
+
+
+def _is_far(draft: Draft, stage: Stage, access: StageAccess) -> bool:
+    """Whether every step of the sum takes elements from another line."""
+    steps = [abs(access.stride(i.name) or 0) * access.buffer.dtype.itemsize for i in stage.reductions if i.count > 1]
+    return min(steps) >= draft.model.line and any(b.name == access.buffer.name for b in draft.s.kernel.buffers)
+
+
+def _is_loadable(draft: Draft, stage: Stage, access: StageAccess, lane: str) -> bool:
+    """Whether elements along ``lane`` are neighbours, or nearly, or can be copied to be."""
+    stride = access.stride(lane)
+    near = stride is not None and abs(stride) in (0, *NEAR_STEPS)
+    return near or _may_pack(draft, stage, access, lane)
+
+
+def _may_pack(draft: Draft, stage: Stage, access: StageAccess, lane: str) -> bool:
+    """Whether ``access`` may read a copy: an argument's, of which all reads go there."""
+    if access.subscript_of(lane) is None:
+        return False
+    whole = not any(a.guarded for a in stage.reads if a.buffer.name == access.buffer.name)
+    return whole and any(b.name == access.buffer.name for b in draft.s.kernel.buffers)
+
+
+def _with_blocks(draft: Draft, c: Contraction) -> Iterator[ContractionPlan]:
+    """As it is; and with blocks that stay in a cache, where what is loaded as vectors does not by itself."""
+    yield c.plan
+    batch = {i.name for i in c.stage.spatial if c.is_batch(i.name)} - {c.plan.lane}
+    large = [a for a in c.vector_operands if _bytes(c.stage, a, batch) > draft.cache("L1")]
+    long = [i for i in c.stage.reductions if i.count > 1]
+    if not large or not long:
+        return
+    within = prod(i.count for i in long[1:])
+    row = sum(a.buffer.dtype.itemsize for a in large) * within
+    tiles = -(-c.lane.count // c.plan.width)
+    share = -(-tiles // (draft.threads if draft.pays_threads(c.stage) else 1)) * c.plan.width
+    width = c.plan.width if c.plan.packed else share
+    depth = draft.cache("L2") // 2 // (width * row)
+    if all(c.is_batch(i.name) or c.tile.get(i.name, 1) >= i.count for i in c.stage.spatial if i is not c.lane):
+        depth = min(depth, MOST_ROWS // 2 // within)  # read once: as many streams as are foreseen, and those that leave
+    if max(1, depth) < long[0].count:
+        yield replace(c.plan, blocking=Blocking(long[0].name, max(1, depth), width))
+
+
+def _bytes(stage: Stage, access: StageAccess, fixed: Mapping[str, object] | set[str]) -> int:
+    """What ``access`` touches while ``fixed`` iterators stand still."""
+    return footprint(stage, access, fixed) * access.buffer.dtype.itemsize

@@ -1,0 +1,104 @@
+"""What the time model expects of a contraction that follows a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.auto.contraction_epilogue import find_epilogue, may_join
+from weft.auto.contraction_nest import PartLoop, part_loops
+from weft.auto.contraction_plan import Contraction, ContractionPlan, bare_stage, spans
+from weft.auto.contraction_tiles import least_seconds
+from weft.auto.draft import Draft
+from weft.auto.estimate import estimate_program
+from weft.auto.parallel_loops import parallel_prefix
+from weft.auto.sketch import Copy, Loop, Sketch, TileNest
+from weft.auto.stages import Stage, StageAccess
+from weft.ir.stmt import LoopKind
+from weft.schedules.index_forms import Forms
+from weft.schedules.nests import Place
+
+_INNER = ("reductions", "unrolled", "lanes")
+
+
+def contraction_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> float:
+    """The time of the nest of ``stage``, and of what is done with each sum where that cannot join its tiles."""
+    known = draft.expected.get(stage.name)
+    least = least_seconds(draft, stage, plan)
+    if known and least >= min(known.values()):
+        return least  # as good as it can be it is no better than another
+    sketch, c = Sketch(), Contraction(stage, plan, draft.lanes(stage))
+    places, forms = sketch.enter_outer(stage)
+    draw_contraction(draft, sketch, places, c, forms)
+    reader = find_epilogue(draft, stage)
+    if reader is not None and not may_join(c, reader):
+        sketch.draw_stage(sketch.top, reader, [Loop(i.name, 1, i.count) for i in reader.spatial if i.count > 1])
+    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+
+
+def draw_contraction(
+    draft: Draft, sketch: Sketch, places: Sequence[Place], c: Contraction, forms: Forms | None = None
+) -> None:
+    """The nest of ``c`` inside the last of ``places``, with its copies, inside the last or those around it."""
+    loops = part_loops(c)
+    outer = [loop for loop in loops if loop.part not in _INNER]
+    shared = threaded_loops(draft, c, loops)
+    around = tuple(replace(loop.loop, kind="parallel") if loop in shared else loop.loop for loop in outer)
+    steps: LoopKind = "unroll" if c.is_written_out else "serial"
+    inner = tuple(replace(loop.loop, kind=steps) for loop in loops if loop.part == "reductions")
+    tile = tuple(loop.loop for loop in loops if loop.part in ("unrolled", "lanes"))
+    copies = [_copy(draft, c, access, outer) for access in c.packed]
+    copies += [_row_copy(draft, c, access, row) for access, row in c.by_rows]
+    sketch.draw_tiles(places, bare_stage(c.stage), TileNest(around, inner, tile), forms, copies)
+
+
+def threaded_loops(draft: Draft, c: Contraction, loops: list[PartLoop]) -> list[PartLoop]:
+    """The loops that run on threads: outside the pieces of a reduction, or inside where there are none to share."""
+    blocked = any(loop.part == "pieces" for loop in loops)
+    ways = [("batch", "blocks"), ("rows", "panels")] if blocked else [("batch", "panels", "rows")]
+    for parts in ways:
+        among = [loop for part in parts for loop in loops if loop.part == part]
+        names = [f"{loop.part} {loop.of}" for loop in among]
+        counts = {name: loop.trips for name, loop in zip(names, among)}
+        full = {name: loop.full for name, loop in zip(names, among)}
+        if found := parallel_prefix(draft, c.stage, names, counts, full):
+            return [loop for name, loop in zip(names, among) if name in found]
+    return []
+
+
+def _copy(draft: Draft, c: Contraction, access: StageAccess, outer: list[PartLoop]) -> Copy:
+    """Where and how ``access`` is copied: panel by panel inside the loops that choose one, or all of it before."""
+    along = access.subscript_of(c.plan.lane)
+    assert along is not None
+    depth = copy_depth(draft, c, access, outer)
+    block = c.plan.blocking
+    fixed = {loop.of for loop in outer[:depth]} - {c.plan.lane, block.along if block is not None else ""}
+    extents = list(spans(c.stage, access, fixed))
+    if depth:
+        extents[along] = min(c.plan.width, c.lane.count)
+        if block is not None:
+            extents = [min(n, block.depth) if row.get(block.along) else n for n, row in zip(extents, access.rows or ())]
+    is_free = access.buffer.name in draft.constants
+    tile, home = min(c.plan.width, c.lane.count), c.stage.home_of(access)
+    return Copy(access, along, tile, depth, tuple(extents), home, is_free)
+
+
+def _row_copy(draft: Draft, c: Contraction, access: StageAccess, row: str) -> Copy:
+    along = access.subscript_of(row)
+    assert along is not None
+    return Copy(access, along, c.rows[row], 0, spans(c.stage, access), 0, access.buffer.name in draft.constants)
+
+
+def copy_depth(draft: Draft, c: Contraction, access: StageAccess, loops: list[PartLoop]) -> int:
+    """How many of the loops around a tile a copy of ``access`` is made inside of; 0: before all of them."""
+    if c.stage.reuse_of(access) > 1 and access.buffer.name not in draft.constants:
+        return 0
+    is_shared = sum(a.buffer.name == access.buffer.name for a in c.stage.reads) > 1
+    if is_shared or access.buffer.name in draft.constants:
+        return 0
+    outer = [loop for loop in loops if loop.part not in _INNER]
+    blocked = any(loop.part == "pieces" for loop in outer)
+    around = ("batch", "blocks", "pieces") if blocked else ("batch", "panels")
+    depth = sum(loop.part in around for loop in outer)
+    together = threaded_loops(draft, c, outer)
+    return depth if all(loop in outer[:depth] for loop in together) else 0

@@ -1,0 +1,212 @@
+"""Nests as a plan would make them, drawn without any rewrite, so that plans are compared before one is applied.
+
+>>> sketch = Sketch()
+>>> sketch.draw_stage(sketch.top, stage, [Loop("m", 4, 128), Loop("k", 1, 512), Loop("m", 1, 4, "unroll")])
+>>> estimate_program(sketch.program, model).seconds
+
+The time model reads a sketch as it reads the nests of a scheduled kernel: one model, two sources. A sketch is right
+about loops, accesses, registers and lanes; it has no tests at the edges of tiles: those count for what
+is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weft.auto.stages import Stage, StageAccess
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Expr, Load, idx
+from weft.ir.stmt import Block, LoopKind
+from weft.ir.visit import stores
+from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form
+from weft.schedules.nests import Access, Leaf, Nest, NestReader, Place, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of a nest to be: each of its ``trips`` iterations moves iterator ``of`` on by ``step``."""
+
+    of: str
+    step: int
+    trips: float
+    kind: LoopKind = "serial"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What is read through ``access`` comes from a copy, in which ``tile`` elements along a dimension are side by side.
+
+    It is made inside the first ``depth`` loops of a nest, ``extents`` elements of each dimension at a time. With none
+    of its loops it is made inside ``home`` of those that the nest shares with others. One that ``is_free`` is there.
+    """
+
+    access: StageAccess
+    along: int
+    tile: int
+    depth: int
+    extents: tuple[int, ...]
+    home: int = 0
+    is_free: bool = False
+
+    @property
+    def order(self) -> list[int]:
+        """The dimensions of the copy, after that of the tiles: the others, then that within a tile."""
+        return [*(d for d in range(self.access.buffer.rank) if d != self.along), self.along]
+
+    def buffer(self) -> Buffer:
+        inner = [self.tile if d == self.along else self.extents[d] for d in self.order]
+        shape = (-(-self.extents[self.along] // self.tile), *inner)
+        source = self.access.buffer
+        return Buffer(f"{source.name}_pack", source.dtype, tuple(idx(n) for n in shape))
+
+    def forms(self, forms: Sequence[Form]) -> tuple[Form, ...]:
+        """Subscripts of the copy for those of what is copied."""
+        along = forms[self.along]
+        tiles = {t: c // self.tile for t, c in along.coefficients.items() if c % self.tile == 0}
+        within = {t: c for t, c in along.coefficients.items() if c % self.tile}
+        others = (forms[d] for d in self.order[:-1])
+        return (Form(tiles, 0), *others, Form(within, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class TileNest:
+    """The loops around a tile of results, those in which the results stay in registers, those through the tile."""
+
+    outer: tuple[Loop, ...]
+    inner: tuple[Loop, ...]
+    tile: tuple[Loop, ...]
+
+
+class Sketch:
+    """Loops and statements under way."""
+
+    def __init__(self) -> None:
+        self.root = Nest("", "serial", 1, 0)
+        self.top = Place(self.root, (), {})
+        self._reader = NestReader({})
+
+    @property
+    def program(self) -> Program:
+        return Program(self.root, self._reader.nests, self._reader.streamed, ())
+
+    def enter(self, at: Place, loops: Sequence[Loop], forms: Forms, whose: str) -> tuple[Place, dict[str, Form]]:
+        """Inside ``loops``, and what the iterators are there; ``whose`` tells loops of different nests apart."""
+        found = dict(forms)
+        for loop in loops:
+            name = f"{loop.of}/{loop.step} of {whose}"
+            while name in self._reader.nests:
+                name += "'"
+            at = self._reader.enter(at, name, loop.kind, loop.trips)
+            found[loop.of] = add_forms(found.get(loop.of, NOTHING), Form({Term(name): loop.step}, 0))
+        return at, found
+
+    def enter_outer(self, stage: Stage) -> tuple[list[Place], dict[str, Form]]:
+        """Inside no, one, ... all loops that ``stage`` shares with others, and its iterators in terms of those."""
+        places, loops = [self.top], dict[str, Form]()
+        for name, count in zip(stage.outer, stage.outer_counts):
+            places.append(self._reader.enter(places[-1], name, "serial", count))
+            loops[name] = Form({Term(name): 1}, 0)
+        return places, {i.var.name: index_form(i.binding, loops, {}) for i in stage.block.iters}
+
+    def keep_inside(self, at: Place, buffers: Iterable[str]) -> None:
+        """Each iteration of the loops around ``at`` has ``buffers`` for its own."""
+        around = frozenset(n.name for n in at.around)
+        self._reader.outside.update(dict.fromkeys(buffers, around))
+
+    def draw_stage(self, at: Place, stage: Stage, loops: Sequence[Loop], forms: Forms | None = None) -> None:
+        """The block of ``stage`` in ``loops``; ``forms`` says what loops further out have made of its iterators."""
+        place, inside = self.enter(at, loops, forms or {}, stage.name)
+        self._reader.read_block(stage.block, place, _complete(stage.block, inside))
+
+    def draw_tiles(
+        self,
+        places: Sequence[Place],
+        stage: Stage,
+        nest: TileNest,
+        forms: Forms | None = None,
+        copies: Sequence[Copy] = (),
+    ) -> None:
+        """The block of ``stage`` in the loops of ``nest``, its results in registers over the inner ones."""
+        place, around = places[-1], dict(forms or {})
+        made = []
+        for depth in range(len(nest.outer) + 1):
+            for copy in (c for c in copies if c.depth == depth):
+                home = place if depth else places[min(copy.home, len(places) - 1)]
+                made.append((copy, {n.name for n in home.around}))
+                if not copy.is_free:
+                    self._copy(home, stage, copy, around)
+            if depth < len(nest.outer):
+                place, around = self.enter(place, [nest.outer[depth]], around, stage.name)
+        body, inside = self.enter(place, [*nest.inner, *nest.tile], around, stage.name)
+        self._reader.read_block(replace(stage.block, init=None), body, _complete(stage.block, inside))
+        leaf = body.nest.parts[-1]
+        assert isinstance(leaf, Leaf)
+        own = [n.name for n in body.around[len(place.around) :]]
+        leaf.accesses = tuple(_in_register(a, stage.write.buffer, own) for a in leaf.accesses)
+        for copy, outside in made:
+            leaf.accesses = tuple(self._from_copy(a, copy, outside) for a in leaf.accesses)
+        end, stored = self.enter(place, nest.tile, around, f"{stage.name}_store")
+        self._store(end, stage, _complete(stage.block, stored), [n.name for n in end.around[len(place.around) :]])
+
+    def _copy(self, at: Place, stage: Stage, copy: Copy, forms: Forms) -> None:
+        """A nest that makes ``copy``, in the order of it."""
+        source = copy.access.buffer
+        loops = [Loop(f"{source.name}.{d}", 1, copy.tile if d == copy.along else copy.extents[d]) for d in copy.order]
+        if copy.extents[copy.along] > copy.tile:
+            tiles = Loop(f"{source.name}.{copy.along}", copy.tile, copy.extents[copy.along] / copy.tile)
+            loops.insert(0, tiles)
+        place, inside = self.enter(at, loops, {}, f"{stage.name}_pack")
+        own = [inside[f"{source.name}.{d}"] for d in range(source.rank)]
+        outer = [_bound(row, offset, forms) for row, offset in zip(copy.access.rows or (), copy.access.offsets)]
+        read = Access(source, tuple(map(add_forms, own, outer)), False, self._reader.strides(source))
+        made = copy.buffer()
+        written = Access(made, copy.forms(own), True, self._reader.strides(made), is_temporary=True)
+        value = Load(source, tuple(idx(0) for _ in source.shape))
+        leaf = Leaf(value, (replace(read, indices=value.indices), written), place.around, 1.0, (), {}, made.name)
+        place.nest.parts.append(leaf)
+
+    def _from_copy(self, access: Access, copy: Copy, outside: Collection[str]) -> Access:
+        if access.buffer.name != copy.access.buffer.name or not access.forms[copy.along].coefficients:
+            return access
+        made = copy.buffer()
+        forms = copy.forms([_without(f, outside) for f in access.forms])
+        return replace(
+            access, buffer=made, forms=forms, strides=self._reader.strides(made), is_temporary=True,
+            alias=access.buffer.name,
+        )  # fmt: skip
+
+    def _store(self, at: Place, stage: Stage, forms: Forms, own: Sequence[str]) -> None:
+        (first, *_) = stores(stage.block.body)
+        written = self._reader.access(first.buffer, first.indices, {**at.forms, **forms}, True)
+        kept = _in_register(replace(written, is_store=False), first.buffer, own)
+        value: Expr = Load(first.buffer, first.indices)
+        leaf = Leaf(value, (kept, written), at.around, 1.0, (), {**at.forms, **forms}, f"{stage.name}_store")
+        at.nest.parts.append(leaf)
+
+
+def _bound(row: Mapping[str, int], offset: int | None, forms: Forms) -> Form:
+    """A subscript in terms of the loops that are there already."""
+    found = Form({}, offset or 0)
+    for name, times in row.items():
+        found = add_forms(found, forms.get(name, NOTHING), times)
+    return found
+
+
+def _without(form: Form, loops: Collection[str]) -> Form:
+    kept = {t: c for t, c in form.coefficients.items() if t.variable not in loops}
+    return Form(kept, form.constant, form.scattered)
+
+
+def _complete(block: Block, forms: Mapping[str, Form]) -> dict[str, Form]:
+    return {i.var.name: forms.get(i.var.name, NOTHING) for i in block.iters}
+
+
+def _in_register(access: Access, buffer: Buffer, own: Sequence[str]) -> Access:
+    """``access``, where it is of ``buffer``, to registers that only loops ``own`` choose among, lanes side by side."""
+    if access.buffer.name != buffer.name:
+        return access
+    moving = [name for name in own if name in access.moving]
+    kept = Buffer(f"{buffer.name}_cache", buffer.dtype, tuple(idx(1) for _ in moving), None, "register")
+    forms = tuple(Form({Term(name): 1}, 0) for name in moving)
+    return replace(access, buffer=kept, forms=forms, strides=(1,) * len(moving), is_temporary=True, alias=buffer.name)
