@@ -1,4 +1,4 @@
-"""Software pipelining: loops part of whose body may run ahead, copies into rings of buffers, some turns before what uses them.
+"""Software pipelining: loops part of whose body may run ahead, copies into rings of buffers before what uses them.
 
     alloc R: float32[3, 64] in shared
     for k in 0:K ahead 2 of R {
