@@ -20,10 +20,10 @@ def find_epilogue(draft: Draft, stage: Stage) -> Stage | None:
     readers = stages.consumers(stage)
     if len(readers) != 1 or stages.is_output(stage) or len(stages.writers(stage.write.buffer.name)) != 1:
         return None
-    if stage.outer:  # inside loops shared with others nothing joins: its instances are not all there
+    if stage.is_inside:  # inside loops shared with others nothing joins: its instances are not all there
         return None
     (reader,) = readers
-    if reader.op != "=" or reader.outer or not reader.is_plain or reader.name in draft.scheduled:
+    if reader.op != "=" or reader.outer != stage.outer or not reader.is_plain or reader.name in draft.scheduled:
         return None
     reads = [a for a in reader.reads if a.buffer.name == stage.write.buffer.name]
     same = all(_is_same_element(reader, a, reader.write) and _is_same_element(stage, stage.write, a) for a in reads)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from weft.auto.plan import Decision, Ranker, Topic, rank_plans
+from weft.auto.recurrence import find_steps
 from weft.auto.stages import Stage, Stages, read_stages
 from weft.ir.errors import ScheduleError
 from weft.ir.numerics import is_fast
@@ -26,6 +27,7 @@ class AnyDraft:
 
     def __init__(self, schedule: Schedule, constants: frozenset[str] = frozenset()) -> None:
         self.s = schedule
+        self.steps = schedule.settled = find_steps(schedule.kernel)
         self.constants = constants
         self.rank: Ranker = rank_plans
         #: What the time model expected of each plan of a block, in seconds.
@@ -38,7 +40,7 @@ class AnyDraft:
     def stages(self) -> Stages:
         """The stages as the program is now."""
         if self._stages is None or self._stages[0] is not self.s.kernel:
-            self._stages = (self.s.kernel, read_stages(self.s.kernel))
+            self._stages = (self.s.kernel, read_stages(self.s.kernel, self.steps))
         return self._stages[1]
 
     def stage(self, name: str) -> Stage:
@@ -94,7 +96,8 @@ class Draft(AnyDraft):
 
     def pays_threads(self, stage: Stage) -> bool:
         """Whether ``stage`` is work enough to start threads for; loops it shares with others are started already."""
-        return self.threads > 1 and not stage.outer and self.is_worth_threads(stage.points * max(1, stage.operations))
+        work = stage.points * max(1, stage.operations)
+        return self.threads > 1 and not stage.is_inside and self.is_worth_threads(work)
 
     def is_worth_threads(self, operations: int) -> bool:
         return operations >= THREAD_WORK

@@ -35,7 +35,7 @@ def find_chains(draft: D, rules: ChainRules[D]) -> list[Chain]:
     taken: set[str] = set()
     found: list[Chain] = []
     for anchor in _anchors(draft.stages):
-        if anchor.name in taken or anchor.outer or anchor.reads_target or not own_alignment(anchor):
+        if anchor.name in taken or anchor.is_inside or anchor.reads_target or not own_alignment(anchor):
             continue
         grown = _grow(draft, Chain(draft.stages, anchor, {anchor.name: own_alignment(anchor)}), taken, rules)
         grown = [c for c in grown if len(c.alignments) > 1 and not rules.is_better_apart(draft, c)]
@@ -58,6 +58,8 @@ def _grow(draft: D, chain: Chain, taken: set[str], rules: ChainRules[D]) -> list
     stages, grown = draft.stages, []
     for stage in reversed(stages.stages):
         if stage.position >= chain.anchor.position or stage.name in chain.alignments or stage.name in taken:
+            continue
+        if stage.outer != chain.anchor.outer:
             continue
         larger = _joined(stages, chain, stage)
         if larger is None:
@@ -118,7 +120,7 @@ def _adopt(
     """Adds ``reader`` of ``stage``, and what reads that in turn, up to results; whether all of it may join."""
     if reader.name in chain.alignments or reader.name in more:
         return True
-    if reader.reads_target or stages.writers(reader.write.buffer.name) != (reader,):
+    if reader.reads_target or reader.outer != stage.outer or stages.writers(reader.write.buffer.name) != (reader,):
         return False
     more[reader.name] = align_reader(reader, stage, more[stage.name])
     consumers = stages.consumers(reader)

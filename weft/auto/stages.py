@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, floor, prod
 
@@ -103,7 +103,8 @@ class StageAccess:
 class Stage:
     """A block of the program and the loops of its own nest, outermost first.
 
-    Loops around several blocks are ``outer``: they are settled, and a strategy works on the nest inside them.
+    Loops around several blocks are ``outer``: they are settled, and a strategy works on the nest inside them. The
+    first of them may be the ``steps`` of a recurrence.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Stage:
     position: int = field(compare=False, default=0)
     outer: tuple[str, ...] = ()
     outer_counts: tuple[int, ...] = ()
+    steps: int = 0
 
     @property
     def look(self) -> tuple[object, ...]:
@@ -128,6 +130,11 @@ class Stage:
     @cached_property
     def by_name(self) -> dict[str, StageIter]:
         return {i.name: i for i in self.iters}
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether other stages run in its outer loops, too, in which it was put: steps of a recurrence aside."""
+        return len(self.outer) > self.steps
 
     @property
     def spatial(self) -> tuple[StageIter, ...]:
@@ -233,16 +240,17 @@ class Stages:
         return stage.write.buffer.name in self.outputs
 
 
-def read_stages(kernel: Kernel) -> Stages:
-    """Every outermost block of ``kernel`` that writes one buffer through one store."""
-    reader = _Reader(kernel)
+def read_stages(kernel: Kernel, steps: frozenset[str] = frozenset()) -> Stages:
+    """Every outermost block of ``kernel`` that writes one buffer through one store; ``steps`` are recurrences."""
+    reader = _Reader(kernel, steps)
     reader.visit(kernel.body, ())
     return Stages(tuple(reader.found), frozenset(kernel.outputs))
 
 
 class _Reader:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, steps: frozenset[str]) -> None:
         self.kernel = kernel
+        self.steps = steps
         self.found: list[Stage] = []
         self.blocks: dict[int, int] = {}  # by loop: how many blocks are inside
         self._count(kernel.body)
@@ -255,10 +263,11 @@ class _Reader:
 
     def visit(self, s: Stmt, loops: tuple[For, ...]) -> None:
         if isinstance(s, Block):
-            shared = sum(self.blocks[id(loop)] > 1 for loop in loops)
+            steps = sum(loop.var.name in self.steps for loop in loops)
+            shared = max(steps, sum(self.blocks[id(loop)] > 1 for loop in loops))
             stage = _stage(self.kernel, s, loops[:shared], loops[shared:], len(self.found))
             if stage is not None:
-                self.found.append(stage)
+                self.found.append(replace(stage, steps=steps) if steps else stage)
             return
         inner = (*loops, s) if isinstance(s, For) else loops
         for child in inner_statements(s):

@@ -13,6 +13,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from weft.ir.dtype import DType
@@ -33,7 +34,7 @@ from weft.runtime.cuda_driver import (
 )
 from weft.runtime.kernel import status_error
 from weft.target.cuda.machine import DEFAULT_SHARED
-from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size
+from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size, launches_of
 
 #: Where each temporary begins in the memory a call gets for all of them.
 ALIGNMENT = 256
@@ -81,8 +82,11 @@ class Plan:
         launches: Sequence[tuple[Launch, tuple[int, int, int]]],
         offsets: Sequence[int],
         scratch_bytes: int,
+        steps: Mapping[str, int],
     ) -> None:
         self.launches, self.offsets, self.scratch_bytes = tuple(launches), tuple(offsets), scratch_bytes
+        #: What parameters that no call gives stand for: the steps of loops around launches, by name.
+        self.steps = dict(steps)
         self.frames: dict[int, list[Frame]] = {}
 
     def take(self, program: LoadedProgram, stream: int) -> Frame:
@@ -97,10 +101,12 @@ class Frame:
     """Everything one call of a program on one stream hands to the driver."""
 
     def __init__(self, program: LoadedProgram, plan: Plan, stream: int) -> None:
-        self.slots = (ctypes.c_uint64 * max(1, len(program.names)))()
+        names = [*program.names, *plan.steps]
+        self.slots = (ctypes.c_uint64 * max(1, len(names)))()
+        self.slots[len(program.names) : len(names)] = [step % (1 << 64) for step in plan.steps.values()]
         self.kept: list[Any] = []
         base = ctypes.addressof(self.slots)
-        place = {name: base + 8 * i for i, name in enumerate(program.names)}
+        place = {name: base + 8 * i for i, name in enumerate(names)}
         self.launches = [self._launch(program, launch, grid, place, stream) for launch, grid in plan.launches]
 
     def _launch(
@@ -163,7 +169,7 @@ class LoadedProgram:
     def _check_names(self) -> None:
         known = set(self.names)
         for launch in self.program.launches:
-            unknown = [name for name in launch.params if name not in known]
+            unknown = [name for name in launch.params if name not in known | {s.name for s in launch.steps}]
             if unknown:
                 raise InternalError(f"launch `{launch.name}` wants `{unknown[0]}`, which no call has")
 
@@ -191,17 +197,21 @@ class LoadedProgram:
 
     def _make_plan(self, sizes: Mapping[str, int]) -> Plan:
         launches = []
-        for launch in self.program.launches:
-            x, y, z = (int(evaluate_size(n, sizes)) for n in launch.grid)
-            runs = launch.condition is None or bool(evaluate_size(launch.condition, sizes))
+        steps: dict[str, int] = {}
+        for launch, here in launches_of(self.program.launches, sizes):
+            x, y, z = (int(evaluate_size(n, here)) for n in launch.grid)
+            runs = launch.condition is None or bool(evaluate_size(launch.condition, here))
             if runs and min(x, y, z) > 0:
-                launches.append((launch, (x, y, z)))
+                named = {s.name: f"{s.name} = {here[s.name]}" for s in launch.steps}
+                steps |= {text: int(here[name]) for name, text in named.items()}
+                params = tuple(named.get(name, name) for name in launch.params)
+                launches.append((replace(launch, params=params), (x, y, z)))
         offsets, total = [], 0
         for buffer in self.program.temporaries:
             offsets.append(total)
             count = math.prod(max(0, int(evaluate_size(n, sizes))) for n in buffer.shape)
             total += -(-count * buffer.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-        return Plan(launches, offsets, total)
+        return Plan(launches, offsets, total, steps)
 
     def start(self, plan: Plan, values: Sequence[int | float], stream: int, scratch: int = 0) -> None:
         """One call: ``values`` are addresses and numbers, in range, in the order of the parameters.

@@ -21,12 +21,13 @@ class DeviceStart:
 
     def __init__(self, program: LoadedProgram, plan: Plan, stream: int, scratch: TensorLayout | None) -> None:
         self.program, self.plan = program, plan
-        self.params = program.names
+        self.params = [*program.names, *plan.steps]
         self._stream, self._scratch = stream, scratch
 
     def last_slots(self, fixed: Sequence[int]) -> list[int]:
         """The slots after those of a call's own values: ``fixed`` parameters, temporaries, where asserts write to."""
-        return [*fixed, *[0] * len(self.program.program.temporaries), *self.program.record_addresses]
+        steps = self.plan.steps.values()
+        return [*fixed, *[0] * len(self.program.program.temporaries), *self.program.record_addresses, *steps]
 
     def error(self, status: int, record: Sequence[int]) -> Error:
         return error_of("cuLaunchKernelEx", status)

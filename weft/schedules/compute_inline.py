@@ -6,14 +6,15 @@ written into their readers: a reduction needs storage to add up in.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Reduce, Select, Var, idx
 from weft.ir.nesting import strip
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Block, Kernel, Store
-from weft.ir.visit import rewrite, substitute, walk
+from weft.ir.stmt import Block, Iter, Kernel, Store
+from weft.ir.visit import free_vars, fresh_name, rewrite, substitute, walk
 from weft.poly.conflicts import after, before
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import (
@@ -26,10 +27,11 @@ from weft.schedules.compute_at import (
 )
 from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.infer_stage import Member, Stage, infer_stage
+from weft.schedules.instances import stands_still
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import in_new_loops, without_stage
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, path_to, size_ranges
+from weft.schedules.rewrite import Rewrite, path_to, size_ranges, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -79,7 +81,10 @@ def compute_inline(kernel: Kernel, block: str) -> Rewrite:
     assert isinstance(stage, Stage), "the check answers this first"
     formula = infer_formula(stage)
     assert isinstance(formula, Formula), "the check answers this first"
-    ranges = size_ranges(kernel)
+    ranges, taken = size_ranges(kernel), taken_names(kernel)
+    still = [i for i in formula.member.block.iters if i.var.name in free_vars(formula.value) and stands_still(i)]
+    steps = [replace(it, var=Var(fresh_name(it.var.name, taken))) for it in still]
+    formula = replace(formula, value=substitute(formula.value, {a.var: b.var for a, b in zip(still, steps)}))
 
     def inlined(n: object) -> Expr | None:
         if isinstance(n, Load) and n.buffer.name == stage.buffer.name:
@@ -88,9 +93,21 @@ def compute_inline(kernel: Kernel, block: str) -> Rewrite:
 
     bare = without_stage(kernel, stage)
     body = rewrite(bare.body, inlined)
+    if steps:
+        body = rewrite(body, lambda n: _with_steps(n, steps) if isinstance(n, Block) else None)
     fate = f"was written into what reads `{stage.buffer.name}`"
     fates = dict.fromkeys((*stage.names, stage.buffer.name), fate)
     return Rewrite(replace(bare, body=declare_accesses(body, [stage.buffer.name])), (), fates)
+
+
+def _with_steps(block: Block, steps: Sequence[Iter]) -> Block | None:
+    """``block`` with iterators for the ``steps`` of loops around it that a formula written into it mentions."""
+    iters, names = list(block.iters), dict[Var, Expr]()
+    for it in (it for it in steps if it.var.name in free_vars(block.body)):
+        own = next((i for i in iters if stands_still(i) and i.binding == it.binding), it)
+        names[it.var] = own.var
+        iters += [it] if own is it else []
+    return replace(block, iters=tuple(iters), body=substitute(block.body, names)) if names else None
 
 
 def infer_formula(stage: Stage) -> Formula | Verdict:
@@ -137,7 +154,7 @@ def formula_at(formula: Formula, indices: tuple[Expr, ...]) -> Expr:
 def _instance_tests(block: Block, values: dict[Var, Expr]) -> list[Expr]:
     same = {i.var: i.var for i in block.iters}
     tests: list[Expr] = []
-    for i in block.iters:
+    for i in (i for i in block.iters if i.var in values):
         it = in_new_loops(i, block, same)
         lo, hi = substitute(it.lo, values), substitute(it.hi, values)
         tests += [Compare("<=", lo, values[i.var]), Compare("<", values[i.var], hi)]

@@ -17,6 +17,7 @@ from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt,
 from weft.ir.visit import loads, mentions, stores
 from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.instances import stands_still
 from weft.schedules.remember import remember_last
 from weft.schedules.rewrite import blocks_inside, find_block, path_to, statements
 
@@ -54,7 +55,8 @@ class Member:
     @property
     def repeated(self) -> list[str]:
         """The iterators of which several values may concern one element: their order counts."""
-        return [i.var.name for i in self.block.iters if i.var.name not in self.pinned]
+        moving = [i.var.name for i in self.block.iters if not stands_still(i)]
+        return [name for name in moving if name not in self.pinned]
 
     @property
     def updates(self) -> bool:

@@ -62,6 +62,11 @@ def conjuncts(e: Expr) -> Iterator[Expr]:
         yield e
 
 
+def stands_still(it: Iter) -> bool:
+    """Whether an iterator is a name for what loops around the nest give, such as the step of a recurrence."""
+    return it.lo == it.binding and it.hi == it.binding + idx(1)
+
+
 def check_instances(
     kernel: Kernel, root: Stmt, block: Block, ordered: Sequence[str], *, exact: bool, partial: bool = False
 ) -> Verdict:

@@ -16,7 +16,7 @@ from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, mentions, rewrite, substitute
 from weft.poly.infer_spans import Span, Spans, clip, greatest, infer_spans, knowing_loops, least
 from weft.schedules.infer_stage import Member, Stage
-from weft.schedules.instances import plain_name
+from weft.schedules.instances import plain_name, stands_still
 from weft.schedules.rewrite import (
     all_loops,
     find_alloc,
@@ -124,16 +124,19 @@ def emit_member(
 ) -> Stmt:
     """The block in new loops: iterators within ``limits`` of their ranges, ``tested`` expressions within theirs."""
     block = member.block
-    loop_vars = {i.var: Var(fresh_name(plain_name(i, names), names), span=i.var.span) for i in block.iters}
-    iters = [in_new_loops(i, block, loop_vars) for i in block.iters]
+    moving = [i for i in block.iters if not stands_still(i)]
+    loop_vars = {i.var: Var(fresh_name(plain_name(i, names), names), span=i.var.span) for i in moving}
+    every = tuple(in_new_loops(i, block, loop_vars) for i in block.iters)
+    iters = [it for it in every if it.var in loop_vars]
     spans = [_narrowed(it, limits.get(it.var.name), simple) for it in iters]
     # A loop of one trip is none: the iterator is bound to its only value.
     fixed: dict[Var, Expr] = {}
     for it, (lo, hi) in zip(iters, spans):
         if simple.expr(hi - lo) == idx(1):
             fixed[loop_vars[it.var]] = simple.expr(substitute(lo, fixed))
-    body: Stmt = replace(block, iters=tuple(iters))
-    tests = [t for e, span in tested for t in _inside(substitute(e, dict(loop_vars)), span, simple)]
+    body: Stmt = replace(block, iters=every)
+    values = {**loop_vars, **{i.var: i.binding for i in block.iters if i.var not in loop_vars}}
+    tests = [t for e, span in tested for t in _inside(substitute(e, values), span, simple)]
     for test in reversed(tests):
         body = If(test, body)
     for it, (lo, hi) in reversed(list(zip(iters, spans))):
@@ -155,8 +158,10 @@ def _inside(e: Expr, span: Span, simple: ExprSimplifier) -> list[Expr]:
 
 
 def in_new_loops(it: Iter, block: Block, loop_vars: Mapping[Var, Var]) -> Iter:
-    """``it`` bound to its new loop; ranges that spoke of the old loops speak of the new ones."""
-    values = {i.binding: loop_vars[i.var] for i in block.iters}
+    """``it`` bound to its new loop, if it gets one; ranges that spoke of the old loops speak of the new ones."""
+    if it.var not in loop_vars:
+        return it
+    values = {i.binding: loop_vars[i.var] for i in block.iters if i.var in loop_vars}
 
     def new(e: Expr) -> Expr:
         return rewrite(e, lambda n: values.get(n) if isinstance(n, Expr) and not isinstance(n, Const) else None)
@@ -169,8 +174,8 @@ def foreign_loops(kernel: Kernel, members: Sequence[Member]) -> list[str]:
     loops = {loop.var.name for loop in all_loops(kernel)}
     names = []
     for m in members:
-        marks = {i.var: Var(f"{i.var.name}'") for i in m.block.iters}
-        for i in m.block.iters:
+        marks = {i.var: Var(f"{i.var.name}'") for i in m.block.iters if not stands_still(i)}
+        for i in (i for i in m.block.iters if i.var in marks):
             it = in_new_loops(i, m.block, marks)
             names += [v for e in (it.lo, it.hi) for v in free_vars(e) if v in loops]
     return names

@@ -31,6 +31,9 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
     >>> print(s.trace)                # the steps so far; s2.apply(s.trace) does them again
     """
 
+    #: Loops that are to stay as they are: the steps of recurrences, for a scheduler of the nests in them.
+    settled: frozenset[str] = frozenset()
+
     def __str__(self) -> str:
         return outline(self.kernel)
 
@@ -44,13 +47,14 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
         return [self.handle(BufferRef, name) for name in names]
 
     def loops(self, block: AnyBlock) -> list[Loop]:
-        """The loops around ``block``, outermost first."""
+        """The loops around ``block``, outermost first, without those of ``settled``."""
         name = self.name(block)
         try:
             block_node = find_block(self.kernel, name)
         except ScheduleError as error:
             raise located(error) from None
-        return [self.handle(Loop, loop.var.name) for loop in loops_around(self.kernel, block_node)]
+        around = [loop.var.name for loop in loops_around(self.kernel, block_node)]
+        return [self.handle(Loop, loop) for loop in around if loop not in self.settled]
 
     def loop(self, name: AnyLoop) -> Loop:
         """The loop of that name."""

@@ -8,7 +8,8 @@ provably write every element get none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
@@ -16,7 +17,7 @@ from weft.ir.expr import Axis, Const, Expr, Load, Var, const, identity, idx
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars, substitute
 from weft.tensor.access import first_writers, is_scatter, statement_reads, written_axes
-from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.program import Recurrence, Statement, TensorProgram
 from weft.tensor.recurrences import first_of_block, steps_behind
 
 #: For each dimension the half-open range of subscripts that is written.
@@ -68,6 +69,38 @@ def initial_value(program: TensorProgram, name: str) -> Const | None:
         if statement.target.name == name:
             return identity(statement.op, statement.target.dtype)
     return None
+
+
+def infer_homes(program: TensorProgram, fills: Sequence[Fill]) -> dict[Buffer, tuple[Recurrence, ...]]:
+    """Temporaries that live no longer than one step of a block, with the blocks around all that touches them."""
+    filled = {f.buffer.name for f in fills}
+    homes: dict[Buffer, tuple[Recurrence, ...]] = {}
+    for buffer in program.temporaries:
+        users = [s for s in program.statements if buffer.name in {s.target.name, *_names_read(s)}]
+        first = users[0] if users else None
+        if first is None or buffer.name in filled or not _sets_all(first, buffer):
+            continue
+        shared = [len(_common(first.recurrences, s.recurrences)) for s in users]
+        if min(shared):
+            homes[buffer] = first.recurrences[: min(shared)]
+    return homes
+
+
+def _names_read(statement: Statement) -> set[str]:
+    return {load.buffer.name for load in statement_reads(statement)}
+
+
+def _common(a: tuple[Recurrence, ...], b: tuple[Recurrence, ...]) -> tuple[Recurrence, ...]:
+    return tuple(x for x, y in takewhile(lambda pair: pair[0] == pair[1], zip(a, b)))
+
+
+def _sets_all(statement: Statement, buffer: Buffer) -> bool:
+    """Whether a statement sets every element of ``buffer`` at each step, whatever was there."""
+    sets = statement.target.name == buffer.name and (statement.op == "=" or statement.initialize)
+    box = (
+        written_box(replace(statement, recurrences=())) if sets and buffer.name not in _names_read(statement) else None
+    )
+    return box is not None and covers([box], buffer.shape)
 
 
 def _fill_value(program: TensorProgram, buffer: Buffer, writer: int | None) -> Const | None:

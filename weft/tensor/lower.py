@@ -19,7 +19,7 @@ from weft.ir.span import Span
 from weft.ir.stmt import Alloc, Assert, Block, For, Iter, Kernel, Region, Seq, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.tensor.access import independent_axes, is_injective, is_scatter, pinned_axes, reads_target
-from weft.tensor.coverage import Fill, infer_fills, initialization
+from weft.tensor.coverage import Fill, infer_fills, infer_homes, initialization
 from weft.tensor.guard_accesses import Guard, emit_guard, guard_accesses
 from weft.tensor.normalize import spell_out, widen_accumulators
 from weft.tensor.program import AssignOp, Recurrence, Statement, TensorProgram
@@ -42,14 +42,15 @@ def lower(program: TensorProgram, *, checks: bool = True) -> Kernel:
     body: list[Stmt] = [_emit_requirement(r.condition, r.message, r.span) for r in program.requirements if checks]
     body += [emit_guard(g, naming.loop_names(), {}) for g in guards if g.position is None]
     placed = [(starts[g.position], g) for g in guards if g.position is not None]
-    body += _Emission(program.statements, fills, placed).emit(range(len(program.statements)), naming, {})
+    homes = infer_homes(program, fills)
+    body += _Emission(program.statements, fills, placed, homes).emit(range(len(program.statements)), naming, {})
     if not program.statements:
         body += [_emit_fill(f, naming) for f in fills]
     return Kernel(
         program.name,
         (*program.params, *program.sizes, *program.outputs),
         tuple(b.name for b in program.outputs),
-        _allocate(program.temporaries, _sequence(body)),
+        _allocate([b for b in program.temporaries if b not in homes], _sequence(body)),
         span=program.statements[0].span if program.statements else None,
     )
 
@@ -75,6 +76,8 @@ class _Emission:
     statements: tuple[Statement, ...]
     fills: tuple[Fill, ...]
     guards: list[tuple[int, Guard]]
+    #: temporaries that are made in each step of a block
+    homes: dict[Buffer, tuple[Recurrence, ...]]
 
     def emit(self, positions: Sequence[int], naming: Naming, steps: dict[Var, Var]) -> list[Stmt]:
         """The nests of the statements at ``positions``, in a loop for each block; ``steps`` are those around."""
@@ -96,7 +99,9 @@ class _Emission:
         var = Var(fresh_name(axis.var.name, taken), span=axis.var.span)
         inner = self.emit(run, Naming(frozenset(taken), naming.block_names), {**steps, axis.var: var})
         lo, hi = (substitute(e, dict(steps)) for e in (axis.lo, axis.hi))
-        return For(var, lo, hi, "serial", _sequence(inner), span=self.statements[run[0]].span)
+        around = self.statements[run[0]].recurrences[: len(steps) + 1]
+        body = _allocate([b for b, home in self.homes.items() if home == around], _sequence(inner))
+        return For(var, lo, hi, "serial", body, span=self.statements[run[0]].span)
 
     def _emit_at(self, position: int, naming: Naming, steps: dict[Var, Var]) -> list[Stmt]:
         body = [] if steps else self._emit_fills(position, naming)
@@ -192,7 +197,8 @@ def _emit_block(
     body = _sequence([*(substitute(t, iter_vars) for t in tests), store])
     ordered, used = _ordered_axes(statement), {*free_vars(body)}
     steps = tuple(r.axis for r in statement.recurrences if iter_vars[r.axis.var].name in used)
-    iters = tuple(
+    iters = [Iter(iter_vars[a.var], a.var, a.var + idx(1), "spatial", a.var) for a in steps]  # one value each
+    iters += [
         Iter(
             iter_vars[a.var],
             substitute(a.lo, loop_vars),
@@ -200,9 +206,9 @@ def _emit_block(
             "reduce" if a.var.name in ordered else "spatial",
             loop_vars[a.var],
         )
-        for a in (*steps, *statement.axes)
-    )
-    return Block(name, iters, _reads(body), (_region(target, indices),), start, body, span=span)
+        for a in statement.axes
+    ]
+    return Block(name, tuple(iters), _reads(body), (_region(target, indices),), start, body, span=span)
 
 
 def _ordered_axes(statement: Statement) -> set[str]:

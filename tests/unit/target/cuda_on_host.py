@@ -29,7 +29,7 @@ from weft.ir.verify import verify
 from weft.target.cuda import async_copies, emit_mma, emit_wgmma, prelude
 from weft.target.cuda.lower import compile_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine, gpu_for_arch
-from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size
+from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size, launches_of
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("g++")
@@ -92,8 +92,8 @@ class HostRunner:
                 slots[param.name] = _scalar_bits(param.dtype, value)
         kept = [_temporary(b, sizes) for b in self.program.temporaries]
         slots |= {b.name: t.array.ctypes.data for b, t in zip(self.program.temporaries, kept)}
-        for launch in self.program.launches:
-            self._launch(launch, slots, sizes)
+        for launch, here in launches_of(self.program.launches, sizes):
+            self._launch(launch, slots | {s.name: here[s.name] for s in launch.steps}, here)
         assert all(t.is_whole() for t in kept), "written outside a temporary"
         return int(self.record[0])
 

@@ -63,7 +63,7 @@ class ColumnsPlan:
 def _fits_columns(draft: GpuDraft, stage: Stage) -> bool:
     if stage.op == "=" or not stage.reductions:
         return False
-    if stage.outer or not stage.is_plain or not stage.is_affine or stage.reads_target:
+    if stage.is_inside or not stage.is_plain or not stage.is_affine or stage.reads_target:
         return False
     along = iterator_along_memory(stage)
     if along is None or along.is_reduction or not may_reorder(draft, stage) or reads_again(stage):

@@ -74,7 +74,7 @@ def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
 
     Not ``surrounded``: reads that give zero outside of an operand will get a copy with zeros around it yet.
     """
-    if stage.op != "+" or stage.outer or not is_contraction(stage) or any(i.extent is None for i in stage.iters):
+    if stage.op != "+" or stage.is_inside or not is_contraction(stage) or any(i.extent is None for i in stage.iters):
         return None
     reads = distinct_reads(stage)
     if len(reads) != 2 or reads[0].buffer.name == reads[1].buffer.name:

@@ -14,7 +14,13 @@ def epilogue_of(draft: GpuDraft, stage: Stage) -> Stage | None:
     if stages.is_output(stage) or stages.writers(stage.write.buffer.name) != (stage,) or len(readers) != 1:
         return None
     (reader,) = readers
-    if reader.op != "=" or reader.reductions or reader.outer or not reader.is_plain or reader.name in draft.scheduled:
+    if (
+        reader.op != "="
+        or reader.reductions
+        or reader.outer != stage.outer
+        or not reader.is_plain
+        or reader.name in draft.scheduled
+    ):
         return None
     if not reader.write.is_affine or reader.reads_target or stages.writers(reader.write.buffer.name) != (reader,):
         return None

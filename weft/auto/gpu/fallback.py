@@ -18,7 +18,7 @@ from weft.schedules.rewrite import find_loop
 
 def schedule_rest(draft: GpuDraft) -> None:
     """Every nest at the top of the program that has no grid yet."""
-    for loop in [f.var.name for f in _top_loops(draft.s.kernel.body)]:
+    for loop in [f.var.name for f in _top_loops(draft.s.kernel.body, draft.steps)]:
         nest = find_loop(draft.s.kernel, loop)
         has_grid = any(isinstance(n, For) and n.kind in ("block", "thread", "parallel") for n in walk(nest))
         if not has_grid and not _is_left_to_lowering(nest):
@@ -30,15 +30,16 @@ def _is_left_to_lowering(nest: For) -> bool:
     return only_checks(nest) and all(_count(n) is not None for n in walk(nest) if isinstance(n, For))
 
 
-def _top_loops(s: Stmt) -> Iterator[For]:
+def _top_loops(s: Stmt, steps: frozenset[str]) -> Iterator[For]:
+    """The loops that nothing is around but the steps of recurrences."""
     match s:
-        case For():
+        case For(var=var) if var.name not in steps:
             yield s
         case Seq(body=body):
             for child in body:
-                yield from _top_loops(child)
-        case Alloc(body=body):
-            yield from _top_loops(body)
+                yield from _top_loops(child, steps)
+        case Alloc(body=body) | For(body=body):
+            yield from _top_loops(body, steps)
 
 
 def _schedule(draft: GpuDraft, loop: str) -> None:

@@ -49,10 +49,10 @@ def inline_stages(draft: GpuDraft, most: int) -> None:
 
 def _cost_inlined(draft: GpuDraft, stage: Stage) -> float | None:
     """Operations more for each element of its readers; None where it is to be stored."""
-    if draft.stages.is_output(stage) or stage.op != "=" or stage.reads_target or stage.reductions or stage.outer:
+    if draft.stages.is_output(stage) or stage.op != "=" or stage.reads_target or stage.reductions or stage.is_inside:
         return None
     readers = draft.stages.consumers(stage)
-    if not readers or any(r.outer for r in readers):
+    if not readers or any(r.is_inside for r in readers):
         return None
     reads = sum(1 for r in readers for a in r.reads if a.buffer.name == stage.write.buffer.name)
     repeats = max(max(1, r.points // max(1, stage.points)) for r in readers)

@@ -41,7 +41,7 @@ class PointsPlan:
 
 def points_plans(draft: GpuDraft, stage: Stage) -> list[PointsPlan]:
     """With what reads the results joined, or alone; lanes, threads and vectors of a thread as the machine has them."""
-    if stage.outer or not stage.is_plain or not any(i.loop is not None for i in stage.spatial):
+    if stage.is_inside or not stage.is_plain or not any(i.loop is not None for i in stage.spatial):
         return []
     reader = epilogue_of(draft, stage) if stage.reductions else None
     joined = [] if reader is None else _plans(draft, stage, reader, _joined_lanes(draft, stage, reader), True)

@@ -35,7 +35,7 @@ SHIFTED_LANES = 8
 
 def fits_rows(draft: GpuDraft, stage: Stage) -> bool:
     """Whether it reduces along memory, in loops as lowering makes them."""
-    if stage.outer or stage.op == "=" or not stage.is_plain or not stage.is_affine or stage.reads_target:
+    if stage.is_inside or stage.op == "=" or not stage.is_plain or not stage.is_affine or stage.reads_target:
         return False
     along = iterator_along_memory(stage)
     if along is None or not along.is_reduction or not may_reorder(draft, stage) or reads_again(stage):

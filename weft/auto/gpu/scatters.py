@@ -15,7 +15,7 @@ from weft.ir.visit import free_vars, stores, walk
 
 
 def fits_scatters(draft: GpuDraft, stage: Stage) -> bool:
-    if stage.op == "=" or stage.outer or not stage.is_plain or not may_reorder(draft, stage):
+    if stage.op == "=" or stage.is_inside or not stage.is_plain or not may_reorder(draft, stage):
         return False
     return not stage.write.is_affine or any(stage.write.uses(i.name) for i in stage.reductions)
 

@@ -4,7 +4,8 @@
 
 A top-level nest of ``block`` (or ``parallel``) loops is a launch, and so is any run of statements without them,
 which needs one block. Storage made around launches is memory of the device, tests of sizes stay around launches.
-A loop around launches is written out where it is short; else its blocks take turns within one block.
+A loop around launches stays around them: the host counts its steps. Where data decide how often it runs, its blocks
+take turns within one block.
 """
 
 from __future__ import annotations
@@ -13,18 +14,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import Compare, Expr, Load, idx
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.nesting import has_loop
 from weft.ir.simplify import is_empty, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, rebuild, substitute, walk
 from weft.passes.analysis.conditions import guarded
-from weft.passes.analysis.loop_ranges import constant_extent
 from weft.poly.leaves import is_assigned, sizes_of
 
 _BLOCKS = ("block", "parallel")
-#: Launches that a loop around them may become.
-_MOST_LAUNCHES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +100,11 @@ class _Splitter:
 
     def repeated(self, s: For) -> list[Stmt]:
         """A serial loop around launches."""
-        trips = constant_extent(s)
-        if trips is None or trips > _MOST_LAUNCHES:
+        if not _reads_nothing(s.lo) or not _reads_nothing(s.hi) or s.kind != "serial":
             return self.single([take_turns(s)])
-        first = int(simplify(s.lo).value)  # type: ignore[attr-defined]
-        return [
-            stmt for i in range(trips) for stmt in self.split(simplify(substitute(s.body, {s.var: idx(first + i)})))
-        ]
+        steps = half_open(bounds(s.lo, self.ranges), bounds(s.hi, self.ranges))
+        inner = replace(self, ranges={**self.ranges, s.var.name: steps})
+        return [replace(s, body=_in_order(inner.split(s.body)))]
 
     def grid(self, s: Stmt) -> Launch:
         """The perfect nest of loops over blocks that ``s`` starts; what stands between them moves inside."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from weft.ir.expr import Var
 from weft.ir.stmt import Kernel
 from weft.target.c_text.names import Names
 from weft.target.cuda.emit_context import Program
@@ -34,9 +36,11 @@ def emit_program(
     texts: list[str] = []
     may_have_failed = False
     for function, nest in zip(functions, parts.nests):
-        launch, text = emit_launch(program, kernel, nest, function, tuple(parts.temporaries), may_have_failed)
+        # The steps of loops around a launch are numbers that it is given.
+        given = replace(kernel, params=(*kernel.params, *(Var(s.name) for s in nest.steps)))
+        launch, text = emit_launch(program, given, nest, function, tuple(parts.temporaries), may_have_failed)
         may_have_failed |= nest.has_assert
-        launches.append(launch)
+        launches.append(replace(launch, steps=nest.steps))
         texts.append(text)
     prelude = [*([found] if (found := prelude_text(program.used)) else []), *program.definitions.values()]
     header = f"// {kernel.name}: made by Weft for {machine.arch}, numerics {'fast' if fast else 'strict'}"

@@ -16,8 +16,9 @@ of temporaries are expressions of the integer scalars among the kernel's paramet
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from weft.ir import dtype as dt
@@ -36,7 +37,7 @@ class Launch:
     """One kernel launch: function ``name`` of the machine code over ``grid`` blocks (x, y, z) of ``block`` threads.
 
     ``shared_bytes`` of shared memory are asked for at the launch, beyond what the code declares itself;
-    a ``cooperative`` launch has all its blocks running at once.
+    a ``cooperative`` launch has all its blocks running at once. ``steps`` are the loops around it, outermost first.
     """
 
     name: str
@@ -46,6 +47,20 @@ class Launch:
     params: tuple[str, ...]
     condition: Expr | None = None
     cooperative: bool = False
+    steps: tuple[Steps, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A loop of the host around launches: those that follow one another in it take place for each of its values.
+
+    ``name`` is a parameter of the launches; ``number`` tells apart loops that follow one another.
+    """
+
+    name: str
+    lo: Expr
+    hi: Expr
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,19 @@ def program_from_json(data: Mapping[str, Any]) -> CudaProgram:
         temporaries,
         tuple(Site(message, where) for message, where in data["sites"]),
     )
+
+
+def launches_of(
+    launches: Sequence[Launch], sizes: Mapping[str, Any], depth: int = 0
+) -> Iterator[tuple[Launch, Mapping[str, Any]]]:
+    """The launches of a call in order, those in loops at every step, each with the sizes and steps by name."""
+    for steps, group in groupby(launches, lambda launch: launch.steps[depth : depth + 1]):
+        run = tuple(group)
+        if not steps:
+            yield from ((launch, sizes) for launch in run)
+            continue
+        for value in range(*(int(evaluate_size(e, sizes)) for e in (steps[0].lo, steps[0].hi))):
+            yield from launches_of(run, {**sizes, steps[0].name: value}, depth + 1)
 
 
 def evaluate_size(expr: Expr, sizes: Mapping[str, Any]) -> Any:
@@ -141,6 +169,7 @@ def _launch_to_json(launch: Launch) -> dict[str, Any]:
         "params": list(launch.params),
         "condition": None if launch.condition is None else _expr_to_json(launch.condition),
         "cooperative": launch.cooperative,
+        "steps": [[s.name, _expr_to_json(s.lo), _expr_to_json(s.hi), s.number] for s in launch.steps],
     }
 
 
@@ -156,6 +185,7 @@ def _launch_from_json(data: Mapping[str, Any]) -> Launch:
         tuple(data["params"]),
         condition,
         data["cooperative"],
+        tuple(Steps(name, _expr_from_json(lo), _expr_from_json(hi), n) for name, lo, hi, n in data["steps"]),
     )
 
 

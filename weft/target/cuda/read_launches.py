@@ -14,7 +14,7 @@ from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Unary, Var
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Assert, Atomic, For, If, Kernel, Let, Param, Seq, Stmt, Store
 from weft.ir.visit import mentions, substitute, walk
-from weft.target.cuda.program import is_host_size
+from weft.target.cuda.program import Steps, is_host_size
 
 #: Storage of a launch that runs in a single thread is device memory from this many elements on.
 _SMALL = 64
@@ -26,6 +26,7 @@ class Nest:
 
     body: Stmt
     condition: Expr | None = None
+    steps: tuple[Steps, ...] = ()
 
     @property
     def has_assert(self) -> bool:
@@ -38,38 +39,45 @@ class Parts:
 
     nests: list[Nest] = field(default_factory=list)
     temporaries: list[Buffer] = field(default_factory=list)
+    #: how many loops of the host there are
+    loops: int = 0
 
 
 def read_launches(kernel: Kernel) -> Parts:
     """``kernel`` taken apart."""
     parts = Parts()
     scalars = frozenset(v.name for v in kernel.scalars if not v.dtype.is_float)
-    _split(kernel.body, None, scalars, parts)
+    _split(kernel.body, Nest(kernel.body), scalars, parts)
     return parts
 
 
-def _split(s: Stmt, condition: Expr | None, scalars: frozenset[str], parts: Parts) -> None:
+def _split(s: Stmt, around: Nest, scalars: frozenset[str], parts: Parts) -> None:
+    """The launches of ``s``, under the condition and in the steps of ``around``."""
     match s:
         case Seq():
             for child in s.body:
-                _split(child, condition, scalars, parts)
+                _split(child, around, scalars, parts)
         case Alloc() if _has_host_size(s.buffer, scalars):
             parts.temporaries.append(replace(s.buffer, scope="global"))
-            _split(s.body, condition, scalars, parts)
+            _split(s.body, around, scalars, parts)
         case Let() if is_host_size(s.value, scalars) and s.var.name not in set(assigned_names(s.body)):
-            _split(substitute(s.body, {s.var: s.value}), condition, scalars, parts)
+            _split(substitute(s.body, {s.var: s.value}), around, scalars, parts)
         case If() if is_host_size(s.condition, scalars) and has_concurrency(s):
-            _split(s.then, _both(condition, s.condition), scalars, parts)
+            _split(s.then, _under(around, s.condition), scalars, parts)
             if s.otherwise is not None:
-                _split(s.otherwise, _both(condition, Unary("!", s.condition)), scalars, parts)
+                _split(s.otherwise, _under(around, Unary("!", s.condition)), scalars, parts)
+        case For(kind="serial") if has_concurrency(s) and all(is_host_size(e, scalars) for e in (s.lo, s.hi)):
+            steps = Steps(s.var.name, s.lo, s.hi, parts.loops)
+            parts.loops += 1
+            _split(s.body, replace(around, steps=(*around.steps, steps)), scalars | {s.var.name}, parts)
         case _:
             if not has_concurrency(s):
                 s = _without_large_storage(s, scalars, parts)
-            parts.nests.append(Nest(s, condition))
+            parts.nests.append(replace(around, body=s))
 
 
-def _both(a: Expr | None, b: Expr) -> Expr:
-    return b if a is None else Binary("&&", a, b)
+def _under(around: Nest, test: Expr) -> Nest:
+    return replace(around, condition=test if around.condition is None else Binary("&&", around.condition, test))
 
 
 def has_concurrency(s: Stmt) -> bool:
