@@ -31,6 +31,7 @@ from weft.auto.gpu.contraction_digits import (
     cut_rows,
     split_names,
 )
+from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.contraction_tiles import (
     ContractionPlan,
@@ -47,9 +48,7 @@ from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Binary, Cast, Const, Expr, Load
-from weft.ir.hardware import HARDWARE
-from weft.ir.stmt import Store
+from weft.ir.expr import Const
 from weft.schedules.layouts import LETTERS
 from weft.schedules.rewrite import all_allocs
 from weft.schedules.schedule import Schedule
@@ -113,36 +112,6 @@ def _cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
     draft.decide("parallel", p.stage.name, f"{parts} parts of {length} steps, added up in the end", "few tiles")
     batch = (part, *p.batch)
     return replace(p, depth=depth, deep=length, name=str(block), sums=str(sums), batch=batch, batches=p.batches * parts)
-
-
-def find_instruction(draft: GpuDraft, product: Product, *, grouped: bool) -> str | None:
-    """The matrix instruction of a warp, or of a group of them, that adds up what the stage does, where there is one."""
-    types = {s.access.buffer.dtype.name for s in product.sides}
-    known = _SHORT if draft.s.numerics == "tf32" else {**_SHORT, "float32": None}
-    short = known.get(types.pop()) if len(types) == 1 else None
-    if short is None or not draft.is_fast or product.stage.write.buffer.dtype.name != "float32":
-        return None
-    hardware = HARDWARE.get(f"wgmma_{short}" if grouped else f"mma_{short}")
-    if hardware is None or not all(draft.machine.has(need) for need in hardware.needs):
-        return None
-    return hardware.name if _is_wide_product(product.stage) else None
-
-
-#: How instructions are called by the type of what they multiply.
-_SHORT = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32"}
-
-
-def _is_wide_product(stage: Stage) -> bool:
-    """Whether what is added is a product of two elements, each made a float32 first if it is none."""
-    value = stage.block.body.value if isinstance(stage.block.body, Store) else None
-    if not isinstance(value, Binary):
-        return False
-    return any(isinstance(e, Binary) and e.op == "*" and all(map(_is_element, (e.left, e.right)))
-               for e in (value.left, value.right))  # fmt: skip
-
-
-def _is_element(e: Expr) -> bool:
-    return isinstance(e.operand if isinstance(e, Cast) else e, Load)
 
 
 @dataclass(frozen=True, slots=True)
