@@ -85,12 +85,12 @@ def columns_plans(draft: GpuDraft, stage: Stage) -> list[ColumnsPlan]:
     usual = _usual_plan(draft, stage, along)
     if _rows(stage).count < 2 * usual.depth:
         return []
-    widths = {usual.width, *(n for n in (4, 8, 16, 32, 64) if n * usual.lanes <= along.count)}
+    widths = {usual.width, *(n for n in (8, 16, 32, 64) if n * usual.lanes <= along.count)}
     tiles = [
         replace(usual, width=width, depth=depth, ahead=ahead, parts=1)
         for width in sorted(widths)
         for depth in (4, 8, 16, DEPTH)
-        for ahead in (2, 4, 8, AHEAD)
+        for ahead in (4, AHEAD)
         if 2 * WARP <= width * depth <= draft.machine.max_threads_per_block and ahead * usual.size <= 2 * BYTES_AHEAD
     ]
     return list(dict.fromkeys([usual, *(p for tile in tiles for p in _with_parts(draft, stage, along, tile))]))
@@ -290,7 +290,7 @@ def _on_threads(draft: GpuDraft, loop: str, tile: ColumnsPlan) -> None:
 
 def columns_seconds(draft: GpuDraft, stage: Stage, plan: ColumnsPlan) -> float:
     """Every thread goes down its columns, ``ahead`` rows at a time; then a block adds up, then a launch the parts."""
-    along, rates = iterator_along_memory(stage), rates_of(draft.machine.capability)
+    along, rates = draft.about(stage, _along), rates_of(draft.machine.capability)
     assert along is not None
     steps = prod(i.count for i in stage.reductions) / (plan.parts * plan.depth)
     results = prod(i.count for i in stage.spatial)
@@ -310,6 +310,10 @@ def columns_seconds(draft: GpuDraft, stage: Stage, plan: ColumnsPlan) -> float:
     held = plan.lanes * (2 + plan.ahead * plan.size / (4 * plan.lanes))
     grid = Grid(blocks, plan.threads, operations, held, room, combined, 2 * room / L1_BYTES)
     return streams_seconds(draft.machine, grid, streams) + _total_seconds(draft, plan.parts, results)
+
+
+def _along(draft: GpuDraft, stage: Stage) -> StageIter | None:
+    return iterator_along_memory(stage)
 
 
 def _total_seconds(draft: GpuDraft, parts: int, results: int) -> float:

@@ -13,7 +13,7 @@ from weft.auto.gpu.draft import THREADS, GpuDraft, whole_warps
 from weft.target.cuda.machine import WARP
 
 #: Threads of a block, and points of a thread, that plans choose among.
-BLOCK_SIZES, EACH = (64, 128, 256, 512, 1024), (1, 2, 4, 8)
+BLOCK_SIZES, EACH = (64, 128, 256, 512), (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True)

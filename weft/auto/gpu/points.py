@@ -16,7 +16,7 @@ from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.grid import Shape, Spread, as_one, possible_shapes, spread
 from weft.auto.gpu.streams import Grid, stream_of, streams_seconds
 from weft.auto.pointwise import contiguous_run, vector_iterator
-from weft.auto.stages import Stage, StageIter
+from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.auto.strategy import Strategy
 from weft.target.cuda.rates import rates_of
 
@@ -51,7 +51,7 @@ def points_plans(draft: GpuDraft, stage: Stage) -> list[PointsPlan]:
 def _plans(draft: GpuDraft, stage: Stage, over: Stage, most: int, joined: bool) -> list[PointsPlan]:
     points = [i for i in over.spatial if i.loop is not None]
     found = []
-    for lanes in (n for n in (most, most // 2, most // 4, most // 8) if n):
+    for lanes in (n for n in (most, most // 2) if n):
         shapes = possible_shapes(draft, _count(points, lanes), _read_bytes(stage) * lanes)
         found += [PointsPlan(shape, lanes, joined) for shape in shapes if shape.each == 1 or not joined]
     return found
@@ -217,20 +217,25 @@ def _tell(draft: GpuDraft, stage: Stage, plan: PointsPlan, run: Sequence[StageIt
 
 def points_seconds(draft: GpuDraft, stage: Stage, plan: PointsPlan) -> float:
     """Every thread reads what its results need; reductions go on in it, one access after another or written out."""
-    run = _along_memory(stage)
-    along, lanes, each = run[-1].name if run else None, plan.lanes, plan.shape.each
+    along, reads, has_reader = draft.about(stage, _accesses)
+    lanes, each, threads = plan.lanes, plan.shape.each, plan.shape.threads
     results = prod(i.count for i in stage.spatial)
     steps = prod(i.count for i in stage.reductions)
     turns = 1 if steps <= WRITTEN_OUT else steps
-    streams = []
-    for a in (*distinct_reads(stage), stage.write):
-        moving = prod(i.count for i in stage.reductions if a.uses(i.name))
-        streams.append(stream_of(stage, a, along, lanes, each * moving, turns if moving > 1 else 1))
-    threads = plan.shape.threads
+    streams = [stream_of(stage, a, along, lanes, each * moving, turns if moving > 1 else 1) for a, moving in reads]
     blocks = -(-results // (lanes * each * threads))
     grid = Grid(blocks, threads, each * lanes * steps * (stage.operations + 1), registers=2 * each * lanes)
-    again = 0.0 if plan.joined or epilogue_of(draft, stage) is None or not stage.reductions else _stored(draft, results)
+    again = _stored(draft, results) if has_reader and not plan.joined else 0.0
     return streams_seconds(draft.machine, grid, streams) + again
+
+
+def _accesses(draft: GpuDraft, stage: Stage) -> tuple[str | None, list[tuple[StageAccess, int]], bool]:
+    """Along which iterator threads lie, what a thread reads and writes and how often, and whether a reader may join."""
+    run = _along_memory(stage)
+    reads = (*distinct_reads(stage), stage.write)
+    times = [(a, prod(i.count for i in stage.reductions if a.uses(i.name))) for a in reads]
+    has_reader = bool(stage.reductions) and epilogue_of(draft, stage) is not None
+    return run[-1].name if run else None, times, has_reader
 
 
 def _stored(draft: GpuDraft, results: int) -> float:

@@ -99,8 +99,8 @@ def _shared_plans(draft: GpuDraft, stage: Stage, written: StageIter, read: Stage
         SharedPlan(_side(read, lanes, r), _side(written, lanes, w), n, threads)
         for r in (32, 64, 128)
         for w in (32, 64, 128)
-        for n in dict.fromkeys((1, lanes // 2 or 1, lanes))
-        for threads in (128, 256, 512)
+        for n in dict.fromkeys((lanes // 2 or 1, lanes))
+        for threads in (128, 256)
     ]
     room = draft.machine.shared_per_block
     return [p for p in dict.fromkeys([usual, *found]) if p.read * (p.written + 2 * WORD) * size <= room]
@@ -194,7 +194,7 @@ def tiles_seconds(draft: GpuDraft, stage: Stage, plan: SquaresPlan | SharedPlan)
         beside = (plan.along_read, WARP // plan.along_read)  # threads of a warp along what is read, what is written
         streams = [_side_stream(stage, plan.side, plan.side, n, store) for n, store in zip(beside, (False, True))]
         return streams_seconds(draft.machine, grid, streams)
-    written, read = turned_iterators(stage) or stage.spatial[:2]
+    written, read = draft.about(stage, _pair)
     fetched, stored = gcd(read.count, plan.read, plan.lanes), gcd(written.count, plan.written, plan.lanes)
     each = plan.read * plan.written // plan.threads or 1
     words = max(1.0, fetched * item / WORD)  # of a thread, stored one by one
@@ -208,6 +208,12 @@ def tiles_seconds(draft: GpuDraft, stage: Stage, plan: SquaresPlan | SharedPlan)
     sides = ((fetched, plan.read, False), (stored, plan.written, True))
     streams = [_side_stream(stage, each / lanes, lanes, side // lanes, store) for lanes, side, store in sides]
     return streams_seconds(draft.machine, grid, streams)
+
+
+def _pair(draft: GpuDraft, stage: Stage) -> tuple[StageIter, StageIter]:
+    pair = turned_iterators(stage)
+    assert pair is not None
+    return pair
 
 
 def _conflicts(apart: float, reach: float) -> float:
