@@ -10,8 +10,7 @@ from typing import Any
 import weft
 from bench.gpu.rank_cases import all_cases
 from weft.auto.gpu.estimate import estimate_gpu
-from weft.auto.gpu.scheduler import auto_schedule_gpu
-from weft.auto.plan import rank_plans
+from weft.auto.gpu.scheduler import auto_schedule_gpu, rank_gpu_plans
 from weft.ir.buffer import Buffer
 from weft.ir.errors import Error
 from weft.ir.expr import Const
@@ -57,7 +56,7 @@ class Chooser:
     most: int = 1
 
     def __call__(self, subject: str, plans: Sequence[Any], seconds: Callable[[Any], float] | None) -> list[Any]:
-        ranked = list(plans) if self.job.how == "listed" else rank_plans(subject, plans, seconds)
+        ranked = list(plans) if self.job.how == "listed" else rank_gpu_plans(subject, plans, seconds)
         if not ranked:
             return ranked
         is_main = len(ranked) > self.most

@@ -45,10 +45,12 @@ class OnlyPlan:
 Ranker = Callable[[str, Sequence[Any], Callable[[Any], float] | None], list[Any]]
 
 
-def rank_plans(subject: str, plans: Sequence[Any], seconds: Callable[[Any], float] | None) -> list[Any]:
+def rank_plans(
+    subject: str, plans: Sequence[Any], seconds: Callable[[Any], float] | None, same: float = SAME_TIME
+) -> list[Any]:
     """The plan expected to be fastest first; of those about as fast, the one listed first."""
     if seconds is None or len(plans) < 2:
         return list(plans)
     times = [seconds(plan) for plan in plans]
-    usual = next(n for n, t in enumerate(times) if t <= SAME_TIME * min(times))
+    usual = next(n for n, t in enumerate(times) if t <= same * min(times))
     return [plans[n] for n in sorted(range(len(plans)), key=lambda n: (n != usual, times[n]))]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from weft.auto.gpu.columns import COLUMNS
 from weft.auto.gpu.contraction import CONTRACTION
 from weft.auto.gpu.draft import GpuDraft
@@ -17,6 +20,9 @@ from weft.auto.strategy import Strategy, schedule_nests
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import GpuMachine
 
+#: Times of the model that are closer than this are taken for the same on a GPU.
+SAME_TIME = 1.1
+
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     SCATTERS,
@@ -28,8 +34,13 @@ STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
 )
 
 
+def rank_gpu_plans(subject: str, plans: Sequence[Any], seconds: Callable[[Any], float] | None) -> list[Any]:
+    """By the model, which is some tenth off: nearer than that, the usual plan is better."""
+    return rank_plans(subject, plans, seconds, SAME_TIME)
+
+
 def auto_schedule_gpu(
-    schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset(), rank: Ranker = rank_plans
+    schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset(), rank: Ranker = rank_gpu_plans
 ) -> AutoSchedule:
     """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed. Plans are ``rank``'s choice."""
     draft = GpuDraft(schedule, machine, constants)
