@@ -108,7 +108,7 @@ def test_the_model_ranks_what_it_lists() -> None:
     assert isinstance(best, PointsPlan)
     assert isinstance(worst, PointsPlan)
     assert best.lanes == 4
-    assert worst.lanes == 1
+    assert worst.lanes < best.lanes
     assert eval(repr(best), {"PointsPlan": PointsPlan, "Shape": type(best.shape)}) == best  # printable
 
 
