@@ -112,6 +112,7 @@ class _Launch:
     warm: set[str]
     names: tuple[str, ...] = ()
     left_warm: set[str] = field(default_factory=set)
+    fetched: set[tuple[str, str]] = field(default_factory=set)
     shared: dict[str, int] = field(default_factory=dict)
     registers: dict[str, float] = field(default_factory=dict)
     moved: dict[tuple[str, bool], float] = field(default_factory=dict)
@@ -183,6 +184,9 @@ class _Launch:
         sectors = times * found.sectors * SECTOR
         of_block = touch.touched[len(place.blocks)]
         kept = not access.is_store and of_block <= L1_KEPT
+        if kept and (leaf.block, access.buffer.name) in self.fetched:  # by another access, next to it
+            sectors = 0.0
+        self.fetched.add((leaf.block, access.buffer.name))
         self.l2 += min(sectors, of_block) if kept else sectors
         whole = touch.touched[0]
         name = access.buffer.name
@@ -222,7 +226,7 @@ def memory_of(access: Access) -> str:
 def _combines_threads(leaf: Leaf, place: _Place) -> bool:
     """Whether it reduces what every thread has to one result: a loop over parts that threads have made."""
     over = [n for n in place.own if n.name in leaf.reduced and n.trips > 1 and n.kind == "serial"]
-    reads = [a for a in leaf.accesses if not a.is_store]
+    reads = [a for a in leaf.accesses if not a.is_store and a.buffer.name != leaf.write.buffer.name]
     if leaf.starts or any(memory_of(a) == "memory" for a in reads):
         return False
     of_block = [a for a in reads if memory_of(a) == "registers" and a.buffer.scope != "register"]
