@@ -29,7 +29,6 @@ from weft.passes.gpu_to_cpu.remove_barriers import remove_barriers
 from weft.passes.gpu_to_cpu.separate_blocks import separate_blocks
 from weft.passes.gpu_to_cpu.split_threads import split_threads
 from weft.passes.gpu_to_cpu.spread_selects import spread_selects
-from weft.passes.gpu_to_cpu.swap_copies import swap_copies
 from weft.passes.gpu_to_cpu.sweep_phases import sweep_phases
 from weft.passes.gpu_to_cpu.unroll_phases import unroll_phases
 from weft.passes.guards.hoist_guards import hoist_guards
@@ -273,7 +272,7 @@ def test_phases_that_touch_other_elements_are_not_swapped(step: str) -> None:
         barrier(block)
       }}
       B[b * 32 + t] = S[t]"""
-    passes = (split_threads, unroll_phases, narrow_threads, hoist_guards, swap_copies, forward_phases)
+    passes = (split_threads, unroll_phases, narrow_threads, hoist_guards, forward_phases)
     after(program(body), *passes)
 
 
@@ -282,7 +281,7 @@ def test_an_element_that_one_thread_changes_is_not_read_through() -> None:
       barrier(block)
       if t == 9 { S[t] = 7_i32 }
       B[b * 32 + t] = S[t]"""
-    after(program(body), split_threads, narrow_threads, hoist_guards, swap_copies, forward_phases)
+    after(program(body), split_threads, narrow_threads, hoist_guards, forward_phases)
 
 
 def test_subscripts_that_choose() -> None:

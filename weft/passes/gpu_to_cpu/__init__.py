@@ -17,6 +17,5 @@ PASSES = (
     _pass("spread_selects", needs="no barriers", only_if="thread loops, choices"),
     _pass("sweep_phases", needs="no barriers", only_if="thread loops"),
     _pass("peel_borders", needs="no barriers", only_if="thread loops"),
-    _pass("swap_copies", needs="no barriers", only_if="thread loops, shared storage"),
     _pass("forward_phases", needs="no barriers", only_if="thread loops, shared storage"),
 )

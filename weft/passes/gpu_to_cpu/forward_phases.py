@@ -2,7 +2,8 @@
 
 A shared array that a thread loop fills from memory which does not change is read from there (`_read_through`). Two
 thread loops over the same threads, of which the second reads only what its own thread stored, become one, and the
-value is handed on in a variable (`_joined`). Stores that nothing reads any more go.
+value is handed on in a variable (`_joined`). Two arrays of which one is copied to the other change places
+(`swap_copies`). Stores that nothing reads any more go.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from weft.ir.visit import fresh_name, loads, mentions, rebuild, substitute, used
 from weft.passes.analysis.conditions import guarded, is_pure, peel_guards
 from weft.passes.analysis.thread_teams import Team
 from weft.passes.gpu_to_cpu.forward_shared import is_cheap
-from weft.passes.gpu_to_cpu.swap_copies import Box, common_tests, contains, own_box, touches
+from weft.passes.gpu_to_cpu.swap_copies import Box, common_tests, contains, own_box, swap_copies, touches
 
 #: Statements that do something.
 _EFFECTS = (Assert, Assign, Atomic, Break, Continue, Evaluate, Return, Store)
@@ -60,7 +61,8 @@ def _visit(s: Stmt, shared: dict[str, Buffer], taken: set[str]) -> Stmt:
 
 def forwarded(parts: Sequence[Stmt], shared: Mapping[str, Buffer], taken: set[str]) -> list[Stmt]:
     """``parts``, which run one after another and alone touch the arrays ``shared``, with less in these."""
-    done = _without_unread(_joined(_read_through(list(parts), shared), shared, taken), shared)
+    parts = swap_copies(parts, shared)
+    done = _without_unread(_joined(_read_through(parts, shared), shared, taken), shared)
     return [stmt for stmt in done if any(isinstance(n, _EFFECTS) for n in walk(stmt))]
 
 

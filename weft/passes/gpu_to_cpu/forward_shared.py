@@ -18,7 +18,6 @@ from weft.ir.nesting import inner_statements, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Let, Seq, Stmt, Store, While
 from weft.ir.visit import count_nodes, free_vars, loads, mentions, rebuild, rewrite, substitute, walk
-from weft.passes.analysis.thread_teams import barriers_in
 from weft.passes.plain.shorten_lets import names_in
 
 #: Nodes of a value that may be computed again at every use.
@@ -41,8 +40,6 @@ class Filling:
 
 def forward_shared(kernel: Kernel) -> Kernel:
     """``kernel`` without shared arrays that only hand on what is cheap to compute."""
-    if not barriers_in(kernel.body):
-        return kernel
     return replace(kernel, body=_visit(kernel.body))
 
 

@@ -26,7 +26,6 @@ from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.analysis.thread_teams import Team
 from weft.passes.gpu_to_cpu.forward_phases import forwarded
 from weft.passes.gpu_to_cpu.spread_selects import lift_choices
-from weft.passes.gpu_to_cpu.swap_copies import swapped
 from weft.passes.gpu_to_cpu.sweep_phases import differ
 from weft.passes.guards.hoist_guards import narrow
 
@@ -65,7 +64,7 @@ def _merged(loop: For, taken: set[str], limits: _Limits) -> Stmt | None:
     if len(parts) < 2 or not all(isinstance(stmt, For) and stmt.kind == "thread" for stmt in parts):
         return None
     shared = {b.name: b for b in buffers}
-    parts = [lift_choices(stmt) for stmt in forwarded(swapped(parts, shared), shared, taken)]
+    parts = [lift_choices(stmt) for stmt in forwarded(parts, shared, taken)]
     row = _find_row(loop, parts, shared)
     return None if row is None else row.merged(taken, limits)
 

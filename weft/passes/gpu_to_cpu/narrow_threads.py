@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
-from weft.ir.nesting import has_loop, perfect_nest, strip
+from weft.ir.nesting import perfect_nest, strip
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, loads, mentions, rebuild, substitute
@@ -23,8 +23,6 @@ from weft.passes.plain.shorten_lets import names_in
 
 def narrow_threads(kernel: Kernel) -> Kernel:
     """``kernel`` with statements that few threads run in thread loops of their own."""
-    if not has_loop(kernel.body, "thread"):
-        return kernel
     kernel = inline_indices(kernel)
     changing = frozenset(assigned_names(kernel.body))
     return replace(kernel, body=_visit(kernel.body, changing))

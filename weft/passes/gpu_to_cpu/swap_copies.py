@@ -9,14 +9,14 @@ never stored, so it is not read either.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, Load, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import inner_statements, perfect_nest, strip
-from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import children, free_vars, mentions, rebuild, replace_buffers, walk
+from weft.ir.stmt import Atomic, For, If, Let, Seq, Stmt, Store
+from weft.ir.visit import children, free_vars, mentions, replace_buffers, walk
 from weft.passes.analysis.conditions import conjuncts, is_pure, peel_guards
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
@@ -34,21 +34,7 @@ class Touch:
     always: bool
 
 
-def swap_copies(kernel: Kernel) -> Kernel:
-    """``kernel`` with copies between shared arrays of a block replaced by a change of names."""
-    return replace(kernel, body=_visit(kernel.body, {}))
-
-
-def _visit(s: Stmt, shared: dict[str, Buffer]) -> Stmt:
-    """``shared`` are arrays that nothing after ``s`` touches."""
-    if isinstance(s, Alloc) and s.buffer.scope == "shared":
-        shared = {**shared, s.buffer.name: s.buffer}
-    inner = shared if isinstance(s, (Alloc, Let, If)) else {}
-    s = rebuild(s, lambda n: _visit(n, inner) if isinstance(n, Stmt) else n)
-    return replace(s, body=tuple(swapped(s.body, shared))) if isinstance(s, Seq) and shared else s
-
-
-def swapped(parts: Sequence[Stmt], shared: Mapping[str, Buffer]) -> list[Stmt]:
+def swap_copies(parts: Sequence[Stmt], shared: Mapping[str, Buffer]) -> list[Stmt]:
     """``parts``, which run one after another and alone touch the arrays ``shared``, with fewer copies."""
     parts = list(parts)
     n = 0

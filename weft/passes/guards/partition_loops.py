@@ -34,8 +34,6 @@ from weft.passes.registers.unroll_registers import subscripts_register
 def partition_loops(kernel: Kernel) -> Kernel:
     """Serial loops around unrolled or vector ones cut at the tests in those."""
     changing = changing_variables(kernel)
-    if not any(isinstance(n, If) for n in walk(kernel)):
-        return kernel
     taken = used_names(kernel)
     return replace(kernel, body=_visit(kernel.body, changing, taken))
 

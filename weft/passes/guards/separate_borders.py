@@ -32,8 +32,6 @@ _LEAST_INSIDE = 0.25
 
 def separate_borders(kernel: Kernel) -> Kernel:
     """``kernel`` with loops around vectors that ask once for a whole vector, or a nest of them, what its lanes ask."""
-    if not _has_choice(kernel.body):
-        return kernel
     body = _visit(kernel.body, {}, changing_variables(kernel))
     return kernel if body is kernel.body else replace(kernel, body=simplify(body))
 

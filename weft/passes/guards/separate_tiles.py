@@ -47,8 +47,6 @@ Test = tuple[Expr, Expr]
 
 def separate_tiles(kernel: Kernel) -> Kernel:
     """``kernel`` with tests in unrolled and vector loops asked once for a whole tile."""
-    if not any(isinstance(n, If) for n in walk(kernel)):
-        return kernel
     changing = changing_variables(kernel)
     body, separated = _Separator(changing).visit(kernel.body, {})
     return simplify(replace(kernel, body=body)) if separated else kernel  # in a full tile more is known

@@ -17,8 +17,6 @@ from weft.ir.visit import fresh_name, rebuild, used_names, walk
 
 def lower_reduce(kernel: Kernel) -> Kernel:
     """Every `Reduce` replaced by a variable that loops before its statement compute."""
-    if not any(isinstance(n, Reduce) for n in walk(kernel)):
-        return kernel
     taken = used_names(kernel)
     return replace(kernel, body=_lower(kernel.body, lambda: fresh_name("reduced", taken)))
 

@@ -17,8 +17,6 @@ from weft.ir.visit import fresh_name, rebuild, used_names, walk
 
 def scalarize(kernel: Kernel) -> Kernel:
     """``kernel`` without expressions of several lanes."""
-    if not any(isinstance(n, Expr) and n.dtype.lanes > 1 for n in walk(kernel)):
-        return kernel
     return replace(kernel, body=_statement(kernel.body, used_names(kernel), {}))
 
 

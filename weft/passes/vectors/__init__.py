@@ -17,7 +17,6 @@ PASSES = (
         only_if="vector loops",
         options="choose_lanes, has_masks",
     ),
-    _pass("interleave_stores", needs="strip mined", only_if="unroll loops, vector loops"),
     _pass("transpose_tiles", needs="strip mined", only_if="unroll loops, vector loops", options="vector_bits"),
     _pass("shift_rows", needs="grid form", only_if="block loops, vector loops"),
     _pass("keep_within_rows", needs="grid form", only_if="vector loops"),

@@ -41,7 +41,6 @@ PASSES = (
     "peel_last_tile",
     "hoist_guards",
     "peel_borders",
-    "swap_copies",
     "forward_phases",
     "drop_guards",
     "narrow_loops",
@@ -56,7 +55,6 @@ PASSES = (
     "carry_stores",
     "pad_registers",
     "unroll_registers",
-    "interleave_stores",
     "transpose_tiles",
 )
 #: The forms of program that can be written down as LLVM IR.

@@ -37,7 +37,6 @@ from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_offset import emit_pointer
 from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
 from weft.target.cuda.emit_context import LEVEL, Code, Function
-from weft.target.cuda.lane_conditions import decide_by_first_lane
 
 EmitStmt = Callable[[Function, Stmt], None]
 #: The most bytes of one access.
@@ -64,7 +63,6 @@ def emit_vector(f: Function, loop: For, emit_stmt: EmitStmt) -> bool:
     """The loop with wide accesses; False where it has none, and is to be written as an ordinary loop."""
     if constant_extent(loop) in (None, 0, 1) or any(isinstance(n, _KEPT_TOGETHER) for n in walk(loop.body)):
         return False
-    loop = decide_by_first_lane(loop)
     if not any(_widens(f, loop, s) for s in _leaves(loop.body)):
         return False
     _emit(f, loop, loop.body, emit_stmt)
@@ -256,9 +254,8 @@ def is_whole_copy(f: Function, s: Stmt) -> bool:
     """Whether all that ``s`` does is copy whole 16 bytes, on its own: an instruction that may be predicated."""
     if not isinstance(s, For) or s.kind != "vector" or constant_extent(s) in (None, 0, 1):
         return False
-    loop = decide_by_first_lane(s)
-    target = _wide(f, loop, loop.body.buffer, loop.body.indices) if isinstance(loop.body, Store) else None
-    found = None if target is None else _async_copy(f, loop, loop.body, target)  # type: ignore[arg-type]
+    target = _wide(f, s, s.body.buffer, s.body.indices) if isinstance(s.body, Store) else None
+    found = None if target is None else _async_copy(f, s, s.body, target)  # type: ignore[arg-type]
     return found is not None and found[0].condition is None and found[1] == WIDEST
 
 

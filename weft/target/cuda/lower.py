@@ -40,6 +40,7 @@ PASSES = (
     "promote_registers",
     "place_waits",
     "select_products",
+    "decide_by_first_lane",
 )
 register(
     [Pass(__package__, "select_products", ("grid form",), only_if=("hardware intrinsics",), options=("missing_for",))]

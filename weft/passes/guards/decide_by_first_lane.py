@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Compare, Expr, Var, idx
-from weft.ir.stmt import For
+from weft.ir.stmt import For, Kernel
 from weft.ir.visit import Node, rewrite, substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 
@@ -17,17 +17,22 @@ from weft.passes.analysis.loop_ranges import constant_extent
 _DECIDED = {1: ("<", ">="), -1: ("<=", ">")}
 
 
-def decide_by_first_lane(loop: For) -> For:
-    """``loop`` with the tests that come out the same for all lanes written without its variable."""
+def decide_by_first_lane(kernel: Kernel) -> Kernel:
+    """``kernel`` with the tests that come out the same for all lanes of a vector loop written without its variable."""
+    return rewrite(kernel, lambda n: _decided(n) if isinstance(n, For) and n.kind == "vector" else None)
+
+
+def _decided(loop: For) -> For | None:
     lanes = constant_extent(loop)
     if lanes is None or lanes < 2 or loop.lo != idx(0):
-        return loop
+        return None
 
     def decide(n: Node) -> Node | None:
         same = isinstance(n, Compare) and _is_same(n, loop.var, lanes)
         return substitute(n, {loop.var: idx(0)}) if same else None
 
-    return replace(loop, body=rewrite(loop.body, decide))
+    body = rewrite(loop.body, decide)
+    return None if body is loop.body else replace(loop, body=body)
 
 
 def _is_same(test: Compare, lane: Var, lanes: int) -> bool:

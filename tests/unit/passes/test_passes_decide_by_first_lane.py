@@ -6,9 +6,9 @@ import pytest
 
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_expr
-from weft.ir.stmt import For, If
+from weft.ir.stmt import If
 from weft.ir.visit import walk
-from weft.target.cuda.lane_conditions import decide_by_first_lane
+from weft.passes.guards.decide_by_first_lane import decide_by_first_lane
 
 TEXT = """kernel f(out Y: float32[4104], n: int64) {{
   for t in 0:600 {{ vector v in 0:{lanes} {{ if {test} {{ Y[t * 8 + v] = 1.0 }} }} }}
@@ -16,9 +16,7 @@ TEXT = """kernel f(out Y: float32[4104], n: int64) {{
 
 
 def decided(test: str, lanes: int = 8) -> str:
-    kernel = parse_kernel(TEXT.format(test=test, lanes=lanes))
-    loop = next(n for n in walk(kernel.body) if isinstance(n, For) and n.kind == "vector")
-    made = decide_by_first_lane(loop)
+    made = decide_by_first_lane(parse_kernel(TEXT.format(test=test, lanes=lanes)))
     return print_expr(next(n.condition for n in walk(made) if isinstance(n, If)))
 
 
