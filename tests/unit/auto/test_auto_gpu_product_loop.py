@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,12 @@ from run_compiled import Fenced
 import weft
 import weft.auto.gpu.contraction as contraction
 from weft.auto.gpu.contraction_tiles import Tiles
+from weft.ir.interpret import interpret
+from weft.ir.parser import parse_kernel
+from weft.ir.printer import print_kernel
+from weft.ir.verify import verify
 from weft.target.cuda import select_products
+from weft.target.cuda.lower import lower_kernel
 
 pytestmark = needs_compiler
 
@@ -128,6 +134,35 @@ def test_rows_of_whole_vectors_are_copied_or_filled_as_a_whole(monkeypatch: pyte
     source = run_groups(monkeypatch, PLAIN, [(72, 200), (200, 88)], 64, 64, 3)
     assert "async_copy_or_zero<16>" in source
     assert "to_bfloat16(0.0f)" not in source
+
+
+WARPS = Tiles(32, 32, 32, 16, 16, 2, warps=True)
+GROUPS = Tiles(64, 64, 64, 16, 64, 2, warps=True, grouped=True)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "calls"),
+    [
+        (WARPS, {"mma_bf16_load_a": 3, "mma_bf16_load_b": 3, "mma_bf16_multiply": 2, "async_wait": 2}),
+        (GROUPS, {"wgmma_bf16_start": 1, "products_wait": 2, "hold": 2, "async_wait": 1}),
+    ],
+    ids=["warps", "groups"],
+)
+def test_all_that_overlaps_is_statements(monkeypatch: pytest.MonkeyPatch, tiles: Tiles, calls: dict[str, int]) -> None:
+    """Copies, waits, loads of fragments and products, in the order of the code; the interpreter runs the smaller one."""
+    only(monkeypatch, tiles)
+    rng = np.random.default_rng(0)
+    shapes = [(tiles.rows, 3 * tiles.depth), (3 * tiles.depth, tiles.columns)]
+    case = make_case(PLAIN, [rng.integers(-3, 4, s).astype(weft.numpy_dtype("bfloat16")) for s in shapes], "fast")
+    small = replace(H200, sms=1)  # or the depth would be cut in parts
+    lowered = lower_kernel(schedule_case(case, "fast", small).schedule.kernel, small, fast=True)
+    verify(lowered)
+    text = print_kernel(lowered)
+    assert parse_kernel(text) == lowered
+    assert {name: text.count(f"call {name}") for name in calls} == calls
+    if not tiles.grouped:
+        interpret(lowered, [*case.inputs, *case.outputs])
+        np.testing.assert_array_equal(*(np.asarray(x).astype(np.float64) for x in (case.outputs[0], case.expected[0])))
 
 
 @pytest.mark.parametrize(
