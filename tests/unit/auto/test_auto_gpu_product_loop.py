@@ -149,7 +149,7 @@ GROUPS = Tiles(64, 64, 64, 16, 64, 2, warps=True, grouped=True)
     ids=["warps", "groups"],
 )
 def test_all_that_overlaps_is_statements(monkeypatch: pytest.MonkeyPatch, tiles: Tiles, calls: dict[str, int]) -> None:
-    """Copies, waits, loads of fragments and products, in the order of the code; the interpreter runs the smaller one."""
+    """Copies, waits, loads of fragments and products, in the order of the code; the interpreter runs the smaller."""
     only(monkeypatch, tiles)
     rng = np.random.default_rng(0)
     shapes = [(tiles.rows, 3 * tiles.depth), (3 * tiles.depth, tiles.columns)]
