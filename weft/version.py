@@ -34,13 +34,13 @@ def compiler_version() -> str:
 
 
 def _stamps(folder: str) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name != "__pycache__":
-                    found += _stamps(entry.path)
+                    names += _stamps(entry.path)
             elif not entry.name.endswith(".pyc"):
                 info = entry.stat()
-                found.append(f"{entry.name} {info.st_mtime_ns} {info.st_size}")
-    return found
+                names.append(f"{entry.name} {info.st_mtime_ns} {info.st_size}")
+    return names

@@ -43,13 +43,13 @@ def align_reader(reader: Stage, producer: Stage, alignment: Alignment) -> Alignm
 
 def _through(inner: StageAccess, outer: StageAccess, alignment: Alignment) -> dict[str, str]:
     """For each dimension that both subscript with an iterator alone: that of ``inner`` by what that of ``outer`` is."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for one, other, a, b in zip(inner.rows or (), outer.rows or (), inner.offsets, outer.offsets):
         if len(one) == len(other) == 1 and a == b is not None:
             ((name, step),), ((theirs, pace),) = one.items(), other.items()
             if step == pace == 1 and theirs in alignment:
-                found[name] = alignment[theirs]
-    return found
+                fields[name] = alignment[theirs]
+    return fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Nest:
     together: list[str] = field(default_factory=list)
 
     def of(self, *parts: Part) -> list[str]:
-        return [loop for part in parts for loop in self.parts.get(part, ())]
+        return [loop for stmt in parts for loop in self.parts.get(stmt, ())]
 
     def takes(self, loop: str) -> bool:
         """Whether statements may be put into the body of ``loop``: not where it is to become one with the next."""

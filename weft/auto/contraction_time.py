@@ -57,7 +57,7 @@ def threaded_loops(draft: Draft, c: Contraction, loops: list[PartLoop]) -> list[
     blocked = any(loop.part == "pieces" for loop in loops)
     ways = [("batch", "blocks"), ("rows", "panels")] if blocked else [("batch", "panels", "rows")]
     for parts in ways:
-        among = [loop for part in parts for loop in loops if loop.part == part]
+        among = [loop for stmt in parts for loop in loops if loop.part == stmt]
         names = [f"{loop.part} {loop.of}" for loop in among]
         counts = {name: loop.trips for name, loop in zip(names, among)}
         full = {name: loop.full for name, loop in zip(names, among)}

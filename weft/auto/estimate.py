@@ -81,8 +81,8 @@ def estimate_program(program: Program, model: MachineModel, threads: int = 1, *,
     lanes = choose_vectors(program.root, model, fast)
     traffic = TrafficModel(program, model.line, lanes)
     works = infer_works(traffic.leaves, lanes, model, fast)
-    found = [_estimate_leaf(leaf, works[leaf], lanes.get(leaf), traffic, model, threads) for leaf in traffic.leaves]
-    return _total(found, _parallel_seconds(program, model, threads), model, threads)
+    kept = [_estimate_leaf(leaf, works[leaf], lanes.get(leaf), traffic, model, threads) for leaf in traffic.leaves]
+    return _total(kept, _parallel_seconds(program, model, threads), model, threads)
 
 
 def _estimate_leaf(
@@ -135,12 +135,12 @@ def _parallel_seconds(program: Program, model: MachineModel, threads: int) -> fl
 def _starts(nest: Nest, times: float) -> float:
     """How often parallel loops are started; those inside others run alone."""
     total = 0.0
-    for part in nest.parts:
-        if isinstance(part, Nest):
-            if part.kind in ("parallel", "block"):
+    for child in nest.parts:
+        if isinstance(child, Nest):
+            if child.kind in ("parallel", "block"):
                 total += times
             else:
-                total += _starts(part, times * max(1.0, part.trips))
+                total += _starts(child, times * max(1.0, child.trips))
     return total
 
 

@@ -43,8 +43,8 @@ class TrafficModel:
             if leaf.starts:  # the reduction touches the same elements
                 self.touches[leaf] = []
                 continue
-            found = lanes.get(leaf)
-            self.touches[leaf] = infer_touches(leaf, line, None if found is None else (found.nest.name, found.count))
+            kept = lanes.get(leaf)
+            self.touches[leaf] = infer_touches(leaf, line, None if kept is None else (kept.nest.name, kept.count))
         self.needs: dict[Nest, float] = {}
         self._collect_needs()
         self.sharing: dict[Touch, Nest] = {}

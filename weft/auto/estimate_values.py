@@ -75,7 +75,7 @@ class _Value:
         steps = [self._steps(parts[0].shape, name) for name, _ in moving]
         if None in steps:
             return len(parts) * prod(trips for _, trips in moving)
-        found = {part.offset for part in parts}
+        found = {stmt.offset for stmt in parts}
         for step, (_, trips) in zip(steps, moving):
             assert step is not None
             found = {tuple(o + n * d for o, d in zip(offset, step)) for offset in found for n in range(trips)}
@@ -104,11 +104,16 @@ class _Value:
             return _Part(frozenset() if form is None else variables(form), 0, 0, 0, ("var", e.name), ())
         if isinstance(e, Load):
             return self._load(e)
-        inner = [self.visit(part) for part in children(e) if isinstance(part, Expr)]
-        on: frozenset[str] = frozenset().union(*(part.on for part in inner))
-        first = next((part.offset for part in inner if part.offset), ())
-        shifts = tuple(_apart(part.offset, first) for part in inner)
-        shape = (type(e).__name__, getattr(e, "op", getattr(e, "name", "")), shifts, *(part.shape for part in inner))
+        inner = [self.visit(conjunct) for conjunct in children(e) if isinstance(conjunct, Expr)]
+        on: frozenset[str] = frozenset().union(*(conjunct.on for conjunct in inner))
+        first = next((conjunct.offset for conjunct in inner if conjunct.offset), ())
+        shifts = tuple(_apart(conjunct.offset, first) for conjunct in inner)
+        shape = (
+            type(e).__name__,
+            getattr(e, "op", getattr(e, "name", "")),
+            shifts,
+            *(conjunct.shape for conjunct in inner),
+        )
         return _Part(on, *self._cost(e), shape, first)
 
     def _load(self, e: Load) -> _Part:

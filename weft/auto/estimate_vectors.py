@@ -63,15 +63,15 @@ def _asked(nest: Nest, leaf: Leaf, model: MachineModel) -> Lanes:
     return Lanes(nest, (whole + 1) * register, float(whole + (1 if model.has_masks else rest.bit_count())), bits)
 
 
-def _default(nest: Nest, model: MachineModel, fast: bool, found: dict[Leaf, Lanes]) -> tuple[float, bool]:
-    """Fills ``found`` for nests without vectors; the cost of ``nest`` and whether somebody chose vectors in it."""
+def _default(nest: Nest, model: MachineModel, fast: bool, touching: dict[Leaf, Lanes]) -> tuple[float, bool]:
+    """Fills ``touching`` for nests without vectors; the cost of ``nest`` and whether somebody chose vectors in it."""
     cost, decided = 0.0, nest.kind == "vector"
-    for part in nest.parts:
-        if isinstance(part, Leaf):
-            cost += _cost(part, None, 1)
-            decided = decided or part in found or part.intrinsic is not None
+    for child in nest.parts:
+        if isinstance(child, Leaf):
+            cost += _cost(child, None, 1)
+            decided = decided or child in touching or child.intrinsic is not None
         else:
-            inside, chosen = _default(part, model, fast, found)
+            inside, chosen = _default(child, model, fast, touching)
             cost, decided = cost + inside, decided or chosen
     cost *= max(1.0, nest.trips)
     if decided or nest.kind not in ("serial", "unroll") or nest.trips <= 1 or nest.name == "while":
@@ -82,18 +82,18 @@ def _default(nest: Nest, model: MachineModel, fast: bool, found: dict[Leaf, Lane
     folded = _cost_folded(nest, leaves, register, fast)
     best = min(c for c in (cost, as_lanes, folded) if c is not None)
     if best < cost:
-        _take(nest, leaves, register, best == folded, found)
+        _take(nest, leaves, register, best == folded, touching)
     return best, False
 
 
-def _take(nest: Nest, leaves: list[Leaf], register: int, folded: bool, found: dict[Leaf, Lanes]) -> None:
+def _take(nest: Nest, leaves: list[Leaf], register: int, folded: bool, touching: dict[Leaf, Lanes]) -> None:
     calls = any(_has_calls(leaf.value) for leaf in leaves)
-    loops = any(isinstance(part, Nest) for part in nest.parts)
+    loops = any(isinstance(child, Nest) for child in nest.parts)
     most = register * (CALLS if calls else REDUCTION if loops else PLAIN)
     extent = int(nest.trips)
     count = max(1, min(most, 1 << (extent - 1).bit_length()))
     for leaf in leaves:
-        found[leaf] = Lanes(nest, count, max(1.0, min(count, extent) / register), data_bits(leaf), folded)
+        touching[leaf] = Lanes(nest, count, max(1.0, min(count, extent) / register), data_bits(leaf), folded)
 
 
 def _has_calls(value: Expr) -> bool:

@@ -34,10 +34,10 @@ def _steps(draft: Draft, loop: str, at: Form, step: Callable[[str], object]) -> 
 def _cut_points(draft: Draft, loop: str) -> list[Form]:
     """Values of ``loop`` at which an element is written that other iterations read too."""
     kernel = draft.s.kernel
-    found = find_loop(kernel, loop)
-    around = {f.var.name for f in loops_around(kernel, found)}
+    loop_node = find_loop(kernel, loop)
+    around = {f.var.name for f in loops_around(kernel, loop_node)}
     points: list[Form] = []
-    for leaf in leaves(kernel, found):
+    for leaf in leaves(kernel, loop_node):
         touches = [(a, touch_of(leaf, a, "@").indices) for a in leaf.accesses]
         for write, written in touches:
             for read, elements in touches:

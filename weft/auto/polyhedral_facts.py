@@ -61,8 +61,8 @@ def read_facts(kernel: Kernel) -> Facts:
 
 
 def _extent(kernel: Kernel, loop: str) -> int:
-    found = find_loop(kernel, loop)
-    span = loop_range(found, ranges_at(kernel, found))
+    loop_node = find_loop(kernel, loop)
+    span = loop_range(loop_node, ranges_at(kernel, loop_node))
     return UNKNOWN_EXTENT if span.lo is None or span.hi is None else max(1, span.hi - span.lo + 1)
 
 

@@ -72,8 +72,8 @@ def _tile(draft: Draft, nest: Nest) -> None:
 
 def _split(draft: Draft, loop: str, side: int) -> tuple[str, str]:
     """Tiles at the same places whatever the loops around do; of a loop that does not depend on them, from its start."""
-    found = find_loop(draft.s.kernel, loop)
-    fixed = isinstance(found.lo, Const) and isinstance(found.hi, Const)
+    loop_node = find_loop(draft.s.kernel, loop)
+    fixed = isinstance(loop_node.lo, Const) and isinstance(loop_node.hi, Const)
     outer, inner = draft.s.split(loop, side, tail="guard" if fixed else "clip")
     return str(outer), str(inner)
 
@@ -123,8 +123,8 @@ def _spread_inside(draft: Draft, nest: Nest, free: int | None) -> None:
 
 def _strips(draft: Draft, nest: Nest, free: int) -> None:
     s, loop = draft.s, nest.loops[free]
-    found = find_loop(s.kernel, loop)
-    length = trip_count(found, ranges_at(s.kernel, found))
+    loop_node = find_loop(s.kernel, loop)
+    length = trip_count(loop_node, ranges_at(s.kernel, loop_node))
     if length is None:
         return
     strip = -(-length // (draft.threads * STRIP)) * STRIP

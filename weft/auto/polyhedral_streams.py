@@ -42,11 +42,11 @@ def common_band(a: Tree, b: Tree, facts: Facts, draft: Draft) -> Band | None:
 def finish_rows(draft: Draft, nest: Nest) -> None:
     """Blocks of as many rows as stay in the second cache: each statement goes through one before the next does."""
     s, outer = draft.s, nest.loops[0]
-    found = find_loop(s.kernel, outer)
+    loop_node = find_loop(s.kernel, outer)
     lanes = draft.machine.lanes(32)
     size = max(_row_bytes(a) for b in nest.blocks for a in nest.facts.accesses[b])
     rows = max(2 * lanes, min(MOST_ROWS, draft.cache("L2") // 2 // size // lanes * lanes))
-    length = trip_count(found, ranges_at(s.kernel, found))
+    length = trip_count(loop_node, ranges_at(s.kernel, loop_node))
     if length is not None and length < 2 * rows:
         return
     before = {b.name for b in blocks_inside(s.kernel)}
@@ -114,5 +114,5 @@ def _dimension(access: BlockAccess, row: Row | None) -> int | None:
     if row is None or len(row.coefficients) != 1:
         return None
     (loop,) = row.coefficients
-    found = [d for d, form in enumerate(access.subscripts) if form.get(loop)]
-    return found[0] if len(found) == 1 else None
+    kept = [d for d, form in enumerate(access.subscripts) if form.get(loop)]
+    return kept[0] if len(kept) == 1 else None

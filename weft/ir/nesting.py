@@ -38,7 +38,7 @@ def flat(s: Stmt) -> tuple[Stmt, ...]:
 
 def sequence(body: Iterable[Stmt]) -> Stmt:
     """The statements one after another, sequences among them flattened."""
-    found = [part for s in body for part in (s.body if isinstance(s, Seq) else (s,))]
+    found = [stmt for s in body for stmt in (s.body if isinstance(s, Seq) else (s,))]
     return found[0] if len(found) == 1 else Seq(tuple(found))
 
 

@@ -32,9 +32,9 @@ class Gaps:
         self.primed = primed
         self.ranges: dict[str, Interval] = dict(first)
         for name, prime in primed.items():
-            known = second.get(name, EVERYTHING)
-            self.ranges[prime] = known
-            self.ranges[_gap(name)] = known.minus(first[name]) if name in first else EVERYTHING
+            other_range = second.get(name, EVERYTHING)
+            self.ranges[prime] = other_range
+            self.ranges[_gap(name)] = other_range.minus(first[name]) if name in first else EVERYTHING
         self.rows = [self._row(form, True) for form in equations]
 
     def mention(self, names: Collection[str]) -> bool:

@@ -38,7 +38,7 @@ def infer_spans(
     The outermost ``fixed`` loops around an access stay as variables. Ends may lie outside the buffer where tests
     keep the access from happening there.
     """
-    found: list[Span] | None = None
+    united: list[Span] | None = None
     ranges: dict[str, Interval] = {}
     for leaf in leaves(program, below):
         for access in leaf.accesses:
@@ -46,8 +46,8 @@ def infer_spans(
                 continue
             ranges.update(loop_ranges(leaf))
             here = [_span(leaf, access, d, fixed, ranges) for d in range(buffer.rank)]
-            found = here if found is None else [_union(a, b, ranges) for a, b in zip(found, here)]
-    return None if found is None else tuple(found)
+            united = here if united is None else [_union(a, b, ranges) for a, b in zip(united, here)]
+    return None if united is None else tuple(united)
 
 
 def _span(leaf: Leaf, access: Access, dim: int, fixed: int, ranges: Mapping[str, Interval]) -> Span:

@@ -186,9 +186,9 @@ class _Notation:
         return f"{self._parameters()} -> {{ {'; '.join(relations)} }}"
 
     def context(self) -> str:
-        known = [f"{p} >= 0" for p in self.sizes.values()]
-        known += [f"c{n} >= {min(value, _LARGE)}" for n, value in enumerate(self.large)]
-        return f"{self._parameters()} -> {{ : {' and '.join(known) or '0 = 0'} }}"
+        constraints = [f"{p} >= 0" for p in self.sizes.values()]
+        constraints += [f"c{n} >= {min(value, _LARGE)}" for n, value in enumerate(self.large)]
+        return f"{self._parameters()} -> {{ : {' and '.join(constraints) or '0 = 0'} }}"
 
     def _parameters(self) -> str:
         return f"[{', '.join([*self.sizes.values(), *(f'c{n}' for n in range(len(self.large)))])}]"

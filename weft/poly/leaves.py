@@ -125,10 +125,10 @@ class Leaf:
     def _resolve(self, e: Expr) -> Expr:
         values = self.values
         for _ in range(32):
-            known = {v: values[name] for name, v in free_vars(e).items() if name in values}
-            if not known:
+            substitutes = {v: values[name] for name, v in free_vars(e).items() if name in values}
+            if not substitutes:
                 break
-            e = substitute(e, known)
+            e = substitute(e, substitutes)
         return e
 
 

@@ -159,9 +159,9 @@ class _Search:
             self.pay(1)
             equal = [f for f, is_equation in alternative if is_equation]
             more = [f for f, is_equation in alternative if not is_equation]
-            found = self.branch(elimination, equal, inequalities + more, rest)
-            if found is not None:
-                return found
+            solution = self.branch(elimination, equal, inequalities + more, rest)
+            if solution is not None:
+                return solution
         return None
 
     def pay(self, cost: int) -> None:
@@ -173,10 +173,10 @@ class _Search:
         """Solves inequalities without common variables apart from each other, in the order given."""
         point: Point = {}
         for group in _components(forms):
-            found = self.inequalities(group)
-            if found is None:
+            solution = self.inequalities(group)
+            if solution is None:
                 return None
-            point.update(found)
+            point.update(solution)
         return point
 
     def with_equation(self, equation: Form, inequalities: Sequence[Form]) -> Point | None:

@@ -52,12 +52,12 @@ def _describe_dlpack(value: Any, place: Place) -> ArgumentInfo:
         held = Held(value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 0)))
     except TypeError:  # older than versions
         held = Held(value.__dlpack__(stream=LEGACY_STREAM))
-    found = read_capsule(held.capsule)
-    if found.dtype is None:
-        raise _unknown_type(found.type_name, place)
-    device, owner = f"cuda:{found.device}", value
+    tensor = read_capsule(held.capsule)
+    if tensor.dtype is None:
+        raise _unknown_type(tensor.type_name, place)
+    device, owner = f"cuda:{tensor.device}", value
     return ArgumentInfo(
-        "dlpack", found.dtype, found.shape, found.strides, found.pointer, found.writable, owner, device,
+        "dlpack", tensor.dtype, tensor.shape, tensor.strides, tensor.pointer, tensor.writable, owner, device,
         stream=LEGACY_STREAM, memory=held,
     )  # fmt: skip
 
@@ -76,10 +76,10 @@ def _describe_interface(value: Any, place: Place) -> ArgumentInfo:
 
 
 def _element_type(numpy_type: np.dtype[Any], place: Place) -> DType:
-    found = from_numpy(np.dtype(numpy_type))
-    if found is None:
+    dtype = from_numpy(np.dtype(numpy_type))
+    if dtype is None:
         raise _unknown_type(str(numpy_type), place)
-    return found
+    return dtype
 
 
 def _unknown_type(name: str, place: Place) -> UnsupportedError:
@@ -200,6 +200,6 @@ def address_of(array: Any) -> int:
 def address_reader(framework: Framework) -> Callable[[Any], int]:
     """As `address_of`, for arrays of ``framework``."""
     if framework == "torch":
-        found: Callable[[Any], int] = sys.modules["torch"].Tensor.data_ptr
-        return found
+        reader: Callable[[Any], int] = sys.modules["torch"].Tensor.data_ptr
+        return reader
     return address_of

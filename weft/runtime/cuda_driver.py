@@ -135,10 +135,10 @@ def driver_address(function: str) -> int:
 @functools.cache
 def launch_function() -> Any:
     """``cuLaunchKernelEx`` of the driver's library: a configuration, a function, its parameters, nothing."""
-    found = _library().cuLaunchKernelEx
-    found.argtypes = [ctypes.c_void_p] * 4
-    found.restype = ctypes.c_int
-    return found
+    function = _library().cuLaunchKernelEx
+    function.argtypes = [ctypes.c_void_p] * 4
+    function.restype = ctypes.c_int
+    return function
 
 
 def wait_for(stream: int, other: int) -> None:

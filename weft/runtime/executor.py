@@ -68,8 +68,8 @@ class Executor:
 
     def slot(self, dtype: DType | None, value: Any) -> int | float:
         """A number, or the address of an array, as a value of a call."""
-        found: int | float = value.pointer if isinstance(value, ArgumentInfo) else value
-        return found
+        number: int | float = value.pointer if isinstance(value, ArgumentInfo) else value
+        return number
 
     def framework(self, arrays: Sequence[ArgumentInfo]) -> Framework:
         """Whose arrays a call with ``arrays`` gives."""

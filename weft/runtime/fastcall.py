@@ -96,12 +96,12 @@ class CallTable:
         if self._native is None or len(specialization.fixed) > text.MAX_FIXED:
             return
         with_torch = self._native.bind_torch()
-        known = self._plans.get(id(specialization))
-        if known is not None and known[1] == with_torch and id(specialization) in self._active:
+        kept = self._plans.get(id(specialization))
+        if kept is not None and kept[1] == with_torch and id(specialization) in self._active:
             return
-        if known is None or known[1] != with_torch:
-            known = self._make_plan(specialization, with_torch), with_torch
-            self._plans[self._records.address_of(specialization)] = known
+        if kept is None or kept[1] != with_torch:
+            kept = self._make_plan(specialization, with_torch), with_torch
+            self._plans[self._records.address_of(specialization)] = kept
         self._active = [*(i for i in self._active if i != id(specialization)), id(specialization)][-_PLANS_AT_MOST:]
         addresses = _words([self._plans[i][0] for i in reversed(self._active)])
         # Another thread may call between any two of these lines: the new array is there before the old one goes.

@@ -154,11 +154,11 @@ class NativeCalls:
             if functions is None or place >= text.MAX_EXCHANGES:
                 return None
             own = 1 + max((e.framework for e in self._exchanges.values()), default=text.TORCH)
-            found = self._exchanges[cls] = Exchange(id(cls), *functions, framework or own)
+            exchange = self._exchanges[cls] = Exchange(id(cls), *functions, framework or own)
             at = self._code.address("exchanges") + 8 * len(text.EXCHANGE) * place
-            (ctypes.c_int64 * len(found)).from_address(at)[:] = list(found)
+            (ctypes.c_int64 * len(exchange)).from_address(at)[:] = list(exchange)
             self._set("exchange_count", place + 1)
-            return found
+            return exchange
 
     def _functions_for_cupy(self, cls: type) -> tuple[int, int] | None:
         """As `exchange_functions`, for CuPy's arrays."""

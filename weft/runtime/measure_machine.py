@@ -192,12 +192,12 @@ def _start_seconds(bench: Bench, threads: int) -> float | None:
     """
     out = np.zeros((threads, 16), np.float32)
     kernel = bench.load(_START, parts=threads)
-    found: list[float] = []
+    times: list[float] = []
     end = time.perf_counter() + START_PATIENCE
     while time.perf_counter() < end:
         worked, start = time.process_time(), time.perf_counter()
         kernel.run((STARTS, out.ctypes.data))
         took = time.perf_counter() - start
         if time.process_time() - worked > ALL_PRESENT * threads * took:
-            found.append(took / STARTS)
-    return statistics.median(found) if found else None
+            times.append(took / STARTS)
+    return statistics.median(times) if times else None

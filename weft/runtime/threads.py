@@ -143,18 +143,18 @@ _OPENMP_LIBRARY = re.compile(rb"/lib(gomp|omp|iomp)\d*[^/]*\.so[^/]*$")
 
 def find_openmp() -> str | None:
     """The path of an OpenMP runtime that is loaded in this process; LLVM's and Intel's have libgomp's entries too."""
-    found: list[bytes] = []
+    paths: list[bytes] = []
     # The GIL is kept throughout: the loader's own lock is held while the callback runs.
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
     def visit(info: int, _size: int, _data: int | None) -> int:
         name = ctypes.c_char_p.from_address(info + 8).value or b""
         if b"omp" in name and _OPENMP_LIBRARY.search(name):
-            found.append(name)
-        return len(found)
+            paths.append(name)
+        return len(paths)
 
     ctypes.PyDLL(None).dl_iterate_phdr(prototype(visit), None)
-    return os.fsdecode(found[0]) if found else None
+    return os.fsdecode(paths[0]) if paths else None
 
 
 def _after_fork() -> None:

@@ -43,10 +43,10 @@ def _find(torch: Any) -> TensorFields | None:
     if any(type(t) is not torch.Tensor for t in samples):
         return None
     structure = _places([(_words(id(t), 8), t._cdata) for t in (*samples, torch.nn.Parameter(plain[0]))])
-    known = [(t, torch._C._dispatch_keys(t).raw_repr()) for t in samples]
-    keys = _places([(_words(t._cdata, _WORDS), value) for t, value in known])
+    samples_and_keys = [(t, torch._C._dispatch_keys(t).raw_repr()) for t in samples]
+    keys = _places([(_words(t._cdata, _WORDS), value) for t, value in samples_and_keys])
     bit = torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_repr()
-    tells = all(bool(value & bit) == t.is_neg() for t, value in known) and bit.bit_count() == 1
+    tells = all(bool(value & bit) == t.is_neg() for t, value in samples_and_keys) and bit.bit_count() == 1
     autograd = _gradient_places(torch, [torch.empty(n, device="cpu") for n in (1, 4, 7)])
     if not (tells and len(structure) == len(keys) == len(autograd) == 1):
         return None

@@ -97,10 +97,10 @@ class Lanes:
         """
         if self._keys[0] != clock:
             self._keys = (clock, {})
-        known = self._keys[1]
-        if skipped not in known:
-            known[skipped] = [self._key(lanes) for lanes in self.levels[skipped:]]
-        return known[skipped]
+        kept = self._keys[1]
+        if skipped not in kept:
+            kept[skipped] = [self._key(lanes) for lanes in self.levels[skipped:]]
+        return kept[skipped]
 
     def _key(self, lanes: Lanes) -> Array:
         assert lanes.level is not None

@@ -60,16 +60,16 @@ class Run:
     def load(self, e: Load, lanes: Lanes) -> Array:
         memory, site = self.memories[e.buffer.name], self.site(e, e.buffer, "read", e.span)
         part, flat = self.locate(memory, e.indices, lanes, site)
-        found = np.zeros((), memory.data.dtype)
+        values = np.zeros((), memory.data.dtype)
         if part is not None:
             self.note(memory, part, flat, site)
             self.check_written(memory, part, flat, site)
-            found = np.asarray(memory.data[flat])
+            values = np.asarray(memory.data[flat])
         if part is lanes:
-            return found
+            return values
         result = np.zeros(lanes.count, memory.data.dtype)
         if part is not None:
-            result[part.place_in(lanes)] = found
+            result[part.place_in(lanes)] = values
         return result
 
     def store(self, s: Store, lanes: Lanes, value: Array) -> None:

@@ -16,7 +16,7 @@ Level = Literal["block", "thread"]
 def check_bind(kernel: Kernel, loop: str, level: Level, *, numerics: Numerics) -> Verdict:
     find_loop(kernel, loop)
     if level not in ("block", "thread"):
-        legal = tuple(f's.bind("{loop}", "{known}")' for known in ("block", "thread"))
+        legal = tuple(f's.bind("{loop}", "{levels}")' for levels in ("block", "thread"))
         return refuse("a grid has blocks and threads", alternatives=legal)
     return check_set_kind(kernel, loop, level, numerics=numerics)
 

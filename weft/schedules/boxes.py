@@ -47,11 +47,11 @@ def infer_box(
 
 def _side(spans: Sequence[Span | None], size: Expr, ranges: Ranges) -> tuple[Expr, Expr]:
     """Start and extent of one dimension."""
-    found = [s for s in spans if s is not None]
-    if not found or len(found) < len(spans):
+    ends = [s for s in spans if s is not None]
+    if not ends or len(ends) < len(spans):
         return idx(0), size
-    first = _extreme("min", [low for low, _ in found], ranges)
-    last = _extreme("max", [high for _, high in found], ranges)
+    first = _extreme("min", [low for low, _ in ends], ranges)
+    last = _extreme("max", [high for _, high in ends], ranges)
     length = simplify(last - first + 1, ranges)
     if isinstance(length, Const):
         return first, length if length.value >= 0 else idx(0)

@@ -161,8 +161,8 @@ def make_plan(segment: Segment, buffer: Buffer) -> Plan:
     starting = {id(b.init) for b in initializers(segment, buffer)}
     written: list[tuple[Leaf, Projection]] = []
     for child in segment.inside:
-        found = [leaf for leaf in segment.leaves_in(child) if id(leaf.stmt) not in starting]
-        for leaf in found:
+        touching = [leaf for leaf in segment.leaves_in(child) if id(leaf.stmt) not in starting]
+        for leaf in touching:
             for access in (a for a in leaf.accesses if a.buffer.name == buffer.name):
                 elements = segment.project(leaf, access.indices)
                 if access.reads:
@@ -170,7 +170,7 @@ def make_plan(segment: Segment, buffer: Buffer) -> Plan:
                 if access.writes:
                     plan.store(elements)
                     written.append((leaf, elements))
-        started += [p for leaf, p in written if any(leaf is f for f in found)]
+        started += [p for leaf, p in written if any(leaf is f for f in touching)]
     for elements in (project_init(segment, b) for b in initializers(segment, buffer)):
         plan.store(elements)
     return plan

@@ -55,8 +55,8 @@ def find_reads(kernel: Kernel, buffer: str, at: str | None, readers: Readers | N
         segment = find_segment(kernel, at, lambda s: any(id(b) in wanted and reads(b) for b in blocks_inside(s)))
     if segment is None:
         return None
-    found = segment.accesses(buffer, writes=False)
-    touched = [(leaf, a) for leaf, a in found if readers is None or leaf.block in readers]
+    accesses = segment.accesses(buffer, writes=False)
+    touched = [(leaf, a) for leaf, a in accesses if readers is None or leaf.block in readers]
     return Reads(old, segment, touched, None if readers is None else frozenset(readers))
 
 

@@ -67,8 +67,8 @@ class Model:
             return whole
         once: dict[str, int] = {}
         for child in nest.parts:
-            found = self.traffic(child, size) if isinstance(child, Nest) else self._single(child)
-            for name, count in found.items():
+            bytes_moved = self.traffic(child, size) if isinstance(child, Nest) else self._single(child)
+            for name, count in bytes_moved.items():
                 once[name] = once.get(name, 0) + count
         return {name: int(count * nest.trips) for name, count in once.items()}
 
@@ -88,8 +88,8 @@ def explain(
 ) -> str:
     """The table for ``kernel``, with ``sizes`` for its symbolic sizes; ``lanes`` 32-bit ones a vector."""
     values = _size_values(kernel, sizes or {})
-    known = Kernel(kernel.name, kernel.params, kernel.outputs, substitute(kernel.body, values))
-    model = make_model(known, caches or DEFAULT_CACHES, lanes)
+    specialized = Kernel(kernel.name, kernel.params, kernel.outputs, substitute(kernel.body, values))
+    model = make_model(specialized, caches or DEFAULT_CACHES, lanes)
     unknown = sorted(p.name for p in kernel.scalars if p.name not in (sizes or {}) and _is_size(kernel, p))
     rows = [_heading(model)] + [
         _row(nest, depth, model, not unknown) for nest, depth in _walk(model.root, 0) if nest.loop

@@ -29,13 +29,13 @@ def forget_finished() -> None:
 
 def find_finished(schedule: ScheduleState, trace: Trace) -> ScheduleState | None:
     """What becomes of ``schedule``, which has no steps yet, by those of ``trace``, where that is known."""
-    for known in tuple(_finished):
+    for finished in tuple(_finished):
         if (
-            known.trace == trace
-            and known.numerics == schedule.numerics
-            and known.sizes == schedule.sizes
-            and known.machine == schedule.machine
-            and known.start == schedule.kernel
+            finished.trace == trace
+            and finished.numerics == schedule.numerics
+            and finished.sizes == schedule.sizes
+            and finished.machine == schedule.machine
+            and finished.start == schedule.kernel
         ):
-            return known
+            return finished
     return None

@@ -103,8 +103,8 @@ def _common_loop(kernel: Kernel, alloc: Alloc) -> For | None:
     """The outermost loop inside ``alloc`` that holds every access, if it runs in order."""
     depth = len(loops_around(kernel, alloc))
     touching = [f for f in leaves(kernel, alloc) if any(a.buffer.name == alloc.buffer.name for a in f.accesses)]
-    found = {id(f.loops[depth].node) if len(f.loops) > depth else 0 for f in touching}
-    node = touching[0].loops[depth].node if touching and len(found) == 1 and 0 not in found else None
+    loop_ids = {id(f.loops[depth].node) if len(f.loops) > depth else 0 for f in touching}
+    node = touching[0].loops[depth].node if touching and len(loop_ids) == 1 and 0 not in loop_ids else None
     return node if isinstance(node, For) and node.kind in ("serial", "unroll") else None
 
 

@@ -33,11 +33,11 @@ def check_fuse(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
     chain = chain_of(kernel, nodes)
     if isinstance(chain, Verdict):
         return chain
-    found = [s.var.name for s in chain if isinstance(s, For)]
-    if found != list(loops):
-        inner_first = sorted(found) == sorted(loops)
-        between = [n for n in found if n not in loops]
-        call = ", ".join(f'"{n}"' for n in found)
+    names = [s.var.name for s in chain if isinstance(s, For)]
+    if names != list(loops):
+        inner_first = sorted(names) == sorted(loops)
+        between = [n for n in names if n not in loops]
+        call = ", ".join(f'"{n}"' for n in names)
         why = "they are nested in another order" if inner_first else f"`{between[0]}` is between them"
         return refuse(why, alternatives=(f"s.fuse({call})",))
     return first_no([_check_alike(nodes), *map(check_runs_through, nodes), _check_rectangle(nodes, chain)])

@@ -27,8 +27,8 @@ class Term(NamedTuple):
 
     def values(self, trips: float) -> float:
         """Different values over ``trips`` consecutive iterations."""
-        found = trips if self.divisor == 1 else -(-trips // self.divisor)
-        return min(found, self.modulus) if self.modulus else found
+        distinct = trips if self.divisor == 1 else -(-trips // self.divisor)
+        return min(distinct, self.modulus) if self.modulus else distinct
 
 
 class Form(NamedTuple):

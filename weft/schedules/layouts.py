@@ -56,9 +56,9 @@ class Layout:
         """The element stored at ``indices``; beyond the box for those that only pad."""
         parts: list[Expr | None] = [None] * rank
         for word, index in zip(self.words, indices):
-            part = index if word.low == 1 else index * word.low
+            digit = index if word.low == 1 else index * word.low
             before = parts[word.dimension]
-            parts[word.dimension] = part if before is None else before + part
+            parts[word.dimension] = digit if before is None else before + digit
         return tuple(p for p in parts if p is not None)
 
     def may_pad(self, dimension: int) -> bool:
@@ -85,8 +85,8 @@ def parse_layout(text: str, rank: int) -> Layout:
 def _word(word: str, text: str, rank: int) -> Word:
     match = _WORD.match(word)
     if match is None or LETTERS.index(match[1]) >= rank:
-        known = ", ".join(f"`{c}`" for c in LETTERS[:rank])
-        raise _wrong(text, f"`{word}` is not a dimension; there are {known}, with /8 and %8 after them")
+        letters = ", ".join(f"`{c}`" for c in LETTERS[:rank])
+        raise _wrong(text, f"`{word}` is not a dimension; there are {letters}, with /8 and %8 after them")
     low, high = 1, None
     for op, number in re.findall(r"([/%])([0-9]+)", match[2]):
         by = int(number)

@@ -52,10 +52,10 @@ def _to_readers(kernel: Kernel, block: str, stage: Stage, numerics: Numerics) ->
     readers = stage.readers(kernel)
     common = [name for name in readers[0].loop_names if all(name in r.loop_names for r in readers)] if readers else []
     legal = [name for name in common if check_compute_at(kernel, block, name, numerics=numerics).ok]
-    found = [f's.compute_at("{block}", "{name}")' for name in legal]
+    offers = [f's.compute_at("{block}", "{name}")' for name in legal]
     if check_compute_inline(kernel, block, numerics=numerics).ok:
-        found.append(f's.compute_inline("{block}")')
-    return found
+        offers.append(f's.compute_inline("{block}")')
+    return offers
 
 
 def _producer_loops(kernel: Kernel, block: str) -> list[str]:

@@ -25,15 +25,15 @@ def extent(loop: For, ranges: Ranges) -> Expr:
 
 def trip_count(loop: For, ranges: Ranges) -> int | None:
     """How often the loop runs, where that is a known number."""
-    found = extent(loop, ranges)
-    return max(int(found.value), 0) if isinstance(found, Const) else None
+    count = extent(loop, ranges)
+    return max(int(count.value), 0) if isinstance(count, Const) else None
 
 
 def most_trips(loop: For, ranges: Ranges) -> int | None:
     """How often the loop runs at most; it may end at the lesser of two places."""
     ends = (loop.hi.left, loop.hi.right) if isinstance(loop.hi, Binary) and loop.hi.op == "min" else (loop.hi,)
-    found = [bounds(simplify(end - loop.lo, ranges), ranges).hi for end in ends]
-    return min((max(n, 0) for n in found if n is not None), default=None)
+    counts = [bounds(simplify(end - loop.lo, ranges), ranges).hi for end in ends]
+    return min((max(n, 0) for n in counts if n is not None), default=None)
 
 
 def not_negative(e: Expr, ranges: Ranges) -> Expr:

@@ -43,16 +43,16 @@ def peel(kernel: Kernel, loop: str, count: int = 1, end: End = "first") -> Rewri
     """Makes ``m_first`` or ``m_last``; ``m`` itself goes on as the rest."""
     old = find_loop(kernel, loop)
     taken, ranges = taken_names(kernel), ranges_at(kernel, old)
-    part = Var(fresh_name(f"{loop}_{end}", taken), span=old.var.span)
-    copied = fresh_copy(substitute(old.body, {old.var: part}), taken, f"_{end}")
+    peeled_var = Var(fresh_name(f"{loop}_{end}", taken), span=old.var.span)
+    copied = fresh_copy(substitute(old.body, {old.var: peeled_var}), taken, f"_{end}")
     border = simplify(_border(old, count, end), ranges)
     if end == "first":
-        peeled = replace(old, var=part, hi=border, body=copied)
+        peeled = replace(old, var=peeled_var, hi=border, body=copied)
         both = [peeled, replace(old, lo=border)]
     else:
-        peeled = replace(old, var=part, lo=border, body=copied)
+        peeled = replace(old, var=peeled_var, lo=border, body=copied)
         both = [replace(old, hi=border), peeled]
-    return Rewrite(replace_stmt(kernel, old, simplify_bounds(sequence(both), ranges)), (part.name,))
+    return Rewrite(replace_stmt(kernel, old, simplify_bounds(sequence(both), ranges)), (peeled_var.name,))
 
 
 def _border(old: For, count: int, end: End) -> Expr:

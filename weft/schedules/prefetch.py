@@ -108,13 +108,13 @@ def _looked_up(reads: Reads, loop: For) -> dict[int, Expr]:
     if leaf.tests or access.tests or access.axes:  # what is looked up may not be there in all iterations
         return {}
     written = {w.buffer.name for w in stores(loop)}
-    found: dict[int, Expr] = {}
+    looked_up: dict[int, Expr] = {}
     for d, index in enumerate(map(leaf.resolve, access.indices)):
         sources = loads(index)
         is_known = free_vars(index).keys() <= reads.segment.fixed
         if sources and is_known and not any(x.buffer.name in written for x in sources):
-            found[d] = index
-    return found
+            looked_up[d] = index
+    return looked_up
 
 
 def _lines(box: Box, size: int) -> list[int] | None:

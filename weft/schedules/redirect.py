@@ -176,8 +176,8 @@ class Redirection:
         outer = self.outermost(level).ranges
         simple = not any(loads(i) or level.inner & free_vars(i).keys() for i in old)
         if simple:
-            found = place.element(tuple(level.outward(i) for i in old), outer)
-            named = enumerate(zip(found, place.storage.shape))
+            subscripts = place.element(tuple(level.outward(i) for i in old), outer)
+            named = enumerate(zip(subscripts, place.storage.shape))
             return tuple(level.bring(e, size, self.taken, f"{place.storage.name}_{d}") for d, (e, size) in named)
         name = place.storage.name
         starts = tuple(self.bring_start(s, level, f"{name}_start{d}") for d, s in enumerate(place.starts))

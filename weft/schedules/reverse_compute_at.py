@@ -67,8 +67,8 @@ class Epilogue:
     def joined(self) -> list[Buffer]:
         """The buffers it reads that are written inside ``top``."""
         written = {w.buffer.name for w in stores(self.top)}
-        found = {load.buffer.name: load.buffer for load in loads(self.member.block.body)}
-        return [b for name, b in found.items() if name in written]
+        read_buffers = {load.buffer.name: load.buffer for load in loads(self.member.block.body)}
+        return [b for name, b in read_buffers.items() if name in written]
 
 
 def check_reverse_compute_at(kernel: Kernel, block: str, loop: str, *, numerics: Numerics) -> Verdict:

@@ -96,12 +96,12 @@ def _named(root: Stmt) -> tuple[Stmt, ...]:
 @fact
 def _listed(root: Stmt) -> Listed:
     """What is in ``root``: asked over and over of the same program."""
-    found = _named(root)
+    named = _named(root)
     return Listed(
-        tuple(s for s in found if isinstance(s, For)),
-        tuple(s for s in found if isinstance(s, Block)),
-        tuple(s for s in found if isinstance(s, Alloc)),
-        tuple(s for s in found if isinstance(s, Tensorized)),
+        tuple(s for s in named if isinstance(s, For)),
+        tuple(s for s in named if isinstance(s, Block)),
+        tuple(s for s in named if isinstance(s, Alloc)),
+        tuple(s for s in named if isinstance(s, Tensorized)),
     )
 
 

@@ -213,17 +213,19 @@ class Factoring:
             raise NotProjectable(f"partial results over `{self.loop.var.name}` have no first step of their own")
         (old,), step = reduced, form.coefficients[self.loop.var.name]
         rest = simplify(substitute(old.binding, {self.loop.var: idx(0)}), self.segment.ranges)
-        part = Iter(Var(fresh_name(f"v{self.loop.var.name}", taken)), idx(0), self.parts(), "spatial", self.loop.var)
+        partial_iter = Iter(
+            Var(fresh_name(f"v{self.loop.var.name}", taken)), idx(0), self.parts(), "spatial", self.loop.var
+        )
         left = replace(old, lo=idx(0), hi=self._end_of(rest), binding=rest)
         self._check_first_step(rest)
-        whole: dict[Var, Expr] = {old.var: simplify(part.var * step + left.var)}
+        whole: dict[Var, Expr] = {old.var: simplify(partial_iter.var * step + left.var)}
         iters = tuple(left if i is old else i for i in self.block.iters)
         store = self.block.body
         assert isinstance(store, Store)
         init = Store(store.buffer, store.indices, identity_of(self.op, self.buffer.dtype))
         body = substitute(self.block.body, whole)
         reads, writes = (tuple(substitute(r, whole) for r in rs) for rs in (self.block.reads, self.block.writes))
-        return replace(self.block, iters=(*iters, part), init=init, body=body, reads=reads, writes=writes)
+        return replace(self.block, iters=(*iters, partial_iter), init=init, body=body, reads=reads, writes=writes)
 
     def _end_of(self, rest: Expr) -> Expr:
         """One more than the greatest value of ``rest``, which starts at 0."""
@@ -275,12 +277,12 @@ class Factoring:
         iters, values = block_iters((*elements.indices, *kept, *start), scope, taken)
         kinds = tuple(replace(i, kind="reduce") if i.binding == through.var else i for i in iters)
         indices = tuple(substitute(i, values) for i in elements.indices)
-        part = Load(place.storage, tuple(substitute(i, values) for i in kept))
+        partial = Load(place.storage, tuple(substitute(i, values) for i in kept))
         old = Load(self.buffer, indices)
-        store = Store(self.buffer, indices, Binary(self.op, old, part), span=self.block.span)
+        store = Store(self.buffer, indices, Binary(self.op, old, partial), span=self.block.span)
         init = Store(self.buffer, indices, substitute(start[0], values)) if start else None
         first = [] if init is None else loads(init.value)
-        reads = tuple(dict.fromkeys(region(x.buffer, x.indices) for x in (old, part, *first)))
+        reads = tuple(dict.fromkeys(region(x.buffer, x.indices) for x in (old, partial, *first)))
         block = Block(self.block.name, kinds, reads, (region(self.buffer, indices),), init, store, span=self.block.span)
         return nest(elements.loops, elements.guards, block)
 

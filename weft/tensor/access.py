@@ -80,16 +80,16 @@ def pinned_axes(statement: Statement) -> frozenset[str]:
     """
     axes = {a.var.name for a in statement.axes}
     forms = [affine_form(i) for i in statement.indices]
-    known: set[str] = set()
+    pinned: set[str] = set()
     progress = True
     while progress:
         progress = False
         for form in forms:
-            unknown = [] if form is None else [v for v, c in form.coefficients.items() if c and v in axes - known]
+            unknown = [] if form is None else [v for v, c in form.coefficients.items() if c and v in axes - pinned]
             if len(unknown) == 1:
-                known.add(unknown[0])
+                pinned.add(unknown[0])
                 progress = True
-    return frozenset(known)
+    return frozenset(pinned)
 
 
 def is_injective(statement: Statement) -> bool:

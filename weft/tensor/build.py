@@ -392,10 +392,10 @@ class ProgramBuilder:
         self.statement(best, subscripts, combine, True, value, where=where, exists=exists, span=span)
         self._require_positions(target, reductions[0], result, span)
         extreme = self.access(best, subscripts, span)
-        found: Expr = Compare("==", value, cast(value.dtype, extreme))
+        is_extreme: Expr = Compare("==", value, cast(value.dtype, extreme))
         if value.dtype.is_float:
-            found = Binary("||", found, Call("isnan", (value,), dt.bool_))
-        place = Select(found, cast(result, reductions[0]), const(result.max_value, result))
+            is_extreme = Binary("||", is_extreme, Call("isnan", (value,), dt.bool_))
+        place = Select(is_extreme, cast(result, reductions[0]), const(result.max_value, result))
         self.statement(target, subscripts, "min", True, place, where=where, exists=exists, span=span, dtype=result)
 
     def _require_positions(self, target: str, var: Var, result: DType, span: Span | None) -> None:

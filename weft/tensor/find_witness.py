@@ -55,11 +55,11 @@ def _relevant(axes: Sequence[Axis], exprs: Sequence[Expr]) -> list[Axis]:
 
 def _points(axes: Sequence[Axis]) -> Iterator[dict[str, int]]:
     """All points of a small space (as the box around it says), the corners of a large one."""
-    known: dict[str, Interval] = {}
+    values: dict[str, Interval] = {}
     total = 1
     for a in axes:
-        lo, hi = half_open(bounds(a.lo, known), bounds(a.hi, known))
-        known[a.var.name] = Interval(lo, hi)
+        lo, hi = half_open(bounds(a.lo, values), bounds(a.hi, values))
+        values[a.var.name] = Interval(lo, hi)
         total *= max(0, hi - lo + 1) if lo is not None and hi is not None else MOST_POINTS + 1
     yield from _corners(axes, {}) if total > MOST_POINTS else _all_points(axes, {})
 
@@ -89,25 +89,25 @@ def evaluate_index(e: Expr, point: Mapping[str, int]) -> int:
 
 
 def _evaluate(e: Expr, point: Mapping[str, int]) -> Const:
-    found: Const | None = None
+    value: Const | None = None
     match e:
         case Const():
-            found = e
+            value = e
         case Var(name=name, type=t) if name in point:
-            found = const(point[name], t)
+            value = const(point[name], t)
         case Unary(op=op, operand=operand):
-            found = fold_unary(op, _evaluate(operand, point))
+            value = fold_unary(op, _evaluate(operand, point))
         case Cast(type=t, operand=operand):
-            found = fold_cast(t, _evaluate(operand, point))
+            value = fold_cast(t, _evaluate(operand, point))
         case Select(condition=condition, then=then, otherwise=otherwise):
-            found = _evaluate(then if _evaluate(condition, point).value else otherwise, point)
+            value = _evaluate(then if _evaluate(condition, point).value else otherwise, point)
         case Binary(op="&&" | "||" as op, left=left, right=right):
             first = _evaluate(left, point)
-            found = first if first.value == (op == "||") else _evaluate(right, point)
+            value = first if first.value == (op == "||") else _evaluate(right, point)
         case Binary(op=op, left=left, right=right):
-            found = fold_binary(op, _evaluate(left, point), _evaluate(right, point))
+            value = fold_binary(op, _evaluate(left, point), _evaluate(right, point))
         case Compare(op=op, left=left, right=right):
-            found = fold_compare(op, _evaluate(left, point), _evaluate(right, point))
-    if found is None:
+            value = fold_compare(op, _evaluate(left, point), _evaluate(right, point))
+    if value is None:
         raise _NotConstant
-    return found
+    return value

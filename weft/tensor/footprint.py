@@ -52,16 +52,16 @@ def count_touched(program: TensorProgram, buffer: Buffer, *, writes: bool) -> in
 
 
 def _accesses(program: TensorProgram, buffer: Buffer, writes: bool) -> list[tuple[Statement, tuple[Expr, ...]]]:
-    found = []
+    accesses = []
     for statement in program.statements:
         if writes and statement.target.name == buffer.name:
-            found.append((statement, statement.indices))
+            accesses.append((statement, statement.indices))
         if not writes:
             reads = [r.indices for r in statement_reads(statement) if r.buffer.name == buffer.name]
             if statement.target.name == buffer.name and statement.op != "=" and not statement.initialize:
                 reads.append(statement.indices)
-            found += [(statement, indices) for indices in dict.fromkeys(reads)]
-    return found
+            accesses += [(statement, indices) for indices in dict.fromkeys(reads)]
+    return accesses
 
 
 def _box(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) -> Box | None:

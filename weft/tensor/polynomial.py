@@ -76,14 +76,14 @@ class Polynomial:
 
     def coefficient(self, atom: Expr) -> Polynomial | None:
         """What multiplies ``atom``, or None where the polynomial is not linear in it."""
-        found: dict[Monomial, int] = {}
+        terms: dict[Monomial, int] = {}
         for m, c in self.terms.items():
             count = m.count(atom)
             if count > 1:
                 return None
             if count:
-                found[tuple(a for a in m if a != atom)] = c
-        return Polynomial(found)
+                terms[tuple(a for a in m if a != atom)] = c
+        return Polynomial(terms)
 
     def without(self, atom: Expr) -> Polynomial:
         """The terms that do not mention ``atom``."""
@@ -196,11 +196,11 @@ def extreme(op: str, a: Polynomial, b: Polynomial) -> Polynomial:
     """``min`` or ``max`` of both, flattened, sorted and without parts that another part settles."""
     parts: list[Polynomial] = []
     for p in (*_parts(op, a), *_parts(op, b)):
-        known = next((k for k, q in enumerate(parts) if (p - q).as_int is not None), None)
-        if known is None:
+        comparable = next((k for k, q in enumerate(parts) if (p - q).as_int is not None), None)
+        if comparable is None:
             parts.append(p)
-        elif ((p - parts[known]).as_int or 0) * (1 if op == "max" else -1) > 0:
-            parts[known] = p
+        elif ((p - parts[comparable]).as_int or 0) * (1 if op == "max" else -1) > 0:
+            parts[comparable] = p
     exprs = sorted((p.expr() for p in parts), key=repr)
     result = exprs[0]
     for e in exprs[1:]:

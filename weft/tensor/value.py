@@ -298,19 +298,21 @@ def extreme(op: Literal["min", "max"], a: Operand, b: Operand) -> Value:
 
 def call(name: str, *operands: Operand) -> Value:
     """An intrinsic applied; integers become float32 where it takes floats."""
-    known = INTRINSICS[name]
-    if len(operands) != known.arity:
-        plural = "s" * (known.arity != 1)
-        raise ArgumentError(f"`{name}` takes {known.arity} argument{plural}, not {len(operands)}", span=caller_span())
+    intrinsic = INTRINSICS[name]
+    if len(operands) != intrinsic.arity:
+        plural = "s" * (intrinsic.arity != 1)
+        raise ArgumentError(
+            f"`{name}` takes {intrinsic.arity} argument{plural}, not {len(operands)}", span=caller_span()
+        )
     args = meet(*operands)
     t = args[0].dtype
-    if known.rule == "integer" and not t.is_integer:
+    if intrinsic.rule == "integer" and not t.is_integer:
         raise LanguageError(f"`{name}` takes integers, not {t}", span=caller_span())
-    if known.rule in ("float", "test") and not t.is_float:
+    if intrinsic.rule in ("float", "test") and not t.is_float:
         args = [convert(lift(x), dt.float32) for x in operands]
     elif t.is_bool:
         args = [cast_expr(dt.int32, a) for a in args]
-    return Value(Call(name, tuple(args), known.result(args[0].dtype)))
+    return Value(Call(name, tuple(args), intrinsic.result(args[0].dtype)))
 
 
 def parse_type(name: str | DType) -> DType:

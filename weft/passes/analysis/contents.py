@@ -39,14 +39,14 @@ _BORDERS = ("min", "max", "%")
 @fact
 def contents(s: Stmt) -> int:
     """The bits of all that is in ``s``."""
-    found = _STATEMENTS.get(type(s), 0)
+    kept = _STATEMENTS.get(type(s), 0)
     if isinstance(s, For):
-        found = _LOOPS[s.kind] | (0 if s.ahead is None else CONTENTS["what runs ahead"])
+        kept = _LOOPS[s.kind] | (0 if s.ahead is None else CONTENTS["what runs ahead"])
     elif isinstance(s, Alloc):
-        found = _ALLOCATIONS.get(s.buffer.scope, CONTENTS["allocations"])
+        kept = _ALLOCATIONS.get(s.buffer.scope, CONTENTS["allocations"])
     for child in children(s):
-        found |= contents(child) if isinstance(child, Stmt) else _in_expression(child)
-    return found
+        kept |= contents(child) if isinstance(child, Stmt) else _in_expression(child)
+    return kept
 
 
 def _in_expression(node: object) -> int:

@@ -48,12 +48,12 @@ class _Lowering:
 
 def _call(hardware: Hardware, s: Tensorized, ranges: Mapping[str, Interval]) -> Stmt:
     """The operands are found by comparing once more: what the loops say now counts."""
-    found = match_hardware(hardware, s.body, ranges)
-    if isinstance(found, Mismatch):
+    match = match_hardware(hardware, s.body, ranges)
+    if isinstance(match, Mismatch):
         raise ScheduleError(
             f"loops tensorized as `{hardware.name}` have changed since",
             span=s.span,
-            why=found.reason,
+            why=match.reason,
             help="tensorize after the other steps on these loops",
         )
-    return Evaluate(Call(hardware.name, found, dt.index, span=s.span), span=s.span)
+    return Evaluate(Call(hardware.name, match, dt.index, span=s.span), span=s.span)

@@ -73,9 +73,9 @@ class _Maker:
             nest = rebase_nest(loops, body, ranges)
             assert nest is not None
             return self.unit(nest, self.candidate(nest.body, loops))
-        found = self.candidate(s, ())
-        if found is not None or not self.is_control(s):
-            return self.unit(Nest(body=s, ranges=ranges), found)
+        reduction = self.candidate(s, ())
+        if reduction is not None or not self.is_control(s):
+            return self.unit(Nest(body=s, ranges=ranges), reduction)
         if isinstance(s, For):
             ranges = {**ranges, s.var.name: loop_range(s, ranges)}
         return rebuild(s, lambda n: self.stmt(n, ranges) if isinstance(n, Stmt) else n)
@@ -159,9 +159,9 @@ def _are_apart(digits: list[Digit]) -> bool:
 
 def _extents(c: Candidate, ranges: Ranges) -> dict[str, int] | None:
     """The most iterations of each loop of a reduction."""
-    found = {loop.var.name: bounds(simplify(loop.hi - loop.lo, ranges), ranges).hi for loop in c.loops}
-    extents = {name: n for name, n in found.items() if n is not None and n > 1}
-    return extents if len(extents) == len(found) else None
+    longest = {loop.var.name: bounds(simplify(loop.hi - loop.lo, ranges), ranges).hi for loop in c.loops}
+    extents = {name: n for name, n in longest.items() if n is not None and n > 1}
+    return extents if len(extents) == len(longest) else None
 
 
 def find_nests(s: Stmt, ranges: Ranges) -> list[Nest]:

@@ -83,8 +83,8 @@ def _filled(loop: For, fills: Stmt, turn: Expr, ranges: Ranges) -> list[Stmt]:
 
 def _takes_turns(loop: For, rings: frozenset[str]) -> bool:
     """Whether each iteration has the next turn of every ring, all that it touches in the same one."""
-    found = {(n.buffer, simplify(n.indices[0])) for n in _accesses(loop.body, rings)}
-    return len(found) == len(rings) and all(_counts(turn, ring.shape[0], loop.var) for ring, turn in found)
+    places = {(n.buffer, simplify(n.indices[0])) for n in _accesses(loop.body, rings)}
+    return len(places) == len(rings) and all(_counts(turn, ring.shape[0], loop.var) for ring, turn in places)
 
 
 def _counts(turn: Expr, depth: Expr, var: Var) -> bool:

@@ -96,8 +96,8 @@ def _with_room(launch: Stmt) -> Stmt:
             most = bounds(index, ranges).hi
             if most is None:
                 raise _DoesNotFit
-            known = sizes.setdefault(access.buffer, [0] * access.buffer.rank)
-            known[n] = max(known[n], most + 1)
+            room = sizes.setdefault(access.buffer, [0] * access.buffer.rank)
+            room[n] = max(room[n], most + 1)
     larger = {b: replace(b, shape=tuple(map(idx, sizes[b]))) for b in sizes if _is_smaller(b, sizes[b])}
     return replace_buffers(launch, larger) if larger else launch
 

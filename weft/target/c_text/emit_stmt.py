@@ -22,19 +22,19 @@ def emit_let(f: TextFunction, s: Let) -> None:
     name = f.program.names.of(s.var.name)
     changes, is_index = s.var.name in f.mutable, s.var.dtype == dt.index
     wide = is_index and (changes or value.wide or f.program.wide_indices)
-    known = EVERYTHING if changes or s.var.dtype.is_float else bounds(s.value, f.ranges)
+    interval = EVERYTHING if changes or s.var.dtype.is_float else bounds(s.value, f.ranges)
     with f.declaring(name):
         type = index_type(wide) if is_index else value_type(s.var.dtype)
         f.line(f"{'' if changes else 'const '}{type} {name} = {value.text};")
-        with f.bound(s.var.name, Code(name, wide=wide), _within(known, s.var)):
+        with f.bound(s.var.name, Code(name, wide=wide), _within(interval, s.var)):
             f.program.emit_stmt(f, s.body)
 
 
-def _within(known: Interval, var: Var) -> Interval:
+def _within(interval: Interval, var: Var) -> Interval:
     t = var.dtype
     if t.is_float or t == dt.index:
-        return known
-    return known if known.within(t.min_value, t.max_value) else Interval(t.min_value, t.max_value)
+        return interval
+    return interval if interval.within(t.min_value, t.max_value) else Interval(t.min_value, t.max_value)
 
 
 def emit_assign(f: TextFunction, s: Assign) -> None:

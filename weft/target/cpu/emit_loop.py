@@ -56,10 +56,10 @@ def _becomes_lanes(f: Function, loop: For, extent: int) -> bool:
 
 def _varying(f: Function, loop: For) -> frozenset[str] | None:
     """What differs between lanes, or None where iterations cannot be lanes; found once for all unrolled copies."""
-    known = f.program.varying
-    if id(loop) not in known:
-        known[id(loop)] = infer_varying(loop) if check_vector(loop) is None else None
-    return known[id(loop)]
+    varying = f.program.varying
+    if id(loop) not in varying:
+        varying[id(loop)] = infer_varying(loop) if check_vector(loop) is None else None
+    return varying[id(loop)]
 
 
 def _emit_lanes(f: Function, loop: For, lanes: int, emit_stmt: EmitStmt) -> None:

@@ -57,8 +57,8 @@ def offset_sum(f: Function, buffer: Buffer, indices: tuple[Expr, ...]) -> Sum | 
     kept = f.program.offsets.get(key)
     if kept is None:
         kept = f.program.offsets[key] = (buffer, indices, _add_up(buffer, indices))
-    found = kept[2]
-    return found if isinstance(found, Sum) else None
+    total = kept[2]
+    return total if isinstance(total, Sum) else None
 
 
 def _add_up(buffer: Buffer, indices: tuple[Expr, ...]) -> Sum | None:

@@ -128,8 +128,8 @@ def read_caches(folder: str) -> list[CacheFacts]:
 def count_listed(text: str) -> int:
     """How many numbers a list such as ``0-3,8`` names."""
     count = 0
-    for part in filter(None, text.split(",")):
-        first, dash, last = part.partition("-")
+    for entry in filter(None, text.split(",")):
+        first, dash, last = entry.partition("-")
         if first.isdigit() and (not dash or last.isdigit()):
             count += int(last) - int(first) + 1 if dash else 1
     return count

@@ -101,12 +101,12 @@ class MachineModel:
 
 def _with_rates(level: Level, figures: Mapping[str, float]) -> Level:
     """``level`` with those of its figures that ``figures`` has."""
-    found: dict[str, Any] = {}
+    rates: dict[str, Any] = {}
     for name, value in figures.items():
         whose, dot, what = name.partition(".")
         if dot and whose == level.name:
-            found[what] = int(value) if what == "usable" else value
-    return replace(level, **found)
+            rates[what] = int(value) if what == "usable" else value
+    return replace(level, **rates)
 
 
 @functools.lru_cache(maxsize=64)

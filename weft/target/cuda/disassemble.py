@@ -40,8 +40,8 @@ def disassemble(cubin: bytes) -> str:
 
 def _find_tool() -> Path | None:
     for name in _TOOLS:
-        found = shutil.which(name)
-        candidates = [Path(found)] if found else []
+        path_found = shutil.which(name)
+        candidates = [Path(path_found)] if path_found else []
         candidates += [folder / name for folder in _folders()]
         for path in candidates:
             if path.is_file() and os.access(path, os.X_OK):

@@ -40,10 +40,10 @@ def emit_hardware(f: Function, s: Tensorized) -> bool:
     emit = hardware.emit["cuda"]
     if not isinstance(emit, str):
         return bool(emit(f, s))
-    found = match_hardware(hardware, s.body, f.ranges)
-    if isinstance(found, Mismatch) or not all(_has_address(f, arg) for arg in found):
+    match = match_hardware(hardware, s.body, f.ranges)
+    if isinstance(match, Mismatch) or not all(_has_address(f, arg) for arg in match):
         return False
-    _emit_template(f, hardware, emit, found)
+    _emit_template(f, hardware, emit, match)
     return True
 
 

@@ -166,8 +166,8 @@ def _emit_linear_blocks(f: Function, grid: Grid, sizes: tuple[Expr, ...], scopes
     else:
         f.line(f"const int {name} = blockIdx.x;")
         number = Code(name)
-    known = Interval(0, int(total.value) - 1) if isinstance(total, Const) else Interval(0, most)
-    f.variables[name], f.ranges[name] = number, known
+    interval = Interval(0, int(total.value) - 1) if isinstance(total, Const) else Interval(0, most)
+    f.variables[name], f.ranges[name] = number, interval
     rest: Expr = Var(name)
     for n, (loop, size) in enumerate(zip(reversed(grid.blocks), reversed(sizes))):
         if n == len(sizes) - 1:
@@ -200,17 +200,17 @@ def _refuse_shared(grid: Grid) -> None:
 
 def _declare(f: Function, loop: For, number: Code, scopes: ExitStack) -> None:
     """A variable of the grid: its loop's lower bound and the number of the block or thread along an axis."""
-    known = loop_range(loop, f.ranges)
-    if known.hi is None and loop.lo == idx(0):
-        known = Interval(0, MAX_GRID[0])
-    wide = number.wide or not known.within(-(2**31), 2**31 - 1)
+    interval = loop_range(loop, f.ranges)
+    if interval.hi is None and loop.lo == idx(0):
+        interval = Interval(0, MAX_GRID[0])
+    wide = number.wide or not interval.within(-(2**31), 2**31 - 1)
     name = f.program.names.of(loop.var.name)
     text = number.text
     if loop.lo != idx(0):
         signed = "(int)" if "Idx." in text else ""
         text = f"{emit_expr(f, loop.lo).inside(LEVEL['+'])} + {signed}{number.inside(LEVEL['*'])}"
     f.line(f"const {'long long' if wide else 'int'} {name} = {text};")
-    scopes.enter_context(f.bound(loop.var.name, Code(name, wide=wide), known))
+    scopes.enter_context(f.bound(loop.var.name, Code(name, wide=wide), interval))
 
 
 def _emit_threads(f: Function, grid: Grid, scopes: ExitStack) -> None:
@@ -281,5 +281,5 @@ def _emit_inner(f: Function, grid: Grid, scopes: ExitStack) -> None:
             type = "int" if s.var.dtype == dt.index and not wide else value_type(s.var.dtype)
             name = f.program.names.of(s.var.name)
             f.line(f"const {type} {name} = {value.text};")
-            known = EVERYTHING if s.var.dtype.is_float else bounds(s.value, f.ranges)
-            scopes.enter_context(f.bound(s.var.name, Code(name, wide=wide), known))
+            interval = EVERYTHING if s.var.dtype.is_float else bounds(s.value, f.ranges)
+            scopes.enter_context(f.bound(s.var.name, Code(name, wide=wide), interval))

@@ -52,14 +52,14 @@ _MMA = """__device__ __forceinline__ void {name}(float& c0, float& c1, float& c2
 def find_fragments(body: Stmt) -> dict[str, int]:
     """The buffers of a launch that are fragments, each with the registers that a lane has of it."""
     calls = [n.call for n in walk(body) if isinstance(n, Evaluate) and n.call.name in HARDWARE]
-    found: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for call in calls:
         each = 4 if call.name.endswith("_load_a") else 2 if call.name.endswith("_load_b") else 0
         place = call.args[0]
         if each and isinstance(place, AddressOf):
             slots, count = place.buffer.shape[:2]
-            found[place.buffer.name] = _value(slots) * _value(count) * each
-    return found
+            addresses[place.buffer.name] = _value(slots) * _value(count) * each
+    return addresses
 
 
 def _number(place: Expr) -> Expr:

@@ -75,16 +75,16 @@ def _for(f: Function, s: For) -> None:
 
 def emit_loop(f: Function, s: For) -> None:
     """A loop that one thread runs, whatever its kind is: iterations that may run in any order run in this one."""
-    known = loop_range(s, f.ranges)
+    interval = loop_range(s, f.ranges)
     end = bounds(s.hi, f.ranges)
-    wide = not (known.union(end) if not known.is_empty else end).within(-(2**31), 2**31 - 1)
+    wide = not (interval.union(end) if not interval.is_empty else end).within(-(2**31), 2**31 - 1)
     name = f.program.names.of(s.var.name)
     lo, hi = emit_expr(f, s.lo), steady(f, s.hi)
     if _is_unrolled(f, s):
         f.line("#pragma unroll")
     head = f"for ({'long long' if wide else 'int'} {name} = {lo.text}; {name} < {hi.inside(LEVEL['<'] + 1)}; ++{name})"
     f.serial_depth += 1
-    with f.braces(head), f.bound(s.var.name, Code(name, wide=wide), known):
+    with f.braces(head), f.bound(s.var.name, Code(name, wide=wide), interval):
         concurrent = s.kind in ("parallel", "block", "thread", "vector")
         label = f.fresh("next") if concurrent and any(isinstance(n, Return) for n in walk(s.body)) else None
         if label is None:
