@@ -40,6 +40,7 @@ TEXTS = {
     "channels": ("def f(float(M,N,P,Q) A) -> (O) { O(n) +=! A(m,n,p,q) }", (6, 5, 14, 28)),
     "channels last": ("def f(float(M,P,Q,N) A) -> (O) { O(n) +=! A(m,p,q,n) }", (60, 3, 3, 16)),
     "middle": ("def f(float(P,M,N) A) -> (O) { O(p,n) +=! A(p,m,n) }", (3, 90, 20)),
+    "one plane of columns": ("def f(float(P,M,N) A) -> (O) { O(p,n) +=! A(p,m,n) }", (1, 300, 40)),
     "first least": ("def f(float(M,N) A) -> (O) { O(m) argmin=! A(m,n) }", (5, 260)),
     "first least of columns": ("def f(float(M,N) A) -> (O) { O(n) argmin=! A(m,n) }", (90, 24)),
     "turned": ("def f(float(M,N) A) -> (O) { O(j,i) = A(i,j) * 2 }", (130, 72)),
@@ -67,6 +68,12 @@ TEXTS = {
 def test_right_results(name: str) -> None:
     text, shape = TEXTS[name]
     check_case(text, [array(*shape)], tolerance=3e-3 if name in ("few long rows", "all") else 3e-4)
+
+
+def test_a_row_times_a_matrix() -> None:
+    check_case(
+        "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", [array(1, 300), array(300, 40)]
+    )
 
 
 def big(name: str, dtype: str, *shapes: Any) -> Any:

@@ -182,7 +182,7 @@ def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan
 
 def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> None:
     s = draft.s
-    others = [stage.loop_of(i.name) for i in stage.spatial if i.name != along.name]
+    others = stage.spatial_loops(without=along.name)
     column = stage.loop_of(along.name)
     rows = [x for x in stage.loops if x not in others and x != column]
     if [*others, column, *rows] != list(stage.loops):
@@ -197,7 +197,7 @@ def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: Colum
 def _schedule_with(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan, reader: Stage) -> None:
     s = draft.s
     theirs = aligned(draft, stage, reader)[along.name]
-    others = [reader.loop_of(i.name) for i in reader.spatial if i.name != theirs]
+    others = reader.spatial_loops(without=theirs)
     column = reader.loop_of(theirs)
     if [*others, column] != list(reader.loops):
         s.reorder(*others, column)
