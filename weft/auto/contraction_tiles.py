@@ -78,10 +78,7 @@ def _list_plans(draft: Draft, stage: Stage) -> TilePlans:
     vector, loadable = draft.lanes(stage), partial(_is_loadable, draft, stage)
     bounds = {plan: t for lane in lane_iterators(stage, vector, loadable) for t, plan in _tiles(draft, stage, lane)}
     tiles = sorted(bounds, key=lambda plan: bounds[plan])
-    edges = [sum(stage.by_name[name].count % size != 0 for name, size in _sizes_of(plan)) for plan in tiles]
-    # A tile that leaves a part over is written out twice, one that does so along two iterators four times.
-    most = max(1, min(edges, default=0))
-    usual, tiles = tiles[:1], [plan for plan, count in zip(tiles, edges) if count <= most]
+    usual = tiles[:1]
     plans = [plan for n, tile in enumerate(tiles) for plan in _variants(draft, stage, tile, is_first=n == 0)]
     first = next((plan for tile in usual for plan in _variants(draft, stage, tile, is_first=False)), None)
     return TilePlans(stage, plans, first, {(plan.lane, plan.width, plan.rows): bounds[plan] for plan in tiles})
@@ -90,13 +87,9 @@ def _list_plans(draft: Draft, stage: Stage) -> TilePlans:
 def _variants(draft: Draft, stage: Stage, tile: ContractionPlan, *, is_first: bool) -> Iterator[ContractionPlan]:
     """What may be done about the operands of ``tile``: all of it for the first, for others the most that can be."""
     copied = [packed for lined in _with_rows(draft, stage, tile) for packed in _with_copies(draft, stage, lined)]
-    for plan in copied if is_first else copied[-1:]:
+    for plan in reversed(copied if is_first else copied[-1:]):
         blocked = list(_with_blocks(draft, Contraction(stage, plan, draft.lanes(stage))))
         yield from blocked if is_first else blocked[:1]
-
-
-def _sizes_of(plan: ContractionPlan) -> Rows:
-    return (*plan.rows, (plan.lane, plan.width))
 
 
 def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, ContractionPlan]]:
@@ -109,12 +102,11 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
     found: list[_Tile] = []
     for width in _widths(lane, room.vector, room.count):
         vectors = room.vectors(width)
-        for rows in _row_shapes(useful, room.count // vectors):
+        for rows in _row_shapes(useful, room.count // vectors, room.enough / vectors):
             loads = room.loads_if_fitting(rows, vectors)
             if loads is not None:
                 found.append((loads, room.waste(rows, width), room.passes(rows), width, rows))
-    if room.must_come_out:
-        found = _even_ones(room, found)
+    found = _even_ones(room, found)
     found.sort(key=lambda tile: (*tile[:3], -tile[3]))
     best: list[_Tile] = []
     for tile in found:
@@ -128,8 +120,11 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
 
 
 def _even_ones(room: _Registers, found: list[_Tile]) -> list[_Tile]:
-    """Tiles that leave no part over, unless the best of them takes twice the time of the best."""
-    even = [tile for tile in found if room.comes_out(tile[4], tile[3])]
+    """Tiles that leave a part over along few iterators, unless the best of them takes twice the time of the best.
+
+    Such a part is written out once more, and where two meet its elements may be tested one by one.
+    """
+    even = [tile for tile in found if room.edges(tile[4], tile[3]) <= room.most_edges]
     least = min((tile[1] for tile in found), default=0.0)
     return even if min((tile[1] for tile in even), default=float("inf")) <= 2 * least else found
 
@@ -146,9 +141,8 @@ class _Registers:
         vectors = (a for a in distinct_reads(stage) if a.uses(lane.name))
         #: Whether what is loaded as vectors stays in the first cache, however often it is read.
         self.is_near = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in vectors) <= draft.cache("L1") // 2
-        #: A last tile has tests of its own; in shared loops, or where ranges depend on one another, those would be
-        #: tests within tests.
-        self.must_come_out = bool(stage.outer) or not all(i.exact for i in stage.iters)
+        #: In shared loops, or where ranges depend on one another, there are tests already.
+        self.most_edges = 0 if stage.outer or not all(i.exact for i in stage.iters) else 1
         self.has_masks = draft.model.has_masks
         self.between = instructions(stage)
         #: Updates that a load takes the time of.
@@ -174,11 +168,10 @@ class _Registers:
         room = self.count // 2 if self.is_window and sums * self.steps <= MAX_COPIES else self.count
         return loaded / sums if sums == 1 or sums + held + self.between <= room else None
 
-    def comes_out(self, rows: Rows, width: int) -> bool:
-        """Whether all tiles are full, as far as that is known."""
-        sizes = {self.lane.name: width, **dict(rows)}
-        counts = {name: self.stage.by_name[name].count for name in sizes if self.stage.by_name[name].exact}
-        return all(counts[name] % size == 0 for name, size in sizes.items() if name in counts)
+    def edges(self, rows: Rows, width: int) -> int:
+        """Iterators along which a part of a tile is left over, as far as that is known."""
+        iters = ((self.stage.by_name[name], size) for name, size in (*rows, (self.lane.name, width)))
+        return sum(i.exact and i.count % size != 0 for i, size in iters)
 
     def passes(self, rows: Rows) -> int:
         """How often what is loaded as vectors is read, where it matters."""
@@ -209,13 +202,13 @@ class _Registers:
         return whole + ((rest > 0) if self.has_masks else rest.bit_count())
 
 
-def _row_shapes(iters: Sequence[StageIter], most: int) -> Iterator[Rows]:
-    """At most ``most`` rows along one iterator or two, or none."""
+def _row_shapes(iters: Sequence[StageIter], most: int, enough: float) -> Iterator[Rows]:
+    """At most ``most`` rows along one iterator, or along two where that gives ``enough``, or none."""
     sizes = {i.name: _sizes(i.count, most) for i in iters}
     yield from (((name, size),) for name, some in sizes.items() for size in some)
     for a, b in combinations(sizes, 2):
         for first in sizes[a]:
-            yield from (((a, first), (b, second)) for second in sizes[b] if first * second <= most)
+            yield from (((a, first), (b, second)) for second in sizes[b] if enough <= first * second <= most)
     yield ()
 
 
