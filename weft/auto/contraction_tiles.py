@@ -124,7 +124,8 @@ def _even_ones(room: _Registers, found: list[_Tile]) -> list[_Tile]:
 
     Such a part is written out once more, and where two meet its elements may be tested one by one.
     """
-    even = [tile for tile in found if room.edges(tile[4], tile[3]) <= room.most_edges]
+    has_rows = any(tile[4] for tile in found)
+    even = [t for t in found if room.edges(t[4], t[3]) <= room.most_edges and (t[4] or not has_rows)]
     least = min((tile[1] for tile in found), default=0.0)
     return even if min((tile[1] for tile in even), default=float("inf")) <= 2 * least else found
 

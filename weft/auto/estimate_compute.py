@@ -19,6 +19,8 @@ from weft.target.cpu.machine_model import MachineModel
 
 #: Instructions to load or store one element of a vector that lies apart from the others.
 GATHERED, SCATTERED = 2.5, 2.5
+#: Stores' worth of time for one of them: each opens a line of its own.
+APART = 1.5
 #: Cycles from a stored sum to the next that is loaded from the same place; nothing is handed on under a mask.
 THROUGH_MEMORY, UNDER_MASK = 6.0, 26.0
 #: Loop control, in instructions, and what entering a loop costs, in cycles; a long loop's end is not foreseen.
@@ -222,7 +224,7 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
     if step is not None and 1 < step <= 4 and not a.is_store:
         return Counts(loads=vectors * step, shuffles=vectors * step)
     if a.is_store:
-        return Counts(stores=0.5 * lanes.count, shuffles=SCATTERED * lanes.count)
+        return Counts(stores=APART * lanes.count, shuffles=SCATTERED * lanes.count)
     return Counts(loads=0.5 * lanes.count, shuffles=GATHERED * lanes.count)
 
 

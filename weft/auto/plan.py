@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import ast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
 #: What a decision is about, in the order `explain` tells them.
@@ -54,3 +55,28 @@ def rank_plans(
     times = [seconds(plan) for plan in plans]
     usual = next(n for n, t in enumerate(times) if t <= same * min(times))
     return [plans[n] for n in sorted(range(len(plans)), key=lambda n: (n != usual, times[n]))]
+
+
+def knobs(plans: Iterable[Any]) -> dict[str, list[Any]]:
+    """The fields of plans of one kind, each with the values that the list has for it."""
+    found: dict[str, list[Any]] = {}
+    for plan in plans:
+        for f in fields(plan):
+            value = getattr(plan, f.name)
+            if value not in found.setdefault(f.name, []):
+                found[f.name].append(value)
+    return found
+
+
+def read_plan(text: str, kinds: Iterable[type]) -> Any:
+    """The plan that ``repr`` wrote as ``text``; ``kinds`` are the classes that may be in it."""
+    known = {kind.__name__: kind for kind in kinds}
+
+    def read(node: ast.expr) -> Any:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known:
+            return known[node.func.id](**{k.arg: read(k.value) for k in node.keywords if k.arg is not None})
+        if isinstance(node, ast.Tuple):
+            return tuple(map(read, node.elts))
+        return ast.literal_eval(node)
+
+    return read(ast.parse(text, mode="eval").body)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft.auto.contraction_plan import Contraction, is_contraction
+from weft.auto.contraction_plan import Blocking, Contraction, ContractionPlan, is_contraction
 from weft.auto.contraction_tiles import contraction_plans
 from weft.auto.draft import Draft
-from weft.auto.plan import Decision, rank_plans
+from weft.auto.plan import Decision, knobs, rank_plans, read_plan
 from weft.auto.scheduler import auto_schedule
 from weft.ir.stmt import For
 from weft.ir.visit import walk
@@ -93,6 +93,15 @@ def test_plans_are_told_and_so_are_those_that_lost() -> None:
     assert "ms expected of tiles vm:" in told.what
     assert told.why.startswith("not ")
     assert " ms tiles " in told.why
+
+
+def test_plans_are_read_back_and_tell_their_knobs() -> None:
+    _, plans = plans_of("x86-64-avx2", 1000, 800, 3000)
+    for c in plans:
+        assert read_plan(repr(c.plan), [ContractionPlan, Blocking]) == c.plan
+    values = knobs(c.plan for c in plans)
+    assert len(values["width"]) > 1
+    assert ("B",) in values["packed"]
 
 
 def test_a_ranker_may_choose_another_plan() -> None:
