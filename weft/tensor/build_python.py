@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import LanguageError
-from weft.ir.expr import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var, _span, identity
+from weft.ir.expr import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var, _span, identity, idx
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, walk
 from weft.tensor.build import BuildOp, ProgramBuilder, RangeClause
@@ -39,16 +39,50 @@ class DefinedLoad(Load):
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """``buffer(axes) = value``, where ``value`` may hold reductions anywhere."""
+    """``buffer(axes) = value``, where ``value`` may hold reductions anywhere; or what the steps of ``scan`` give."""
 
     buffer: Buffer
     axes: tuple[Axis, ...]
     value: Expr
     span: Span | None = None
+    scan: Scan | None = None
 
     def reads(self) -> list[Definition]:
+        if self.scan is not None:
+            return self.scan.reads()
         definitions = [n.definition for n in walk(self.value) if isinstance(n, DefinedLoad)]
         return [d for d in definitions if d is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """States that go on from step to step: row 0 of ``states`` is the start, the next row what a step makes of one."""
+
+    steps: Axis
+    states: tuple[Buffer, ...]
+    starts: tuple[DefinedLoad, ...]
+    ends: tuple[DefinedLoad, ...]
+
+    def inner(self) -> list[Definition]:
+        """What is computed in each step, each after what it reads: all that depends on the step."""
+        order: dict[int, tuple[Definition, bool]] = {}
+
+        def visit(d: Definition) -> bool:
+            if id(d) not in order:
+                depends = [visit(r) for r in d.reads()]
+                order[id(d)] = (d, any(depends) or self.steps.var.name in free_vars(d.value))
+            return order[id(d)][1]
+
+        for end in self.ends:
+            if end.definition is not None:
+                visit(end.definition)
+        return [d for d, depends in order.values() if depends]
+
+    def reads(self) -> list[Definition]:
+        """What must be there before the first step."""
+        inner = self.inner()
+        used = [load.definition for load in (*self.starts, *self.ends)] + [r for d in inner for r in d.reads()]
+        return [d for d in used if d is not None and d not in inner]
 
 
 def assemble(
@@ -62,12 +96,44 @@ def assemble(
     for d in outputs:
         names[d.buffer.name] = _plain(d.buffer.name)
         builder.declare_output(names[d.buffer.name], d.buffer.dtype, d.buffer.shape, d.span)
+    written: set[int] = set()
     for d in definitions:
-        if d.buffer.name not in names:
-            names[d.buffer.name] = _fresh(builder, _plain(d.buffer.name))
-            builder.declare_temporary(names[d.buffer.name], d.buffer.dtype, d.buffer.shape, d.span)
-        _Writer(builder, names, d).write()
+        _declare(builder, names, d.buffer, d.span)
+        if d.scan is None:
+            _Writer(builder, names, d).write()
+        elif id(d.scan) not in written:
+            written.add(id(d.scan))
+            _write_scan(builder, names, d.scan, d.span)
     return builder.finish()
+
+
+def _declare(builder: ProgramBuilder, names: dict[str, str], buffer: Buffer, span: Span | None) -> None:
+    if buffer.name not in names:
+        names[buffer.name] = _fresh(builder, _plain(buffer.name))
+        builder.declare_temporary(names[buffer.name], buffer.dtype, buffer.shape, span)
+
+
+def _write_scan(builder: ProgramBuilder, names: dict[str, str], scan: Scan, span: Span | None) -> None:
+    """The start of each state, then the block: what a step computes, and the states it leaves."""
+    for state, start in zip(scan.states, scan.starts):
+        _declare(builder, names, state, span)
+        _Writer(builder, names, _row(state, idx(0), start, span)).write_row()
+    step = Var(_fresh(builder, _plain(scan.steps.var.name)))
+    renamed: dict[Var, Expr] = {scan.steps.var: step}
+    clause = RangeClause(step, scan.steps.lo, scan.steps.hi, span)
+    with builder.recurrence(clause, [names[s.name] for s in scan.states]):
+        for d in scan.inner():
+            _declare(builder, names, d.buffer, d.span)
+            _Writer(builder, names, d, renamed).write()
+        for state, end in zip(scan.states, scan.ends):
+            _Writer(builder, names, _row(state, scan.steps.var + idx(1), end, span), renamed).write_row()
+
+
+def _row(state: Buffer, row: Expr, value: DefinedLoad, span: Span | None) -> Definition:
+    """``state(row, i, j, …) = value(i, j, …)``; the first axis stands for the row."""
+    axes = tuple(Axis(Var(f"i{d}@{state.name}"), idx(0), size) for d, size in enumerate(value.buffer.shape))
+    read = replace(value, indices=tuple(a.var for a in axes))
+    return Definition(state, (Axis(Var("row"), row, row + idx(1)), *axes), read, span)
 
 
 def _declare_params(builder: ProgramBuilder, params: Sequence[Buffer | Var], definitions: Sequence[Definition]) -> None:
@@ -78,7 +144,9 @@ def _declare_params(builder: ProgramBuilder, params: Sequence[Buffer | Var], def
             continue
         _declare_sizes(builder, p.shape, scalars)
         builder.input(_plain(p.name), p.dtype, p.shape, p.span)
-    for d in definitions:
+    scans = [d.scan for d in definitions if d.scan is not None]
+    _declare_sizes(builder, [s.steps.hi for s in scans], scalars)
+    for d in (*definitions, *(d for s in scans for d in s.inner())):
         bounds = [b for n in walk(d.value) if isinstance(n, Axis) for b in (n.lo, n.hi)]
         _declare_sizes(builder, (*d.buffer.shape, *bounds, d.value), scalars, d.span)
 
@@ -112,15 +180,24 @@ def _fresh(builder: ProgramBuilder, base: str) -> str:
 class _Writer:
     """Writes the statements of one definition."""
 
-    def __init__(self, builder: ProgramBuilder, names: Mapping[str, str], definition: Definition) -> None:
+    def __init__(
+        self,
+        builder: ProgramBuilder,
+        names: Mapping[str, str],
+        definition: Definition,
+        steps: Mapping[Var, Expr] | None = None,
+    ) -> None:
         self.builder = builder
         self.names = names
         self.target = names[definition.buffer.name]
         self.span = definition.span
         #: reductions that have a temporary already, with its name and subscripts
         self.made: dict[tuple[Expr, tuple[Expr, ...]], tuple[str, tuple[Var, ...]]] = {}
-        renamed = self._rename(definition)
-        self.axes: tuple[Axis, ...] = tuple(Axis(substitute(a.var, renamed), a.lo, a.hi) for a in definition.axes)
+        renamed = {**self._rename(definition), **(steps or {})}
+        self.axes: tuple[Axis, ...] = tuple(
+            Axis(substitute(a.var, renamed), substitute(a.lo, renamed), substitute(a.hi, renamed))
+            for a in definition.axes
+        )
         self.value = substitute(definition.value, renamed)
 
     def _rename(self, definition: Definition) -> dict[Var, Expr]:
@@ -144,6 +221,12 @@ class _Writer:
             self._write_reduction(self.target, indices, self.axes, value, ())
         else:
             self._state(self.target, indices, "=", False, self._extract(value, self.axes, ()), self.axes)
+
+    def write_row(self) -> None:
+        """As `write`, of one row of the target."""
+        row, *axes = self.axes
+        indices = (row.lo, *(a.var for a in axes))
+        self._state(self.target, indices, "=", False, self._extract(self.value, tuple(axes), ()), tuple(axes))
 
     def _write_reduction(
         self,

@@ -29,7 +29,7 @@ from weft.ir.intrinsics import INTRINSICS
 from weft.ir.span import Span
 from weft.ir.visit import free_vars
 from weft.tensor.boundary import Outside, OutsideMode
-from weft.tensor.build_python import ArgReduce, DefinedLoad, Definition, assemble
+from weft.tensor.build_python import ArgReduce, DefinedLoad, Definition, Scan, assemble
 from weft.tensor.caller import caller_span
 from weft.tensor.program import TensorProgram
 from weft.tensor.value import (
@@ -50,6 +50,8 @@ from weft.tensor.value import (
 )
 
 _serial = count()
+#: The steps of scans that are being written.
+_open_steps: list[str] = []
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -210,6 +212,64 @@ def compute(
     return Tensor(buffer, Definition(buffer, axes, value, span), span=span)
 
 
+@dataclass(frozen=True, eq=False)
+class _State(Tensor):
+    """What a state is before a step: a row of all that it was."""
+
+    step: Value | None = None
+
+    @property
+    def ndim(self) -> int:
+        return self.buffer.rank - (self.step is not None)
+
+    def __getitem__(self, indices: Operand | tuple[Operand, ...]) -> Value:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        row = () if self.step is None else (self.step,)
+        return Tensor(self.buffer, span=self.span)[row + given]
+
+
+@_told_when_too_deep
+def scan(
+    steps: Operand, starts: Sequence[Tensor], step: Callable[..., Sequence[Tensor]], name: str = "t"
+) -> tuple[Tensor, ...]:
+    """States that go on from step to step: ``step(t, a, b, ...)`` gives what each is after step ``t``.
+
+    Of each state, a tensor of ``steps + 1`` rows: the first is its start, the last what it is in the end.
+
+    >>> (S,) = scan(T, [S0], lambda t, s: [compute((N,), lambda i: 0.5 * s[i] + X[t, i])])
+    """
+    span = caller_span()
+    var = Var(_unique(name), span=span)
+    axis = Axis(var, idx(0), as_position(steps, "the number of steps"))
+    rows = [Buffer(_unique(f"{s.name}_steps"), s.dtype, (axis.hi + idx(1), *s.buffer.shape), span=span) for s in starts]
+    _open_steps.append(var.name)
+    try:
+        ends = list(step(index_value(var), *(_State(b, span=span, step=index_value(var)) for b in rows)))
+    finally:
+        _open_steps.remove(var.name)
+    _check_states(starts, ends, span)
+    firsts, lasts = (tuple(map(_whole, tensors)) for tensors in (starts, ends))
+    together = Scan(axis, tuple(rows), firsts, lasts)
+    return tuple(Tensor(b, Definition(b, (), idx(0), span, together), span=span) for b in rows)
+
+
+def _check_states(starts: Sequence[Tensor], ends: Sequence[Tensor], span: Span | None) -> None:
+    if len(ends) != len(starts) or [e for e in ends if not isinstance(e, Tensor)]:
+        count = f"{len(starts)} tensor{'s' * (len(starts) != 1)}"
+        raise ArgumentError(f"a step of this scan gives {count}", span=span, why="each state that starts must go on")
+    for old, new in zip(starts, ends):
+        if (new.dtype, new.buffer.shape) != (old.dtype, old.buffer.shape):
+            raise ShapeError(
+                f"`{new.name}` does not follow `{old.name}`",
+                span=span,
+                why="a state keeps its type and shape from step to step",
+            )
+
+
+def _whole(tensor: Tensor) -> DefinedLoad:
+    return DefinedLoad(tensor.buffer, tuple(idx(0) for _ in tensor.buffer.shape), definition=tensor.definition)
+
+
 def _parameter_names(fn: Callable[..., Operand], rank: int) -> list[str]:
     if not callable(fn):
         raise ArgumentError("compute takes a function of the index variables", span=caller_span())
@@ -227,7 +287,7 @@ def _parameter_names(fn: Callable[..., Operand], rank: int) -> list[str]:
 def _check_variables(value: Expr, axes: Sequence[Axis], name: str, span: Span | None) -> None:
     own = {a.var.name for a in axes}
     for stray in free_vars(value):
-        if "@" in stray and stray not in own:
+        if "@" in stray and stray not in own and stray not in _open_steps:
             shown = stray.partition("@")[0]
             raise LanguageError(
                 f"`{shown}` has no meaning here",
@@ -385,6 +445,6 @@ globals().update({name: _intrinsic(name) for name in INTRINSICS})
 __all__ = [
     "ReduceAxis", "Tensor", "Value", "all", "any", "argmax", "argmin", "build_program", "cast", "compute",
     "logical_and", "logical_not", "logical_or", "max", "maximum", "min", "minimum", "placeholder", "prod",
-    "reduce_axis", "scalar", "select", "size", "sizes", "sum", "where",
+    "reduce_axis", "scalar", "scan", "select", "size", "sizes", "sum", "where",
     *INTRINSICS,
 ]  # fmt: skip

@@ -8,9 +8,11 @@ from weft.ir import dtype as dt
 from weft.ir.errors import ArgumentError, LanguageError, ShapeError
 from weft.ir.expr import Axis, Load, Var, idx
 from weft.ir.intrinsics import INTRINSICS
+from weft.lang.parse import parse_programs
 from weft.tensor import python_api as api
 from weft.tensor.build import ProgramBuilder
 from weft.tensor.evaluate import evaluate
+from weft.tensor.printer import print_program
 
 M, N, K = api.sizes("M N K")
 rng = np.random.default_rng(7)
@@ -275,3 +277,35 @@ def test_ranges_are_the_shape_given():
     assert program.statements[0].axes == (Axis(Var("i"), idx(0), idx(3)),)
     assert isinstance(program.statements[0].value, Load)
     assert len(program.requirements) == 1
+
+
+def test_a_scan_is_a_block_of_steps():
+    X, S0 = api.placeholder("X", (N, M)), api.placeholder("S0", (M,))
+    scale = api.compute((M,), lambda i: S0[i] * 0.0 + 0.5, name="Scale")
+
+    def step(t, s):
+        total = api.compute((), lambda: api.sum(s[k], over=k), name="Total")
+        return [api.compute((M,), lambda i: scale[i] * s[i] + X[t, i] + total[()], name="S")]
+
+    k = api.reduce_axis(M, "k")
+    (steps,) = api.scan(N, [S0], step)
+    last = api.compute((M,), lambda i: steps[N, i], name="Last")
+    program = api.build_program([X, S0], [steps, last], name="f")
+    text = print_program(program)
+    assert parse_programs(text)["f"] == program
+    assert text.index("Scale(i) =") < text.index("for t in 0:N {") < text.index("Total +=!")
+    x, s = matrix(5, 3), matrix(1, 3)[0]
+    found, end = evaluate(program, [x, s])
+    wanted = [s.astype(np.float64)]
+    for row in x:
+        wanted.append(0.5 * wanted[-1] + row + wanted[-1].sum())
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_allclose(end, wanted[-1], rtol=1e-5)
+
+
+def test_states_of_a_scan_keep_their_number_type_and_shape():
+    X = api.placeholder("X", (N,))
+    with pytest.raises(ArgumentError, match="a step of this scan gives 1 tensor"):
+        api.scan(N, [X], lambda t, x: [])
+    with pytest.raises(ShapeError, match="`Y` does not follow `X`"):
+        api.scan(N, [X], lambda t, x: [api.compute((M,), lambda i: x[i], name="Y")])
