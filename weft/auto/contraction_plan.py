@@ -152,7 +152,7 @@ def _bare(body: Stmt) -> Stmt:
 
 def is_contraction(stage: Stage) -> bool:
     """Whether sums (or minima ...) are taken of products (or anything else) of operands reused along iterators."""
-    if stage.op == "=" or not stage.is_affine or not stage.is_plain or stage.reads_target:
+    if stage.op == "=" or not stage.is_affine or not stage.is_plain or stage.reads_target or stage.is_empty:
         return False
     long = [i for i in stage.spatial if i.count > 1]
     summed = [i for i in stage.reductions if i.count > 1]
