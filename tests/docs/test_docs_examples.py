@@ -24,7 +24,7 @@ def blocks(text: str, kind: str) -> list[str]:
 
 def test_the_readme_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    first, builders, nearest, bound, on_gpu, by_hand, schedule = blocks(README, "python")
+    first, builders, nearest, steps, bound, on_gpu, by_hand, schedule = blocks(README, "python")
     exec(first, names)
     np.testing.assert_allclose(names["C"], names["A"] @ names["B"], rtol=1e-5)
     assert capsys.readouterr().out.startswith(
@@ -37,6 +37,11 @@ def test_the_readme_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) 
     distances, which = names["l1"](a, a[::-1])
     np.testing.assert_allclose(distances, np.abs(a[:, None] - a[::-1]).sum(-1), rtol=1e-5)
     np.testing.assert_array_equal(which, np.arange(64)[::-1])
+    exec(steps, names)
+    x, y, w, u = (np.random.rand(*shape).astype(np.float32) for shape in ((3, 5, 7), (5, 9), (9, 7), (9, 9)))
+    for step, got in enumerate(names["rnn"](x, y, w, u)[1:]):
+        y = np.tanh(y @ u.T + x[step] @ w.T)
+        np.testing.assert_allclose(got, y, rtol=1e-4)
     exec(bound, names)
     assert "mm, scheduled by" in capsys.readouterr().out
     np.testing.assert_allclose(names["layer"](a), a @ b, rtol=1e-5)

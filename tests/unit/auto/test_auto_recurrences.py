@@ -141,3 +141,8 @@ def test_on_a_gpu_a_step_is_a_few_launches(name: str) -> None:
 def specialized(name: str, args: list[Array]) -> TensorProgram:
     program = parse_programs(TEXT)[name]
     return specialize(program, solve_sizes(program, {b.name: a.shape for b, a in zip(program.inputs, args)}))
+
+
+def test_on_a_gpu_no_steps_need_no_products() -> None:
+    _, cases = CASES["lstm"]
+    assert "__global__" in weft.define(TEXT, entry="lstm").show("cuda", *cases[-1])

@@ -57,7 +57,7 @@ class RowsPlan:
 
 def rows_plans(draft: GpuDraft, stage: Stage) -> list[RowsPlan]:
     """As many parts as usual, half and twice as many, or rows left whole."""
-    if not fits_rows(draft, stage):
+    if stage.is_empty or not fits_rows(draft, stage):
         return []
     row = make_row(stage, [i.name for i in stage.spatial])
     assert row is not None
