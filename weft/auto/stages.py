@@ -173,10 +173,6 @@ class Stage:
         assert loop is not None, name
         return loop
 
-    def spatial_loops(self, *, without: str) -> list[str]:
-        """The loops of spatial iterators but ``without``; an iterator of one value has none."""
-        return [i.loop for i in self.spatial if i.name != without and i.loop is not None]
-
     def home_of(self, access: StageAccess) -> int:
         """How many of the outer loops, from the outermost on, it takes to decide which elements ``access`` touches."""
         bindings = {i.var.name: free_vars(i.binding) for i in self.block.iters}

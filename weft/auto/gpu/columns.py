@@ -182,9 +182,9 @@ def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan
 
 def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> None:
     s = draft.s
-    others = stage.spatial_loops(without=along.name)
     column = stage.loop_of(along.name)
-    rows = [x for x in stage.loops if x not in others and x != column]
+    rows = [i.loop for i in stage.reductions if i.loop is not None]
+    others = [x for x in stage.loops if x not in rows and x != column]
     if [*others, column, *rows] != list(stage.loops):
         s.reorder(*others, column, *rows)
     blocks, inside = map(str, s.split(column, tile.columns))
@@ -197,8 +197,8 @@ def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: Colum
 def _schedule_with(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan, reader: Stage) -> None:
     s = draft.s
     theirs = aligned(draft, stage, reader)[along.name]
-    others = reader.spatial_loops(without=theirs)
     column = reader.loop_of(theirs)
+    others = [x for x in reader.loops if x != column]
     if [*others, column] != list(reader.loops):
         s.reorder(*others, column)
     blocks, inside = map(str, s.split(column, tile.columns))
