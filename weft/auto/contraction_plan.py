@@ -67,7 +67,7 @@ class Contraction:
 
     @cached_property
     def operands(self) -> tuple[StageAccess, ...]:
-        return distinct_reads(self.stage)
+        return self.stage.distinct_reads
 
     @property
     def lane(self) -> StageIter:
@@ -158,22 +158,13 @@ def is_contraction(stage: Stage) -> bool:
     summed = [i for i in stage.reductions if i.count > 1]
     if not long or not summed or any(stage.write.uses(i.name) for i in summed):
         return False
-    reads = [a for a in distinct_reads(stage) if any(a.uses(i.name) for i in summed)]
+    reads = [a for a in stage.distinct_reads if any(a.uses(i.name) for i in summed)]
     return len(reads) > 1 and any(not a.uses(i.name) for a in reads for i in long)
-
-
-def distinct_reads(stage: Stage) -> tuple[StageAccess, ...]:
-    """What is loaded at one point, each element once."""
-    seen: dict[object, StageAccess] = {}
-    for a in stage.reads:
-        key = (a.buffer.name, a.offsets, None if a.rows is None else tuple(tuple(sorted(r.items())) for r in a.rows))
-        seen.setdefault(key, a)
-    return tuple(seen.values())
 
 
 def lane_iterators(stage: Stage, vector: int, is_loadable: Callable[[StageAccess, str], bool]) -> list[StageIter]:
     """Iterators that may become lanes; where all lies along one that fills its vectors, about, only that."""
-    reads = distinct_reads(stage)
+    reads = stage.distinct_reads
     long = [i for i in stage.spatial if i.count > 1]
     gathered = {i.name for i in long if any(not is_loadable(a, i.name) for a in reads)}
     near = [i for i in long if i.name not in gathered] or long
@@ -221,5 +212,5 @@ def _steps(stage: Stage) -> int:
 
 def is_window(stage: Stage, lane: str) -> bool:
     """Whether neighbouring rows load many of the same vectors, in few steps: a subscript moves with both."""
-    rows = [row for a in distinct_reads(stage) if a.uses(lane) for row in a.rows or () if not row.get(lane)]
+    rows = [row for a in stage.distinct_reads if a.uses(lane) for row in a.rows or () if not row.get(lane)]
     return _steps(stage) <= MAX_COPIES and any(sum(stage.by_name[n].count > 1 for n in row) > 1 for row in rows)

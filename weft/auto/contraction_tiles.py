@@ -18,7 +18,6 @@ from weft.auto.contraction_plan import (
     Blocking,
     Contraction,
     ContractionPlan,
-    distinct_reads,
     footprint,
     instructions,
     is_apart,
@@ -136,10 +135,13 @@ class _Registers:
     def __init__(self, draft: Draft, stage: Stage, lane: StageIter) -> None:
         self.stage, self.lane, self.vector = stage, lane, draft.lanes(stage)
         self.operands = [(a.uses(lane.name), {i.name for i in stage.spatial if a.uses(i.name)}) for a in
-                         distinct_reads(stage)]  # fmt: skip
+                         stage.distinct_reads]  # fmt: skip
+        used = set().union(*(uses for along, uses in self.operands if along))
+        #: Iterators for each value of which all that is loaded as vectors is read again.
+        self.unused = [i for i in stage.spatial if i.name not in used]
         self.count = draft.registers
         self.is_window, self.steps = is_window(stage, lane.name), prod(i.count for i in stage.reductions)
-        vectors = (a for a in distinct_reads(stage) if a.uses(lane.name))
+        vectors = (a for a in stage.distinct_reads if a.uses(lane.name))
         #: Whether what is loaded as vectors stays in the first cache, however often it is read.
         self.is_near = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in vectors) <= draft.cache("L1") // 2
         #: In shared loops, or where ranges depend on one another, there are tests already.
@@ -156,10 +158,15 @@ class _Registers:
 
     def loads_if_fitting(self, rows: Rows, vectors: int) -> float | None:
         """Loads for each update; None where sums, vectors that are used again and what is in between have no room."""
-        sums = vectors * prod(size for _, size in rows)
+        sums = vectors
+        for _, size in rows:
+            sums *= size
         loaded, kept = 0, []
         for along, uses in self.operands:
-            count = prod(size for name, size in rows if name in uses) * (vectors if along else 1)
+            count = vectors if along else 1
+            for name, size in rows:
+                if name in uses:
+                    count *= size
             loaded += count
             if along:
                 kept.append(count)
@@ -178,14 +185,17 @@ class _Registers:
         """How often what is loaded as vectors is read, where it matters."""
         if self.is_near:
             return 1
-        sizes = dict(rows)
-        used = set().union(*(uses for along, uses in self.operands if along))
-        return prod(-(-i.count // sizes.get(i.name, 1)) for i in self.stage.spatial if i.name not in used)
+        sizes, count = dict(rows), 1
+        for i in self.unused:
+            count *= -(-i.count // sizes.get(i.name, 1))
+        return count
 
     def waste(self, rows: Rows, width: int) -> float:
         """Updates that are paid for each that is needed: of tiles on an edge, and of those with too few sums."""
         vectors = self.vectors(width)
-        sums = vectors * prod(size for _, size in rows)
+        sums = vectors
+        for _, size in rows:
+            sums *= size
         full, rest = divmod(self.lane.count, width)
         found = self._paid(full, self.vectors(rest) / vectors, sums) * vectors * self.vector / self.lane.count
         for name, size in rows:
@@ -229,7 +239,7 @@ def _widths(lane: StageIter, vector: int, registers: int) -> list[int]:
 
 def _with_copies(draft: Draft, stage: Stage, plan: ContractionPlan) -> Iterator[ContractionPlan]:
     """With what must be copied copied; and with all that may be, where it is read for more than one tile."""
-    may = [a for a in distinct_reads(stage) if _may_pack(draft, stage, a, plan.lane)]
+    may = [a for a in stage.distinct_reads if _may_pack(draft, stage, a, plan.lane)]
     must = dict.fromkeys(a.buffer.name for a in may if is_apart(a, plan.lane))
     yield replace(plan, packed=tuple(must))
     tiles = {n: -(-stage.by_name[n].count // size) for n, size in plan.rows}
@@ -248,7 +258,7 @@ def _with_rows(draft: Draft, stage: Stage, plan: ContractionPlan) -> Iterator[Co
     yield plan
     far = dict.fromkeys(
         a.buffer.name
-        for a in distinct_reads(stage)
+        for a in stage.distinct_reads
         if not a.uses(plan.lane) and row_of(plan, a) is not None and _is_far(draft, stage, a) and not stage.outer
     )
     if far:

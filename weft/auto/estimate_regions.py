@@ -30,10 +30,16 @@ class Counts:
     control: float = 0.0
 
     def scaled(self, by: float) -> Counts:
-        return Counts(*(getattr(self, name) * by for name in Counts.__slots__))
+        return Counts(
+            self.multiplies * by, self.simple * by, self.loads * by,
+            self.stores * by, self.shuffles * by, self.control * by,
+        )  # fmt: skip
 
     def plus(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, name) + getattr(other, name) for name in Counts.__slots__))
+        return Counts(
+            self.multiplies + other.multiplies, self.simple + other.simple, self.loads + other.loads,
+            self.stores + other.stores, self.shuffles + other.shuffles, self.control + other.control,
+        )  # fmt: skip
 
     @property
     def total(self) -> float:
@@ -104,6 +110,7 @@ def find_loops(leaf: Leaf, lanes: Lanes | None) -> list[_Loop]:
     """The loops around ``leaf``, lanes counted in vectors; those that pick registers are unrolled."""
     copies = 1.0
     chain: list[_Loop] = []
+    registers = [a for a in leaf.accesses if a.buffer.scope == "register"]
     for nest in leaf.nests:
         trips = max(1.0, float(nest.trips))
         in_lanes = lanes is not None and nest is lanes.nest
@@ -111,7 +118,7 @@ def find_loops(leaf: Leaf, lanes: Lanes | None) -> list[_Loop]:
             trips = ceil(trips / lanes.count)
         unrolled = nest.kind == "unroll" or trips == 1
         if not unrolled and nest.kind in ("serial", "vector") and trips * copies <= MAX_COPIES:
-            unrolled = any(a.buffer.scope == "register" and a.moves_with(nest.name) for a in leaf.accesses)
+            unrolled = any(nest.name in a.moving for a in registers)
         copies *= trips if unrolled else 1.0
         chain.append(_Loop(nest, trips, unrolled))
     return chain

@@ -77,6 +77,8 @@ class TrafficModel:
         """What ``leaf`` moves in and out of a cache of ``size`` bytes, in the whole program, caches being warm."""
         total = Traffic()
         warm = 1 - self.kept(self.program.root, size)
+        if not warm:
+            return total  # all of it is there from the call before
         for touch in self.touches[leaf]:
             moved = self._moved(touch, leaf, size) * warm
             common = self.sharing.get(touch)

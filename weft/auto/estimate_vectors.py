@@ -7,6 +7,7 @@ A loop that a schedule vectorized is taken; nests without any get the loop that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from weft.ir.expr import Binary, Call, Expr
 from weft.ir.visit import walk
@@ -96,6 +97,7 @@ def _take(nest: Nest, leaves: list[Leaf], register: int, folded: bool, touching:
         touching[leaf] = Lanes(nest, count, max(1.0, min(count, extent) / register), data_bits(leaf), folded)
 
 
+@lru_cache(maxsize=1024)
 def _has_calls(value: Expr) -> bool:
     return any(isinstance(n, Call) and n.name not in SIMPLE_CALLS for n in walk(value))
 
@@ -154,13 +156,17 @@ def _cost_folded(nest: Nest, leaves: list[Leaf], lanes: int, fast: bool) -> floa
     return nest.trips / lanes * (_cost(leaf, nest, lanes) + 1) + FOLD
 
 
+@lru_cache(maxsize=1024)
+def _operations(value: Expr) -> int:
+    return sum(isinstance(n, (Binary, Call)) for n in walk(value))
+
+
 def _cost(leaf: Leaf, lane: Nest | None, lanes: int) -> float:
     """Simple instructions for one run, for all lanes at once where there are any."""
-    cost = 1.0 + sum(isinstance(n, (Binary, Call)) for n in walk(leaf.value))
+    cost = 1.0 + _operations(leaf.value)
+    if lane is None:
+        return cost + len(leaf.accesses)
     for a in leaf.accesses:
-        if lane is None:
-            cost += 1.0
-            continue
         step = a.step(lane.name)
         if step in (0, 1):
             cost += 1.0

@@ -129,13 +129,13 @@ class Sketch:
     ) -> None:
         """The block of ``stage`` in the loops of ``nest``, its results in registers over the inner ones."""
         place, around = places[-1], dict(forms or {})
-        made = []
+        made: list[tuple[Copy, Buffer, set[str]]] = []
         for depth in range(len(nest.outer) + 1):
             for copy in (c for c in copies if c.depth == depth):
                 home = place if depth else places[min(copy.home, len(places) - 1)]
-                made.append((copy, {n.name for n in home.around}))
+                made.append((copy, copy.buffer(), {n.name for n in home.around}))
                 if not copy.is_free:
-                    self._copy(home, stage, copy, around)
+                    self._copy(home, stage, copy, made[-1][1], around)
             if depth < len(nest.outer):
                 place, around = self.enter(place, [nest.outer[depth]], around, stage.name)
         body, inside = self.enter(place, [*nest.inner, *nest.tile], around, stage.name)
@@ -144,13 +144,13 @@ class Sketch:
         assert isinstance(leaf, Leaf)
         own = [n.name for n in body.around[len(place.around) :]]
         leaf.accesses = tuple(_in_register(a, stage.write.buffer, own) for a in leaf.accesses)
-        for copy, outside in made:
-            leaf.accesses = tuple(self._from_copy(a, copy, outside) for a in leaf.accesses)
+        for copy, buffer, outside in made:
+            leaf.accesses = tuple(self._from_copy(a, copy, buffer, outside) for a in leaf.accesses)
         end, stored = self.enter(place, nest.tile, around, f"{stage.name}_store")
         self._store(end, stage, _complete(stage.block, stored), [n.name for n in end.around[len(place.around) :]])
 
-    def _copy(self, at: Place, stage: Stage, copy: Copy, forms: Forms) -> None:
-        """A nest that makes ``copy``, in the order of it."""
+    def _copy(self, at: Place, stage: Stage, copy: Copy, made: Buffer, forms: Forms) -> None:
+        """A nest that makes ``copy`` in buffer ``made``, in the order of it."""
         source = copy.access.buffer
         loops = [Loop(f"{source.name}.{d}", 1, copy.tile if d == copy.along else copy.extents[d]) for d in copy.order]
         if copy.extents[copy.along] > copy.tile:
@@ -159,27 +159,26 @@ class Sketch:
         place, inside = self.enter(at, loops, {}, f"{stage.name}_pack")
         own = [inside[f"{source.name}.{d}"] for d in range(source.rank)]
         outer = [_bound(row, offset, forms) for row, offset in zip(copy.access.rows or (), copy.access.offsets)]
-        read = Access(source, tuple(map(add_forms, own, outer)), False, self._reader.strides(source))
-        made = copy.buffer()
-        written = Access(made, copy.forms(own), True, self._reader.strides(made), is_temporary=True)
         value = Load(source, tuple(idx(0) for _ in source.shape))
-        leaf = Leaf(value, (replace(read, indices=value.indices), written), place.around, 1.0, (), {}, made.name)
+        read = Access(source, tuple(map(add_forms, own, outer)), False, self._reader.strides(source), value.indices)
+        written = Access(made, copy.forms(own), True, self._reader.strides(made), is_temporary=True)
+        leaf = Leaf(value, (read, written), place.around, 1.0, (), {}, made.name)
         place.nest.parts.append(leaf)
 
-    def _from_copy(self, access: Access, copy: Copy, outside: Collection[str]) -> Access:
+    def _from_copy(self, access: Access, copy: Copy, made: Buffer, outside: Collection[str]) -> Access:
         if access.buffer.name != copy.access.buffer.name or not access.forms[copy.along].coefficients:
             return access
-        made = copy.buffer()
         forms = copy.forms([_without(f, outside) for f in access.forms])
-        return replace(
-            access, buffer=made, forms=forms, strides=self._reader.strides(made), is_temporary=True,
-            alias=access.buffer.name,
+        return Access(
+            made, forms, access.is_store, self._reader.strides(made), access.indices, access.private, True,
+            access.buffer.name,
         )  # fmt: skip
 
     def _store(self, at: Place, stage: Stage, forms: Forms, own: Sequence[str]) -> None:
         (first, *_) = stores(stage.block.body)
         written = self._reader.access(first.buffer, first.indices, {**at.forms, **forms}, True)
-        kept = _in_register(replace(written, is_store=False), first.buffer, own)
+        kept = _in_register(written, first.buffer, own)
+        kept.is_store = False
         value: Expr = Load(first.buffer, first.indices)
         leaf = Leaf(value, (kept, written), at.around, 1.0, (), {**at.forms, **forms}, f"{stage.name}_store")
         at.nest.parts.append(leaf)
@@ -209,4 +208,5 @@ def _in_register(access: Access, buffer: Buffer, own: Sequence[str]) -> Access:
     moving = [name for name in own if name in access.moving]
     kept = Buffer(f"{buffer.name}_cache", buffer.dtype, tuple(idx(1) for _ in moving), None, "register")
     forms = tuple(Form({Term(name): 1}, 0) for name in moving)
-    return replace(access, buffer=kept, forms=forms, strides=(1,) * len(moving), is_temporary=True, alias=buffer.name)
+    strides = (1,) * len(moving)
+    return Access(kept, forms, access.is_store, strides, access.indices, access.private, True, buffer.name)

@@ -53,7 +53,7 @@ class StageIter:
         return UNKNOWN_EXTENT if self.extent is None else self.extent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StageAccess:
     """One access of a block; ``rows`` has, per dimension of the buffer, the coefficient of each iterator.
 
@@ -74,14 +74,24 @@ class StageAccess:
 
     def uses(self, name: str) -> bool:
         """Whether which element is touched depends on iterator ``name``; a lookup may depend on all."""
-        return self.rows is None or any(row.get(name) for row in self.rows)
+        return self.rows is None or name in self._used
+
+    @cached_property
+    def _used(self) -> frozenset[str]:
+        return frozenset(name for row in self.rows or () for name, coefficient in row.items() if coefficient)
+
+    @cached_property
+    def _element_strides(self) -> tuple[Expr, ...]:
+        return self.buffer.element_strides()
 
     def stride(self, name: str) -> int | None:
         """Elements of memory from one point along ``name`` to the next; None where that is not one number."""
         if self.rows is None:
             return None
+        if name not in self._used:
+            return 0
         total = 0
-        for row, step in zip(self.rows, self.buffer.element_strides()):
+        for row, step in zip(self.rows, self._element_strides):
             if coefficient := row.get(name, 0):
                 if not isinstance(step, Const):
                     return None
@@ -136,11 +146,11 @@ class Stage:
         """Whether other stages run in its outer loops, too, in which it was put: steps of a recurrence aside."""
         return len(self.outer) > self.steps
 
-    @property
+    @cached_property
     def spatial(self) -> tuple[StageIter, ...]:
         return tuple(i for i in self.iters if not i.is_reduction)
 
-    @property
+    @cached_property
     def reductions(self) -> tuple[StageIter, ...]:
         return tuple(i for i in self.iters if i.is_reduction)
 
@@ -148,7 +158,16 @@ class Stage:
     def accesses(self) -> tuple[StageAccess, ...]:
         return (self.write, *self.reads)
 
-    @property
+    @cached_property
+    def distinct_reads(self) -> tuple[StageAccess, ...]:
+        """What is loaded at one point, each element once."""
+        seen: dict[object, StageAccess] = {}
+        for a in self.reads:
+            rows = None if a.rows is None else tuple(tuple(sorted(r.items())) for r in a.rows)
+            seen.setdefault((a.buffer.name, a.offsets, rows), a)
+        return tuple(seen.values())
+
+    @cached_property
     def points(self) -> int:
         """How many points there are; unknown extents count as some."""
         return prod(i.count for i in self.iters)

@@ -98,6 +98,8 @@ class Access:
         """
         if variable in self.private:
             return 1  # lanes that have it for their own have it side by side
+        if variable not in self.moving:
+            return 0
         total = 0
         for form, stride in zip(self.forms, self.strides):
             if variable in form.scattered:
@@ -307,8 +309,17 @@ class NestReader:
     def strides(self, buffer: Buffer) -> tuple[int, ...]:
         known = self._strides.get(id(buffer))
         if known is None:
-            known = self._strides[id(buffer)] = tuple(int(self.value(e)) for e in buffer.element_strides())
+            known = self._strides[id(buffer)] = self._find_strides(buffer)
         return known
+
+    def _find_strides(self, buffer: Buffer) -> tuple[int, ...]:
+        if buffer.strides is not None:
+            return tuple(int(self.value(e)) for e in buffer.strides)
+        found, step = [], 1
+        for size in reversed(buffer.shape):
+            found.append(step)
+            step *= int(self.value(size))
+        return tuple(reversed(found))
 
     def _let(self, s: Let, at: Place) -> None:
         if s.value.dtype.is_integer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from weft.auto.contraction_plan import distinct_reads, is_contraction
+from weft.auto.contraction_plan import is_contraction
 from weft.auto.stages import Stage, StageAccess, StageIter
 
 #: Below so many rows, columns or steps there is too little reuse for tiles in shared memory.
@@ -76,7 +76,7 @@ def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
     """
     if stage.op != "+" or stage.is_inside or not is_contraction(stage) or any(i.extent is None for i in stage.iters):
         return None
-    reads = distinct_reads(stage)
+    reads = stage.distinct_reads
     if len(reads) != 2 or reads[0].buffer.name == reads[1].buffer.name:
         return None
     if surrounded and any(a.guarded for a in reads):

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from weft.auto.contraction_plan import distinct_reads
 from weft.auto.gpu.draft import GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.grid import Shape, Spread, as_one, possible_shapes, spread
@@ -148,7 +147,7 @@ def _most_lanes(stage: Stage, run: Sequence[StageIter]) -> int:
 def _read_bytes(stage: Stage) -> int:
     """Bytes a point reads of what its neighbours do not read too."""
     names = [i.name for i in stage.spatial]
-    return sum(a.buffer.dtype.itemsize for a in distinct_reads(stage) if all(map(a.uses, names))) or 4
+    return sum(a.buffer.dtype.itemsize for a in stage.distinct_reads if all(map(a.uses, names))) or 4
 
 
 def _one_loop(
@@ -232,7 +231,7 @@ def points_seconds(draft: GpuDraft, stage: Stage, plan: PointsPlan) -> float:
 def _accesses(draft: GpuDraft, stage: Stage) -> tuple[str | None, list[tuple[StageAccess, int]], bool]:
     """Along which iterator threads lie, what a thread reads and writes and how often, and whether a reader may join."""
     run = _along_memory(stage)
-    reads = (*distinct_reads(stage), stage.write)
+    reads = (*stage.distinct_reads, stage.write)
     times = [(a, prod(i.count for i in stage.reductions if a.uses(i.name))) for a in reads]
     has_reader = bool(stage.reductions) and epilogue_of(draft, stage) is not None
     return run[-1].name if run else None, times, has_reader
