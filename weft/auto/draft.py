@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.auto.plan import Decision, Ranker, Topic, rank_plans
 from weft.auto.recurrence import find_steps
-from weft.auto.stages import Stage, Stages, read_stages
+from weft.auto.stages import KnownStages, Stage, Stages, read_stages
 from weft.ir.errors import ScheduleError
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Kernel
@@ -35,12 +35,13 @@ class AnyDraft:
         self.decisions: list[Decision] = []
         self.scheduled: set[str] = set()  # blocks whose nests are done
         self._stages: tuple[Kernel, Stages] | None = None
+        self._known: KnownStages = {}
 
     @property
     def stages(self) -> Stages:
         """The stages as the program is now."""
         if self._stages is None or self._stages[0] is not self.s.kernel:
-            self._stages = (self.s.kernel, read_stages(self.s.kernel, self.steps))
+            self._stages = (self.s.kernel, read_stages(self.s.kernel, self.steps, self._known))
         return self._stages[1]
 
     def stage(self, name: str) -> Stage:

@@ -56,7 +56,7 @@ def _precompute(draft: AnyDraft, part: Part) -> None:
 
 def _best_part(draft: AnyDraft, stage: Stage) -> Part | None:
     """The part that saves most, or None where none is worth it."""
-    parts = [p for p in parts_in(stage) if p.cost >= EXPENSIVE and p.iters and not p.formula.dtype.is_bool]
+    parts = [p for p in parts_in(stage) if p.iters and not p.formula.dtype.is_bool]
     again = [p for p in parts if p.repeats > 1]
     if again:
         return max(again, key=lambda p: (p.cost * (p.repeats - 1), -len(p.iters)))
@@ -69,11 +69,13 @@ def _best_part(draft: AnyDraft, stage: Stage) -> Part | None:
 
 
 def parts_in(stage: Stage) -> Iterator[Part]:
-    """All parts of the stage's formula, larger before smaller."""
+    """The expensive parts of the stage's formula, larger before smaller."""
     for s in statements(stage.block.body):
         for e in parts_of(s):
-            used = used_iters(e, stage.block)
-            yield Part(stage, e, tuple(i.name for i in stage.iters if i.name in used), round(point_cost(e)))
+            cost = round(point_cost(e))
+            if cost >= EXPENSIVE:
+                used = used_iters(e, stage.block)
+                yield Part(stage, e, tuple(i.name for i in stage.iters if i.name in used), cost)
 
 
 def _is_whole(part: Part) -> bool:

@@ -22,7 +22,7 @@ from weft.ir.expr import Binary, Const, Expr, Load, Select, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Atomic, Block, For, If, Iter, Kernel, Stmt, Store
+from weft.ir.stmt import Alloc, Atomic, Block, For, If, Iter, Kernel, Seq, Stmt, Store
 from weft.ir.visit import fact, free_vars, loads, stores, walk
 from weft.schedules.rewrite import ranges_at
 from weft.target.cpu.emit_stepped import SHORT_STEPS
@@ -259,17 +259,25 @@ class Stages:
         return stage.write.buffer.name in self.outputs
 
 
-def read_stages(kernel: Kernel, steps: frozenset[str] = frozenset()) -> Stages:
-    """Every outermost block of ``kernel`` that writes one buffer through one store; ``steps`` are recurrences."""
-    reader = _Reader(kernel, steps)
+#: Stages that were read before, by the statements around a block and by its place, all by identity; those are kept too.
+KnownStages = dict[tuple[int, ...], tuple[tuple[Stmt, ...], Stage | None]]
+
+
+def read_stages(kernel: Kernel, steps: frozenset[str] = frozenset(), known: KnownStages | None = None) -> Stages:
+    """Every outermost block of ``kernel`` that writes one buffer through one store; ``steps`` are recurrences.
+
+    Those that are ``known`` from the program before a step are the same where nothing changed around them.
+    """
+    reader = _Reader(kernel, steps, {} if known is None else known)
     reader.visit(kernel.body, ())
     return Stages(tuple(reader.found), frozenset(kernel.outputs))
 
 
 class _Reader:
-    def __init__(self, kernel: Kernel, steps: frozenset[str]) -> None:
+    def __init__(self, kernel: Kernel, steps: frozenset[str], known: KnownStages) -> None:
         self.kernel = kernel
         self.steps = steps
+        self.known = known
         self.found: list[Stage] = []
         self.blocks: dict[int, int] = {}  # by loop: how many blocks are inside
         self._count(kernel.body)
@@ -280,17 +288,24 @@ class _Reader:
             self.blocks[id(s)] = count
         return count
 
-    def visit(self, s: Stmt, loops: tuple[For, ...]) -> None:
-        if isinstance(s, Block):
-            steps = sum(loop.var.name in self.steps for loop in loops)
-            shared = max(steps, sum(self.blocks[id(loop)] > 1 for loop in loops))
-            stage = _stage(self.kernel, s, loops[:shared], loops[shared:], len(self.found))
-            if stage is not None:
-                self.found.append(replace(stage, steps=steps) if steps else stage)
+    def visit(self, s: Stmt, around: tuple[Stmt, ...]) -> None:
+        inside = around if isinstance(s, (Seq, Alloc)) else (*around, s)
+        if not isinstance(s, Block):
+            for child in inner_statements(s):
+                self.visit(child, inside)
             return
-        inner = (*loops, s) if isinstance(s, For) else loops
-        for child in inner_statements(s):
-            self.visit(child, inner)
+        key = (len(self.found), *map(id, inside))
+        if key not in self.known:
+            self.known[key] = (inside, self._stage(s, tuple(x for x in around if isinstance(x, For))))
+        stage = self.known[key][1]
+        if stage is not None:
+            self.found.append(stage)
+
+    def _stage(self, block: Block, loops: tuple[For, ...]) -> Stage | None:
+        steps = sum(loop.var.name in self.steps for loop in loops)
+        shared = max(steps, sum(self.blocks[id(loop)] > 1 for loop in loops))
+        stage = _stage(self.kernel, block, loops[:shared], loops[shared:], len(self.found))
+        return replace(stage, steps=steps) if stage is not None and steps else stage
 
 
 def _stage(kernel: Kernel, block: Block, outer: tuple[For, ...], loops: tuple[For, ...], position: int) -> Stage | None:
@@ -364,7 +379,8 @@ def _iters(kernel: Kernel, block: Block, loops: tuple[For, ...]) -> tuple[StageI
         is_own = len(used) == 1 and users[used[0]] == [i.var.name] and _counts_up(i.binding, used[0])
         if is_own:
             loop = inside[used[0]]
-            exact = isinstance(simplify(loop.hi - loop.lo, ranges), Const)
+            constant = isinstance(loop.lo, Const) and isinstance(loop.hi, Const)
+            exact = constant or isinstance(simplify(loop.hi - loop.lo, ranges), Const)
             extent = _extent(loop.lo, loop.hi, ranges)
             short = 0.0 if exact else _short_part(loop, extent, ranges)
             return StageIter(i.var.name, used[0], extent, i.kind == "reduce", exact, short)
