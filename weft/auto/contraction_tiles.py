@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from math import prod
+from math import inf, prod
 
 from weft.auto.contraction_plan import (
     Blocking,
@@ -32,6 +32,10 @@ from weft.auto.stages import NEAR_STEPS, Stage, StageAccess, StageIter
 from weft.schedules.footprint import MOST_ROWS
 
 Rows = tuple[tuple[str, int], ...]
+#: Times of the busiest unit that differ by less, in updates, are taken for the same.
+SAME_BOUND = 0.05
+#: Times that an element by itself waits for the sum before it: tests stand between (measured 4 to 18 cycles).
+SINGLE = 4
 #: Loads and updates for each update that is needed, how often operands are read, width, rows.
 _Tile = tuple[float, float, int, int, Rows]
 
@@ -76,7 +80,8 @@ def _tile_plans(draft: Draft, stage: Stage) -> TilePlans:
 def _list_plans(draft: Draft, stage: Stage) -> TilePlans:
     vector, loadable = draft.lanes(stage), partial(_is_loadable, draft, stage)
     bounds = {plan: t for lane in lane_iterators(stage, vector, loadable) for t, plan in _tiles(draft, stage, lane)}
-    tiles = sorted(bounds, key=lambda plan: bounds[plan])
+    # Of tiles about as good, those along fewer iterators and wider ones: what they touch lies in fewer places.
+    tiles = sorted(bounds, key=lambda plan: (round(bounds[plan] / SAME_BOUND), len(plan.rows), -plan.width))
     usual = tiles[:1]
     plans = [plan for n, tile in enumerate(tiles) for plan in _variants(draft, stage, tile, is_first=n == 0)]
     first = next((plan for tile in usual for plan in _variants(draft, stage, tile, is_first=False)), None)
@@ -99,7 +104,7 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
     room = _Registers(draft, stage, lane)
     useful = [i for i in stage.spatial if i is not lane and i.count > 1 and not room.is_used_by_all(i.name)]
     found: list[_Tile] = []
-    for width in _widths(lane, room.vector, room.count):
+    for width in room.widths():
         vectors = room.vectors(width)
         for rows in _row_shapes(useful, room.count // vectors, room.enough / vectors):
             loads = room.loads_if_fitting(rows, vectors)
@@ -113,20 +118,20 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
             best.append(tile)
     stores = (1 if stage.write.stride(lane.name) == 1 else room.vector) / room.steps
     return [
-        (waste * max(1.0, loads * room.loads_worth) + stores, ContractionPlan(lane.name, width, rows))
+        (room.time(loads, waste) + stores, ContractionPlan(lane.name, width, rows))
         for loads, waste, _, width, rows in best
     ]
 
 
 def _even_ones(room: _Registers, found: list[_Tile]) -> list[_Tile]:
-    """Tiles that leave a part over along few iterators, unless the best of them takes twice the time of the best.
+    """Tiles that leave a part over along few iterators, unless the best of them takes much longer than the best.
 
     Such a part is written out once more, and where two meet its elements may be tested one by one.
     """
     has_rows = any(tile[4] for tile in found)
     even = [t for t in found if room.edges(t[4], t[3]) <= room.most_edges and (t[4] or not has_rows)]
-    least = min((tile[1] for tile in found), default=0.0)
-    return even if min((tile[1] for tile in even), default=float("inf")) <= 2 * least else found
+    least, least_even = (min((room.time(*tile[:2]) for tile in some), default=inf) for some in (found, even))
+    return even if least_even <= room.edges_worth * least else found
 
 
 class _Registers:
@@ -146,12 +151,18 @@ class _Registers:
         self.is_near = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in vectors) <= draft.cache("L1") // 2
         #: In shared loops, or where ranges depend on one another, there are tests already.
         self.most_edges = 0 if stage.outer or not all(i.exact for i in stage.iters) else 1
+        #: How many times as long tiles may take that leave no more than that over.
+        self.edges_worth = 1.02 if self.most_edges else 2.0
         self.has_masks = draft.model.has_masks
         self.between = instructions(stage)
         #: Updates that a load takes the time of.
         self.loads_worth = draft.model.fma_units / draft.model.load_units
         #: Sums that keep the units busy while each waits for the one before.
         self.enough = draft.model.fma_latency * draft.model.fma_units
+
+    def time(self, loads: float, waste: float) -> float:
+        """Of the busiest unit, in updates for each one that is needed."""
+        return waste * max(1.0, loads * self.loads_worth)
 
     def is_used_by_all(self, name: str) -> bool:
         return all(name in uses for _, uses in self.operands)
@@ -179,7 +190,7 @@ class _Registers:
     def edges(self, rows: Rows, width: int) -> int:
         """Iterators along which a part of a tile is left over, as far as that is known."""
         iters = ((self.stage.by_name[name], size) for name, size in (*rows, (self.lane.name, width)))
-        return sum(i.exact and i.count % size != 0 for i, size in iters)
+        return sum(i.extent is not None and i.count % size != 0 for i, size in iters)
 
     def passes(self, rows: Rows) -> int:
         """How often what is loaded as vectors is read, where it matters."""
@@ -207,6 +218,26 @@ class _Registers:
         """Tiles that ``full`` ones and a part of one count for: that takes as long as sums wait for one another."""
         return full + (max(part, min(1.0, self.enough / sums)) if part else 0.0)
 
+    def widths(self) -> list[int]:
+        """Whole vectors, all that there is, or parts that come out even and take no more vectors than that."""
+        count, vector, most = self.lane.count, self.vector, self.count * self.vector
+        whole = range(vector, min(most, count) + 1, vector)
+        even = (n for n in range(vector // 2 + 1, min(most, count) + 1) if count % n == 0)
+        tight = (n for n in even if count // n * -(-n // vector) <= -(-count // vector))
+        found = sorted({*whole, *tight, *([count] if count <= most else [])})
+        return [n for n in found if not self.leaves_single(n)] or found
+
+    def leaves_single(self, width: int) -> bool:
+        """Whether elements that tiles leave over are computed one by one, for they fill no vector, and that counts.
+
+        Those of a power of two of lanes are done in a smaller vector, unless it is only one.
+        """
+        rest = self.lane.count % width
+        is_power = width & (width - 1) == 0
+        if self.has_masks or not 0 < rest < self.vector or (rest > 1 and is_power):
+            return False
+        return rest * SINGLE * self.enough > self.lane.count / self.vector / 4
+
     def vectors(self, width: int) -> int:
         """Instructions for ``width`` elements: what fills no vector is masked, or done in smaller ones."""
         whole, rest = divmod(width, self.vector)
@@ -226,15 +257,6 @@ def _row_shapes(iters: Sequence[StageIter], most: int, enough: float) -> Iterato
 def _sizes(count: int, most: int) -> list[int]:
     """For each number of tiles the smallest size that does."""
     return [n for n in range(2, min(most, count) + 1) if count > most * n or -(-count // -(-count // n)) == n]
-
-
-def _widths(lane: StageIter, vector: int, registers: int) -> list[int]:
-    """Whole vectors, all that there is, or parts that come out even and take no more vectors than that."""
-    most = registers * vector
-    whole = range(vector, min(most, lane.count) + 1, vector)
-    even = (n for n in range(vector // 2 + 1, min(most, lane.count) + 1) if lane.count % n == 0)
-    tight = (n for n in even if lane.count // n * -(-n // vector) <= -(-lane.count // vector))
-    return sorted({*whole, *tight, *([lane.count] if lane.count <= most else [])})
 
 
 def _with_copies(draft: Draft, stage: Stage, plan: ContractionPlan) -> Iterator[ContractionPlan]:

@@ -28,7 +28,7 @@ def contraction_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> fl
     if known and least >= min(known.values()):
         return least  # as good as it can be it is no better than another
     sketch, c = Sketch(), Contraction(stage, plan, draft.lanes(stage))
-    places, forms = sketch.enter_outer(stage)
+    places, forms = sketch.enter_outer(stage, draft.stages)
     draw_contraction(draft, sketch, places, c, forms)
     reader = find_epilogue(draft, stage)
     if reader is not None and not may_join(c, reader):

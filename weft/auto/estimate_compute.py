@@ -210,7 +210,8 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
     size = a.buffer.dtype.itemsize
     lanes = region.lanes
     if lanes is None or not region.varies(a):
-        return Counts(stores=0.5) if a.is_store else Counts(loads=0.5)
+        spread = 1.0 if lanes is not None else 0.5  # one element for all lanes takes a load as a vector does
+        return Counts(stores=0.5) if a.is_store else Counts(loads=spread)
     step = a.step(lanes.nest.name, lanes.count)
     vectors = max(0.5, lanes.registers * size * 8 / lanes.bits)
     if step in (1, -1):

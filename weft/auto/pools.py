@@ -43,7 +43,7 @@ def pool_seconds(draft: Draft, stage: Stage, plan: PoolPlan) -> float:
     tiles = Loop(along.name, lanes, along.count / lanes)
     window = tuple(Loop(i.name, 1, i.count, "unroll") for i in stage.reductions if i.count > 1)
     sketch = Sketch()
-    places, forms = sketch.enter_outer(stage)
+    places, forms = sketch.enter_outer(stage, draft.stages)
     nest = TileNest((*loops, tiles), window, (Loop(along.name, 1, lanes, "vector"),))
     sketch.draw_tiles(places, stage, nest, forms)
     return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds

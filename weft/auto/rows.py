@@ -62,7 +62,7 @@ def rows_seconds(draft: Draft, stage: Stage, plan: RowsPlan) -> float:
     first: LoopKind = "parallel" if draft.pays_threads(stage) else "serial"
     loops = [Loop(i.name, 1, i.count, "serial" if n else first) for n, i in enumerate(order)]
     sketch = Sketch()
-    places, forms = sketch.enter_outer(stage)
+    places, forms = sketch.enter_outer(stage, draft.stages)
     if along is None or along.is_reduction:
         whole = [*loops, Loop(along.name, 1, along.count)] if along else loops
         sketch.draw_stage(places[-1], stage, whole, forms)

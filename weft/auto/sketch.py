@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weft.auto.stages import Stage, StageAccess
+from weft.auto.stages import Stage, StageAccess, Stages
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Load, idx
 from weft.ir.stmt import Block, LoopKind
@@ -101,12 +101,13 @@ class Sketch:
             found[loop.of] = add_forms(found.get(loop.of, NOTHING), Form({Term(name): loop.step}, 0))
         return at, found
 
-    def enter_outer(self, stage: Stage) -> tuple[list[Place], dict[str, Form]]:
+    def enter_outer(self, stage: Stage, stages: Stages) -> tuple[list[Place], dict[str, Form]]:
         """Inside no, one, ... all loops that ``stage`` shares with others, and its iterators in terms of those."""
         places, loops = [self.top], dict[str, Form]()
         for name, count in zip(stage.outer, stage.outer_counts):
             places.append(self._reader.enter(places[-1], name, "serial", count))
             loops[name] = Form({Term(name): 1}, 0)
+        self.keep_inside(places[-1], stages.kept_inside(stage))
         return places, {i.var.name: index_form(i.binding, loops, {}) for i in stage.block.iters}
 
     def keep_inside(self, at: Place, buffers: Iterable[str]) -> None:

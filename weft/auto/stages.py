@@ -258,6 +258,18 @@ class Stages:
     def is_output(self, stage: Stage) -> bool:
         return stage.write.buffer.name in self.outputs
 
+    def kept_inside(self, stage: Stage) -> list[str]:
+        """Buffers of ``stage`` that are made and read in the loops it shares with others, in each iteration anew."""
+        if not stage.outer:
+            return []
+        near = dict.fromkeys(a.buffer.name for a in stage.accesses if a.buffer.name not in self.outputs)
+        users = {name: (self.writers(name), self.readers(name)) for name in near}
+        return [
+            name
+            for name, (made, read) in users.items()
+            if made and all(s.outer[: len(stage.outer)] == stage.outer for s in (*made, *read))
+        ]
+
 
 #: Stages that were read before, by the statements around a block and by its place, all by identity; those are kept too.
 KnownStages = dict[tuple[int, ...], tuple[tuple[Stmt, ...], Stage | None]]

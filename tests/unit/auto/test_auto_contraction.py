@@ -87,6 +87,28 @@ def test_tiles_fit_the_registers(m: int, n: int, machine: str) -> None:
         assert plans[0].sums >= 8, "too few sums to hide the latency of one"
 
 
+@pytest.mark.parametrize("n", [25, 28, 31, 44])
+def test_no_tile_leaves_elements_over_that_are_computed_one_by_one(n: int) -> None:
+    """Without masks, 28 columns as 24 and 4 took eight times as long as 16 and 12."""
+    _, plans = plans_of("x86-64-avx2", 128, n)
+    left = {(c.plan.width, n % c.plan.width) for c in plans if c.plan.lane == "vn"}
+    assert left
+    assert all(rest == 0 or rest >= 8 or (rest > 1 and width in (8, 16)) for width, rest in left)
+
+
+def test_what_stays_in_shared_loops_is_not_priced_as_if_it_went_to_memory() -> None:
+    text = """
+def two(float(M,K) A, float(M,K,N) B, float(M,N,L) C) -> (O) {
+    T(m,n) +=! A(m,k) * B(m,k,n)
+    O(m,l) +=! T(m,n) * C(m,n,l)
+}"""
+    s = weft.schedule(weft.define(text), floats(8, 16), floats(8, 16, 32), floats(8, 32, 64), numerics="fast")
+    draft = Draft(s, MACHINE, 1)
+    assert draft.stages.kept_inside(draft.stage("O")) == []
+    s.compute_at("T", draft.stage("O").loops[0])
+    assert draft.stages.kept_inside(draft.stage("T")) == ["T"]
+
+
 def test_plans_are_told_and_so_are_those_that_lost() -> None:
     _, decisions = schedule(MATMUL, floats(512, 512), floats(512, 512))
     (told,) = [d for d in decisions if d.topic == "plans"]

@@ -53,7 +53,7 @@ def test_instructions_of_a_register_tile() -> None:
     (body,) = (n for n in run(tiled()).nests if n.block == "C")
     times = 256 // 8 * (256 // 32) * 256
     assert body.counts.multiplies == 16 * times  # 8 rows of 2 vectors
-    assert body.counts.loads == (2 + 8 * 0.5) * times  # 2 vectors of B, 8 elements of A
+    assert body.counts.loads == (2 + 8) * times  # 2 vectors of B, 8 elements of A for all lanes
     assert body.counts.stores == 0
     assert body.lanes == 32
 
