@@ -11,7 +11,6 @@ from weft.auto.contraction_plan import Contraction
 from weft.auto.contraction_tiles import usual_plan
 from weft.auto.contraction_time import draw_contraction
 from weft.auto.draft import Draft
-from weft.auto.estimate import estimate_program
 from weft.auto.pointwise import vector_iterator
 from weft.auto.rows import iterator_along_memory
 from weft.auto.sketch import Loop, Sketch
@@ -25,7 +24,7 @@ def apart_seconds(draft: Draft, stages: Iterable[Stage]) -> float:
     sketch = Sketch()
     for stage in stages:
         draw_nest(draft, sketch, [sketch.top], stage)
-    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+    return sketch.seconds(draft)
 
 
 def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage]) -> float:
@@ -59,7 +58,7 @@ def _expected(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: bool
         draw_nest(draft, sketch, places, inside, {mine: forms[theirs] for mine, theirs in own.items()})
         if tests and tile is not None:
             _test_lanes(places[-1], chain.counterpart(stage, tile.name) or "")
-    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+    return sketch.seconds(draft)
 
 
 def _test_lanes(at: Place, name: str) -> None:

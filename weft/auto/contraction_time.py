@@ -10,7 +10,6 @@ from weft.auto.contraction_nest import PartLoop, part_loops
 from weft.auto.contraction_plan import Contraction, ContractionPlan, bare_stage, spans
 from weft.auto.contraction_tiles import least_seconds
 from weft.auto.draft import Draft
-from weft.auto.estimate import estimate_program
 from weft.auto.parallel_loops import parallel_prefix
 from weft.auto.sketch import Copy, Loop, Sketch, TileNest
 from weft.auto.stages import Stage, StageAccess
@@ -33,7 +32,7 @@ def contraction_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> fl
     reader = find_epilogue(draft, stage)
     if reader is not None and not may_join(c, reader):
         sketch.draw_stage(sketch.top, reader, [Loop(i.name, 1, i.count) for i in reader.spatial if i.count > 1])
-    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+    return sketch.seconds(draft)
 
 
 def draw_contraction(

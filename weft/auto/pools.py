@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.auto.draft import Draft
-from weft.auto.estimate import estimate_program
 from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.sketch import Loop, Sketch, TileNest
 from weft.auto.stages import NEAR_STEPS, Stage, StageIter
@@ -46,7 +45,7 @@ def pool_seconds(draft: Draft, stage: Stage, plan: PoolPlan) -> float:
     places, forms = sketch.enter_outer(stage, draft.stages)
     nest = TileNest((*loops, tiles), window, (Loop(along.name, 1, lanes, "vector"),))
     sketch.draw_tiles(places, stage, nest, forms)
-    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+    return sketch.seconds(draft)
 
 
 def fits_pools(draft: Draft, stage: Stage) -> bool:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.auto.draft import AnyDraft, Draft
-from weft.auto.estimate import estimate_program
 from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.pointwise import CHUNKS, contiguous_run
 from weft.auto.sketch import Loop, Sketch, TileNest
@@ -73,7 +72,7 @@ def rows_seconds(draft: Draft, stage: Stage, plan: RowsPlan) -> float:
         tile = Loop(along.name, 1, width, "vector")
         nest = TileNest((*outer, Loop(along.name, width, along.count / width)), tuple(inner), (tile,))
         sketch.draw_tiles(places, stage, nest, forms)
-    return estimate_program(sketch.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+    return sketch.seconds(draft)
 
 
 def fits_rows(draft: Draft, stage: Stage) -> bool:

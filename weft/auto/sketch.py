@@ -2,7 +2,7 @@
 
 >>> sketch = Sketch()
 >>> sketch.draw_stage(sketch.top, stage, [Loop("m", 4, 128), Loop("k", 1, 512), Loop("m", 1, 4, "unroll")])
->>> estimate_program(sketch.program, model).seconds
+>>> sketch.seconds(draft)
 
 The time model reads a sketch as it reads the nests of a scheduled kernel: one model, two sources. A sketch is right
 about loops, accesses, registers and lanes; it has no tests at the edges of tiles: those count for what
@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from weft.auto.draft import Draft
+from weft.auto.estimate import estimate_program
 from weft.auto.stages import Stage, StageAccess, Stages
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Load, idx
@@ -89,6 +91,13 @@ class Sketch:
     @property
     def program(self) -> Program:
         return Program(self.root, self._reader.nests, self._reader.streamed, ())
+
+    def seconds(self, draft: Draft) -> float:
+        """What the time model expects. The sketch is gone then: what knows one another would wait for the collector."""
+        found = estimate_program(self.program, draft.model, draft.threads, fast=draft.is_fast).seconds
+        for nest in (self.root, *self._reader.nests.values()):
+            nest.parts.clear()
+        return found
 
     def enter(self, at: Place, loops: Sequence[Loop], forms: Forms, whose: str) -> tuple[Place, dict[str, Form]]:
         """Inside ``loops``, and what the iterators are there; ``whose`` tells loops of different nests apart."""

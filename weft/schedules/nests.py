@@ -84,7 +84,10 @@ class Access:
     moving: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.moving = frozenset().union(*map(variables, self.forms))
+        self.moving = frozenset([t[0] for f in self.forms for t in f.coefficients])
+        for form in self.forms:
+            if form.scattered:
+                self.moving |= form.scattered
 
     @property
     def key(self) -> tuple[str, tuple[Expr, ...]]:
