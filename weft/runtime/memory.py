@@ -5,8 +5,9 @@ from the system anew each time, and the system clears them page by page: that ta
 are rounded up to a power of two and kept, a few of each size and `MOST_KEPT` bytes in all. Small blocks are the C
 library's business, as are very large ones.
 
-Blocks begin at cache lines, so that no store of a vector lies in two of them, and larger ones at pages: a result that
-lies a little behind an input in its page makes loads wait for stores that they only seem to depend on.
+Blocks begin at cache lines, so that no store of a vector lies in two of them. A load waits for a store before it that
+has the same place in its page, though it only seems to depend on it; so larger blocks begin at places in a page that
+take turns (colours): far from one another, and none a little behind the start of a page, where inputs mostly begin.
 
 A slot holds a block or null, and only ever changes hands by an atomic exchange: whoever gets a block owns it.
 """
@@ -22,8 +23,10 @@ SLOTS = 8
 #: Bytes kept in all.
 MOST_KEPT = 64 << 20
 
-#: Bytes from which on blocks begin at pages, and from which on the system is asked for large pages.
-PAGES_FROM, HUGE_FROM = 1 << 16, 1 << 22
+#: Bytes from which on blocks have colours, and from which on the system is asked for large pages.
+COLOURED_FROM, HUGE_FROM = 1 << 16, 1 << 22
+#: Bytes of a page, and from one colour to the next, around the page: eight places, 512 bytes apart.
+PAGE, COLOUR_STEP = 4096, 1536
 
 #: In front of every block, in a cache line of its own: its size, or 0 for one that is not kept; the bytes it has room
 #: for; and what the C library gave.
@@ -39,6 +42,7 @@ declare i64 @llvm.ctlz.i64(i64, i1)
 
 @slots = global [$COUNT x ptr] zeroinitializer, align 64
 @kept = global i64 0, align 64
+@colour = global i64 0, align 64
 
 define ptr @weft_alloc(i64 %bytes) {
   %small = icmp ule i64 %bytes, $LEAST
@@ -123,22 +127,27 @@ define internal ptr @first_slot(i64 %power) {
 }
 
 define internal ptr @block(i64 %room, i64 %size) {
-  %large = icmp uge i64 %room, $PAGES_FROM
-  %align = select i1 %large, i64 4096, i64 64
-  %bytes = add i64 %room, %align
+  %large = icmp uge i64 %room, $COLOURED_FROM
+  %align = select i1 %large, i64 $PAGE, i64 64
+  %step = select i1 %large, i64 $COLOUR_STEP, i64 0
+  %turn = atomicrmw add ptr @colour, i64 %step monotonic
+  %place = and i64 %turn, $LAST_OF_PAGE
+  %colour = select i1 %large, i64 %place, i64 0
+  %start = add i64 %align, %colour
+  %bytes = add i64 %room, %start
   br i64 %bytes ult %room, label %none, label %ask
 ask:
   %memory = call ptr @aligned_alloc(i64 %align, i64 %bytes)
   br ptr %memory eq null, label %none, label %fine
 fine:
-  %usable = getelementptr i8, ptr %memory, i64 %align
+  %usable = getelementptr i8, ptr %memory, i64 %start
   %header = getelementptr i8, ptr %usable, i64 -64
   store i64 %size, ptr %header
   store i64 %room, %header + 8
   store ptr %memory, %header + 16
   br i64 %room uge $HUGE_FROM, label %advise, label %done
 advise:
-  %advised = call i32 @madvise(ptr %usable, i64 %room, i32 14)
+  %advised = call i32 @madvise(ptr %memory, i64 %room, i32 14)
   br label %done
 done:
   ret ptr %usable
@@ -199,8 +208,11 @@ def memory_text() -> str:
         "LEAST": 1 << (SMALLEST - 1),
         "MOST": 1 << LARGEST,
         "MOST_KEPT": MOST_KEPT,
-        "PAGES_FROM": PAGES_FROM,
+        "COLOURED_FROM": COLOURED_FROM,
         "HUGE_FROM": HUGE_FROM,
+        "PAGE": PAGE,
+        "LAST_OF_PAGE": PAGE - 1,
+        "COLOUR_STEP": COLOUR_STEP,
     }
     return expand(_TEXT, values)
 

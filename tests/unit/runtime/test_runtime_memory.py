@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from itertools import pairwise
 
 import pytest
 
-from weft.runtime.memory import LARGEST, PAGES_FROM, SMALLEST
+from weft.runtime.memory import COLOURED_FROM, LARGEST, PAGE, SLOTS, SMALLEST
 from weft.runtime.native import RUNTIME_SYMBOLS
 
 allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(RUNTIME_SYMBOLS["weft_alloc"])
@@ -17,7 +18,7 @@ release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(RUNTIME_SYMBOLS["weft_free"])
 @pytest.mark.parametrize("size", [0, 1, 64, 512, 513, 2048, 4097, 65_536, 100_000, 1 << 22, (1 << LARGEST) + 1])
 def test_blocks_are_aligned_and_can_be_filled(size: int) -> None:
     block = allocate(size)
-    assert block % (64 if size < PAGES_FROM else 4096) == 0
+    assert block % 64 == 0
     ctypes.memset(block, 1, size)
     release(block)
 
@@ -29,6 +30,19 @@ def test_a_block_is_used_again_for_about_the_same_size() -> None:
     assert again == block
     assert allocate(3 << SMALLEST) != block
     release(again)
+
+
+@pytest.mark.parametrize("size", [COLOURED_FROM, 100_000, 1 << 22])
+def test_large_blocks_begin_far_from_one_another_in_their_pages(size: int) -> None:
+    """Else loads of one seem to depend on stores to another; nor a little behind the start, where inputs begin."""
+    kept = [allocate(size) for _ in range(SLOTS)]  # of whatever ran before
+    blocks = [allocate(size) for _ in range(8)]
+    places = sorted(block % PAGE for block in blocks)
+    assert places == list(range(0, PAGE, 512))
+    assert all(abs(a % PAGE - b % PAGE) >= 1536 for a, b in pairwise(blocks))
+    for block in kept + blocks:
+        ctypes.memset(block, 1, size)
+        release(block)
 
 
 def test_nobody_shares_a_block() -> None:
