@@ -2,235 +2,130 @@
 
 from __future__ import annotations
 
-ENTRY = """
-; Views of %count objects; 0 where one needs the slow path, else the greatest number of a framework seen (1 for none).
-define internal i64 @view_all(ptr %objs, ptr %views, i64 %count) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %seen = phi i64 [ 1, %entry ], [ %most, %good ]
-  br i64 %i slt %count, label %look, label %done
-look:
-  %obj = load ptr, %objs[%i]
-  %offset = mul i64 %i, $view_size
-  %view = getelementptr i8, ptr %views, i64 %offset
-  %ok = call i1 @view_of(ptr %obj, ptr %view)
-  br i1 %ok, label %good, label %bad
-good:
-  %framework = load i64, ptr %view
-  %greater = icmp sgt i64 %framework, %seen
-  %most = select i1 %greater, i64 %framework, i64 %seen
-  %next = add i64 %i, 1
-  br label %loop
-done:
-  ret i64 %seen
-bad:
-  ret i64 0
-}
+ENTRY = '''
+def view_all(objs, views, count):
+    """Views of ``count`` objects; 0 where one needs the slow path, else the greatest number of a framework seen (1 for
+    none)."""
+    most = 1
+    for i in range(count):
+        view: View = views + i * view_size
+        if not view_of(objs[i], view):
+            return 0
+        if view.framework > most:
+            most = view.framework
+    return most
 
-; The objects in out=: itself where there is one output, the items of a tuple otherwise.
-define internal i1 @unpack_outputs(ptr %out, ptr %objs, i64 %count) {
-entry:
-  switch i64 %count, label %many [ i64 0, label %no  i64 1, label %one ]
-one:
-  store ptr %out, ptr %objs
-  ret i1 true
-many:
-  %type = load ptr, %out + 8
-  br ptr %type eq @PyTuple_Type, label %sized, label %no
-sized:
-  %size = call i64 @PyTuple_Size(ptr %out)
-  br i64 %size eq %count, label %loop, label %no
-loop:
-  %i = phi i64 [ 0, %sized ], [ %next, %take ]
-  br i64 %i slt %count, label %take, label %yes
-take:
-  %obj = call ptr @PyTuple_GetItem(ptr %out, i64 %i)
-  store ptr %obj, %objs[%i]
-  %next = add i64 %i, 1
-  br label %loop
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}
 
-; The result of the plan that fits, or MISS; %out is null where the call gave none.
-define internal ptr @call_table(ptr %table, ptr %out, ptr %args, i64 %given.args) {
-  %views = alloca [$views_length x i64], align 8
-  %out.views = alloca [$out_views_length x i64], align 8
-  %given = alloca [$max_outputs x ptr], align 8
-  %slots = alloca [$slots_length x i64], align 8
-  %nargs = load i64, ptr %table
-  %nouts = load i64, %table + $table_nouts
-  %counted = icmp eq i64 %given.args, %nargs
-  %none = icmp eq ptr %out, null
-  br i1 %counted, label %begin, label %miss
-begin:
-  %framework = call i64 @view_all(ptr %args, ptr %views, i64 %nargs)
-  br i64 %framework ne 0, label %outputs, label %miss
-outputs:
-  br i1 %none, label %search, label %unpack
-unpack:
-  %unpacked = call i1 @unpack_outputs(ptr %out, ptr %given, i64 %nouts)
-  br i1 %unpacked, label %look, label %miss
-look:
-  %out.framework = call i64 @view_all(ptr %given, ptr %out.views, i64 %nouts)
-  br i64 %out.framework ne 0, label %search, label %miss
-search:
-  %count = load i64, %table + $table_count
-  %plans = load ptr, %table + $table_plans
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %search ], [ %next, %other ]
-  br i64 %i slt %count, label %test, label %miss
-test:
-  %plan.at = getelementptr ptr, ptr %plans, i64 %i
-  %plan = load ptr, ptr %plan.at
-  %recs = load ptr, %plan + $plan_args
-  %outs = load ptr, %plan + $plan_outs
-  %fits = call i1 @matches_all(ptr %recs, ptr %args, ptr %views, i64 %nargs, ptr %slots)
-  br i1 %fits, label %test.outputs, label %other
-test.outputs:
-  br i1 %none, label %may.allocate, label %match.outputs
-may.allocate:
-  %allocates = load i64, %plan + $plan_allocates
-  br i64 %allocates ne 0, label %ready, label %other
-ready:
-  br i64 %nouts eq 0, label %apart.within, label %found
-apart.within:
-  %separate = call i1 @arguments_are_apart(ptr %recs, ptr %views, i64 %nargs)
-  br i1 %separate, label %found, label %miss
-match.outputs:
-  %outs.fit = call i1 @matches_all(ptr %outs, ptr %given, ptr %out.views, i64 %nouts, ptr %slots)
-  br i1 %outs.fit, label %apart, label %other
-apart:
-  %safe = call i1 @outputs_are_apart(ptr %recs, ptr %views, i64 %nargs, ptr %outs, ptr %out.views, i64 %nouts)
-  br i1 %safe, label %found, label %miss
-found:
-  ; The plan that fits is likely to fit again.
-  %front = load ptr, ptr %plans
-  store ptr %front, ptr %plan.at
-  store ptr %plan, ptr %plans
-  %result = call ptr @run_plan(ptr %plan, ptr %slots, ptr %out, ptr %outs, i64 %nouts, i64 %framework)
-  ret ptr %result
-other:
-  %next = add i64 %i, 1
-  br label %loop
-miss:
-  call void @Py_IncRef(ptr @object_miss)
-  ret ptr @object_miss
-}
+def unpack_outputs(out: Object, objs, count):
+    """The objects in out=: itself where there is one output, the items of a tuple otherwise."""
+    if count == 1:
+        objs[0] = out
+        return 1
+    if count == 0 or out.type != PyTuple_Type or PyTuple_Size(out) != count:
+        return 0
+    for i in range(count):
+        objs[i] = PyTuple_GetItem(out, i)
+    return 1
 
-; METH_FASTCALL: (out or None, *arguments) -> result or MISS.
-define ptr @weft_call(ptr %self, ptr %all, i64 %nall) {
-  br i64 %nall sgt 0, label %go, label %miss
-go:
-  %table = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
-  %first = load ptr, ptr %all
-  %none = icmp eq ptr %first, @object_none
-  %out = select i1 %none, ptr null, ptr %first
-  %args = getelementptr ptr, ptr %all, i64 1
-  %nargs = add i64 %nall, -1
-  %result = call ptr @call_table(ptr %table, ptr %out, ptr %args, i64 %nargs)
-  ret ptr %result
-miss:
-  call void @Py_IncRef(ptr @object_miss)
-  ret ptr @object_miss
-}
 
-; METH_FASTCALL | METH_KEYWORDS, as the __call__ of a class whose instances have `_fast_table` and `_call_slowly`.
-define ptr @weft_method(ptr %self, ptr %args, i64 %nargs, ptr %names) {
-  br ptr %names eq null, label %find, label %named
-named:
-  ; One name, and that is `out`: names in calls are interned, so the object tells.
-  %count = call i64 @PyTuple_Size(ptr %names)
-  br i64 %count eq 1, label %which, label %slow
-which:
-  %name = call ptr @PyTuple_GetItem(ptr %names, i64 0)
-  br ptr %name eq @name_out, label %take, label %slow
-take:
-  %value = load ptr, %args[%nargs]
-  %none = icmp eq ptr %value, @object_none
-  %given = select i1 %none, ptr null, ptr %value
-  br label %find
-find:
-  %out = phi ptr [ null, %0 ], [ %given, %take ]
-  %capsule = call ptr @PyObject_GetAttr(ptr %self, ptr @name_table)
-  br ptr %capsule eq null, label %forget, label %check
-forget:
-  call void @PyErr_Clear()
-  br label %slow
-check:
-  br ptr %capsule eq @object_none, label %release, label %call
-release:
-  call void @Py_DecRef(ptr %capsule)
-  br label %slow
-call:
-  %table = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
-  %result = call ptr @call_table(ptr %table, ptr %out, ptr %args, i64 %nargs)
-  call void @Py_DecRef(ptr %capsule)
-  br ptr %result eq @object_miss, label %drop, label %done
-done:
-  ret ptr %result
-drop:
-  call void @Py_DecRef(ptr %result)
-  br label %slow
-slow:
-  %answer = call ptr @call_slowly(ptr %self, ptr %args, i64 %nargs, ptr %names)
-  ret ptr %answer
-}
+def fits(plan: Plan, nargs, nouts, args, views, out, given, out_views, slots):
+    """Whether a call is one that ``plan`` is for; -1 where it is, but with arrays that overlap."""
+    recs = plan.args
+    if not matches_all(recs, args, views, nargs, slots):
+        return 0
+    if out == 0:
+        if plan.allocates == 0:
+            return 0
+        return 1 if nouts != 0 or arguments_are_apart(recs, views, nargs) else -1
+    if not matches_all(plan.outs, given, out_views, nouts, slots):
+        return 0
+    return 1 if outputs_are_apart(recs, views, nargs, plan.outs, out_views, nouts) else -1
 
-define internal ptr @call_slowly(ptr %self, ptr %args, i64 %nargs, ptr %names) {
-  %method = call ptr @PyObject_GetAttr(ptr %self, ptr @name_slow)
-  br ptr %method eq null, label %fail, label %go
-fail:
-  ret ptr null
-go:
-  br ptr %names eq null, label %plain, label %named
-plain:
-  %first = call ptr @PyObject_VectorcallDict(ptr %method, ptr %args, i64 %nargs, ptr null)
-  call void @Py_DecRef(ptr %method)
-  ret ptr %first
-named:
-  %dict = call ptr @named_arguments(ptr %args, i64 %nargs, ptr %names)
-  br ptr %dict eq null, label %drop, label %call
-drop:
-  call void @Py_DecRef(ptr %method)
-  ret ptr null
-call:
-  %second = call ptr @PyObject_VectorcallDict(ptr %method, ptr %args, i64 %nargs, ptr %dict)
-  call void @Py_DecRef(ptr %dict)
-  call void @Py_DecRef(ptr %method)
-  ret ptr %second
-}
 
-define internal ptr @named_arguments(ptr %args, i64 %nargs, ptr %names) {
-entry:
-  %dict = call ptr @PyDict_New()
-  br ptr %dict eq null, label %fail, label %begin
-begin:
-  %count = call i64 @PyTuple_Size(ptr %names)
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %begin ], [ %next, %set ]
-  br i64 %i slt %count, label %put, label %done
-put:
-  %name = call ptr @PyTuple_GetItem(ptr %names, i64 %i)
-  %place = add i64 %nargs, %i
-  %value = load ptr, %args[%place]
-  %bad = call i32 @PyDict_SetItem(ptr %dict, ptr %name, ptr %value)
-  br i32 %bad eq 0, label %set, label %drop
-set:
-  %next = add i64 %i, 1
-  br label %loop
-drop:
-  call void @Py_DecRef(ptr %dict)
-  br label %fail
-fail:
-  ret ptr null
-done:
-  ret ptr %dict
-}
-"""
+def call_table(table: Table, out, args, given_args):
+    """The result of the plan that fits, or MISS; ``out`` is null where the call gave none."""
+    views = room(views_length)
+    out_views = room(out_views_length)
+    given = room(max_outputs)
+    slots = room(slots_length)
+    nargs = table.nargs
+    nouts = table.nouts
+    if given_args != nargs:
+        return miss()
+    framework = view_all(args, views, nargs)
+    if framework == 0:
+        return miss()
+    if out != 0:
+        if not unpack_outputs(out, given, nouts) or not view_all(given, out_views, nouts):
+            return miss()
+    count = table.count
+    plans = table.plans
+    for i in range(count):
+        plan: Plan = plans[i]
+        found = fits(plan, nargs, nouts, args, views, out, given, out_views, slots)
+        if found == -1:
+            break
+        if found == 1:
+            plans[i] = plans[0]  # the plan that fits is likely to fit again
+            plans[0] = plan
+            return run_plan(plan, slots, out, plan.outs, nouts, framework)
+    return miss()
+
+
+def weft_call(self, all, nall):
+    """METH_FASTCALL: (out or None, *arguments) -> result or MISS."""
+    if nall <= 0:
+        return miss()
+    out = all[0]
+    return call_table(PyCapsule_GetPointer(self, 0), 0 if out == object_none else out, all + 8, nall - 1)
+
+
+def weft_method(self, args, nargs, names):
+    """METH_FASTCALL | METH_KEYWORDS, as the __call__ of a class whose instances have `_fast_table` and
+    `_call_slowly`."""
+    out = 0
+    if names != 0:
+        # One name, and that is `out`: names in calls are interned, so the object tells.
+        if PyTuple_Size(names) != 1 or PyTuple_GetItem(names, 0) != name_out:
+            return call_slowly(self, args, nargs, names)
+        if args[nargs] != object_none:
+            out = args[nargs]
+    capsule = PyObject_GetAttr(self, name_table)
+    if capsule == 0:
+        PyErr_Clear()
+        return call_slowly(self, args, nargs, names)
+    result = object_miss
+    if capsule != object_none:
+        result = call_table(PyCapsule_GetPointer(capsule, 0), out, args, nargs)
+        if result == object_miss:
+            Py_DecRef(result)
+    Py_DecRef(capsule)
+    return call_slowly(self, args, nargs, names) if result == object_miss else result
+
+
+def call_slowly(self, args, nargs, names):
+    method = PyObject_GetAttr(self, name_slow)
+    if method == 0:
+        return 0
+    named = 0
+    if names != 0:
+        named = named_arguments(args, nargs, names)
+    answer = 0
+    if names == 0 or named != 0:
+        answer = PyObject_VectorcallDict(method, args, nargs, named)
+    if named != 0:
+        Py_DecRef(named)
+    Py_DecRef(method)
+    return answer
+
+
+def named_arguments(args, nargs, names):
+    named = PyDict_New()
+    if named == 0:
+        return 0
+    for i in range(PyTuple_Size(names)):
+        if PyDict_SetItem(named, PyTuple_GetItem(names, i), args[nargs + i]) != 0:
+            Py_DecRef(named)
+            return 0
+    return named
+'''

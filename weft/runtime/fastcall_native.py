@@ -47,15 +47,6 @@ class _Miss:
 #: What `CallTable.call` gives where no specialization fits.
 MISS = _Miss()
 
-#: Attribute and argument names the machine code compares and looks up by identity.
-_NAMES = {
-    "name_requires_grad": sys.intern("requires_grad"),
-    "name_out": sys.intern("out"),
-    "name_table": sys.intern("_fast_table"),
-    "name_slow": sys.intern("_call_slowly"),
-    **{f"name_{name}": sys.intern(name) for name in ("data", "ptr", "device_id", "dtype", "shape", "strides")},
-}
-
 
 class _MethodDef(ctypes.Structure):
     _fields_ = (
@@ -205,7 +196,7 @@ def native_calls() -> NativeCalls | None:
     try:
         if not _is_known_interpreter() or not _is_known_numpy():
             return None
-        return NativeCalls(load_native(text.fastcall_text(), _symbols()))
+        return NativeCalls(load_native(text.FASTCALL, _symbols()))
     except (Error, AttributeError, OSError, ValueError, TypeError):
         return None
 
@@ -234,16 +225,13 @@ def _is_known_numpy() -> bool:
 
 
 def _symbols() -> dict[str, int]:
-    symbols = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for name in text.PYTHON_NAMES
-        if not name.endswith("_Type")
-    }
+    functions = {name: getattr(ctypes.pythonapi, name) for name in text.PYTHON_FUNCTIONS}
+    symbols = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in functions.items()}
     objects = {
         "PyFloat_Type": float, "PyLong_Type": int, "PyTuple_Type": tuple, "ndarray_type": np.ndarray,
         "numpy_float32": np.float32, "numpy_float64": np.float64, "numpy_int32": np.int32, "numpy_int64": np.int64,
         "object_none": None, "object_true": True, "object_false": False, "object_miss": MISS,
-        **_NAMES,
+        **text.NAMES,
     }  # fmt: skip
     symbols |= {"PyArray_NewFromDescr": exported(NEW_ARRAY), "PyDataMem_GetHandler": exported(CHOSEN_ALLOCATOR)}
     symbols |= {name: memory_function(name) for name in ("weft_alloc", "weft_free")}

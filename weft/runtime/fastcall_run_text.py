@@ -1,207 +1,221 @@
-"""Part of `fastcall_text`: making outputs, running the kernel, giving back results and errors."""
+"""Part of `fastcall_text`: making outputs, running the kernel or launching it on a GPU, giving back results and errors.
+
+numpy gets memory from malloc, which begins at any multiple of 16 bytes. The memory of results comes from `memory`
+instead, where cache lines and pages begin, in a block that numpy owns and gives back by our functions
+(`numpy_memory`). Where the program has chosen another allocator for numpy, that is used.
+
+Nothing here waits for a GPU. What only the slow way can do gives the status MISSED, before anything is launched: an
+assert of an earlier call has failed, the thread is in the context of another device, the first launch is refused.
+The GIL is kept, as torch keeps it for its launches: to give it up would cost a call 5 milliseconds wherever another
+thread computes in Python. A launch takes long only when a thousand others are waiting before it.
+"""
 
 from __future__ import annotations
 
-RUNNING = """
-; A new array as %rec says, of numpy or by the maker, its address put into the slots; null where that failed.
-define internal ptr @allocate(ptr %rec, i64 %framework, ptr %slots) {
-  %view = alloca [$view_words x i64], align 8
-  br i64 %framework eq $numpy, label %in.numpy, label %by.maker
-in.numpy:
-  %descr = load ptr, %rec + $rec_descr
-  %ndim = load i64, %rec + $rec_ndim
-  %dims = load ptr, %rec + $rec_dims
-  %bytes = load i64, %rec + $rec_high
-  %array = call ptr @weft_new_array(ptr %descr, i64 %ndim, ptr %dims, i64 %bytes)
-  br label %made
-by.maker:
-  %maker = load ptr, %rec + $rec_maker
-  br ptr %maker eq null, label %fail, label %make
-make:
-  %maker.args = load ptr, %rec + $rec_maker_args
-  %other = call ptr @PyObject_Call(ptr %maker, ptr %maker.args, ptr null)
-  br label %made
-made:
-  %object = phi ptr [ %array, %in.numpy ], [ %other, %make ]
-  br ptr %object eq null, label %error, label %check
-error:
-  call void @PyErr_Clear()
-  br label %fail
-check:
-  %seen = call i1 @view_of(ptr %object, ptr %view)
-  br i1 %seen, label %compare, label %drop
-compare:
-  %fits = call i1 @matches_tensor(ptr %rec, ptr %view, ptr %slots)
-  br i1 %fits, label %good, label %drop
-drop:
-  call void @Py_DecRef(ptr %object)
-  br label %fail
-good:
-  ret ptr %object
-fail:
-  ret ptr null
-}
+#: Bytes from which on results lie in memory of ours; numpy keeps smaller ones at hand itself.
+ALIGNED_FROM = 1024
 
-; References of all objects that are there given back.
-define internal void @release_all(ptr %objs, i64 %count) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %step ]
-  br i64 %i slt %count, label %drop, label %done
-drop:
-  %obj = load ptr, %objs[%i]
-  br ptr %obj ne null, label %dec, label %step
-dec:
-  call void @Py_DecRef(ptr %obj)
-  br label %step
-step:
-  %next = add i64 %i, 1
-  br label %loop
-done:
-  ret void
-}
+ARRAYS = '''
+def weft_new_array(descr, ndim, dims, bytes):
+    """A dense array of ``bytes`` bytes that owns its memory; null, with an error set, where that failed."""
+    Py_IncRef(descr)
+    memory = 0
+    if not below(bytes, aligned_from):
+        chosen = PyDataMem_GetHandler()
+        Py_DecRef(chosen)
+        if chosen == numpy_allocator[0]:
+            memory = weft_alloc(bytes)
+    if memory == 0:
+        return PyArray_NewFromDescr(ndarray_type, descr, ndim, dims, 0, 0, 0, 0)
+    array: Array = PyArray_NewFromDescr(ndarray_type, descr, ndim, dims, 0, memory, carray, 0)
+    if array == 0:
+        weft_free(memory)
+        return 0
+    array.flags = array.flags | owns_data
+    Py_IncRef(own_allocator[0])
+    array.allocator = own_allocator[0]
+    return array
+'''
 
-define internal i1 @allocate_all(ptr %recs, ptr %objs, i64 %count, i64 %framework, ptr %slots) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  br i64 %i slt %count, label %make, label %yes
-make:
-  %offset = mul i64 %i, $record_size
-  %rec = getelementptr i8, ptr %recs, i64 %offset
-  %obj = call ptr @allocate(ptr %rec, i64 %framework, ptr %slots)
-  store ptr %obj, %objs[%i]
-  br ptr %obj ne null, label %good, label %no
-good:
-  %next = add i64 %i, 1
-  br label %loop
-yes:
-  ret i1 true
-no:
-  call void @release_all(ptr %objs, i64 %i)
-  ret i1 false
-}
+LAUNCHING = '''
+def has_failed(records: Records):
+    """Whether any assert of the device has left a record."""
+    count = records.count
+    for i in range(count):
+        if atomic_load(records.address + i * 64) != 0:
+            return 1
+    return 0
 
-define internal i32 @run_kernel(ptr %plan, ptr %slots, i64 %framework) {
-  %start = load ptr, %plan + $plan_start
-  br ptr %start eq null, label %cpu, label %gpu
-gpu:
-  %c = call i32 @start_on_gpu(ptr %start, ptr %slots, i64 %framework)
-  ret i32 %c
-cpu:
-  %fn = load ptr, ptr %plan
-  %release = load i64, %plan + $plan_release
-  br i64 %release ne 0, label %free, label %held
-free:
-  %thread = call ptr @PyEval_SaveThread()
-  %a = call i32 %fn(ptr %slots)
-  call void @PyEval_RestoreThread(ptr %thread)
-  ret i32 %a
-held:
-  %b = call i32 %fn(ptr %slots)
-  ret i32 %b
-}
 
-; Calls on_error(status, address of the record), which raises.
-define internal ptr @report(ptr %plan, i32 %status, ptr %record) {
-  %handler = load ptr, %plan + $plan_on_error
-  %wide = sext i32 %status to i64
-  %number = call ptr @PyLong_FromLongLong(i64 %wide)
-  %address = ptrtoint ptr %record to i64
-  %where = call ptr @PyLong_FromLongLong(i64 %address)
-  %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %handler, ptr %number, ptr %where, ptr null)
-  call void @Py_DecRef(ptr %number)
-  call void @Py_DecRef(ptr %where)
-  ret ptr %result
-}
+def is_current(start: Start):
+    """Whether launches of this thread go to the device; not asked where there is no other one."""
+    found = room(1)
+    ask = start.current
+    if ask == 0:
+        return 1
+    return ask(found) == 0 and found[0] == start.context
 
-; None for no object, one as it is, several as a tuple; takes the references.
-define internal ptr @bundle(ptr %objs, i64 %count) {
-entry:
-  switch i64 %count, label %many [ i64 0, label %nothing  i64 1, label %one ]
-nothing:
-  call void @Py_IncRef(ptr @object_none)
-  ret ptr @object_none
-one:
-  %only = load ptr, ptr %objs
-  ret ptr %only
-many:
-  %tuple = call ptr @PyTuple_New(i64 %count)
-  br ptr %tuple eq null, label %drop, label %loop
-drop:
-  call void @release_all(ptr %objs, i64 %count)
-  ret ptr null
-loop:
-  %i = phi i64 [ 0, %many ], [ %next, %put ]
-  br i64 %i slt %count, label %put, label %done
-put:
-  %obj = load ptr, %objs[%i]
-  %r = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %obj)
-  %next = add i64 %i, 1
-  br label %loop
-done:
-  ret ptr %tuple
-}
 
-; The values that the plan itself knows, into the slots that end at %last.
-define internal void @fill_fixed(ptr %plan, ptr %last) {
-entry:
-  %count = load i64, %plan + $plan_nfixed
-  %fixed = load ptr, %plan + $plan_fixed
-  %back = sub i64 0, %count
-  %first = getelementptr i64, ptr %last, i64 %back
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %copy ]
-  br i64 %i slt %count, label %copy, label %done
-copy:
-  %value = load i64, %fixed[%i]
-  store i64 %value, %first[%i]
-  %next = add i64 %i, 1
-  br label %loop
-done:
-  ret void
-}
+def place_temporaries(start: Start, slots):
+    """Where the temporaries of the call are in the memory that begins at the first one's address."""
+    rec: Record = start.scratch
+    first = slots + 8 * rec.slot
+    base = first[0]
+    offsets = start.offsets
+    for i in range(start.noffsets):
+        first[i] = base + offsets[i]
 
-; Where %out is null, outputs are allocated; otherwise it is what the call gave and gets back.
-define internal ptr @run_plan(ptr %plan, ptr %slots, ptr %out, ptr %outs, i64 %nouts, i64 %framework) {
-  %made = alloca [$max_outputs x ptr], align 8
-  %record = alloca [8 x i64], align 8
-  %nslots = load i64, %plan + $plan_nslots
-  %last = getelementptr i64, ptr %slots, i64 %nslots
-  call void @llvm.memset.p0.i64(ptr %record, i8 0, i64 64, i1 false)
-  store ptr %record, ptr %last
-  call void @fill_fixed(ptr %plan, ptr %last)
-  %given = icmp ne ptr %out, null
-  br i1 %given, label %run, label %make
-make:
-  %ok = call i1 @allocate_all(ptr %outs, ptr %made, i64 %nouts, i64 %framework, ptr %slots)
-  br i1 %ok, label %run, label %miss
-miss:
-  call void @Py_IncRef(ptr @object_miss)
-  ret ptr @object_miss
-run:
-  %status = call i32 @run_kernel(ptr %plan, ptr %slots, i64 %framework)
-  br i32 %status eq 0, label %finish, label %failed
-failed:
-  br i1 %given, label %which, label %drop
-drop:
-  call void @release_all(ptr %made, i64 %nouts)
-  br label %which
-which:
-  br i32 %status eq $missed, label %miss, label %tell
-tell:
-  %error = call ptr @report(ptr %plan, i32 %status, ptr %record)
-  ret ptr %error
-finish:
-  br i1 %given, label %same, label %fresh
-same:
-  call void @Py_IncRef(ptr %out)
-  ret ptr %out
-fresh:
-  %result = call ptr @bundle(ptr %made, i64 %nouts)
-  ret ptr %result
-}
-"""
+
+def remember_owner(start: Start):
+    """The owner's number into the ring of those that launched last: its position, then its places."""
+    ring = start.recent
+    ring[1 + (ring[0] & recent_mask)] = start.owner
+    ring[0] = ring[0] + 1
+
+
+def launch_one(fn, launch: Launch, slots, stream):
+    config = room(7)
+    pointers = room(slots_length)
+    params = launch.params
+    for i in range(launch.nparams):
+        pointers[i] = slots + 8 * params[i]
+    for k in range(7):
+        config[k] = (launch + launch_config)[k]
+    config[config_stream] = stream
+    return fn(config, launch.function, pointers, 0)
+
+
+def launch_all(start: Start, slots, stream):
+    """The launches in order; the status of the one that was refused, MISSED where it was the first."""
+    for i in range(start.nlaunches):
+        status = launch_one(start.launch, start.launches + i * launch_size, slots, stream)
+        if status != 0:
+            return missed if i == 0 else status
+    return 0
+
+
+def start_on_gpu(start: Start, slots, framework):
+    stream = room(1)
+    if has_failed(start.records) or not is_current(start):
+        return missed
+    ask = start.stream
+    if ask(on_cuda, start.device, stream) != 0:
+        PyErr_Clear()
+        return missed
+    remember_owner(start)
+    if start.scratch == 0:
+        return launch_all(start, slots, stream[0])
+    object = allocate(start.scratch, framework, slots)
+    if object == 0:
+        return missed
+    place_temporaries(start, slots)
+    status = launch_all(start, slots, stream[0])
+    Py_DecRef(object)  # given back at once: its allocator uses it again only for work that comes after
+    return status
+'''
+
+RUNNING = '''
+def allocate(rec: Record, framework, slots):
+    """A new array as ``rec`` says, of numpy or by the maker, its address put into the slots; null where that failed."""
+    view = room(view_words)
+    if framework == numpy:
+        object = weft_new_array(rec.descr, rec.ndim, rec.dims, rec.high)
+    elif rec.maker == 0:
+        return 0
+    else:
+        object = PyObject_Call(rec.maker, rec.maker_args, 0)
+    if object == 0:
+        PyErr_Clear()
+        return 0
+    if view_of(object, view) and matches_tensor(rec, view, slots):
+        return object
+    Py_DecRef(object)
+    return 0
+
+
+def release_all(objs, count):
+    for i in range(count):
+        Py_DecRef(objs[i])
+
+
+def allocate_all(recs, objs, count, framework, slots):
+    for i in range(count):
+        objs[i] = allocate(recs + i * record_size, framework, slots)
+        if objs[i] == 0:
+            release_all(objs, i)
+            return 0
+    return 1
+
+
+def run_kernel(plan: Plan, slots, framework):
+    if plan.start != 0:
+        return start_on_gpu(plan.start, slots, framework)
+    fn = plan.address
+    if plan.release == 0:
+        return fn(slots)
+    thread = PyEval_SaveThread()
+    status = fn(slots)
+    PyEval_RestoreThread(thread)
+    return status
+
+
+def report(plan: Plan, status, record):
+    """Calls on_error(status, address of the record), which raises."""
+    number = PyLong_FromLongLong(status)
+    address = PyLong_FromLongLong(record)
+    result = PyObject_CallFunctionObjArgs(plan.on_error, number, address, 0)
+    Py_DecRef(number)
+    Py_DecRef(address)
+    return result
+
+
+def bundle(objs, count):
+    """None for no object, one as it is, several as a tuple; takes the references."""
+    if count == 0:
+        Py_IncRef(object_none)
+        return object_none
+    if count == 1:
+        return objs[0]
+    made = PyTuple_New(count)
+    if made == 0:
+        release_all(objs, count)
+        return 0
+    for i in range(count):
+        PyTuple_SetItem(made, i, objs[i])
+    return made
+
+
+def fill_fixed(plan: Plan, last):
+    """The values that the plan itself knows, into the slots that end at ``last``."""
+    count = plan.nfixed
+    fixed = plan.fixed
+    first = last - 8 * count
+    for i in range(count):
+        first[i] = fixed[i]
+
+
+def run_plan(plan: Plan, slots, out, outs, nouts, framework):
+    """Where ``out`` is null, outputs are allocated; otherwise it is what the call gave and gets back."""
+    made = room(max_outputs)
+    record = room(8)
+    last = slots + 8 * plan.nslots
+    llvm.memset.p0.i64(record, 0, 64, 0)
+    last[0] = record
+    fill_fixed(plan, last)
+    if out == 0 and not allocate_all(outs, made, nouts, framework, slots):
+        return miss()
+    status = run_kernel(plan, slots, framework)
+    if status != 0:
+        if out == 0:
+            release_all(made, nouts)
+        return miss() if status == missed else report(plan, status, record)
+    if out == 0:
+        return bundle(made, nouts)
+    Py_IncRef(out)
+    return out
+
+
+def miss():
+    Py_IncRef(object_miss)
+    return object_miss
+'''

@@ -1,28 +1,27 @@
 """The machine code of `fastcall`: one generic function, driven by the records of each specialization.
 
 Arguments are looked at once (`view_of`), then compared with one plan after the other
-(`matches`); the first that fits runs (`run_plan`). Whatever is unusual returns MISS, and the
+(`fits`); the first that fits runs (`run_plan`). Whatever is unusual returns MISS, and the
 caller's ordinary path says what is wrong or does it the slow way.
 
 numpy arrays are read through the layout that numpy's own headers fix (fields are macros
 over it); torch tensors, and arrays of other classes on GPUs, through the function table their
-class exports for DLPack. CuPy's have none: functions of ours take its place (`fastcall_cupy_text`).
+class exports for DLPack. CuPy's have none: functions of ours take its place.
 
-The texts are LLVM's in short (`short_llvm`).
+The texts are in the runtime's own language (`native_language`).
 """
 
 from __future__ import annotations
 
+import sys
+
 from weft.runtime.cuda_driver import RECENT
-from weft.runtime.fastcall_array_text import ALIGNED_FROM, ARRAYS
-from weft.runtime.fastcall_cupy_text import CUPY
 from weft.runtime.fastcall_entry_text import ENTRY
-from weft.runtime.fastcall_launch_text import LAUNCHING
 from weft.runtime.fastcall_match_text import ALIASING, MATCHING
-from weft.runtime.fastcall_run_text import RUNNING
-from weft.runtime.fastcall_view_text import VIEWS
+from weft.runtime.fastcall_run_text import ALIGNED_FROM, ARRAYS, LAUNCHING, RUNNING
+from weft.runtime.fastcall_view_text import CUPY, VIEWS
+from weft.runtime.native_module import NativeModule, words
 from weft.runtime.numpy_memory import ALLOCATOR, CARRAY, FLAGS, OWNS_DATA
-from weft.runtime.short_llvm import expand
 
 #: 8-byte fields of the structures that Python fills in.
 TABLE = ("nargs", "nouts", "count", "plans")
@@ -33,18 +32,32 @@ RECORD = (
 )  # fmt: skip
 VIEW = ("framework", "data", "ndim", "dims", "strides", "type", "writable", "place", "export")
 #: How a class of arrays is read: the class, two functions of its table for DLPack, and the number of its framework.
-EXCHANGE = ("class", "export", "stream", "framework")
-#: How a plan for a GPU is started, in place of its address; see `fastcall_launch_text`.
+EXCHANGE = ("cls", "export", "stream", "framework")
+#: How a plan for a GPU is started, in place of its address; see `fastcall_run_text`.
 START = (
     "launch", "current", "context", "stream", "device", "records", "owner", "recent",
     "nlaunches", "launches", "scratch", "offsets", "noffsets",
 )  # fmt: skip
-#: A launch: its last fields are the driver's structure CUlaunchConfig.
+#: A launch: its last fields are the driver's structure CUlaunchConfig, of seven words.
 LAUNCH = ("function", "nparams", "params", *(f"config{i}" for i in range(7)))
-#: Where that structure has the stream.
-CONFIG_STREAM = 32
+#: Where that structure has the stream, in words.
+CONFIG_STREAM = 4
 #: Where the records of asserts on a device begin, and how many there are.
 RECORDS = ("address", "count")
+_STRUCTURES = {
+    "Table": words(*TABLE), "Plan": words(*PLAN), "Record": words(*RECORD), "View": words(*VIEW),
+    "Exchange": words(*EXCHANGE), "Start": words(*START), "Launch": words(*LAUNCH), "Records": words(*RECORDS),
+    "Object": {"type": (8, "i64")},
+    "Array": {
+        "data": (16, "i64"), "ndim": (24, "i32"), "dims": (32, "i64"), "strides": (40, "i64"), "descr": (56, "i64"),
+        "flags": (FLAGS, "i32"), "allocator": (ALLOCATOR, "i64"),
+    },
+    "Descr": {"order": (26, "i8"), "number": (28, "i32")},
+    "Tensor": {
+        "data": (0, "i64"), "place": (8, "i64"), "ndim": (16, "i32"), "type": (20, "i32"), "dims": (24, "i64"),
+        "strides": (32, "i64"), "offset": (40, "i64"),
+    },
+}  # fmt: skip
 
 NUMPY, TORCH = 1, 2
 #: Devices as DLPack writes them, in the low half of eight bytes; their number is in the high one.
@@ -65,110 +78,51 @@ MAX_OUTPUTS = 8
 #: Parameters whose values a specialization knows by itself.
 MAX_FIXED = 32
 
-#: Functions and objects of CPython the code refers to.
-PYTHON_NAMES = (
-    "PyCapsule_GetPointer", "PyErr_Clear", "PyEval_RestoreThread", "PyEval_SaveThread", "PyFloat_AsDouble",
-    "PyFloat_Type", "PyLong_AsLongLongAndOverflow", "PyLong_FromLongLong", "PyLong_Type",
-    "PyObject_CallFunctionObjArgs", "PyObject_GetAttr", "PyObject_VectorcallDict", "PyTuple_GetItem", "PyTuple_New",
-    "PyDict_New", "PyDict_SetItem", "PyObject_Call",
-    "PyTuple_SetItem", "PyTuple_Size", "PyTuple_Type", "Py_DecRef", "Py_IncRef", "PyErr_Occurred",
+#: Functions of CPython that the code calls, and their types.
+PYTHON_FUNCTIONS = {
+    "PyCapsule_GetPointer": "ptr (ptr, ptr)", "PyDict_New": "ptr ()", "PyDict_SetItem": "i32 (ptr, ptr, ptr)",
+    "PyErr_Clear": "void ()", "PyErr_Occurred": "ptr ()", "PyEval_RestoreThread": "void (ptr)",
+    "PyEval_SaveThread": "ptr ()", "PyFloat_AsDouble": "double (ptr)",
+    "PyLong_AsLongLongAndOverflow": "i64 (ptr, ptr)", "PyLong_FromLongLong": "ptr (i64)",
+    "PyObject_Call": "ptr (ptr, ptr, ptr)", "PyObject_CallFunctionObjArgs": "ptr (ptr, ...)",
+    "PyObject_GetAttr": "ptr (ptr, ptr)", "PyObject_VectorcallDict": "ptr (ptr, ptr, i64, ptr)",
+    "PyTuple_GetItem": "ptr (ptr, i64)", "PyTuple_New": "ptr (i64)", "PyTuple_SetItem": "i32 (ptr, i64, ptr)",
+    "PyTuple_Size": "i64 (ptr)", "Py_DecRef": "void (ptr)", "Py_IncRef": "void (ptr)",
+}  # fmt: skip
+_FUNCTIONS = {
+    **PYTHON_FUNCTIONS, "weft_alloc": "ptr (i64)", "weft_free": "void (ptr)", "PyDataMem_GetHandler": "ptr ()",
+    "PyArray_NewFromDescr": "ptr (ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)",
+    "llvm.memset.p0.i64": "void (ptr, i8, i64, i1)",
+}  # fmt: skip
+#: Attribute and argument names the machine code compares and looks up by identity.
+NAMES = {
+    **{f"name_{name}": sys.intern(name) for name in ("data", "ptr", "device_id", "dtype", "shape", "strides", "out")},
+    "name_requires_grad": sys.intern("requires_grad"), "name_table": sys.intern("_fast_table"),
+    "name_slow": sys.intern("_call_slowly"),
+}  # fmt: skip
+_OBJECTS = (
+    "PyFloat_Type", "PyLong_Type", "PyTuple_Type", "ndarray_type", "numpy_float32", "numpy_float64", "numpy_int32",
+    "numpy_int64", "object_none", "object_true", "object_false", "object_miss", *NAMES,
 )  # fmt: skip
+#: Words that Python fills in, and how many of each.
+_MEMORY = {
+    "exchange_count": 1, "exchanges": MAX_EXCHANGES * len(EXCHANGE), "cupy_types": NUMPY_TYPES,
+    **dict.fromkeys(("torch_is_grad_enabled", "torch_is_neg", "cupy_stream", "numpy_allocator", "own_allocator"), 1),
+    **dict.fromkeys(("torch_structure", "torch_keys", "torch_negative", "torch_autograd"), 1),
+}  # fmt: skip
+_CONSTANTS = {
+    "exchange_size": 8 * len(EXCHANGE), "record_size": 8 * len(RECORD), "view_size": 8 * VIEW_WORDS,
+    "view_words": VIEW_WORDS, "view_export": 8 * VIEW.index("export"), "launch_size": 8 * len(LAUNCH),
+    "launch_config": 8 * LAUNCH.index("config0"), "config_stream": CONFIG_STREAM, "recent_mask": RECENT - 1,
+    "views_length": VIEW_WORDS * MAX_ARGUMENTS, "out_views_length": VIEW_WORDS * MAX_OUTPUTS,
+    "slots_length": MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1, "max_outputs": MAX_OUTPUTS, "max_rank": MAX_RANK,
+    "numpy_types": NUMPY_TYPES, "aligned_from": ALIGNED_FROM, "carray": CARRAY, "owns_data": OWNS_DATA,
+    "array_aligned": 0x100, "array_writable": 0x400, "native_order": ord("="), "any_order": ord("|"),
+    "minus_one": (0xBFF << 52) - (1 << 64), "missed": MISSED, "numpy": NUMPY, "torch": TORCH, "on_cpu": ON_CPU, "on_cuda": ON_CUDA,
+    "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,
+}  # fmt: skip
 
-_DECLARATIONS = """
-declare ptr @PyCapsule_GetPointer(ptr, ptr)
-declare void @PyErr_Clear()
-declare ptr @PyErr_Occurred()
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare double @PyFloat_AsDouble(ptr)
-declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
-declare ptr @PyLong_FromLongLong(i64)
-declare ptr @PyObject_Call(ptr, ptr, ptr)
-declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
-declare ptr @PyObject_GetAttr(ptr, ptr)
-declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
-declare ptr @PyDict_New()
-declare i32 @PyDict_SetItem(ptr, ptr, ptr)
-declare ptr @PyTuple_GetItem(ptr, i64)
-declare ptr @PyTuple_New(i64)
-declare i32 @PyTuple_SetItem(ptr, i64, ptr)
-declare i64 @PyTuple_Size(ptr)
-declare void @Py_DecRef(ptr)
-declare void @Py_IncRef(ptr)
-declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-@PyFloat_Type = external global i8
-@PyLong_Type = external global i8
-@PyTuple_Type = external global i8
-@ndarray_type = external global i8
-@numpy_float32 = external global i8
-@numpy_float64 = external global i8
-@numpy_int32 = external global i8
-@numpy_int64 = external global i8
-@object_none = external global i8
-@object_true = external global i8
-@object_false = external global i8
-@object_miss = external global i8
-@name_requires_grad = external global i8
-@name_out = external global i8
-@name_table = external global i8
-@name_slow = external global i8
-@name_data = external global i8
-@name_ptr = external global i8
-@name_device_id = external global i8
-@name_dtype = external global i8
-@name_shape = external global i8
-@name_strides = external global i8
-
-@exchange_count = global i64 0
-@exchanges = global [$exchanges_length x i64] zeroinitializer
-@torch_is_grad_enabled = global ptr null
-@torch_is_neg = global ptr null
-@cupy_stream = global ptr null
-@cupy_types = global [$numpy_types x i64] zeroinitializer
-@torch_structure = global i64 0
-@torch_keys = global i64 0
-@torch_negative = global i64 0
-@torch_autograd = global i64 0
-"""
-
-
-def _offsets(prefix: str, fields: tuple[str, ...]) -> dict[str, int]:
-    return {f"{prefix}_{name}": 8 * i for i, name in enumerate(fields)}
-
-
-def fastcall_text() -> str:
-    """The whole module as LLVM text."""
-    values = {
-        **_offsets("table", TABLE),
-        **_offsets("plan", PLAN),
-        **_offsets("rec", RECORD),
-        **_offsets("view", VIEW),
-        **_offsets("exchange", EXCHANGE),
-        **_offsets("start", START),
-        **_offsets("launch", LAUNCH),
-        **_offsets("records", RECORDS),
-        "exchange_size": 8 * len(EXCHANGE),
-        "exchanges_length": MAX_EXCHANGES * len(EXCHANGE),
-        "record_size": 8 * len(RECORD),
-        "view_size": 8 * VIEW_WORDS,
-        "view_words": VIEW_WORDS,
-        "max_rank": MAX_RANK,
-        "numpy_types": NUMPY_TYPES,
-        "views_length": VIEW_WORDS * MAX_ARGUMENTS,
-        "out_views_length": VIEW_WORDS * MAX_OUTPUTS,
-        "max_outputs": MAX_OUTPUTS,
-        "slots_length": MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1,
-        "launch_size": 8 * len(LAUNCH),
-        "launch_config": 8 * LAUNCH.index("config0"),
-        "config_stream": CONFIG_STREAM,
-        "recent_mask": RECENT - 1,
-        "aligned_from": ALIGNED_FROM,
-        "array_flags": FLAGS, "array_allocator": ALLOCATOR, "carray": CARRAY, "owns_data": OWNS_DATA,
-        "on_cpu": ON_CPU, "on_cuda": ON_CUDA, "numpy": NUMPY, "torch": TORCH, "missed": MISSED,
-        "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,
-    }  # fmt: skip
-    sections = (_DECLARATIONS, VIEWS, CUPY, MATCHING, ALIASING, LAUNCHING, ARRAYS, RUNNING, ENTRY)
-    return expand("".join(sections), values)
+FASTCALL = NativeModule(
+    "".join((VIEWS, CUPY, MATCHING, ALIASING, LAUNCHING, ARRAYS, RUNNING, ENTRY)),
+    _CONSTANTS, _STRUCTURES, _FUNCTIONS, _OBJECTS, _MEMORY,
+)  # fmt: skip

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from weft.ir.errors import TargetError
 from weft.runtime.loader import LoadedObject, load_object
 from weft.runtime.memory import MEMORY_IMPORTS, memory_text
+from weft.runtime.native_module import NativeModule
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import NAMED, Machine
-from weft.version import blake2b
+from weft.version import cache_key
 
 
-def load_native(text: str, symbols: Mapping[str, int], machine: Machine | None = None) -> LoadedObject:
-    """``text`` compiled for any processor of this kind (or found in the store) and loaded."""
-    machine = machine or _baseline()
-    key = f"native {machine.key} {blake2b(text.encode()).hexdigest()}"
+def load_native(source: NativeModule | str, symbols: Mapping[str, int]) -> LoadedObject:
+    """``source``, a text being LLVM's, compiled for any processor of this kind (or found in the store) and loaded."""
+    machine = _baseline()
+    parts = (source,) if isinstance(source, str) else (source.source, *map(str, source[1:]))
+    key = cache_key("native", machine.key, *parts)
     store = default_store()
     kept = store.get(key)
     if kept is not None and "object" in kept.blobs:
@@ -28,7 +30,7 @@ def load_native(text: str, symbols: Mapping[str, int], machine: Machine | None =
             store.remove(key)
     from weft.target.cpu.llvm import compile_llvm
 
-    code = compile_llvm(text, machine)
+    code = compile_llvm(source if isinstance(source, str) else source.text(), machine)
     store.put(key, Artifact({"kind": "native"}, {"object": code}))
     return load_object(code, symbols)
 

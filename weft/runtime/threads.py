@@ -19,21 +19,15 @@ import threading
 from weft.ir.errors import ArgumentError
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import libc_symbols, load_native
-from weft.runtime.pool import POOL_IMPORTS, pool_text
+from weft.runtime.native_module import NativeModule
+from weft.runtime.pool import POOL_IMPORTS, pool_module
 
 MAX_THREADS = 1024
 
 #: Without futexes there is no pool: loops run on the calling thread.
 _SERIAL = """
-define i32 @weft_parallel_for(ptr %fn, ptr %ctx, i64 %n) {
-  %empty = icmp sle i64 %n, 0
-  br i1 %empty, label %nothing, label %some
-nothing:
-  ret i32 0
-some:
-  %status = call i32 %fn(ptr %ctx, i64 0, i64 %n)
-  ret i32 %status
-}
+def weft_parallel_for(fn, ctx, n):
+    return fn(ctx, 0, n) if n > 0 else 0
 """
 
 
@@ -95,10 +89,10 @@ def _load() -> None:
     processor = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64"}.get(platform.machine().lower())
     _state.has_pool = processor is not None and platform.system() == "Linux"
     if _state.has_pool and processor is not None:
-        _state.code = load_native(pool_text(processor), libc_symbols(POOL_IMPORTS))
+        _state.code = load_native(pool_module(processor), libc_symbols(POOL_IMPORTS))
         os.register_at_fork(after_in_child=_after_fork)
     else:
-        _state.code = load_native(_SERIAL, {})
+        _state.code = load_native(NativeModule(_SERIAL), {})
     _publish()
 
 
@@ -109,9 +103,9 @@ def _publish() -> None:
         _word("follow").value = _state.chosen is None and "WEFT_NUM_THREADS" not in os.environ
 
 
-def _word(name: str) -> ctypes.c_int32:
+def _word(name: str) -> ctypes.c_int64:
     assert _state.code is not None
-    return ctypes.c_int32.from_address(_state.code.address(name))
+    return ctypes.c_int64.from_address(_state.code.address(name))
 
 
 def _bind_openmp() -> None:

@@ -14,7 +14,7 @@ from weft.ir.dtype import parse_dtype
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime import numpy_memory
 from weft.runtime.arrays import allocate
-from weft.runtime.fastcall_array_text import ALIGNED_FROM
+from weft.runtime.fastcall_run_text import ALIGNED_FROM
 
 NAMES = {"float32": "float", "float64": "double", "int32": "int", "uint8": "uint8", "float16": "half"}
 

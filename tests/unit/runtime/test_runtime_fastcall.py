@@ -430,9 +430,9 @@ def copy_kernel() -> LoadedKernel:
 
 
 def test_the_code_also_builds_for_arm():
-    from weft.runtime.fastcall_text import fastcall_text
-    from weft.runtime.pool import pool_text
+    from weft.runtime.fastcall_text import FASTCALL
+    from weft.runtime.pool import pool_module
     from weft.target.cpu.host import NAMED
 
-    for source in (fastcall_text(), pool_text("aarch64")):
+    for source in (FASTCALL.text(), pool_module("aarch64").text()):
         assert compile_llvm(source, NAMED["aarch64"])[:4] == b"\x7fELF"
