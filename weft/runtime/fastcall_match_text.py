@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MATCHING = '''
+MATCHING = """
 def matches_tensor(rec: Record, view: View, slots):
     framework = view.framework
     ndim = rec.ndim
@@ -82,7 +82,7 @@ def matches_all(recs, objs, views, count, slots):
         if not matches_one(recs + i * record_size, objs[i], views + i * view_size, slots):
             return 0
     return 1
-'''
+"""
 
 ALIASING = '''
 def meets_any(rec: Record, view: View, recs, views, count, all):

@@ -118,7 +118,8 @@ _CONSTANTS = {
     "slots_length": MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1, "max_outputs": MAX_OUTPUTS, "max_rank": MAX_RANK,
     "numpy_types": NUMPY_TYPES, "aligned_from": ALIGNED_FROM, "carray": CARRAY, "owns_data": OWNS_DATA,
     "array_aligned": 0x100, "array_writable": 0x400, "native_order": ord("="), "any_order": ord("|"),
-    "minus_one": (0xBFF << 52) - (1 << 64), "missed": MISSED, "numpy": NUMPY, "torch": TORCH, "on_cpu": ON_CPU, "on_cuda": ON_CUDA,
+    "minus_one": (0xBFF << 52) - (1 << 64),  # the bits of -1.0
+    "missed": MISSED, "numpy": NUMPY, "torch": TORCH, "on_cpu": ON_CPU, "on_cuda": ON_CUDA,
     "tensor": TENSOR, "integer": INTEGER, "float32": FLOAT32, "float64": FLOAT64, "bool": BOOL,
 }  # fmt: skip
 

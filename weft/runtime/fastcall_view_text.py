@@ -1,7 +1,7 @@
 """Part of `fastcall_text`: what an argument is, read from numpy's objects and through DLPack's function tables.
 
-CuPy's arrays have no such table: two functions do what those of a table would. One describes an array by its attributes,
-in the words that follow the structure it fills in; the other asks CuPy for its stream.
+CuPy's arrays have no such table: two functions do what those of a table would. One describes an array by its
+attributes, in the words that follow the structure it fills in; the other asks CuPy for its stream.
 """
 
 from __future__ import annotations

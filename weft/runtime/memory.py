@@ -14,7 +14,7 @@ A slot holds a block or null, and only ever changes hands by an atomic exchange:
 
 from __future__ import annotations
 
-from weft.runtime.short_llvm import expand
+from weft.runtime.native_module import NativeModule, words
 
 #: Bytes of the smallest and of the largest blocks that are kept, as powers of two.
 SMALLEST, LARGEST = 10, 25
@@ -28,194 +28,100 @@ COLOURED_FROM, HUGE_FROM = 1 << 16, 1 << 22
 #: Bytes of a page, and from one colour to the next, around the page: eight places, 512 bytes apart.
 PAGE, COLOUR_STEP = 4096, 1536
 
-#: In front of every block, in a cache line of its own: its size, or 0 for one that is not kept; the bytes it has room
-#: for; and what the C library gave.
-_TEXT = """
-declare ptr @aligned_alloc(i64, i64)
-declare void @free(ptr)
-declare i32 @madvise(ptr, i64, i32)
-declare ptr @memcpy(ptr, ptr, i64)
-declare ptr @memset(ptr, i32, i64)
-declare i64 @llvm.umin.i64(i64, i64)
-declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
-declare i64 @llvm.ctlz.i64(i64, i1)
-
-@slots = global [$COUNT x ptr] zeroinitializer, align 64
-@kept = global i64 0, align 64
-@colour = global i64 0, align 64
-
-define ptr @weft_alloc(i64 %bytes) {
-  %small = icmp ule i64 %bytes, $LEAST
-  %large = icmp ugt i64 %bytes, $MOST
-  %plain = or i1 %small, %large
-  br i1 %plain, label %direct, label %look
-direct:
-  %tiny = icmp ult i64 %bytes, 64
-  %wanted = select i1 %tiny, i64 64, i64 %bytes
-  %raised = add i64 %wanted, 63
-  %rounded = and i64 %raised, -64
-  %own = call ptr @block(i64 %rounded, i64 0)
-  ret ptr %own
-look:
-  %last = add i64 %bytes, -1
-  %zeros = call i64 @llvm.ctlz.i64(i64 %last, i1 false)
-  %power = sub i64 64, %zeros
-  %size = shl i64 1, %power
-  %first = call ptr @first_slot(i64 %power)
-  br label %next
-next:
-  %n = phi i64 [ 0, %look ], [ %more, %empty ]
-  %slot = getelementptr ptr, ptr %first, i64 %n
-  %seen = load atomic ptr, ptr %slot monotonic, align 8
-  br ptr %seen eq null, label %empty, label %take
-take:
-  %got = atomicrmw xchg ptr %slot, ptr null acq_rel
-  br ptr %got eq null, label %empty, label %found
-found:
-  %less = sub i64 0, %size
-  %left = atomicrmw add ptr @kept, i64 %less monotonic
-  ret ptr %got
-empty:
-  %more = add i64 %n, 1
-  br i64 %more eq $SLOTS, label %make, label %next
-make:
-  %new = call ptr @block(i64 %size, i64 %size)
-  ret ptr %new
-}
-
-define void @weft_free(ptr %memory) {
-  br ptr %memory eq null, label %done, label %some
-some:
-  %header = getelementptr i8, ptr %memory, i64 -64
-  %size = load i64, ptr %header
-  br i64 %size eq 0, label %drop, label %keep
-keep:
-  %before = atomicrmw add ptr @kept, i64 %size monotonic
-  %after = add i64 %before, %size
-  br i64 %after ugt $MOST_KEPT, label %too.much, label %look
-look:
-  %zeros = call i64 @llvm.ctlz.i64(i64 %size, i1 false)
-  %power = sub i64 63, %zeros
-  %first = call ptr @first_slot(i64 %power)
-  br label %next
-next:
-  %n = phi i64 [ 0, %look ], [ %more, %taken ]
-  %slot = getelementptr ptr, ptr %first, i64 %n
-  %old = cmpxchg ptr %slot, ptr null, ptr %memory acq_rel monotonic
-  %mine = extractvalue { ptr, i1 } %old, 1
-  br i1 %mine, label %done, label %taken
-taken:
-  %more = add i64 %n, 1
-  br i64 %more eq $SLOTS, label %too.much, label %next
-too.much:
-  %less = sub i64 0, %size
-  %left = atomicrmw add ptr @kept, i64 %less monotonic
-  br label %drop
-drop:
-  %given = load ptr, %header + 16
-  call void @free(ptr %given)
-  br label %done
-done:
-  ret void
-}
-
-define internal ptr @first_slot(i64 %power) {
-  %class = sub i64 %power, $SMALLEST
-  %place = mul i64 %class, $SLOTS
-  %slot = getelementptr ptr, ptr @slots, i64 %place
-  ret ptr %slot
-}
-
-define internal ptr @block(i64 %room, i64 %size) {
-  %large = icmp uge i64 %room, $COLOURED_FROM
-  %align = select i1 %large, i64 $PAGE, i64 64
-  %step = select i1 %large, i64 $COLOUR_STEP, i64 0
-  %turn = atomicrmw add ptr @colour, i64 %step monotonic
-  %place = and i64 %turn, $LAST_OF_PAGE
-  %colour = select i1 %large, i64 %place, i64 0
-  %start = add i64 %align, %colour
-  %bytes = add i64 %room, %start
-  br i64 %bytes ult %room, label %none, label %ask
-ask:
-  %memory = call ptr @aligned_alloc(i64 %align, i64 %bytes)
-  br ptr %memory eq null, label %none, label %fine
-fine:
-  %usable = getelementptr i8, ptr %memory, i64 %start
-  %header = getelementptr i8, ptr %usable, i64 -64
-  store i64 %size, ptr %header
-  store i64 %room, %header + 8
-  store ptr %memory, %header + 16
-  br i64 %room uge $HUGE_FROM, label %advise, label %done
-advise:
-  %advised = call i32 @madvise(ptr %memory, i64 %room, i32 14)
-  br label %done
-done:
-  ret ptr %usable
-none:
-  ret ptr null
-}
-
-; The same for numpy, as the functions of an allocator; the first argument is its context.
-define ptr @weft_numpy_malloc(ptr %context, i64 %bytes) {
-  %block = call ptr @weft_alloc(i64 %bytes)
-  ret ptr %block
-}
-
-define ptr @weft_numpy_calloc(ptr %context, i64 %count, i64 %each) {
-  %product = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %each)
-  %bytes = extractvalue { i64, i1 } %product, 0
-  %overflow = extractvalue { i64, i1 } %product, 1
-  br i1 %overflow, label %none, label %ask
-ask:
-  %block = call ptr @weft_alloc(i64 %bytes)
-  br ptr %block eq null, label %none, label %clear
-clear:
-  %same = call ptr @memset(ptr %block, i32 0, i64 %bytes)
-  ret ptr %block
-none:
-  ret ptr null
-}
-
-define ptr @weft_numpy_realloc(ptr %context, ptr %old, i64 %bytes) {
-  %new = call ptr @weft_alloc(i64 %bytes)
-  %failed = icmp eq ptr %new, null
-  %nothing = icmp eq ptr %old, null
-  %done = or i1 %failed, %nothing
-  br i1 %done, label %end, label %move
-move:
-  %room = load i64, %old + -56
-  %both = call i64 @llvm.umin.i64(i64 %room, i64 %bytes)
-  %same = call ptr @memcpy(ptr %new, ptr %old, i64 %both)
-  call void @weft_free(ptr %old)
-  br label %end
-end:
-  ret ptr %new
-}
-
-define void @weft_numpy_free(ptr %context, ptr %block, i64 %bytes) {
-  call void @weft_free(ptr %block)
-  ret void
-}
-"""
+_SOURCE = '''
+def weft_alloc(bytes):
+    if below(bytes, least) or below(most, bytes):
+        return block(64 if below(bytes, 64) else (bytes + 63) & -64, 0)
+    power = 64 - llvm.ctlz.i64(bytes - 1, 0)
+    first = slots + 8 * per_size * (power - smallest)
+    for n in range(per_size):
+        if atomic_load(first + 8 * n) != 0:
+            found = atomic_swap(first + 8 * n, 0)
+            if found != 0:
+                atomic_add(kept, -(1 << power))
+                return found
+    return block(1 << power, 1 << power)
 
 
-def memory_text() -> str:
-    """The module that defines ``weft_alloc`` and ``weft_free``."""
-    values = {
-        "COUNT": (LARGEST - SMALLEST + 1) * SLOTS,
-        "SLOTS": SLOTS,
-        "SMALLEST": SMALLEST,
-        "LEAST": 1 << (SMALLEST - 1),
-        "MOST": 1 << LARGEST,
-        "MOST_KEPT": MOST_KEPT,
-        "COLOURED_FROM": COLOURED_FROM,
-        "HUGE_FROM": HUGE_FROM,
-        "PAGE": PAGE,
-        "LAST_OF_PAGE": PAGE - 1,
-        "COLOUR_STEP": COLOUR_STEP,
-    }
-    return expand(_TEXT, values)
+def weft_free(memory):
+    if memory == 0:
+        return
+    header: Header = memory - 64
+    size = header.size
+    if size != 0:
+        if not below(most_kept, atomic_add(kept, size) + size):
+            first = slots + 8 * per_size * (63 - llvm.ctlz.i64(size, 0) - smallest)
+            for n in range(per_size):
+                if atomic_replace(first + 8 * n, 0, memory):
+                    return
+        atomic_add(kept, -size)
+    free(header.given)
 
+
+def block(room_for, size):
+    align = 64
+    start = 64
+    if not below(room_for, coloured_from):
+        align = page
+        start = page + (atomic_add(colour, colour_step) & page - 1)
+    if below(room_for + start, room_for):
+        return 0
+    memory = aligned_alloc(align, room_for + start)
+    if memory == 0:
+        return 0
+    header: Header = memory + start - 64
+    header.size = size
+    header.room = room_for
+    header.given = memory
+    if not below(room_for, huge_from):
+        madvise(memory, room_for, 14)
+    return memory + start
+
+
+def weft_numpy_malloc(context, bytes):
+    """The same for numpy, as the functions of an allocator; the first argument is its context."""
+    return weft_alloc(bytes)
+
+
+def weft_numpy_calloc(context, count, each):
+    if count != 0 and below(-1 >> 1, each) or each != 0 and below((-1 >> 1) // each, count):
+        return 0
+    block = weft_alloc(count * each)
+    if block != 0:
+        memset(block, 0, count * each)
+    return block
+
+
+def weft_numpy_realloc(context, old, bytes):
+    new = weft_alloc(bytes)
+    if new != 0 and old != 0:
+        header: Header = old - 64
+        memcpy(new, old, bytes if below(bytes, header.room) else header.room)
+        weft_free(old)
+    return new
+
+
+def weft_numpy_free(context, block, bytes):
+    weft_free(block)
+'''
 
 #: What the module needs of the C library.
-MEMORY_IMPORTS = ("aligned_alloc", "free", "madvise", "memcpy", "memset")
+_FUNCTIONS = {
+    "aligned_alloc": "ptr (i64, i64)", "free": "void (ptr)", "madvise": "i32 (ptr, i64, i32)",
+    "memcpy": "ptr (ptr, ptr, i64)", "memset": "ptr (ptr, i32, i64)",
+}  # fmt: skip
+MEMORY_IMPORTS = tuple(_FUNCTIONS)
+_CONSTANTS = {
+    "per_size": SLOTS, "smallest": SMALLEST, "least": (1 << (SMALLEST - 1)) + 1, "most": 1 << LARGEST,
+    "most_kept": MOST_KEPT, "coloured_from": COLOURED_FROM, "huge_from": HUGE_FROM, "page": PAGE,
+    "colour_step": COLOUR_STEP,
+}  # fmt: skip
+#: In front of every block, in a cache line of its own: its size, or 0 for one that is not kept; the bytes it has room
+#: for; and what the C library gave.
+_HEADER = words("size", "room", "given")
+
+#: Defines ``weft_alloc`` and ``weft_free``.
+MEMORY = NativeModule(
+    _SOURCE, _CONSTANTS, {"Header": _HEADER}, {**_FUNCTIONS, "llvm.ctlz.i64": "i64 (i64, i1)"},
+    memory={"slots": (LARGEST - SMALLEST + 1) * SLOTS, "kept": 1, "colour": 1},
+)  # fmt: skip

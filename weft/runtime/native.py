@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from weft.ir.errors import TargetError
 from weft.runtime.loader import LoadedObject, load_object
-from weft.runtime.memory import MEMORY_IMPORTS, memory_text
+from weft.runtime.memory import MEMORY, MEMORY_IMPORTS
 from weft.runtime.native_module import NativeModule
 from weft.runtime.store import Artifact, default_store
 from weft.target.cpu.host import NAMED, Machine
@@ -54,7 +54,7 @@ def libc_symbols(names: Iterable[str]) -> dict[str, int]:
 
 @functools.cache
 def _memory() -> LoadedObject:
-    loaded = load_native(memory_text(), libc_symbols(MEMORY_IMPORTS))
+    loaded = load_native(MEMORY, libc_symbols(MEMORY_IMPORTS))
     _immortal.append(loaded)
     return loaded
 

@@ -13,10 +13,10 @@ Annotations name a structure, whose fields are read and written by name; ``a[i]`
 given. A variable that is called is the address of a C function that returns an int. Comparisons are signed, ``>>`` is
 not; ``and`` and ``or`` look at their right side only where it matters. Functions called ``weft_…`` are seen outside.
 
-Built in are ``room(n)``, an array of ``n`` words while the function runs; ``below(a, b)``, which compares without signs;
-``single(x)``, the bits of a double as those of a float; and what several threads may do to a word at once: ``atomic_load(at)``, ``atomic_store(at, x)``, ``atomic_add(at, x)``,
-``atomic_or``, ``atomic_and`` and ``atomic_swap``, which give the value before, and ``atomic_replace(at, old, new)``,
-which says whether it did.
+Built in are ``room(n)``, an array of ``n`` words while the function runs; ``below(a, b)``, which compares without
+signs; ``single(x)``, the bits of a double as those of a float; and what several threads may do to a word at once:
+``atomic_load(at)``, ``atomic_store(at, x)``, ``atomic_add(at, x)``, ``atomic_or``, ``atomic_and`` and ``atomic_swap``,
+which give the value before, and ``atomic_replace(at, old, new)``, which says whether it did.
 """
 
 from __future__ import annotations
@@ -173,7 +173,9 @@ class _Function:
                 self._branch(operand, no, yes)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 a, b = self.value(left), self.value(right)
-                self._end(f"br i1 {self._value(f'icmp {_COMPARISONS[type(op)]} i64 {a}, {b}')}, label %{yes}, label %{no}")
+                self._end(
+                    f"br i1 {self._value(f'icmp {_COMPARISONS[type(op)]} i64 {a}, {b}')}, label %{yes}, label %{no}"
+                )
             case ast.Compare(left=left, ops=[op, *ops], comparators=[right, *rest]):
                 pair = ast.Compare(left, [op], [right])
                 self._branch(ast.BoolOp(ast.And(), [pair, ast.Compare(right, ops, rest)]), yes, no)

@@ -177,8 +177,8 @@ _PROCESSORS = {"x86_64": (202, "llvm.x86.sse2.pause", ""), "aarch64": (98, "llvm
 SPINS = 20_000
 _JOB = words("fn", "ctx", "n", "chunk", "next", "status")
 _FUNCTIONS = {
-    "pthread_create": "i32 (ptr, ptr, ptr, ptr)", "pthread_detach": "i32 (i64)", "pthread_sigmask": "i32 (i32, ptr, ptr)",
-    "syscall": "i64 (i64, ...)", "getpid": "i32 ()", "sched_getcpu": "i32 ()",
+    "pthread_create": "i32 (ptr, ptr, ptr, ptr)", "pthread_detach": "i32 (i64)",
+    "pthread_sigmask": "i32 (i32, ptr, ptr)", "syscall": "i64 (i64, ...)", "getpid": "i32 ()", "sched_getcpu": "i32 ()",
     "sched_getaffinity": "i32 (i32, i64, ptr)", "sched_setaffinity": "i32 (i32, i64, ptr)",
 }  # fmt: skip
 #: What the module needs of the C library.
