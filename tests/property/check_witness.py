@@ -12,7 +12,7 @@ from weft.ir.errors import ScheduleError
 from weft.ir.stmt import For, Kernel
 from weft.poly.leaves import CONCURRENT
 from weft.poly.verdict import Witness
-from weft.schedules.rewrite import all_loops
+from weft.schedules.find import all_loops
 
 
 def check_witness(error: ScheduleError, arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> bool:

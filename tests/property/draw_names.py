@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside
+from weft.schedules.find import all_allocs, all_loops, blocks_inside
 from weft.schedules.schedule import Schedule
 
 

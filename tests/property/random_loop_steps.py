@@ -9,9 +9,10 @@ from draw_names import a_block, a_loop
 from hypothesis import strategies as st
 
 from weft.ir import dtype as dt
+from weft.ir.nesting import statements
 from weft.ir.stmt import If, Seq
 from weft.ir.visit import free_vars
-from weft.schedules.rewrite import all_loops, blocks_inside, find_loop, loops_around, statements
+from weft.schedules.find import all_loops, blocks_inside, find_loop, loops_around
 from weft.schedules.schedule import Schedule
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -38,7 +39,7 @@ def make_wrap(draw: Any, s: Schedule) -> Arguments:
 
 def make_swap(draw: Any, s: Schedule) -> Arguments:
     """Mostly what follows one another in a sequence, by a block in it."""
-    sequences = [n.body for n in statements(s.kernel) if isinstance(n, Seq)]
+    sequences = [n.body for n in statements(s.kernel.body) if isinstance(n, Seq)]
     pairs = [(blocks_inside(a), blocks_inside(b)) for parts in sequences for a, b in itertools.pairwise(parts)]
     named = [(a[0].name, b[0].name) for a, b in pairs if a and b]
     if named and draw(st.integers(0, 4)):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weft.ir.hardware import HARDWARE, Hardware, declare
 from weft.ir.stmt import Block, For
 from weft.ir.visit import free_vars
-from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside, find_block, loops_around
+from weft.schedules.find import all_allocs, all_loops, blocks_inside, find_block, loops_around
 from weft.schedules.schedule import Schedule
 from weft.schedules.tensorize import _fits
 

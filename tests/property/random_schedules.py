@@ -18,11 +18,12 @@ from random_recipes import RECIPES, Step
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Select
 from weft.ir.hardware import HARDWARE
+from weft.ir.nesting import statements
 from weft.ir.stmt import For, Seq
 from weft.ir.visit import loads, walk
+from weft.schedules.find import all_allocs, all_loops, blocks_inside
 from weft.schedules.fission import body_parts
 from weft.schedules.precompute import parts_of, used_iters
-from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside, statements
 from weft.schedules.schedule import Schedule
 from weft.schedules.tensorize import _fits
 
@@ -80,7 +81,7 @@ def make_fission(draw: Any, s: Schedule) -> Arguments:
 
 def neighbours(s: Schedule) -> list[tuple[str, str]]:
     """Loops that follow one another."""
-    sequences = [n.body for n in statements(s.kernel) if isinstance(n, Seq)]
+    sequences = [n.body for n in statements(s.kernel.body) if isinstance(n, Seq)]
     pairs = [(a, b) for parts in sequences for a, b in itertools.pairwise(parts) if isinstance(a, For)]
     return [(a.var.name, b.var.name) for a, b in pairs if isinstance(b, For)]
 

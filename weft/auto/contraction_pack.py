@@ -20,8 +20,8 @@ from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.stages import Stage, StageAccess
 from weft.ir.expr import Select
 from weft.ir.visit import walk
+from weft.schedules.find import find_block
 from weft.schedules.layouts import LETTERS
-from weft.schedules.rewrite import find_block
 
 #: Times that an element is read, each time with a test whether it exists, before a copy that needs none pays.
 MANY_TESTS = 4

@@ -14,10 +14,10 @@ from weft.auto.costs import point_cost
 from weft.auto.draft import AnyDraft
 from weft.auto.stages import Stage
 from weft.ir.expr import Expr, Var
+from weft.ir.nesting import statements
 from weft.ir.printer import print_expr
 from weft.ir.visit import free_vars, substitute
 from weft.schedules.precompute import parts_of, used_iters
-from weft.schedules.rewrite import statements
 
 #: Operations that a part must take before storing and reading it back is cheaper than computing it again.
 EXPENSIVE = 8

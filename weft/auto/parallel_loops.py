@@ -8,8 +8,8 @@ from math import ceil, prod
 
 from weft.auto.draft import Draft
 from weft.auto.stages import Stage
+from weft.schedules.find import find_loop
 from weft.schedules.loop_facts import trip_count
-from weft.schedules.rewrite import find_loop
 
 #: Part of the time that may be lost to threads that wait for others before more loops are taken in.
 IMBALANCE = 0.1

@@ -14,7 +14,7 @@ from weft.auto.polyhedral_follow import sum_text
 from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves
 from weft.poly.solve import Form, combine
-from weft.schedules.rewrite import find_loop, loops_around
+from weft.schedules.find import find_loop, loops_around
 
 
 def cut_apart(draft: Draft, loop: str, step: Callable[[str], object]) -> bool:

@@ -11,7 +11,7 @@ from weft.ir.stmt import Kernel
 from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves
 from weft.poly.solve import Form
-from weft.schedules.rewrite import find_loop, loop_range, ranges_at
+from weft.schedules.find import find_loop, loop_range, ranges_at
 
 #: What a size that is not known counts for.
 UNKNOWN_EXTENT = 256

@@ -13,9 +13,9 @@ from weft.ir.expr import Const
 from weft.ir.stmt import If
 from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves, loops_inside
+from weft.schedules.find import blocks_inside, find_loop, loops_around, ranges_at
 from weft.schedules.fission import body_parts
 from weft.schedules.loop_facts import trip_count
-from weft.schedules.rewrite import blocks_inside, find_loop, loops_around, ranges_at
 
 #: Strips for threads are multiples of this many iterations: whole vectors, whole lines of cache.
 STRIP = 64

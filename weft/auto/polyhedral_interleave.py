@@ -15,8 +15,8 @@ from weft.ir.errors import ScheduleError
 from weft.ir.stmt import For
 from weft.ir.visit import stores
 from weft.poly.check_parallel import check_parallel
+from weft.schedules.find import blocks_inside, find_loop, loops_around, ranges_at
 from weft.schedules.loop_facts import trip_count
-from weft.schedules.rewrite import blocks_inside, find_loop, loops_around, ranges_at
 from weft.tensor.cost import count_operations
 
 #: Steps that each row stays behind the one before: the first that makes rows independent is taken.

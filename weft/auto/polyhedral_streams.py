@@ -14,9 +14,9 @@ from weft.auto.draft import Draft
 from weft.auto.polyhedral_facts import BlockAccess, Facts, buffer_shape
 from weft.auto.polyhedral_nest import Nest
 from weft.poly.isl_schedule import Band, Row, Tree
+from weft.schedules.find import blocks_inside, find_loop, ranges_at
 from weft.schedules.fission import body_parts
 from weft.schedules.loop_facts import trip_count
-from weft.schedules.rewrite import blocks_inside, find_loop, ranges_at
 
 #: Rows at a time, at most: with more the sums that wait for them no longer stay near.
 MOST_ROWS = 64

@@ -16,9 +16,9 @@ from weft.ir.affine import linear_form
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const, Var
 from weft.ir.stmt import For
+from weft.schedules.find import blocks_inside, find_block, find_loop, loops_around, ranges_at
 from weft.schedules.fission import body_parts
 from weft.schedules.loop_facts import trip_count
-from weft.schedules.rewrite import blocks_inside, find_block, find_loop, loops_around, ranges_at
 
 #: Rows at a time, at least: two vectors where lanes are few.
 ROWS = 16

@@ -24,7 +24,7 @@ from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, Block, For, If, Iter, Kernel, Seq, Stmt, Store
 from weft.ir.visit import fact, free_vars, loads, stores, walk
-from weft.schedules.rewrite import ranges_at
+from weft.schedules.find import ranges_at
 from weft.target.cpu.emit_stepped import SHORT_STEPS
 
 #: Elements between neighbours of which the code generator still picks lanes from whole vectors.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.auto.draft import Draft
 from weft.ir.visit import free_vars
-from weft.schedules.rewrite import find_loop
+from weft.schedules.find import find_loop
 
 
 def straighten(draft: Draft, name: str) -> None:

@@ -7,10 +7,11 @@ Ranges are numbers; `Limits` are the ends of loops with symbolic sizes, so that 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear
-from weft.ir.expr import Compare, CompareOp, Const, Expr, Var
+from weft.ir.expr import Binary, Compare, CompareOp, Const, Expr, Var
 from weft.ir.interval import Interval, Ranges
 
 #: The least and greatest value of each loop variable in terms of others, outer loops first.
@@ -23,6 +24,21 @@ ALLOWED: dict[str, Interval] = {
     "==": Interval(0, 0), "<": Interval(None, -1), "<=": Interval(None, 0), ">": Interval(1, None),
     ">=": Interval(0, None),
 }  # fmt: skip
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of ``a && b && c``."""
+    if isinstance(condition, Binary) and condition.op == "&&":
+        return [*conjuncts(condition.left), *conjuncts(condition.right)]
+    return [condition]
+
+
+def all_of(conditions: Sequence[Expr]) -> Expr:
+    """``a && b && c`` of ``[a, b, c]``, which is not empty."""
+    first, *others = conditions
+    for condition in others:
+        first = Binary("&&", first, condition)
+    return first
 
 
 def decide(op: str, gap: Interval) -> bool | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from weft.ir.stmt import Alloc, Block, For, If, Let, Seq, Stmt, Tensorized, While
+from weft.ir.stmt import Alloc, Block, For, If, Let, Seq, Stmt, Store, Tensorized, While
 
 
 def inner_statements(s: Stmt) -> tuple[Stmt, ...]:
@@ -29,6 +29,18 @@ _INNER: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
     Alloc: _body,
     Tensorized: _body,
 }
+
+
+def statements(root: Stmt) -> Iterator[Stmt]:
+    """``root`` and every statement in it, parents first, in program order."""
+    pending = [root]
+    while pending:
+        stmt = pending.pop()
+        yield stmt
+        if isinstance(stmt, For):  # the common case, for speed
+            pending.append(stmt.body)
+        elif not isinstance(stmt, Store):
+            pending.extend(reversed(inner_statements(stmt)))
 
 
 def flat(s: Stmt) -> tuple[Stmt, ...]:

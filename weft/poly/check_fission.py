@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ir.nesting import inner_statements
+from weft.ir.nesting import find_path, statements
 from weft.ir.stmt import Block, For, If, Kernel, Seq, Stmt
 from weft.poly.conflicts import Meeting, Surroundings, after, before, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
@@ -31,9 +31,8 @@ def check_fission(kernel: Kernel, loop: str, after: str, numerics: str = "strict
 
 
 def _holds(s: Stmt, name: str) -> bool:
-    if isinstance(s, For) and s.var.name == name:
-        return True
-    return (isinstance(s, Block) and s.name == name) or any(_holds(inner, name) for inner in inner_statements(s))
+    every = statements(s)
+    return any(n.var.name == name if isinstance(n, For) else isinstance(n, Block) and n.name == name for n in every)
 
 
 def _changed_guard(kernel: Kernel, loop: For, parts: tuple[Stmt, ...]) -> Verdict | None:
@@ -42,17 +41,13 @@ def _changed_guard(kernel: Kernel, loop: For, parts: tuple[Stmt, ...]) -> Verdic
     written = written_by(every)
     orders = [[], [after(loop.var.name)], [before(loop.var.name)]]
     for leaf in every:
-        outside = isinstance(leaf.stmt, If) and not any(leaf.stmt is s or _contains(s, leaf.stmt) for s in parts)
+        outside = isinstance(leaf.stmt, If) and not any(find_path(s, leaf.stmt) for s in parts)
         for access in leaf.accesses if outside else ():
             if access.buffer.name in written:
                 name = access.buffer.name
                 reason = f"a test around the statements reads `{name}`, which the loop writes"
                 return refuse_meeting(reason, kernel, [(leaf, access)], touches(every, name, reads=False), orders)
     return None
-
-
-def _contains(s: Stmt, target: Stmt) -> bool:
-    return any(inner is target or _contains(inner, target) for inner in inner_statements(s))
 
 
 def _check_memory(kernel: Kernel, loop: For, early: list[Leaf], late: list[Leaf], numerics: str) -> Verdict:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from weft.ir.nesting import statements
 from weft.ir.stmt import Assert, For, Kernel
 from weft.poly.conflicts import Meeting, Surroundings, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
 from weft.poly.domain import Reader, leaf_domain
-from weft.poly.leaves import CONCURRENT, Leaf, leaves, loop_named, sizes_of, statements
+from weft.poly.leaves import CONCURRENT, Leaf, leaves, loop_named, sizes_of
 from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.solve import Form, combine
 from weft.poly.verdict import OK, Verdict, refuse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.nesting import find_path, inner_statements
+from weft.ir.nesting import find_path, inner_statements, statements
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Assign, Atomic, Barrier, Break, Continue, For, Kernel, Let, Return, Stmt, While
 from weft.poly.conflicts import (
@@ -25,7 +25,6 @@ from weft.poly.leaves import (
     loop_named,
     loops_inside,
     sizes_of,
-    statements,
 )
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.ir.expr import Load, Var
-from weft.ir.nesting import find_path
+from weft.ir.nesting import find_path, statements
 from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return
 from weft.ir.visit import walk
 from weft.poly.conflicts import (
@@ -27,7 +27,7 @@ from weft.poly.conflicts import (
     written_by,
 )
 from weft.poly.describe import describe
-from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, sizes_of, statements
+from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, sizes_of
 from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from weft.ir.numerics import is_fast
 from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
 from weft.poly.gaps import Gaps
-from weft.poly.infer_region import loop_ranges
+from weft.poly.infer_spans import loop_ranges
 from weft.poly.leaves import Access, Leaf
 from weft.poly.products import Products
 from weft.poly.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, holds, solve

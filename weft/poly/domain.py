@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Broadcast, Cast, Compare, Const, Expr, Load, Ramp, Select, Unary, Var
+from weft.ir.inequality import NEGATED
 from weft.ir.interval import bounds
 from weft.ir.printer import print_expr
 from weft.ir.visit import free_vars, walk
@@ -183,7 +184,7 @@ class Reader:
 
     def comparison(self, op: str, left: Expr, right: Expr, holds: bool) -> list[list[Literal]] | None:
         if not holds:
-            op = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}[op]
+            op = NEGATED[op]
         if op in (">", ">="):
             left, right, op = right, left, "<" if op == ">" else "<="
         if op in ("<", "<="):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from weft.ir.inequality import quotient
 from weft.ir.interval import EVERYTHING, Interval
 from weft.poly.solve import Form
 
@@ -89,16 +90,9 @@ def _narrow(row: _Row, ranges: dict[str, Interval]) -> bool:
                     high += part.hi
         # c*x >= -high, and for an equation also c*x <= -low.
         allowed = Interval(-high if bounded_above else None, -low if bounded_below and is_equation else None)
-        interval = ranges.get(name, EVERYTHING).intersect(_divided(allowed, c))
+        interval = ranges.get(name, EVERYTHING).intersect(quotient(allowed, c))
         if interval.is_empty:
             return True
         ranges[name] = interval
         parts[place] = interval.scale(c)
     return not terms and (constant < 0 or (is_equation and constant != 0))
-
-
-def _divided(by_c: Interval, c: int) -> Interval:
-    """The integers x with ``c*x`` in ``by_c``."""
-    lo, hi = by_c if c > 0 else (None if by_c.hi is None else -by_c.hi, None if by_c.lo is None else -by_c.lo)
-    size = abs(c)
-    return Interval(None if lo is None else -(-lo // size), None if hi is None else hi // size)

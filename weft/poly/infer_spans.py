@@ -3,8 +3,8 @@
 >>> infer_spans(kernel, T, below=y_loop, fixed=1)         # T[y-1, x] and T[y+1, x] below `for x in 0:64`
 ((y - 1, y + 1), (0, 63))
 
-Unlike a box from `infer_region`, a subscript that loops do not bound (a gather) spans its whole dimension, so
-there is an answer for every access.
+This is region inference, in Halide bounds inference. A subscript that loops do not bound (a gather) spans its whole
+dimension, so there is an answer for every access.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Select, Var, idx
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import For, Kernel, Stmt
 from weft.ir.visit import free_vars, walk
-from weft.poly.infer_region import Span, extremes, loop_ranges
 from weft.poly.leaves import Access, Leaf, leaves
 
+Span = tuple[Expr, Expr]
 Spans = tuple[Span, ...]
 
 
@@ -50,6 +51,16 @@ def infer_spans(
     return None if united is None else tuple(united)
 
 
+def loop_ranges(leaf: Leaf) -> dict[str, Interval]:
+    """What each loop variable around ``leaf`` can be."""
+    ranges: dict[str, Interval] = {}
+    for loop in leaf.loops:
+        lo = bounds(leaf.resolve(loop.lo), ranges)
+        hi = Interval(None, None) if loop.hi is None else bounds(leaf.resolve(loop.hi), ranges)
+        ranges[loop.name] = half_open(lo, hi)
+    return ranges
+
+
 def _span(leaf: Leaf, access: Access, dim: int, fixed: int, ranges: Mapping[str, Interval]) -> Span:
     whole = (idx(0), simplify(access.buffer.shape[dim] - idx(1), ranges))
     limits: dict[str, Span] = {}
@@ -66,6 +77,66 @@ def _span(leaf: Leaf, access: Access, dim: int, fixed: int, ranges: Mapping[str,
     if any(outside & set(free_vars(end)) or any(isinstance(n, Load) for n in walk(end)) for end in interval):
         return whole
     return simplify(interval[0], ranges), simplify(interval[1], ranges)
+
+
+def extremes(e: Expr, limits: Mapping[str, Span]) -> Span | None:
+    """The least and greatest value of ``e`` as its variables run between their limits (outer ones first)."""
+    if e.dtype != dt.index:
+        return None
+    low, high = _extreme(e, limits, 0), _extreme(e, limits, 1)
+    return None if low is None or high is None else (low, high)
+
+
+def _extreme(e: Expr, limits: Mapping[str, Span], side: int) -> Expr | None:
+    """Inner variables go to their ends first, so that what they share with outer ones cancels."""
+    for name in reversed(list(limits)):
+        linear = linear_form(e)
+        var = Var(name)
+        others = (a for a in linear.terms if a != var)
+        if var not in linear.terms or any(name in free_vars(a) for a in others):
+            continue
+        factor = linear.terms.pop(var)
+        end = limits[name][side if factor > 0 else 1 - side]
+        e = linear.add(linear_form(end), factor).expr(dt.index)
+    if not any(name in limits for name in free_vars(e)):
+        return None if any(isinstance(n, Load) for n in walk(e)) else e
+    linear = linear_form(e)
+    total: Expr = idx(linear.constant)
+    for atom, factor in linear.terms.items():
+        span = _atom_extremes(atom, limits)
+        if span is None:
+            return None
+        total = total + span[side if factor > 0 else 1 - side] * idx(factor)
+    return _extreme(total, limits, side) if any(name in limits for name in free_vars(total)) else total
+
+
+def _atom_extremes(atom: Expr, limits: Mapping[str, Span]) -> Span | None:
+    if isinstance(atom, Var):
+        return limits.get(atom.name, (atom, atom))
+    if isinstance(atom, Binary) and atom.op in ("//", "%") and isinstance(atom.right, Const) and atom.right.value > 0:
+        inner = extremes(atom.left, limits)
+        if inner is None:
+            return None
+        return (inner[0] // atom.right, inner[1] // atom.right) if atom.op == "//" else _remainders(inner, atom.right)
+    if isinstance(atom, Binary) and atom.op in ("min", "max"):
+        left, right = extremes(atom.left, limits), extremes(atom.right, limits)
+        if left is None or right is None:
+            return None
+        return Binary(atom.op, left[0], right[0]), Binary(atom.op, left[1], right[1])
+    if isinstance(atom, Select):
+        then, otherwise = extremes(atom.then, limits), extremes(atom.otherwise, limits)
+        if then is None or otherwise is None:
+            return None
+        return Binary("min", then[0], otherwise[0]), Binary("max", then[1], otherwise[1])
+    return extremes(atom, {}) if not any(n in limits for n in free_vars(atom)) else None
+
+
+def _remainders(inner: Span, by: Const) -> Span:
+    """All remainders, unless the whole range surely lies between two multiples."""
+    low, high = simplify(inner[0] // by), simplify(inner[1] // by)
+    if low == high:
+        return inner[0] - low * by, inner[1] - low * by
+    return idx(0), idx(int(by.value) - 1)
 
 
 def _union(a: Span, b: Span, ranges: Mapping[str, Interval]) -> Span:
@@ -199,9 +270,3 @@ def knowing_loops(loops: Sequence[For], sizes: Mapping[str, Interval]) -> Iterat
 
 def mentions(e: Expr, names: set[str]) -> bool:
     return any(isinstance(n, Var) and n.name in names for n in walk(e))
-
-
-__all__ = [
-    "Span", "Spans", "bounds", "clip", "greatest", "infer_spans", "is_at_most", "knowing_loops", "least", "mentions",
-    "upper_bound",
-]  # fmt: skip

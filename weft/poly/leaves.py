@@ -17,7 +17,7 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Axis, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var, idx
 from weft.ir.intrinsics import HINTS
-from weft.ir.nesting import find_path, inner_statements
+from weft.ir.nesting import find_path, inner_statements, statements
 from weft.ir.stmt import (
     Alloc,
     Assert,
@@ -184,33 +184,14 @@ def sizes_of(kernel: Kernel) -> frozenset[str]:
     return frozenset(d.name for b in kernel.buffers for d in b.shape if isinstance(d, Var))
 
 
-def loop_named(program: Kernel | Stmt, name: str) -> For | None:
+def loop_named(kernel: Kernel, name: str) -> For | None:
     """The first loop over ``name``."""
-    s = program.body if isinstance(program, Kernel) else program
-    if isinstance(s, For) and s.var.name == name:
-        return s
-    for inner in inner_statements(s):
-        loop_node = loop_named(inner, name)
-        if loop_node is not None:
-            return loop_node
-    return None
-
-
-def statements(s: Stmt) -> Iterator[Stmt]:
-    """``s`` and all statements in it, in program order."""
-    yield s
-    for inner in inner_statements(s):
-        yield from statements(inner)
+    return next((s for s in statements(kernel.body) if isinstance(s, For) and s.var.name == name), None)
 
 
 def loops_inside(s: Stmt) -> list[For]:
     """All loops below ``s``, in program order."""
-    loops: list[For] = []
-    for inner in inner_statements(s):
-        if isinstance(inner, For):
-            loops.append(inner)
-        loops += loops_inside(inner)
-    return loops
+    return [inner for inner in statements(s) if isinstance(inner, For) and inner is not s]
 
 
 def _enter(s: Stmt, inner: Stmt, scope: _Scope) -> _Scope:

@@ -15,8 +15,8 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, If, Kernel, Store
 from weft.ir.visit import free_vars, substitute
 from weft.poly.leaves import Leaf, leaves
+from weft.schedules.find import all_allocs, find_alloc, loops_around, ranges_at
 from weft.schedules.project import conjuncts, gap_of
-from weft.schedules.rewrite import all_allocs, find_alloc, loops_around, ranges_at
 
 
 def adds_zeros(kernel: Kernel, block: Block, guard: If) -> bool:

@@ -17,7 +17,8 @@ from weft.ir.expr import Binary, Expr, Load
 from weft.ir.stmt import Atomic, AtomicOp, Kernel, Store
 from weft.ir.visit import loads
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.rewrite import Rewrite, find_block, replace_stmt
+from weft.schedules.find import find_block
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.trace import Numerics
 
 

@@ -6,7 +6,8 @@ from typing import Literal
 
 from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.rewrite import Rewrite, find_loop
+from weft.schedules.find import find_loop
+from weft.schedules.rewrite import Rewrite
 from weft.schedules.set_kind import check_set_kind, set_kind
 from weft.schedules.trace import Numerics
 

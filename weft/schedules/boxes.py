@@ -1,4 +1,4 @@
-"""The box of a buffer to set storage aside for: as `weft.poly.infer_region`, but always an answer.
+"""The box of a buffer to set storage aside for: as `weft.poly.infer_spans`, as starts and extents.
 
 A dimension whose subscripts cannot be bounded is taken whole, and sides are numbers wherever one suffices. A box
 may reach beyond the buffer where guards keep the accesses inside: who copies it must test the buffer's bounds.
@@ -7,17 +7,25 @@ may reach beyond the buffer where guards keep the accesses inside: who copies it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Binary, BinaryOp, Const, Expr, idx
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars
-from weft.poly.infer_region import Box, extremes
+from weft.poly.infer_spans import Span, extremes
 from weft.poly.leaves import Access, Leaf
 
 Ranges = Mapping[str, Interval]
-Span = tuple[Expr, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Elements from ``starts``, ``extents`` a side."""
+
+    starts: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
 
 
 def infer_box(

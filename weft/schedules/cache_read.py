@@ -10,7 +10,8 @@ from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.check_copy import check_reads, check_result
 from weft.schedules.copy_reads import Readers, copy_reads, find_reads
-from weft.schedules.rewrite import Rewrite, find_buffer, remembered
+from weft.schedules.find import find_buffer
+from weft.schedules.rewrite import Rewrite, remembered
 from weft.schedules.trace import Numerics
 
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import Expr, Load, Unary, Var
+from weft.ir.inequality import all_of
+from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, substitute
@@ -38,20 +40,12 @@ from weft.schedules.decompose_reduction import (
     scope_of,
     without_init,
 )
+from weft.schedules.find import blocks_inside, find_block, find_buffer
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import exits, has_barrier
-from weft.schedules.project import NotProjectable, Projection, both
+from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement, Redirection
-from weft.schedules.rewrite import (
-    Rewrite,
-    blocks_inside,
-    find_block,
-    find_buffer,
-    remembered,
-    replace_in,
-    sequence,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, remembered, replace_in, taken_names
 from weft.schedules.segment import Segment, segment_touching
 from weft.schedules.trace import Numerics
 
@@ -195,7 +189,7 @@ def _plan_read(
             reason = f"which elements of `{name}` block `{leaf.block}` reads before they start is not known"
             raise OldValuesUnknown(refuse(reason, kind="unproved"))
         if extra:
-            old_value = simplify(Unary("!", both(extra)))
+            old_value = simplify(Unary("!", all_of(extra)))
             elements = replace(elements, guards=(*elements.guards, old_value))
     setter = _earlier_setter(segment, leaf, access)
     if setter is not None:

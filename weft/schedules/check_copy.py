@@ -12,10 +12,10 @@ from weft.ir.stmt import Kernel, Seq, Stmt
 from weft.poly.check_parallel import check_parallel
 from weft.poly.conflicts import Meeting, Surroundings, written_by
 from weft.poly.describe import describe, iteration
-from weft.poly.infer_region import Box
 from weft.poly.leaves import Access, Leaf, leaves, sizes_of
 from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.boxes import Box
 from weft.schedules.copy_reads import Reads
 from weft.schedules.loop_facts import check_valid
 from weft.schedules.project import NotProjectable, project

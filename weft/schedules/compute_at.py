@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.ir.expr import Compare, idx
+from weft.ir.nesting import statements
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import loads, mentions, stores
@@ -28,6 +29,16 @@ from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.refuse_meeting import check_precedes, refuse_meeting, touches
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import (
+    all_allocs,
+    blocks_inside,
+    find_alloc,
+    find_block,
+    find_loop,
+    loops_around,
+    path_to,
+    size_ranges,
+)
 from weft.schedules.infer_stage import Member, Stage, infer_stage, stage_of
 from weft.schedules.instances import check_instances, is_exact, runs_everywhere
 from weft.schedules.loop_facts import check_valid, first_no, is_true
@@ -42,18 +53,7 @@ from weft.schedules.place_stage import (
     without_stage,
 )
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_allocs,
-    blocks_inside,
-    find_alloc,
-    find_block,
-    find_loop,
-    loops_around,
-    path_to,
-    size_ranges,
-    statements,
-)
+from weft.schedules.rewrite import Rewrite
 from weft.schedules.trace import Numerics
 
 

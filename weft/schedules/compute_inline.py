@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from weft.ir import dtype as dt
-from weft.ir.expr import Binary, Compare, Const, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.expr import Compare, Const, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.inequality import all_of
 from weft.ir.nesting import strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Iter, Kernel, Store
@@ -26,12 +26,13 @@ from weft.schedules.compute_at import (
     written_names,
 )
 from weft.schedules.declare_accesses import declare_accesses
+from weft.schedules.find import path_to, size_ranges
 from weft.schedules.infer_stage import Member, Stage, infer_stage
 from weft.schedules.instances import stands_still
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import in_new_loops, without_stage
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, path_to, size_ranges, taken_names
+from weft.schedules.rewrite import Rewrite, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -145,10 +146,7 @@ def formula_at(formula: Formula, indices: tuple[Expr, ...]) -> Expr:
         for dim, e in enumerate(member.indices)
         if dim not in {d for d, _ in member.pinned.values()}
     ]
-    test: Expr = Const(True, dt.bool_)
-    for t in tests:
-        test = t if isinstance(test, Const) else Binary("&&", test, t)
-    return value if isinstance(test, Const) else Select(test, value, formula.fill)
+    return Select(all_of(tests), value, formula.fill) if tests else value
 
 
 def _instance_tests(block: Block, values: dict[Var, Expr]) -> list[Expr]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import partial, reduce
 
 from weft.ir import dtype as dt
 from weft.ir.errors import InternalError, ScheduleError
 from weft.ir.expr import Binary, BinaryOp, CompareOp, Const, Expr, Unary, arithmetic, as_expr, compare, idx
+from weft.ir.inequality import all_of
 from weft.ir.span import Source, Span
-from weft.schedules.rewrite import unknown
+from weft.schedules.find import unknown
 
 _ARITHMETIC: dict[type[ast.operator], BinaryOp] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
@@ -23,13 +25,7 @@ def parse_condition(text: str, scalars: Mapping[str, Expr]) -> Expr:
     """The bool expression that ``text`` writes over ``scalars``."""
     if not isinstance(text, str):
         raise ScheduleError(f"{text!r} is not a condition", why="a condition is a text", help='as in "M % 16 == 0"')
-    try:
-        expr = _expr(ast.parse(text, mode="eval").body, scalars)
-    except SyntaxError as error:
-        column = error.offset or 1
-        raise ScheduleError(
-            "this is not a condition", span=Span(Source("condition", text), 1, column, column + 1), why=error.msg
-        ) from None
+    expr = _parse(text, scalars, "condition", "this is not a condition")
     if not expr.dtype.is_bool:
         raise ScheduleError(f"`{text}` is not a condition", why="it has no comparison", help='as in "M % 16 == 0"')
     return expr
@@ -37,17 +33,21 @@ def parse_condition(text: str, scalars: Mapping[str, Expr]) -> Expr:
 
 def parse_index(text: str, variables: Mapping[str, Expr]) -> Expr:
     """The whole number that ``text`` writes over ``variables``."""
-    try:
-        expr = _expr(ast.parse(text, mode="eval").body, variables)
-    except SyntaxError as error:
-        column = error.offset or 1
-        span = Span(Source("value", text), 1, column, column + 1)
-        raise ScheduleError("this is not a value for a loop", span=span, why=error.msg) from None
+    expr = _parse(text, variables, "value", "this is not a value for a loop")
     if isinstance(expr, Const) and expr.type.is_integer:
         return idx(int(expr.value))
     if expr.dtype != dt.index:
         raise ScheduleError(f"`{text}` is not a value for a loop", why=f"it is {expr.dtype}, loops run over int64")
     return expr
+
+
+def _parse(text: str, scalars: Mapping[str, Expr], kind: str, wrong: str) -> Expr:
+    try:
+        return _expr(ast.parse(text, mode="eval").body, scalars)
+    except SyntaxError as error:
+        column = error.offset or 1
+        span = Span(Source(kind, text), 1, column, column + 1)
+        raise ScheduleError(wrong, span=span, why=error.msg) from None
 
 
 def _expr(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
@@ -76,10 +76,7 @@ def _build(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
             return _compare([left, *others], ops, scalars)
         case ast.BoolOp(op=op, values=values):
             parts = [_bool(v, scalars) for v in values]
-            joined = parts[0]
-            for stmt in parts[1:]:
-                joined = Binary("&&" if isinstance(op, ast.And) else "||", joined, stmt)
-            return joined
+            return reduce(partial(Binary, "&&" if isinstance(op, ast.And) else "||"), parts)
     raise ScheduleError(
         f"`{ast.unparse(node)}` cannot stand in a condition", why="conditions compare sizes, scalars and numbers"
     )
@@ -100,8 +97,4 @@ def _bool(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
 
 def _compare(nodes: list[ast.expr], ops: list[ast.cmpop], scalars: Mapping[str, Expr]) -> Expr:
     values = [_number(n, scalars) for n in nodes]
-    parts = [compare(_COMPARISONS[type(op)], a, b) for a, op, b in zip(values, ops, values[1:])]
-    joined = parts[0]
-    for stmt in parts[1:]:
-        joined = Binary("&&", joined, stmt)
-    return joined
+    return all_of([compare(_COMPARISONS[type(op)], a, b) for a, op, b in zip(values, ops, values[1:])])

@@ -9,19 +9,21 @@ from functools import cached_property
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, const, idx
+from weft.ir.inequality import all_of
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Region, Seq, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
-from weft.poly.infer_region import Box
 from weft.poly.leaves import Access, Leaf
 from weft.schedules.borders import Border
-from weft.schedules.boxes import infer_box
+from weft.schedules.boxes import Box, infer_box
+from weft.schedules.find import blocks_inside, find_block, find_buffer
 from weft.schedules.layouts import parse_layout, plain_layout
-from weft.schedules.project import both, nest
+from weft.schedules.project import nest
 from weft.schedules.redirect import Placement, Redirection
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, blocks_inside, find_block, find_buffer, sequence, taken_names
+from weft.schedules.rewrite import Rewrite, taken_names
 from weft.schedules.segment import Segment, find_segment, touches_buffer
 
 Readers = tuple[str, ...]
@@ -112,7 +114,7 @@ def emit_copy(
     scope |= {var.name: (idx(0), size) for var, size in zip(loops, place.storage.shape)}
     value: Expr = Load(place.buffer, tuple(source))
     if tests and fill:
-        value = Select(both(tests), value, const(0, place.buffer.dtype))
+        value = Select(all_of(tests), value, const(0, place.buffer.dtype))
     body = emit_set(name, (place.storage, loops), value, scope, taken)
     through = [For(var, idx(0), size, "serial", Seq(())) for var, size in zip(loops, place.storage.shape)]
     return nest(through, () if fill else tests, body)

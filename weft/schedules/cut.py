@@ -9,23 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Binary, Var
+from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Kernel
-from weft.ir.visit import substitute
+from weft.ir.visit import fresh_name, substitute
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no
-from weft.schedules.rewrite import (
-    Rewrite,
-    find_loop,
-    fresh_copy,
-    fresh_name,
-    ranges_at,
-    remembered,
-    replace_stmt,
-    sequence,
-    simplify_bounds,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, fresh_copy, remembered, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 from weft.schedules.wrap import loop_value
 

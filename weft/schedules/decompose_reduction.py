@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Expr, Var
+from weft.ir.nesting import sequence
 from weft.ir.stmt import Block, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.poly.conflicts import Meeting, after
@@ -18,19 +19,10 @@ from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.check_copy import surroundings
 from weft.schedules.copy_reads import emit_set
+from weft.schedules.find import all_allocs, find_block, find_loop, loops_around
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_allocs,
-    find_block,
-    find_loop,
-    loops_around,
-    replace_in,
-    replace_stmt,
-    sequence,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, replace_in, replace_stmt, taken_names
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 

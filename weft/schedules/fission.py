@@ -6,25 +6,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Var
+from weft.ir.nesting import sequence
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import If, Kernel, Seq, Stmt
-from weft.ir.visit import free_vars, substitute
+from weft.ir.visit import free_vars, fresh_name, substitute
 from weft.poly.check_fission import check_fission as check_separable
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.find import blocks_inside, find_loop, node_of, path_to
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no
 from weft.schedules.reorder import is_guard
-from weft.schedules.rewrite import (
-    Rewrite,
-    blocks_inside,
-    find_loop,
-    fresh_name,
-    node_of,
-    path_to,
-    remembered,
-    replace_stmt,
-    sequence,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 

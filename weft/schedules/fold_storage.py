@@ -21,10 +21,11 @@ from weft.poly.leaves import leaves, sizes_of
 from weft.poly.refuse_meeting import precedes, touches
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.declare_accesses import declare_accesses
+from weft.schedules.find import find_alloc, loops_around, size_ranges
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.redirect import only_plain_accesses
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, find_alloc, loops_around, replace_stmt, size_ranges
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.trace import Numerics
 
 

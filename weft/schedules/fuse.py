@@ -6,20 +6,12 @@ from __future__ import annotations
 from weft.ir.expr import Binary, Expr, Var, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
-from weft.ir.visit import free_vars, substitute
+from weft.ir.visit import free_vars, fresh_name, substitute
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.loop_facts import check_runs_through, extent, first_no, has_barrier, not_negative
 from weft.schedules.reorder import chain_of
-from weft.schedules.rewrite import (
-    Rewrite,
-    find_loop,
-    fresh_name,
-    ranges_at,
-    remembered,
-    replace_stmt,
-    simplify_bounds,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 
 

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from weft.ir.expr import Binary, Compare, idx
 from weft.ir.interval import Interval
+from weft.ir.nesting import sequence
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Seq
@@ -21,18 +22,9 @@ from weft.ir.visit import substitute
 from weft.poly.check_fuse_loops import check_fuse_loops as check_mergeable
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import blocks_inside, find_loop, path_to, ranges_at
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, extent, first_no
-from weft.schedules.rewrite import (
-    Rewrite,
-    blocks_inside,
-    find_loop,
-    path_to,
-    ranges_at,
-    remembered,
-    replace_stmt,
-    sequence,
-    simplify_bounds,
-)
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
 
 Pairing = Literal["count", "value"]

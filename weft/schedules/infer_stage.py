@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Var
-from weft.ir.nesting import strip
+from weft.ir.nesting import statements, strip
 from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import loads, mentions, stores
 from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.find import blocks_inside, find_block, path_to
 from weft.schedules.instances import stands_still
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import blocks_inside, find_block, path_to, statements
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,19 +7,20 @@ loops there now running exactly those. Loops that were split or fused read as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
+from weft.ir.inequality import conjuncts
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, For, If, Iter, Kernel, Stmt
 from weft.ir.visit import free_vars, substitute
 from weft.poly.leaves import leaves
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.rewrite import path_to, ranges_at
+from weft.schedules.find import path_to, ranges_at
 
 Ranges = Mapping[str, Interval]
 
@@ -52,14 +53,6 @@ def nest_between(kernel: Kernel, root: Stmt, block: Block) -> Nest:
         ranges[loop.var.name] = half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
     tests = [c for s in path if isinstance(s, If) for c in conjuncts(s.condition)]
     return Nest(block, tuple(loops), tuple(simplify(t, ranges) for t in tests), ranges)
-
-
-def conjuncts(e: Expr) -> Iterator[Expr]:
-    if isinstance(e, Binary) and e.op == "&&":
-        yield from conjuncts(e.left)
-        yield from conjuncts(e.right)
-    else:
-        yield e
 
 
 def stands_still(it: Iter) -> bool:

@@ -12,9 +12,9 @@ from weft.ir.visit import loads, stores
 from weft.poly.verdict import Verdict
 from weft.schedules.compute_at import check_compute_at
 from weft.schedules.compute_inline import check_compute_inline
+from weft.schedules.find import blocks_inside, find_block, loops_around
 from weft.schedules.infer_stage import Stage, infer_stage
 from weft.schedules.reverse_compute_at import check_reverse_compute_at
-from weft.schedules.rewrite import blocks_inside, find_block, loops_around
 from weft.schedules.trace import Numerics
 
 #: More suggestions than this do not help.

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Const, Expr, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import inner_statements
+from weft.ir.nesting import inner_statements, statements
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return, Stmt, While
 from weft.ir.verify import find_problems
 from weft.ir.visit import free_vars, loads, stores
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.rewrite import statements
 
 Ranges = Mapping[str, Interval]
 

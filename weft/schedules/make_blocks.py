@@ -15,7 +15,8 @@ from weft.ir.interval import Interval
 from weft.ir.stmt import Block, For, Iter, IterKind, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute
 from weft.schedules.declare_accesses import declared_anew
-from weft.schedules.rewrite import loop_range, size_ranges, taken_names, unique_names
+from weft.schedules.find import loop_range, size_ranges
+from weft.schedules.rewrite import taken_names, unique_names
 
 
 def make_blocks(kernel: Kernel) -> Kernel:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
+from weft.ir.inequality import conjuncts
 from weft.ir.interval import bounds
 from weft.ir.stmt import (
     Alloc,
@@ -332,7 +333,7 @@ class NestReader:
         self.read(s.body, at)
 
     def _if(self, s: If, at: Place) -> None:
-        tests = [self._test(part, at.forms) for part in _conjuncts(s.condition)]
+        tests = [self._test(part, at.forms) for part in conjuncts(s.condition)]
         passed = 1.0
         for test in tests:
             passed *= test.share
@@ -423,14 +424,6 @@ def _without(form: Form, loops: frozenset[str]) -> Form:
         return form
     kept = {t: c for t, c in form.coefficients.items() if t.variable not in loops}
     return Form(kept, form.constant, form.scattered)
-
-
-def _conjuncts(e: Expr) -> Iterator[Expr]:
-    if isinstance(e, Binary) and e.op == "&&":
-        yield from _conjuncts(e.left)
-        yield from _conjuncts(e.right)
-    else:
-        yield e
 
 
 def _share_of(op: str, constant: int, terms: Mapping[Term, int], trips: Mapping[str, float]) -> float:

@@ -17,19 +17,11 @@ from weft.poly.verdict import Verdict, refuse
 from weft.schedules.cache_read import nothing_reads
 from weft.schedules.check_copy import check_reads, check_result
 from weft.schedules.copy_reads import Readers, copy_reads, find_reads
+from weft.schedules.find import all_allocs, find_alloc, find_buffer, ranges_at
 from weft.schedules.layouts import parse_layout
 from weft.schedules.loop_facts import check_valid
 from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_allocs,
-    find_alloc,
-    find_buffer,
-    ranges_at,
-    remembered,
-    replace_stmt,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 

@@ -16,25 +16,16 @@ from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, If, Kernel, Stmt
 from weft.poly.conflicts import Meeting, Surroundings, written_by
-from weft.poly.infer_region import Box
 from weft.poly.leaves import Access, Test, leaves, sizes_of
 from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.adds_zeros import adds_zeros
+from weft.schedules.boxes import Box
 from weft.schedules.check_copy import written_before
+from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, loops_around, path_to, ranges_at
 from weft.schedules.loop_facts import is_true
 from weft.schedules.project import NotProjectable, conjuncts, gap_of, project
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_allocs,
-    blocks_inside,
-    find_alloc,
-    find_block,
-    loops_around,
-    path_to,
-    ranges_at,
-    replace_stmt,
-)
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 

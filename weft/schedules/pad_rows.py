@@ -13,8 +13,9 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Kernel
 from weft.ir.visit import replace_buffers
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import find_alloc
 from weft.schedules.loop_facts import check_number
-from weft.schedules.rewrite import Rewrite, find_alloc, replace_stmt
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.trace import Numerics
 
 

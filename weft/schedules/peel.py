@@ -6,23 +6,14 @@ from dataclasses import replace
 from typing import Literal
 
 from weft.ir.expr import Binary, Expr, Var, idx
+from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel
-from weft.ir.visit import substitute
+from weft.ir.visit import fresh_name, substitute
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.loop_facts import check_no_barrier, check_number, check_runs_through, first_no
-from weft.schedules.rewrite import (
-    Rewrite,
-    find_loop,
-    fresh_copy,
-    fresh_name,
-    ranges_at,
-    remembered,
-    replace_stmt,
-    sequence,
-    simplify_bounds,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, fresh_copy, remembered, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 
 End = Literal["first", "last"]

@@ -25,21 +25,11 @@ from weft.poly.conflicts import after
 from weft.poly.leaves import leaves
 from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import find_alloc, find_loop, listed, loop_range, path_to, ranges_at
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
-from weft.schedules.rewrite import (
-    Rewrite,
-    find_alloc,
-    find_loop,
-    listed,
-    loop_range,
-    path_to,
-    ranges_at,
-    replace_in,
-    replace_stmt,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, replace_in, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 

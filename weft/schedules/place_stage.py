@@ -11,22 +11,15 @@ from dataclasses import dataclass, replace
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Compare, Const, Expr, Var, idx
+from weft.ir.nesting import sequence
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, mentions, rewrite, substitute
 from weft.poly.infer_spans import Span, Spans, clip, greatest, infer_spans, knowing_loops, least
+from weft.schedules.find import all_loops, find_alloc, find_loop, loops_around, size_ranges
 from weft.schedules.infer_stage import Member, Stage
 from weft.schedules.instances import plain_name, stands_still
-from weft.schedules.rewrite import (
-    all_loops,
-    find_alloc,
-    find_loop,
-    loops_around,
-    replace_stmt,
-    sequence,
-    size_ranges,
-    taken_names,
-)
+from weft.schedules.rewrite import replace_stmt, taken_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)

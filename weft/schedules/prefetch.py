@@ -11,24 +11,17 @@ import math
 from dataclasses import replace
 
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Var, idx
+from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Stmt, hint
 from weft.ir.visit import free_vars, fresh_name, loads, stores, substitute
-from weft.poly.infer_region import Box
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.boxes import Box
 from weft.schedules.cache_read import nothing_reads
 from weft.schedules.copy_reads import Reads, find_reads
+from weft.schedules.find import all_allocs, find_buffer, find_loop, loops_around
 from weft.schedules.loop_facts import check_number, check_valid
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_allocs,
-    find_buffer,
-    find_loop,
-    loops_around,
-    replace_stmt,
-    sequence,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 #: Bytes that come together.

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
-from weft.ir.inequality import NEGATED
+from weft.ir.inequality import NEGATED, all_of
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Stmt
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
-from weft.poly.infer_region import Box
 from weft.poly.leaves import Leaf, LoopRange
+from weft.schedules.boxes import Box
 
 Ranges = Mapping[str, Interval]
 
@@ -99,15 +99,7 @@ def nest(loops: Sequence[For], guards: Sequence[Expr], body: Stmt) -> Stmt:
 def guarded(conditions: Sequence[Expr], body: Stmt) -> Stmt:
     if not conditions:
         return body
-    return If(both(conditions), body)
-
-
-def both(conditions: Sequence[Expr]) -> Expr:
-    """The conjunction."""
-    result = conditions[0]
-    for c in conditions[1:]:
-        result = Binary("&&", result, c)
-    return result
+    return If(all_of(conditions), body)
 
 
 def project(leaf: Leaf, indices: Sequence[Expr], fixed: set[str], ranges: Ranges) -> Projection:
@@ -232,6 +224,3 @@ def _counts_through(offset: Expr, extent: Expr, left: dict[Var, For], ranges: Ra
         reach = extent if loop.hi == tiles else simplify(loop.hi * factor, ranges)
     least = bounds(simplify(reach - extent, ranges), ranges).lo
     return least is not None and least >= 0
-
-
-__all__ = ["NotProjectable", "Projection", "both", "conjuncts", "gap_of", "guarded", "nest", "project"]

@@ -15,8 +15,9 @@ from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars, loads
 from weft.poly.check_reorder import check_reorder as check_order
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import find_loop, path_to, ranges_at
 from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier
-from weft.schedules.rewrite import Rewrite, find_loop, path_to, ranges_at, remembered, replace_stmt, simplify_bounds
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
 from weft.schedules.widen_ranges import narrow_ranges, widen_ranges
 

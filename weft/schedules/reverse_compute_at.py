@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, idx
+from weft.ir.nesting import sequence, statements
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
 from weft.ir.visit import loads, stores, walk
@@ -26,24 +27,12 @@ from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import written_names
+from weft.schedules.find import all_loops, blocks_inside, find_block, find_loop, loops_around, path_to, size_ranges
 from weft.schedules.infer_stage import Member, block_problem, root_of
 from weft.schedules.instances import check_instances, infer_digits, is_exact
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import emit_member, foreign_loops
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_loops,
-    blocks_inside,
-    find_block,
-    find_loop,
-    loops_around,
-    path_to,
-    replace_stmt,
-    sequence,
-    size_ranges,
-    statements,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 

@@ -1,4 +1,4 @@
-"""Finding and replacing parts of a kernel: what every primitive is written with.
+"""Replacing parts of a kernel: what every primitive is written with.
 
 Loops, blocks and allocated buffers are known by name, so `unique_names` gives each a name of its
 own first, and primitives keep it so: new names come from `taken_names` and `fresh_name`, and a
@@ -8,19 +8,19 @@ second copy of a statement from `fresh_copy`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from weft.ir.buffer import Buffer
-from weft.ir.errors import InternalError, ScheduleError, did_you_mean
-from weft.ir.expr import Expr, Reduce, Var
+from weft.ir.expr import Reduce
 from weft.ir.interval import Interval, bounds, half_open
-from weft.ir.nesting import find_path, inner_statements, sequence
+from weft.ir.nesting import sequence, statements
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt, Store, Tensorized
-from weft.ir.visit import fact, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
+from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt
+from weft.ir.visit import fresh_name, rebuild, replace_buffers, substitute, used_names, walk
+from weft.schedules.find import blocks_inside, path_to
 
 S = TypeVar("S", bound=Stmt)
 P = ParamSpec("P")
@@ -61,174 +61,6 @@ def remembered(primitive: Callable[Concatenate[Kernel, P], Rewrite]) -> Callable
     return answer
 
 
-# Finding
-
-
-def statements(root: Kernel | Stmt) -> Iterator[Stmt]:
-    """Every statement of ``root``, parents first, in program order."""
-    pending = [root.body if isinstance(root, Kernel) else root]
-    while pending:
-        stmt = pending.pop()
-        yield stmt
-        if isinstance(stmt, For):  # the common case, for speed
-            pending.append(stmt.body)
-        elif not isinstance(stmt, Store):
-            pending.extend(reversed(inner_statements(stmt)))
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The statements of some kinds in a statement, parents first, in program order."""
-
-    loops: tuple[For, ...]
-    blocks: tuple[Block, ...]
-    allocs: tuple[Alloc, ...]
-    tensorized: tuple[Tensorized, ...]
-
-
-@fact
-def _named(root: Stmt) -> tuple[Stmt, ...]:
-    """The statements of those kinds, put together from the parts of ``root``."""
-    inner = tuple(itertools.chain.from_iterable(map(_named, inner_statements(root))))
-    return (root, *inner) if isinstance(root, (For, Block, Alloc, Tensorized)) else inner
-
-
-@fact
-def _listed(root: Stmt) -> Listed:
-    """What is in ``root``: asked over and over of the same program."""
-    named = _named(root)
-    return Listed(
-        tuple(s for s in named if isinstance(s, For)),
-        tuple(s for s in named if isinstance(s, Block)),
-        tuple(s for s in named if isinstance(s, Alloc)),
-        tuple(s for s in named if isinstance(s, Tensorized)),
-    )
-
-
-def listed(root: Kernel | Stmt) -> Listed:
-    return _listed(root.body if isinstance(root, Kernel) else root)
-
-
-def all_loops(root: Kernel | Stmt) -> list[For]:
-    return list(listed(root).loops)
-
-
-def blocks_inside(root: Kernel | Stmt) -> list[Block]:
-    """The blocks of ``root`` in program order; blocks inside blocks come after the outer one."""
-    return list(listed(root).blocks)
-
-
-def all_allocs(root: Kernel | Stmt) -> list[Alloc]:
-    return list(listed(root).allocs)
-
-
-def find_loop(kernel: Kernel, name: str) -> For:
-    for loop in listed(kernel).loops:
-        if loop.var.name == name:
-            return loop
-    raise unknown("loop", name, [loop.var.name for loop in all_loops(kernel)])
-
-
-def find_block(kernel: Kernel, name: str) -> Block:
-    for block in blocks_inside(kernel):
-        if block.name == name:
-            return block
-    raise unknown("block", name, [b.name for b in blocks_inside(kernel)])
-
-
-def find_alloc(kernel: Kernel, name: str) -> Alloc:
-    """Where the temporary ``name`` is allocated."""
-    for alloc in all_allocs(kernel):
-        if alloc.buffer.name == name:
-            return alloc
-    raise unknown("temporary", name, [a.buffer.name for a in all_allocs(kernel)])
-
-
-def find_buffer(kernel: Kernel, name: str) -> Buffer:
-    """A parameter or an allocated buffer."""
-    buffers = {b.name: b for b in (*kernel.buffers, *(a.buffer for a in all_allocs(kernel)))}
-    if name not in buffers:
-        raise unknown("buffer", name, list(buffers))
-    return buffers[name]
-
-
-_PLURALS = {
-    "temporary": "temporaries",
-    "block or loop": "blocks and loops",
-    "size or scalar": "sizes and scalars",
-}
-
-
-def unknown(what: str, name: str, candidates: Iterable[str]) -> ScheduleError:
-    """The error for a name that is not there: what there is, and what was probably meant."""
-    listed = list(dict.fromkeys(candidates))
-    plural = _PLURALS.get(what, f"{what}s")
-    return ScheduleError(
-        f"there is no {what} `{name}`",
-        why=f"the {plural} are {', '.join(listed)}" if listed else f"the program has no {plural}",
-        help=did_you_mean(name, listed),
-    )
-
-
-def path_to(root: Kernel | Stmt, node: Stmt) -> list[Stmt]:
-    """The statements from the body of ``root`` down to ``node`` itself (found by identity)."""
-    path = find_path(root.body if isinstance(root, Kernel) else root, node)
-    if path is None:
-        raise InternalError("a statement to be rewritten is not in the program")
-    return path
-
-
-def node_of(kernel: Kernel, name: str) -> For | Block:
-    """The block called ``name``, or else the loop."""
-    for block in blocks_inside(kernel):
-        if block.name == name:
-            return block
-    for loop in all_loops(kernel):
-        if loop.var.name == name:
-            return loop
-    raise unknown(
-        "block or loop", name, [*(b.name for b in blocks_inside(kernel)), *(f.var.name for f in all_loops(kernel))]
-    )
-
-
-def loops_around(kernel: Kernel, node: str | Stmt) -> list[For]:
-    """The loops enclosing a statement (or the block, or else loop, of that name), outermost first."""
-    target_node = node_of(kernel, node) if isinstance(node, str) else node
-    return [s for s in path_to(kernel, target_node)[:-1] if isinstance(s, For)]
-
-
-def loop_chain(outer: For, inner: For) -> list[Stmt] | None:
-    """The statements from ``outer`` down to ``inner``; None where ``inner`` is not inside ``outer``."""
-    return find_path(outer, inner)
-
-
-def nest_of(kernel: Kernel, block: Block) -> Stmt:
-    """The outermost statement that holds ``block`` and no other block."""
-    path = path_to(kernel, block)
-    for s in path:
-        if len(blocks_inside(s)) == 1:
-            return s
-    return block
-
-
-def size_ranges(kernel: Kernel) -> dict[str, Interval]:
-    """What is known of scalar parameters: sizes of buffers are not negative."""
-    sizes = [e.name for b in kernel.buffers for e in b.shape if isinstance(e, Var)]
-    return {name: Interval(0, None) for name in sizes}
-
-
-def ranges_at(kernel: Kernel, node: Stmt) -> dict[str, Interval]:
-    """What sizes and the loops around ``node`` can be there."""
-    ranges = size_ranges(kernel)
-    for loop in loops_around(kernel, node):
-        ranges[loop.var.name] = loop_range(loop, ranges)
-    return ranges
-
-
-def loop_range(loop: For, ranges: Mapping[str, Interval]) -> Interval:
-    return half_open(bounds(loop.lo, ranges), bounds(loop.hi, ranges))
-
-
 # Replacing
 
 
@@ -249,11 +81,6 @@ def _with_child(parent: Stmt, old: Stmt, new: Stmt) -> Stmt:
     if isinstance(parent, Seq):
         return sequence([new if s is old else s for s in parent.body])
     return rebuild(parent, lambda n: new if n is old else n)
-
-
-def replace_vars(root: S, values: Mapping[Var, Expr], ranges: Mapping[str, Interval]) -> S:
-    """``root`` with loop variables replaced, and the bounds, guards and bindings below simplified."""
-    return simplify_bounds(substitute(root, values), ranges)
 
 
 def simplify_bounds(root: S, ranges: Mapping[str, Interval]) -> S:
@@ -298,7 +125,7 @@ def unique_names(kernel: Kernel) -> Kernel:
     local = {i.var.name for b in blocks_inside(kernel) for i in b.iters}
     local |= {a.var.name for n in walk(kernel.body) if isinstance(n, Reduce) for a in n.axes}
     variables, blocks = params | local, set[str]()
-    nodes = list(statements(kernel))
+    nodes = list(statements(kernel.body))
     names: dict[int, str] = {}
     for prepares in (False, True):
         for position, s in enumerate(nodes):
@@ -347,11 +174,3 @@ def _rename(root: S, positions: Iterator[int], names: Mapping[int, str]) -> S:
         buffer = replace(renamed.buffer, name=name)
         result = Alloc(buffer, replace_buffers(renamed.body, {renamed.buffer: buffer}), span=renamed.span)
     return result  # type: ignore[no-any-return]
-
-
-__all__ = [
-    "Listed", "Rewrite", "all_allocs", "all_loops", "blocks_inside", "find_alloc", "find_block", "find_buffer",
-    "find_loop", "fresh_copy", "fresh_name", "listed", "loop_chain", "loop_range", "loops_around", "nest_of",
-    "node_of", "path_to", "ranges_at", "remembered", "replace_in", "replace_stmt", "replace_vars", "sequence",
-    "simplify_bounds", "size_ranges", "statements", "taken_names", "unique_names", "unknown",
-]  # fmt: skip

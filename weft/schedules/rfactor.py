@@ -26,6 +26,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, const, identity, idx
 from weft.ir.interval import bounds
+from weft.ir.nesting import sequence
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Stmt, Store
@@ -46,20 +47,12 @@ from weft.schedules.decompose_reduction import (
     scope_of,
     without_init,
 )
+from weft.schedules.find import blocks_inside, find_loop, path_to, size_ranges
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import check_number, is_true
 from weft.schedules.project import NotProjectable, Projection, nest, project
 from weft.schedules.redirect import Placement, Redirection
-from weft.schedules.rewrite import (
-    Rewrite,
-    blocks_inside,
-    find_loop,
-    path_to,
-    replace_in,
-    sequence,
-    size_ranges,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, replace_in, taken_names
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 

@@ -9,13 +9,13 @@ from weft.ir.numerics import NUMERICS
 from weft.ir.stmt import Kernel
 from weft.schedules.compute_methods import ComputeMethods
 from weft.schedules.data_methods import DataMethods
+from weft.schedules.find import all_allocs, blocks_inside, find_block, loops_around
 from weft.schedules.finished import find_finished
 from weft.schedules.handles import AnyBlock, AnyLoop, BlockRef, BufferRef, Loop
 from weft.schedules.intrinsic_methods import IntrinsicMethods
 from weft.schedules.loop_methods import LoopMethods
 from weft.schedules.outline import outline
 from weft.schedules.refusals import REFUSALS
-from weft.schedules.rewrite import all_allocs, blocks_inside, find_block, loops_around
 from weft.schedules.state import Machine, located
 from weft.schedules.trace import Step, Trace, parse_trace
 

@@ -8,12 +8,14 @@ from functools import cached_property
 
 from weft.ir.expr import Expr
 from weft.ir.interval import Interval
+from weft.ir.nesting import sequence
 from weft.ir.stmt import Alloc, For, Kernel, Let, Seq, Stmt
 from weft.ir.visit import mentions
 from weft.poly.leaves import Access, Leaf, leaves
+from weft.schedules.find import find_loop, path_to, ranges_at
 from weft.schedules.project import Projection, project
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import find_loop, path_to, ranges_at, replace_stmt, sequence
+from weft.schedules.rewrite import replace_stmt
 
 
 @dataclass(frozen=True)

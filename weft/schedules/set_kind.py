@@ -7,8 +7,9 @@ from dataclasses import replace
 from weft.ir.stmt import Kernel, LoopKind
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import find_loop
 from weft.schedules.loop_facts import check_valid, has_barrier
-from weft.schedules.rewrite import Rewrite, find_loop, remembered, replace_stmt
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt
 from weft.schedules.trace import Numerics
 
 _IN_ORDER = ("serial", "unroll")

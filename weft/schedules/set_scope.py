@@ -12,7 +12,8 @@ from weft.ir.stmt import Alloc, For, Kernel
 from weft.ir.visit import replace_buffers
 from weft.poly.leaves import leaves
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.rewrite import Rewrite, find_alloc, find_buffer, loops_around, replace_stmt
+from weft.schedules.find import find_alloc, find_buffer, loops_around
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.trace import Numerics
 
 

@@ -8,7 +8,8 @@ from weft.ir.expr import idx
 from weft.ir.stmt import Kernel
 from weft.ir.visit import substitute
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.rewrite import Rewrite, find_loop, ranges_at, replace_stmt, simplify_bounds
+from weft.schedules.find import find_loop, ranges_at
+from weft.schedules.rewrite import Rewrite, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
 
 

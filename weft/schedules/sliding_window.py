@@ -11,14 +11,15 @@ from collections.abc import Sequence
 
 from weft.ir.expr import Binary, Compare, Expr, Select, idx
 from weft.ir.interval import Interval
+from weft.ir.nesting import statements
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.stmt import Alloc, Break, Continue, For, Return, Seq
 from weft.ir.visit import substitute
 from weft.poly.infer_spans import Span, Spans, is_at_most, knowing_loops, mentions
 from weft.schedules.compute_at import is_settled
+from weft.schedules.find import path_to, size_ranges
 from weft.schedules.infer_stage import Stage
 from weft.schedules.place_stage import Place
-from weft.schedules.rewrite import path_to, size_ranges, statements
 
 
 def slide(stage: Stage, spans: Spans, place: Place, outer: int) -> tuple[Spans, list[str]]:

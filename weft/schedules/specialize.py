@@ -13,19 +13,9 @@ from weft.ir.stmt import If, Kernel, Stmt
 from weft.ir.visit import rebuild
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.condition import parse_condition
+from weft.schedules.find import all_loops, find_loop, ranges_at, size_ranges
 from weft.schedules.loop_facts import has_barrier
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_loops,
-    find_loop,
-    fresh_copy,
-    ranges_at,
-    remembered,
-    replace_stmt,
-    simplify_bounds,
-    size_ranges,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, fresh_copy, remembered, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Literal
 
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
+from weft.ir.nesting import sequence
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, LoopKind, Stmt
-from weft.ir.visit import substitute
+from weft.ir.visit import fresh_name, substitute
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.loop_facts import (
     check_no_barrier,
     check_number,
@@ -27,18 +29,7 @@ from weft.schedules.loop_facts import (
     most_trips,
     not_negative,
 )
-from weft.schedules.rewrite import (
-    Rewrite,
-    find_loop,
-    fresh_copy,
-    fresh_name,
-    ranges_at,
-    remembered,
-    replace_stmt,
-    sequence,
-    simplify_bounds,
-    taken_names,
-)
+from weft.schedules.rewrite import Rewrite, fresh_copy, remembered, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 
 Tail = Literal["guard", "separate", "pad", "clip"]

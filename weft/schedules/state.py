@@ -13,10 +13,11 @@ from weft.ir.numerics import CHOICES, NUMERICS
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
 from weft.poly.verdict import Verdict
+from weft.schedules.find import all_allocs, all_loops, blocks_inside
 from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
 from weft.schedules.pipeline import check_runs_ahead
 from weft.schedules.refusals import refusal
-from weft.schedules.rewrite import Rewrite, all_allocs, all_loops, blocks_inside, unique_names
+from weft.schedules.rewrite import Rewrite, unique_names
 from weft.schedules.tensorize import check_tensorized
 from weft.schedules.trace import Numerics, Step, Trace, parse_trace
 from weft.tensor.caller import caller_span

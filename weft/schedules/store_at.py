@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from weft.ir.nesting import sequence
 from weft.ir.stmt import Alloc, For, Kernel, Seq
 from weft.ir.visit import mentions
 from weft.poly.conflicts import Meeting, Surroundings, after, find_conflict, written_by
@@ -20,6 +21,7 @@ from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import check_place
+from weft.schedules.find import all_loops, find_alloc, find_loop, loops_around
 from weft.schedules.infer_stage import Stage, stage_of
 from weft.schedules.loop_facts import check_valid
 from weft.schedules.place_stage import (
@@ -32,15 +34,7 @@ from weft.schedules.place_stage import (
     without_stage,
 )
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_loops,
-    find_alloc,
-    find_loop,
-    loops_around,
-    replace_stmt,
-    sequence,
-)
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.sliding_window import slide
 from weft.schedules.trace import Numerics
 

@@ -7,10 +7,12 @@ overwrites all of it, and what is in the caches stays there. A hint; results do 
 from __future__ import annotations
 
 from weft.ir.expr import AddressOf, idx
+from weft.ir.nesting import sequence
 from weft.ir.stmt import Alloc, Kernel, Store, hint
 from weft.ir.visit import walk
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.rewrite import Rewrite, find_alloc, find_buffer, replace_stmt, sequence
+from weft.schedules.find import find_alloc, find_buffer
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.trace import Numerics
 
 

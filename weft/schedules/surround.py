@@ -28,9 +28,10 @@ from weft.schedules.borders import Border, beyond_borders, find_border
 from weft.schedules.cache_read import nothing_reads
 from weft.schedules.check_copy import check_reads, check_result
 from weft.schedules.copy_reads import Readers, Reads, copy_reads, find_reads
+from weft.schedules.find import find_buffer
 from weft.schedules.project import conjuncts, gap_of
 from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, find_buffer
+from weft.schedules.rewrite import Rewrite
 from weft.schedules.trace import Numerics
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from weft.ir.nesting import sequence, statements
 from weft.ir.stmt import Assert, Kernel, Seq, Stmt
 from weft.poly.check_swap import check_swap as check_independent
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.find import node_of, path_to
 from weft.schedules.loop_facts import exits, has_barrier
-from weft.schedules.rewrite import Rewrite, node_of, path_to, remembered, replace_stmt, sequence, statements
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt
 from weft.schedules.trace import Numerics
 
 

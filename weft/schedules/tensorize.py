@@ -11,15 +11,8 @@ from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.stmt import Block, For, Kernel, Seq, Stmt, Tensorized
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.decompose_reduction import outermost_reduction_loop
-from weft.schedules.rewrite import (
-    Rewrite,
-    all_loops,
-    find_loop,
-    listed,
-    path_to,
-    ranges_at,
-    replace_stmt,
-)
+from weft.schedules.find import all_loops, find_loop, listed, path_to, ranges_at
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.trace import Numerics
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from weft.ir.stmt import For, If, Kernel
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no
 from weft.schedules.reorder import is_guard
-from weft.schedules.rewrite import Rewrite, find_loop, ranges_at, remembered, replace_stmt, simplify_bounds
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
 from weft.schedules.widen_ranges import narrow_ranges
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict, refuse
+from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.loop_facts import check_number, trip_count
-from weft.schedules.rewrite import Rewrite, find_loop, ranges_at, remembered
+from weft.schedules.rewrite import Rewrite, remembered
 from weft.schedules.set_kind import check_set_kind, set_kind
 from weft.schedules.split import Tail, check_split, split
 from weft.schedules.trace import Numerics

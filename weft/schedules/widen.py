@@ -18,10 +18,11 @@ from weft.ir.expr import Compare, Const, Expr, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel
 from weft.ir.visit import free_vars
-from weft.poly.infer_region import extremes
+from weft.poly.infer_spans import extremes
 from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import find_loop, loops_around, ranges_at
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no, is_true
-from weft.schedules.rewrite import Rewrite, find_loop, loops_around, ranges_at, replace_stmt
+from weft.schedules.rewrite import Rewrite, replace_stmt
 from weft.schedules.trace import Numerics
 
 

@@ -17,7 +17,8 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
 from weft.ir.visit import free_vars
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.rewrite import find_loop, ranges_at, replace_stmt
+from weft.schedules.find import find_loop, ranges_at
+from weft.schedules.rewrite import replace_stmt
 
 
 def widen_ranges(kernel: Kernel, chain: Sequence[For], order: Sequence[str]) -> tuple[Kernel, list[Expr]] | Verdict:

@@ -10,18 +10,11 @@ from weft.ir.errors import ScheduleError
 from weft.ir.expr import Expr, Var, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Stmt
+from weft.ir.visit import fresh_name
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.condition import parse_index
-from weft.schedules.rewrite import (
-    Rewrite,
-    fresh_name,
-    loops_around,
-    node_of,
-    ranges_at,
-    remembered,
-    replace_stmt,
-    taken_names,
-)
+from weft.schedules.find import loops_around, node_of, ranges_at
+from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 

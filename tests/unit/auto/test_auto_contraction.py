@@ -15,7 +15,7 @@ from weft.auto.plan import Decision, knobs, rank_plans, read_plan
 from weft.auto.scheduler import auto_schedule
 from weft.ir.stmt import For
 from weft.ir.visit import walk
-from weft.schedules.rewrite import all_allocs, find_loop
+from weft.schedules.find import all_allocs, find_loop
 from weft.target.cpu.host import NAMED
 
 MACHINE = NAMED["x86-64-avx512"]

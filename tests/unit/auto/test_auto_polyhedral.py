@@ -18,7 +18,7 @@ from weft.ir.stmt import For, Kernel
 from weft.ir.verify import verify
 from weft.poly import isl_schedule
 from weft.runtime.kernel import load_kernel
-from weft.schedules.rewrite import loops_around
+from weft.schedules.find import loops_around
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import NAMED
 from weft.target.cpu.lower import compile_kernel

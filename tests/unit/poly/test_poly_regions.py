@@ -1,15 +1,14 @@
-"""Bounding boxes of accesses."""
+"""Boxes of accesses: their ends in terms of outer loops."""
 
 from __future__ import annotations
 
 import pytest
 
-from weft.ir.interval import Interval
 from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_expr
 from weft.ir.stmt import Kernel
-from weft.poly.infer_region import Box, covers, region_read, region_written, writes_between
-from weft.poly.leaves import loop_named
+from weft.poly.infer_spans import Spans, infer_spans
+from weft.poly.leaves import leaves, loop_named
 
 
 def kernel(body: str) -> Kernel:
@@ -18,10 +17,15 @@ def kernel(body: str) -> Kernel:
     )
 
 
-def text(box: Box | None) -> str | None:
-    if box is None:
-        return None
-    return ", ".join(f"{print_expr(a)} +: {print_expr(n)}" for a, n in zip(box.starts, box.extents))
+def text(spans: Spans | None) -> str | None:
+    return None if spans is None else ", ".join(f"{print_expr(lo)} to {print_expr(hi)}" for lo, hi in spans)
+
+
+def spans_below(program: Kernel, buffer: str, loop: str | None) -> Spans | None:
+    """What is read of A, or written of C, in an iteration of ``loop``."""
+    below = None if loop is None else loop_named(program, loop)
+    fixed = 0 if loop is None else next(f for f in leaves(program) if loop in f.loop_names).loop_names.index(loop) + 1
+    return infer_spans(program, next(b for b in program.buffers if b.name == buffer), below, fixed)
 
 
 TILE = """for io in 0:7 { for jo in 0:3 { for k in 0:32 { for ii in 0:14 { for ji in 0:16 {
@@ -31,44 +35,23 @@ TILE = """for io in 0:7 { for jo in 0:3 { for k in 0:32 { for ii in 0:14 { for j
 @pytest.mark.parametrize(
     ("body", "loop", "expected"),
     [
-        (TILE, "io", "io * 14 +: 14, 0 +: 32"),
-        (TILE, "jo", "io * 14 +: 14, 0 +: 32"),
-        (TILE, "k", "io * 14 +: 14, k +: 1"),
-        (TILE, "ii", "io * 14 + ii +: 1, k +: 1"),
-        ("for i in 1:9 { for j in 0:9 { C[i, j] = A[i - 1, j] + A[i + 1, j] } }", "i", "i - 1 +: 3, 0 +: 9"),
-        ("for i in 0:9 { for j in i:9 { C[i, j] = A[j - i, j] } }", "i", "0 +: 9 - i, i +: 9 - i"),
-        ("for i in 0:9 { for f in 0:32 { C[i, f] = A[i*4 + f // 8, f % 8] } }", "i", "i * 4 +: 4, 0 +: 8"),
-        ("for i in 0:9 { for j in 0:9 { C[i, j] = A[98 - j, 2*j] } }", "i", "90 +: 9, 0 +: 17"),
-        ("for i in 0:9 { for j in 0:N { C[i, j] = A[i, j] } }", "i", "i +: 1, 0 +: N"),
-        ("for i in 0:9 { for j in 0:9 { C[i, j] = A[int64(I[j]), j] } }", "i", None),
+        (TILE, "io", "io * 14 to io * 14 + 13, 0 to 31"),
+        (TILE, "jo", "io * 14 to io * 14 + 13, 0 to 31"),
+        (TILE, "k", "io * 14 to io * 14 + 13, k to k"),
+        (TILE, "ii", "io * 14 + ii to io * 14 + ii, k to k"),
+        (TILE, None, "0 to 97, 0 to 31"),
+        ("for i in 1:9 { for j in 0:9 { C[i, j] = A[i - 1, j] + A[i + 1, j] } }", "i", "i - 1 to i + 1, 0 to 8"),
+        ("for i in 0:9 { for j in i:9 { C[i, j] = A[j - i, j] } }", "i", "0 to 8 - i, i to 8"),
+        ("for i in 0:9 { for f in 0:32 { C[i, f] = A[i*4 + f // 8, f % 8] } }", "i", "i * 4 to i * 4 + 3, 0 to 7"),
+        ("for i in 0:9 { for j in 0:9 { C[i, j] = A[98 - j, 2*j] } }", "i", "90 to 98, 0 to 16"),
+        ("for i in 0:9 { for j in 0:N { C[i, j] = A[i, j] } }", "i", "i to i, 0 to N - 1"),
+        ("for i in 0:9 { for j in 0:9 { C[i, j] = A[int64(I[j]), j] } }", "i", "0 to 98, 0 to 8"),
         ("for i in 0:9 { C[i, 0] = 1.0 }", "i", None),
     ],
 )
-def test_region_read(body: str, loop: str, expected: str | None) -> None:
-    program = kernel(body)
-    found = loop_named(program, loop)
-    assert found is not None
-    assert text(region_read(program, "A", found.body)) == expected
+def test_what_is_read(body: str, loop: str | None, expected: str | None) -> None:
+    assert text(spans_below(kernel(body), "A", loop)) == expected
 
 
-def test_region_of_a_whole_kernel_and_of_writes() -> None:
-    program = kernel(TILE)
-    assert text(region_read(program, "A")) == "0 +: 98, 0 +: 32"
-    inner = loop_named(program, "jo")
-    assert inner is not None
-    assert text(region_written(program, "C", inner.body)) == "io * 14 +: 14, jo * 16 +: 16"
-    assert len(writes_between(program, "C", inner)) == 1
-    assert not writes_between(program, "A")
-
-
-def test_covers() -> None:
-    program = kernel(TILE)
-    whole = region_read(program, "A")
-    loop = loop_named(program, "io")
-    assert whole is not None
-    assert loop is not None
-    tile = region_read(program, "A", loop.body)
-    assert tile is not None
-    assert covers(whole, tile, {"io": Interval(0, 6)})
-    assert not covers(whole, tile, {"io": Interval(0, 7)})
-    assert not covers(tile, whole, {"io": Interval(0, 6)})
+def test_what_is_written() -> None:
+    assert text(spans_below(kernel(TILE), "C", "jo")) == "io * 14 to io * 14 + 13, jo * 16 to jo * 16 + 15"

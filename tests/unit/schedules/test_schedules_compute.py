@@ -15,7 +15,7 @@ from weft.ir.errors import ScheduleError
 from weft.ir.stmt import Kernel
 from weft.passes.plain.lower_blocks import lower_blocks
 from weft.passes.plain.shrink_storage import shrink_storage
-from weft.schedules.rewrite import all_allocs, all_loops, blocks_inside, find_alloc, loops_around
+from weft.schedules.find import all_allocs, all_loops, blocks_inside, find_alloc, loops_around
 from weft.schedules.schedule import Schedule
 
 BLUR = """

@@ -16,8 +16,8 @@ from weft.ir.printer import print_kernel
 from weft.ir.verify import verify
 from weft.passes.plain.lower_blocks import lower_blocks
 from weft.passes.to_grid.run_ahead import run_ahead
+from weft.schedules.find import find_buffer, find_loop
 from weft.schedules.layouts import parse_layout
-from weft.schedules.rewrite import find_buffer, find_loop
 from weft.schedules.schedule import Schedule
 
 ROW_SUM = "def rowsum(float(M,K) A) -> (S) { S(m) +=! A(m,k) }"

@@ -8,26 +8,21 @@ from schedule_kernels import CHAIN, MATMUL, kernel_of, parse_kernel
 from weft.ir.errors import InternalError, ScheduleError
 from weft.ir.expr import idx
 from weft.ir.interval import Interval
-from weft.ir.stmt import Alloc, For, Seq
+from weft.ir.nesting import sequence, statements
+from weft.ir.stmt import Alloc, Seq
 from weft.ir.verify import verify
-from weft.schedules.rewrite import (
+from weft.schedules.find import (
     all_loops,
     blocks_inside,
     find_alloc,
     find_block,
     find_buffer,
     find_loop,
-    fresh_copy,
     loops_around,
-    nest_of,
     path_to,
     ranges_at,
-    replace_stmt,
-    sequence,
-    statements,
-    taken_names,
-    unique_names,
 )
+from weft.schedules.rewrite import fresh_copy, replace_stmt, taken_names, unique_names
 
 
 def test_every_loop_gets_a_name_of_its_own() -> None:
@@ -69,15 +64,12 @@ def test_unknown_names_suggest_what_was_meant() -> None:
         find_alloc(kernel, "A")
 
 
-def test_paths_and_nests() -> None:
+def test_paths_and_ranges() -> None:
     kernel = unique_names(kernel_of(CHAIN, N=8))
     block = find_block(kernel, "Z")
     path = path_to(kernel, block)
     assert isinstance(path[0], Alloc)
     assert path[-1] is block
-    nest = nest_of(kernel, block)
-    assert isinstance(nest, For)
-    assert nest.var.name == "i_1"
     assert ranges_at(kernel, block)["i_1"] == Interval(0, 7)
     with pytest.raises(InternalError):
         path_to(kernel, Seq(()))
@@ -87,7 +79,7 @@ def test_replacing_is_by_identity_and_flattens_sequences() -> None:
     kernel = unique_names(kernel_of(CHAIN, N=8))
     loop = find_loop(kernel, "i")
     twice = replace_stmt(kernel, loop, sequence([loop, loop]))
-    seq = next(s for s in statements(twice) if isinstance(s, Seq))
+    seq = next(s for s in statements(twice.body) if isinstance(s, Seq))
     assert len(seq.body) == 3
     assert not any(isinstance(s, Seq) for s in seq.body)
 

@@ -7,7 +7,7 @@ from schedule_kernels import assert_unchanged, floats, kernel_of, schedule_of
 
 from weft.ir.errors import ScheduleError
 from weft.ir.printer import print_kernel
-from weft.schedules.rewrite import find_alloc, find_block
+from weft.schedules.find import find_alloc, find_block
 from weft.schedules.schedule import replay
 
 CONV = """

@@ -6,7 +6,7 @@ import pytest
 
 from weft.ir.parser import parse_kernel
 from weft.passes.vectors.choose_lanes import choose_lanes, data_bits
-from weft.schedules.rewrite import find_loop
+from weft.schedules.find import find_loop
 from weft.target.cpu.host import NAMED
 
 CHECKS = 'kernel f(A: int8[N], N: int64) { for i in 0:N { assert i * 3 % (N + 1) < N, "{0} is too far", i } }'

@@ -49,8 +49,8 @@ from weft.auto.strategy import Strategy
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const
+from weft.schedules.find import all_allocs
 from weft.schedules.layouts import LETTERS
-from weft.schedules.rewrite import all_allocs
 from weft.schedules.schedule import Schedule
 from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
 from weft.target.cuda.async_copies import SIZES

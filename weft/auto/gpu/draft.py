@@ -11,7 +11,7 @@ from weft.auto.gpu.contraction_tiles import ContractionPlan
 from weft.auto.stages import Stage, StageAccess
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const
-from weft.schedules.rewrite import find_buffer
+from weft.schedules.find import find_buffer
 from weft.schedules.schedule import Schedule
 from weft.target.cuda.machine import WARP, GpuMachine
 

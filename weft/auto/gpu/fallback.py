@@ -13,7 +13,7 @@ from weft.ir.expr import Const
 from weft.ir.stmt import Alloc, For, If, Seq, Stmt
 from weft.ir.visit import walk
 from weft.passes.to_grid.spread_asserts import only_checks
-from weft.schedules.rewrite import find_loop
+from weft.schedules.find import find_loop
 
 
 def schedule_rest(draft: GpuDraft) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
+from weft.ir.inequality import all_of as all_of
+from weft.ir.inequality import conjuncts as conjuncts
 from weft.ir.interval import Interval
 from weft.ir.stmt import Assign, Atomic, For, If, Kernel, Stmt
 from weft.ir.visit import free_vars, rebuild, substitute, walk
@@ -15,21 +17,6 @@ from weft.ir.visit import free_vars, rebuild, substitute, walk
 LONGEST = 2000
 #: Comparisons, and whether a greater left side makes them false (1) or true (-1).
 _ORDER = {"<": 1, "<=": 1, ">": -1, ">=": -1}
-
-
-def conjuncts(condition: Expr) -> list[Expr]:
-    """The parts of ``a && b && c``."""
-    if isinstance(condition, Binary) and condition.op == "&&":
-        return [*conjuncts(condition.left), *conjuncts(condition.right)]
-    return [condition]
-
-
-def all_of(conditions: list[Expr]) -> Expr:
-    """``a && b && c`` of ``[a, b, c]``, which is not empty."""
-    first, *others = conditions
-    for condition in others:
-        first = Binary("&&", first, condition)
-    return first
 
 
 def strictest(conditions: Iterable[Expr]) -> list[Expr]:
