@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from math import inf, prod
+from math import prod
 
 from weft.auto.contraction_plan import (
     Blocking,
@@ -110,7 +110,6 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
             loads = room.loads_if_fitting(rows, vectors)
             if loads is not None:
                 found.append((loads, room.waste(rows, width), room.passes(rows), width, rows))
-    found = _even_ones(room, found)
     found.sort(key=lambda tile: (*tile[:3], -tile[3]))
     best: list[_Tile] = []
     for tile in found:
@@ -121,17 +120,6 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
         (room.time(loads, waste) + stores, ContractionPlan(lane.name, width, rows))
         for loads, waste, _, width, rows in best
     ]
-
-
-def _even_ones(room: _Registers, found: list[_Tile]) -> list[_Tile]:
-    """Tiles that leave a part over along few iterators, unless the best of them takes much longer than the best.
-
-    Such a part is written out once more, and where two meet its elements may be tested one by one.
-    """
-    has_rows = any(tile[4] for tile in found)
-    even = [t for t in found if room.edges(t[4], t[3]) <= room.most_edges and (t[4] or not has_rows)]
-    least, least_even = (min((room.time(*tile[:2]) for tile in some), default=inf) for some in (found, even))
-    return even if least_even <= room.edges_worth * least else found
 
 
 class _Registers:
@@ -149,10 +137,6 @@ class _Registers:
         vectors = (a for a in stage.distinct_reads if a.uses(lane.name))
         #: Whether what is loaded as vectors stays in the first cache, however often it is read.
         self.is_near = sum(footprint(stage, a) * a.buffer.dtype.itemsize for a in vectors) <= draft.cache("L1") // 2
-        #: In shared loops, or where ranges depend on one another, there are tests already.
-        self.most_edges = 0 if stage.outer or not all(i.exact for i in stage.iters) else 1
-        #: How many times as long tiles may take that leave no more than that over.
-        self.edges_worth = 1.02 if self.most_edges else 2.0
         self.has_masks = draft.model.has_masks
         self.between = instructions(stage)
         #: Updates that a load takes the time of.
@@ -186,11 +170,6 @@ class _Registers:
         # Where all steps are written out rows share what they load, and that stays in registers too.
         room = self.count // 2 if self.is_window and sums * self.steps <= MAX_COPIES else self.count
         return loaded / sums if sums == 1 or sums + held + self.between <= room else None
-
-    def edges(self, rows: Rows, width: int) -> int:
-        """Iterators along which a part of a tile is left over, as far as that is known."""
-        iters = ((self.stage.by_name[name], size) for name, size in (*rows, (self.lane.name, width)))
-        return sum(i.extent is not None and i.count % size != 0 for i, size in iters)
 
     def passes(self, rows: Rows) -> int:
         """How often what is loaded as vectors is read, where it matters."""

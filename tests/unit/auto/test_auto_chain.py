@@ -12,10 +12,10 @@ from weft.auto.plan import rank_plans
 from weft.auto.scheduler import AutoSchedule, auto_schedule
 from weft.ir.stmt import Alloc
 from weft.ir.visit import walk
-from weft.target.cpu.host import named_machine
+from weft.target.cpu.host import NAMED
 from weft.target.cpu.lower import lower_kernel
 
-MACHINE = named_machine("x86-64-avx512")
+MACHINE = NAMED["x86-64-avx512"]
 MOMENTS = """
 def moments(float(M,N) X) -> (float(M) Mean, float(M) Var) {
     S(m) +=! X(m,n)
@@ -134,7 +134,7 @@ def test_a_chain_of_contractions_shares_no_loop_that_leaves_parts_of_vectors(
     m, n0, n1, n2, d0, d1, d2 = sizes
     op = weft.ops.kru3
     s = weft.schedule(op, (d0, n0), (d1, n1), (d2, n2), (m, n0, n1, n2), numerics="fast")
-    found = auto_schedule(s, named_machine(machine), 1)
+    found = auto_schedule(s, NAMED[machine], 1)
     plan = next(d.what for d in found.decisions if d.subject == "Y, fusion")
     assert "vd2" not in plan
     assert "vd2:" in next(d.why for d in found.decisions if d.subject == "Y, fusion"), "it was considered"

@@ -8,7 +8,7 @@ import weft
 from weft.auto.scheduler import AutoSchedule, auto_schedule
 from weft.auto.stages import read_stages
 from weft.ir.printer import print_kernel
-from weft.target.cpu.host import named_machine
+from weft.target.cpu.host import NAMED
 
 CHEAP = "def f(float(M,N) X, float(N) b) -> (O) { T(m,n) = X(m,n) + b(n)\n O(m,n) = T(m,n) * T(m,n) }"
 DEAR = "def f(float(M,N) X) -> (O) { E(m,n) = exp(X(m,n))\n O(m,n) = E(m,n) * E(m,n) + E(m,n) }"
@@ -18,7 +18,7 @@ CONSTANT = "def f(float(M,N) X) -> (O) { O(m,n) = X(m,n) * rsqrt(2.0) }"
 
 def scheduled(text: str, *shapes: tuple[int, ...]) -> AutoSchedule:
     schedule = weft.schedule(weft.define(text), *shapes, numerics="fast")
-    return auto_schedule(schedule, named_machine("x86-64-avx512"), 2)
+    return auto_schedule(schedule, NAMED["x86-64-avx512"], 2)
 
 
 def blocks(found: AutoSchedule) -> list[str]:
@@ -46,7 +46,7 @@ def test_what_is_the_same_along_a_row_is_computed_once_for_it() -> None:
 def test_the_exponentials_of_attention_are_computed_once_for_sum_and_product() -> None:
     shape = (1, 2, 128, 32)
     found = auto_schedule(
-        weft.schedule(weft.ops.attention, shape, shape, shape, numerics="fast"), named_machine("x86-64-avx512"), 2
+        weft.schedule(weft.ops.attention, shape, shape, shape, numerics="fast"), NAMED["x86-64-avx512"], 2
     )
     assert print_kernel(found.schedule.kernel).count("exp(") == 1
 

@@ -9,7 +9,7 @@ import weft
 from weft.auto.scheduler import AutoSchedule, auto_schedule
 from weft.ir.stmt import For
 from weft.ir.visit import walk
-from weft.target.cpu.host import named_machine
+from weft.target.cpu.host import NAMED
 
 SCALE = "def f(float(N,C,H,W) X, float(C) b) -> (O) { O(n,c,h,w) = X(n,c,h,w) * b(c) }"
 PLAIN = "def f(float(N,C,H,W) X) -> (O) { O(n,c,h,w) = X(n,c,h,w) * 2 }"
@@ -19,7 +19,7 @@ TURNED = "def f(float(M,N) A, float(M,N) B) -> (O) { O(m,n) = A(m,n) + B(m,n) }"
 
 def scheduled(text: str, *args: object, threads: int = 2) -> AutoSchedule:
     schedule = weft.schedule(weft.define(text), *args, numerics="fast")
-    return auto_schedule(schedule, named_machine("x86-64-avx512"), threads)
+    return auto_schedule(schedule, NAMED["x86-64-avx512"], threads)
 
 
 def told(found: AutoSchedule, topic: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from weft.ir.expr import idx
 from weft.ir.interpret import interpret
@@ -47,6 +48,19 @@ def test_one_loop() -> None:
     made = agree(TILES, np.arange(100, dtype=np.float32), (100,))
     assert points_tested(made) == [False, False]
     assert [n.hi for n in walk(made) if isinstance(n, For) and n.kind == "unroll"] == [idx(8), idx(4)]
+
+
+@pytest.mark.parametrize(
+    ("count", "lanes", "is_masked"),
+    [(97, [12], False), (98, [12, 2], False), (99, [12, 4], True), (103, [12, 8], True), (108, [12], False)],
+)
+def test_what_is_left_of_a_vector_is_a_shorter_one(count: int, lanes: list[int], is_masked: bool) -> None:
+    """Of twelve lanes: a power of two that holds what is left, under a mask where that is less."""
+    text = TILES.replace("100", str(count)).replace("0:13", f"0:{-(-count // 12)}").replace("* 8", "* 12")
+    made = agree(text.replace("unroll i in 0:8", "vector i in 0:12"), np.arange(count, dtype=np.float32), (count,))
+    vectors = [n for n in walk(made) if isinstance(n, For) and n.kind == "vector"]
+    assert [n.hi for n in vectors] == [idx(n) for n in lanes]
+    assert isinstance(vectors[-1].body, If) == is_masked
 
 
 def test_tests_of_a_tile_whose_number_is_not_known_stay() -> None:

@@ -202,6 +202,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 @needs_c_compiler
 def test_the_compiler_that_cc_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
     assert shutil.which("cc") is None or find_compiler() == [shutil.which("cc")]
     real = find_compiler()[0]
     monkeypatch.setenv("CC", f"{real} -DWEFT=1")

@@ -171,18 +171,21 @@ def _with_value(node: Any, number: Expr, value: int) -> Any:
 
 
 def narrow_tiles(s: Stmt) -> Stmt:
-    """Unrolled loops that stop where a test around their whole body starts to fail."""
+    """Unrolled and vector loops that stop where a test around their whole body starts to fail.
+
+    A vector loop stops at the next power of two, and the test stays where that is beyond: it is a mask.
+    """
     s = rebuild(s, lambda n: narrow_tiles(n) if isinstance(n, Stmt) else n)
-    extent = constant_extent(s) if isinstance(s, For) and s.kind == "unroll" else None
-    if extent is None or not isinstance(s, For) or not isinstance(s.body, If) or s.body.otherwise is not None:
+    is_tile = isinstance(s, For) and s.kind in ("unroll", "vector") and constant_extent(s) is not None
+    if not is_tile or not isinstance(s, For) or not isinstance(s.body, If) or s.body.otherwise is not None:
         return s
     parts = conjuncts(s.body.condition)
-    ends = {stmt: _end(stmt, s.var) for stmt in parts}
-    most = min([e for e in ends.values() if e is not None], default=None)
-    if most is None:
+    ends = {part: end for part in parts if (end := _end(part, s.var)) is not None}
+    if not ends or not isinstance(s.hi, Const):
         return s
-    hi = min(int(s.hi.value), most) if isinstance(s.hi, Const) else most
-    return replace(s, hi=idx(hi), body=guarded([p for p in parts if ends[p] is None], s.body.then))
+    first = max(0, min(ends.values()))
+    hi = min(int(s.hi.value), first if s.kind == "unroll" else 1 << max(0, first - 1).bit_length())
+    return replace(s, hi=idx(hi), body=guarded([p for p in parts if ends.get(p, -1) < hi], s.body.then))
 
 
 def _end(conjunct: Expr, var: Var) -> int | None:
