@@ -105,16 +105,13 @@ class ChainMover:
 
     def _attempt(self, stage: Stage, *, after: bool) -> None:
         is_sink = stage.name in self.chain.sinks
-        step = (lambda: self._merge(stage, after)) if is_sink else (lambda: self._compute_inside(stage))
-        refusal = self.draft.attempt(step)
+        compute_at, attempt = self.draft.s.compute_at, self.draft.attempt
+        refusal = attempt(self._merge, stage, after) if is_sink else attempt(compute_at, stage.name, self.loops[-1])
         if refusal is None:
             self.moved |= {s.name for s in self.order if s.write.buffer.name == stage.write.buffer.name}
         else:
             where = f"not computed at `{self.loops[-1]}`"
             self.draft.decide("fallback", stage.name, where, refusal.why or refusal.what)
-
-    def _compute_inside(self, stage: Stage) -> None:
-        self.draft.s.compute_at(stage.name, self.loops[-1])
 
     def _merge(self, sink: Stage, after: bool) -> None:
         """The loops of another result become those of the anchor; the first of the two keep their names."""

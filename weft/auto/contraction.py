@@ -18,8 +18,6 @@ into another order first, `contraction_pack`'s.
 
 from __future__ import annotations
 
-from functools import partial
-
 from weft.auto.contraction_epilogue import find_epilogue, join_panels, join_registers, lanes_last, may_join
 from weft.auto.contraction_nest import Nest, part_loops, split_loops
 from weft.auto.contraction_pack import pack_operands, pack_rows, place_copies, surround_operands
@@ -56,12 +54,12 @@ def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:
     """The sums of a tile kept in registers; what is done with each of them joins in, if that can be."""
     reader = find_epilogue(draft, c.stage)
     if reader is not None and may_join(c, reader):
-        refusal = draft.attempt(partial(join_registers, draft, c, nest, reader))
+        refusal = draft.attempt(join_registers, draft, c, nest, reader)
         if refusal is None:
             return
     loops = nest.of("blocks") if nest.of("pieces") else nest.of("panels") or nest.of("batch")
     if reader is not None and loops and loops[-1] != nest.outer[-1] and nest.takes(loops[-1]):
-        draft.attempt(partial(join_panels, draft, c, loops[-1], reader))
+        draft.attempt(join_panels, draft, c, loops[-1], reader)
     _keep_sums(draft, c, nest)
 
 

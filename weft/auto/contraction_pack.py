@@ -37,7 +37,7 @@ def surround_operands(draft: Draft, name: str) -> dict[str, str]:
     for access in {a.buffer.name: a for a in stage.reads if a.guarded}.values():
         reads = stage.points // max(1, footprint(stage, access))
         if reads >= MANY_TESTS:
-            draft.attempt(partial(_surround, draft, stage, access, copies))
+            draft.attempt(_surround, draft, stage, access, copies)
     return copies
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, ParamSpec
 
 from weft.auto.plan import Decision, Ranker, Topic, rank_plans
 from weft.auto.recurrence import find_steps
@@ -13,6 +13,8 @@ from weft.ir.numerics import is_fast
 from weft.ir.stmt import Kernel
 from weft.schedules.schedule import Schedule
 from weft.target.cpu.host import Machine
+
+P = ParamSpec("P")
 
 #: Operations below which starting threads costs more than they save: some 20 microseconds on one core.
 THREAD_WORK = 1 << 17
@@ -55,12 +57,12 @@ class AnyDraft:
     def decide(self, topic: Topic, subject: str, what: str, why: str) -> None:
         self.decisions.append(Decision(topic, subject, what, why))
 
-    def attempt(self, steps: Callable[[], None]) -> ScheduleError | None:
-        """``steps`` as a whole or not at all: a refusal of one takes back those before it and is returned."""
+    def attempt(self, steps: Callable[P, object], *args: P.args, **named: P.kwargs) -> ScheduleError | None:
+        """``steps(*args)`` as a whole or not at all: a refusal of one takes back those before it and is returned."""
         count, done = len(self.decisions), set(self.scheduled)
         try:
             with self.s.attempt():
-                steps()
+                steps(*args, **named)
         except ScheduleError as error:
             del self.decisions[count:]
             self.scheduled = done

@@ -20,7 +20,7 @@ def fuse_stages(draft: Draft) -> None:
     inline_stages(draft)
     inline_windows(draft)
     for chain in find_chains(draft, CPU_RULES):
-        refusal = draft.attempt(lambda c=chain: schedule_chain(draft, c))  # type: ignore[misc]
+        refusal = draft.attempt(schedule_chain, draft, chain)
         if refusal is not None:
             draft.decide("fallback", chain.anchor.name, "not computed as a chain", refusal.why or refusal.what)
 
@@ -31,7 +31,7 @@ def inline_stages(draft: Draft) -> None:
         if name not in draft.stages:  # another block of a stage that was inlined
             continue
         stage = draft.stage(name)
-        if _pays_inline(draft, stage) and draft.attempt(lambda n=name: draft.s.compute_inline(n)) is None:  # type: ignore[misc]
+        if _pays_inline(draft, stage) and draft.attempt(draft.s.compute_inline, name) is None:
             draft.decide("fusion", name, "inlined into its readers", f"{stage.operations} operations an element")
 
 

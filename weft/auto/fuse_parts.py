@@ -44,14 +44,10 @@ def precompute_parts(draft: AnyDraft) -> None:
         part = _best_part(draft, draft.stage(name))
         if part is None:
             continue
-        if draft.attempt(lambda p=part: _precompute(draft, p)) is None:  # type: ignore[misc]
+        if draft.attempt(draft.s.precompute, part.stage.name, *part.iters) is None:
             what = f"{part.cost} operations of it computed once for each {', '.join(f'`{i}`' for i in part.iters)}"
             again = f"each {part.repeats} times otherwise" if part.repeats > 1 else "other statements take the same"
             draft.decide("fusion", name, what, again)
-
-
-def _precompute(draft: AnyDraft, part: Part) -> None:
-    draft.s.precompute(part.stage.name, *part.iters)
 
 
 def _best_part(draft: AnyDraft, stage: Stage) -> Part | None:

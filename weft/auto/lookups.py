@@ -69,6 +69,6 @@ def _fetch_ahead(draft: Draft, stage: Stage, load: Load, loop: str) -> None:
     size = buffer_bytes(table)
     if size <= draft.cache("L2"):
         return
-    if draft.attempt(lambda: draft.s.prefetch(table.name, at=loop, ahead=AHEAD)) is None:
+    if draft.attempt(draft.s.prefetch, table.name, at=loop, ahead=AHEAD) is None:
         why = f"{size >> 20} MiB of rows that come in no order"
         draft.decide("storage", stage.name, f"rows of `{table.name}` fetched {AHEAD} ahead", why)

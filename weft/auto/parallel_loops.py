@@ -50,7 +50,7 @@ def parallel_outermost(draft: Draft, name: str, among: Sequence[str] | None = No
     loops = [loop for loop in loops if counts[loop] != 1]
     for first in range(len(loops)):
         for together in _evenest_first(draft, loops[first:], counts):
-            if draft.attempt(lambda together=together: _run_parallel(draft, name, together)) is None:  # type: ignore[misc]
+            if draft.attempt(_run_parallel, draft, name, together) is None:
                 return
 
 

@@ -6,12 +6,11 @@ matrix and vector products. Nests that isl leaves as they are get the strategies
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 
-from weft.auto.draft import Draft
+from weft.auto.draft import Draft, P
 from weft.auto.plan import Decision
 from weft.auto.polyhedral_facts import Facts, read_facts
 from weft.auto.polyhedral_finish import finish_nest
@@ -54,15 +53,10 @@ class _Polyhedral:
         self.follower = Follower(draft.s)
         self.facts: Facts = read_facts(draft.s.kernel)
 
-    def attempt(self, steps: Callable[[], None]) -> ScheduleError | None:
-        """``steps`` as a whole or not at all."""
+    def attempt(self, steps: Callable[P, object], *args: P.args, **named: P.kwargs) -> ScheduleError | None:
+        """``steps(*args)`` as a whole or not at all."""
         known = deepcopy((self.follower.names, self.follower.values))
-
-        def quickly() -> None:
-            with self.draft.s.attempt():
-                steps()
-
-        error = self.draft.attempt(quickly)
+        error = self.draft.attempt(steps, *args, **named)
         if error is not None:
             self.follower.names, self.follower.values = known
         return error
@@ -75,13 +69,7 @@ class _Polyhedral:
 
     def _parts(self, tree: Parts, blocks: Sequence[str], level: int) -> None:
         rank = {name: n for n, (names, _) in enumerate(tree.parts) for name in names}
-
-        def apart() -> None:
-            self.follower.separate(blocks, level, rank.__getitem__)
-            if tree.ordered:
-                self.follower.arrange(blocks, level, rank)
-
-        error = self.attempt(apart)
+        error = self.attempt(self._apart, blocks, level, rank, ordered=tree.ordered)
         if error is not None:
             self._give_up(blocks, "not taken apart as isl would", error)
             return
@@ -94,6 +82,12 @@ class _Polyhedral:
                 rest.pop(0)
             else:
                 self.follow(inside, [b for b in blocks if b in names], level)
+
+    def _apart(self, blocks: Sequence[str], level: int, rank: Mapping[str, int], *, ordered: bool) -> None:
+        """Statements of another rank in nests of their own, and if ``ordered`` in the order of their ranks."""
+        self.follower.separate(blocks, level, rank.__getitem__)
+        if ordered:
+            self.follower.arrange(blocks, level, rank)
 
     def _merge_rows(self, first: Tree, second: Tree, blocks: Iterable[str]) -> bool:
         """Two bands as one, where they go through the same large array and that is legal."""
@@ -120,7 +114,7 @@ class _Polyhedral:
             if self._each_alone(nest):
                 self.draft.decide("fusion", ", ".join(blocks), "not merged", "they share no array that is large")
             return
-        if self.attempt(partial(block_triangle, self.draft, blocks, level)) is None:
+        if self.attempt(block_triangle, self.draft, blocks, level) is None:
             return
         error = self._try_band(nest)
         if error is None:
@@ -132,7 +126,7 @@ class _Polyhedral:
     def _each_alone(self, nest: Nest) -> bool:
         """Every statement in a nest of its own, where that is legal."""
         alone = {b: n for n, b in enumerate(nest.blocks)}
-        error = self.attempt(lambda: self.follower.separate(nest.blocks, nest.level, alone.__getitem__))
+        error = self.attempt(self.follower.separate, nest.blocks, nest.level, alone.__getitem__)
         for block in nest.blocks if error is None else ():
             own = Band({block: nest.band.rows[block]}, nest.band.coincident, nest.band.permutable, None)
             self._band(own, [block], nest.level)
@@ -147,7 +141,7 @@ class _Polyhedral:
         first: ScheduleError | None = None
         for depth in range(nest.depth, 0 if nest.depth and len(nest.blocks) > 1 else nest.depth - 1, -1):
             tried = replace(nest, depth=depth, tiles=nest.tiles if len(nest.tiles) <= depth else (), loops=[])
-            error = self.attempt(partial(self._follow_band, tried))
+            error = self.attempt(self._follow_band, tried)
             if error is None:
                 if first is not None:
                     what = f"only the outermost {depth} of {nest.depth} loops merged"
@@ -185,12 +179,7 @@ class _Polyhedral:
         large = [b for b in blocks if b not in small]
         for place in (-1, 1) if small and large else ():
             rank = {b: place if b in small else 0 for b in blocks}
-
-            def move(rank: dict[str, int] = rank) -> None:
-                self.follower.separate(blocks, level, rank.__getitem__)
-                self.follower.arrange(blocks, level, rank)
-
-            if self.attempt(move) is None:
+            if self.attempt(self._apart, blocks, level, rank, ordered=True) is None:
                 return large
         return list(blocks)
 

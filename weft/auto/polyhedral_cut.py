@@ -7,7 +7,6 @@ Before it and behind it nothing does, so the loop is cut there in three.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from weft.auto.draft import Draft
 from weft.auto.polyhedral_follow import sum_text
@@ -19,16 +18,15 @@ from weft.schedules.find import find_loop, loops_around
 
 def cut_apart(draft: Draft, loop: str, step: Callable[[str], object]) -> bool:
     """``loop`` cut around one iteration so that ``step`` can be done with both parts; whether there is such a cut."""
-    return any(draft.attempt(partial(_steps, draft, loop, at, step)) is None for at in _cut_points(draft, loop))
+    return any(draft.attempt(_steps, draft, loop, at, step) is None for at in _cut_points(draft, loop))
 
 
 def _steps(draft: Draft, loop: str, at: Form, step: Callable[[str], object]) -> None:
     s = draft.s
-    with s.attempt():
-        middle = s.cut(loop, sum_text(at))
-        last = s.cut(middle, sum_text(combine(at, {"": 1})))
-        step(loop)
-        step(str(last))
+    middle = s.cut(loop, sum_text(at))
+    last = s.cut(middle, sum_text(combine(at, {"": 1})))
+    step(loop)
+    step(str(last))
 
 
 def _cut_points(draft: Draft, loop: str) -> list[Form]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from weft.auto.draft import Draft
 from weft.auto.polyhedral_cut import cut_apart
 from weft.auto.polyhedral_interleave import interleave
@@ -148,7 +145,7 @@ def _finish_inner(draft: Draft, loop: str) -> None:
         return
     if len(parts) > 1:
         for piece in _fission_all(draft, loop):
-            _try(draft, partial(draft.s.trim, piece))
+            draft.attempt(draft.s.trim, piece)
             _vectorize(draft, piece)
     elif not _cut_for_vectors(draft, loop):
         interleave(draft, loop)
@@ -168,24 +165,16 @@ def _fission_all(draft: Draft, loop: str) -> list[str]:
     names = [[b.name for b in blocks_inside(p)] for p in parts]
     pieces, rest = [loop], loop
     for here in names[:-1]:
-        if here and _try(draft, partial(draft.s.fission, rest, here[-1])):
+        if here and draft.attempt(draft.s.fission, rest, here[-1]) is None:
             rest = draft.s.trace.steps[-1].made[0]
             pieces.append(rest)
     return pieces
 
 
-def _try(draft: Draft, step: Callable[[], object]) -> bool:
-    def quickly() -> None:
-        with draft.s.attempt():
-            step()
-
-    return draft.attempt(quickly) is None
-
-
 def _vectorize(draft: Draft, loop: str) -> bool:
     if not _is_contiguous(draft, loop):
         return False
-    return _try(draft, partial(draft.s.vectorize, loop))
+    return draft.attempt(draft.s.vectorize, loop) is None
 
 
 def _is_contiguous(draft: Draft, loop: str) -> bool:

@@ -8,8 +8,6 @@ all rows have work, are peeled off.
 
 from __future__ import annotations
 
-from functools import partial
-
 from weft.auto.draft import Draft
 from weft.ir.errors import ScheduleError
 from weft.ir.stmt import For
@@ -40,7 +38,7 @@ def interleave(draft: Draft, inner: str) -> bool:
     for delay in DELAYS:
         if length < 4 * delay * rows:
             break
-        if draft.attempt(partial(_steps, draft, outer, inner, rows, delay)) is None:
+        if draft.attempt(_steps, draft, outer, inner, rows, delay) is None:
             blocks = ", ".join(b.name for b in blocks_inside(find_loop(s.kernel, inner)))
             what = f"{rows} iterations of `{outer.var.name}` at once, each {delay} behind the one before"
             draft.decide("registers", blocks, what, f"iterations of `{inner}` wait for one another, these do not")
@@ -59,13 +57,12 @@ def _rows(draft: Draft, inner: str) -> int:
 
 def _steps(draft: Draft, outer: For, inner: str, rows: int, delay: int) -> None:
     s = draft.s
-    with s.attempt():
-        _, row = s.split(outer.var.name, rows, tail="separate")
-        s.skew(inner, row, delay)
-        s.reorder(inner, row)
-        independent = check_parallel(s.kernel, str(row))
-        if not independent.ok:
-            raise ScheduleError("rows wait for one another", why=independent.reason)
-        s.peel(inner, delay * (rows - 1), end="first")
-        s.peel(inner, delay * (rows - 1), end="last")
-        s.unroll(row)
+    _, row = s.split(outer.var.name, rows, tail="separate")
+    s.skew(inner, row, delay)
+    s.reorder(inner, row)
+    independent = check_parallel(s.kernel, str(row))
+    if not independent.ok:
+        raise ScheduleError("rows wait for one another", why=independent.reason)
+    s.peel(inner, delay * (rows - 1), end="first")
+    s.peel(inner, delay * (rows - 1), end="last")
+    s.unroll(row)

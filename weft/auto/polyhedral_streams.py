@@ -6,7 +6,6 @@ of its tree that go through one array become one band, with the loops through th
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
 
 from weft.auto.dots import fits_dots, schedule_dots
@@ -66,7 +65,7 @@ def _finish_rest(draft: Draft, blocks: set[str]) -> None:
     """The few rows that are left over."""
     for name in blocks:
         if name in draft.stages and fits_dots(draft, draft.stage(name)):
-            draft.attempt(partial(schedule_dots, draft, name))
+            draft.attempt(schedule_dots, draft, name)
     draft.scheduled |= blocks
 
 

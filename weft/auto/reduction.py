@@ -5,6 +5,8 @@ All list their plans, and the time model compares them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.auto.contraction import apply_contraction
 from weft.auto.contraction_plan import ContractionPlan
 from weft.auto.contraction_tiles import contraction_plans
@@ -21,12 +23,13 @@ def reduction_plans(draft: Draft, stage: Stage) -> list[ReductionPlan]:
     return [*contraction_plans(draft, stage), *pool_plans(draft, stage), *rows_plans(draft, stage)]
 
 
-def reduction_seconds(draft: Draft, stage: Stage, plan: ReductionPlan) -> float:
-    if isinstance(plan, ContractionPlan):
-        return contraction_seconds(draft, stage, plan)
-    if isinstance(plan, PoolPlan):
-        return pool_seconds(draft, stage, plan)
-    return rows_seconds(draft, stage, plan)
+def reduction_prices(draft: Draft, stage: Stage) -> Callable[[ReductionPlan], float]:
+    def seconds(plan: ReductionPlan) -> float:
+        if isinstance(plan, ContractionPlan):
+            return contraction_seconds(draft, stage, plan)
+        return pool_seconds(draft, stage, plan) if isinstance(plan, PoolPlan) else rows_seconds(draft, stage, plan)
+
+    return seconds
 
 
 def apply_reduction(draft: Draft, name: str, plan: ReductionPlan) -> None:

@@ -23,24 +23,25 @@ class Strategy(Generic[D]):
     for it.
 
     ``apply(draft, name, plan)`` schedules the nest of block ``name`` (and of blocks it takes along, which it adds to
-    ``draft.scheduled``), or raises `ScheduleError`; then what it did is taken back. ``seconds(draft, stage, plan)`` is
-    what the time model expects; without it, plans are tried as they are listed.
+    ``draft.scheduled``), or raises `ScheduleError`; then what it did is taken back. ``prices(draft, stage)`` is a
+    function: what the time model expects of a plan, in seconds; without it, plans are tried as they are listed.
     """
 
     name: str
     plans: Callable[[D, Stage], Sequence[Plan]]
     apply: Callable[[D, str, Any], None]
-    seconds: Callable[[D, Stage, Any], float] | None = None
+    prices: Callable[[D, Stage], Callable[[Any], float]] | None = None
 
     def ranked(self, draft: D, stage: Stage) -> list[Plan]:
         """Plans for ``stage``, the one expected to be fastest first."""
-        plans, price = self.plans(draft, stage), self.seconds
-        if price is None:
+        plans = self.plans(draft, stage)
+        if self.prices is None or not plans:
             return draft.rank(stage.name, plans, None)
+        price = self.prices(draft, stage)
         times = draft.expected.setdefault(stage.name, {})
 
         def expected(plan: Plan) -> float:
-            times[plan] = price(draft, stage, plan)
+            times[plan] = price(plan)
             return times[plan]
 
         return draft.rank(stage.name, plans, expected)
@@ -51,7 +52,7 @@ class Strategy(Generic[D]):
         for plan in self.ranked(draft, draft.stage(name)):
             if plan.way in refused:
                 continue
-            refusal = draft.attempt(lambda p=plan: self.apply(draft, name, p))  # type: ignore[misc]
+            refusal = draft.attempt(self.apply, draft, name, plan)
             if refusal is None:
                 tell_others(draft, name, plan)
                 draft.scheduled.add(name)

@@ -28,7 +28,7 @@ def inline_windows(draft: Draft) -> None:
         if reader is None:
             continue
         cost = _recomputed_operations(stage, reader)
-        if cost <= RECOMPUTED and draft.attempt(lambda n=name: draft.s.compute_inline(n)) is None:  # type: ignore[misc]
+        if cost <= RECOMPUTED and draft.attempt(draft.s.compute_inline, name) is None:
             why = f"{cost:.3g} operations for each element of `{reader.name}`, {ROWS} rows at a time"
             draft.decide("fusion", name, "inlined into its reader, never stored", why)
 

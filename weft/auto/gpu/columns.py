@@ -7,7 +7,7 @@ for all multiprocessors, rows are cut into parts, each with results of its own, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -157,7 +157,7 @@ def _in_parts(draft: GpuDraft, stage: Stage, plan: ColumnsPlan) -> str:
     part, inner = map(str, s.split(stage.loop_of(rows.name), _part_size(rows.count, plan.parts, plan)))
     s.reorder(part, *(x for x in draft.stage(stage.name).loops if x not in (part, inner)), inner)
     block, storage = s.rfactor(part, start="inside")
-    draft.attempt(lambda: s.store_at(storage))  # so that what follows may read it too
+    draft.attempt(s.store_at, storage)  # so that what follows may read it too
     return str(block)
 
 
@@ -174,7 +174,7 @@ def _part_size(rows: int, parts: int, tile: ColumnsPlan) -> int:
 def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> None:
     """Blocks over tiles of columns, with what is done with each result where that can join."""
     reader = epilogue_of(draft, stage)
-    if reader is None or draft.attempt(lambda: _schedule_with(draft, stage, along, tile, reader)) is not None:
+    if reader is None or draft.attempt(_schedule_with, draft, stage, along, tile, reader) is not None:
         _schedule_alone(draft, stage, along, tile)
     what = f"{tile.width} threads side by side, {tile.lanes} columns each, {tile.depth} rows at a time"
     draft.decide("parallel", stage.name, what, f"each reads {tile.size} bytes of a row at once")
@@ -258,7 +258,7 @@ def _combine(draft: GpuDraft, name: str, around: int, lane: Sequence[str]) -> No
     s = draft.s
     own = [str(x) for x in s.loops(name)][around:]
     across, deep = own[: len(own) - 1 - len(lane)] or own[:-1], own[-1]
-    draft.attempt(lambda: _combine_lanes(draft, name, across[-1], own[len(across) : -1], deep))
+    draft.attempt(_combine_lanes, draft, name, across[-1], own[len(across) : -1], deep)
     for loop in across:
         s.bind(loop, "thread")
 
@@ -288,32 +288,27 @@ def _on_threads(draft: GpuDraft, loop: str, tile: ColumnsPlan) -> None:
         draft.s.vectorize(inner)
 
 
-def columns_seconds(draft: GpuDraft, stage: Stage, plan: ColumnsPlan) -> float:
+def columns_prices(draft: GpuDraft, stage: Stage) -> Callable[[ColumnsPlan], float]:
     """Every thread goes down its columns, ``ahead`` rows at a time; then a block adds up, then a launch the parts."""
-    along, rates = draft.about(stage, _along), rates_of(draft.machine.capability)
+    along, rates = iterator_along_memory(stage), rates_of(draft.machine.capability)
     assert along is not None
-    steps = prod(i.count for i in stage.reductions) / (plan.parts * plan.depth)
-    results = prod(i.count for i in stage.spatial)
-    blocks = plan.parts * results // max(1, along.count) * -(-along.count // plan.columns)
-    turns = steps / max(UNROLLED, plan.ahead)
-    streams = [
-        replace(
-            stream_of(stage, a, along.name, plan.lanes, steps, turns),
-            beside=plan.width,
-            aligned=abs(a.stride(_rows(stage).name) or 0) * a.buffer.dtype.itemsize,
-        )
-        for a in stage.reads
-    ]
-    room = plan.threads * plan.lanes * 4
-    combined = plan.depth * rates.shared_latency + 2 * rates.barrier
-    operations = steps * plan.lanes * (stage.operations + 1) + plan.depth * plan.lanes
-    held = plan.lanes * (2 + plan.ahead * plan.size / (4 * plan.lanes))
-    grid = Grid(blocks, plan.threads, operations, held, room, combined, 2 * room / L1_BYTES)
-    return streams_seconds(draft.machine, grid, streams) + _total_seconds(draft, plan.parts, results)
+    results, summed = (prod(i.count for i in some) for some in (stage.spatial, stage.reductions))
+    down = [abs(a.stride(_rows(stage).name) or 0) * a.buffer.dtype.itemsize for a in stage.reads]
 
+    def seconds(plan: ColumnsPlan) -> float:
+        steps = summed / (plan.parts * plan.depth)
+        blocks = plan.parts * results // max(1, along.count) * -(-along.count // plan.columns)
+        turns = steps / max(UNROLLED, plan.ahead)
+        found = (stream_of(stage, a, along.name, plan.lanes, steps, turns) for a in stage.reads)
+        streams = [replace(stream, beside=plan.width, aligned=step) for stream, step in zip(found, down)]
+        room = plan.threads * plan.lanes * 4
+        combined = plan.depth * rates.shared_latency + 2 * rates.barrier
+        operations = steps * plan.lanes * (stage.operations + 1) + plan.depth * plan.lanes
+        held = plan.lanes * (2 + plan.ahead * plan.size / (4 * plan.lanes))
+        grid = Grid(blocks, plan.threads, operations, held, room, combined, 2 * room / L1_BYTES)
+        return streams_seconds(draft.machine, grid, streams) + _total_seconds(draft, plan.parts, results)
 
-def _along(draft: GpuDraft, stage: Stage) -> StageIter | None:
-    return iterator_along_memory(stage)
+    return seconds
 
 
 def _total_seconds(draft: GpuDraft, parts: int, results: int) -> float:
@@ -325,4 +320,4 @@ def _total_seconds(draft: GpuDraft, parts: int, results: int) -> float:
     return rates.launch + waits + parts * results * 8 / draft.machine.bandwidth
 
 
-COLUMNS: Strategy[GpuDraft] = Strategy("columns", columns_plans, apply_columns, columns_seconds)
+COLUMNS: Strategy[GpuDraft] = Strategy("columns", columns_plans, apply_columns, columns_prices)

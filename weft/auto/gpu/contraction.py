@@ -16,21 +16,11 @@ another. The sizes are `contraction_tiles`'s answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import gcd
 
-from weft.auto.gpu.contraction_digits import (
-    BLOCK,
-    STEP_BYTES,
-    VECTOR,
-    Digits,
-    cut_columns,
-    cut_group_columns,
-    cut_group_rows,
-    cut_plain,
-    cut_rows,
-    split_names,
-)
+from weft.auto.gpu.contraction_digits import BLOCK, STEP_BYTES, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.contraction_tiles import (
@@ -46,10 +36,9 @@ from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.points import POINTS
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
-from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const
-from weft.schedules.find import all_allocs
+from weft.schedules.find import find_buffer
 from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
 from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
@@ -71,12 +60,12 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     kinds = [kind for kind, grouped in known if find_instruction(draft, product, grouped=grouped)]
     tiles = contraction_tiles(product, draft.machine, (*kinds, "threads"))
     plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
-    prices = draft.product_seconds[stage.name] = {p: product_seconds(product, draft.machine, p) for p in plans}
+    prices = draft.expected[stage.name] = {p: product_seconds(product, draft.machine, p) for p in plans}
     return sorted(plans, key=prices.__getitem__)
 
 
-def contraction_seconds(draft: GpuDraft, stage: Stage, plan: ContractionPlan) -> float:
-    return draft.product_seconds[stage.name][plan]
+def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPlan], float]:
+    return draft.expected[stage.name].__getitem__
 
 
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
@@ -86,7 +75,7 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
         raise ScheduleError(f"`{name}` tests what it reads")
     if plan.parts > 1:
         product = _cut_depth(draft, product, plan.parts)
-    (_schedule_matrix if plan.tiles.warps else _schedule_plain)(draft, product, plan.tiles)
+    _schedule(draft, product, plan.tiles)
     _tell(draft, product, plan)
     for copy in copies:  # as it was made until here, so that what it fills can be seen
         POINTS.schedule(draft, copy)
@@ -144,31 +133,42 @@ def _outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, 
     return outer, i, j, piece, k
 
 
-def _schedule_plain(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
-    s = draft.s
+def _schedule(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
+    s, size = draft.s, p.rows.access.buffer.dtype.itemsize
     reader = _find_reader(draft, p)
     outer, i, j, piece, k = _outer_loops(draft, p, tiles)
-    quads, step = split_names(s, k, VECTOR)
-    rounds, quads = _written_out(s, quads, tiles)
-    down, across = _cut(s, p, tiles, i, j)
-    nest = _Nest(outer, p.around, piece, (*down.threads, *across.threads), (*down.own, *across.own))
-    s.reorder(*outer, *p.around, piece, *nest.threads, *rounds, quads, step, *nest.own)
+    steps, step = split_names(s, k, STEP_BYTES // size if tiles.warps else VECTOR)
+    rounds, steps = ((), steps) if tiles.warps else _written_out(s, steps, tiles)
+    nest = _Nest(outer, p.around, piece, *cut_tile(s, p, tiles, (i, j)))
+    inside = (steps, *nest.own, step) if tiles.warps else (*rounds, steps, step, *nest.own)
+    s.reorder(*outer, *p.around, piece, *nest.threads, *inside)
     kept = _keep_sums(draft, p, tiles, nest, reader)
-    rows = (tiles.rows // tiles.own_rows, tiles.columns // tiles.own_columns)
-    widths = [n * (1 if len(d.own) == 1 else VECTOR) for n, d in zip(rows, (down, across))]
-    operands = [_stage_operand(draft, p, side, piece, width) for side, width in zip(p.sides, widths)]
+    operands = [_stage_operand(draft, side, piece, tiles, share) for side, share in zip(p.sides, tiles.shares)]
     _run_beyond(draft, p, tiles, kept.start)
-    for side, (_, storage) in zip(p.sides, operands):
-        _keep_in_registers(draft, storage, quads if side.along_depth else step)
+    for side, (_, storage) in zip(p.sides, () if tiles.warps else operands):
+        _keep_in_registers(draft, storage, steps if side.along_depth else step)
     _bind(draft, p, nest, kept)
     for side, (load, storage) in zip(p.sides, operands):
         _cooperate(draft, side, load, storage, nest.depth, tiles.threads)
-    for loop in (quads, step, *nest.own):
+    if tiles.warps:
+        s.tensorize(steps, find_instruction(draft, p, grouped=tiles.grouped) or "")
+    for loop in () if tiles.warps else (steps, step, *nest.own):
         s.unroll(loop)
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
     for side, (_, storage) in zip(p.sides, operands):
-        if side.along_depth:
-            s.pad_rows(storage, WIDEST // side.access.buffer.dtype.itemsize)
+        if padding := _padding(side, tiles):
+            s.pad_rows(storage, padding)
+
+
+def _padding(side: Side, tiles: Tiles) -> int:
+    """Elements between rows in shared memory, so that rows that are read together are in other banks.
+
+    By single words matrix instructions read four rows at a time, else eight.
+    """
+    size = side.access.buffer.dtype.itemsize
+    if tiles.grouped or not (tiles.warps or side.along_depth):
+        return 0
+    return (WIDEST if side.along_depth or size < VECTOR else 2 * WIDEST) // size
 
 
 def _written_out(s: Schedule, quads: str, tiles: Tiles) -> tuple[tuple[str, ...], str]:
@@ -180,109 +180,63 @@ def _written_out(s: Schedule, quads: str, tiles: Tiles) -> tuple[tuple[str, ...]
     return (rounds,), quads
 
 
-def _cut(s: Schedule, p: Product, tiles: Tiles, i: str, j: str) -> tuple[Digits, Digits]:
-    down = cut_plain(s, i, p.rows, tiles.rows, tiles.own_rows)
-    return down, cut_plain(s, j, p.columns, tiles.columns, tiles.own_columns)
-
-
-def _schedule_matrix(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
-    s = draft.s
-    instruction = find_instruction(draft, p, grouped=tiles.grouped)
-    assert instruction is not None
-    reader = _find_reader(draft, p)
-    outer, i, j, piece, k = _outer_loops(draft, p, tiles)
-    size = p.rows.access.buffer.dtype.itemsize
-    steps, step = split_names(s, k, STEP_BYTES // size)
-    down, across = _cut_warps(s, tiles, (i, j))
-    nest = _Nest(outer, p.around, piece, _lanes_last(down, across), (*down.own, *across.own))
-    s.reorder(*outer, *p.around, piece, *nest.threads, steps, *nest.own, step)
-    kept = _keep_sums(draft, p, tiles, nest, reader)
-    operands = [_stage_operand(draft, p, side, piece, in_rows=tiles.grouped) for side in p.sides]
-    _run_beyond(draft, p, tiles, kept.start)
-    _bind(draft, p, nest, kept)
-    for side, (load, storage) in zip(p.sides, operands):
-        _cooperate(draft, side, load, storage, nest.depth, tiles.threads)
-    s.tensorize(steps, instruction)
-    s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
-    for side, (_, storage) in zip(p.sides, operands):
-        if not tiles.grouped:  # by single words four rows are read at a time, else eight
-            s.pad_rows(storage, (WIDEST if side.along_depth or size < 4 else 2 * WIDEST) // size)
-
-
-def _lanes_last(down: Digits, across: Digits) -> tuple[str, ...]:
-    return (*down.threads[:-1], *across.threads[:-1], down.threads[-1], across.threads[-1])
-
-
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The blocks that start and finish the sums of a tile; ``threads`` and ``own`` are the loops of the latter."""
+    """The block that starts the sums of a tile, and the ``threads`` and ``own`` loops of that which finishes them."""
 
     start: str
-    finish: str
     threads: tuple[str, ...]
     own: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """What is done with each sum; ``loops`` has, for rows and columns, the iterator that goes along with it."""
-
-    name: str
-    operations: int
-    iterators: tuple[str, str]
-
-
-def _find_reader(draft: GpuDraft, p: Product) -> _Reader | None:
+def _find_reader(draft: GpuDraft, p: Product) -> tuple[Stage, tuple[str, str]] | None:
+    """What is done with each sum, and its iterators that go along with rows and columns."""
     reader = epilogue_of(draft, p.stage) if p.name == p.stage.name else None
     if reader is None:
         return None
     pairs = aligned(draft, p.stage, reader)
-    return _Reader(reader.name, reader.operations, (pairs[p.rows.iterator.name], pairs[p.columns.iterator.name]))
+    return reader, (pairs[p.rows.iterator.name], pairs[p.columns.iterator.name])
 
 
-def _keep_sums(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: _Reader | None) -> _Kept:
+def _keep_sums(
+    draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: tuple[Stage, tuple[str, str]] | None
+) -> _Kept:
     """The sums of a tile in storage of the block; what is done with each of them joins in, if that can be."""
     if reader is not None:
         found: list[_Kept] = []
-        refusal = draft.attempt(lambda: found.append(_join_reader(draft, p, tiles, nest, reader)))
+        refusal = draft.attempt(lambda: found.append(_join_reader(draft, p, tiles, nest, *reader)))
         if refusal is None:
             return found[0]
-        draft.decide("fallback", reader.name, f"not done with the sums of `{p.name}`", refusal.why or refusal.what)
+        draft.decide("fallback", reader[0].name, f"not done with the sums of `{p.name}`", refusal.why or refusal.what)
     before = {str(b) for b in draft.s.blocks()}
     store, _ = draft.s.cache_write(p.sums, scope="global", at=nest.outer[-1])
     (start,) = {str(b) for b in draft.s.blocks()} - before - {str(store)}
     loops = tuple(str(x) for x in draft.s.loops(store))[len(nest.outer) :]
-    return _Kept(start, str(store), loops[: len(nest.threads)], loops[len(nest.threads) :])
+    return _Kept(start, loops[: len(nest.threads)], loops[len(nest.threads) :])
 
 
-def _join_reader(draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: _Reader) -> _Kept:
+def _join_reader(
+    draft: GpuDraft, p: Product, tiles: Tiles, nest: _Nest, reader: Stage, iterators: tuple[str, str]
+) -> _Kept:
     """``reader`` at the end of each tile, on its sums; storage for them as large as a tile."""
     s, sums, at = draft.s, p.sums, nest.outer[-1]
     s.reverse_compute_at(reader.name, at)
     s.store_at(sums, at)
     start = s.decompose_reduction(p.name, at=(*nest.around, nest.piece)[0])
     own = draft.stage(reader.name)
-    loops = [own.by_name[name].loop for name in reader.iterators]
+    loops = [own.by_name[name].loop for name in iterators]
     others = [x for x in own.loops if x not in loops]
     if None in loops:
         raise ScheduleError(f"`{reader.name}` goes through sums in another way")
     single, tile = zip(*(split_names(s, str(x), n) for x, n in zip(loops, (tiles.rows, tiles.columns))))
-    down, across = _cut_warps(s, tiles, tile) if tiles.warps else _cut(s, p, tiles, *tile)
-    threads = _lanes_last(down, across) if tiles.warps else (*down.threads, *across.threads)
-    mine = (*down.own, *across.own)
+    threads, mine = cut_tile(s, p, tiles, tile)
     s.reorder(*others, *single, *threads, *mine)
     for i, size in _tile_sizes(p, tiles).items():
         s.fold_storage(sums, _written_dimension(p, i), size)
     draft.scheduled.add(reader.name)
     why = f"{reader.operations} operations an element, on sums still in registers"
     draft.decide("fusion", reader.name, f"done at the end of each tile of `{p.stage.name}`", why)
-    return _Kept(str(start), reader.name, threads, mine)
-
-
-def _cut_warps(s: Schedule, tiles: Tiles, loops: tuple[str, ...]) -> tuple[Digits, Digits]:
-    if tiles.grouped:
-        return cut_group_rows(s, loops[0], tiles), cut_group_columns(s, loops[1])
-    return cut_rows(s, loops[0], tiles), cut_columns(s, loops[1], tiles)
+    return _Kept(str(start), threads, mine)
 
 
 def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
@@ -296,22 +250,21 @@ def _written_dimension(p: Product, iterator: str) -> int:
     return next(d for d, row in enumerate(rows) if row.get(iterator))
 
 
-def _stage_operand(
-    draft: GpuDraft, p: Product, side: Side, piece: str, width: int = 0, *, in_rows: bool = False
-) -> tuple[str, str]:
+def _stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share: tuple[int, int]) -> tuple[str, str]:
     """What a piece reads of an operand in shared memory, what lies side by side last; loaded by which block.
 
-    With ``width``, neighbours of a tile are taken apart into groups of so many, so that what a thread reads is a box;
-    ``in_rows``, into rows as instructions of warp groups read them.
+    Neighbours of a tile are taken apart into groups so that what a thread reads is a box, or into rows as instructions
+    of warp groups read them.
     """
     rank = side.access.buffer.rank
     tiled, deep = side.dimension, side.deep
     others = [LETTERS[d] for d in range(rank) if d not in (tiled, deep)]
     letter = LETTERS[tiled]
-    words = [f"{letter}/{width}", f"{letter}%{width}"] if width else [letter]
+    width = BLOCK if tiles.grouped else plain_factors(side, *share)[0]
+    words = [letter] if tiles.warps else [f"{letter}/{width}", f"{letter}%{width}"]
     order = [*words, LETTERS[deep]] if side.along_depth else [LETTERS[deep], *words]
-    if in_rows and not side.along_depth:
-        order = [f"{letter}/{BLOCK}", LETTERS[deep], f"{letter}%{BLOCK}"]
+    if tiles.grouped and not side.along_depth:
+        order = [f"{letter}/{width}", LETTERS[deep], f"{letter}%{width}"]
     load, storage = draft.s.pack(side.buffer, " ".join([*others, *order]), at=piece, scope="shared", pad=True)
     return str(load), str(storage)
 
@@ -355,7 +308,7 @@ def _cooperate(draft: GpuDraft, side: Side, load: str, storage: str, outer: int,
     It is written out, unless elements come one by one and are too small to be copied while threads go on.
     """
     s = draft.s
-    buffer = next(b for b in _temporaries(s) if b.name == storage)
+    buffer = find_buffer(s.kernel, storage)
     length = int(buffer.shape[-1].value)  # type: ignore[attr-defined]
     *loops, last = (str(x) for x in s.loops(load)[outer:])
     vectors, lanes = split_names(s, last, gcd(length, WIDEST // buffer.dtype.itemsize))
@@ -375,10 +328,6 @@ def _whole_bytes(side: Side) -> int:
     return gcd(int(row.value) * buffer.dtype.itemsize, WIDEST) if isinstance(row, Const) else buffer.dtype.itemsize
 
 
-def _temporaries(s: Schedule) -> list[Buffer]:
-    return [a.buffer for a in all_allocs(s.kernel)]
-
-
 def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
     tiles, blocks = plan.tiles, count_blocks(p, plan.tiles)
     who = "warp" if tiles.warps else "thread"
@@ -393,4 +342,4 @@ def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
     draft.scheduled.add(p.name)
 
 
-CONTRACTION: Strategy[GpuDraft] = Strategy("contraction", contraction_plans, apply_contraction, contraction_seconds)
+CONTRACTION: Strategy[GpuDraft] = Strategy("contraction", contraction_plans, apply_contraction, contraction_prices)

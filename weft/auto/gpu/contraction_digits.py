@@ -7,9 +7,9 @@ time, one access of 16 bytes. With matrix instructions the digits are those of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
-from weft.auto.gpu.contraction_product import Side
+from weft.auto.gpu.contraction_product import Product, Side
 from weft.auto.gpu.contraction_tiles import Tiles
 from weft.schedules.schedule import Schedule
 
@@ -23,12 +23,8 @@ STEP_BYTES = 32
 GROUP_ROWS = BLOCK = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Digits:
-    """The loops of one direction: over threads, outermost first, and over the sums of a thread."""
-
-    threads: tuple[str, ...]
-    own: tuple[str, ...]
+#: Loops over threads, outermost first, and over the sums of a thread.
+Digits = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def split_names(s: Schedule, loop: str, factor: int) -> tuple[str, str]:
@@ -36,47 +32,33 @@ def split_names(s: Schedule, loop: str, factor: int) -> tuple[str, str]:
     return str(outer), str(inner)
 
 
-def cut_plain(s: Schedule, loop: str, side: Side, size: int, own: int) -> Digits:
-    """``loop`` through ``size`` sums, ``own`` of them to a thread."""
+def cut_tile(s: Schedule, p: Product, tiles: Tiles, loops: Sequence[str]) -> Digits:
+    """The loops through the rows and the columns of a block's tile, the innermost threads of both last."""
+    if not tiles.warps:
+        factors = [plain_factors(side, *share) for side, share in zip(p.sides, tiles.shares)]
+        own: list[tuple[int, ...]] = [(-2,) if len(f) == 1 else (-3, -1) for f in factors]
+    elif tiles.grouped:  # groups of 64 rows, warps of 16, halves of 8, lanes; blocks of 64 columns, tiles, lanes, pairs
+        groups = (GROUP_ROWS,) if tiles.rows > GROUP_ROWS else ()
+        factors, own = [(*groups, ROWS, HALF), (BLOCK, COLUMNS, PAIR)], [(-2,), (-4, -3, -1)]
+    else:  # warps, tiles of 16 rows, halves of 8, lanes; warps, tiles of 8 columns, lanes of pairs
+        factors = [(tiles.own_rows, ROWS, HALF), (tiles.own_columns, COLUMNS, PAIR)]
+        own = [(-3, -2), (-3, -1)]
+    (down, mine), (across, others) = (_cut(s, *direction) for direction in zip(loops, factors, own))
+    return (*down[:-1], *across[:-1], down[-1], across[-1]), (*mine, *others)
+
+
+def plain_factors(side: Side, size: int, own: int) -> tuple[int, ...]:
+    """What a loop through ``size`` sums, ``own`` of them a thread's, is split by without matrix instructions."""
     threads = size // own
-    if side.along_depth or own < VECTOR:
-        apart, thread = split_names(s, loop, threads)
-        return Digits((thread,), (apart,))
-    apart, rest = split_names(s, loop, threads * VECTOR)
-    thread, lanes = split_names(s, rest, VECTOR)
-    return Digits((thread,), (apart, lanes))
+    return (threads,) if side.along_depth or own < VECTOR else (threads * VECTOR, VECTOR)
 
 
-def cut_rows(s: Schedule, loop: str, tiles: Tiles) -> Digits:
-    """The rows of a block's tile with matrix instructions: warps, tiles of 16, halves of 8, lanes."""
-    warp, rest = split_names(s, loop, tiles.own_rows)
-    tile, rest = split_names(s, rest, ROWS)
-    half, lane = split_names(s, rest, HALF)
-    return Digits((warp, lane), (tile, half))
-
-
-def cut_group_rows(s: Schedule, loop: str, tiles: Tiles) -> Digits:
-    """The rows of a block's tile with instructions of warp groups: groups of 64, warps of 16, halves of 8, lanes."""
-    groups: tuple[str, ...] = ()
-    if tiles.rows > GROUP_ROWS:
-        group, loop = split_names(s, loop, GROUP_ROWS)
-        groups = (group,)
-    warp, rest = split_names(s, loop, ROWS)
-    half, lane = split_names(s, rest, HALF)
-    return Digits((*groups, warp, lane), (half,))
-
-
-def cut_group_columns(s: Schedule, loop: str) -> Digits:
-    """The columns likewise, which all warps have: blocks of 64, tiles of 8, lanes of pairs."""
-    block, rest = split_names(s, loop, BLOCK)
-    tile, rest = split_names(s, rest, COLUMNS)
-    lane, odd = split_names(s, rest, PAIR)
-    return Digits((lane,), (block, tile, odd))
-
-
-def cut_columns(s: Schedule, loop: str, tiles: Tiles) -> Digits:
-    """The columns likewise: warps, tiles of 8, lanes of pairs."""
-    warp, rest = split_names(s, loop, tiles.own_columns)
-    tile, rest = split_names(s, rest, COLUMNS)
-    lane, odd = split_names(s, rest, PAIR)
-    return Digits((warp, lane), (tile, odd))
+def _cut(s: Schedule, loop: str, factors: Sequence[int], own: Collection[int]) -> Digits:
+    """``loop`` split by one factor after the other; the digits at places ``own``, from the end, are a thread's."""
+    digits = []
+    for factor in factors:
+        outer, loop = split_names(s, loop, factor)
+        digits.append(outer)
+    digits.append(loop)
+    places = range(-len(digits), 0)
+    return tuple(digits[n] for n in places if n not in own), tuple(digits[n] for n in places if n in own)

@@ -84,13 +84,9 @@ def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
     if stage.write.guarded or not all(i.exact for i in stage.iters):
         return None
     columns, rows = reads if _is_innermost(stage, reads[0]) else (reads[1], reads[0])
-    found = _main(stage, rows, columns), _main(stage, columns, rows), _depth(stage, rows, columns)
-    if None in found:
+    row, column, depth = _main(stage, rows, columns), _main(stage, columns, rows), _depth(stage, rows, columns)
+    if row is None or column is None or depth is None:
         return None
-    row, column, depth = found
-    assert row is not None
-    assert column is not None
-    assert depth is not None
     tiled = {row.name, column.name, depth.name}
     if not all(
         _is_plain(a, i.name, tiled) for a, i in ((rows, row), (rows, depth), (columns, column), (columns, depth))

@@ -40,6 +40,11 @@ class Tiles:
         return parts * WARP if self.warps else parts
 
     @property
+    def shares(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Rows and columns of a block, and of a thread or warp."""
+        return (self.rows, self.own_rows), (self.columns, self.own_columns)
+
+    @property
     def kind(self) -> str:
         """Who multiplies."""
         return "groups" if self.grouped else "warps" if self.warps else "threads"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import prod
-from typing import TypeVar, cast
 
 from weft.auto.draft import AnyDraft
-from weft.auto.gpu.contraction_tiles import ContractionPlan
-from weft.auto.stages import Stage, StageAccess
+from weft.auto.stages import StageAccess
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const
 from weft.schedules.find import find_buffer
@@ -22,8 +20,6 @@ THREADS = 256
 #: Seconds from asking memory for something to having it, when memory is busy.
 LATENCY = 1.5e-6
 
-T = TypeVar("T")
-
 
 class GpuDraft(AnyDraft):
     """A schedule, the GPU it is for, and the decisions so far."""
@@ -31,16 +27,6 @@ class GpuDraft(AnyDraft):
     def __init__(self, schedule: Schedule, machine: GpuMachine, constants: frozenset[str] = frozenset()) -> None:
         super().__init__(schedule, constants)
         self.machine = machine
-        #: What plans for products of matrices take, by stage: they are listed best first.
-        self.product_seconds: dict[str, dict[ContractionPlan, float]] = {}
-        self._about: dict[tuple[str, str], tuple[Stage, object]] = {}
-
-    def about(self, stage: Stage, find: Callable[[GpuDraft, Stage], T]) -> T:
-        """What ``find`` says of ``stage``, asked once: the price of each plan depends on it."""
-        known = self._about.get((find.__qualname__, stage.name))
-        if known is None or known[0] is not stage:
-            known = self._about[find.__qualname__, stage.name] = (stage, find(self, stage))
-        return cast("T", known[1])
 
     @property
     def bytes_in_flight(self) -> int:

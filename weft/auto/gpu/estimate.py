@@ -10,27 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from math import ceil, prod
 
+from weft.auto.costs import point_cost
 from weft.auto.gpu.estimate_access import WarpAccess, warp_access
-from weft.auto.gpu.estimate_matrix import matrix_work
-from weft.auto.gpu.instruction_costs import value_cost
 from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, combination_cycles, launch_time
+from weft.auto.gpu.streams import ACCESS, BASE_REGISTERS, DEPENDENT, SPECIAL
 from weft.ir.expr import Const
 from weft.ir.stmt import Kernel
 from weft.schedules.footprint import infer_touches
 from weft.schedules.nests import Access, Leaf, Nest, read_nests
 from weft.target.cuda.machine import WARP, GpuMachine
-from weft.target.cuda.rates import SECTOR, Rates, rates_of
+from weft.target.cuda.rates import L1_BYTES, SECTOR, Rates, rates_of
 
 #: Bytes of a multiprocessor's first cache that the data of a block may take to be found there again.
 L1_KEPT = 64 << 10
-#: Registers of a thread for addresses and counters.
-BASE_REGISTERS = 24
-#: Instructions for each access: it, and a part of its address.
-ACCESS = 1.5
-#: Cycles of a warp from one instruction to the next that needs its result; and from how many copies on none does.
-DEPENDENT, INDEPENDENT = 2.5, 32
+#: Copies of a statement from which on none waits for the result of another.
+INDEPENDENT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +142,15 @@ class _Launch:
         if _combines_threads(leaf, place):
             self._add_combination(threads)
             return
-        cost = value_cost(leaf.value)
+        runs = place.runs * point_cost(leaf.value) / 2  # a product and the sum it goes into are one instruction
         waits = 0.0
         for access in leaf.accesses:
             waits = max(waits, self._add_access(leaf, access, place))
-        self.issued += place.warps * place.runs * cost.issued
-        self.special += place.warps * place.runs * cost.special
+        self.issued += place.warps * runs
+        self.special += place.warps * runs * SPECIAL
         written_out = place.runs / max(1.0, place.in_order)
         dependent = DEPENDENT if written_out < INDEPENDENT else 1.0
-        self.chain += place.in_order * leaf.share * waits + place.runs * cost.issued * dependent
+        self.chain += place.in_order * leaf.share * waits + runs * dependent
 
     def _add_access(self, leaf: Leaf, access: Access, place: _Place) -> float:
         """Counts ``access``; the cycles until what it reads is there."""
@@ -203,15 +200,25 @@ class _Launch:
         self.chain += combination_cycles(self.rates, threads)
 
     def _add_matrix(self, leaf: Leaf, place: _Place) -> None:
-        found = matrix_work(leaf, place.threads, place.own, self.rates)
-        self.matrix += found.cycles
-        self.lsu += found.lsu
-        self.issued += found.issued
-        self.chain += found.chain
+        """Products on their own units; operands are read from shared memory once for a warp, and what all warps of a
+        group need once for the group."""
+        name, rates = leaf.intrinsic or "", self.rates
+        is_grouped = name.startswith("wgmma")
+        slower = 2 if "tf32" in name else 1
+        rate = rates.wgmma * rates.wgmma_share if is_grouped else rates.mma * rates.mma_share / slower
+        cycles = prod(n.trips for n in place.threads) * place.runs / rate
+        *warps, row, column = place.threads  # those of the last two loops are the lanes of a warp
         for access in leaf.accesses:
             if memory_of(access) == "registers":
-                own = prod(n.trips for n in place.own if access.moves_with(n.name))
-                self.registers[access.buffer.name] = own * access.buffer.dtype.itemsize / 4
+                self._add_access(leaf, access, place)
+                continue
+            count = prod(n.trips for n in (*place.own, row, column) if access.moves_with(n.name))
+            is_alike = is_grouped and not any(access.moves_with(n.name) for n in warps)
+            read = place.warps * leaf.share * count * access.buffer.dtype.itemsize / (4 if is_alike else 1)
+            self.lsu += read / (L1_BYTES * rates.shared_share)
+        pieces = prod(n.trips for n in takewhile(lambda n: n.kind != "thread", leaf.nests) if n.kind == "serial")
+        self.matrix += cycles
+        self.chain += pieces * (rates.barrier + rates.shared_latency + rates.mma_latency) + cycles
 
 
 def memory_of(access: Access) -> str:

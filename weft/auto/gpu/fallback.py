@@ -44,14 +44,14 @@ def _top_loops(s: Stmt, steps: frozenset[str]) -> Iterator[For]:
 
 def _schedule(draft: GpuDraft, loop: str) -> None:
     names = [f.var.name for f in _perfect(find_loop(draft.s.kernel, loop))]
-    free = [x for x in names if draft.attempt(lambda x=x: _try(draft, x)) is None]  # type: ignore[misc]
+    free = [x for x in names if draft.attempt(_try, draft, x) is None]
     for count in range(len(free), 0, -1):
-        if draft.attempt(lambda n=count: _grid(draft, names, free[:n])) is None:  # type: ignore[misc]
+        if draft.attempt(_grid, draft, names, free[:count]) is None:
             what = f"a thread for each iteration of {', '.join(f'`{x}`' for x in free[:count])}"
             draft.decide("parallel", loop, what, "these may run at once")
             return
     for x in free:
-        if draft.attempt(lambda x=x: _one_block(draft, x)) is None:  # type: ignore[misc]
+        if draft.attempt(_one_block, draft, x) is None:
             what = f"`{x}` on the threads of one block"
             draft.decide("parallel", x, what, "loops around it run in order")
             return

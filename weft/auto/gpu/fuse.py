@@ -28,7 +28,7 @@ def fuse_stages(draft: GpuDraft) -> None:
     precompute_parts(draft)
     inline_stages(draft, FREE)
     for chain in find_chains(draft, RULES):
-        refusal = draft.attempt(lambda c=chain: schedule_row_chain(draft, c))  # type: ignore[misc]
+        refusal = draft.attempt(schedule_row_chain, draft, chain)
         if refusal is not None:
             draft.decide("fallback", chain.anchor.name, "not computed row by row", refusal.why or refusal.what)
     inline_stages(draft, CHEAP)
@@ -43,7 +43,7 @@ def inline_stages(draft: GpuDraft, most: int) -> None:
         cost = _cost_inlined(draft, stage)
         if cost is None or cost > most:
             continue
-        if draft.attempt(lambda n=name: draft.s.compute_inline(n)) is None:  # type: ignore[misc]
+        if draft.attempt(draft.s.compute_inline, name) is None:
             draft.decide("fusion", name, "inlined into its readers", f"{cost:.2g} operations more an element")
 
 

@@ -6,7 +6,7 @@ bytes takes. Reductions run inside the thread, their results in registers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -15,7 +15,7 @@ from weft.auto.gpu.epilogue import aligned, epilogue_of
 from weft.auto.gpu.grid import Shape, Spread, as_one, possible_shapes, spread
 from weft.auto.gpu.streams import Grid, stream_of, streams_seconds
 from weft.auto.pointwise import contiguous_run, vector_iterator
-from weft.auto.stages import Stage, StageAccess, StageIter
+from weft.auto.stages import Stage, StageIter
 from weft.auto.strategy import Strategy
 from weft.target.cuda.rates import rates_of
 
@@ -64,9 +64,9 @@ def apply_points(draft: GpuDraft, name: str, plan: PointsPlan) -> None:
     points = [i for i in stage.spatial if i.loop is not None]
     run = _along_memory(stage)
     reduced = [i.loop for i in stage.reductions if i.loop is not None]
-    loop, lane = _one_loop(draft, stage, points, run, plan.lanes)
+    loops, lane = _loops_in_order(draft, stage, points, run, plan.lanes)
     inner = [*reduced, *([lane] if lane else [])]
-    made = spread(draft, loop, plan.shape, inner)
+    made = spread(draft, as_one(draft, loops), plan.shape, inner)
     _finish(draft, stage, made, reduced, lane)
     _tell(draft, stage, plan, run)
 
@@ -150,14 +150,6 @@ def _read_bytes(stage: Stage) -> int:
     return sum(a.buffer.dtype.itemsize for a in stage.distinct_reads if all(map(a.uses, names))) or 4
 
 
-def _one_loop(
-    draft: GpuDraft, stage: Stage, points: list[StageIter], run: Sequence[StageIter], lanes: int
-) -> tuple[str, str | None]:
-    """One loop over all results in the order they lie in memory, and inside it one over the lanes of a thread."""
-    loops, lane = _loops_in_order(draft, stage, points, run, lanes)
-    return as_one(draft, loops), lane
-
-
 def _loops_in_order(
     draft: GpuDraft, stage: Stage, points: list[StageIter], run: Sequence[StageIter], lanes: int
 ) -> tuple[list[str], str | None]:
@@ -188,7 +180,7 @@ def _finish(draft: GpuDraft, stage: Stage, made: Spread, reduced: Sequence[str],
     store, _ = s.cache_write(stage.write.buffer.name, "register", at=at)
     inside = [str(x) for x in s.loops(store)]
     if lane is not None and inside[-1] not in (made.block, made.thread, made.each):
-        draft.attempt(lambda: _vectorize(draft, inside[-1]))
+        draft.attempt(s.vectorize, inside[-1])
     _write_out(draft, stage, reduced)
 
 
@@ -198,10 +190,6 @@ def _write_out(draft: GpuDraft, stage: Stage, reduced: Sequence[str]) -> None:
     if reduced and None not in counts and prod(n or 1 for n in counts) <= WRITTEN_OUT:
         for loop in reduced:
             draft.s.unroll(loop)
-
-
-def _vectorize(draft: GpuDraft, loop: str) -> None:
-    draft.s.vectorize(loop)
 
 
 def _tell(draft: GpuDraft, stage: Stage, plan: PointsPlan, run: Sequence[StageIter]) -> None:
@@ -214,27 +202,25 @@ def _tell(draft: GpuDraft, stage: Stage, plan: PointsPlan, run: Sequence[StageIt
     draft.decide("parallel", stage.name, what, f"{draft.bytes_in_flight >> 10} KiB under way keep memory busy")
 
 
-def points_seconds(draft: GpuDraft, stage: Stage, plan: PointsPlan) -> float:
+def points_prices(draft: GpuDraft, stage: Stage) -> Callable[[PointsPlan], float]:
     """Every thread reads what its results need; reductions go on in it, one access after another or written out."""
-    along, reads, has_reader = draft.about(stage, _accesses)
-    lanes, each, threads = plan.lanes, plan.shape.each, plan.shape.threads
-    results = prod(i.count for i in stage.spatial)
-    steps = prod(i.count for i in stage.reductions)
+    along = next((i.name for i in _along_memory(stage)[-1:]), None)
+    moving = [
+        (a, prod(i.count for i in stage.reductions if a.uses(i.name))) for a in (*stage.distinct_reads, stage.write)
+    ]
+    results, steps = (prod(i.count for i in some) for some in (stage.spatial, stage.reductions))
     turns = 1 if steps <= WRITTEN_OUT else steps
-    streams = [stream_of(stage, a, along, lanes, each * moving, turns if moving > 1 else 1) for a, moving in reads]
-    blocks = -(-results // (lanes * each * threads))
-    grid = Grid(blocks, threads, each * lanes * steps * (stage.operations + 1), registers=2 * each * lanes)
-    again = _stored(draft, results) if has_reader and not plan.joined else 0.0
-    return streams_seconds(draft.machine, grid, streams) + again
-
-
-def _accesses(draft: GpuDraft, stage: Stage) -> tuple[str | None, list[tuple[StageAccess, int]], bool]:
-    """Along which iterator threads lie, what a thread reads and writes and how often, and whether a reader may join."""
-    run = _along_memory(stage)
-    reads = (*stage.distinct_reads, stage.write)
-    times = [(a, prod(i.count for i in stage.reductions if a.uses(i.name))) for a in reads]
     has_reader = bool(stage.reductions) and epilogue_of(draft, stage) is not None
-    return run[-1].name if run else None, times, has_reader
+
+    def seconds(plan: PointsPlan) -> float:
+        lanes, each, threads = plan.lanes, plan.shape.each, plan.shape.threads
+        streams = [stream_of(stage, a, along, lanes, each * times, turns if times > 1 else 1) for a, times in moving]
+        blocks = -(-results // (lanes * each * threads))
+        grid = Grid(blocks, threads, each * lanes * steps * (stage.operations + 1), registers=2 * each * lanes)
+        again = _stored(draft, results) if has_reader and not plan.joined else 0.0
+        return streams_seconds(draft.machine, grid, streams) + again
+
+    return seconds
 
 
 def _stored(draft: GpuDraft, results: int) -> float:
@@ -243,4 +229,4 @@ def _stored(draft: GpuDraft, results: int) -> float:
 
 
 #: What every stage with results falls back to.
-POINTS: Strategy[GpuDraft] = Strategy("points", points_plans, apply_points, points_seconds)
+POINTS: Strategy[GpuDraft] = Strategy("points", points_plans, apply_points, points_prices)

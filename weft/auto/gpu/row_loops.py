@@ -63,7 +63,7 @@ def reduce_row(draft: GpuDraft, name: str, made: RowLoops, plan: RowPlan, fetche
     if made.lanes is not None:
         s.unroll(made.lanes)
         for buffer in fetched:
-            draft.attempt(lambda b=buffer: _fetch_piece(draft, b, str(block), made, plan.lanes))  # type: ignore[misc]
+            draft.attempt(_fetch_piece, draft, buffer, str(block), made, plan.lanes)
     _write_out(draft, made, plan)
     start = f"{partial}_init"
     _bind_all(draft, start, axis, [str(x) for x in s.loops(start)][around:])

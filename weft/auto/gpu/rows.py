@@ -6,7 +6,7 @@ at a time, into the registers of the threads; stage after stage works on it ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
@@ -59,8 +59,7 @@ def rows_plans(draft: GpuDraft, stage: Stage) -> list[RowsPlan]:
     """As many parts as usual, half and twice as many, or rows left whole."""
     if stage.is_empty or not fits_rows(draft, stage):
         return []
-    row = make_row(stage, [i.name for i in stage.spatial])
-    assert row is not None
+    row = _whole_row(stage)
     usual = _parts(draft, stage, row)
     counts = dict.fromkeys([usual, 1, max(1, usual // 2), *([2 * usual] if usual > 1 else [])])
     return [RowsPlan(n) for n in counts if n == 1 or row.length // n >= 2 * THREADS]
@@ -69,14 +68,18 @@ def rows_plans(draft: GpuDraft, stage: Stage) -> list[RowsPlan]:
 def apply_rows(draft: GpuDraft, name: str, plan: RowsPlan) -> None:
     """The rows of ``name``; long ones of which there are few in parts, and the results of these in a second nest."""
     stage = draft.stage(name)
-    row = make_row(stage, [i.name for i in stage.spatial])
-    assert row is not None
     if plan.parts > 1:
-        part = _in_parts(draft, row, plan.parts)
+        part = _in_parts(draft, _whole_row(stage), plan.parts)
         why = f"{prod(i.count for i in stage.spatial)} results are too few for {draft.machine.sms} multiprocessors"
         draft.decide("parallel", name, f"rows in {plan.parts} parts, reduced in a second nest", why)
         schedule_row_chain(draft, _chain_of(draft, part))
     schedule_row_chain(draft, _chain_of(draft, name))
+
+
+def _whole_row(stage: Stage) -> Row:
+    row = make_row(stage, [i.name for i in stage.spatial])
+    assert row is not None, "as `fits_rows` says"
+    return row
 
 
 def _chain_of(draft: GpuDraft, name: str) -> Chain:
@@ -108,7 +111,7 @@ def _in_parts(draft: GpuDraft, row: Row, parts: int) -> str:
     along = [inner if i is cut else stage.loop_of(i.name) for i in row.iters]
     s.reorder(part, *spatial, *along)
     block, storage = s.rfactor(part, axis=stage.write.buffer.rank, start="inside")
-    draft.attempt(lambda: s.store_at(storage))  # so that what follows may read it too
+    draft.attempt(s.store_at, storage)  # so that what follows may read it too
     return str(block)
 
 
@@ -300,26 +303,24 @@ def _along_memory(chain: Chain, row: Row) -> list[str]:
     return [n for n in names if not chain.stages.writers(n)]
 
 
-def _fetch(
-    draft: GpuDraft, chain: Chain, nest: _Nest, rows: Sequence[Row]
-) -> list[tuple[str, tuple[str | None, list[str]]]]:
-    """Rows of inputs copied at the start: each copying block, its loop over rows of a block, its loops along a row."""
-    made = []
+#: A block that copies, its loop over rows of a block, its loops along a row.
+_Copied = tuple[str, tuple[str | None, list[str]]]
+
+
+def _fetch(draft: GpuDraft, chain: Chain, nest: _Nest, rows: Sequence[Row]) -> list[_Copied]:
+    """Rows of inputs copied at the start."""
+    made: list[_Copied] = []
     for buffer in dict.fromkeys(a.buffer.name for r in rows for a in r.stage.reads):
         if not _is_fetched(chain, rows, buffer):
             continue
         readers = [r for r in rows if any(a.buffer.name == buffer and r.along(a) for a in r.stage.reads)]
-        try:
-            with draft.s.attempt():
-                made.append(_copy(draft, chain, nest, readers, buffer))
-        except ScheduleError as error:
-            draft.decide("fallback", buffer, "its rows are not held in registers", error.why or error.what)
+        refusal = draft.attempt(_copy, draft, chain, nest, readers, buffer, made)
+        if refusal is not None:
+            draft.decide("fallback", buffer, "its rows are not held in registers", refusal.why or refusal.what)
     return made
 
 
-def _copy(
-    draft: GpuDraft, chain: Chain, nest: _Nest, readers: Sequence[Row], buffer: str
-) -> tuple[str, tuple[str | None, list[str]]]:
+def _copy(draft: GpuDraft, chain: Chain, nest: _Nest, readers: Sequence[Row], buffer: str, made: list[_Copied]) -> None:
     row = readers[0]
     access = next(a for a in row.stage.reads if a.buffer.name == buffer and row.along(a))
     block, storage = draft.s.cache_read(buffer, at=nest.loops[-1], readers=[r.stage.name for r in readers])
@@ -337,7 +338,7 @@ def _copy(
     rest = [x for x in copy.loops if x not in order]
     if [*rest, *order] != list(copy.loops):
         draft.s.reorder(*rest, *order)
-    return str(block), (over, [x for x in along if x is not None])
+    made.append((str(block), (over, [x for x in along if x is not None])))
 
 
 def _tell(draft: GpuDraft, chain: Chain, plan: RowPlan, fetched: Sequence[tuple[str, object]]) -> None:
@@ -354,17 +355,20 @@ def _tell(draft: GpuDraft, chain: Chain, plan: RowPlan, fetched: Sequence[tuple[
         draft.decide("registers", name, f"{names}: rows are held in registers", "they are read from memory once")
 
 
-def rows_seconds(draft: GpuDraft, stage: Stage, plan: RowsPlan) -> float:
+def rows_prices(draft: GpuDraft, stage: Stage) -> Callable[[RowsPlan], float]:
     """A part of a row in each block, as usual threads take it; then a launch for the results of parts."""
-    row, rates = make_row(stage, [i.name for i in stage.spatial]), rates_of(draft.machine.capability)
-    assert row is not None
+    row, rates = _whole_row(stage), rates_of(draft.machine.capability)
     results = prod(i.count for i in stage.spatial)
     lanes = lanes_for(a for a in stage.reads if row.along(a))
-    pieces = -(-row.length // (plan.parts * THREADS * lanes))
-    streams = [stream_of(stage, a, row.iters[-1].name, lanes, pieces, max(1, pieces / AHEAD)) for a in stage.reads]
-    grid = Grid(results * plan.parts, THREADS, pieces * lanes * (stage.operations + 1), 4 * AHEAD)
-    last = 0.0 if plan.parts == 1 else rates.launch + plan.parts * results * 8 / draft.machine.bandwidth
-    return streams_seconds(draft.machine, grid, streams) + last
+
+    def seconds(plan: RowsPlan) -> float:
+        pieces = -(-row.length // (plan.parts * THREADS * lanes))
+        streams = [stream_of(stage, a, row.iters[-1].name, lanes, pieces, max(1, pieces / AHEAD)) for a in stage.reads]
+        grid = Grid(results * plan.parts, THREADS, pieces * lanes * (stage.operations + 1), 4 * AHEAD)
+        last = 0.0 if plan.parts == 1 else rates.launch + plan.parts * results * 8 / draft.machine.bandwidth
+        return streams_seconds(draft.machine, grid, streams) + last
+
+    return seconds
 
 
-ROWS: Strategy[GpuDraft] = Strategy("rows", rows_plans, apply_rows, rows_seconds)
+ROWS: Strategy[GpuDraft] = Strategy("rows", rows_plans, apply_rows, rows_prices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.auto.gpu.draft import GpuDraft
@@ -58,13 +59,17 @@ def _along(stage: Stage) -> list[str]:
     return [i.loop for i in stage.iters if i.name in names and i.loop is not None]
 
 
-def scatters_seconds(draft: GpuDraft, stage: Stage, plan: ScattersPlan) -> float:
+def scatters_prices(draft: GpuDraft, stage: Stage) -> Callable[[ScattersPlan], float]:
     """Threads side by side read and update side by side where data do not decide."""
     along = next((i.name for i in stage.iters if i.loop in _along(stage)[-1:]), None)
-    streams = [stream_of(stage, a, along, 1, plan.shape.each, 1) for a in stage.accesses]
-    blocks = stage.points / (plan.shape.threads * plan.shape.each)
-    grid = Grid(blocks, plan.shape.threads, plan.shape.each * (stage.operations + 4))
-    return streams_seconds(draft.machine, grid, streams)
+
+    def seconds(plan: ScattersPlan) -> float:
+        threads, each = plan.shape.threads, plan.shape.each
+        streams = [stream_of(stage, a, along, 1, each, 1) for a in stage.accesses]
+        grid = Grid(stage.points / (threads * each), threads, each * (stage.operations + 4))
+        return streams_seconds(draft.machine, grid, streams)
+
+    return seconds
 
 
-SCATTERS: Strategy[GpuDraft] = Strategy("scatters", scatters_plans, apply_scatters, scatters_seconds)
+SCATTERS: Strategy[GpuDraft] = Strategy("scatters", scatters_plans, apply_scatters, scatters_prices)

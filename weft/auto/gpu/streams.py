@@ -15,6 +15,8 @@ from weft.auto.stages import Stage, StageAccess, buffer_bytes
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.rates import L1_BYTES, LINE, SECTOR
 
+#: Instructions for each access: it, and a part of its address.
+ACCESS = 1.5
 #: Registers of a thread for addresses and counters.
 BASE_REGISTERS = 24
 #: Cycles of a warp from one instruction to the next that needs its result, where several are under way.
@@ -82,7 +84,7 @@ def streams_seconds(machine: GpuMachine, grid: Grid, streams: Iterable[Stream]) 
     found = list(streams)
     accesses = sum(s.count for s in found)
     reads = [s for s in found if not s.is_store]
-    issued = warps * (1.5 * accesses + grid.operations)
+    issued = warps * (ACCESS * accesses + grid.operations)
     l2 = sum(min(grid.blocks * warps * s.count * s.sectors * SECTOR, _most_l2(machine, s, grid)) for s in found)
     work = LaunchWork(
         blocks=grid.blocks,

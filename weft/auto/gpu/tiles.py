@@ -10,6 +10,7 @@ they are long, so that neither way many threads meet in one bank.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
@@ -185,16 +186,30 @@ def _on_threads(draft: GpuDraft, loops: list[str], lanes: int, threads: int) -> 
         s.vectorize(lane)
 
 
-def tiles_seconds(draft: GpuDraft, stage: Stage, plan: SquaresPlan | SharedPlan) -> float:
+def tiles_prices(draft: GpuDraft, stage: Stage) -> Callable[[SquaresPlan | SharedPlan], float]:
     """Both ways every element is read and written once; they differ in how wide accesses are and whom they meet."""
-    item = max(a.buffer.dtype.itemsize for a in stage.accesses)
-    if isinstance(plan, SquaresPlan):
-        threads, each = plan.along_read * plan.along_written, plan.side**2
-        grid = Grid(stage.points / (threads * each), threads, 2.0 * each, each * item / 4)
-        beside = (plan.along_read, WARP // plan.along_read)  # threads of a warp along what is read, what is written
-        streams = [_side_stream(stage, plan.side, plan.side, n, store) for n, store in zip(beside, (False, True))]
-        return streams_seconds(draft.machine, grid, streams)
-    written, read = draft.about(stage, _pair)
+    pair = turned_iterators(stage)
+    assert pair is not None
+    barriers = 2.0 * rates_of(draft.machine.capability).barrier
+
+    def seconds(plan: SquaresPlan | SharedPlan) -> float:
+        found = _squares(stage, plan) if isinstance(plan, SquaresPlan) else _shared(stage, *pair, plan, barriers)
+        return streams_seconds(draft.machine, *found)
+
+    return seconds
+
+
+def _squares(stage: Stage, plan: SquaresPlan) -> tuple[Grid, list[Stream]]:
+    threads, each = plan.along_read * plan.along_written, plan.side**2
+    beside = (plan.along_read, WARP // plan.along_read)  # threads of a warp along what is read, what is written
+    streams = [_side_stream(stage, plan.side, plan.side, n, store) for n, store in zip(beside, (False, True))]
+    return Grid(stage.points / (threads * each), threads, 2.0 * each, each * _widest(stage) / 4), streams
+
+
+def _shared(
+    stage: Stage, written: StageIter, read: StageIter, plan: SharedPlan, barriers: float
+) -> tuple[Grid, list[Stream]]:
+    item = _widest(stage)
     fetched, stored = gcd(read.count, plan.read, plan.lanes), gcd(written.count, plan.written, plan.lanes)
     each = plan.read * plan.written // plan.threads or 1
     words = max(1.0, fetched * item / WORD)  # of a thread, stored one by one
@@ -203,17 +218,13 @@ def tiles_seconds(draft: GpuDraft, stage: Stage, plan: SquaresPlan | SharedPlan)
     room = plan.read * (plan.written + 2) * item
     blocks = -(-read.count // plan.read) * -(-written.count // plan.written)
     rest = stage.points // max(1, read.count * written.count)
-    chain = 2.0 * rates_of(draft.machine.capability).barrier
-    grid = Grid(blocks * rest, plan.threads, 4.0 * each, each * item / 4, room, chain, meet)
     sides = ((fetched, plan.read, False), (stored, plan.written, True))
     streams = [_side_stream(stage, each / lanes, lanes, side // lanes, store) for lanes, side, store in sides]
-    return streams_seconds(draft.machine, grid, streams)
+    return Grid(blocks * rest, plan.threads, 4.0 * each, each * item / 4, room, barriers, meet), streams
 
 
-def _pair(draft: GpuDraft, stage: Stage) -> tuple[StageIter, StageIter]:
-    pair = turned_iterators(stage)
-    assert pair is not None
-    return pair
+def _widest(stage: Stage) -> int:
+    return max(a.buffer.dtype.itemsize for a in stage.accesses)
 
 
 def _conflicts(apart: float, reach: float) -> float:
@@ -234,4 +245,4 @@ def _side_stream(stage: Stage, count: float, lanes: int, neighbours: int, is_sto
     return Stream(count, width, width, whole, is_store, beside=min(WARP, neighbours), aligned=neighbours * width)
 
 
-TILES: Strategy[GpuDraft] = Strategy("tiles", tiles_plans, apply_tiles, tiles_seconds)
+TILES: Strategy[GpuDraft] = Strategy("tiles", tiles_plans, apply_tiles, tiles_prices)
