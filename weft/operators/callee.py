@@ -1,7 +1,11 @@
 """How calls of operators and loop kernels find their machine code and run it, on every device and for every target.
 
-A kind of call is checked and compiled for the first time, and goes through machine code alone from the second or, on
-a GPU, the third time on (`weft.runtime.fastcall`). What that cannot read stays with the ways of before.
+A kind of call is checked and compiled for the first time, and goes through machine code alone from the third time on
+(`weft.runtime.fastcall`). What that cannot read is checked every time: arrays of a framework without a table for
+DLPack, say.
+
+Nothing here waits for a GPU, and memory comes from the caller's framework alone, so calls can be captured in CUDA
+graphs. An assert that fails on a GPU is told at the next call or by `weft.cuda.synchronize`.
 """
 
 from __future__ import annotations
@@ -11,19 +15,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.ir.errors import ArgumentError
-from weft.operators.fast_specialization import fast_specialization, fixed_bits
+from weft.operators.fast_specialization import fast_specialization
 from weft.operators.interface import Interface
 from weft.operators.signature import Arguments, Layout, Signature, dense_strides
 from weft.operators.specialization import OutputLayout, Specialization
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe
-from weft.runtime.executor import Executor, find_executor
-from weft.runtime.fastcall import MISS, CallTable, make_calls_fast
+from weft.runtime.executor import Executor, find_executor, slot_value
+from weft.runtime.fastcall import CallTable, make_calls_fast
 from weft.runtime.fastcall import Specialization as FastSpecialization
 from weft.target import TARGETS
 
 if TYPE_CHECKING:
-    from weft.operators.device_calls import DeviceCalls
     from weft.target.description import MachineDescription
 
 
@@ -34,11 +37,10 @@ class Callee:
     def __init__(self, target: str | None, *, written: Sequence[str] = (), exact: Sequence[int] = ()) -> None:
         self._target, self._written, self._exact = target, frozenset(written), tuple(exact)
         self._known: dict[str, Specialization] = {}
-        self._fast: dict[str, FastSpecialization] = {}
+        self._fast: dict[tuple[object, ...], FastSpecialization | None] = {}
         self._lock = threading.RLock()
         self._table: CallTable | None = None
         self._fast_table: object = None
-        self._on_device: DeviceCalls | None = None
 
     @property
     def interface(self) -> Interface:
@@ -54,12 +56,8 @@ class Callee:
         """Machine code for such calls, from the store or made now."""
         raise NotImplementedError
 
-    def _call_known(self, args: tuple[Any, ...], out: Any) -> Any:
-        """The result of a call on a GPU like one before, or MISS."""
-        return MISS if self._on_device is None else self._on_device.call(args, out)
-
-    def _execute(self, call: Arguments, device: str, args: Sequence[Any], out: Any) -> tuple[ArgumentInfo, ...]:
-        """Runs a checked call with ``args`` on ``device``; its outputs."""
+    def _execute(self, call: Arguments, device: str) -> tuple[ArgumentInfo, ...]:
+        """Runs a checked call on ``device``; its outputs."""
         executor = find_executor(device)
         key, special, is_known = self._specialize(call, executor)
         arrays = [v for v in (*call.values, *(call.outputs or ())) if isinstance(v, ArgumentInfo)]
@@ -69,12 +67,10 @@ class Callee:
             outputs = tuple(describe(self._fresh(executor, arrays, o)) for o in special.outputs)
         constants = {name for name, _ in special.signature.constants}
         given = [v for p, v in zip(self.interface.params, call.values) if p.name not in constants]
-        slots = [executor.slot(dtype, v) for v, (_, dtype) in zip((*given, *outputs), special.params)]
-        executor.run(special.loaded, [*slots, *special.fixed], arrays or self._bound_arrays)
-        if device != "cpu":
-            self._calls_on_device().remember(special, (*given, *outputs), args, out)
-        elif is_known:  # called like this before: worth loading the fast call
-            self._make_fast(self._fast_on_host(key, special, call))
+        given += outputs
+        executor.run(special.loaded, [*map(slot_value, given), *special.fixed], arrays or self._bound_arrays)
+        if is_known:  # called like this before: worth loading the fast call
+            self._make_fast(key, special, executor, call, given)
         return outputs
 
     @property
@@ -134,28 +130,20 @@ class Callee:
             )
         return self._target
 
-    def _calls_on_device(self) -> DeviceCalls:
-        with self._lock:
-            if self._on_device is None:
-                from weft.operators.device_calls import DeviceCalls
-
-                self._on_device = DeviceCalls(self.interface, self._written, self._exact, self._make_fast)
-            return self._on_device
-
-    def _fast_on_host(self, key: str, special: Specialization, call: Arguments) -> FastSpecialization:
+    def _make_fast(
+        self, key: str, special: Specialization, executor: Executor, call: Arguments, given: Sequence[Any]
+    ) -> None:
+        """Later calls like this one, of which ``given`` are the kernel's values, go straight to the kernel."""
         exact = {self.interface.params[i].name: int(call.values[i]) for i in self._exact}  # type: ignore[arg-type]
-        key += f" {exact}" if exact else ""
-        if key not in self._fast:
-            last = fixed_bits([dtype for _, dtype in special.params], special.fixed)
-            self._fast[key] = fast_specialization(
-                special.loaded, self.interface, special.signature, special.outputs, last,
-                release_gil=special.release_gil, exact=exact, written=self._written,
-            )  # fmt: skip
-        return self._fast[key]
-
-    def _make_fast(self, fast: FastSpecialization) -> None:
-        """Later calls like this one go straight to the kernel."""
+        known_as = (key, *exact.values(), *executor.kinds(given))
         with self._lock:  # a table that another thread runs from must not be replaced
+            if known_as not in self._fast:
+                self._fast[known_as] = fast_specialization(
+                    self.interface, special, executor, given, exact, self._written
+                )
+            fast = self._fast[known_as]
+            if fast is None:
+                return
             if self._table is None:
                 make_calls_fast(type(self))
                 self._table = CallTable(len(self.interface.params), len(self.interface.outputs))

@@ -36,7 +36,6 @@ from weft.operators.stages import STAGES, show_kernel
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe, describe_output, overlaps, scalar_value
 from weft.runtime.executor import Executor
-from weft.runtime.fastcall import MISS
 from weft.runtime.store import Artifact
 from weft.target.cuda.program import evaluate_size, is_host_size
 
@@ -96,15 +95,13 @@ class LoopKernel(Callee):
         return show_kernel(self.kernel, stage, machine, fast=is_fast(self.numerics))
 
     def _call_slowly(self, /, *args: Any, **named: Any) -> None:
-        if not named and self._call_known(args, None) is not MISS:
-            return
         bound = bind_arguments(self._interface, args, named)
         device = common_device(self._interface, bound) or "cpu"
         values = tuple(self._describe(p, value) for p, value in zip(self.kernel.params, bound))
         self._check_shapes(values)
         self._check_overlap(values)
         tensors = tuple((p.name, layout_of(v)) for p, v in zip(self.kernel.params, values) if isinstance(p, Buffer))
-        self._execute(Arguments(values, (), Signature(tensors, (), ())), device, bound, None)
+        self._execute(Arguments(values, (), Signature(tensors, (), ())), device)
 
     __call__ = _call_slowly  # `make_calls_fast` puts machine code in front of it
 

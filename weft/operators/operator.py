@@ -120,9 +120,6 @@ class Operator(Callee):
 
     def _call_slowly(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """A call no known specialization fits as it stands: check everything, compile if need be, run."""
-        result = MISS if named else self._call_known(args, out)
-        if result is not MISS:
-            return result
         bound = bind_arguments(self.interface, args, named)
         if named and self._table is not None:
             result = self._table.call(out, *bound)
@@ -134,7 +131,7 @@ class Operator(Callee):
         device = call.device or self._definition.device
         if self._definition.bound:
             check_bound_device(self._definition, device)
-        outputs = self._execute(call, device, bound, out)
+        outputs = self._execute(call, device)
         results = tuple(o.owner for o in outputs) if out is None else out
         return results[0] if out is None and len(results) == 1 else results
 

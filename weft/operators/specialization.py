@@ -14,7 +14,7 @@ from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import thread_key
 from weft.operators.signature import Signature
 from weft.runtime.argument import ArgumentInfo
-from weft.runtime.executor import ALIGNMENT, About, Executor
+from weft.runtime.executor import ALIGNMENT, About, Executor, slot_value
 from weft.runtime.store import Artifact, default_store
 from weft.target import target_of
 from weft.version import cache_key
@@ -167,16 +167,13 @@ def _load(
     outputs = tuple(output_layout(record) for record in facts["outputs"])
     loaded = load_record(facts, artifact.blobs["code"], executor, signature, interface.name, interface)
     prepared = _prepare(artifact, definition, executor)
-    fixed = (*_bound_values(definition, facts["kept"], loaded, executor), *(a for _, a in prepared), *sizes.values())
+    fixed = (*_bound_values(definition, facts["kept"]), *(a for _, a in prepared), *sizes.values())
     memory = tuple(array for array, _ in prepared)
     return loaded._replace(outputs=outputs, fixed=fixed, prepared=memory, release_gil=facts["release_gil"])
 
 
-def _bound_values(
-    definition: Definition, names: Sequence[str], loaded: Specialization, executor: Executor
-) -> list[int | float]:
-    types = dict(loaded.params)
-    return [executor.slot(types[name], definition.bound[name]) for name in names]
+def _bound_values(definition: Definition, names: Sequence[str]) -> list[int | float]:
+    return [slot_value(definition.bound[name]) for name in names]
 
 
 def _prepare(artifact: Artifact, definition: Definition, executor: Executor) -> list[tuple[Any, int]]:
@@ -186,7 +183,7 @@ def _prepare(artifact: Artifact, definition: Definition, executor: Executor) -> 
         return []
     interface, nothing = definition.interface, Signature((), (), ())
     once = load_record(facts, artifact.blobs["prepare"], executor, nothing, f"{interface.name} (once)", interface)
-    inputs = _bound_values(definition, facts["inputs"], once, executor)
+    inputs = _bound_values(definition, facts["inputs"])
     arrays = [v for v in definition.bound.values() if isinstance(v, ArgumentInfo)]
     return executor.prepare(once.loaded, inputs, facts["bytes"], arrays)
 

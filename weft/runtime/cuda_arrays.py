@@ -195,11 +195,3 @@ def address_of(array: Any) -> int:
     if hasattr(array, "data_ptr"):
         return int(array.data_ptr())
     return int(array.data.ptr if hasattr(array, "data") else array.pointer)
-
-
-def address_reader(framework: Framework) -> Callable[[Any], int]:
-    """As `address_of`, for arrays of ``framework``."""
-    if framework == "torch":
-        reader: Callable[[Any], int] = sys.modules["torch"].Tensor.data_ptr
-        return reader
-    return address_of

@@ -42,7 +42,6 @@ class Device:
         self.machine = _machine(self.handle)
         self._lock = threading.Lock()
         self._records: ErrorRecords | None = None
-        self.has_records = False
         #: Where records are and how many, for machine code.
         self.record_words = (ctypes.c_int64 * 2)()
 
@@ -52,7 +51,6 @@ class Device:
             if self._records is None:
                 with self.current(), capture_relaxed():
                     self._records = ErrorRecords(self.record_words)
-                self.has_records = True
             return self._records
 
     @contextlib.contextmanager

@@ -14,8 +14,8 @@ from weft.runtime.arrays import allocate
 from weft.runtime.cuda_arrays import address_of, fill_on_device, main_framework, order_streams, stream_getter
 from weft.runtime.cuda_device import find_device
 from weft.runtime.cuda_driver import ask, capture_relaxed
-from weft.runtime.cuda_program import LoadedProgram, fits_slot
-from weft.runtime.executor import ALIGNMENT, About, Executor, Params
+from weft.runtime.cuda_program import LoadedProgram
+from weft.runtime.executor import ALIGNMENT, About, Executor, FastStart, Made, Params, slot_value
 from weft.target.cuda.program import program_from_json
 
 if TYPE_CHECKING:
@@ -42,11 +42,6 @@ class GpuExecutor(Executor):
     def load(self, facts: Mapping[str, Any], blob: bytes, params: Params, about: About) -> LoadedProgram:
         program = replace(program_from_json(facts), cubin=blob)
         return LoadedProgram(program, self.device, params, about.owner, about.spans)
-
-    def slot(self, dtype: DType | None, value: Any) -> int | float:
-        if isinstance(value, ArgumentInfo):
-            return value.pointer
-        return value if dtype is None else fits_slot(dtype, value)
 
     def framework(self, arrays: Sequence[ArgumentInfo]) -> Framework:
         return main_framework(arrays)
@@ -80,3 +75,19 @@ class GpuExecutor(Executor):
         plan = loaded.plan(values)
         scratch = allocate(framework, dt.uint8, (plan.scratch_bytes,), self.name) if plan.scratch_bytes else None
         loaded.start(plan, values, stream, 0 if scratch is None else address_of(scratch))
+
+    def fast_start(
+        self,
+        loaded: LoadedProgram,
+        values: Sequence[ArgumentInfo | int | float | bool],
+        fixed: Sequence[int | float],
+        outputs: Sequence[Made],
+    ) -> FastStart | None:
+        from weft.runtime.fastcall_cuda import start_of
+
+        plan = loaded.plan([*map(slot_value, values), *fixed])
+        named = {name: v for (name, _), v in zip(loaded.params, values) if isinstance(v, ArgumentInfo)}
+        return start_of(loaded, plan, named, outputs)
+
+    def kinds(self, values: Sequence[Any]) -> tuple[object, ...]:
+        return tuple((type(v.owner), v.pointer % ALIGNMENT) for v in values if isinstance(v, ArgumentInfo))

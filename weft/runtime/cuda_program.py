@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +31,7 @@ from weft.runtime.cuda_driver import (
     note_launch,
     owner_number,
 )
-from weft.runtime.kernel import status_error
+from weft.runtime.kernel import slot_bits, status_error
 from weft.target.cuda.machine import DEFAULT_SHARED
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size, launches_of
 
@@ -67,8 +66,6 @@ class _Attribute(ctypes.Structure):
 
 
 _COOPERATIVE = 2
-#: What rounds to the largest float32.
-_LARGEST = float.fromhex("0x1.fffffefffffffp127")
 
 
 class Plan:
@@ -152,7 +149,6 @@ class LoadedProgram:
         uses_records = any(ERROR_RECORD in launch.params or FAILED in launch.params for launch in program.launches)
         #: Where asserts write to.
         self.record_addresses = device.records.add(self) if uses_records else (0, 0)
-        self._pack = struct.Struct("=" + "".join(map(_slot_format, self._slot_types()))).pack_into
         #: Parameters that the grids, the conditions and the temporaries depend on.
         self.size_slots = tuple(n for n, (name, _) in enumerate(self.params) if name in _size_names(program))
         self._plans: dict[tuple[int, ...], Plan] = {}
@@ -162,9 +158,6 @@ class LoadedProgram:
     def names(self) -> list[str]:
         """What each slot holds."""
         return [*(name for name, _ in self.params), *(b.name for b in self.program.temporaries), FAILED, ERROR_RECORD]
-
-    def _slot_types(self) -> list[DType | None]:
-        return [*(dtype for _, dtype in self.params), *(None for _ in self.program.temporaries), None, None]
 
     def _check_names(self) -> None:
         known = set(self.names)
@@ -180,10 +173,6 @@ class LoadedProgram:
             if launch.shared_bytes > DEFAULT_SHARED:
                 ask("cuFuncSetAttribute", function, attribute, launch.shared_bytes)
         return int(function)
-
-    def slots(self, given: Sequence[Any]) -> list[int | float]:
-        """The values of a call that is ``given`` descriptions of arrays and numbers, for the first parameters."""
-        return [v.pointer if dtype is None else fits_slot(dtype, v) for v, (_, dtype) in zip(given, self.params)]
 
     def plan(self, values: Sequence[int | float]) -> Plan:
         """The launches of a call with these parameters."""
@@ -219,31 +208,12 @@ class LoadedProgram:
         ``scratch`` is the address of the memory that ``plan`` asks for. Returns before the GPU is done.
         """
         frame = plan.take(self, stream)
-        self._pack(frame.slots, 0, *values, *(scratch + offset for offset in plan.offsets), *self.record_addresses)
+        slots = slot_bits([dtype for _, dtype in self.params], values)
+        slots += [*(scratch + offset for offset in plan.offsets), *self.record_addresses]
+        for place, bits in enumerate(slots):
+            frame.slots[place] = bits
         self._launch(frame)
         plan.frames[stream].append(frame)
-
-    def start_quickly(
-        self, plan: Plan, values: list[Any], tail: Sequence[int | float], stream_of: Callable[[int], int]
-    ) -> None:
-        """As `start`, for a plan without temporaries, on the stream that is current; ``tail`` is from `tail`."""
-        device = self.device
-        if device.has_records:
-            device.check_records()
-        stream = stream_of(device.index)
-        frames = plan.frames.get(stream)
-        frame = frames.pop() if frames else plan.take(self, stream)
-        self._pack(frame.slots, 0, *values, *tail)
-        note_launch(self.owner_number)
-        for launch in frame.launches:
-            status = self._start(*launch)
-            if status:
-                self._launch_again(status, launch)
-        plan.frames[stream].append(frame)
-
-    def tail(self, fixed: Sequence[int | float] = ()) -> tuple[int | float, ...]:
-        """The last values of every call: ``fixed`` ones of the parameters, and where asserts write to."""
-        return (*fixed, *self.record_addresses)
 
     def _launch(self, frame: Frame) -> None:
         note_launch(self.owner_number)
@@ -269,22 +239,6 @@ class LoadedProgram:
         found.notes = (("in", f"{self.owner} on cuda:{self.device.index}, found at a later call or synchronization"),)
         found.args = (found.render(),)
         return found
-
-
-def _slot_format(dtype: DType | None) -> str:
-    """How a value is written into the eight bytes of its slot: narrow floats as float32, integers extended."""
-    if dtype is None:
-        return "Q"
-    if dtype.is_float:
-        return "d" if dtype.bits == 64 else "f4x"
-    return "Q" if dtype.kind == "uint" else "q"
-
-
-def fits_slot(dtype: DType, value: int | float) -> int | float:
-    """A number as a slot of type ``dtype`` can hold it: beyond float32 is infinity."""
-    if dtype.is_float and dtype.bits < 64 and abs(value) > _LARGEST and math.isfinite(value):
-        return math.copysign(math.inf, value)
-    return value
 
 
 def _size_names(program: CudaProgram) -> frozenset[str]:

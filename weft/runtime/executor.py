@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from weft.ir.dtype import DType
 from weft.runtime.argument import ArgumentInfo, Framework
@@ -23,12 +24,34 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from weft.ir.span import Span
+    from weft.runtime.fastcall_cuda import DeviceStart
+    from weft.runtime.fastcall_records import DeviceMemory
     from weft.target.description import MachineDescription
 
 #: What accesses of several elements at once need on a GPU; arrays that start elsewhere get code of their own.
 ALIGNMENT = 16
 #: The parameters of a kernel: a name and, for a number, its type.
 Params = Sequence["tuple[str, DType | None]"]
+
+
+class Made(Protocol):
+    """An output that a call may have to make."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+class FastStart(NamedTuple):
+    """What machine code starts (`weft.runtime.fastcall`), where arrays are that are not on the host, and the values of
+    the kernel's slots after those of its parameters."""
+
+    kernel: LoadedKernel | DeviceStart
+    memory: Mapping[str, DeviceMemory] = MappingProxyType({})
+    last: Sequence[int] = ()
 
 
 class About(NamedTuple):
@@ -66,11 +89,6 @@ class Executor:
             code = load_object(blob, RUNTIME_SYMBOLS)
         return LoadedKernel(code, facts["entry"], [dtype for _, dtype in params], about.messages, about.spans)
 
-    def slot(self, dtype: DType | None, value: Any) -> int | float:
-        """A number, or the address of an array, as a value of a call."""
-        number: int | float = value.pointer if isinstance(value, ArgumentInfo) else value
-        return number
-
     def framework(self, arrays: Sequence[ArgumentInfo]) -> Framework:
         """Whose arrays a call with ``arrays`` gives."""
         return arrays[0].framework if arrays else "numpy"
@@ -93,6 +111,25 @@ class Executor:
         memory = [(array, array.ctypes.data) for array in map(aligned_bytes, sizes)]
         loaded.run([*values, *(address for _, address in memory)])
         return memory
+
+    def fast_start(
+        self,
+        loaded: Any,
+        values: Sequence[ArgumentInfo | int | float | bool],
+        fixed: Sequence[int | float],
+        outputs: Sequence[Made],
+    ) -> FastStart | None:
+        """How machine code runs calls like that with ``values``, ``fixed`` after them; None where it cannot."""
+        return FastStart(loaded)
+
+    def kinds(self, values: Sequence[Any]) -> tuple[object, ...]:
+        """What tells calls apart, beyond the code they run, that machine code takes each by a rule of its own."""
+        return ()
+
+
+def slot_value(value: ArgumentInfo | int | float | bool) -> int | float:
+    """A number, or the address of an array, as a value of a call."""
+    return value.pointer if isinstance(value, ArgumentInfo) else value
 
 
 HOST = Executor()

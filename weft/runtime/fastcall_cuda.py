@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from weft.ir import dtype as dt
 from weft.ir.errors import Error
 from weft.runtime import fastcall_text as text
+from weft.runtime.argument import ArgumentInfo, Framework
+from weft.runtime.cuda_arrays import allocator, main_framework, stream_getter
 from weft.runtime.cuda_driver import device_count, driver_address, error_of, recent_ring
 from weft.runtime.cuda_program import LoadedProgram, Plan, launch_config
-from weft.runtime.fastcall_records import Records, TensorLayout
+from weft.runtime.executor import ALIGNMENT, FastStart, Made
+from weft.runtime.fastcall_native import native_calls
+from weft.runtime.fastcall_records import DeviceMemory, Records, TensorLayout
+
+if TYPE_CHECKING:
+    from weft.runtime.fastcall_native import Exchange
 
 
 class DeviceStart:
@@ -21,13 +30,13 @@ class DeviceStart:
 
     def __init__(self, program: LoadedProgram, plan: Plan, stream: int, scratch: TensorLayout | None) -> None:
         self.program, self.plan = program, plan
-        self.params = [*program.names, *plan.steps]
+        self.params = program.names
         self._stream, self._scratch = stream, scratch
 
-    def last_slots(self, fixed: Sequence[int]) -> list[int]:
-        """The slots after those of a call's own values: ``fixed`` parameters, temporaries, where asserts write to."""
-        steps = self.plan.steps.values()
-        return [*fixed, *[0] * len(self.program.program.temporaries), *self.program.record_addresses, *steps]
+    @property
+    def last_slots(self) -> list[int]:
+        """The slots after those of the parameters: temporaries, where asserts write to."""
+        return [*[0] * len(self.program.program.temporaries), *self.program.record_addresses]
 
     def error(self, status: int, record: Sequence[int]) -> Error:
         return error_of("cuLaunchKernelEx", status)
@@ -59,6 +68,51 @@ class DeviceStart:
         launch, grid = self.plan.launches[number]
         config, attribute = launch_config(launch, grid, stream=0)
         records.address_of(attribute)
-        params = [self.params.index(name) for name in launch.params]
+        # A slot by its number, a step of a loop around launches by the address of a word that holds it.
+        steps = self.plan.steps
+        params = [records.words([steps[n]]) if n in steps else self.params.index(n) for n in launch.params]
         words = struct.unpack("=7q", bytes(config))
         return [self.program.functions[launch.name], len(params), records.words(params), *words]
+
+
+def start_of(
+    program: LoadedProgram, plan: Plan, arrays: Mapping[str, ArgumentInfo], outputs: Sequence[Made]
+) -> FastStart | None:
+    """How machine code launches calls with such ``arrays``; None where it cannot read them or find their stream."""
+    framework, index = main_framework(list(arrays.values())), program.device.index
+    exchange = _common_exchange([type(v.owner) for v in arrays.values()])
+    unusual = any(v.framework != framework or v.note is not None for v in arrays.values())
+    unusual = unusual or any(len(launch.steps) > text.MAX_STEPS for launch, _ in plan.launches)
+    if unusual or exchange is None or not _tells_stream(exchange, framework, index):
+        return None
+
+    def memory(offset: int, make: Callable[[], Any] | None = None) -> DeviceMemory:
+        return DeviceMemory(index, exchange.framework, ALIGNMENT, offset, make)
+
+    places = {name: memory(v.pointer % ALIGNMENT) for name, v in arrays.items()}
+    makers = {o.name: allocator(framework, o.dtype, o.shape, index) for o in outputs}
+    places |= {name: places[name]._replace(make=make) for name, make in makers.items()}
+    scratch, room = None, (plan.scratch_bytes,)
+    if plan.scratch_bytes:
+        scratch = TensorLayout(dt.uint8, room, (1,), memory(0, allocator(framework, dt.uint8, room, index)))
+    start = DeviceStart(program, plan, exchange.stream, scratch)
+    return FastStart(start, places, start.last_slots)
+
+
+def _common_exchange(classes: Sequence[type]) -> Exchange | None:
+    """How arrays of all these ``classes`` are read; None where they are of several frameworks, or one is unknown."""
+    native = native_calls()
+    exchanges = [None if native is None else native.bind_class(cls) for cls in classes]
+    numbers = {None if exchange is None else exchange.framework for exchange in exchanges}
+    return exchanges[0] if len(numbers) == 1 else None
+
+
+def _tells_stream(exchange: Exchange, framework: Framework, index: int) -> bool:
+    """Whether the function that machine code asks names the stream that the framework itself does."""
+    stream = ctypes.c_void_p()
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+    try:
+        status = prototype(exchange.stream)(text.ON_CUDA, index, ctypes.addressof(stream))
+    except Exception:  # the function is foreign code, and says in its own words that it has no such device
+        return False
+    return status == 0 and (framework == "dlpack" or (stream.value or 0) == stream_getter(framework)(index))

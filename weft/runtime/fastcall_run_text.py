@@ -75,10 +75,10 @@ def remember_owner(start: Start):
 
 def launch_one(fn, launch: Launch, slots, stream):
     config = room(7)
-    pointers = room(slots_length)
+    pointers = room(pointers_length)
     params = launch.params
     for i in range(launch.nparams):
-        pointers[i] = slots + 8 * params[i]
+        pointers[i] = slots + 8 * params[i] if params[i] < slots_length else params[i]
     for k in range(7):
         config[k] = (launch + launch_config)[k]
     config[config_stream] = stream

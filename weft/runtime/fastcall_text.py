@@ -77,6 +77,9 @@ NUMPY_TYPES = 32
 MAX_OUTPUTS = 8
 #: Parameters whose values a specialization knows by itself.
 MAX_FIXED = 32
+#: Loops around a launch whose steps it is given.
+MAX_STEPS = 8
+_SLOTS = MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1
 
 #: Functions of CPython that the code calls, and their types.
 PYTHON_FUNCTIONS = {
@@ -115,7 +118,7 @@ _CONSTANTS = {
     "view_words": VIEW_WORDS, "view_export": 8 * VIEW.index("export"), "launch_size": 8 * len(LAUNCH),
     "launch_config": 8 * LAUNCH.index("config0"), "config_stream": CONFIG_STREAM, "recent_mask": RECENT - 1,
     "views_length": VIEW_WORDS * MAX_ARGUMENTS, "out_views_length": VIEW_WORDS * MAX_OUTPUTS,
-    "slots_length": MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1, "max_outputs": MAX_OUTPUTS, "max_rank": MAX_RANK,
+    "slots_length": _SLOTS, "pointers_length": _SLOTS + MAX_STEPS, "max_outputs": MAX_OUTPUTS, "max_rank": MAX_RANK,
     "numpy_types": NUMPY_TYPES, "aligned_from": ALIGNED_FROM, "carray": CARRAY, "owns_data": OWNS_DATA,
     "array_aligned": 0x100, "array_writable": 0x400, "native_order": ord("="), "any_order": ord("|"),
     "minus_one": (0xBFF << 52) - (1 << 64),  # the bits of -1.0

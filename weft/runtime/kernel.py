@@ -70,11 +70,12 @@ def pack_slots(params: Sequence[DType | None], values: Sequence[int | float], re
     """The argument slots of a call, as a ctypes array."""
     if len(params) != len(values):
         raise InternalError(f"a kernel of {len(params)} parameters was called with {len(values)} values")
-    slots = (ctypes.c_uint64 * (len(values) + 1))()
-    for i, (dtype, value) in enumerate(zip(params, values)):
-        slots[i] = int(value) if dtype is None else scalar_bits(dtype, value)
-    slots[len(values)] = record
-    return slots
+    return (ctypes.c_uint64 * (len(values) + 1))(*slot_bits(params, values), record)
+
+
+def slot_bits(params: Sequence[DType | None], values: Sequence[int | float]) -> list[int]:
+    """What the slots of parameters of these types hold: an address, or the bits of a number."""
+    return [int(v) if dtype is None else scalar_bits(dtype, v) for dtype, v in zip(params, values)]
 
 
 def scalar_bits(dtype: DType, value: int | float) -> int:

@@ -25,7 +25,6 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
-from weft.operators import quick_arguments
 from weft.runtime import cuda_arrays, cuda_device, cuda_driver, cuda_memory, cuda_program, dlpack, fastcall_cuda
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site, evaluate_size
 
@@ -317,10 +316,6 @@ class OnGpu:
         return dlpack.make_capsule(self, self.array.ctypes.data, self.device, dtype, self.array.shape)
 
 
-FACTS = ("{a}.array.dtype", "{a}.array.shape", "{a}.array.strides", "{a}.device")
-AS_TEXT = quick_arguments.ArrayText("{a}.array.ctypes.data", FACTS)
-
-
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A machine with one GPU: the driver it has."""
@@ -331,7 +326,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(fastcall_cuda, "driver_address", driver.address)
     monkeypatch.setattr("weft.target.cuda.lower.compile_kernel", fake_compile)
     monkeypatch.setattr("weft.target.cuda.toolchain.toolchain_key", lambda: "fake")
-    monkeypatch.setitem(quick_arguments.OTHERS, OnGpu, AS_TEXT)
     caches = (cuda_driver.device_count, cuda_device.find_device)
     for cache in caches:
         cache.cache_clear()

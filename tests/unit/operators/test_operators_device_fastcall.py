@@ -325,7 +325,7 @@ class Several:
         array = TensorLayout(dt.float32, (8,), (1,), place)
         table = CallTable(2, 1)
         rules = array, ScalarType(dt.float64)
-        table.add(Specialization(start, rules, (0, 1), (array,), (2,), fixed=start.last_slots([41])))
+        table.add(Specialization(start, rules, (0, 1), (array,), (2,), fixed=[41, *start.last_slots]))
         return table
 
 
