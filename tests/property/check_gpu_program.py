@@ -6,8 +6,10 @@ The places: ``cpu``, split at its barriers and compiled for the CPU; ``nvrtc``, 
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +27,8 @@ from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Barrier, Kernel
 from weft.ir.verify import verify
-from weft.ir.visit import walk
+from weft.ir.visit import rebuild, walk
+from weft.passes.gpu_to_cpu.split_grids import split_grids
 from weft.passes.gpu_to_cpu.split_threads import split_threads
 from weft.passes.to_grid.join_threads import join_threads
 from weft.target.cuda.lower import compile_kernel, emit_kernel
@@ -60,10 +63,23 @@ def compare(what: str, kernel: Kernel, got: Sequence[Any], want: Sequence[Any]) 
             assert_same_bits(f"{what} {param.name}", g, w)
 
 
-def check_gpu_program(seed: int, places: Collection[Place] = ("cpu",)) -> str:
-    """A program in grid form: threads with barriers in what they run."""
+def check_gpu_program(seed: int, places: Collection[Place] = ("cpu",), *, wide: bool = False) -> str:
+    """A program in grid form: threads with barriers in what they run; ``wide``, of all blocks, too."""
     kernel = random_gpu_kernel(seed)
-    return check_program(kernel, make_arguments(kernel, seed), split_threads, places)
+    if wide:
+        kernel = with_grid_barriers(kernel, random.Random(seed))
+    return check_program(kernel, make_arguments(kernel, seed), split_blocks_and_threads, places)
+
+
+def with_grid_barriers(node: Any, rng: random.Random) -> Any:
+    """Some barriers of blocks made barriers of the grid."""
+    if isinstance(node, Barrier) and node.scope == "block" and rng.random() < 0.4:
+        return replace(node, scope="grid")
+    return rebuild(node, lambda n: with_grid_barriers(n, rng))
+
+
+def split_blocks_and_threads(kernel: Kernel) -> Kernel:
+    return split_threads(split_grids(kernel))
 
 
 def check_fork_join_program(seed: int, places: Collection[Place] = ("cpu",)) -> str:
@@ -89,7 +105,7 @@ def check_program(
     except UnsupportedError:
         return "refused"
     verify(turned)
-    assert turn is not split_threads or not any(isinstance(n, Barrier) for n in walk(turned))
+    assert turn is not split_blocks_and_threads or not any(isinstance(n, Barrier) for n in walk(turned))
     compare("turned", kernel, meaning(turned, args), want)
     try:
         for place in places:

@@ -22,6 +22,13 @@ def test_gpu_programs_on_the_cpu(group: int, first_seed: int) -> None:
         assert outcomes["refused"] <= 2, outcomes
 
 
+@pytest.mark.parametrize("group", range(3))
+def test_grid_barriers_on_the_cpu(group: int, first_seed: int) -> None:
+    outcomes = Counter(check_gpu_program(first_seed + 5000 + group * EACH + n, wide=True) for n in range(EACH))
+    if not first_seed:
+        assert outcomes["checked"] >= 0.5 * EACH, outcomes
+
+
 def test_gpu_programs_as_cuda(first_seed: int) -> None:
     """The text is made; a few are built, where NVRTC is there."""
     pytest.importorskip("cuda.bindings.nvrtc")

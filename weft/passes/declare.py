@@ -47,10 +47,9 @@ class Context:
     #: Cores, and bytes of the cache that each has to itself.
     cores: int = 1
     cache_bytes: int = 1 << 20
-    #: Memory that the threads of a block share, and the most threads of a block; whether all blocks can wait together.
+    #: Memory that the threads of a block share, and the most threads of a block.
     shared_bytes: int = 48 << 10
     most_threads: int = 1024
-    has_grid_barriers: bool = False
     #: Whether threads can start copies to shared memory that run on their own.
     has_async_copies: bool = False
     #: Memory whose elements are worth keeping in registers while a loop updates them.

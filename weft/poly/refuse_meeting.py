@@ -38,15 +38,27 @@ def refuse_meeting(
     Loops around both have equal values unless an order speaks of them. ``is_after`` says that ``kernel`` is
     the program as the rewrite would leave it.
     """
-    second = list(others)
-    conflict = None
-    for leaf, a in ones:
-        for other, b in second:
-            conflict = conflict or _find(kernel, (leaf, a), (other, b), orders)
+    conflict = _first_meeting(kernel, ones, others, orders)
     if conflict is None or isinstance(conflict[0], Unknown):
         return refuse(reason, kind="unproved")
     witness = replace(conflict[0], after=is_after)
     return refuse(f"{reason}: {describe(witness, conflict[1].a, conflict[1].b)}", witness)
+
+
+def check_apart(reason: str, kernel: Kernel, ones: Iterable[Touch], others: Iterable[Touch]) -> Verdict:
+    """`refuse_meeting`, unless no element is touched by both sides while loops around both have equal values."""
+    first, second = list(ones), list(others)
+    if _first_meeting(kernel, first, second, ((),)) is None:
+        return OK
+    return refuse_meeting(reason, kernel, first, second)
+
+
+def _first_meeting(
+    kernel: Kernel, ones: Iterable[Touch], others: Iterable[Touch], orders: Sequence[Sequence[Form]]
+) -> tuple[Witness | Unknown, Meeting] | None:
+    second = list(others)
+    found = (_find(kernel, one, other, orders) for one in ones for other in second)
+    return next((conflict for conflict in found if conflict is not None), None)
 
 
 def _find(

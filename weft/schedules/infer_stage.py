@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Expr, Var
+from weft.ir.expr import Const, Expr, Var
 from weft.ir.nesting import statements, strip
+from weft.ir.simplify import simplify
 from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import loads, mentions, stores
+from weft.ir.visit import free_vars, loads, mentions, stores
 from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import blocks_inside, find_block, path_to
@@ -135,8 +136,9 @@ def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
     return Stage(buffer, members, buffer.name in kernel.outputs)
 
 
-def block_problem(block: Block, buffer: Buffer) -> str | None:
-    """Why the block does not compute each element of ``buffer`` on its own, or None."""
+def block_problem(block: Block, buffer: Buffer, *, may_read_steps: bool = False) -> str | None:
+    """Why the block does not compute each element of ``buffer`` on its own, or None; ``may_read_steps``: from elements
+    of other steps of a recurrence it may."""
     parts = [p for p in (block.init, block.body) if p is not None]
     for s in (s for p in parts for s in statements(p)):
         if isinstance(s, Assert):
@@ -154,9 +156,19 @@ def block_problem(block: Block, buffer: Buffer) -> str | None:
         return f"block `{block.name}` writes several elements of `{buffer.name}` at once"
     if any(loads(i) for i in own):
         return f"block `{block.name}` scatters: data decide which element of `{buffer.name}` it writes"
-    if any(load.buffer.name == buffer.name and load.indices != own for p in parts for load in loads(p)):
+    read = [load for p in parts for load in loads(p) if load.buffer.name == buffer.name and load.indices != own]
+    if any(not may_read_steps or not _are_other_steps(block, load.indices, own) for load in read):
         return f"an element of `{buffer.name}` is computed from other elements of `{buffer.name}`"
     return None
+
+
+def _are_other_steps(block: Block, read: tuple[Expr, ...], written: tuple[Expr, ...]) -> bool:
+    """Whether the elements differ in a subscript that is one value throughout: no instance writes what is read."""
+    ones = {i.var for i in block.iters if stands_still(i)}
+    return any(
+        isinstance(gap := simplify(w - r), Const) and gap.value != 0 and set(free_vars(w).values()) <= ones
+        for r, w in zip(read, written)
+    )
 
 
 def root_of(kernel: Kernel, block: Block, names: set[str]) -> Stmt:

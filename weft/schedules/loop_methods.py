@@ -12,6 +12,7 @@ from weft.schedules.fuse_loops import Pairing, check_fuse_loops, fuse_loops
 from weft.schedules.handles import AnyBlock, AnyLoop, Loop
 from weft.schedules.parallel import check_parallel, parallel
 from weft.schedules.peel import End, check_peel, peel
+from weft.schedules.persist import check_persist, persist
 from weft.schedules.reorder import check_reorder, reorder
 from weft.schedules.rewrite import Rewrite
 from weft.schedules.serial import check_serial, serial
@@ -142,6 +143,15 @@ class LoopMethods(ScheduleState):
         """
         (made,) = self.run(check_wrap, wrap, self.name(node), at)
         return self.handle(Loop, made)
+
+    def persist(self, loop: AnyLoop, blocks: int | None = None) -> list[Loop]:
+        """The launches in each iteration of ``loop`` as one launch of blocks that stay, with grid barriers in between.
+
+        >>> s.persist("t")                       # for t { block b { A } }: block b { for t { A  barrier(grid) } }
+
+        With ``blocks`` there are at most so many, and several blocks of a launch before may be one of them.
+        """
+        return [self.handle(Loop, made) for made in self.run(check_persist, persist, self.name(loop), blocks)]
 
     def swap(self, first: AnyBlock | AnyLoop, second: AnyBlock | AnyLoop) -> None:
         """What holds ``second``, which follows what holds ``first``, runs before it."""

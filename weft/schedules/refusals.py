@@ -22,6 +22,7 @@ REFUSALS: dict[str, str] = {
     "cut": "cannot cut loop `{0}` at {1}",
     "trim": "cannot shorten loop `{0}`",
     "wrap": "cannot put a loop around `{0}`",
+    "persist": "cannot make one launch of those in loop `{0}`",
     "swap": "cannot exchange `{0}` and `{1}`",
     "tensorize": "cannot tensorize loop `{0}` as `{1}`",
     "specialize": "cannot specialize on `{1}`",

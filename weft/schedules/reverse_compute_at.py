@@ -24,7 +24,7 @@ from weft.ir.visit import loads, stores, walk
 from weft.poly.conflicts import after, before
 from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops, mentions
 from weft.poly.leaves import Access, Leaf, leaves
-from weft.poly.refuse_meeting import refuse_meeting, touches
+from weft.poly.refuse_meeting import check_apart, refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import written_names
 from weft.schedules.find import all_loops, blocks_inside, find_block, find_loop, loops_around, path_to, size_ranges
@@ -91,7 +91,7 @@ def infer_epilogue(kernel: Kernel, block: Block, loop: For) -> Epilogue | Verdic
     if len(written) != 1:
         return refuse(f"block `{block.name}` must write one buffer")
     (target,) = written.values()
-    problem = block_problem(block, target)
+    problem = block_problem(block, target, may_read_steps=True)
     if problem is not None:
         return refuse(problem)
     member = Member(block, root_of(kernel, block, {block.name}), stores(block.body)[0].indices)
@@ -157,7 +157,9 @@ def _check_between(kernel: Kernel, e: Epilogue) -> Verdict:
     for s in (e.top, *e.between):
         if target in written_names(s) | {load.buffer.name for load in loads(s)}:
             reason = f"`{target}` is used before `{block.name}` computes it"
-            return refuse_meeting(reason, kernel, touches(leaves(kernel, s), target), touches(own, target, reads=False))
+            apart = check_apart(reason, kernel, touches(leaves(kernel, s), target), touches(own, target))
+            if not apart.ok:
+                return apart
     for s in e.between:
         for name in sorted(written_names(s) & inputs):
             reason, writes = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,14 @@ from scheduled_for_gpu import H200
 
 import weft
 from weft.auto.gpu.scheduler import auto_schedule_gpu
+from weft.ir.interpret import interpret
 from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.stmt import Barrier
+from weft.ir.visit import walk
 from weft.lang.parse import parse_programs
 from weft.schedules.schedule import Schedule
+from weft.target.cuda.lower import compile_kernel, lower_kernel
+from weft.target.cuda.machine import GpuMachine
 from weft.tensor.lower import lower
 from weft.tensor.program import TensorProgram
 from weft.tensor.specialize import solve_sizes, specialize
@@ -121,21 +127,66 @@ def test_the_products_of_a_step_run_on_threads_from_weights_that_are_packed_once
     assert any("G:" in line and "on 2 threads" in line for line in text.splitlines())
 
 
+#: Small enough for the interpreter; gates in one thread, uneven depths, batches of one.
+SMALL = {
+    "lstm": [lstm_args(3, 4, 6, 8), lstm_args(2, 3, 5, 17), lstm_args(2, 1, 3, 12)],
+    "gru": [gru_args(3, 2, 6, 12), gru_args(2, 3, 4, 10)],
+    "viterbi": [draw((5, 9), (9, 9))],
+    "selective_scan": [scan_args(3, 2, 5, 4)],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("sms", [132, 1])
+def test_on_a_gpu_all_steps_are_one_launch_where_its_blocks_run_at_once(name: str, sms: int) -> None:
+    """Scheduled, and as the grid of threads that CUDA text is made from."""
+    machine = replace(H200, sms=sms)
+    for args in SMALL[name]:
+        program, schedule = scheduled(name, args, machine)
+        joined = lower_kernel(schedule.kernel, machine, fast=True)
+        assert any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(joined))
+        for kernel in (schedule.kernel, joined):
+            outputs = [np.zeros([int(s.value) for s in b.shape], to_numpy(b.dtype)) for b in program.outputs]
+            interpret(kernel, [*args, *outputs])
+            for got, want in zip(outputs, CASES[name][0](*(a.astype(np.float64) for a in args))):
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 @needs_compiler
 @pytest.mark.parametrize("name", CASES)
-def test_on_a_gpu_a_step_is_a_few_launches(name: str) -> None:
+def test_on_a_gpu_a_step_is_a_few_launches_where_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CUDA text, built for the host; the host counts the steps."""
+    monkeypatch.setattr("weft.auto.gpu.scheduler.persist_steps", lambda draft: None)
     reference, cases = CASES[name]
     args = cases[-1] if name != "lstm" else cases[2]
-    program = specialized(name, args)
-    schedule = Schedule(lower(program), numerics="fast")
-    auto_schedule_gpu(schedule, H200)
+    program, schedule = scheduled(name, args, H200)
     runner = HostRunner(schedule.kernel, H200, fast=True, aligned=16)
     assert any(launch.steps for launch in runner.program.launches)
     outputs = [np.zeros([int(s.value) for s in b.shape], to_numpy(b.dtype)) for b in program.outputs]
     assert runner(*args, *outputs) == 0
     for got, want in zip(outputs, reference(*(a.astype(np.float64) for a in args))):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "args"), [("lstm", lstm_args(64, 32, 128, 128)), ("gru", gru_args(64, 7, 100, 100))])
+def test_on_a_gpu_the_gates_of_a_unit_are_in_one_thread_and_weights_stay(name: str, args: list[Array]) -> None:
+    """One launch for all steps, which fills the weights' shared memory before the first of them."""
+    _, schedule = scheduled(name, args, H200)
+    program = compile_kernel(schedule.kernel, H200, fast=True)
+    (steps,) = [launch for launch in program.launches if launch.cooperative]
+    assert not any(launch.steps for launch in program.launches)
+    text = program.source[program.source.index(f"\n{steps.name}(") :]
+    weights, loop = text.index("U_pack[" if "U_pack[" in text else "U_pack ="), text.index("for (int t_1 = 0")
+    assert weights < loop < text.index("grid_barrier();")
+    assert "U[" not in text[loop:]
+    assert "U +" not in text[loop:]
+
+
+def scheduled(name: str, args: list[Array], machine: GpuMachine) -> tuple[TensorProgram, Schedule]:
+    program = specialized(name, args)
+    schedule = Schedule(lower(program), numerics="fast")
+    auto_schedule_gpu(schedule, machine)
+    return program, schedule
 
 
 def specialized(name: str, args: list[Array]) -> TensorProgram:

@@ -415,12 +415,6 @@ def test_a_single_thread_and_no_block() -> None:
     split("kernel k(A: int32[4], out B: int32[4]) { thread t in 0:1 { B[0] = A[0] barrier(block) B[1] = B[0] } }")
 
 
-def test_a_grid_barrier_is_refused() -> None:
-    kernel = parse_kernel(program("S[t] = 1_i32 barrier(grid) B[b * 32 + t] = S[t]"))
-    with pytest.raises(UnsupportedError, match="grid barrier"):
-        split_threads(kernel)
-
-
 KERNELS = Path(__file__).parents[3] / "examples" / "kernels"
 SIZES: dict[str, dict[str, Any]] = {
     "matmul": {"m": 20, "n": 37, "k": 30},

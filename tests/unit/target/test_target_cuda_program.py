@@ -57,7 +57,7 @@ SHARED = """kernel k(out B: float32[64]) {
   block b in 0:1 {
     alloc S: float32[60032] in shared
     thread t in 0:64 { for j in 0:938 { S[t * 938 + j] = 1.0 }  barrier(block)  B[t] = S[63 - t] } } }"""
-GRID = """kernel k(out B: float32[64]) { block b in 0:64 { thread t in 0:1 {
+GRID = """kernel k(out B: float32[8192]) { block b in 0:8192 { thread t in 0:1 {
   B[b] = 1.0
   barrier(grid) } } }"""
 CALLS = """kernel k(A: float32[4], out B: float32[4]) {
@@ -74,11 +74,24 @@ REFUSED: dict[str, tuple[str, type[Error], str]] = {
     ),
     "barrier of the grid": (
         GRID,
+        TargetError,
+        "error: the blocks of `k` wait for one another, and not all of them run at once\n"
+        "  <text>:1        kernel k(out B: float32[8192]) { block b in 0:8192 { thread t in 0:1 {\n"
+        "                                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  why:   there are 8192 of 1 threads and 0 bytes of shared memory; H200 holds 4224\n"
+        "  help:  start fewer blocks, and let each of them do more",
+    ),
+    "assert before a barrier of the grid": (
+        """kernel k(A: float32[8], out B: float32[8]) { block b in 0:8 { thread t in 0:1 {
+  assert A[b] > 0.0, "not positive"
+  barrier(grid)
+  B[b] = 1.0 } } }""",
         UnsupportedError,
-        "error: kernel `k` uses what the CUDA target does not have\n"
-        "  <text>:3        barrier(grid) } } }\n"
-        "                  ^^^^^^^^^^^^^\n"
-        "  missing:<text>:3: a barrier of all blocks: use two nests, which are two launches",
+        "error: an assert in a launch whose blocks wait for one another\n"
+        '  <text>:2        assert A[b] > 0.0, "not positive"\n'
+        "                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  why:   a thread whose assert fails ends there, and all others would wait for it\n"
+        "  help:  check before, in a nest of its own",
     ),
     "unknown function": (
         CALLS,

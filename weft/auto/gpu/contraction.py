@@ -146,10 +146,10 @@ def _schedule(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     operands = [_stage_operand(draft, side, piece, tiles, share) for side, share in zip(p.sides, tiles.shares)]
     _run_beyond(draft, p, tiles, kept.start)
     for side, (_, storage) in zip(p.sides, () if tiles.warps else operands):
-        _keep_in_registers(draft, storage, steps if side.along_depth else step)
+        keep_in_registers(draft, storage, steps if side.along_depth else step)
     _bind(draft, p, nest, kept)
     for side, (load, storage) in zip(p.sides, operands):
-        _cooperate(draft, side, load, storage, nest.depth, tiles.threads)
+        cooperate(draft, load, storage, nest.depth, tiles.threads, written_out=_whole_bytes(side) >= min(SIZES))
     if tiles.warps:
         s.tensorize(steps, find_instruction(draft, p, grouped=tiles.grouped) or "")
     for loop in () if tiles.warps else (steps, step, *nest.own):
@@ -278,7 +278,7 @@ def _run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
         draft.s.pad(p.name)
 
 
-def _keep_in_registers(draft: GpuDraft, storage: str, at: str) -> None:
+def keep_in_registers(draft: GpuDraft, storage: str, at: str) -> None:
     """What one step (or some) reads of shared memory, loaded once, as wide as it lies side by side."""
     s = draft.s
     copy, _ = s.cache_read(storage, at=at, scope="register")
@@ -302,10 +302,10 @@ def _bind(draft: GpuDraft, p: Product, nest: _Nest, kept: _Kept) -> None:
     s.vectorize(kept.own[-1])
 
 
-def _cooperate(draft: GpuDraft, side: Side, load: str, storage: str, outer: int, threads: int) -> None:
+def cooperate(draft: GpuDraft, load: str, storage: str, outer: int, threads: int, *, written_out: bool) -> None:
     """The copy into ``storage`` by all threads, each of them 16 bytes at a time where that divides a row.
 
-    It is written out, unless elements come one by one and are too small to be copied while threads go on.
+    It is to be ``written_out``, unless elements come one by one and are too small to be copied while threads go on.
     """
     s = draft.s
     buffer = find_buffer(s.kernel, storage)
@@ -316,7 +316,7 @@ def _cooperate(draft: GpuDraft, side: Side, load: str, storage: str, outer: int,
     s.reorder(thread, turns, lanes)
     s.bind(thread, "thread")
     s.vectorize(lanes)
-    if _whole_bytes(side) >= min(SIZES):
+    if written_out:
         s.unroll(turns)
     draft.scheduled.add(load)
 

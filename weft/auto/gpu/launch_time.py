@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
+from weft.target.cuda.launch_bounds import resident_blocks
 from weft.target.cuda.machine import WARP, GpuMachine
-from weft.target.cuda.rates import ISSUE, RESERVED_SHARED, Rates, rates_of
+from weft.target.cuda.rates import ISSUE, Rates, rates_of
 
 #: How much of the shorter times hides behind the longest: times are added as if raised to this power.
 OVERLAP = 4.0
-#: Registers are given to warps in steps of so many a thread.
-REGISTER_STEP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +53,6 @@ class LaunchTime:
     @property
     def bound(self) -> str:
         return max(self.parts, key=lambda name: self.parts[name])
-
-
-def resident_blocks(machine: GpuMachine, threads: int, registers: int, shared: int) -> int:
-    """Blocks that a multiprocessor has at a time; 0 where not even one fits."""
-    warps = ceil(threads / WARP)
-    each = ceil(max(1, registers) / REGISTER_STEP) * REGISTER_STEP * WARP * warps
-    by_shared = machine.shared_per_sm // (shared + RESERVED_SHARED)
-    limits = (machine.max_threads_per_sm // (warps * WARP), machine.registers_per_sm // each, by_shared)
-    return min(machine.max_blocks_per_sm, *limits)
 
 
 def launch_time(work: LaunchWork, machine: GpuMachine) -> LaunchTime:

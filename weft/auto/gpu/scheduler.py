@@ -7,9 +7,11 @@ from typing import Any
 
 from weft.auto.gpu.columns import COLUMNS
 from weft.auto.gpu.contraction import CONTRACTION
+from weft.auto.gpu.dots import DOTS
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
 from weft.auto.gpu.fuse import fuse_stages
+from weft.auto.gpu.persistent import persist_steps
 from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.rows import ROWS
 from weft.auto.gpu.scatters import SCATTERS
@@ -26,6 +28,7 @@ SAME_TIME = 1.1
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     SCATTERS,
+    DOTS,
     CONTRACTION,
     ROWS,
     COLUMNS,
@@ -48,4 +51,5 @@ def auto_schedule_gpu(
     fuse_stages(draft)
     schedule_nests(draft, STRATEGIES)
     schedule_rest(draft)
+    persist_steps(draft)
     return AutoSchedule(draft.s, tuple(draft.decisions))

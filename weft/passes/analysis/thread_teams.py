@@ -21,7 +21,7 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """Thread loops, outermost first; their bodies do not matter."""
+    """Thread loops, or the block loops of a grid, outermost first; their bodies do not matter."""
 
     loops: tuple[For, ...]
     #: The barriers that hold it together.
@@ -30,6 +30,10 @@ class Team:
     @property
     def names(self) -> frozenset[str]:
         return frozenset(loop.var.name for loop in self.loops)
+
+    @property
+    def is_blocks(self) -> bool:
+        return self.loops[0].kind == "block"
 
     def around(self, body: Stmt) -> Stmt:
         """``body`` run by every thread."""

@@ -17,8 +17,8 @@ from weft.ir.visit import children, fact, walk
 
 #: Calls that passes make and take out again: whether a test holds for some thread, or for the first one, of those that
 #: barriers of a scope hold together.
-ANY = {"block": "any_thread", "warp": "any_lane"}
-FIRST = {"block": "first_thread", "warp": "first_lane"}
+ANY = {"grid": "any_in_grid", "block": "any_thread", "warp": "any_lane"}
+FIRST = {"grid": "first_in_grid", "block": "first_thread", "warp": "first_lane"}
 _VOTES = frozenset((*ANY.values(), *FIRST.values()))
 
 
@@ -54,7 +54,8 @@ def infer_varying_values(threads: Collection[str], body: Stmt, scope: str) -> fr
     Variables, private buffers, and votes that are taken in each warp where the threads are those of a block.
     """
     private = {n.buffer.name for n in walk(body) if isinstance(n, Alloc)}
-    apart = {ANY["warp"], FIRST["warp"]} if scope == "block" else set()
+    smaller = {"grid": ("block", "warp"), "block": ("warp",), "warp": ()}[scope]
+    apart = {vote[s] for s in smaller for vote in (ANY, FIRST)}
     search = _Search({*threads, *private, *apart})
     while search.has_changed:
         search.has_changed = False

@@ -5,6 +5,7 @@ from weft.passes.declare import declared_in
 _pass = declared_in(__name__)
 
 PASSES = (
+    _pass("split_grids", needs="no blocks, no reductions", only_if="barriers"),
     _pass("check_barriers", needs="no blocks, no reductions", only_if="barriers"),
     _pass("forward_shared", needs="no blocks", only_if="barriers, shared storage"),
     _pass("remove_barriers", needs="no blocks", only_if="barriers"),

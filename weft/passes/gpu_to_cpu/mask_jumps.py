@@ -216,7 +216,7 @@ def _syncs(s: Stmt) -> bool:
 
 
 def _level(s: Stmt) -> str:
-    return "block" if holds(s, "block") else "warp"
+    return next((scope for scope in ("grid", "block") if holds(s, scope)), "warp")
 
 
 def _vote(test: Expr, level: str) -> Expr:

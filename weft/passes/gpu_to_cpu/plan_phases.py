@@ -137,6 +137,8 @@ class _Planner:
                 self.add(s.body, plan)
             case Barrier() if s.scope == self.team.scope:
                 _close(plan)
+                if s.scope == "grid" and not self.team.is_blocks:
+                    plan.append(Do(s))  # the blocks around these threads are split here next
             case Let() if self.is_outer(s.body) or (is_vote(s.value) and self.is_outer(s)):
                 self.declare(s, plan)
                 self.add(s.body, plan)

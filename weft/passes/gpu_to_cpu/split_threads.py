@@ -26,7 +26,7 @@ from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, 
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.passes.analysis.name_apart import name_apart
 from weft.passes.analysis.thread_teams import Team, barriers_in, check_shared, holds, refuse, sink_lets, split_warps
-from weft.passes.analysis.uniform_values import infer_varying_values
+from weft.passes.analysis.uniform_values import ANY, FIRST, infer_varying_values, votes_in
 from weft.passes.gpu_to_cpu.agree_on_loops import agree_on_loops
 from weft.passes.gpu_to_cpu.keep_values import Kept, keep_values
 from weft.passes.gpu_to_cpu.mask_jumps import mask_jumps
@@ -48,23 +48,11 @@ from weft.passes.plain.shorten_lets import shorten_lets
 
 def split_threads(kernel: Kernel) -> Kernel:
     """``kernel`` without barriers, and without early returns of threads."""
-    _check_grid(kernel)
     check_shared(kernel.body)
     if not has_loop(kernel.body, "thread"):
         return kernel
     kernel = inline_indices(kernel)
     return inline_indices(replace(kernel, body=_visit(kernel.body, used_names(kernel))))
-
-
-def _check_grid(kernel: Kernel) -> None:
-    for barrier in barriers_in(kernel.body):
-        if barrier.scope == "grid":
-            raise refuse(
-                f"kernel `{kernel.name}` has a grid barrier",
-                "blocks run one after another on a CPU: none can wait for all others",
-                barrier,
-                "make two programs of it, one for before the barrier and one for after",
-            )
 
 
 def _visit(s: Stmt, taken: set[str]) -> Stmt:
@@ -73,7 +61,7 @@ def _visit(s: Stmt, taken: set[str]) -> Stmt:
         if not barriers_in(body):
             return Team(loops).around(_without_jumps(Team(loops), body, taken))
         if holds(body, "block"):
-            return _split(Team(loops), body, taken)
+            return split_team(Team(loops), body, taken)
         return _split_in_warps(Team(loops), body, taken)
     return rebuild(s, lambda n: _visit(n, taken) if isinstance(n, Stmt) else n)
 
@@ -82,12 +70,14 @@ def _without_jumps(team: Team, body: Stmt, taken: set[str]) -> Stmt:
     return mask_jumps(body, infer_varying_values(team.names, body, team.scope), taken)
 
 
-def _split(team: Team, body: Stmt, taken: set[str]) -> Stmt:
-    """What the whole team does when each thread does ``body``."""
+def split_team(team: Team, body: Stmt, taken: set[str]) -> Stmt:
+    """What the whole team does when each thread (or block) does ``body``."""
     body = simplify(body, {loop.var.name: loop_range(loop, {}) for loop in team.loops})
     body = name_apart(body, {loop.var.name for loop in team.loops}, taken)
-    body = shorten_lets(_without_jumps(team, body, taken))
+    body = shorten_lets(body if team.is_blocks else _without_jumps(team, body, taken))
     body = agree_on_loops(body, team.scope, infer_varying_values(team.names, body, team.scope), taken)
+    if team.scope == "grid":
+        _check_agreement(body)
     varying = infer_varying_values(team.names, body, team.scope)
     while alone := alone_in_loops(team, body, varying):
         varying = infer_varying_values({*varying, *alone}, body, team.scope)
@@ -99,7 +89,18 @@ def _split(team: Team, body: Stmt, taken: set[str]) -> Stmt:
 
 def _split_in_warps(team: Team, body: Stmt, taken: set[str]) -> Stmt:
     warps, lanes, inside = split_warps(team, body, taken)
-    return warps.around(_split(lanes, inside, taken))
+    return warps.around(split_team(lanes, inside, taken))
+
+
+def _check_agreement(body: Stmt) -> None:
+    """Whether blocks go on around a grid barrier is not found out by asking all of them."""
+    if not votes_in(body).isdisjoint((ANY["grid"], FIRST["grid"])):
+        raise refuse(
+            "a grid barrier in a loop that blocks or threads leave each on its own",
+            "they would have to agree on how often it runs before it does",
+            next(b for b in barriers_in(body) if b.scope == "grid"),
+            "give the loop bounds that are the same for all of them",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ class _Writer:
                 items += self.stores([item.var.name])
         items += self.stores([n for n in self.kept.made if n in use.changed])
         body = self.spread(self.nested(items))
-        if barriers_in(body):
+        if barriers_in(body) and self.team.scope == "block":
             return _split_in_warps(self.team, body, self.taken)
         return self.team.around(body)
 

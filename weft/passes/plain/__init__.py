@@ -5,7 +5,7 @@ from weft.passes.declare import declared_in
 _pass = declared_in(__name__)
 
 PASSES = (
-    _pass("check_supported", options="target, has_grid_barriers, memory"),
+    _pass("check_supported", options="target, memory"),
     _pass(
         "lower_intrinsics",
         gives="no tensorized nests",

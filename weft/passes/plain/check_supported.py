@@ -11,19 +11,16 @@ from weft.ir.expr import Call, Const, Expr, Load
 from weft.ir.hardware import HARDWARE
 from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.memory import APART, PLAIN_SCOPES, MemoryScope
-from weft.ir.stmt import Alloc, Barrier, For, Kernel, Stmt, Tensorized
+from weft.ir.stmt import Alloc, For, Kernel, Stmt, Tensorized
 from weft.ir.visit import children, mentions, walk
 
 
-def check_supported(
-    kernel: Kernel, *, target: str, has_grid_barriers: bool, memory: Mapping[str, MemoryScope]
-) -> Kernel:
-    """``kernel`` itself; raises where it calls what is no intrinsic, waits as the target cannot, or uses memory that
-    it has not."""
-    found: list[tuple[Barrier | Call | Buffer, str]] = []
+def check_supported(kernel: Kernel, *, target: str, memory: Mapping[str, MemoryScope]) -> Kernel:
+    """``kernel`` itself; raises where it calls what is no intrinsic, or uses memory that the target has not."""
+    found: list[tuple[Call | Buffer, str]] = []
     for n in walk(kernel):
-        if isinstance(n, (Barrier, Call)) and (what := _missing(n, has_grid_barriers)):
-            found.append((n, what))
+        if isinstance(n, Call) and not (n.name in INTRINSICS or n.name in HARDWARE or n.name in HINTS):
+            found.append((n, f"a call of `{n.name}`, which is not an intrinsic"))
         elif isinstance(n, Alloc) and n.buffer.scope not in PLAIN_SCOPES:
             found += [(n.buffer, what) for what in _memory_faults(n, memory)]
     if found:
@@ -34,14 +31,6 @@ def check_supported(
             notes=[("missing", text) for text in missing],
         )
     return kernel
-
-
-def _missing(n: Barrier | Call, has_grid_barriers: bool) -> str | None:
-    if isinstance(n, Barrier):
-        lacks = n.scope == "grid" and not has_grid_barriers
-        return "a barrier of all blocks: use two nests, which are two launches" if lacks else None
-    known = n.name in INTRINSICS or n.name in HARDWARE or n.name in HINTS
-    return None if known else f"a call of `{n.name}`, which is not an intrinsic"
 
 
 def _memory_faults(alloc: Alloc, memory: Mapping[str, MemoryScope]) -> Iterator[str]:

@@ -179,7 +179,7 @@ class _Flow:
             for stmt in s.body:
                 state = self.follow(stmt, state)
             return state
-        state = self.meet(s, state)
+        state = NOTHING if isinstance(s, Barrier) else self.meet(s, state)
         if isinstance(s, If):
             other = state if s.otherwise is None else self.follow(s.otherwise, state)
             return self.follow(s.then, state) | other

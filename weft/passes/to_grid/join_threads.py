@@ -19,12 +19,12 @@ from weft.ir.expr import AddressOf, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import around
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Atomic, Barrier, Break, For, If, Kernel, Let, Return, Seq, Stmt, Store, While
+from weft.ir.stmt import Alloc, Atomic, Break, For, If, Kernel, Let, Return, Seq, Stmt, Store, While
 from weft.ir.visit import children, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 from weft.passes.analysis.conditions import guarded
 from weft.passes.analysis.loop_ranges import extent, loop_range
 from weft.passes.analysis.thread_shapes import Shape
-from weft.passes.analysis.thread_teams import check_shared
+from weft.passes.analysis.thread_teams import barriers_in, check_shared
 from weft.passes.analysis.thread_units import Unit, headers, made_in, units_in
 from weft.passes.to_grid.insert_barriers import Grid, insert_barriers
 from weft.passes.to_grid.join_reductions import ReductionJoiner
@@ -39,7 +39,7 @@ Ranges = Mapping[str, Interval]
 
 
 def join_threads(kernel: Kernel, *, fast: bool = False, shared_bytes: int = 232448, most_threads: int = 1024) -> Kernel:
-    """``kernel`` in grid form. Launches that have barriers already must have it."""
+    """``kernel`` in grid form. Launches that have barriers in thread loops already must have it."""
     joined = split_launches(kernel, lambda launch: _Join(kernel, fast, shared_bytes, most_threads).launch(launch))
     return simplify(replace(joined, body=_named_apart(joined.body, used_names(joined), set())))
 
@@ -64,7 +64,7 @@ def _checked_grid(s: Stmt) -> Stmt:
     if isinstance(s, For) and s.kind == "thread" and isinstance(extent(s), Const):
         return replace(s, body=_checked_grid(s.body))
     for loop in walk(s):
-        if isinstance(loop, For) and loop.kind == "thread" and any(isinstance(n, Barrier) for n in walk(loop)):
+        if isinstance(loop, For) and loop.kind == "thread" and barriers_in(loop):
             raise UnsupportedError(
                 f"loop `{loop.var.name}` has barriers inside but is not a loop over the threads of a launch",
                 span=loop.span,
@@ -87,7 +87,7 @@ class _Join:
 
     def launch(self, launch: Launch) -> Stmt:
         blocks = launch.blocks or (For(Var(self.fresh("b")), idx(0), idx(1), "block", Seq(())),)
-        if any(isinstance(n, Barrier) for n in walk(launch.body)):
+        if any(isinstance(n, For) and n.kind == "thread" and barriers_in(n) for n in walk(launch.body)):
             check_shared(launch.body)
             return around(blocks, _checked_grid(launch.body))
         ranges = {name: Interval(0, None) for name in sizes_of(self.kernel)}

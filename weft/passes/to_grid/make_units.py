@@ -18,6 +18,7 @@ from weft.passes.analysis.loop_ranges import loop_range
 from weft.passes.analysis.thread_digits import Digit, Placed, split_subscript
 from weft.passes.analysis.thread_reductions import Candidate, find_candidate, find_group
 from weft.passes.analysis.thread_shapes import Nest, Shape, choose_shape, digits_at, rebase_nest
+from weft.passes.analysis.thread_teams import barriers_in
 from weft.passes.analysis.thread_units import Unit
 from weft.passes.to_grid.cut_threads import cut_threads
 from weft.passes.to_grid.level_threads import level_threads
@@ -82,7 +83,7 @@ class _Maker:
 
     def is_control(self, s: Stmt) -> bool:
         """Whether all threads go through ``s`` together: what it assigns or leaves they all have to."""
-        if isinstance(s, Seq) or has_loop(s, "thread") or self.has_candidate(s):
+        if isinstance(s, Seq) or has_loop(s, "thread") or barriers_in(s) or self.has_candidate(s):
             return True
         return not _is_leaf(s) and (_assigns(s) or _jumps(s))
 

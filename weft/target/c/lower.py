@@ -41,7 +41,6 @@ def context_of(machine: Machine, *, fast: bool = False) -> Context:
         missing_for=_missing_for,
         cores=machine.cores,
         cache_bytes=machine.caches.get("L2", 1 << 20),
-        has_grid_barriers=True,  # refused with a better reason, by check_barriers
     )
 
 

@@ -23,6 +23,7 @@ PASSES = (
     "lower_intrinsics",
     "lower_blocks",
     "lower_reduce",
+    "split_grids",
     "check_barriers",
     "inline_indices",
     "forward_shared",
@@ -88,7 +89,6 @@ def context_of(machine: Machine, *, fast: bool = False) -> Context:
         missing_for=partial(missing_for, machine=machine),
         cores=machine.cores,
         cache_bytes=machine.caches.get("L2", 1 << 20),
-        has_grid_barriers=True,  # refused with a better reason, by check_barriers
     )
 
 

@@ -23,7 +23,7 @@ from weft.target.cuda.emit_mma import find_fragments
 from weft.target.cuda.emit_reduce import reductions_shuffle
 from weft.target.cuda.emit_stmt import emit_stmt
 from weft.target.cuda.grid import Grid, block_shape, check_threads, extents, grid_shape, read_grid, thread_counts
-from weft.target.cuda.launch_bounds import blocks_at_once, check_registers
+from weft.target.cuda.launch_bounds import blocks_at_once, blocks_together, check_registers
 from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID
 from weft.target.cuda.program import ERROR_RECORD, FAILED, Launch
 from weft.target.cuda.read_launches import Nest, used_params, written_names
@@ -63,13 +63,27 @@ def emit_launch(
         _emit_threads(f, grid, scopes)
         emit_stmt(f, grid.body)
     extra = ((FAILED,) if may_have_failed or has_assert else ()) + ((ERROR_RECORD,) if has_assert else ())
-    limits = _bounds(program, grid, prod(shape))
+    together = any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(nest.body))
+    if together and has_assert:
+        raise UnsupportedError(
+            "an assert in a launch whose blocks wait for one another",
+            span=next(n.span for n in walk(nest.body) if isinstance(n, Assert)),
+            why="a thread whose assert fails ends there, and all others would wait for it",
+            help="check before, in a nest of its own",
+        )
+    limits = _bounds(program, grid, prod(shape), kernel.name if together else None)
     head = _head(program, nest, name, params, extra, limits)
-    launch = Launch(name, blocks, shape, shared, tuple(p.name for p in params) + extra, nest.condition)
+    names = tuple(p.name for p in params) + extra
+    launch = Launch(name, blocks, shape, shared, names, nest.condition, cooperative=together)
     return launch, "\n".join([head, *f.lines, "}"])
 
 
-def _bounds(program: Program, grid: Grid, threads: int) -> str:
+def _bounds(program: Program, grid: Grid, threads: int, kernel: str | None) -> str:
+    """Threads of a block and, where that matters, blocks at once; those of ``kernel`` wait for one another."""
+    sizes = [int(e.value) for e in extents(grid.blocks) if isinstance(e, Const)]
+    if kernel is not None and len(sizes) == len(grid.blocks) > 0:
+        shared = sum((element_count(b) or 0) * b.dtype.itemsize for b in grid.shared)
+        return f"{threads}, {blocks_together(prod(sizes), threads, shared, program.machine, grid.blocks[0], kernel)}"
     blocks = blocks_at_once(grid.body, threads, program.machine)
     return f"{threads}" if blocks is None else f"{threads}, {blocks}"
 

@@ -190,14 +190,8 @@ def _fragment(f: Function, s: Alloc) -> None:
 
 
 def _barrier(f: Function, s: Barrier) -> None:
-    if s.scope == "grid":
-        raise UnsupportedError(
-            "a barrier of scope `grid` has no CUDA code",
-            span=s.span,
-            why="the blocks of a launch need not run at the same time",
-            help="end the block loops before it and start new ones after it: two launches run one after the other",
-        )
-    f.line("__syncwarp();" if s.scope == "warp" else "__syncthreads();")
+    name = {"warp": "__syncwarp", "block": "__syncthreads"}.get(s.scope) or f.use("grid_barrier")
+    f.line(f"{name}();")
 
 
 def _assert(f: Function, s: Assert) -> None:

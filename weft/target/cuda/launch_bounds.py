@@ -8,15 +8,18 @@ it is used. Told how many blocks there can be, it uses what they leave.
 
 from __future__ import annotations
 
+from math import ceil
+
 from weft.ir.buffer import Buffer
 from weft.ir.errors import TargetError
 from weft.ir.expr import Call
 from weft.ir.hardware import HARDWARE
-from weft.ir.stmt import Alloc, Stmt, Tensorized
+from weft.ir.stmt import Alloc, For, Stmt, Tensorized
 from weft.ir.visit import walk
 from weft.target.c_text.storage import element_count
 from weft.target.cuda.emit_mma import find_fragments
-from weft.target.cuda.machine import GpuMachine
+from weft.target.cuda.machine import WARP, GpuMachine
+from weft.target.cuda.rates import RESERVED_SHARED
 
 #: Words a thread keeps below which the assembler does well on its own.
 MANY = 96
@@ -24,6 +27,8 @@ MANY = 96
 ADDRESSES, FRAGMENTS = 24, 64
 #: So much of another block's registers may be missing: the assembler makes do.
 SLACK = 0.08
+#: Registers are given to warps in steps of so many a thread.
+REGISTER_STEP = 8
 
 
 def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
@@ -35,6 +40,29 @@ def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
     if words < MANY:
         return None
     return max(1, int(machine.registers_per_sm / (threads * (words + ADDRESSES)) + SLACK))
+
+
+def resident_blocks(machine: GpuMachine, threads: int, registers: int, shared: int) -> int:
+    """Blocks that a multiprocessor has at a time; 0 where not even one fits."""
+    warps = ceil(threads / WARP)
+    each = ceil(max(1, registers) / REGISTER_STEP) * REGISTER_STEP * WARP * warps
+    by_shared = machine.shared_per_sm // (shared + RESERVED_SHARED)
+    limits = (machine.max_threads_per_sm // (warps * WARP), machine.registers_per_sm // each, by_shared)
+    return min(machine.max_blocks_per_sm, *limits)
+
+
+def blocks_together(count: int, threads: int, shared: int, machine: GpuMachine, at: For, kernel: str) -> int:
+    """How many of ``count`` blocks that wait for one another a multiprocessor is to hold, so that all of them run."""
+    most = resident_blocks(machine, threads, 1, shared)
+    if count > machine.sms * most:
+        raise TargetError(
+            f"the blocks of `{kernel}` wait for one another, and not all of them run at once",
+            span=at.span,
+            why=f"there are {count} of {threads} threads and {shared} bytes of shared memory; "
+            f"{machine.name} holds {machine.sms * most}",
+            help="start fewer blocks, and let each of them do more",
+        )
+    return max(1, ceil(count / machine.sms))
 
 
 def check_registers(body: Stmt, machine: GpuMachine, kernel: str) -> None:

@@ -42,6 +42,24 @@ _TEXTS: dict[str, str] = {
 #endif
   return y;
 }}""",
+    # All blocks of a cooperative launch wait. The driver keeps a counter for each such launch, after a word of its
+    # workspace, whose address is in two registers; the first block's share makes its sign change when all have come.
+    "grid_barrier": f"""{_INLINE} void grid_barrier() {{
+  __syncthreads();
+  if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {{
+    unsigned high, low, before, now;
+    asm("mov.u32 %0, %%envreg1;" : "=r"(high));
+    asm("mov.u32 %0, %%envreg2;" : "=r"(low));
+    unsigned* const arrived = reinterpret_cast<unsigned*>(((unsigned long long)high << 32) | low) + 1;
+    const bool is_first = blockIdx.x + blockIdx.y + blockIdx.z == 0;
+    const unsigned share = is_first ? 0x80000001u - gridDim.x * gridDim.y * gridDim.z : 1u;
+    asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;" : "=r"(before) : "l"(arrived), "r"(share) : "memory");
+    do {{
+      asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+    }} while (!((before ^ now) & 0x80000000u));
+  }}
+  __syncthreads();
+}}""",
     # Two at once: the first in the low half.
     "pack_float16": f"""{_INLINE} unsigned pack_float16(float x, float y) {{
   return to_float16(x).bits | ((unsigned)to_float16(y).bits << 16);

@@ -47,14 +47,15 @@ class Rates:
     mma_share: float = 0.75
     wgmma_share: float = 0.55
     shared_share: float = 0.9
-    #: Seconds between two launches of a graph that do nothing.
+    #: Seconds between two launches of a graph that do nothing, and of a barrier of all blocks.
     launch: float = 1.6e-6
+    grid_barrier: float = 0.85e-6
 
 
 #: What was measured, on one H200 by `bench.gpu.model_rank`, and is taken for all others too.
 MEASURED = frozenset(
-    ("queueing", "block_start", "copy_share", "fma_share", "mma_share", "wgmma_share", "shared_share", "launch")
-)
+    ("queueing", "block_start", "copy_share", "fma_share", "mma_share", "wgmma_share", "shared_share")
+) | {"launch", "grid_barrier"}
 
 _AMPERE = Rates(64, 1024, l2_bytes=28.0, l2_latency=210, memory_latency=520)
 _SMALL = Rates(128, 512, l2_bytes=16.0, memory_latency=550)
