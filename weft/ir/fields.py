@@ -83,31 +83,49 @@ def _reader_of_any(names: tuple[str, ...]) -> _Read:
 READERS = _Readers()
 
 
-Kind: TypeAlias = Literal["one", "many", "any"]
+_Change: TypeAlias = "Callable[[Any], Any]"
+_Rebuild: TypeAlias = "Callable[[Any, _Change], Any]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Layout:
-    """The fields of a class: those that hold nodes or buffers, and how many; all positional ones; all others."""
+class _Rebuilders(dict[type, _Rebuild]):
+    """How to make a node of a class anew from changed parts, written as Python text when the class is first met."""
 
-    parts: tuple[tuple[str, Kind], ...]
-    positional: tuple[str, ...]
-    keywords: tuple[str, ...]
-
-
-class _Layouts(dict[type, Layout]):
-    def __missing__(self, cls: Any) -> Layout:
+    def __missing__(self, cls: Any) -> _Rebuild:
         fields = dataclasses.fields(cls)
-        computed = self[cls] = Layout(
-            tuple((f.name, _kind(str(f.type))) for f in fields if f.name not in _LEAF_FIELDS),
-            tuple(f.name for f in fields if not f.kw_only),
-            tuple(f.name for f in fields if f.kw_only),
-        )
-        return computed
+        parts = [f for f in fields if f.name not in _LEAF_FIELDS and f.type not in ("int", "int | float | bool")]
+        lines = [f"    {f.name} = {_CHANGED[_kind(str(f.type))].format(f.name)}" for f in parts]
+        if parts:
+            same = " and ".join(f"{f.name} is node.{f.name}" for f in parts)
+            lines.append(f"    if {same}: return node")
+            values = [(f, f.name if f in parts else f"node.{f.name}") for f in fields]
+            given = ", ".join(f"{f.name}={value}" if f.kw_only else value for f, value in values)
+            lines.append(f"    return cls({given})")
+        scope: dict[str, Any] = {"cls": cls, "many": _many, "any_of": _any_of}
+        exec("def rebuild(node, fn):\n" + "\n".join(lines or ["    return node"]), scope)
+        made: _Rebuild = scope["rebuild"]
+        self[cls] = made
+        return made
+
+
+Kind: TypeAlias = Literal["one", "many", "any"]
+_CHANGED: dict[Kind, str] = {"one": "fn(node.{0})", "many": "many(node.{0}, fn)", "any": "any_of(node.{0}, fn)"}
 
 
 def _kind(annotation: str) -> Kind:
     return "one" if annotation in _ONE or annotation == "Buffer" else "many" if annotation in _MANY else "any"
 
 
-LAYOUTS = _Layouts()
+def _many(old: tuple[Any, ...], fn: _Change) -> tuple[Any, ...]:
+    new = tuple(map(fn, old))
+    return old if all(map(operator.is_, old, new)) else new
+
+
+def _any_of(old: Any, fn: _Change) -> Any:
+    """Of a field that may hold a node, a tuple with nodes among others, or something else."""
+    if isinstance(old, PARTS):
+        return fn(old)
+    return _many(old, lambda v: fn(v) if isinstance(v, PARTS) else v) if isinstance(old, tuple) else old
+
+
+#: A node with a function applied to each direct child and buffer, by its class; the same object where nothing changed.
+REBUILDERS = _Rebuilders()

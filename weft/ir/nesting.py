@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft.ir.stmt import Alloc, Block, For, If, Let, Seq, Stmt, Store, Tensorized, While
+from weft.ir.visit import fact
 
 
 def inner_statements(s: Stmt) -> tuple[Stmt, ...]:
@@ -85,15 +86,22 @@ def perfect_nest(s: Stmt, kind: str) -> tuple[tuple[For, ...], Stmt]:
 
 def find_path(root: Stmt, target: Stmt) -> list[Stmt] | None:
     """The statements from ``root`` down to ``target`` (by identity), both included; None where it is not inside."""
-    path = [root]
+    path, sought = [root], id(target)
     while root is not target:
         inner = inner_statements(root)
-        if len(inner) != 1:
-            for s in inner:
-                below = find_path(s, target)
-                if below is not None:
-                    return path + below
+        found = inner[0] if len(inner) == 1 else next((s for s in inner if sought in _held(s)), None)
+        if found is None:
             return None
-        root = inner[0]
+        root = found
         path.append(root)
     return path
+
+
+@fact
+def _held(s: Stmt) -> frozenset[int]:
+    """The identities of ``s`` and of all statements in it, put together where there are several next to each other."""
+    own = [id(s)]
+    while len(inner := inner_statements(s)) == 1:
+        s = inner[0]
+        own.append(id(s))
+    return frozenset(own).union(*map(_held, inner))

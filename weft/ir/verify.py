@@ -191,7 +191,8 @@ class Verifier:
 
     def check(self, s: Stmt) -> None:
         known = None if self.anew else found_in_order(s)
-        if known is not None and known.scope is self.scope:
+        if known is not None and known.scope is not None and self.scope.agrees(known.scope, s):
+            known.scope = self.scope
             return
         saved, self.where, before = self.where, s, len(self.problems)
         self.check_stmt(s)

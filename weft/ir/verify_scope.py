@@ -10,7 +10,7 @@ from typing import Literal
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Var
 from weft.ir.stmt import Param, Stmt
-from weft.ir.visit import fact
+from weft.ir.visit import fact, free_names, mentions
 
 Role = Literal["parameter", "loop", "let", "iterator", "axis"]
 CONCURRENT = ("parallel", "vector", "block", "thread")
@@ -75,6 +75,19 @@ class Scope:
     def for_iterators(self, iterators: Sequence[Var]) -> Scope:
         """Inside a block with these iterators, whose own blocks see them no more than it sees what is around it."""
         return self.block.bind(iterators, "iterator")
+
+    def agrees(self, other: Scope, s: Stmt) -> bool:
+        """Whether all names in ``s`` mean here what they mean in ``other``, and those it binds are free here too."""
+        if self is other:
+            return True
+        if self._root is not other._root or not mentions(s).bound.isdisjoint(self.vars.keys() | self.buffers.keys()):
+            return False
+        for here, there in ((self.vars, other.vars), (self.buffers, other.buffers)):
+            for name in free_names(s):
+                one, two = here.get(name), there.get(name)
+                if one is not two and one != two:
+                    return False
+        return self.writable is other.writable or (self.writable ^ other.writable).isdisjoint(free_names(s))
 
     def _keep(self, key: object, entered: Scope) -> None:
         root = self._root

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Axis, Const, Expr, Load, Reduce, Var
-from weft.ir.fields import LAYOUTS, PARTS, READERS
+from weft.ir.fields import READERS, REBUILDERS
 from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import Alloc, Atomic, Block, Evaluate, For, Iter, Kernel, Let, Region, Stmt, Store
 
@@ -48,11 +47,11 @@ def _walk_expression(node: Node) -> Iterator[Node]:
     readers = READERS
     pending = [node]
     while pending:
-        stmt = pending.pop()
-        yield stmt
-        below = readers[type(stmt)](stmt)
-        if below:
-            pending += below[::-1]
+        n = pending.pop()
+        yield n
+        kind = type(n)
+        if kind is not Var and kind is not Const:  # most are, and have nothing below
+            pending += readers[kind](n)[::-1]
 
 
 def count_nodes(node: Node) -> int:
@@ -71,29 +70,7 @@ def count_nodes(node: Node) -> int:
 
 def rebuild(node: N, fn: Callable[[Any], Any]) -> N:
     """``node`` with ``fn`` applied to each direct child and buffer; the same object where nothing changed."""
-    cls: Any = type(node)
-    layout = LAYOUTS[cls]
-    changes: dict[str, Any] | None = None
-    for name, kind in layout.parts:
-        old = getattr(node, name)
-        new: Any
-        if kind == "one" or isinstance(old, PARTS):
-            new = fn(old)
-            if new is old:
-                continue
-        elif isinstance(old, tuple):
-            new = tuple(map(fn, old) if kind == "many" else [fn(v) if isinstance(v, PARTS) else v for v in old])
-            if all(map(operator.is_, old, new)):
-                continue
-        else:
-            continue
-        if changes is None:
-            changes = {}
-        changes[name] = new
-    if changes is None:
-        return node
-    values = [changes[name] if name in changes else getattr(node, name) for name in layout.positional]
-    return cast(N, cls(*values, **{name: getattr(node, name) for name in layout.keywords}))
+    return cast(N, REBUILDERS[type(node)](node, fn))
 
 
 def rewrite(node: N, fn: Callable[[Node], Node | None]) -> N:
@@ -171,7 +148,7 @@ def bound_names(node: Node) -> tuple[str, ...]:
     return ()
 
 
-_BINDING = (For, Let, Reduce, Block, Alloc, Kernel)
+_BINDING = frozenset({For, Let, Reduce, Block, Alloc, Kernel})
 
 
 def free_vars(node: Node) -> dict[str, Var]:
@@ -183,9 +160,10 @@ def free_vars(node: Node) -> dict[str, Var]:
     bound: set[str] = set()
     variables: dict[str, Var] = {}
     for n in walk(node):
-        if isinstance(n, Var):
-            variables.setdefault(n.name, n)
-        elif isinstance(n, _BINDING):
+        kind = type(n)
+        if kind is Var:
+            variables.setdefault(n.name, n)  # type: ignore[arg-type, union-attr]
+        elif kind in _BINDING:
             bound.update(bound_names(n))
     return {name: v for name, v in variables.items() if name not in bound} if bound else variables
 
@@ -225,8 +203,7 @@ def _nodes_in(s: Stmt) -> tuple[Node, ...] | None:
     return found if len(found) <= _MOST_KEPT else None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Mentions:
+class Mentions(NamedTuple):
     """The names that a statement and the code in it mention, the regions that blocks declare aside."""
 
     #: Variables and buffers that are bound inside, or allocated.
@@ -248,6 +225,8 @@ class Mentions:
 def mentions(s: Stmt) -> Mentions:
     """Of ``s``, put together from its parts."""
     own, inner = _own_names(s), [mentions(n) for n in children(s) if isinstance(n, Stmt)]
+    if len(inner) == 1 and isinstance(s, For) and not (own.loaded or own.addressed):  # the common case, for speed
+        return inner[0]._replace(bound=inner[0].bound | own.bound)
     stored = {s.buffer.name} if isinstance(s, (Store, Atomic)) else set[str]()
     loaded = own.loaded | stored if isinstance(s, Atomic) else own.loaded
     addressed, hinted = own.addressed, own.addressed if _is_hint(s) else set[str]()
@@ -287,7 +266,7 @@ class _Names(NamedTuple):
 
 @fact
 def _own_names(s: Stmt) -> _Names:
-    """Names in ``s`` itself, the statements inside it aside."""
+    """Names in ``s`` itself, the statements inside it aside; of what a block declares, too."""
     names = _Names(set(), set(bound_names(s)), set(), set())
     for n in children(s):
         if isinstance(n, Var):
@@ -296,6 +275,10 @@ def _own_names(s: Stmt) -> _Names:
             names.add(n)
     if isinstance(s, (Store, Atomic)):
         names.all.add(s.buffer.name)
+    elif isinstance(s, Block):
+        names.all.update([r.buffer.name for r in (*s.reads, *s.writes)])
+    elif isinstance(s, Alloc):
+        names.all.update(v for e in (*s.buffer.shape, *(s.buffer.strides or ())) for v in free_vars(e))
     names.all.update(names.bound, names.loaded, names.addressed)
     return names
 
@@ -315,6 +298,12 @@ def used_names(node: Node) -> set[str]:
 def _names_in(s: Stmt) -> frozenset[str]:
     """Every variable and buffer name in ``s``."""
     return _united(_own_names(s).all, [_names_in(n) for n in children(s) if isinstance(n, Stmt)])
+
+
+@fact
+def free_names(s: Stmt) -> frozenset[str]:
+    """Variables and buffers that ``s`` uses, or that blocks in it declare to, and that are bound around it."""
+    return _names_in(s) - mentions(s).bound
 
 
 def _united(own: Collection[str], inner: list[frozenset[str]]) -> frozenset[str]:

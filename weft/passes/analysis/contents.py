@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from weft.ir.expr import Binary, Call, Expr, Reduce, Select
+from weft.ir.expr import Binary, Broadcast, Call, Cast, Const, Ramp, Reduce, Select, Shuffle, Var
 from weft.ir.stmt import Alloc, Assert, Barrier, Block, Evaluate, For, If, Let, Stmt, Tensorized
 from weft.ir.visit import children, fact, walk
 
@@ -32,8 +32,11 @@ _EXPRESSIONS: dict[type, int] = {
     Reduce: CONTENTS["reductions"],
     Select: CONTENTS["choices"],
     Call: CONTENTS["calls"],
+    **dict.fromkeys((Ramp, Broadcast, Shuffle), CONTENTS["vectors"]),
 }
-_BORDERS = ("min", "max", "%")
+_OPERATORS = {**dict.fromkeys(("min", "max", "%"), CONTENTS["choices"]), "/": CONTENTS["float divisions"]}
+#: Expressions that say their type; others have as many lanes as what they are made of.
+_TYPED = frozenset({Var, Const, Call, Cast})
 
 
 @fact
@@ -52,14 +55,12 @@ def contents(s: Stmt) -> int:
 def _in_expression(node: object) -> int:
     found = 0
     for n in walk(node):  # type: ignore[arg-type]
-        found |= _EXPRESSIONS.get(type(n), 0)
-        if isinstance(n, Binary):
-            if n.op in _BORDERS:
-                found |= CONTENTS["choices"]
-            elif n.op == "/":
-                found |= CONTENTS["float divisions"]
-        if isinstance(n, Expr) and n.dtype.lanes > 1:
-            found |= CONTENTS["vectors"]
+        kind = type(n)
+        if kind is Binary:
+            found |= _OPERATORS.get(n.op, 0)  # type: ignore[union-attr]
+        elif kind in _TYPED:
+            found |= CONTENTS["vectors"] if n.type.lanes > 1 else 0  # type: ignore[union-attr]
+        found |= _EXPRESSIONS.get(kind, 0)
     return found
 
 
