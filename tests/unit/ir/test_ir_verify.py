@@ -11,7 +11,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
 from weft.ir.expr import Binary, Broadcast, Call, Compare, Const, Expr, Load, Ramp, Reduce, Select, Var, idx
 from weft.ir.parser import parse_kernel
-from weft.ir.stmt import Assign, Atomic, Block, Break, For, Iter, Kernel, Let, Region, Seq, Stmt, Store
+from weft.ir.stmt import Alloc, Assign, Atomic, Block, Break, For, Iter, Kernel, Let, Region, Seq, Stmt, Store
 from weft.ir.verify import find_problems, verify
 
 A = Buffer("A", dt.float32, (idx(8),))
@@ -199,3 +199,30 @@ def test_a_reduction_sees_its_axes_only_inside() -> None:
     assert problems_of(Store(C, (idx(0),), Select(Compare("<", j, idx(3)), ONE, ONE))) == ["`j` is not in scope"]
     call = Call("exp", (Binary("+", ONE, ONE),), dt.float32)
     assert problems_of(Store(C, (idx(0),), call)) == []
+
+
+def test_a_statement_in_order_elsewhere_is_looked_at_again_where_a_name_means_something_else() -> None:
+    def temporary(name: str, size: int = 8) -> Buffer:
+        return Buffer(name, dt.float32, (idx(size),))
+
+    inner = For(i, idx(0), idx(8), "serial", Seq((Store(temporary("T"), (i,), ONE), Store(C, (i,), ONE))))
+    inside = For(j, idx(0), idx(2), "serial", inner)
+    assert not problems_of(Alloc(temporary("T"), inside))
+    assert not problems_of(Alloc(temporary("U"), Alloc(temporary("T"), inside)))
+    assert problems_of(inside) == ["buffer `T` is not in scope"]
+    assert "another type, shape, layout or scope" in problems_of(Alloc(temporary("T", 9), inside))[0]
+    again = problems_of(For(i, idx(0), idx(2), "serial", Alloc(temporary("T"), inside)))
+    assert again == ["`i` is bound again although an enclosing statement already binds it"]
+    constant = dataclasses.replace(temporary("T"), scope="constant")
+    assert problems_of(Alloc(constant, inside))
+    assert not problems_of(Alloc(temporary("T"), inside))
+
+
+def test_what_a_block_declares_and_sizes_of_temporaries_are_names_too() -> None:
+    region = Region(Buffer("T", dt.float32, (idx(8),)), (idx(0),), (idx(1),))
+    block = Block("b", (), (region,), (Region(C, (idx(0),), (idx(1),)),), None, Store(C, (idx(0),), ONE))
+    assert not problems_of(Alloc(region.buffer, block))
+    assert problems_of(block) == ["buffer `T` is not in scope"]
+    sized = Alloc(Buffer("S", dt.float32, (x,)), Store(C, (idx(0),), ONE))
+    assert not problems_of(For(x, idx(0), idx(4), "serial", sized))
+    assert problems_of(For(j, idx(0), idx(4), "serial", sized)) == ["`x` is not in scope"]
