@@ -16,14 +16,8 @@ from weft.schedules.layouts import LETTERS
 
 def find_epilogue(draft: Draft, stage: Stage) -> Stage | None:
     """The stage that alone reads what ``stage`` computes, each element once and where it stands."""
-    stages = draft.stages
-    readers = stages.consumers(stage)
-    if len(readers) != 1 or stages.is_output(stage) or len(stages.writers(stage.write.buffer.name)) != 1:
-        return None
-    if stage.is_inside:  # inside loops shared with others nothing joins: its instances are not all there
-        return None
-    (reader,) = readers
-    if reader.op != "=" or reader.outer != stage.outer or not reader.is_plain or reader.name in draft.scheduled:
+    reader = draft.only_reader(stage)
+    if reader is None or stage.is_inside:  # in loops shared with others nothing joins: its instances are not all there
         return None
     reads = [a for a in reader.reads if a.buffer.name == stage.write.buffer.name]
     same = all(_is_same_element(reader, a, reader.write) and _is_same_element(stage, stage.write, a) for a in reads)

@@ -54,6 +54,15 @@ class AnyDraft:
         """Whether sums may be added in another order."""
         return is_fast(self.s.numerics)
 
+    def only_reader(self, stage: Stage) -> Stage | None:
+        """The formula that alone reads what ``stage`` computes, in the same loops, where that is not scheduled yet."""
+        readers = self.stages.consumers(stage)
+        if len(readers) != 1 or self.stages.is_output(stage) or len(self.stages.writers(stage.write.buffer.name)) != 1:
+            return None
+        (reader,) = readers
+        fits = reader.op == "=" and reader.outer == stage.outer and reader.is_plain
+        return reader if fits and reader.name not in self.scheduled else None
+
     def decide(self, topic: Topic, subject: str, what: str, why: str) -> None:
         self.decisions.append(Decision(topic, subject, what, why))
 

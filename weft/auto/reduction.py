@@ -6,6 +6,7 @@ All list their plans, and the time model compares them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from weft.auto.contraction import apply_contraction
 from weft.auto.contraction_plan import ContractionPlan
@@ -15,27 +16,22 @@ from weft.auto.draft import Draft
 from weft.auto.pools import PoolPlan, apply_pools, pool_plans, pool_seconds
 from weft.auto.rows import RowsPlan, apply_rows, rows_plans, rows_seconds
 from weft.auto.stages import Stage
+from weft.auto.strategy import Strategy
 
-ReductionPlan = ContractionPlan | PoolPlan | RowsPlan
+_SECONDS: dict[type, Callable[[Draft, Stage, Any], float]] = {
+    ContractionPlan: contraction_seconds,
+    PoolPlan: pool_seconds,
+    RowsPlan: rows_seconds,
+}
+_STEPS: dict[type, Callable[[Draft, str, Any], None]] = {
+    ContractionPlan: apply_contraction,
+    PoolPlan: apply_pools,
+    RowsPlan: apply_rows,
+}
 
-
-def reduction_plans(draft: Draft, stage: Stage) -> list[ReductionPlan]:
-    return [*contraction_plans(draft, stage), *pool_plans(draft, stage), *rows_plans(draft, stage)]
-
-
-def reduction_prices(draft: Draft, stage: Stage) -> Callable[[ReductionPlan], float]:
-    def seconds(plan: ReductionPlan) -> float:
-        if isinstance(plan, ContractionPlan):
-            return contraction_seconds(draft, stage, plan)
-        return pool_seconds(draft, stage, plan) if isinstance(plan, PoolPlan) else rows_seconds(draft, stage, plan)
-
-    return seconds
-
-
-def apply_reduction(draft: Draft, name: str, plan: ReductionPlan) -> None:
-    if isinstance(plan, ContractionPlan):
-        apply_contraction(draft, name, plan)
-    elif isinstance(plan, PoolPlan):
-        apply_pools(draft, name, plan)
-    else:
-        apply_rows(draft, name, plan)
+REDUCTION: Strategy[Draft] = Strategy(
+    "reduction",
+    lambda draft, stage: [*contraction_plans(draft, stage), *pool_plans(draft, stage), *rows_plans(draft, stage)],
+    lambda draft, name, plan: _STEPS[type(plan)](draft, name, plan),
+    lambda draft, stage: lambda plan: _SECONDS[type(plan)](draft, stage, plan),
+)

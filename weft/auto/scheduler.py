@@ -11,7 +11,7 @@ from weft.auto.lookups import fits_lookups, schedule_lookups
 from weft.auto.moves import fits_moves, schedule_moves
 from weft.auto.plan import Decision, Ranker, rank_plans
 from weft.auto.pointwise import schedule_pointwise
-from weft.auto.reduction import apply_reduction, reduction_plans, reduction_prices
+from weft.auto.reduction import REDUCTION
 from weft.auto.strategy import Strategy, one_way, schedule_nests
 from weft.auto.windows import fits_windows, schedule_windows
 from weft.schedules.schedule import Schedule
@@ -30,7 +30,7 @@ class AutoSchedule:
 STRATEGIES: tuple[Strategy[Draft], ...] = (
     one_way("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None),
     one_way("dots", fits_dots, schedule_dots),
-    Strategy("reduction", reduction_plans, apply_reduction, reduction_prices),
+    REDUCTION,
     one_way("lookups", fits_lookups, schedule_lookups),
     one_way("windows", fits_windows, schedule_windows),
     one_way("moves", fits_moves, schedule_moves),

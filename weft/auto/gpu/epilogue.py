@@ -9,20 +9,10 @@ from weft.auto.stages import Stage
 
 def epilogue_of(draft: GpuDraft, stage: Stage) -> Stage | None:
     """The only reader of ``stage``, where it reads each of its results once, at the same place."""
-    stages = draft.stages
-    readers = stages.consumers(stage)
-    if stages.is_output(stage) or stages.writers(stage.write.buffer.name) != (stage,) or len(readers) != 1:
+    reader = draft.only_reader(stage)
+    if reader is None or reader.reductions or not reader.write.is_affine or reader.reads_target:
         return None
-    (reader,) = readers
-    if (
-        reader.op != "="
-        or reader.reductions
-        or reader.outer != stage.outer
-        or not reader.is_plain
-        or reader.name in draft.scheduled
-    ):
-        return None
-    if not reader.write.is_affine or reader.reads_target or stages.writers(reader.write.buffer.name) != (reader,):
+    if draft.stages.writers(reader.write.buffer.name) != (reader,):
         return None
     paired = aligned(draft, stage, reader)
     alike = all(stage.by_name[a].extent == reader.by_name[b].extent for a, b in paired.items())
