@@ -18,20 +18,16 @@ from weft.auto.rows import RowsPlan, apply_rows, rows_plans, rows_seconds
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
 
-_SECONDS: dict[type, Callable[[Draft, Stage, Any], float]] = {
-    ContractionPlan: contraction_seconds,
-    PoolPlan: pool_seconds,
-    RowsPlan: rows_seconds,
-}
-_STEPS: dict[type, Callable[[Draft, str, Any], None]] = {
-    ContractionPlan: apply_contraction,
-    PoolPlan: apply_pools,
-    RowsPlan: apply_rows,
+#: What each kind of plan takes, and its steps.
+_WAYS: dict[type, tuple[Callable[[Draft, Stage, Any], float], Callable[[Draft, str, Any], None]]] = {
+    ContractionPlan: (contraction_seconds, apply_contraction),
+    PoolPlan: (pool_seconds, apply_pools),
+    RowsPlan: (rows_seconds, apply_rows),
 }
 
 REDUCTION: Strategy[Draft] = Strategy(
     "reduction",
     lambda draft, stage: [*contraction_plans(draft, stage), *pool_plans(draft, stage), *rows_plans(draft, stage)],
-    lambda draft, name, plan: _STEPS[type(plan)](draft, name, plan),
-    lambda draft, stage: lambda plan: _SECONDS[type(plan)](draft, stage, plan),
+    lambda draft, name, plan: _WAYS[type(plan)][1](draft, name, plan),
+    lambda draft, stage: lambda plan: _WAYS[type(plan)][0](draft, stage, plan),
 )
