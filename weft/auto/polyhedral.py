@@ -17,7 +17,6 @@ from weft.auto.polyhedral_finish import finish_nest
 from weft.auto.polyhedral_follow import Follower
 from weft.auto.polyhedral_nest import Nest, choose_depth, choose_order, shares_arrays
 from weft.auto.polyhedral_streams import common_band, finish_rows
-from weft.auto.polyhedral_triangle import block_triangle
 from weft.auto.scheduler import STRATEGIES
 from weft.auto.strategy import schedule_nest
 from weft.ir.errors import ScheduleError
@@ -113,8 +112,6 @@ class _Polyhedral:
         if len(blocks) > 1 and level == 0 and any(band.coincident) and not shares_arrays(nest, self.draft):
             if self._each_alone(nest):
                 self.draft.decide("fusion", ", ".join(blocks), "not merged", "they share no array that is large")
-            return
-        if self.attempt(block_triangle, self.draft, blocks, level) is None:
             return
         error = self._try_band(nest)
         if error is None:

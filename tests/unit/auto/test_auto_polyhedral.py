@@ -114,12 +114,6 @@ def test_recurrences_run_side_by_side() -> None:
     assert_same(s.kernel, program("heat_1d", 300, 40))
 
 
-def test_sums_over_rows_before_run_a_block_at_a_time() -> None:
-    s, decisions = scheduled(program("trisolv", 70))
-    assert any(d.what == "16 rows of `i_1` at once in all but the diagonal" for d in decisions)
-    assert_same(s.kernel, program("trisolv", 70))
-
-
 def test_loops_are_cut_where_one_iteration_differs() -> None:
     s, _ = scheduled(program("floyd_warshall", 20))
     assert [step.name for step in s.trace.steps] == ["cut", "cut", "vectorize", "vectorize"]
