@@ -9,7 +9,7 @@ How it goes, in the order of the files:
   are is a plan (`chain_plan`, `chain_time`, `chain`).
 - Strategies (`strategy`) list plans for the nest of one block and apply one of them; each looks at how iterators are
   used, never at names: `reduction` (as a `contraction`, whose operands are reused along different iterators, over
-  small windows as `pools`, or in `rows`), `dots`, `lookups` (rows that data choose), `windows` (stencils), `moves`
+  small windows as `pools`, or in `rows`), `lookups` (rows that data choose), `windows` (stencils), `moves`
   (transposes and other reorderings), `pointwise` (all else).
 - `estimate` is the time model. A `sketch` draws the nests that a plan would make, so plans are ranked before one is
   applied; the model reads it as it reads a scheduled program.

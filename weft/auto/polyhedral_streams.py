@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from math import prod
 
-from weft.auto.dots import fits_dots, schedule_dots
 from weft.auto.draft import Draft
 from weft.auto.polyhedral_facts import BlockAccess, Facts, buffer_shape
 from weft.auto.polyhedral_nest import Nest
@@ -52,21 +51,13 @@ def finish_rows(draft: Draft, nest: Nest) -> None:
     s.split(outer, rows, tail="separate")
     for loop in s.trace.steps[-1].made[1:]:
         _one_each(draft, loop)
-    _finish_rest(draft, {b.name for b in blocks_inside(s.kernel)} - before)
+    draft.scheduled |= {b.name for b in blocks_inside(s.kernel)} - before  # of the few rows that are left over
     draft.decide(
         "fusion",
         ", ".join(nest.blocks),
         f"blocks of {rows} rows of `{outer}` together",
         "they go through one array, which so comes from memory once",
     )
-
-
-def _finish_rest(draft: Draft, blocks: set[str]) -> None:
-    """The few rows that are left over."""
-    for name in blocks:
-        if name in draft.stages and fits_dots(draft, draft.stage(name)):
-            draft.attempt(schedule_dots, draft, name)
-    draft.scheduled |= blocks
 
 
 def _one_each(draft: Draft, loop: str) -> None:

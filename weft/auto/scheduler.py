@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.auto.dots import fits_dots, schedule_dots
 from weft.auto.draft import Draft
 from weft.auto.fuse import fuse_stages
 from weft.auto.lookups import fits_lookups, schedule_lookups
@@ -29,7 +28,6 @@ class AutoSchedule:
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[Draft], ...] = (
     one_way("nothing", lambda draft, stage: stage.is_empty, lambda draft, name: None),
-    one_way("dots", fits_dots, schedule_dots),
     REDUCTION,
     one_way("lookups", fits_lookups, schedule_lookups),
     one_way("windows", fits_windows, schedule_windows),
