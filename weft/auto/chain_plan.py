@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.auto.align import Chain, ChainTile
-from weft.auto.chain import pays_threads
+from weft.auto.chain import pays_threads, schedule_chain
 from weft.auto.chain_time import apart_seconds, chain_seconds
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
@@ -92,4 +92,4 @@ def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:
 
 
 #: What pays on a CPU.
-CPU_RULES = ChainRules(why_apart, _leaves_nothing, choose_chain)
+CPU_RULES = ChainRules(schedule_chain, why_apart, _leaves_nothing, choose_chain)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from weft.auto.chain import schedule_chain
 from weft.auto.chain_plan import CPU_RULES
 from weft.auto.draft import Draft
-from weft.auto.fuse_chains import find_chains
+from weft.auto.fuse_chains import schedule_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.stages import Stage
 from weft.auto.windows import inline_windows
@@ -19,10 +18,7 @@ def fuse_stages(draft: Draft) -> None:
     precompute_parts(draft)
     inline_stages(draft)
     inline_windows(draft)
-    for chain in find_chains(draft, CPU_RULES):
-        refusal = draft.attempt(schedule_chain, draft, chain)
-        if refusal is not None:
-            draft.decide("fallback", chain.anchor.name, "not computed as a chain", refusal.why or refusal.what)
+    schedule_chains(draft, CPU_RULES)
 
 
 def inline_stages(draft: Draft) -> None:

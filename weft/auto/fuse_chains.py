@@ -22,12 +22,21 @@ D = TypeVar("D", bound=AnyDraft)
 class ChainRules(Generic[D]):
     """What pays on a machine."""
 
+    #: computes the stages of a chain together
+    schedule: Callable[[D, Chain], None]
     #: why the stage that joined a chain last is better computed by itself; None where it is not
     why_apart: Callable[[D, Chain, Stage], str | None]
     #: whether a whole chain is better left alone
     is_better_apart: Callable[[D, Chain], bool]
     #: of a chain as it grew, and its variants, the one to schedule; None where all is better apart
     choose: Callable[[D, Sequence[Chain]], Chain | None] = lambda draft, grown: grown[-1]
+
+
+def schedule_chains(draft: D, rules: ChainRules[D]) -> None:
+    for chain in find_chains(draft, rules):
+        refusal = draft.attempt(rules.schedule, draft, chain)
+        if refusal is not None:
+            draft.decide("fallback", chain.anchor.name, "not computed with others", refusal.why or refusal.what)
 
 
 def find_chains(draft: D, rules: ChainRules[D]) -> list[Chain]:

@@ -174,44 +174,33 @@ def _part_size(rows: int, parts: int, tile: ColumnsPlan) -> int:
 def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> None:
     """Blocks over tiles of columns, with what is done with each result where that can join."""
     reader = epilogue_of(draft, stage)
-    if reader is None or draft.attempt(_schedule_with, draft, stage, along, tile, reader) is not None:
-        _schedule_alone(draft, stage, along, tile)
+    if reader is None or draft.attempt(_schedule_tiles, draft, stage, along, tile, reader) is not None:
+        _schedule_tiles(draft, stage, along, tile, None)
     what = f"{tile.width} threads side by side, {tile.lanes} columns each, {tile.depth} rows at a time"
     draft.decide("parallel", stage.name, what, f"each reads {tile.size} bytes of a row at once")
 
 
-def _schedule_alone(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> None:
-    s = draft.s
-    column = stage.loop_of(along.name)
-    rows = [i.loop for i in stage.reductions if i.loop is not None]
-    others = [x for x in stage.loops if x not in rows and x != column]
-    if [*others, column, *rows] != list(stage.loops):
+def _schedule_tiles(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan, reader: Stage | None) -> None:
+    """The loops of ``stage``, or of its ``reader`` with ``stage`` inside, over tiles of columns."""
+    s, over = draft.s, reader or stage
+    column = over.loop_of(aligned(draft, stage, reader)[along.name] if reader else along.name)
+    rows = [] if reader else [i.loop for i in stage.reductions if i.loop is not None]
+    others = [x for x in over.loops if x not in (column, *rows)]
+    if [*others, column, *rows] != list(over.loops):
         s.reorder(*others, column, *rows)
     blocks, inside = map(str, s.split(column, tile.columns))
-    _reduce_tile(draft, stage.name, len(others) + 1, inside, rows, stage, tile)
+    if reader is None:
+        _reduce_tile(draft, stage.name, len(others) + 1, inside, rows, stage, tile)
+    else:
+        s.compute_at(stage.name, blocks)
+        now = draft.stage(stage.name)
+        rows = [loop for i in stage.reductions if (loop := now.by_name[i.name].loop) is not None]
+        _reduce_tile(draft, stage.name, len(others) + 1, now.loop_of(along.name), rows, stage, tile)
+        _on_threads(draft, inside, tile)
+        draft.decide("fusion", reader.name, f"computed with each result of `{stage.name}`", "it need not be stored")
     for loop in (*others, blocks):
         s.bind(loop, "block")
-    draft.scheduled.add(stage.name)
-
-
-def _schedule_with(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan, reader: Stage) -> None:
-    s = draft.s
-    theirs = aligned(draft, stage, reader)[along.name]
-    column = reader.loop_of(theirs)
-    others = [x for x in reader.loops if x != column]
-    if [*others, column] != list(reader.loops):
-        s.reorder(*others, column)
-    blocks, inside = map(str, s.split(column, tile.columns))
-    s.compute_at(stage.name, blocks)
-    now = draft.stage(stage.name)
-    mine = now.loop_of(along.name)
-    rows = [loop for i in stage.reductions if (loop := now.by_name[i.name].loop) is not None]
-    _reduce_tile(draft, stage.name, len(others) + 1, mine, rows, stage, tile)
-    _on_threads(draft, inside, tile)
-    for loop in (*others, blocks):
-        s.bind(loop, "block")
-    draft.scheduled |= {stage.name, reader.name}
-    draft.decide("fusion", reader.name, f"computed with each result of `{stage.name}`", "it need not be stored")
+    draft.scheduled |= {stage.name, over.name}
 
 
 def _reduce_tile(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from weft.auto.align import Chain
-from weft.auto.fuse_chains import ChainRules, find_chains
+from weft.auto.fuse_chains import ChainRules, schedule_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.row_plan import reads_again
@@ -27,10 +27,7 @@ def fuse_stages(draft: GpuDraft) -> None:
     """Parts of formulas made stages, cheap stages inlined, rows in blocks, then the rest of what can be inlined."""
     precompute_parts(draft)
     inline_stages(draft, FREE)
-    for chain in find_chains(draft, RULES):
-        refusal = draft.attempt(schedule_row_chain, draft, chain)
-        if refusal is not None:
-            draft.decide("fallback", chain.anchor.name, "not computed row by row", refusal.why or refusal.what)
+    schedule_chains(draft, RULES)
     inline_stages(draft, CHEAP)
 
 
@@ -96,4 +93,4 @@ def _is_better_apart(draft: GpuDraft, chain: Chain) -> bool:
 
 
 #: What pays on a GPU.
-RULES: ChainRules[GpuDraft] = ChainRules(_why_apart, _is_better_apart)
+RULES: ChainRules[GpuDraft] = ChainRules(schedule_row_chain, _why_apart, _is_better_apart)

@@ -78,7 +78,8 @@ def _count(points: Sequence[StageIter], lanes: int) -> int | None:
 
 def _joined_lanes(draft: GpuDraft, stage: Stage, reader: Stage) -> int:
     run = _along_memory(reader)[-1:]
-    own = [i for i in stage.spatial if _is_along(draft, stage, reader, i, run)]
+    theirs = aligned(draft, stage, reader) if run else {}
+    own = [i for i in stage.spatial if theirs.get(i.name) in [r.name for r in run]]
     return min(_lanes(reader, run), _lanes(stage, own))
 
 
@@ -102,10 +103,6 @@ def _schedule_with(draft: GpuDraft, stage: Stage, plan: PointsPlan) -> None:
     draft.scheduled |= {stage.name, reader.name}
     _tell(draft, stage, plan, run)
     draft.decide("fusion", reader.name, f"computed with each result of `{stage.name}`", "it need not be stored")
-
-
-def _is_along(draft: GpuDraft, stage: Stage, reader: Stage, i: StageIter, run: Sequence[StageIter]) -> bool:
-    return bool(run) and aligned(draft, stage, reader).get(i.name) == run[-1].name
 
 
 def _along_memory(stage: Stage) -> list[StageIter]:
