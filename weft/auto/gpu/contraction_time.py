@@ -10,19 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from weft.auto.gpu.contraction_digits import GROUP_ROWS, VECTOR
 from weft.auto.gpu.contraction_product import Product
 from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks
+from weft.auto.gpu.draft import WIDEST
 from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, launch_time
 from weft.auto.stages import buffer_bytes
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.rates import ISSUE, L1_BYTES, Rates, rates_of
 
-#: Bytes of an access of a thread, and elements of float32 in it.
-WIDEST, VECTOR = 16, 4
 #: Instructions for each copy of 16 bytes: it, its address, its test.
 COPY = 3
-#: Rows that four warps multiply at a time, products of an instruction of one warp (16-bit elements), bytes it loads.
-GROUP_ROWS, PRODUCTS, FRAGMENT = 64, 16 * 8 * 16, 512
+#: Products of an instruction of one warp (16-bit elements), bytes it loads.
+PRODUCTS, FRAGMENT = 16 * 8 * 16, 512
 #: Registers of a thread besides sums and operands.
 OTHER_REGISTERS = 32
 

@@ -24,8 +24,6 @@ from weft.schedules.nests import Access, Leaf, Nest, read_nests
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.rates import L1_BYTES, SECTOR, Rates, rates_of
 
-#: Bytes of a multiprocessor's first cache that the data of a block may take to be found there again.
-L1_KEPT = 64 << 10
 #: Copies of a statement from which on none waits for the result of another.
 INDEPENDENT = 32
 
@@ -178,15 +176,12 @@ class _Launch:
 
     def _add_traffic(self, leaf: Leaf, access: Access, place: _Place, found: WarpAccess, times: float) -> None:
         (touch,) = infer_touches(_only(leaf, access), SECTOR)
-        sectors = times * found.sectors * SECTOR
-        of_block = touch.touched[len(place.blocks)]
-        kept = not access.is_store and of_block <= L1_KEPT
-        if kept and (leaf.block, access.buffer.name) in self.fetched:  # by another access, next to it
-            sectors = 0.0
-        self.fetched.add((leaf.block, access.buffer.name))
-        self.l2 += min(sectors, of_block) if kept else sectors
-        whole = touch.touched[0]
-        name = access.buffer.name
+        sectors, whole, name = times * found.sectors * SECTOR, touch.touched[0], access.buffer.name
+        if not access.is_store:  # the first cache has what the block has read before, also by an access next to this
+            is_next = (leaf.block, name) in self.fetched
+            sectors = 0.0 if is_next else min(sectors, touch.touched[len(place.blocks)])
+        self.fetched.add((leaf.block, name))
+        self.l2 += sectors
         if whole <= self.machine.l2_bytes / 2:
             self.left_warm.add(name)
         if not (name in self.warm and not access.is_store):

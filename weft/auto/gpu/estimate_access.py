@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from weft.auto.gpu.draft import WIDEST
 from weft.schedules.nests import Access, Nest
 from weft.target.cuda.machine import WARP
 from weft.target.cuda.rates import BANK_BYTES, BANKS, L1_BYTES, LINE, SECTOR
-
-#: Bytes of the widest access of one thread.
-WIDEST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +36,9 @@ def warp_access(access: Access, threads: Sequence[Nest], vector: Nest | None) ->
         return WarpAccess(count, WARP * max(1.0, width / SECTOR), WARP * count)
     addresses = _addresses(access, threads, item)
     if step == 1:
-        width = gcd(lanes * item, WIDEST, *_other_steps(access, vector, item))
-        return _cost(access, addresses, width, lanes * item // width, width)
-    return _cost(access, addresses, item, lanes if step != 0 else 1, (step or 0) * item)
-
-
-def _other_steps(access: Access, vector: Nest | None, item: int) -> list[int]:
-    """Bytes that other loops, and constants, are multiples of: what an address is a multiple of."""
-    name = vector.name if vector is not None else None
-    return [
-        abs(value) * stride * item
-        for form, stride in zip(access.forms, access.strides)
-        for value in (form.constant, *(c for t, c in form.coefficients.items() if t.variable != name))
-    ]
+        width = gcd(lanes * item, WIDEST)
+        return _cost(access, addresses, width, lanes * item // width)
+    return _cost(access, addresses, item, lanes if step != 0 else 1)
 
 
 def _addresses(access: Access, threads: Sequence[Nest], item: int) -> list[int]:
@@ -80,15 +68,13 @@ def _addresses(access: Access, threads: Sequence[Nest], item: int) -> list[int]:
     return found
 
 
-def _cost(access: Access, addresses: list[int], width: int, count: int, apart: int) -> WarpAccess:
-    """``count`` accesses of ``width`` bytes each, ``apart`` bytes from one to the next."""
+def _cost(access: Access, addresses: list[int], width: int, count: int) -> WarpAccess:
+    """``count`` accesses of ``width`` bytes each, which lie in the same sectors."""
     if access.buffer.scope == "shared":
         return WarpAccess(count, 0.0, count * _bank_cycles(addresses, width))
     touched = {a // SECTOR for a in addresses} | {(a + width - 1) // SECTOR for a in addresses}
     lines = {s * SECTOR // LINE for s in touched}
-    cycles = max(len(lines), len(addresses) * width / L1_BYTES)
-    whole = {(a + n * apart) // SECTOR for a in addresses for n in range(count)} if 1 < count <= 16 else touched
-    return WarpAccess(count, len(whole | touched), count * cycles)
+    return WarpAccess(count, len(touched), count * max(len(lines), len(addresses) * width / L1_BYTES))
 
 
 def _bank_cycles(addresses: list[int], width: int) -> float:
