@@ -13,6 +13,7 @@ from math import gcd, prod
 
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
 from weft.auto.gpu.epilogue import aligned, epilogue_of
+from weft.auto.gpu.grid import split_lanes
 from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.row_plan import reads_again
 from weft.auto.gpu.streams import Grid, stream_of, streams_seconds
@@ -208,7 +209,7 @@ def _reduce_tile(
 ) -> None:
     """A tile of columns by all threads of a block: ``rows`` are its reductions, the longest dealt to the threads."""
     s = draft.s
-    x, lane = _split_lanes(draft, column, tile)
+    x, lane = split_lanes(draft, column, tile.lanes)
     longest = rows[[i.name for i in stage.reductions if i.loop is not None].index(_rows(stage).name)]
     rounds, y = map(str, s.split(longest, tile.depth))
     reduced = [rounds if r == longest else r for r in rows]
@@ -263,15 +264,8 @@ def _combine_lanes(draft: GpuDraft, name: str, at: str, lanes: Sequence[str], de
         s.vectorize(loop)
 
 
-def _split_lanes(draft: GpuDraft, loop: str, tile: ColumnsPlan) -> tuple[str, list[str]]:
-    if tile.lanes == 1:
-        return loop, []
-    outer, lane = map(str, draft.s.split(loop, tile.lanes))
-    return outer, [lane]
-
-
 def _on_threads(draft: GpuDraft, loop: str, tile: ColumnsPlan) -> None:
-    x, lane = _split_lanes(draft, loop, tile)
+    x, lane = split_lanes(draft, loop, tile.lanes)
     draft.s.bind(x, "thread")
     for inner in lane:
         draft.s.vectorize(inner)

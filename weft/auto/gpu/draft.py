@@ -39,10 +39,8 @@ class GpuDraft(AnyDraft):
 
     def check_size(self, storage: str, most: int) -> None:
         """A copy must not be of more than is used: of regions that are no boxes, boxes around them would be copied."""
-        if (
-            prod(int(e.value) if isinstance(e, Const) else most + 1 for e in find_buffer(self.s.kernel, storage).shape)
-            > most
-        ):
+        shape = find_buffer(self.s.kernel, storage).shape
+        if prod(int(e.value) if isinstance(e, Const) else most + 1 for e in shape) > most:
             raise ScheduleError(f"`{storage}` would hold more than is used")
 
 

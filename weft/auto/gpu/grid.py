@@ -65,16 +65,21 @@ def as_one(draft: GpuDraft, loops: Sequence[str]) -> str:
 
 def spread(draft: GpuDraft, loop: str, shape: Shape, inner: Sequence[str] = ()) -> Spread:
     """``loop`` over the grid; ``inner`` are the loops right inside it, which stay innermost."""
-    s = draft.s
-    if shape.each == 1:
-        block, thread = map(str, s.split(loop, shape.threads))
-        s.bind(block, "block")
-        s.bind(thread, "thread")
-        return Spread(block, thread, None)
-    block, rest = map(str, s.split(loop, shape.threads * shape.each))
-    each, thread = map(str, s.split(rest, shape.threads))
-    s.reorder(thread, each, *inner)
+    s, each = draft.s, None
+    block, thread = map(str, s.split(loop, shape.threads * shape.each))
+    if shape.each > 1:
+        each, thread = map(str, s.split(thread, shape.threads))
+        s.reorder(thread, each, *inner)
     s.bind(block, "block")
     s.bind(thread, "thread")
-    s.unroll(each)
+    if each is not None:
+        s.unroll(each)
     return Spread(block, thread, each)
+
+
+def split_lanes(draft: GpuDraft, loop: str, lanes: int) -> tuple[str, tuple[str, ...]]:
+    """``loop`` over vectors of ``lanes``, and the loop over those of one, where there is more than one."""
+    if lanes == 1:
+        return loop, ()
+    outer, lane = map(str, draft.s.split(loop, lanes))
+    return outer, (lane,)

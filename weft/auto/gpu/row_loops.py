@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.grid import as_one
+from weft.auto.gpu.grid import as_one, split_lanes
 from weft.auto.gpu.row_plan import AHEAD, WRITTEN_OUT, RowPlan
 
 
@@ -19,34 +19,27 @@ from weft.auto.gpu.row_plan import AHEAD, WRITTEN_OUT, RowPlan
 class RowLoops:
     """The loops of one block: over ``rows`` (where a block has several), ``threads``, ``pieces``, ``lanes``."""
 
-    rows: str | None
+    rows: tuple[str, ...]
     threads: str
     pieces: str
-    lanes: str | None
+    lanes: tuple[str, ...]
 
 
 def cut_row(draft: GpuDraft, rows: str | None, loops: Sequence[str], plan: RowPlan) -> RowLoops:
     """``loops`` over a row, one in the other, taken apart as ``plan`` says; threads outermost."""
-    loop, lanes = _in_lanes(draft, loops, plan.lanes)
-    pieces, threads = map(str, draft.s.split(loop, plan.threads))
-    draft.s.reorder(threads, *([rows] if rows else []), pieces, *([lanes] if lanes else []))
-    return RowLoops(rows, threads, pieces, lanes)
-
-
-def _in_lanes(draft: GpuDraft, loops: Sequence[str], lanes: int) -> tuple[str, str | None]:
-    """One loop over pieces of ``lanes`` elements, and one inside a piece."""
-    if lanes == 1:
-        return as_one(draft, loops), None
-    outer, inner = map(str, draft.s.split(loops[-1], lanes))
-    return as_one(draft, [*loops[:-1], outer]), inner
+    outer, lanes = split_lanes(draft, loops[-1], plan.lanes)
+    pieces, threads = map(str, draft.s.split(as_one(draft, [*loops[:-1], outer]), plan.threads))
+    made = RowLoops((rows,) if rows else (), threads, pieces, lanes)
+    draft.s.reorder(threads, *made.rows, pieces, *lanes)
+    return made
 
 
 def map_row(draft: GpuDraft, made: RowLoops, plan: RowPlan) -> None:
     """Each thread computes its own elements."""
     s = draft.s
     _bind(draft, made)
-    if made.lanes is not None:
-        s.vectorize(made.lanes)
+    for loop in made.lanes:
+        s.vectorize(loop)
     _write_out(draft, made, plan)
 
 
@@ -56,18 +49,18 @@ def reduce_row(draft: GpuDraft, name: str, made: RowLoops, plan: RowPlan, fetche
     Of buffers ``fetched`` it gets one piece after the other, each in one access.
     """
     s = draft.s
-    around = len(s.loops(name)) - sum(x is not None for x in (made.rows, made.threads, made.pieces, made.lanes))
-    axis = 1 if made.rows else 0
+    around = len(s.loops(name)) - len((*made.rows, made.threads, made.pieces, *made.lanes))
+    axis = len(made.rows)
     block, partial = s.rfactor(made.threads, axis=axis)
     _bind(draft, made)
-    if made.lanes is not None:
-        s.unroll(made.lanes)
+    for loop in made.lanes:
+        s.unroll(loop)
         for buffer in fetched:
             draft.attempt(_fetch_piece, draft, buffer, str(block), made, plan.lanes)
     _write_out(draft, made, plan)
     start = f"{partial}_init"
     _bind_all(draft, start, axis, [str(x) for x in s.loops(start)][around:])
-    if made.rows is not None:
+    if made.rows:
         s.bind([str(x) for x in s.loops(name)][around], "thread")
     draft.scheduled |= {str(block), start}
 
@@ -84,9 +77,9 @@ def _bind_all(draft: GpuDraft, name: str, axis: int, loops: list[str]) -> None:
 
 
 def _bind(draft: GpuDraft, made: RowLoops) -> None:
-    if made.rows is not None:
-        draft.s.reorder(made.rows, made.threads)
-        draft.s.bind(made.rows, "thread")
+    for loop in made.rows:
+        draft.s.reorder(loop, made.threads)
+        draft.s.bind(loop, "thread")
     draft.s.bind(made.threads, "thread")
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
-from weft.auto.gpu.grid import as_one
+from weft.auto.gpu.grid import as_one, split_lanes
 from weft.auto.gpu.streams import Grid, Stream, streams_seconds
 from weft.auto.moves import turned_iterators
 from weft.auto.stages import Stage, StageIter
@@ -174,16 +174,13 @@ def _side(i: StageIter, lanes: int, most: int) -> int:
 def _on_threads(draft: GpuDraft, loops: list[str], lanes: int, threads: int) -> None:
     """The elements of a square on the threads of a block, ``lanes`` of them at a time."""
     s = draft.s
-    lane = None
-    if lanes > 1:
-        outer, lane = map(str, s.split(loops[-1], lanes))
-        loops = [*loops[:-1], outer]
-    rounds, thread = map(str, s.split(as_one(draft, loops), threads))
+    outer, lane = split_lanes(draft, loops[-1], lanes)
+    rounds, thread = map(str, s.split(as_one(draft, [*loops[:-1], outer]), threads))
     s.reorder(thread, rounds)
     s.bind(thread, "thread")
     s.unroll(rounds)
-    if lane is not None:
-        s.vectorize(lane)
+    for loop in lane:
+        s.vectorize(loop)
 
 
 def tiles_prices(draft: GpuDraft, stage: Stage) -> Callable[[SquaresPlan | SharedPlan], float]:
