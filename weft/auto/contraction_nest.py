@@ -104,11 +104,6 @@ class Nest:
         return loop not in self.together[:-1]
 
     @property
-    def shared(self) -> list[str]:
-        """The loops that may run on threads, without those inside the pieces of a reduction."""
-        return self.of("batch", "blocks") if self.of("pieces") else self.of("batch", "panels", "rows")
-
-    @property
     def outer(self) -> list[str]:
         """The loops around a tile of sums."""
         inside = self.of("reductions", "unrolled", "lanes")

@@ -57,9 +57,6 @@ class Estimate:
     threads: int
     peak: float = field(default=0.0)
 
-    def __str__(self) -> str:
-        return describe_estimate(self)
-
 
 def estimate(
     kernel: Kernel,
@@ -159,14 +156,3 @@ def _total(found: list[NestEstimate], starts: float, model: MachineModel, thread
     bound = max(bounds, key=lambda name: bounds[name])
     flops = sum(n.flops for n in found)
     return Estimate(seconds, bound, flops, traffic, parts, tuple(found), threads, model.peak)
-
-
-def describe_estimate(e: Estimate) -> str:
-    """The total, then a line for each statement that takes a hundredth of it."""
-    rate = e.flops / e.seconds / 1e9
-    lines = [f"{e.seconds * 1e6:.1f} us expected on {e.threads} threads, {rate:.1f} GFLOP/s, bound by {e.bound}"]
-    for nest in e.nests:
-        if nest.seconds > e.seconds / 100:
-            parts = ", ".join(f"{name} {value * 1e6:.1f}" for name, value in nest.parts.items() if value > 0)
-            lines.append(f"  {nest.block:<16} {nest.seconds * 1e6:9.1f} us  {nest.bound:<8} x{nest.lanes:<3} {parts}")
-    return "\n".join(lines)

@@ -23,8 +23,6 @@ from weft.ir.visit import free_vars
 
 #: Vectors of results side by side.
 VECTORS = 8
-#: Vectors at a time where a row is made and reduced at once.
-PAIR = 2
 #: Bytes in a row of memory that a thread reads at a time, at least, so that they are fetched ahead.
 LONG_ROW = 16384
 #: Rows added up before their sum is added to results in the cache. Of what comes from memory, one at a time: that
@@ -49,7 +47,7 @@ class RowsPlan:
 def rows_plans(draft: Draft, stage: Stage) -> list[RowsPlan]:
     if not fits_rows(draft, stage):
         return []
-    along = iterator_along_memory(stage) if stage.reductions else None
+    along = iterator_along_memory(stage)
     return [RowsPlan(along.name if along is not None else None)]
 
 
@@ -76,19 +74,14 @@ def rows_seconds(draft: Draft, stage: Stage, plan: RowsPlan) -> float:
 
 
 def fits_rows(draft: Draft, stage: Stage) -> bool:
-    """Whether it reduces, in loops as lowering makes them, elements whose places are known; or makes them for that."""
+    """Whether it reduces, in loops as lowering makes them, elements whose places are known."""
     if not stage.is_affine or not stage.is_plain or stage.reads_target:
         return False
-    if not stage.reductions:
-        return reduction_of(draft, stage) is not None
     return stage.op != "=" and any(i.loop is not None for i in stage.reductions)
 
 
 def apply_rows(draft: Draft, name: str, plan: RowsPlan) -> None:
     """``name``'s nest in the order of memory, in parts where it has too few results for the threads."""
-    if not draft.stage(name).reductions:
-        _reduce_while_made(draft, draft.stage(name))
-        return
     along = draft.stage(name).by_name.get(plan.along or "")
     if _needs_parts(draft, draft.stage(name), along):
         part = _in_parts(draft, name, along)
@@ -240,38 +233,6 @@ def _block_size(draft: Draft, stage: Stage, loop: str) -> int:
     if draft.pays_threads(stage):
         blocks = -(-blocks // draft.threads) * draft.threads
     return -(-extent // (blocks * tile)) * tile
-
-
-def reduction_of(draft: Draft, stage: Stage) -> Stage | None:
-    """The reduction over a row that ``stage`` makes, right after it in the same loops."""
-    if not stage.outer or stage.op != "=" or len(stage.loops) != 1:
-        return None
-    stages = draft.stages.stages
-    after = next((s for s in stages if s.position == stage.position + 1), None)
-    if after is None or after.outer != stage.outer or len(after.loops) != 1 or after.op == "=":
-        return None
-    made, read = (next((i for i in s.iters if i.loop == s.loops[0]), None) for s in (stage, after))
-    if made is None or read is None or not read.is_reduction or made.extent != read.extent or made.extent is None:
-        return None
-    reads = [a for a in after.reads if a.buffer.name == stage.write.buffer.name]
-    along = all(a.stride(read.name) == stage.write.stride(made.name) == 1 for a in reads)
-    even = made.extent % (PAIR * draft.lanes(stage)) == 0  # elements left over would cost more than is saved
-    return after if reads and along and even and may_reorder(draft, after) else None
-
-
-def _reduce_while_made(draft: Draft, stage: Stage) -> None:
-    """A row and its reduction in one loop: what was just computed need not be loaded again."""
-    after = reduction_of(draft, stage)
-    assert after is not None
-    lanes = draft.lanes(stage)
-    both = draft.s.fuse_loops(stage.loops[0], after.loops[0])
-    _, lane = draft.s.split(both, PAIR * lanes)
-    block, partial = draft.s.rfactor(lane)
-    draft.s.set_scope(partial, "register")
-    draft.s.vectorize(lane)
-    draft.scheduled |= {stage.name, after.name, str(block)}
-    what = f"computed and reduced to `{after.write.buffer.name}` in one loop, {PAIR} vectors of {lanes} at a time"
-    draft.decide("vector", stage.name, what, "what was just computed is not loaded again")
 
 
 def _needs_parts(draft: Draft, stage: Stage, along: StageIter | None) -> bool:

@@ -234,9 +234,6 @@ class Stages:
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)
 
-    def __len__(self) -> int:
-        return len(self.stages)
-
     @cached_property
     def _by_name(self) -> dict[str, Stage]:
         return {s.name: s for s in self.stages}
