@@ -21,7 +21,7 @@ def own_alignment(anchor: Stage) -> Alignment:
     return {i.name: i.name for i in anchor.spatial if i.loop is not None}
 
 
-def align_producer(stage: Stage, readers: Mapping[str, Alignment], stages: Stages) -> Alignment:
+def align_producer(stage: Stage, readers: Mapping[str, Alignment], stages: Stages | Mapping[str, Stage]) -> Alignment:
     """The alignment of ``stage`` from those of all ``readers`` of what it writes: what these agree on."""
     found: dict[str, str] | None = None
     for reader, alignment in readers.items():
@@ -30,6 +30,11 @@ def align_producer(stage: Stage, readers: Mapping[str, Alignment], stages: Stage
                 here = _through(stage.write, access, alignment)
                 found = here if found is None else {k: v for k, v in found.items() if here.get(k) == v}
     return found or {}
+
+
+def counterparts(stage: Stage, reader: Stage) -> dict[str, str]:
+    """The iterator of ``reader``, which reads what ``stage`` writes, by those of ``stage`` that it goes along with."""
+    return dict(align_producer(stage, {reader.name: own_alignment(reader)}, {reader.name: reader}))
 
 
 def align_reader(reader: Stage, producer: Stage, alignment: Alignment) -> Alignment:

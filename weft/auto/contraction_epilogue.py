@@ -6,6 +6,7 @@ it takes many, it runs in a loop of its own through the part of the sums that is
 
 from __future__ import annotations
 
+from weft.auto.align import counterparts
 from weft.auto.contraction_nest import Nest
 from weft.auto.contraction_plan import Contraction
 from weft.auto.draft import Draft
@@ -77,18 +78,11 @@ def lanes_last(c: Contraction) -> str:
 def _run_as_tile(draft: Draft, c: Contraction, reader: Stage) -> None:
     """The loops of ``reader`` through a tile as those of the contraction: rows unrolled, lanes inside."""
     tile = c.tile
-    counterparts = _counterparts(c.stage, reader)
-    lanes = reader.loop_of(counterparts[c.plan.lane])
-    rows = [reader.loop_of(counterparts[name]) for name in tile if name != c.plan.lane]
+    theirs = counterparts(c.stage, reader)
+    lanes = reader.loop_of(theirs[c.plan.lane])
+    rows = [reader.loop_of(theirs[name]) for name in tile if name != c.plan.lane]
     own = [loop for loop in draft.stage(reader.name).loops if loop not in (*rows, lanes)]
     draft.s.reorder(*own, *rows, lanes)
     draft.s.vectorize(lanes)
     for loop in (*own, *rows):
         draft.s.unroll(loop)
-
-
-def _counterparts(stage: Stage, reader: Stage) -> dict[str, str]:
-    """The iterator of ``reader`` for each one of ``stage``."""
-    access = next(a for a in reader.reads if a.buffer.name == stage.write.buffer.name)
-    pairs = zip(stage.write.rows or (), access.rows or ())
-    return {name: other for row, reading in pairs for name, other in zip(row, reading)}

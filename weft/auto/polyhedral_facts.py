@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from weft.auto.stages import UNKNOWN_EXTENT
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const
 from weft.ir.stmt import Kernel
@@ -12,9 +13,6 @@ from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves
 from weft.poly.solve import Form
 from weft.schedules.find import find_loop, loop_range, ranges_at
-
-#: What a size that is not known counts for.
-UNKNOWN_EXTENT = 256
 
 
 @dataclass(frozen=True, slots=True)

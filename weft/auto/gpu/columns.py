@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from weft.auto.align import counterparts
 from weft.auto.gpu.draft import THREADS, GpuDraft, lanes_for
-from weft.auto.gpu.epilogue import aligned, epilogue_of
+from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.grid import split_lanes
 from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.row_plan import reads_again
@@ -184,7 +185,7 @@ def _schedule(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan
 def _schedule_tiles(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan, reader: Stage | None) -> None:
     """The loops of ``stage``, or of its ``reader`` with ``stage`` inside, over tiles of columns."""
     s, over = draft.s, reader or stage
-    column = over.loop_of(aligned(draft, stage, reader)[along.name] if reader else along.name)
+    column = over.loop_of(counterparts(stage, reader)[along.name] if reader else along.name)
     rows = [] if reader else [i.loop for i in stage.reductions if i.loop is not None]
     others = [x for x in over.loops if x not in (column, *rows)]
     if [*others, column, *rows] != list(over.loops):

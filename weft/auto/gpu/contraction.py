@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import gcd
 
+from weft.auto.align import counterparts
 from weft.auto.gpu.contraction_digits import BLOCK, STEP_BYTES, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_product import Product, Side, read_product
@@ -32,7 +33,7 @@ from weft.auto.gpu.contraction_tiles import (
 )
 from weft.auto.gpu.contraction_time import product_seconds
 from weft.auto.gpu.draft import WIDEST, GpuDraft
-from weft.auto.gpu.epilogue import aligned, epilogue_of
+from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.points import POINTS
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
@@ -194,7 +195,7 @@ def _find_reader(draft: GpuDraft, p: Product) -> tuple[Stage, tuple[str, str]] |
     reader = epilogue_of(draft, p.stage) if p.name == p.stage.name else None
     if reader is None:
         return None
-    pairs = aligned(draft, p.stage, reader)
+    pairs = counterparts(p.stage, reader)
     return reader, (pairs[p.rows.iterator.name], pairs[p.columns.iterator.name])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.auto.align import align_producer, own_alignment
+from weft.auto.align import counterparts
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.stages import Stage
 
@@ -14,11 +14,6 @@ def epilogue_of(draft: GpuDraft, stage: Stage) -> Stage | None:
         return None
     if draft.stages.writers(reader.write.buffer.name) != (reader,):
         return None
-    paired = aligned(draft, stage, reader)
+    paired = counterparts(stage, reader)
     alike = all(stage.by_name[a].extent == reader.by_name[b].extent for a, b in paired.items())
     return reader if alike and len(paired) == len(stage.spatial) == len(reader.spatial) else None
-
-
-def aligned(draft: GpuDraft, stage: Stage, reader: Stage) -> dict[str, str]:
-    """The iterators of ``stage`` by those of ``reader`` that they go along with."""
-    return dict(align_producer(stage, {reader.name: own_alignment(reader)}, draft.stages))

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.grid import Shape, as_one, choose_shape, spread
-from weft.ir.expr import Const
 from weft.ir.stmt import Alloc, For, If, Seq, Stmt
 from weft.ir.visit import walk
 from weft.passes.to_grid.spread_asserts import only_checks
 from weft.schedules.find import find_loop
+from weft.schedules.loop_facts import trip_count
 
 
 def schedule_rest(draft: GpuDraft) -> None:
@@ -27,7 +27,7 @@ def schedule_rest(draft: GpuDraft) -> None:
 
 def _is_left_to_lowering(nest: For) -> bool:
     """Whether it tests arguments: lowering does so where they are used, or finds threads for it."""
-    return only_checks(nest) and all(_count(n) is not None for n in walk(nest) if isinstance(n, For))
+    return only_checks(nest) and all(trip_count(n, {}) is not None for n in walk(nest) if isinstance(n, For))
 
 
 def _top_loops(s: Stmt, steps: frozenset[str]) -> Iterator[For]:
@@ -83,24 +83,16 @@ def _grid(draft: GpuDraft, names: Sequence[str], free: Sequence[str]) -> None:
     if list(names[: len(free)]) != list(free):
         draft.s.reorder(*free, *(x for x in names if x not in free))
     loop = as_one(draft, free)
-    count = _count(find_loop(draft.s.kernel, loop))
+    count = trip_count(find_loop(draft.s.kernel, loop), {})
     spread(draft, loop, Shape(choose_shape(draft, count, 1 << 10).threads))
 
 
 def _one_block(draft: GpuDraft, loop: str) -> None:
     """``loop`` on the threads of one block, in rounds."""
-    count = _count(find_loop(draft.s.kernel, loop))
+    count = trip_count(find_loop(draft.s.kernel, loop), {})
     if count is None or count <= draft.machine.max_threads_per_block:
         draft.s.bind(loop, "thread")
         return
     rounds, thread = draft.s.split(loop, draft.machine.max_threads_per_block)
     draft.s.reorder(thread, rounds)
     draft.s.bind(thread, "thread")
-
-
-def _count(loop: For) -> int | None:
-    """How often it runs, where that is one number."""
-    match loop.lo, loop.hi:
-        case Const(value=lo), Const(value=hi):
-            return int(hi) - int(lo)
-    return None

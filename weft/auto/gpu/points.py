@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from weft.auto.align import counterparts
 from weft.auto.gpu.draft import GpuDraft, lanes_for
-from weft.auto.gpu.epilogue import aligned, epilogue_of
+from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.grid import Shape, Spread, as_one, possible_shapes, spread
 from weft.auto.gpu.streams import Grid, stream_of, streams_seconds
 from weft.auto.pointwise import contiguous_run, vector_iterator
@@ -78,7 +79,7 @@ def _count(points: Sequence[StageIter], lanes: int) -> int | None:
 
 def _joined_lanes(draft: GpuDraft, stage: Stage, reader: Stage) -> int:
     run = _along_memory(reader)[-1:]
-    theirs = aligned(draft, stage, reader) if run else {}
+    theirs = counterparts(stage, reader) if run else {}
     own = [i for i in stage.spatial if theirs.get(i.name) in [r.name for r in run]]
     return min(_lanes(reader, run), _lanes(stage, own))
 
