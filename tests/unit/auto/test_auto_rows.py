@@ -84,13 +84,6 @@ def test_columns_are_added_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch)
     assert "results in registers while rows are added; they are few" in told
 
 
-def test_a_row_is_summed_while_it_is_made() -> None:
-    x = np.random.default_rng(0).standard_normal((40, 128), np.float32)
-    assert "computed and reduced to `Total` in one loop" in weft.ops.softmax.explain(x)
-    np.testing.assert_allclose(weft.ops.softmax(x).sum(1), 1, rtol=1e-5)
-    assert "in one loop" not in weft.ops.softmax.explain(X=(40, 130))
-
-
 def test_short_rows_of_results_are_summed_in_parts_that_share_no_memory() -> None:
     """Two threads that add to one row of results would take its lines from one another."""
     x = np.random.default_rng(0).random((5387, 527), np.float32)
