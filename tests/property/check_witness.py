@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from weft.ir.stmt import For, Kernel
 from weft.poly.leaves import CONCURRENT
 from weft.poly.verdict import Witness
 from weft.schedules.find import all_loops
+from weft.schedules.rewrite import PRIMITIVES
 
 
 def check_witness(error: ScheduleError, arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> bool:
@@ -38,7 +38,7 @@ def _kernel_after(error: ScheduleError) -> Kernel:
     """The program as the refused step would leave it."""
     name = error.step  # type: ignore[attr-defined]
     args, kwargs = error.arguments  # type: ignore[attr-defined]
-    rewrite = getattr(importlib.import_module(f"weft.schedules.{name}"), name)
+    rewrite = PRIMITIVES[name].rewrite
     known = {k: v for k, v in kwargs.items() if v is not None}
     readers = {"readers": tuple(known["readers"])} if "readers" in known else {}
     return rewrite(error.kernel, *args, **known | readers).kernel  # type: ignore[attr-defined, no-any-return]

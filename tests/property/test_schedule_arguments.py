@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from weft.ir.errors import ScheduleError
-from weft.schedules.refusals import REFUSALS
+from weft.schedules.rewrite import PRIMITIVES
 from weft.schedules.schedule import Schedule
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
@@ -41,7 +41,7 @@ def arguments(rng: random.Random, primitive: Any) -> tuple[list[Any], dict[str, 
     return args, named
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("name", PRIMITIVES)
 def test_any_arguments(name: str, first_seed: int) -> None:
     rng = random.Random(f"{name}{first_seed or ''}")
     start = Schedule(lower(normalize(specialize(weft.define(TEXT).program, {"H": 5, "W": 7}))))

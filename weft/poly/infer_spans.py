@@ -266,7 +266,3 @@ def knowing_loops(loops: Sequence[For], sizes: Mapping[str, Interval]) -> Iterat
         for loop in loops:
             inner.enter_context(simple.running(loop.var, simple.expr(loop.lo), simple.expr(loop.hi)))
         yield simple
-
-
-def mentions(e: Expr, names: set[str]) -> bool:
-    return any(isinstance(n, Var) and n.name in names for n in walk(e))

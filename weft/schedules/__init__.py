@@ -1,7 +1,7 @@
-"""Verified rewrites of loop programs: each primitive in a file of its own, the question whether it is legal beside it.
+"""Verified rewrites of loop programs: each primitive with the question whether it is legal beside it.
 
 A primitive is two pure functions: ``check_x(kernel, ..., numerics=...)`` answers with a `Verdict`, and
 ``x(kernel, ...)`` does it and returns a `Rewrite`; their arguments are plain (names, numbers, texts).
-A thin method of `Schedule` (in one of the ``*_methods`` files) asks, does, and writes down, and a line
-in `refusals` says how the error begins. The trace is the schedule as data: it prints, reads back, replays.
+``@primitive`` ties the two together and says how the error begins; a thin method of `Schedule` (in one of
+the ``*_methods`` files) asks, does, and writes down. The trace is the schedule as data: it prints, reads back, replays.
 """

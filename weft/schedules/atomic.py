@@ -18,7 +18,7 @@ from weft.ir.stmt import Atomic, AtomicOp, Kernel, Store
 from weft.ir.visit import loads
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_block
-from weft.schedules.rewrite import Rewrite, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -35,6 +35,7 @@ def check_atomic(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
     return OK
 
 
+@primitive(check_atomic, "cannot do each update of block `{0}` in one step")
 def atomic(kernel: Kernel, block: str) -> Rewrite:
     block_node = find_block(kernel, block)
     store = block_node.body

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from weft.ir.buffer import Scope
 from weft.ir.stmt import Kernel
-from weft.poly.verdict import Verdict, refuse
-from weft.schedules.check_copy import check_reads, check_result
+from weft.poly.verdict import Verdict
+from weft.schedules.check_copy import check_copied, nothing_reads
 from weft.schedules.copy_reads import Readers, copy_reads, find_reads
-from weft.schedules.find import find_buffer
-from weft.schedules.rewrite import Rewrite, remembered
+from weft.schedules.rewrite import Rewrite, primitive
 from weft.schedules.trace import Numerics
 
 
@@ -27,27 +26,15 @@ def check_cache_read(
     """Nothing below may write what was copied, and the copy must not read what has no value yet."""
     reads = find_reads(kernel, buffer, at, readers)
     if reads is None:
-        find_buffer(kernel, buffer)
-        return refuse(nothing_reads(buffer, at))
-    verdict = check_reads(reads, scope)
-    if not verdict.ok:
-        return verdict
-    return check_result(reads.segment, _copied(kernel, buffer, at, scope, readers).kernel, buffer, numerics)
+        return nothing_reads(buffer, at)
+    return check_copied(reads, scope, lambda: cache_read(kernel, buffer, at, scope, readers), numerics)
 
 
+@primitive(check_cache_read, "cannot read `{0}` from a copy")
 def cache_read(
     kernel: Kernel, buffer: str, at: str | None = None, scope: Scope = "global", readers: Readers | None = None
 ) -> Rewrite:
     """Makes the block that copies and the storage it fills."""
-    return _copied(kernel, buffer, at, scope, readers)
-
-
-@remembered
-def _copied(kernel: Kernel, buffer: str, at: str | None, scope: Scope, readers: Readers | None) -> Rewrite:
     reads = find_reads(kernel, buffer, at, readers)
-    assert reads is not None
+    assert reads is not None, "the check answers this first"
     return copy_reads(reads, scope, None, f"{buffer}_cache")
-
-
-def nothing_reads(buffer: str, at: str | None) -> str:
-    return f"nothing reads `{buffer}`" if at is None else f"nothing below `{at}` reads `{buffer}`"

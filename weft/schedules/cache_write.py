@@ -45,7 +45,7 @@ from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import exits, has_barrier
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement, Redirection
-from weft.schedules.rewrite import Rewrite, remembered, replace_in, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_in, taken_names
 from weft.schedules.segment import Segment, segment_touching
 from weft.schedules.trace import Numerics
 
@@ -74,6 +74,7 @@ def check_cache_write(
     return check_result(segment, result, old.name, numerics)
 
 
+@primitive(check_cache_write, "cannot keep what is written to `{0}` in storage of its own")
 def cache_write(kernel: Kernel, buffer: str, at: str | None = None, scope: Scope = "register") -> Rewrite:
     """Makes the block that stores, and the storage."""
     return _keep(kernel, written_buffer(kernel, buffer), at, scope)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from weft.ir.buffer import Scope
@@ -20,6 +20,7 @@ from weft.schedules.copy_reads import Reads
 from weft.schedules.loop_facts import check_valid
 from weft.schedules.project import NotProjectable, project
 from weft.schedules.redirect import only_plain_accesses
+from weft.schedules.rewrite import Rewrite
 from weft.schedules.segment import Segment, concurrent_loops, touches_buffer
 from weft.schedules.trace import Numerics
 
@@ -33,6 +34,16 @@ def check_reads(reads: Reads, scope: Scope) -> Verdict:
         return OK
     reason = f"the copy may read elements of `{reads.buffer.name}` that nothing has written yet"
     return refuse(reason, kind="unproved")
+
+
+def check_copied(reads: Reads, scope: Scope, copied: Callable[[], Rewrite], numerics: Numerics) -> Verdict:
+    """Whether ``reads`` may come from a copy in ``scope`` as ``copied`` would make it."""
+    verdict = check_reads(reads, scope)
+    return check_result(reads.segment, copied().kernel, reads.buffer.name, numerics) if verdict.ok else verdict
+
+
+def nothing_reads(buffer: str, at: str | None) -> Verdict:
+    return refuse(f"nothing reads `{buffer}`" if at is None else f"nothing below `{at}` reads `{buffer}`")
 
 
 def check_place(segment: Segment, buffer: str, scope: Scope) -> Verdict:

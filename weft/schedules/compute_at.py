@@ -1,4 +1,5 @@
-"""``compute_at``: a temporary is computed inside a loop of its readers, as much of it as an iteration needs.
+"""``compute_at``: a temporary is computed inside a loop of its readers, as much of it as an iteration needs;
+``compute_root``: in full, outside all loops, the place where every stage starts.
 
 ::
 
@@ -17,6 +18,7 @@ order of its iterators, so results are the same to the bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from weft.ir.expr import Compare, idx
 from weft.ir.nesting import statements
@@ -52,8 +54,7 @@ from weft.schedules.place_stage import (
     put_stage,
     without_stage,
 )
-from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite
+from weft.schedules.rewrite import Rewrite, primitive, remembered
 from weft.schedules.trace import Numerics
 
 
@@ -63,12 +64,13 @@ def check_compute_at(kernel: Kernel, block: str, loop: str, *, numerics: Numeric
     return check_place(kernel, block, loop, numerics=numerics)
 
 
+@primitive(check_compute_at, "cannot compute `{0}` at loop `{1}`")
 def compute_at(kernel: Kernel, block: str, loop: str) -> Rewrite:
     """The blocks of the temporary that ``block`` computes run at the start of the body of ``loop``."""
     return Rewrite(place_at(kernel, block, loop))
 
 
-@remember_last
+@remembered
 def place_at(kernel: Kernel, block: str, loop: str | None) -> Kernel:
     stage = infer_stage(kernel, block, outputs=True)
     assert isinstance(stage, Stage), "the check answers this first"
@@ -103,6 +105,12 @@ def check_place(kernel: Kernel, block: str, loop: str | None, *, numerics: Numer
         if not verdict.ok:
             return verdict
     return first_no([check_valid(moved), _check_kept(kernel, moved, stage), _check_supply(kernel, moved, stage)])
+
+
+@primitive(partial(check_place, loop=None), "cannot compute `{0}` outside all loops")
+def compute_root(kernel: Kernel, block: str) -> Rewrite:
+    """All that the program reads of the temporary, computed before its first reader."""
+    return Rewrite(place_at(kernel, block, None))
 
 
 def check_movable(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:

@@ -31,8 +31,7 @@ from weft.schedules.infer_stage import Member, Stage, infer_stage
 from weft.schedules.instances import stands_still
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import in_new_loops, without_stage
-from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -75,7 +74,7 @@ def _check_lasting(kernel: Kernel, stage: Stage) -> Verdict:
     return OK
 
 
-@remember_last
+@primitive(check_compute_inline, "cannot write `{0}` into its readers")
 def compute_inline(kernel: Kernel, block: str) -> Rewrite:
     """The temporary that ``block`` computes is gone, its formula in its place."""
     stage = infer_stage(kernel, block)

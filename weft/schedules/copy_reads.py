@@ -22,8 +22,7 @@ from weft.schedules.find import blocks_inside, find_block, find_buffer
 from weft.schedules.layouts import parse_layout, plain_layout
 from weft.schedules.project import nest
 from weft.schedules.redirect import Placement, Redirection
-from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, taken_names
+from weft.schedules.rewrite import Rewrite, remembered, taken_names
 from weft.schedules.segment import Segment, find_segment, touches_buffer
 
 Readers = tuple[str, ...]
@@ -45,7 +44,7 @@ class Reads:
         return infer_box(self.buffer, self.touched, self.segment.fixed, self.segment.ranges, beyond=self.beyond)
 
 
-@remember_last
+@remembered
 def find_reads(kernel: Kernel, buffer: str, at: str | None, readers: Readers | None) -> Reads | None:
     """The reads of ``buffer`` below ``at`` (None: in the kernel) by the blocks ``readers`` (None: by all)."""
     old = find_buffer(kernel, buffer)

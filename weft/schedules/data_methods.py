@@ -1,32 +1,43 @@
-"""The methods of `Schedule` for data movement and reductions."""
+"""The methods of `Schedule` for data movement and reductions, for moving computation, and for hardware intrinsics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.ir.buffer import Scope
 from weft.ir.errors import ScheduleError
-from weft.schedules.atomic import atomic, check_atomic
-from weft.schedules.cache_read import cache_read, check_cache_read
-from weft.schedules.cache_write import cache_write, check_cache_write
-from weft.schedules.decompose_reduction import check_decompose_reduction, decompose_reduction
-from weft.schedules.double_buffer import check_double_buffer, double_buffer
+from weft.schedules.atomic import atomic
+from weft.schedules.cache_read import cache_read
+from weft.schedules.cache_write import cache_write
+from weft.schedules.compute_at import compute_at, compute_root
+from weft.schedules.compute_inline import compute_inline
+from weft.schedules.decompose_reduction import decompose_reduction
+from weft.schedules.explain import explain
+from weft.schedules.fold_storage import fold_storage
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef
-from weft.schedules.pack import check_pack, pack
-from weft.schedules.pad import check_pad, pad
-from weft.schedules.pad_rows import check_pad_rows, pad_rows
-from weft.schedules.pipeline import check_pipeline, pipeline
-from weft.schedules.prefetch import check_prefetch, prefetch
-from weft.schedules.rfactor import Start, check_rfactor, rfactor
-from weft.schedules.split import check_split, split
+from weft.schedules.legal_moves import suggesting
+from weft.schedules.pack import pack
+from weft.schedules.pad import pad
+from weft.schedules.pad_rows import pad_rows
+from weft.schedules.pipeline import double_buffer, pipeline
+from weft.schedules.precompute import precompute
+from weft.schedules.prefetch import prefetch
+from weft.schedules.reverse_compute_at import reverse_compute_at
+from weft.schedules.rewrite import PRIMITIVES, Rewrite
+from weft.schedules.rfactor import Start, rfactor
+from weft.schedules.set_scope import set_scope
+from weft.schedules.split import split
 from weft.schedules.state import ScheduleState, located
-from weft.schedules.stream import check_stream, stream
-from weft.schedules.surround import check_surround, surround
+from weft.schedules.store_at import store_at
+from weft.schedules.stream import stream
+from weft.schedules.surround import surround
+from weft.schedules.tensorize import tensorize
+from weft.schedules.trace import Step
 
 
 class DataMethods(ScheduleState):
-    """Primitives for data movement and reductions."""
+    """Primitives for data movement, reductions, moving computation, and hardware intrinsics."""
 
     def cache_read(
         self,
@@ -41,7 +52,7 @@ class DataMethods(ScheduleState):
         default all. Returns the copying block and the storage.
         """
         options = self._options(at=at, scope=scope, readers=readers)
-        made = self.run(check_cache_read, cache_read, self.name(buffer), **options)
+        made = self.run(cache_read, self.name(buffer), **options)
         return self._block_and_buffer(made)
 
     def surround(
@@ -52,7 +63,7 @@ class DataMethods(ScheduleState):
         They need no test any more, and no `edge`, `wrap` or `reflect`. Returns the copying block and the storage.
         """
         options = self._options(at=at, readers=readers)
-        made = self.run(check_surround, surround, self.name(buffer), **options)
+        made = self.run(surround, self.name(buffer), **options)
         return self._block_and_buffer(made)
 
     def cache_write(
@@ -63,7 +74,7 @@ class DataMethods(ScheduleState):
         Reductions start and accumulate there; what is written goes to the buffer at the end. Returns the storing block
         and the storage.
         """
-        made = self.run(check_cache_write, cache_write, self.name(buffer), scope=scope, **self._options(at=at))
+        made = self.run(cache_write, self.name(buffer), scope=scope, **self._options(at=at))
         return self._block_and_buffer(made)
 
     def pack(
@@ -82,23 +93,23 @@ class DataMethods(ScheduleState):
         place, and there is no copying block. With ``pad`` what fills up the last tile is zero, not undefined.
         """
         name, options = self.name(buffer), self._options(at=at, scope=scope, pad=pad, readers=readers)
-        made = self.run(check_pack, pack, name, layout, **options)
+        made = self.run(pack, name, layout, **options)
         return self._block_and_buffer(made) if made else (None, self.handle(BufferRef, name))
 
     def stream(self, buffer: AnyBuffer) -> None:
         """Whole vectors that are stored to ``buffer`` go past the caches: for large results that nobody reads soon."""
-        self.run(check_stream, stream, self.name(buffer))
+        self.run(stream, self.name(buffer))
 
     def atomic(self, block: AnyBlock) -> None:
         """Updates of ``block`` in one step each: its loops may then run at once though they update the same elements.
 
         Its results must start elsewhere (see `decompose_reduction`).
         """
-        self.run(check_atomic, atomic, self.name(block))
+        self.run(atomic, self.name(block))
 
     def decompose_reduction(self, block: AnyBlock, at: AnyLoop) -> BlockRef:
         """The initialization of ``block`` as a block of its own in a nest right before loop ``at``."""
-        (made,) = self.run(check_decompose_reduction, decompose_reduction, self.name(block), at=self.name(at))
+        (made,) = self.run(decompose_reduction, self.name(block), at=self.name(at))
         return self.handle(BlockRef, made)
 
     def rfactor(
@@ -114,9 +125,9 @@ class DataMethods(ScheduleState):
         name = self.name(loop)
         try:
             if factor is not None:
-                name = self.run(check_split, split, name, factor)[1]
+                name = self.run(split, name, factor)[1]
             options: dict[str, Any] = {} if start == "before" else {"start": start}
-            made = self.run(check_rfactor, rfactor, name, axis=axis, **options)
+            made = self.run(rfactor, name, axis=axis, **options)
         except ScheduleError:
             self.__dict__.update(before)
             raise
@@ -127,32 +138,32 @@ class DataMethods(ScheduleState):
 
         A hint to the caches; best among the last steps, since it stands in the way of reordering.
         """
-        self.run(check_prefetch, prefetch, self.name(buffer), at=self.name(at), ahead=ahead)
+        self.run(prefetch, self.name(buffer), at=self.name(at), ahead=ahead)
 
     def double_buffer(self, buffer: AnyBuffer) -> None:
         """Storage that each iteration of a loop fills and then uses (see `cache_read`), filled an iteration ahead."""
-        self.run(check_double_buffer, double_buffer, self.name(buffer))
+        self.run(double_buffer, self.name(buffer))
 
     def pipeline(self, *buffers: AnyBuffer, stages: int = 2) -> None:
         """Storage that each iteration of a loop fills and then uses, filled ``stages - 1`` iterations ahead.
 
         Those in shared memory may be filled by copies that run on their own. The last step on these copies.
         """
-        self.run(check_pipeline, pipeline, *self.names(buffers), stages=stages)
+        self.run(pipeline, *self.names(buffers), stages=stages)
 
     def pad(self, block: AnyBlock) -> None:
         """Runs ``block`` without the guards of uneven tiles, where that only fills up storage of its own.
 
         For tiles kept by `cache_write` whose inputs are packed with ``pad=True``.
         """
-        self.run(check_pad, pad, self.name(block))
+        self.run(pad, self.name(block))
 
     def pad_rows(self, buffer: AnyBuffer, elements: int) -> None:
         """Rows of a temporary ``elements`` further apart, so that a column is not all in one bank of shared memory.
 
         The last step on the buffer.
         """
-        self.run(check_pad_rows, pad_rows, self.name(buffer), elements)
+        self.run(pad_rows, self.name(buffer), elements)
 
     def _options(
         self,
@@ -176,3 +187,70 @@ class DataMethods(ScheduleState):
     def _block_and_buffer(self, made: tuple[str, ...]) -> tuple[BlockRef, BufferRef]:
         block, buffer = made
         return self.handle(BlockRef, block), self.handle(BufferRef, buffer)
+
+    def compute_at(self, block: AnyBlock, loop: AnyLoop) -> None:
+        """What ``block`` computes, computed in each iteration of ``loop``: as much as the iteration reads.
+
+        ``block`` writes a temporary whose readers are all inside ``loop``; its new loops are ``s.loops(block)``. An
+        output that is also read moves so where every element is still computed once.
+        """
+        self._move(compute_at, self.name(block), self.name(loop))
+
+    def compute_root(self, block: AnyBlock) -> None:
+        """What ``block`` computes, computed once in full before its first reader."""
+        self._move(compute_root, self.name(block))
+
+    def compute_inline(self, block: AnyBlock) -> None:
+        """Every read of what ``block`` computes becomes its formula; the temporary is gone."""
+        self._move(compute_inline, self.name(block))
+
+    def precompute(self, block: AnyBlock, *iters: str) -> tuple[BlockRef, BufferRef]:
+        """The part of what ``block`` computes that depends on its iterators ``iters`` alone, in a stage before it.
+
+        Neighbouring nests that compute the same read it too. Returns the block that computes it and the storage.
+        """
+        made = self.run(precompute, self.name(block), *iters)
+        return self.handle(BlockRef, made[0]), self.handle(BufferRef, made[1])
+
+    def reverse_compute_at(self, block: AnyBlock, loop: AnyLoop) -> None:
+        """``block`` joins ``loop``, in which what it reads is computed: an iteration uses what it has finished."""
+        self._move(reverse_compute_at, self.name(block), self.name(loop))
+
+    def store_at(self, buffer: AnyBuffer, loop: AnyLoop | None = None) -> None:
+        """The storage of a temporary in the body of an outer ``loop`` (or outside all), computed where it is.
+
+        In loops in between, a window that moves onward slides: only what is new is computed.
+        """
+        if loop is None:
+            self.run(store_at, self.name(buffer))
+        else:
+            self.run(store_at, self.name(buffer), self.name(loop))
+
+    def fold_storage(self, buffer: AnyBuffer, dim: int, factor: int) -> None:
+        """Dimension ``dim`` of a temporary in a ring of ``factor`` elements: subscripts modulo ``factor``."""
+        self.run(fold_storage, self.name(buffer), dim, factor)
+
+    def _move(self, rewrite: Callable[..., Rewrite], *args: str) -> None:
+        """A step that moves a block; its refusal says which moves of that block are legal."""
+        declared = PRIMITIVES[rewrite.__name__]
+        self.take(Step(rewrite.__name__, args), declared._replace(check=suggesting(declared.check)))
+
+    def set_scope(self, buffer: AnyBuffer, scope: Scope) -> None:
+        """The memory a temporary lives in: ``"global"``, ``"shared"``, ``"local"`` or ``"register"``."""
+        self.run(set_scope, self.name(buffer), scope)
+
+    def tensorize(self, loop: AnyLoop, intrinsic: str) -> None:
+        """The nest of ``loop`` becomes the hardware intrinsic of that name (see `weft.intrinsic`).
+
+        It must do what the intrinsic means, down to the order of operations; machines without the
+        instruction run the loops. To be done last: the loops are not to change any more.
+        """
+        self.run(tensorize, self.name(loop), intrinsic)
+
+    def explain(self, **sizes: int) -> str:
+        """A table of the loops: how often and how they run, what they touch, what moves between the caches.
+
+        ``sizes`` stand in for symbolic ones. Estimates for one core; see `weft.schedules.explain`.
+        """
+        caches = None if self.machine is None else self.machine.caches
+        return explain(self.kernel, sizes, caches, 16 if self.machine is None else self.machine.lanes(32))

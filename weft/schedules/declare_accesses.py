@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, idx
-from weft.ir.stmt import Block, Region, Stmt
+from weft.ir.stmt import Alloc, Block, Region, Stmt
 from weft.ir.visit import bound_names, free_vars, loads, rewrite, stores, walk
 
 
@@ -27,15 +27,14 @@ def declare_accesses(root: Stmt, changed: Iterable[str]) -> Stmt:
 def declared_anew(block: Block) -> Block:
     parts = [p for p in (block.init, block.body) if p is not None]
     inner = {name for p in parts for n in walk(p) for name in bound_names(n)}
-    made = {n for p in parts for n in walk(p) if type(n).__name__ == "Alloc"}
-    own = {n.buffer.name for n in made if hasattr(n, "buffer")}
-    read = dict.fromkeys(_region(n.buffer, n.indices, inner) for p in parts for n in loads(p))
-    written = dict.fromkeys(_region(n.buffer, n.indices, inner) for p in parts for n in stores(p))
+    own = {n.buffer.name for p in parts for n in walk(p) if isinstance(n, Alloc)}
+    read = dict.fromkeys(element_region(n.buffer, n.indices, inner) for p in parts for n in loads(p))
+    written = dict.fromkeys(element_region(n.buffer, n.indices, inner) for p in parts for n in stores(p))
     kept = [[r for r in regions if r.buffer.name not in own] for regions in (read, written)]
     return replace(block, reads=tuple(kept[0]), writes=tuple(kept[1]))
 
 
-def _region(buffer: Buffer, indices: tuple[Expr, ...], inner: set[str]) -> Region:
+def element_region(buffer: Buffer, indices: tuple[Expr, ...], inner: set[str]) -> Region:
     """One element; where it depends on more than the iterators, the whole buffer."""
     if any(loads(i) or inner & free_vars(i).keys() for i in indices):
         return Region(buffer, tuple(idx(0) for _ in indices), buffer.shape)

@@ -22,7 +22,7 @@ from weft.schedules.copy_reads import emit_set
 from weft.schedules.find import all_allocs, find_block, find_loop, loops_around
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement
-from weft.schedules.rewrite import Rewrite, replace_in, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_in, replace_stmt, taken_names
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 
@@ -55,6 +55,7 @@ def _check_at(kernel: Kernel, block: Block, at: str) -> Verdict:
     return check_initialization(Segment(kernel, loop, (), (loop,), ()), block)
 
 
+@primitive(check_decompose_reduction, "cannot initialize block `{0}` on its own")
 def decompose_reduction(kernel: Kernel, block: str, at: str) -> Rewrite:
     """Makes the block that initializes."""
     target, loop = find_block(kernel, block), find_loop(kernel, at)

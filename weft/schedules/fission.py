@@ -13,9 +13,8 @@ from weft.ir.visit import free_vars, fresh_name, substitute
 from weft.poly.check_fission import check_fission as check_separable
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import blocks_inside, find_loop, node_of, path_to
-from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no
-from weft.schedules.reorder import is_guard
-from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, taken_names
+from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no, is_guard
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -47,7 +46,7 @@ def _elsewhere(loop: str, parts: tuple[Stmt, ...], position: int | None) -> tupl
     )
 
 
-@remembered
+@primitive(check_fission, "cannot split the body of loop `{0}`")
 def fission(kernel: Kernel, loop: str, after: str) -> Rewrite:
     """``m`` keeps the statements up to ``after`` (a block or loop in it); a new loop takes the rest."""
     old = find_loop(kernel, loop)

@@ -24,8 +24,7 @@ from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.find import find_alloc, loops_around, size_ranges
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.redirect import only_plain_accesses
-from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -115,7 +114,7 @@ def _moves_one_way(loop: For, span: Span, ranges: dict[str, Interval]) -> bool:
     return onward or all(is_at_most(next_e, e, ranges) for e, next_e in zip(span, after))
 
 
-@remember_last
+@primitive(check_fold_storage, "cannot fold dimension {1} of `{0}` by {2}")
 def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int) -> Rewrite:
     """Subscripts of dimension ``dim`` taken modulo ``factor``."""
     alloc = find_alloc(kernel, buffer)

@@ -11,7 +11,7 @@ from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.loop_facts import check_runs_through, extent, first_no, has_barrier, not_negative
 from weft.schedules.reorder import chain_of
-from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, simplify_bounds, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -54,7 +54,7 @@ def _check_rectangle(nodes: list[For], chain: list[For | If]) -> Verdict:
     return OK
 
 
-@remembered
+@primitive(check_fuse, "cannot fuse loops {*}")
 def fuse(kernel: Kernel, *loops: str) -> Rewrite:
     """Makes ``i_j`` of ``i`` and ``j``."""
     nodes = [find_loop(kernel, name) for name in loops]

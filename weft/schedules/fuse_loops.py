@@ -24,7 +24,7 @@ from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import blocks_inside, find_loop, path_to, ranges_at
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, extent, first_no
-from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, simplify_bounds
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
 
 Pairing = Literal["count", "value"]
@@ -89,7 +89,7 @@ def _check_length(kernel: Kernel, a: For, b: For) -> Verdict:
     return refuse(f"{names}; both must run equally often", alternatives=(legal,))
 
 
-@remembered
+@primitive(check_fuse_loops, "cannot merge loops `{0}` and `{1}`")
 def fuse_loops(kernel: Kernel, first: str, second: str, by: Pairing = "count") -> Rewrite:
     """``first`` keeps its name and takes over the body of ``second``."""
     a, b = find_loop(kernel, first), find_loop(kernel, second)

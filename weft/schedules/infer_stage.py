@@ -20,7 +20,7 @@ from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import blocks_inside, find_block, path_to
 from weft.schedules.instances import stands_still
-from weft.schedules.remember import remember_last
+from weft.schedules.rewrite import remembered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +117,7 @@ def infer_stage(kernel: Kernel, name: str, *, outputs: bool = False) -> Stage | 
     return stage
 
 
-@remember_last
+@remembered
 def stage_of(kernel: Kernel, buffer: Buffer) -> Stage | Verdict:
     """The stage that computes the temporary ``buffer``, or why there is none."""
     blocks = [b for b in blocks_inside(kernel) if any(s.buffer.name == buffer.name for s in stores(b))]

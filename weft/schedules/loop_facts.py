@@ -9,7 +9,7 @@ from weft.ir.expr import Binary, Const, Expr, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import inner_statements, statements
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return, Stmt, While
+from weft.ir.stmt import Barrier, Break, Continue, For, If, Kernel, Return, Stmt, While
 from weft.ir.verify import find_problems
 from weft.ir.visit import free_vars, loads, stores
 from weft.poly.verdict import OK, Verdict, refuse
@@ -47,6 +47,11 @@ def is_multiple(e: Expr, factor: int, ranges: Ranges) -> bool:
 
 def is_true(e: Expr) -> bool:
     return e == Const(True, dt.bool_)
+
+
+def is_guard(s: Stmt) -> bool:
+    """Whether ``s`` only decides whether what is inside runs, from loop variables and sizes."""
+    return isinstance(s, If) and s.otherwise is None and not loads(s.condition)
 
 
 def has_barrier(s: Stmt) -> bool:

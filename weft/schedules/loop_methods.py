@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from weft.ir.stmt import Kernel
-from weft.poly.verdict import Verdict
-from weft.schedules.bind import Level, bind, check_bind
-from weft.schedules.cut import check_cut, cut
-from weft.schedules.fission import check_fission, fission
-from weft.schedules.fuse import check_fuse, fuse
-from weft.schedules.fuse_loops import Pairing, check_fuse_loops, fuse_loops
+from functools import partial
+
+from weft.schedules.cut import End, cut, peel
+from weft.schedules.fission import fission
+from weft.schedules.fuse import fuse
+from weft.schedules.fuse_loops import Pairing, fuse_loops
 from weft.schedules.handles import AnyBlock, AnyLoop, Loop
-from weft.schedules.parallel import check_parallel, parallel
-from weft.schedules.peel import End, check_peel, peel
-from weft.schedules.persist import check_persist, persist
-from weft.schedules.reorder import check_reorder, reorder
-from weft.schedules.rewrite import Rewrite
-from weft.schedules.serial import check_serial, serial
-from weft.schedules.shift import check_shift, shift
-from weft.schedules.skew import check_skew, skew
+from weft.schedules.persist import persist
+from weft.schedules.reorder import reorder
+from weft.schedules.rewrite import PRIMITIVES
+from weft.schedules.set_kind import Level, bind, parallel, serial, unroll, vectorize
+from weft.schedules.shift import shift, skew
 from weft.schedules.specialize import check_specialize, specialize
-from weft.schedules.split import Tail, check_split, split
+from weft.schedules.split import Tail, split
 from weft.schedules.state import ScheduleState
-from weft.schedules.swap import check_swap, swap
-from weft.schedules.tile import check_tile, tile
-from weft.schedules.trace import Numerics
-from weft.schedules.trim import check_trim, trim
-from weft.schedules.unroll import check_unroll, unroll
-from weft.schedules.vectorize import check_vectorize, vectorize
-from weft.schedules.widen import check_widen, widen
-from weft.schedules.wrap import check_wrap, wrap
+from weft.schedules.swap import swap
+from weft.schedules.tile import tile
+from weft.schedules.trace import Step
+from weft.schedules.widen import trim, widen
+from weft.schedules.wrap import wrap
 
 
 class LoopMethods(ScheduleState):
@@ -40,76 +33,76 @@ class LoopMethods(ScheduleState):
         ``tail``: ``"guard"`` tests every iteration, ``"separate"`` makes a third loop ``m_t`` for the
         rest, ``"pad"`` is refused unless the tiles come out even, ``"clip"`` cuts at multiples of ``factor``.
         """
-        outer, inner, *_ = self.run(check_split, split, self.name(loop), factor, tail=tail)
+        outer, inner, *_ = self.run(split, self.name(loop), factor, tail=tail)
         return self.handle(Loop, outer), self.handle(Loop, inner)
 
     def tile(
         self, i: AnyLoop, j: AnyLoop, rows: int, columns: int, tail: Tail = "guard"
     ) -> tuple[Loop, Loop, Loop, Loop]:
         """Both loops split and the four reordered to ``i_o, j_o, i_i, j_i``."""
-        made = self.run(check_tile, tile, self.name(i), self.name(j), rows, columns, tail=tail)
+        made = self.run(tile, self.name(i), self.name(j), rows, columns, tail=tail)
         a, b, c, d = (self.handle(Loop, name) for name in made)
         return a, b, c, d
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""
-        (made,) = self.run(check_fuse, fuse, *self.names(loops))
+        (made,) = self.run(fuse, *self.names(loops))
         return self.handle(Loop, made)
 
     def reorder(self, *loops: AnyLoop) -> None:
         """The loops given take, in this order, the places they have among themselves; others stay."""
-        self.run(check_reorder, reorder, *self.names(loops))
+        self.run(reorder, *self.names(loops))
 
     def unroll(self, loop: AnyLoop, factor: int | None = None, tail: Tail = "guard") -> Loop:
         """``loop`` written out; with a ``factor``, split by it first. Returns the unrolled loop."""
         if factor is None:
-            return self._innermost(loop, self.run(check_unroll, unroll, self.name(loop)))
-        return self._innermost(loop, self.run(check_unroll, unroll, self.name(loop), factor, tail=tail))
+            return self._innermost(loop, self.run(unroll, self.name(loop)))
+        return self._innermost(loop, self.run(unroll, self.name(loop), factor, tail=tail))
 
     def vectorize(self, loop: AnyLoop, lanes: int | None = None, tail: Tail = "guard") -> Loop:
         """The iterations of ``loop`` as lanes of vectors; with ``lanes``, split by them first. Returns that loop."""
         if lanes is None:
-            return self._innermost(loop, self.run(check_vectorize, vectorize, self.name(loop)))
-        return self._innermost(loop, self.run(check_vectorize, vectorize, self.name(loop), lanes, tail=tail))
+            return self._innermost(loop, self.run(vectorize, self.name(loop)))
+        return self._innermost(loop, self.run(vectorize, self.name(loop), lanes, tail=tail))
 
     def _innermost(self, loop: AnyLoop, made: tuple[str, ...]) -> Loop:
         return self.handle(Loop, made[1] if made else str(loop))
 
     def parallel(self, loop: AnyLoop) -> Loop:
         """The iterations of ``loop`` run on several threads."""
-        self.run(check_parallel, parallel, self.name(loop))
+        self.run(parallel, self.name(loop))
         return self.handle(Loop, str(loop))
 
     def serial(self, loop: AnyLoop) -> Loop:
         """The iterations of ``loop`` run one after another again."""
-        self.run(check_serial, serial, self.name(loop))
+        self.run(serial, self.name(loop))
         return self.handle(Loop, str(loop))
 
     def bind(self, loop: AnyLoop, level: Level) -> Loop:
         """``loop`` runs over the blocks of a grid, or over the threads of a block."""
-        self.run(check_bind, bind, self.name(loop), level)
+        self.run(bind, self.name(loop), level)
         return self.handle(Loop, str(loop))
 
     def peel(self, loop: AnyLoop, count: int = 1, end: End = "first") -> Loop:
         """The ``count`` first or last iterations get a loop of their own, which is returned."""
-        (made,) = self.run(check_peel, peel, self.name(loop), count, end=end)
+        (made,) = self.run(peel, self.name(loop), count, end=end)
         return self.handle(Loop, made)
 
     def shift(self, loop: AnyLoop, by: int) -> None:
         """``loop`` counts from a start ``by`` higher."""
-        self.run(check_shift, shift, self.name(loop), by)
+        self.run(shift, self.name(loop), by)
 
     def skew(self, loop: AnyLoop, outer: AnyLoop, factor: int = 1) -> None:
         """``loop`` starts ``factor`` later with every iteration of ``outer``, so that wavefronts become straight."""
-        self.run(check_skew, skew, self.name(loop), self.name(outer), factor)
+        self.run(skew, self.name(loop), self.name(outer), factor)
 
     def widen(self, loop: AnyLoop, outer: AnyLoop) -> None:
         """``loop``, whose range depends on ``outer``, as far as it ever runs; a test leaves out the rest."""
-        self.run(check_widen, widen, self.name(loop), self.name(outer))
+        self.run(widen, self.name(loop), self.name(outer))
 
     def fission(self, loop: AnyLoop, after: AnyBlock | AnyLoop) -> Loop:
         """``loop`` keeps its statements up to ``after``; the rest get a loop of their own, which is returned."""
-        (made,) = self.run(check_fission, fission, self.name(loop), self.name(after))
+        (made,) = self.run(fission, self.name(loop), self.name(after))
         return self.handle(Loop, made)
 
     def fuse_loops(self, first: AnyLoop, second: AnyLoop, by: Pairing = "count") -> Loop:
@@ -119,9 +112,9 @@ class LoopMethods(ScheduleState):
         often. ``by="value"``: iterations of equal value together, whatever the ranges.
         """
         if by == "count":
-            self.run(check_fuse_loops, fuse_loops, self.name(first), self.name(second))
+            self.run(fuse_loops, self.name(first), self.name(second))
         else:
-            self.run(check_fuse_loops, fuse_loops, self.name(first), self.name(second), by=by)
+            self.run(fuse_loops, self.name(first), self.name(second), by=by)
         return self.handle(Loop, str(first))
 
     def cut(self, loop: AnyLoop, at: int | str) -> Loop:
@@ -129,19 +122,19 @@ class LoopMethods(ScheduleState):
 
         >>> rest = s.cut("j", "k")               # for j in 0:k, then for j_1 in k:N
         """
-        (made,) = self.run(check_cut, cut, self.name(loop), at)
+        (made,) = self.run(cut, self.name(loop), at)
         return self.handle(Loop, made)
 
     def trim(self, loop: AnyLoop) -> None:
         """``loop`` runs only where the tests directly inside it hold, and they are gone."""
-        self.run(check_trim, trim, self.name(loop))
+        self.run(trim, self.name(loop))
 
     def wrap(self, node: AnyBlock | AnyLoop, at: int | str = 0) -> Loop:
         """A loop of one iteration, with the value ``at``, around a block or loop; see ``fuse_loops(by="value")``.
 
         >>> d_at = s.wrap("d", "k")              # inside loop k: for d_at in k:k + 1
         """
-        (made,) = self.run(check_wrap, wrap, self.name(node), at)
+        (made,) = self.run(wrap, self.name(node), at)
         return self.handle(Loop, made)
 
     def persist(self, loop: AnyLoop, blocks: int | None = None) -> list[Loop]:
@@ -151,23 +144,19 @@ class LoopMethods(ScheduleState):
 
         With ``blocks`` there are at most so many, and several blocks of a launch before may be one of them.
         """
-        return [self.handle(Loop, made) for made in self.run(check_persist, persist, self.name(loop), blocks)]
+        return [self.handle(Loop, made) for made in self.run(persist, self.name(loop), blocks)]
 
     def swap(self, first: AnyBlock | AnyLoop, second: AnyBlock | AnyLoop) -> None:
         """What holds ``second``, which follows what holds ``first``, runs before it."""
-        self.run(check_swap, swap, self.name(first), self.name(second))
+        self.run(swap, self.name(first), self.name(second))
 
     def specialize(self, loop: AnyLoop, condition: str) -> list[Loop]:
         """A version of ``loop`` for calls where ``condition`` holds: its loops, outermost first.
 
         >>> m_s, n_s = s.specialize("m", "N % 16 == 0 and M >= 64")
         """
-
-        def check(kernel: Kernel, loop: str, condition: str, numerics: Numerics) -> Verdict:
-            return check_specialize(kernel, loop, condition, self.sizes, numerics=numerics)
-
-        def version(kernel: Kernel, loop: str, condition: str) -> Rewrite:
-            return specialize(kernel, loop, condition, self.sizes)
-
-        version.__name__ = specialize.__name__
-        return [self.handle(Loop, name) for name in self.run(check, version, self.name(loop), condition)]
+        sized = PRIMITIVES["specialize"]._replace(
+            rewrite=partial(specialize, sizes=self.sizes), check=partial(check_specialize, sizes=self.sizes)
+        )
+        made = self.take(Step("specialize", (self.name(loop), condition)), sized)
+        return [self.handle(Loop, name) for name in made]

@@ -14,14 +14,13 @@ from weft.ir.expr import idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Kernel
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.cache_read import nothing_reads
-from weft.schedules.check_copy import check_reads, check_result
+from weft.schedules.check_copy import check_copied, nothing_reads
 from weft.schedules.copy_reads import Readers, copy_reads, find_reads
 from weft.schedules.find import all_allocs, find_alloc, find_buffer, ranges_at
 from weft.schedules.layouts import parse_layout
 from weft.schedules.loop_facts import check_valid
 from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
-from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -44,14 +43,11 @@ def check_pack(
         return check_valid(lay_out(kernel, buffer, layout).kernel)
     reads = find_reads(kernel, buffer, at, readers)
     if reads is None:
-        return refuse(nothing_reads(buffer, at))
-    verdict = check_reads(reads, scope)
-    if not verdict.ok:
-        return verdict
-    done = _copied(kernel, buffer, layout, at, scope, pad, readers)
-    return check_result(reads.segment, done.kernel, buffer, numerics)
+        return nothing_reads(buffer, at)
+    return check_copied(reads, scope, lambda: pack(kernel, buffer, layout, at, scope, pad, readers), numerics)
 
 
+@primitive(check_pack, "cannot lay out `{0}` as {1}")
 def pack(
     kernel: Kernel,
     buffer: str,
@@ -64,15 +60,8 @@ def pack(
     """Makes the block that copies and the storage it fills; nothing new for a temporary."""
     if is_own_storage(kernel, buffer, at):
         return lay_out(kernel, buffer, layout)
-    return _copied(kernel, buffer, layout, at, scope, pad, readers)
-
-
-@remembered
-def _copied(
-    kernel: Kernel, buffer: str, layout: str, at: str | None, scope: Scope, pad: bool, readers: Readers | None
-) -> Rewrite:
     reads = find_reads(kernel, buffer, at, readers)
-    assert reads is not None
+    assert reads is not None, "the check answers this first"
     return copy_reads(reads, scope, layout, f"{buffer}_pack", fill=pad)
 
 

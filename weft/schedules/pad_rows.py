@@ -15,7 +15,7 @@ from weft.ir.visit import replace_buffers
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_alloc
 from weft.schedules.loop_facts import check_number
-from weft.schedules.rewrite import Rewrite, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -28,6 +28,7 @@ def check_pad_rows(kernel: Kernel, buffer: str, elements: int, *, numerics: Nume
     return number if not number.ok else OK
 
 
+@primitive(check_pad_rows, "cannot move the rows of `{0}` apart")
 def pad_rows(kernel: Kernel, buffer: str, elements: int) -> Rewrite:
     """Each row is followed by ``elements`` that nobody uses."""
     alloc = find_alloc(kernel, buffer)

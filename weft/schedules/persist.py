@@ -24,7 +24,7 @@ from weft.ir.visit import Mentions, free_vars, fresh_name, loads, mentions, subs
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_loop, loops_around
 from weft.schedules.loop_facts import check_number, exits, has_barrier, trip_count
-from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -48,7 +48,7 @@ def check_persist(kernel: Kernel, loop: str, blocks: int | None = None, *, numer
     return OK
 
 
-@remembered
+@primitive(check_persist, "cannot make one launch of those in loop `{0}`")
 def persist(kernel: Kernel, loop: str, blocks: int | None = None) -> Rewrite:
     """Returns the loops over the blocks, outermost first."""
     node = find_loop(kernel, loop)

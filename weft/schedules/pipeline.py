@@ -9,7 +9,7 @@ With three stages::
     }                                          }
 
 so that loads and the use of what was loaded before can overlap: how is up to the target (see `weft.ir.ahead`). With two
-stages this is double buffering.
+stages this is `double_buffer`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weft.schedules.find import find_alloc, find_loop, listed, loop_range, path_
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
-from weft.schedules.rewrite import Rewrite, replace_in, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_in, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -48,11 +48,22 @@ def check_pipeline(kernel: Kernel, *buffers: str, stages: int = 2, numerics: Num
     return check_valid(kernel)
 
 
+@primitive(check_pipeline, "cannot fill ahead {*}")
 def pipeline(kernel: Kernel, *buffers: str, stages: int = 2) -> Rewrite:
     """A ring of ``stages`` for each of the buffers, which is filled ahead in the loop that makes it."""
     for buffer in buffers:
         kernel = _make_ring(kernel, buffer, stages)
     return Rewrite(kernel)
+
+
+def check_double_buffer(kernel: Kernel, buffer: str, *, numerics: Numerics) -> Verdict:
+    return check_pipeline(kernel, buffer, numerics=numerics)
+
+
+@primitive(check_double_buffer, "cannot fill `{0}` ahead")
+def double_buffer(kernel: Kernel, buffer: str) -> Rewrite:
+    """The storage twice, before the loop: one half is used while the other is filled for the next iteration."""
+    return pipeline(kernel, buffer)
 
 
 def check_runs_ahead(kernel: Kernel) -> Verdict:

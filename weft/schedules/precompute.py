@@ -32,8 +32,7 @@ from weft.schedules.infer_stage import root_of
 from weft.schedules.instances import plain_name, runs_everywhere
 from weft.schedules.loop_facts import check_valid, first_no, is_true
 from weft.schedules.place_stage import in_new_loops
-from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 from weft.tensor.cost import count_operations
 
@@ -71,7 +70,7 @@ def check_precompute(kernel: Kernel, block: str, *iters: str, numerics: Numerics
     return check_valid(precompute(kernel, block, *iters).kernel) if verdict.ok else verdict
 
 
-@remember_last
+@primitive(check_precompute, "cannot compute a part of block `{0}` beforehand")
 def precompute(kernel: Kernel, block: str, *iters: str) -> Rewrite:
     """Makes ``C_part``, block and storage, of a part of block ``C``."""
     part = infer_part(kernel, find_block(kernel, block), iters)

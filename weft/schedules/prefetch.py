@@ -17,11 +17,11 @@ from weft.ir.stmt import For, Kernel, Stmt, hint
 from weft.ir.visit import free_vars, fresh_name, loads, stores, substitute
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.boxes import Box
-from weft.schedules.cache_read import nothing_reads
+from weft.schedules.check_copy import nothing_reads
 from weft.schedules.copy_reads import Reads, find_reads
 from weft.schedules.find import all_allocs, find_buffer, find_loop, loops_around
 from weft.schedules.loop_facts import check_number, check_valid
-from weft.schedules.rewrite import Rewrite, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 #: Bytes that come together.
@@ -47,7 +47,7 @@ def check_prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, *, nume
         return refuse(f"`{lanes[0]}` is a vector loop: its iterations run at once")
     box = _box(kernel, buffer, at)
     if box is None:
-        return refuse(nothing_reads(buffer, at))
+        return nothing_reads(buffer, at)
     lines = _lines(box, old.dtype.bits // 8 or 1)
     if lines is None:
         return refuse(f"how much of `{buffer}` an iteration of `{at}` reads is not a known number")
@@ -57,6 +57,7 @@ def check_prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1, *, nume
     return check_valid(prefetch(kernel, buffer, at, ahead).kernel)
 
 
+@primitive(check_prefetch, "cannot prefetch `{0}`")
 def prefetch(kernel: Kernel, buffer: str, at: str, ahead: int = 1) -> Rewrite:
     """Puts the hints at the start of the body of ``at``."""
     loop, old = find_loop(kernel, at), find_buffer(kernel, buffer)

@@ -24,6 +24,7 @@ from weft.ir.visit import (
     stores,
     substitute,
 )
+from weft.schedules.declare_accesses import element_region
 from weft.schedules.layouts import Layout
 
 
@@ -164,7 +165,7 @@ class Redirection:
         for old, now in ((s.reads, read), (s.writes, written)):
             left = {b for b, _ in now}
             kept = [r for r in old if r.buffer != self.place.buffer or r.buffer in left]
-            new = dict.fromkeys(_region(storage, indices, inner) for b, indices in now if b == storage)
+            new = dict.fromkeys(element_region(storage, indices, inner) for b, indices in now if b == storage)
             result.append((*kept, *new))
         return result[0], result[1]
 
@@ -189,13 +190,6 @@ class Redirection:
 
     def outermost(self, level: _Level) -> _Level:
         return level if level.parent is None else self.outermost(level.parent)
-
-
-def _region(buffer: Buffer, indices: tuple[Expr, ...], inner: set[str]) -> Region:
-    """One element; where it depends on more than the iterators, the whole buffer."""
-    if any(loads(i) or inner & free_vars(i).keys() for i in indices):
-        return Region(buffer, tuple(idx(0) for _ in indices), buffer.shape)
-    return Region(buffer, indices, tuple(idx(1) for _ in indices))
 
 
 def only_plain_accesses(root: Stmt, buffer: str) -> bool:

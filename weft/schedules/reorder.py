@@ -12,14 +12,14 @@ from dataclasses import replace
 from weft.ir.expr import Expr
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import free_vars, loads
+from weft.ir.visit import free_vars
 from weft.poly.check_reorder import check_reorder as check_order
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_loop, path_to, ranges_at
-from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier
-from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, simplify_bounds
+from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier, is_guard
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics
-from weft.schedules.widen_ranges import narrow_ranges, widen_ranges
+from weft.schedules.widen import narrow_ranges, widen_ranges
 
 
 def check_reorder(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
@@ -52,7 +52,7 @@ def check_reorder(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
     return check_order(widened[0], old, new, numerics)
 
 
-@remembered
+@primitive(check_reorder, "cannot reorder loops {*}")
 def reorder(kernel: Kernel, *loops: str) -> Rewrite:
     chain = _chain(kernel, loops)
     _, new = new_order(chain, loops)
@@ -101,11 +101,6 @@ def chain_of(kernel: Kernel, loops: list[For]) -> list[For | If] | Verdict:
             inner = next(c for c in chain[position:] if isinstance(c, For))
             return refuse(f"{_standing(s)} stands between `{outer.var.name}` and `{inner.var.name}`")
     return [s for s in chain if isinstance(s, (For, If))]
-
-
-def is_guard(s: Stmt) -> bool:
-    """Whether ``s`` only decides whether what is inside runs, from loop variables and sizes."""
-    return isinstance(s, If) and s.otherwise is None and not loads(s.condition)
 
 
 def _name(s: Stmt) -> str:

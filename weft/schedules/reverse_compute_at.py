@@ -20,9 +20,9 @@ from weft.ir.expr import AddressOf, Expr, idx
 from weft.ir.nesting import sequence, statements
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
-from weft.ir.visit import loads, stores, walk
+from weft.ir.visit import free_vars, loads, stores, walk
 from weft.poly.conflicts import after, before
-from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops, mentions
+from weft.poly.infer_spans import Spans, clip, infer_spans, is_at_most, knowing_loops
 from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.refuse_meeting import check_apart, refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
@@ -32,7 +32,7 @@ from weft.schedules.infer_stage import Member, block_problem, root_of
 from weft.schedules.instances import check_instances, infer_digits, is_exact
 from weft.schedules.loop_facts import check_valid, first_no
 from weft.schedules.place_stage import emit_member, foreign_loops
-from weft.schedules.rewrite import Rewrite, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -77,6 +77,7 @@ def check_reverse_compute_at(kernel: Kernel, block: str, loop: str, *, numerics:
     return first_no([check_valid(moved), _check_reads(moved, epilogue)])
 
 
+@primitive(check_reverse_compute_at, "cannot compute `{0}` at loop `{1}`")
 def reverse_compute_at(kernel: Kernel, block: str, loop: str) -> Rewrite:
     """``block`` at the end of the body of ``loop``, for the elements that an iteration finishes."""
     epilogue = infer_epilogue(kernel, find_block(kernel, block), find_loop(kernel, loop))
@@ -215,7 +216,7 @@ def infer_limits(kernel: Kernel, e: Epilogue) -> dict[str, tuple[Expr, Expr]] | 
         for load in (n for n in loads(e.member.block.body) if n.buffer.name == buffer.name):
             reader = replace(e.member, indices=load.indices)
             for dim, (lo, end) in enumerate(spans):
-                if not any(mentions(x, own) for x in (lo, end)):
+                if not any(own & free_vars(x).keys() for x in (lo, end)):
                     continue
                 names = [n for n, (d, _) in reader.pinned.items() if d == dim]
                 if not names:

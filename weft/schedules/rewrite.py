@@ -7,22 +7,24 @@ second copy of a statement from `fresh_copy`.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from weft.ir.buffer import Buffer
 from weft.ir.expr import Reduce
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.nesting import sequence, statements
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt
 from weft.ir.visit import fresh_name, rebuild, replace_buffers, substitute, used_names, walk
-from weft.schedules.find import blocks_inside, path_to
+from weft.poly.verdict import Verdict
+from weft.schedules.find import blocks_inside, path_to, ranges_at
 
 S = TypeVar("S", bound=Stmt)
+T = TypeVar("T")
 P = ParamSpec("P")
 
 
@@ -39,24 +41,57 @@ class Rewrite:
     fates: Mapping[str, str] = field(default_factory=dict)
 
 
+class Primitive(NamedTuple):
+    """A rewrite, the check that says whether it is legal, and the first line of the error that refuses it.
+
+    ``{0}``, ``{1}`` ... in that line are the positional arguments, ``{*}`` all of them.
+    """
+
+    rewrite: Callable[..., Rewrite]
+    check: Callable[..., Verdict]
+    refusal: str
+
+    def refuse(self, args: tuple[object, ...]) -> str:
+        """The first line of the error for a step with ``args``."""
+        return self.refusal.replace("{*}", ", ".join(f"`{a}`" for a in args)).format(*args).rstrip()
+
+
+#: Every primitive by name, once `weft.schedules.schedule` is there.
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def primitive(
+    check: Callable[..., Verdict], refusal: str
+) -> Callable[[Callable[Concatenate[Kernel, P], Rewrite]], Callable[Concatenate[Kernel, P], Rewrite]]:
+    """Declares the rewrite below it as a primitive."""
+
+    def declare(rewrite: Callable[Concatenate[Kernel, P], Rewrite]) -> Callable[Concatenate[Kernel, P], Rewrite]:
+        kept = remembered(rewrite)
+        PRIMITIVES[rewrite.__name__] = Primitive(kept, check, refusal)
+        return kept
+
+    return declare
+
+
 _KEPT = 16
 
 
-def remembered(primitive: Callable[Concatenate[Kernel, P], Rewrite]) -> Callable[Concatenate[Kernel, P], Rewrite]:
-    """``primitive`` keeping its last few answers: a check looks at the outcome just before it is wanted."""
-    kept: dict[tuple[object, ...], tuple[Kernel, Rewrite]] = {}
+def remembered(fn: Callable[Concatenate[Kernel, P], T]) -> Callable[Concatenate[Kernel, P], T]:
+    """``fn`` keeping its last few answers: a check looks at the outcome just before it is wanted."""
+    kept: list[tuple[Kernel, tuple[object, ...], T]] = []
+    bind = inspect.signature(fn).bind
 
-    @wraps(primitive)
-    def answer(kernel: Kernel, /, *args: P.args, **kwargs: P.kwargs) -> Rewrite:
-        key = (id(kernel), *(a if isinstance(a, Buffer) else repr(a) for a in args), repr(kwargs))
-        entry = kept.get(key)
-        if entry is not None and entry[0] is kernel:
-            return entry[1]
-        done = primitive(kernel, *args, **kwargs)
-        while len(kept) >= _KEPT:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = (kernel, done)
-        return done
+    @wraps(fn)
+    def answer(kernel: Kernel, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound = bind(kernel, *args, **kwargs)
+        bound.apply_defaults()
+        given = tuple(bound.arguments.values())[1:]
+        for known, before, result in kept:
+            if known is kernel and before == given:
+                return result
+        result = fn(kernel, *args, **kwargs)
+        kept[:] = [(kernel, given, result), *kept[: _KEPT - 1]]
+        return result
 
     return answer
 
@@ -67,6 +102,11 @@ def remembered(primitive: Callable[Concatenate[Kernel, P], Rewrite]) -> Callable
 def replace_stmt(kernel: Kernel, old: Stmt, new: Stmt) -> Kernel:
     """``kernel`` with the one statement ``old`` (found by identity) replaced."""
     return replace(kernel, body=replace_in(kernel.body, old, new))
+
+
+def replace_loop(kernel: Kernel, old: For, new: Stmt) -> Kernel:
+    """``kernel`` with loop ``old`` replaced, and the bounds, guards and bindings of ``new`` simplified."""
+    return replace_stmt(kernel, old, simplify_bounds(new, ranges_at(kernel, old)))
 
 
 def replace_in(root: Stmt, old: Stmt, new: Stmt) -> Stmt:

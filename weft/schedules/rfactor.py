@@ -52,7 +52,7 @@ from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import check_number, is_true
 from weft.schedules.project import NotProjectable, Projection, nest, project
 from weft.schedules.redirect import Placement, Redirection
-from weft.schedules.rewrite import Rewrite, replace_in, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_in, taken_names
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 
@@ -80,6 +80,7 @@ def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "befo
         return refuse(str(why))
 
 
+@primitive(check_rfactor, "cannot make partial results over loop `{0}`")
 def rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "before") -> Rewrite:
     """Makes the block of the partial results and the storage they are in."""
     loop_node = find_loop(kernel, loop)

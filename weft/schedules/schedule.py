@@ -7,20 +7,18 @@ from collections.abc import Iterator, Mapping
 from weft.ir.errors import ScheduleError, did_you_mean
 from weft.ir.numerics import NUMERICS
 from weft.ir.stmt import Kernel
-from weft.schedules.compute_methods import ComputeMethods
 from weft.schedules.data_methods import DataMethods
 from weft.schedules.find import all_allocs, blocks_inside, find_block, loops_around
 from weft.schedules.finished import find_finished
 from weft.schedules.handles import AnyBlock, AnyLoop, BlockRef, BufferRef, Loop
-from weft.schedules.intrinsic_methods import IntrinsicMethods
 from weft.schedules.loop_methods import LoopMethods
 from weft.schedules.outline import outline
-from weft.schedules.refusals import REFUSALS
+from weft.schedules.rewrite import PRIMITIVES
 from weft.schedules.state import Machine, located
 from weft.schedules.trace import Step, Trace, parse_trace
 
 
-class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
+class Schedule(LoopMethods, DataMethods):
     """A program under way.
 
     >>> s = Schedule(kernel)
@@ -97,8 +95,8 @@ class Schedule(LoopMethods, ComputeMethods, DataMethods, IntrinsicMethods):
 
     def _replay(self, step: Step, names: dict[str, str]) -> None:
         """One step; ``names`` maps what its trace calls things to what they are called here."""
-        if step.name not in REFUSALS:
-            raise ScheduleError(f"there is no primitive `{step.name}`", help=did_you_mean(step.name, REFUSALS))
+        if step.name not in PRIMITIVES:
+            raise ScheduleError(f"there is no primitive `{step.name}`", help=did_you_mean(step.name, PRIMITIVES))
         here = step.renamed(names)
         try:
             getattr(self, step.name)(*here.args, **dict(here.kwargs))

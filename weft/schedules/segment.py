@@ -14,8 +14,7 @@ from weft.ir.visit import mentions
 from weft.poly.leaves import Access, Leaf, leaves
 from weft.schedules.find import find_loop, path_to, ranges_at
 from weft.schedules.project import Projection, project
-from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import replace_stmt
+from weft.schedules.rewrite import remembered, replace_stmt
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def find_segment(kernel: Kernel, at: str | None, touches: Callable[[Stmt], bool]
         return Segment(kernel, node, tuple(parts[:first]), tuple(parts[first : last + 1]), tuple(parts[last + 1 :]))
 
 
-@remember_last
+@remembered
 def segment_touching(kernel: Kernel, at: str | None, buffer: str) -> Segment | None:
     """`find_segment` of what accesses ``buffer``."""
     return find_segment(kernel, at, touches_buffer(buffer))

@@ -13,7 +13,7 @@ from weft.ir.visit import replace_buffers
 from weft.poly.leaves import leaves
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_alloc, find_buffer, loops_around
-from weft.schedules.rewrite import Rewrite, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -47,6 +47,7 @@ def _check_threads(kernel: Kernel, alloc: Alloc, scope: str) -> Verdict:
     return OK
 
 
+@primitive(check_set_scope, "cannot keep `{0}` in {1} memory")
 def set_scope(kernel: Kernel, buffer: str, scope: Scope) -> Rewrite:
     """``buffer`` lives in ``scope`` memory from here on."""
     alloc = find_alloc(kernel, buffer)

@@ -15,7 +15,7 @@ from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.condition import parse_condition
 from weft.schedules.find import all_loops, find_loop, ranges_at, size_ranges
 from weft.schedules.loop_facts import has_barrier
-from weft.schedules.rewrite import Rewrite, fresh_copy, remembered, replace_stmt, simplify_bounds, taken_names
+from weft.schedules.rewrite import Rewrite, fresh_copy, primitive, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -28,7 +28,7 @@ def check_specialize(
     return refuse(f"there is a barrier inside `{loop}`") if has_barrier(old) else OK
 
 
-@remembered
+@primitive(check_specialize, "cannot specialize on `{1}`")
 def specialize(kernel: Kernel, loop: str, condition: str, sizes: Mapping[str, int] | None = None) -> Rewrite:
     """Makes the version for ``condition``, its loops called ``m_s``; ``m`` stays as the version for all else.
 

@@ -29,7 +29,7 @@ from weft.schedules.loop_facts import (
     most_trips,
     not_negative,
 )
-from weft.schedules.rewrite import Rewrite, fresh_copy, remembered, replace_stmt, simplify_bounds, taken_names
+from weft.schedules.rewrite import Rewrite, fresh_copy, primitive, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 
 Tail = Literal["guard", "separate", "pad", "clip"]
@@ -69,7 +69,7 @@ def check_split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard", *,
     return check_no_barrier(old, "an incomplete tile")
 
 
-@remembered
+@primitive(check_split, "cannot split loop `{0}`")
 def split(kernel: Kernel, loop: str, factor: int, tail: Tail = "guard") -> Rewrite:
     """Makes ``m_o`` and ``m_i`` of ``m`` (and ``m_t`` for a separate tail that may not be empty)."""
     old = find_loop(kernel, loop)

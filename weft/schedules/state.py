@@ -16,8 +16,7 @@ from weft.poly.verdict import Verdict
 from weft.schedules.find import all_allocs, all_loops, blocks_inside
 from weft.schedules.handles import BlockRef, BufferRef, Handle, Loop
 from weft.schedules.pipeline import check_runs_ahead
-from weft.schedules.refusals import refusal
-from weft.schedules.rewrite import Rewrite, unique_names
+from weft.schedules.rewrite import PRIMITIVES, Primitive, Rewrite, unique_names
 from weft.schedules.tensorize import check_tensorized
 from weft.schedules.trace import Numerics, Step, Trace, parse_trace
 from weft.tensor.caller import caller_span
@@ -96,22 +95,22 @@ class ScheduleState:
         return self.trace.numerics
 
     def run(
-        self,
-        check: Callable[..., Verdict],
-        rewrite: Callable[Concatenate[Kernel, P], Rewrite],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, rewrite: Callable[Concatenate[Kernel, P], Rewrite], *args: P.args, **kwargs: P.kwargs
     ) -> tuple[str, ...]:
-        """One step: asks ``check``, does ``rewrite``, writes it down; gives the names it made.
+        """One step by the primitive ``rewrite``; gives the names it made.
 
-        Arguments are plain: names (see `name`), numbers, texts. The step is called like ``rewrite``.
+        Arguments are plain: names (see `name`), numbers, texts.
         """
-        step = Step(rewrite.__name__, args, tuple(kwargs.items()))
+        return self.take(Step(rewrite.__name__, args, tuple(kwargs.items())), PRIMITIVES[rewrite.__name__])
+
+    def take(self, step: Step, primitive: Primitive) -> tuple[str, ...]:
+        """Asks the check of ``primitive``, does its rewrite, and writes it down as ``step``."""
+        kwargs = dict(step.kwargs)
         try:
-            verdict = check(self.kernel, *args, numerics=self.numerics, **kwargs)
+            verdict = primitive.check(self.kernel, *step.args, numerics=self.numerics, **kwargs)
             if not verdict.ok:
                 raise refused(step, verdict, () if self._trying else self._accepted(verdict.alternatives))
-            done = rewrite(self.kernel, *args, **kwargs)
+            done = primitive.rewrite(self.kernel, *step.args, **kwargs)
             for check_kept in (check_tensorized, check_runs_ahead):
                 verdict = check_kept(done.kernel)
                 if not verdict.ok:
@@ -187,7 +186,9 @@ def gone(what: str, name: str, fate: str) -> ScheduleError:
 
 def refused(step: Step, verdict: Verdict, offers: tuple[str, ...]) -> ScheduleError:
     legal = ", ".join(offers)
-    error = ScheduleError(refusal(step.name, step.args), why=verdict.reason, notes=[("legal", legal)] if legal else ())
+    error = ScheduleError(
+        PRIMITIVES[step.name].refuse(step.args), why=verdict.reason, notes=[("legal", legal)] if legal else ()
+    )
     error.witness, error.kind = verdict.witness, verdict.kind
     return error
 

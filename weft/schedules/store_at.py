@@ -4,38 +4,36 @@ Outwards, to the body of an outer loop or to the top: in loops in between that r
 onward is slid, so that each element is computed once; with `fold_storage` only the window itself is kept.
 Inwards, to a loop that holds all its uses and hands nothing on from one iteration to the next: every iteration
 has storage of its own, as small as what it touches.
+
+A window slides: of the halo that neighbouring iterations share nothing is computed twice. In ``for y`` a reader needs
+rows ``y`` to ``y + 2``; the rows up to ``y + 1`` are there since the iteration before, so from the second iteration on
+one row is left to compute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from weft.ir.nesting import sequence
-from weft.ir.stmt import Alloc, For, Kernel, Seq
-from weft.ir.visit import mentions
+from weft.ir.expr import Binary, Compare, Expr, Select, idx
+from weft.ir.interval import Interval
+from weft.ir.nesting import sequence, statements
+from weft.ir.simplify_expr import ExprSimplifier
+from weft.ir.stmt import Alloc, Break, Continue, For, Kernel, Return, Seq
+from weft.ir.visit import free_vars, mentions, substitute
 from weft.poly.conflicts import Meeting, Surroundings, after, find_conflict, written_by
 from weft.poly.describe import refuse_conflict
+from weft.poly.infer_spans import Span, Spans, is_at_most, knowing_loops
 from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
 from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.compute_at import check_place
-from weft.schedules.find import all_loops, find_alloc, find_loop, loops_around
+from weft.schedules.compute_at import check_place, is_settled
+from weft.schedules.find import all_loops, find_alloc, find_loop, loops_around, path_to, size_ranges
 from weft.schedules.infer_stage import Stage, stage_of
 from weft.schedules.loop_facts import check_valid
-from weft.schedules.place_stage import (
-    Place,
-    emit_stage,
-    find_place,
-    free_names,
-    needed_spans,
-    put_stage,
-    without_stage,
-)
-from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite, replace_stmt
-from weft.schedules.sliding_window import slide
+from weft.schedules.place_stage import Place, emit_stage, find_place, free_names, needed_spans, put_stage, without_stage
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 _MOST_PLACES = 4
@@ -121,7 +119,7 @@ def _flows(touching: list[Leaf], name: str) -> Iterator[tuple[Leaf, Access, Leaf
     return ((f, a, g, b) for f, a in touches if a.writes for g, b in touches if b.reads)
 
 
-@remember_last
+@primitive(check_store_at, "cannot move the storage of `{0}`")
 def store_at(kernel: Kernel, buffer: str, loop: str | None = None) -> Rewrite:
     """The storage of ``buffer`` in the body of ``loop``, or around everything."""
     alloc = find_alloc(kernel, buffer)
@@ -154,3 +152,51 @@ def with_storage(kernel: Kernel, alloc: Alloc, loop: str | None) -> Kernel:
     place: Place = find_place(kernel, alloc.buffer, loop)
     inner = replace(alloc, body=sequence(place.children[place.first :]))
     return replace_stmt(kernel, place.parent, sequence([*place.children[: place.first], inner]))
+
+
+def slide(stage: Stage, spans: Spans, place: Place, outer: int) -> tuple[Spans, list[str]]:
+    """``spans`` without what previous iterations of the loops behind the first ``outer`` have left behind.
+
+    Also the loops along which the window slides.
+    """
+    found, along = list(spans), []
+    between = place.loops[outer:]
+    with knowing_loops(place.loops, size_ranges(place.kernel)) as simple:
+        for loop in between:
+            dim = _moving_dim(loop, between, spans, place)
+            if dim is None or not is_settled(place.kernel, stage, loop):
+                continue
+            fresh = _fresh_part(loop, spans[dim], simple)
+            if fresh is not None:
+                found[dim] = (fresh, spans[dim][1])
+                along.append(loop.var.name)
+    return tuple(found), along
+
+
+def _moving_dim(loop: For, between: Sequence[For], spans: Spans, place: Place) -> int | None:
+    """The one dimension whose window moves with ``loop``, and with no other of the loops."""
+    name = loop.var.name
+    dims = [d for d, span in enumerate(spans) if any(name in free_vars(e) for e in span)]
+    if len(dims) != 1 or loop.kind not in ("serial", "unroll"):
+        return None
+    if any(isinstance(s, (Break, Continue, Return)) for s in statements(loop)):
+        return None
+    others = {f.var.name for f in between if f is not loop}
+    inner = between[next(i for i, f in enumerate(between) if f is loop) + 1 :]
+    if any(others & free_vars(e).keys() for e in spans[dims[0]]):
+        return None
+    if any(name in free_vars(e) for f in inner for e in (f.lo, f.hi)):
+        return None
+    path = path_to(loop, place.parent)
+    return dims[0] if all(isinstance(s, (For, Seq, Alloc)) for s in path[:-1]) else None
+
+
+def _fresh_part(loop: For, span: Span, simple: ExprSimplifier) -> Expr | None:
+    """Where the part of ``span`` starts that the iteration before did not have; None where it does not move onward."""
+    first, end = span
+    before = {loop.var: loop.var - idx(1)}
+    was_first, was_end = (simple.expr(substitute(e, before)) for e in span)
+    ranges: dict[str, Interval] = {**simple.ranges}
+    if not is_at_most(was_first, first, ranges) or not is_at_most(was_end, end, ranges):
+        return None
+    return simple.expr(Select(Compare(">", loop.var, loop.lo), Binary("max", first, was_end), first))

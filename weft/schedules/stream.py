@@ -12,7 +12,7 @@ from weft.ir.stmt import Alloc, Kernel, Store, hint
 from weft.ir.visit import walk
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_alloc, find_buffer
-from weft.schedules.rewrite import Rewrite, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -26,6 +26,7 @@ def check_stream(kernel: Kernel, buffer: str, *, numerics: Numerics) -> Verdict:
     return OK
 
 
+@primitive(check_stream, "cannot store to `{0}` past the caches")
 def stream(kernel: Kernel, buffer: str) -> Rewrite:
     """Puts the hint before everything that uses the buffer."""
     buffer_node = find_buffer(kernel, buffer)

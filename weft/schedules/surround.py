@@ -25,13 +25,10 @@ from weft.ir.stmt import Block, Kernel, Stmt
 from weft.ir.visit import Node, rewrite, walk
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.borders import Border, beyond_borders, find_border
-from weft.schedules.cache_read import nothing_reads
-from weft.schedules.check_copy import check_reads, check_result
+from weft.schedules.check_copy import check_copied, nothing_reads
 from weft.schedules.copy_reads import Readers, Reads, copy_reads, find_reads
-from weft.schedules.find import find_buffer
 from weft.schedules.project import conjuncts, gap_of
-from weft.schedules.remember import remember_last
-from weft.schedules.rewrite import Rewrite
+from weft.schedules.rewrite import Rewrite, primitive
 from weft.schedules.trace import Numerics
 
 
@@ -41,23 +38,15 @@ def check_surround(
     """As for `cache_read`; and there must be reads that give zero, or all the same other element, outside."""
     reads = find_reads(kernel, buffer, at, readers)
     if reads is None:
-        find_buffer(kernel, buffer)
-        return refuse(nothing_reads(buffer, at))
+        return nothing_reads(buffer, at)
     if not _gives_zero(reads) and _border(reads) is None:
         return refuse(f"no read of `{buffer}` gives zero outside of it")
-    verdict = check_reads(reads, "global")
-    if not verdict.ok:
-        return verdict
-    return check_result(reads.segment, _surrounded(kernel, buffer, at, readers).kernel, buffer, numerics)
+    return check_copied(reads, "global", lambda: surround(kernel, buffer, at, readers), numerics)
 
 
+@primitive(check_surround, "cannot read `{0}` from a copy with zeros around it")
 def surround(kernel: Kernel, buffer: str, at: str | None = None, readers: Readers | None = None) -> Rewrite:
     """Makes the block that copies and the storage it fills."""
-    return _surrounded(kernel, buffer, at, readers)
-
-
-@remember_last
-def _surrounded(kernel: Kernel, buffer: str, at: str | None, readers: Readers | None) -> Rewrite:
     reads = find_reads(kernel, buffer, at, readers)
     assert reads is not None, "the check answers this first"
     source, border = reads.buffer, None if _gives_zero(reads) else _border(reads)

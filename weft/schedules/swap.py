@@ -8,7 +8,7 @@ from weft.poly.check_swap import check_swap as check_independent
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import node_of, path_to
 from weft.schedules.loop_facts import exits, has_barrier
-from weft.schedules.rewrite import Rewrite, remembered, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -24,7 +24,7 @@ def check_swap(kernel: Kernel, first: str, second: str, *, numerics: Numerics) -
     return check_independent(kernel, a, b, numerics)
 
 
-@remembered
+@primitive(check_swap, "cannot exchange `{0}` and `{1}`")
 def swap(kernel: Kernel, first: str, second: str) -> Rewrite:
     """The statement that is, or holds, ``second`` runs before the one that is, or holds, ``first``."""
     neighbours = _neighbours(kernel, first, second)

@@ -12,7 +12,7 @@ from weft.ir.stmt import Block, For, Kernel, Seq, Stmt, Tensorized
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.decompose_reduction import outermost_reduction_loop
 from weft.schedules.find import all_loops, find_loop, listed, path_to, ranges_at
-from weft.schedules.rewrite import Rewrite, replace_stmt
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -42,6 +42,7 @@ def check_tensorize(kernel: Kernel, loop: str, intrinsic: str, *, numerics: Nume
     return OK
 
 
+@primitive(check_tensorize, "cannot tensorize loop `{0}` as `{1}`")
 def tensorize(kernel: Kernel, loop: str, intrinsic: str) -> Rewrite:
     """Marks the nest; it is to be the last change of these loops."""
     nest = find_loop(kernel, loop)

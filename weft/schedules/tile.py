@@ -6,7 +6,7 @@ from weft.ir.stmt import Kernel
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.loop_facts import first_no
 from weft.schedules.reorder import check_reorder, reorder
-from weft.schedules.rewrite import Rewrite, remembered
+from weft.schedules.rewrite import Rewrite, primitive
 from weft.schedules.split import Tail, check_split, split
 from weft.schedules.trace import Numerics
 
@@ -33,7 +33,7 @@ def check_tile(
     return check_reorder(second.kernel, *_order(first, second), numerics=numerics)
 
 
-@remembered
+@primitive(check_tile, "cannot tile loops `{0}` and `{1}`")
 def tile(kernel: Kernel, i: str, j: str, rows: int, columns: int, tail: Tail = "guard") -> Rewrite:
     """Makes ``i_o, j_o, i_i, j_i``, in that order from outside in."""
     first = split(kernel, i, rows, tail)

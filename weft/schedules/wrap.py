@@ -14,7 +14,7 @@ from weft.ir.visit import fresh_name
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.condition import parse_index
 from weft.schedules.find import loops_around, node_of, ranges_at
-from weft.schedules.rewrite import Rewrite, remembered, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -26,7 +26,7 @@ def check_wrap(kernel: Kernel, node: str, at: int | str = 0, *, numerics: Numeri
     return OK if inside is None else refuse(f"`{node}` is in the {inside.kind} loop `{inside.var.name}`")
 
 
-@remembered
+@primitive(check_wrap, "cannot put a loop around `{0}`")
 def wrap(kernel: Kernel, node: str, at: int | str = 0) -> Rewrite:
     """Makes the loop ``u_at``, whose only value is ``at``."""
     target_node = node_of(kernel, node)

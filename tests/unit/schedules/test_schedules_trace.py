@@ -187,7 +187,7 @@ def test_a_schedule_just_built_is_not_checked_again(monkeypatch: pytest.MonkeyPa
     run = Schedule.run
 
     def counted(self: Schedule, *args: Any, **kwargs: Any) -> Any:
-        steps.append(args[1].__name__)
+        steps.append(args[0].__name__)
         return run(self, *args, **kwargs)
 
     monkeypatch.setattr(Schedule, "run", counted)
