@@ -9,7 +9,7 @@ With three stages::
     }                                          }
 
 so that loads and the use of what was loaded before can overlap: how is up to the target (see `weft.ir.ahead`). With two
-stages this is `double_buffer`.
+stages this is double buffering (`double_buffer`).
 """
 
 from __future__ import annotations
