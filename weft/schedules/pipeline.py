@@ -1,4 +1,4 @@
-"""``pipeline``: storage that each iteration of a loop fills and then uses, filled some iterations ahead.
+"""``pipeline``: software pipelining. Storage that each iteration of a loop fills and then uses is filled some ahead.
 
 With three stages::
 
