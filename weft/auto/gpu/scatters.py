@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.grid import Shape, as_one, possible_shapes, spread
-from weft.auto.gpu.streams import Grid, stream_of, streams_seconds
+from weft.auto.gpu.grid import as_one, choose_shape, spread
 from weft.auto.rows import may_reorder
 from weft.auto.stages import Stage
-from weft.auto.strategy import Strategy
+from weft.auto.strategy import Strategy, one_way
 from weft.ir.expr import Load
 from weft.ir.visit import free_vars, stores, walk
+
+#: Bytes that an update reads, about.
+UPDATE = 4
 
 
 def fits_scatters(draft: GpuDraft, stage: Stage) -> bool:
@@ -21,23 +20,9 @@ def fits_scatters(draft: GpuDraft, stage: Stage) -> bool:
     return not stage.write.is_affine or any(stage.write.uses(i.name) for i in stage.reductions)
 
 
-@dataclass(frozen=True, slots=True)
-class ScattersPlan:
-    """Blocks of ``shape``."""
-
-    shape: Shape
-    way: str = "scattered"
-
-
-def scatters_plans(draft: GpuDraft, stage: Stage) -> list[ScattersPlan]:
-    if not fits_scatters(draft, stage):
-        return []
-    count = None if any(i.extent is None for i in stage.iters) else stage.points
-    return [ScattersPlan(shape) for shape in possible_shapes(draft, count, 4)]
-
-
-def apply_scatters(draft: GpuDraft, name: str, plan: ScattersPlan) -> None:
-    stage, shape = draft.stage(name), plan.shape
+def schedule_scatters(draft: GpuDraft, name: str) -> None:
+    stage = draft.stage(name)
+    shape = choose_shape(draft, None if any(i.extent is None for i in stage.iters) else stage.points, UPDATE)
     draft.s.atomic(name)
     last = _along(stage)
     order = [x for x in stage.loops if x not in last] + last
@@ -59,17 +44,4 @@ def _along(stage: Stage) -> list[str]:
     return [i.loop for i in stage.iters if i.name in names and i.loop is not None]
 
 
-def scatters_prices(draft: GpuDraft, stage: Stage) -> Callable[[ScattersPlan], float]:
-    """Threads side by side read and update side by side where data do not decide."""
-    along = next((i.name for i in stage.iters if i.loop in _along(stage)[-1:]), None)
-
-    def seconds(plan: ScattersPlan) -> float:
-        threads, each = plan.shape.threads, plan.shape.each
-        streams = [stream_of(stage, a, along, 1, each, 1) for a in stage.accesses]
-        grid = Grid(stage.points / (threads * each), threads, each * (stage.operations + 4))
-        return streams_seconds(draft.machine, grid, streams)
-
-    return seconds
-
-
-SCATTERS: Strategy[GpuDraft] = Strategy("scatters", scatters_plans, apply_scatters, scatters_prices)
+SCATTERS: Strategy[GpuDraft] = one_way("scatters", fits_scatters, schedule_scatters)
