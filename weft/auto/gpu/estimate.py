@@ -17,6 +17,7 @@ from weft.auto.costs import point_cost
 from weft.auto.gpu.estimate_access import WarpAccess, warp_access
 from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, combination_cycles, launch_time
 from weft.auto.gpu.streams import ACCESS, BASE_REGISTERS, DEPENDENT, SPECIAL
+from weft.auto.stages import buffer_bytes
 from weft.ir.expr import Const
 from weft.ir.stmt import Kernel
 from weft.schedules.footprint import infer_touches
@@ -163,7 +164,7 @@ class _Launch:
         self.issued += times * found.count * ACCESS
         self.lsu += times * found.cycles
         if kind == "shared":
-            self.shared[access.buffer.name] = _bytes_of(access)
+            self.shared[access.buffer.name] = buffer_bytes(access.buffer)
             return 0.0 if access.is_store else self.rates.shared_latency
         self._add_traffic(leaf, access, place, found, times)
         if access.is_store:
@@ -242,12 +243,6 @@ def _stages(leaf: Leaf) -> int:
     turns = [t.modulus for f in leaf.write.forms for t in f.coefficients if t.modulus]
     sizes = [int(n.value) for n in leaf.write.buffer.shape[:1] if isinstance(n, Const)]
     return sizes[0] if turns and sizes else 2
-
-
-def _bytes_of(access: Access) -> int:
-    sizes = [int(n.value) if isinstance(n, Const) else 1 for n in access.buffer.shape]
-    whole = sizes[0] * access.strides[0] if sizes else 1
-    return max(whole, prod(sizes)) * access.buffer.dtype.itemsize
 
 
 def _only(leaf: Leaf, access: Access) -> Leaf:

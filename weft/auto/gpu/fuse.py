@@ -13,8 +13,8 @@ from weft.auto.align import Chain
 from weft.auto.fuse_chains import ChainRules, schedule_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.row_plan import reads_again
-from weft.auto.gpu.rows import chain_plans, rows_of, schedule_row_chain
+from weft.auto.gpu.row_plan import reads_again, row_plans
+from weft.auto.gpu.rows import needs_of, rows_of, schedule_row_chain
 from weft.auto.stages import Stage
 
 #: Operations an element that cost nothing while memory is waited for, before and after chains are made.
@@ -75,17 +75,11 @@ def _why_apart(draft: GpuDraft, chain: Chain, stage: Stage) -> str | None:
     longest = max(r.length for r in rows)
     if 2 * rounds < draft.machine.sms and longest > 4096:
         return f"they share {rounds} rows, too few for {draft.machine.sms} multiprocessors"
-    if _is_across(chain):
+    if not any(r.along(a) for r in rows if r.iters for a in r.stage.accesses):  # neighbours are other rows
         return "rows lie across memory"
-    if not chain_plans(draft, chain, rows):
+    if not row_plans(draft, needs_of(chain, rows)):
         return "a row is too long for the registers of a block"
     return None
-
-
-def _is_across(chain: Chain) -> bool:
-    """Whether what is read most lies along memory with an iterator that is shared: neighbours are other rows."""
-    rows = rows_of(chain) or []
-    return not any(r.along(a) for r in rows if r.iters for a in r.stage.accesses)
 
 
 def _is_better_apart(draft: GpuDraft, chain: Chain) -> bool:

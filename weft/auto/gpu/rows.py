@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import gcd, prod
 
 from weft.auto.align import Chain, ChainTile, align_producer, own_alignment
@@ -133,12 +134,7 @@ def _fixed(chain: Chain, stage: Stage) -> list[str]:
     return [own for own, theirs in chain.alignments[stage.name].items() if theirs in chain.shared]
 
 
-def chain_plans(draft: GpuDraft, chain: Chain, rows: Sequence[Row]) -> list[RowPlan]:
-    """Plans for the rows of ``chain``, the usual one first."""
-    return row_plans(draft, _needs(chain, rows))
-
-
-def _needs(chain: Chain, rows: Sequence[Row]) -> RowsNeeds:
+def needs_of(chain: Chain, rows: Sequence[Row]) -> RowsNeeds:
     kept = sum(r.stage.write.buffer.dtype.itemsize for r in rows if is_kept(chain, r))
     reads = [a for r in rows for a in r.stage.reads]
     fetched = {a.buffer.name: a.buffer.dtype.itemsize for a in reads if _is_fetched(chain, rows, a.buffer.name)}
@@ -157,9 +153,9 @@ def _needs(chain: Chain, rows: Sequence[Row]) -> RowsNeeds:
     )
 
 
-def chain_seconds(draft: GpuDraft, chain: Chain, rows: Sequence[Row], plan: RowPlan) -> float:
+def chain_seconds(draft: GpuDraft, chain: Chain, rows: Sequence[Row], needs: RowsNeeds, plan: RowPlan) -> float:
     """Rows come from memory once if they are kept, else for each stage; every reduction ends across the threads."""
-    needs, rates = _needs(chain, rows), rates_of(draft.machine.capability)
+    rates = rates_of(draft.machine.capability)
     elements = plan.pieces * plan.lanes
     passes = sum(any(row.along(a) for a in row.stage.reads) for row in rows)
     turns = 1.0 if plan.keeps_rows else passes * max(1.0, plan.pieces / AHEAD)
@@ -218,9 +214,9 @@ def schedule_row_chain(draft: GpuDraft, chain: Chain) -> None:
     rows = rows_of(chain)
     if rows is None or not any(r.iters for r in rows):
         raise ScheduleError("its stages do not go along rows")
-    plans: list[RowPlan] = draft.rank(
-        chain.anchor.name, chain_plans(draft, chain, rows), lambda p: chain_seconds(draft, chain, rows, p)
-    )
+    needs = needs_of(chain, rows)
+    price = partial(chain_seconds, draft, chain, rows, needs)
+    plans: list[RowPlan] = draft.rank(chain.anchor.name, row_plans(draft, needs), price)
     if not plans:
         raise ScheduleError("a row is too long for the registers of a block")
     plan = plans[0]
