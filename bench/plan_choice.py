@@ -4,8 +4,8 @@
     python -m bench.plan_choice --only matmul conv --random-shapes 7 --most 8 --threads 1 --save plans.json
 
 For each workload of the field bench and each choice in it (a stage with more than one plan) the plans that the model
-likes best are applied one after another, all else as chosen, and timed in turns. Told is how much slower the model's
-choice is than the fastest, by workload; then how many workloads are within 5 %.
+likes best are applied one after another, all else as chosen, and timed in turns; constants are bound, as there. Told
+is how much slower the model's choice is than the fastest, by workload; then how many workloads are within 5 %.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 
 import weft
 from bench.field.command import chosen_workloads
-from bench.field.peers.weft_itself import arguments, define
+from bench.field.peers.weft_itself import arguments, bound, define
 from bench.field.statistics import geometric_mean, median
 from bench.field.workloads import Workload
 from weft.auto.plan import Ranker, rank_plans
@@ -78,18 +78,26 @@ class Lists:
 
 def scheduled(workload: Workload, args: list[Any], threads: int, rank: Ranker) -> Any:
     s = weft.schedule(define(workload), *args, numerics="fast")
-    auto_schedule(s, host_machine(), threads, rank=rank)
+    auto_schedule(s, host_machine(), threads, frozenset(workload.family.constants), rank=rank)
     return s
 
 
+def call_of(workload: Workload, inputs: Mapping[str, Any], schedule: Any) -> Callable[[], object]:
+    """A call that fills given results, as `bench.field` times them."""
+    op, args = bound(define(workload).with_schedule(schedule.trace), workload, inputs)
+    given = op(*args)
+    return lambda: op(*args, out=given)
+
+
 def choices(workload: Workload, threads: int, most: int, turns: int) -> Iterator[Choice]:
-    args = arguments(workload, workload.inputs())
+    inputs = workload.inputs()
+    args = arguments(workload, inputs)
     lists = Lists()
     scheduled(workload, args, threads, lists)
     for subject, ranked in lists.found.items():
         tried = [entry for entry in ranked[:most] if entry[1] <= HOPELESS * ranked[0][1]]
-        built = [scheduled(workload, args, threads, Lists((subject, plan))).build() for plan, _ in tried]
-        measured = timed([lambda op=op: op(*args) for op in built], turns)  # type: ignore[misc]
+        ways = [scheduled(workload, args, threads, Lists((subject, plan))) for plan, _ in tried]
+        measured = timed([call_of(workload, inputs, way) for way in ways], turns)
         expected = tuple(seconds * 1e3 for _, seconds in tried)
         yield Choice(workload.name, subject, tuple(str(p) for p, _ in tried), expected, tuple(measured))
 

@@ -80,15 +80,14 @@ def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
 
 
 def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:
-    """With all that can be shared, and with whole rows of memory left to the nests inside."""
-    yield replace(chain, tile=choose_tile(draft, chain))
+    """With whole rows of memory left to the nests inside, and with all that can be shared."""
     along = next((name for name in reversed(chain.shared) if is_along_memory(chain, name)), None)
-    if along is None or len(chain.shared) == 1:
-        return
-    smaller = replace(chain, left_inside=frozenset({along}))
-    rounds = prod(map(chain.extent, smaller.shared))
-    if rounds > 1 and (rounds >= draft.threads or not pays_threads(draft, chain)):
-        yield replace(smaller, tile=choose_tile(draft, smaller))
+    if along is not None and len(chain.shared) > 1:
+        smaller = replace(chain, left_inside=frozenset({along}))
+        rounds = prod(map(chain.extent, smaller.shared))
+        if rounds > 1 and (rounds >= draft.threads or not pays_threads(draft, chain)):
+            yield replace(smaller, tile=choose_tile(draft, smaller))
+    yield replace(chain, tile=choose_tile(draft, chain))
 
 
 #: What pays on a CPU.

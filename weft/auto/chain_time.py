@@ -87,7 +87,7 @@ def draw_nest(draft: Draft, sketch: Sketch, places: Sequence[Place], stage: Stag
     """The nest of ``stage`` as the strategies for it would make it, about, inside the last of ``places``."""
     plan = usual_plan(draft, stage)
     if plan is not None:
-        draw_contraction(draft, sketch, places, Contraction(stage, plan, draft.lanes(stage)), forms)
+        draw_contraction(draft, sketch, places, Contraction(stage, plan, draft.lanes(stage), draft.enough_sums), forms)
         return
     along = iterator_along_memory(stage) if stage.reductions else vector_iterator(stage)
     own = [i for i in stage.iters if i.loop is not None and i.count > 1 and (along is None or i.name != along.name)]

@@ -31,7 +31,8 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     """Tiles of sums in registers, operands packed where that pays, panels on threads."""
     straighten(draft, name)
     copies = surround_operands(draft, name)
-    c = Contraction(draft.stage(name), plan, draft.lanes(draft.stage(name)))
+    stage = draft.stage(name)
+    c = Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
     nest = split_loops(draft, c)
     loops = part_loops(c)
     together = threaded_loops(draft, c, loops)

@@ -70,18 +70,24 @@ def _cut(c: Contraction, i: StageIter, parts: list[tuple[Part, int]]) -> Iterato
             continue
         if is_last and left == 1:
             return
-        yield PartLoop(part, i.name, step, -(-left // step), _worth(c, part, left, step))
+        yield PartLoop(part, i.name, step, -(-left // step), _worth(c, part, i.name, left, step))
         left = min(left, step)
 
 
-def _worth(c: Contraction, part: Part, count: int, step: int) -> float:
-    """Full iterations that all are worth: a last tile is as large as what is left, in whole vectors along the lanes."""
+def _worth(c: Contraction, part: Part, of: str, count: int, step: int) -> float:
+    """Full iterations that all are worth: a last tile is as large as what is left, in whole vectors along the lanes.
+
+    Of operands that were copied there is enough for a whole tile, which then needs no tests. Where few sums are left,
+    they take as long as they wait for one another.
+    """
     full, rest = divmod(count, step)
-    if not rest or part in ("pieces", "blocks"):
+    if not rest or part == "pieces" or step > c.tile[of]:
         return full + rest / step
-    if part == "panels":
-        return full + -(-rest // c.vector) / -(-step // c.vector)
-    return full + rest / step
+    left = rest / step
+    if of == c.plan.lane:
+        is_copied = all(a.buffer.name in c.plan.packed for a in c.vector_operands)
+        left = 1.0 if is_copied else -(-rest // c.vector) / c.vectors
+    return full + max(left, min(1.0, c.enough / c.sums))
 
 
 @dataclass

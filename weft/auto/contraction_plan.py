@@ -62,8 +62,9 @@ class Contraction:
 
     stage: Stage
     plan: ContractionPlan
-    #: Elements in a vector.
+    #: Elements in a vector, and sums that keep the units busy while each waits for the one before.
     vector: int
+    enough: float
 
     @cached_property
     def operands(self) -> tuple[StageAccess, ...]:

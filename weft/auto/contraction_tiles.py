@@ -92,7 +92,7 @@ def _variants(draft: Draft, stage: Stage, tile: ContractionPlan, *, is_first: bo
     """What may be done about the operands of ``tile``: all of it for the first, for others the most that can be."""
     copied = [packed for lined in _with_rows(draft, stage, tile) for packed in _with_copies(draft, stage, lined)]
     for plan in reversed(copied if is_first else copied[-1:]):
-        blocked = list(_with_blocks(draft, Contraction(stage, plan, draft.lanes(stage))))
+        blocked = list(_with_blocks(draft, Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)))
         yield from blocked if is_first else blocked[:1]
 
 
@@ -103,6 +103,7 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
     """
     room = _Registers(draft, stage, lane)
     useful = [i for i in stage.spatial if i is not lane and i.count > 1 and not room.is_used_by_all(i.name)]
+    useful.sort(key=lambda i: _reach(stage, i))  # of tiles equal in all that counts here, those nearer in memory stay
     found: list[_Tile] = []
     for width in room.widths():
         vectors = room.vectors(width)
@@ -120,6 +121,11 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
         (room.time(loads, waste) + stores, ContractionPlan(lane.name, width, rows))
         for loads, waste, _, width, rows in best
     ]
+
+
+def _reach(stage: Stage, i: StageIter) -> int:
+    """How far apart neighbours along ``i`` lie in memory, at most."""
+    return max(abs(a.stride(i.name) or 0) for a in stage.accesses)
 
 
 class _Registers:
@@ -142,7 +148,7 @@ class _Registers:
         #: Updates that a load takes the time of.
         self.loads_worth = draft.model.fma_units / draft.model.load_units
         #: Sums that keep the units busy while each waits for the one before.
-        self.enough = draft.model.fma_latency * draft.model.fma_units
+        self.enough = draft.enough_sums
 
     def time(self, loads: float, waste: float) -> float:
         """Of the busiest unit, in updates for each one that is needed."""

@@ -26,7 +26,7 @@ def contraction_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> fl
     least = least_seconds(draft, stage, plan)
     if known and least >= min(known.values()):
         return least  # as good as it can be it is no better than another
-    sketch, c = Sketch(), Contraction(stage, plan, draft.lanes(stage))
+    sketch, c = Sketch(), Contraction(stage, plan, draft.lanes(stage), draft.enough_sums)
     places, forms = sketch.enter_outer(stage, draft.stages)
     draw_contraction(draft, sketch, places, c, forms)
     reader = find_epilogue(draft, stage)

@@ -101,6 +101,11 @@ class Draft(AnyDraft):
         """Vector registers."""
         return self.model.vector_registers
 
+    @property
+    def enough_sums(self) -> float:
+        """Sums that keep the units busy while each waits for the one before."""
+        return self.model.fma_latency * self.model.fma_units
+
     def cache(self, level: str) -> int:
         """Bytes of cache ``L1``, ``L2`` or ``L3``, or of the last one before it that there is."""
         caches = self.machine.caches

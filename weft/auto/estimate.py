@@ -3,13 +3,14 @@
 >>> estimate(s.kernel, machine_model(), threads=1).seconds
 
 For each statement: cycles of the core with its data in the first cache (`estimate_compute`), and the time that its
-traffic takes between each pair of caches (`estimate_traffic`). They overlap, so the longest counts most. Caches are
-taken to be warm: what the whole program touches and a cache holds is in it.
+traffic takes between each pair of caches (`estimate_traffic`). They overlap, so the longest counts most; statements
+that hand values on in registers do so together, for the results of one tile leave while the next is computed. Caches
+are taken to be warm: what the whole program touches and a cache holds is in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.auto.estimate_compute import Work, infer_works
@@ -28,7 +29,7 @@ LATENCY, AT_ONCE = (4e-9, 14e-9, 1e-7), 12.0
 CALL = 3e-7
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NestEstimate:
     """One statement: its block, the loops around it, its seconds by what takes them, and the bytes into each cache."""
 
@@ -79,7 +80,26 @@ def estimate_program(program: Program, model: MachineModel, threads: int = 1, *,
     traffic = TrafficModel(program, model.line, lanes)
     works = infer_works(traffic.leaves, lanes, model, fast)
     kept = [_estimate_leaf(leaf, works[leaf], lanes.get(leaf), traffic, model, threads) for leaf in traffic.leaves]
+    _overlap_tiles(traffic.leaves, kept)
     return _total(kept, _parallel_seconds(program, model, threads), model, threads)
+
+
+def _overlap_tiles(leaves: Sequence[Leaf], found: Sequence[NestEstimate]) -> None:
+    """Statements around one tile in registers take the time of all they do together, each its part of it."""
+    tiles: dict[str, list[NestEstimate]] = {}
+    for leaf, nest in zip(leaves, found):
+        tile = next((a.buffer.name for a in leaf.accesses if a.buffer.scope == "register"), None)
+        if tile is not None:
+            tiles.setdefault(tile, []).append(nest)
+    for nests in tiles.values():
+        parts = [sum(each) for each in zip(*(n.parts.values() for n in nests))]
+        alone = sum(n.seconds for n in nests)
+        for nest in nests:
+            nest.seconds *= _overlapped(parts) / alone if alone else 1.0
+
+
+def _overlapped(parts: Iterable[float]) -> float:
+    return float(sum(p**OVERLAP for p in parts) ** (1 / OVERLAP))
 
 
 def _estimate_leaf(
@@ -95,12 +115,11 @@ def _estimate_leaf(
         jumps = t.jumps * LATENCY[min(len(moved), len(LATENCY) - 1)] / AT_ONCE / speedup
         parts[level.name] = (t.read / level.read + t.written / level.write + past) / together + jumps
         moved[nearer.name] = t.read + t.written + t.streamed
-    seconds = sum(p**OVERLAP for p in parts.values()) ** (1 / OVERLAP)
     bound = max(parts, key=lambda name: parts[name])
     return NestEstimate(
         block=leaf.block,
         loops=tuple(n.name for n in leaf.nests),
-        seconds=seconds,
+        seconds=_overlapped(parts.values()),
         bound=work.bound or bound if bound == "compute" else bound,
         parts=parts,
         traffic=moved,
@@ -112,15 +131,16 @@ def _estimate_leaf(
 
 
 def _speedup(leaf: Leaf, threads: int, model: MachineModel) -> float:
-    """How many threads really share the iterations of the outermost parallel loop."""
+    """How many threads really share the iterations of the outermost parallel loop, or of some in a row, as one."""
     if threads == 1:
         return 1.0
-    usable = min(threads, model.cores)
+    usable, trips = min(threads, model.cores), 1.0
     for nest in leaf.nests:
-        if nest.kind in ("parallel", "block") and nest.trips > 1:
-            rounds = -(-nest.trips // usable)
-            return max(1.0, nest.trips / rounds)
-    return 1.0
+        if nest.kind in ("parallel", "block"):
+            trips *= max(1.0, nest.trips)
+        elif trips > 1:
+            break
+    return max(1.0, trips / -(-trips // usable))
 
 
 def _parallel_seconds(program: Program, model: MachineModel, threads: int) -> float:

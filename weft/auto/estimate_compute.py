@@ -214,23 +214,26 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
         return Counts(stores=0.5) if a.is_store else Counts(loads=spread)
     step = a.step(lanes.nest.name, lanes.count)
     vectors = max(0.5, lanes.registers * size * 8 / lanes.bits)
+    crossing = 1.0 if _is_aligned(a, lanes, model) else 1.6
     if step in (1, -1):
         turned = vectors if step == -1 else 0.0
-        crossing = 1.0 if _is_aligned(a, lanes, model) else 1.6
         return (
             Counts(stores=vectors * crossing, shuffles=turned)
             if a.is_store
             else Counts(loads=vectors * crossing, shuffles=turned)
         )
     if step is not None and 1 < step <= 4 and not a.is_store:
-        return Counts(loads=vectors * step, shuffles=vectors * step)
+        return Counts(loads=vectors * step * crossing, shuffles=vectors * step)
     if a.is_store:
         return Counts(stores=APART * lanes.count, shuffles=SCATTERED * lanes.count)
     return Counts(loads=0.5 * lanes.count, shuffles=GATHERED * lanes.count)
 
 
 def _turned(region: Region, a: Access, model: MachineModel) -> Counts | None:
-    """A tile that is accessed across its rows goes through registers: its rows are vectors, exchanged in halves."""
+    """A tile that is accessed across its rows goes through registers: its rows are vectors, exchanged in halves.
+
+    A part of a vector takes an access as a whole one does.
+    """
     if region.lanes is None or not region.copies or a.buffer.dtype.bits < 32:
         return None
     nest, rows = region.copies[-1]
@@ -240,10 +243,10 @@ def _turned(region: Region, a: Access, model: MachineModel) -> Counts | None:
         return None
     if side < 4 or side & (side - 1) or rows % side or lanes % side:
         return None
-    vectors = lanes * max(0.5, rows * a.buffer.dtype.bits / model.vector_bits)
+    vectors = lanes * max(1.0, rows * a.buffer.dtype.bits / model.vector_bits)
     exchanged = rows * lanes / side * log2(side)
     others = region.instances(a) / rows
-    moved = Counts(stores=vectors) if a.is_store else Counts(loads=vectors)
+    moved = Counts(stores=APART * vectors) if a.is_store else Counts(loads=vectors)
     return moved.plus(Counts(shuffles=exchanged)).scaled(others)
 
 

@@ -10,7 +10,7 @@ to what is in the first cache. Where results are too few for all threads, each t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from weft.auto.draft import AnyDraft, Draft
@@ -20,6 +20,8 @@ from weft.auto.sketch import Loop, Sketch, TileNest
 from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.ir.stmt import LoopKind
 from weft.ir.visit import free_vars
+from weft.schedules.index_forms import Forms
+from weft.schedules.nests import Place
 
 #: Vectors of results side by side.
 VECTORS = 8
@@ -64,13 +66,41 @@ def rows_seconds(draft: Draft, stage: Stage, plan: RowsPlan) -> float:
         whole = [*loops, Loop(along.name, 1, along.count)] if along else loops
         sketch.draw_stage(places[-1], stage, whole, forms)
     else:
-        width = min(along.count, VECTORS * draft.lanes(stage))
-        outer = [x for x in loops if not stage.by_name[x.of].is_reduction]
-        inner = [x for x in loops if stage.by_name[x.of].is_reduction]
-        tile = Loop(along.name, 1, width, "vector")
-        nest = TileNest((*outer, Loop(along.name, width, along.count / width)), tuple(inner), (tile,))
-        sketch.draw_tiles(places, stage, nest, forms)
+        _draw_across(draft, sketch, places, stage, along, loops, forms)
     return sketch.seconds(draft)
+
+
+def _draw_across(
+    draft: Draft,
+    sketch: Sketch,
+    places: list[Place],
+    stage: Stage,
+    along: StageIter,
+    loops: Sequence[Loop],
+    forms: Forms,
+) -> None:
+    """What `_reduce_across` makes."""
+    width = min(along.count, VECTORS * draft.lanes(stage))
+    tile, lanes = Loop(along.name, width, along.count / width), Loop(along.name, 1, width, "vector")
+    rows = [x for x in loops if stage.by_name[x.of].is_reduction]
+    run = contiguous_run(stage, along, VECTORS * draft.lanes(stage), stage.spatial)
+    if _count(run) <= VECTORS * draft.lanes(stage):
+        outer = (*(x for x in loops if x not in rows), tile)
+        sketch.draw_tiles(places, stage, TileNest(outer, tuple(rows), (lanes,)), forms)
+        return
+    side = [x for x in loops if stage.by_name[x.of] in run]
+    outer = tuple(x for x in loops if x not in side and x not in rows)
+    many, few = _cut_rows(draft, stage, rows)
+    started = replace(stage, block=replace(stage.block, init=None))
+    sketch.draw_stage(places[-1], started, [*outer, *many, *side, tile, *few, lanes], forms)
+
+
+def _cut_rows(draft: Draft, stage: Stage, rows: Sequence[Loop]) -> tuple[list[Loop], list[Loop]]:
+    """Loops through the rows of a reduction around those through its results, and those inside them."""
+    if _read_bytes(stage) > draft.cache("L3") // 2:
+        return list(rows), []
+    last, size = rows[-1], min(ROWS, int(rows[-1].trips))
+    return [*rows[:-1], replace(last, step=size, trips=last.trips / size)], [Loop(last.of, 1, size, "unroll")]
 
 
 def fits_rows(draft: Draft, stage: Stage) -> bool:

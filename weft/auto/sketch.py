@@ -18,7 +18,7 @@ from weft.auto.draft import Draft
 from weft.auto.estimate import estimate_program
 from weft.auto.stages import Stage, StageAccess, Stages
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Expr, Load, idx
+from weft.ir.expr import Binary, Expr, Load, idx
 from weft.ir.stmt import Block, LoopKind
 from weft.ir.visit import stores
 from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form
@@ -157,7 +157,9 @@ class Sketch:
         for copy, buffer, outside in made:
             leaf.accesses = tuple(self._from_copy(a, copy, buffer, outside) for a in leaf.accesses)
         end, stored = self.enter(place, nest.tile, around, f"{stage.name}_store")
-        self._store(end, stage, _complete(stage.block, stored), [n.name for n in end.around[len(place.around) :]])
+        adds = any(stage.by_name[loop.of].is_reduction for loop in nest.outer)
+        own = [n.name for n in end.around[len(place.around) :]]
+        self._store(end, stage, _complete(stage.block, stored), own, adds=adds)
 
     def _copy(self, at: Place, stage: Stage, copy: Copy, made: Buffer, forms: Forms) -> None:
         """A nest that makes ``copy`` in buffer ``made``, in the order of it."""
@@ -184,13 +186,18 @@ class Sketch:
             access.buffer.name,
         )  # fmt: skip
 
-    def _store(self, at: Place, stage: Stage, forms: Forms, own: Sequence[str]) -> None:
+    def _store(self, at: Place, stage: Stage, forms: Forms, own: Sequence[str], *, adds: bool) -> None:
+        """The results of a tile stored, or, where they are those of a piece of a reduction, added to what is there."""
         (first, *_) = stores(stage.block.body)
         written = self._reader.access(first.buffer, first.indices, {**at.forms, **forms}, True)
         kept = _in_register(written, first.buffer, own)
         kept.is_store = False
         value: Expr = Load(first.buffer, first.indices)
-        leaf = Leaf(value, (kept, written), at.around, 1.0, (), {**at.forms, **forms}, f"{stage.name}_store")
+        accesses: tuple[Access, ...] = (kept, written)
+        if adds:
+            before = self._reader.access(first.buffer, first.indices, {**at.forms, **forms}, False)
+            value, accesses = Binary("+", value, value), (kept, before, written)
+        leaf = Leaf(value, accesses, at.around, 1.0, (), {**at.forms, **forms}, f"{stage.name}_store")
         at.nest.parts.append(leaf)
 
 

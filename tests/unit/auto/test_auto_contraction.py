@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import weft
+from weft.auto.contraction_nest import part_loops
 from weft.auto.contraction_plan import Blocking, Contraction, ContractionPlan, is_contraction
 from weft.auto.contraction_tiles import contraction_plans
+from weft.auto.contraction_time import contraction_seconds
 from weft.auto.draft import Draft
 from weft.auto.plan import Decision, knobs, rank_plans, read_plan
 from weft.auto.scheduler import auto_schedule
@@ -71,7 +73,8 @@ def plans_of(machine: str, m: int, n: int, k: int = 100) -> tuple[Draft, list[Co
     s = weft.schedule(weft.define(MATMUL), floats(m, k), floats(k, n), numerics="fast")
     draft = Draft(s, NAMED[machine], 1)
     stage = draft.stage("C")
-    return draft, [Contraction(stage, plan, draft.lanes(stage)) for plan in contraction_plans(draft, stage)]
+    lanes, enough = draft.lanes(stage), draft.enough_sums
+    return draft, [Contraction(stage, plan, lanes, enough) for plan in contraction_plans(draft, stage)]
 
 
 @pytest.mark.parametrize("machine", ["x86-64-avx2", "x86-64-avx512"])
@@ -94,6 +97,41 @@ def test_no_tile_leaves_elements_over_that_are_computed_one_by_one(n: int) -> No
     left = {(c.plan.width, n % c.plan.width) for c in plans if c.plan.lane == "vn"}
     assert left
     assert all(rest == 0 or rest >= 8 or (rest > 1 and width in (8, 16)) for width, rest in left)
+
+
+def test_what_tiles_on_an_edge_are_worth() -> None:
+    """A copied operand fills the last tile along the lanes; few sums that are left wait for one another."""
+    draft, _ = plans_of("x86-64-avx2", 98, 40)
+    stage = draft.stage("C")
+
+    def full(packed: tuple[str, ...]) -> dict[str, float]:
+        plan = ContractionPlan("vn", 24, (("vm", 4),), packed)
+        loops = part_loops(Contraction(stage, plan, 8, draft.enough_sums))
+        return {loop.part: loop.full for loop in loops}
+
+    assert full(("B",))["panels"] == 2
+    assert full(())["panels"] == pytest.approx(1 + 2 / 3)
+    assert full(())["rows"] == pytest.approx(24 + 8 / 12)  # 2 of 4 rows are 6 sums, the time of 8
+
+
+def test_results_stored_across_lanes_are_not_hidden_behind_memory() -> None:
+    text = "def f(float(B,M,K) X, float(B,N,K) Y) -> (Z) { Z(b,m,n) +=! X(b,m,k) * Y(b,n,k) }"
+    s = weft.schedule(weft.define(text), (500, 72, 26), (500, 72, 26), numerics="fast")
+    draft = Draft(s, NAMED["x86-64-avx2"], 1)
+    stage = draft.stage("Z")
+    along = contraction_seconds(draft, stage, ContractionPlan("vn", 24, (("vm", 4),), ("Y",)))
+    across = contraction_seconds(draft, stage, ContractionPlan("vm", 24, (("vn", 4),), ("X",)))
+    assert across > 1.2 * along
+
+
+def test_rows_of_tiles_lie_near_one_another() -> None:
+    """Rows along the width of an image, where those along its height would do the same."""
+    s = weft.schedule(weft.ops.conv2d, (1, 32, 30, 30), (64, 32, 3, 3), numerics="fast")
+    draft = Draft(s, NAMED["x86-64-avx2"], 1)
+    stage = next(x for x in draft.stages if x.reductions)
+    rows = {name for plan in contraction_plans(draft, stage) if len(plan.rows) == 1 for name, _ in plan.rows}
+    assert "vw" in rows
+    assert "vh" not in rows
 
 
 def test_what_stays_in_shared_loops_is_not_priced_as_if_it_went_to_memory() -> None:

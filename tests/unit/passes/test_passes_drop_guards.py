@@ -83,3 +83,18 @@ def test_of_two_tests_the_stronger_stays() -> None:
 def test_of_equal_tests_one_stays() -> None:
     text = "kernel k(n: int64, out C: float32[64]) { for i in 0:64 { if i < n { if n > i { C[i] = 1.0 } } } }"
     assert sum(isinstance(n, If) for n in walk(drop_guards(parse_kernel(text)))) == 1
+
+
+TWO_TESTS = """kernel k(A: float32[10], B: float32[24], out C: float32[8, 24]) {{
+    for o in 0:2 {{ alloc T: float32[4, 24] in register {{
+        for k in 0:{steps} {{ unroll i in 0:4 {{ vector j in 0:24 {{
+            if o * 4 + i < 7 && j < 20 {{ T[i, j] = T[i, j] + A[o * 4 + i + k] * B[j] }} }} }} }}
+        unroll i in 0:4 {{ vector j in 0:24 {{
+            if o * 4 + i < 7 && j < 20 {{ C[o * 4 + i, j] = T[i, j] }} }} }} }} }} }}"""
+
+
+@pytest.mark.parametrize(("steps", "stays"), [(4, 2), (5, 3)])
+def test_what_exists_because_of_a_test_that_stays(steps: int, stays: int) -> None:
+    """Rows are there, since they are tested; so lanes need no test. One step more, and that is not so."""
+    text = print_kernel(drop_guards(parse_kernel(TWO_TESTS.format(steps=steps))))
+    assert text.count("j < 20") + text.count("o * 4 + i < 7") == stays + 1

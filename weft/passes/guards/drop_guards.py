@@ -9,10 +9,11 @@ reads the accumulators (the final store) makes the same test.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from weft.ir.affine import Linear
+from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Reduce, Var
 from weft.ir.interval import Interval, bounds
@@ -50,6 +51,8 @@ class Dropper:
     changing: frozenset[str]
     existing: dict[str, Buffer]
     tiles: dict[str, _Tile]
+    #: Sums that tests around, which stay, keep from being negative.
+    known: list[Linear] = field(default_factory=list)
 
     def visit(self, s: Stmt, ranges: Ranges) -> Stmt:
         if isinstance(s, For):
@@ -68,12 +71,25 @@ class Dropper:
             otherwise = self.visit(s.otherwise, ranges_where(s.condition, False, ranges, self.changing))
             return replace(s, then=then, otherwise=otherwise)
         parts, body = peel_guards(s)
-        kept = [
-            conjunct for conjunct in self._without_implied(parts, ranges) if not self._is_idle(conjunct, body, ranges)
-        ]
+        kept = self._without_implied(parts, ranges)
+        for conjunct in tuple(kept):
+            others = [c for c in kept if c is not conjunct]
+            with self.where(others):
+                if self._is_idle(conjunct, body, ranges):
+                    kept = others
         for conjunct in kept:
             ranges = ranges_where(conjunct, True, ranges, self.changing)
-        return guarded(kept, self.visit(body, ranges))
+        with self.where(kept):
+            return guarded(kept, self.visit(body, ranges))
+
+    @contextmanager
+    def where(self, tests: list[Expr]) -> Iterator[None]:
+        """Within, ``tests`` hold."""
+        gaps = [slack(test) for test in tests if is_pure(test, self.changing)]
+        count = len(self.known)
+        self.known += [gap for gap in gaps if gap is not None]
+        yield
+        del self.known[count:]
 
     def _without_implied(self, parts: list[Expr], ranges: Ranges) -> list[Expr]:
         """``parts``, which hold together, without those that hold where another of them does."""
@@ -126,8 +142,19 @@ class Dropper:
         buffer = self.existing.get(access.buffer.name)
         if buffer is None:
             return False
-        sizes = [e.value if isinstance(e, Const) else 0 for e in buffer.shape]
-        return all(_is_between(bounds(i, ranges), int(size)) for i, size in zip(access.indices, sizes))
+        sizes = [int(e.value) if isinstance(e, Const) else 0 for e in buffer.shape]
+        return all(self._is_between(i, size, ranges) for i, size in zip(access.indices, sizes))
+
+    def _is_between(self, e: Expr, size: int, ranges: Ranges) -> bool:
+        """Whether ``e`` is an index of ``size`` elements, by what its variables can be or by a test around."""
+        span = bounds(e, ranges)
+        if (span.lo is None or span.lo < 0) and not self._follows(linear_form(e), ranges):
+            return False
+        after = Linear({}, size - 1).add(linear_form(e), -1)
+        return (span.hi is not None and span.hi < size) or self._follows(after, ranges)
+
+    def _follows(self, gap: Linear, ranges: Ranges) -> bool:
+        return any(_is_less(known, gap, ranges) for known in self.known)
 
 
 def drop_guards(kernel: Kernel) -> Kernel:
@@ -173,7 +200,3 @@ def _is_less(gap: Linear | None, other: Linear | None, ranges: Ranges) -> bool:
         return False
     more = Linear().add(other).add(gap, -1).bounds(ranges).lo
     return more is not None and more >= 0
-
-
-def _is_between(interval: Interval, size: int) -> bool:
-    return interval.lo is not None and interval.hi is not None and interval.lo >= 0 and interval.hi < size
