@@ -42,7 +42,7 @@ def check_persist(kernel: Kernel, loop: str, blocks: int | None = None, *, numer
         return refuse(f"`{loop}` waits, ends early, or runs as often as data say")
     if any(isinstance(s, Assert) for s in statements(node)):
         return refuse("a thread that finds a check to fail ends, and all others would wait for it")
-    for phase in _phases(node.body):
+    for phase in _phases(node.body)[1]:
         if phase.counts is None or has_loop(phase.body, "block"):
             return refuse("blocks that stay are counted from 0 to a constant, in loops right inside one another")
     return OK
@@ -52,7 +52,7 @@ def check_persist(kernel: Kernel, loop: str, blocks: int | None = None, *, numer
 def persist(kernel: Kernel, loop: str, blocks: int | None = None) -> Rewrite:
     """Returns the loops over the blocks, outermost first."""
     node = find_loop(kernel, loop)
-    phases = _phases(node.body)
+    storage, phases = _phases(node.body)
     shared, bodies = _share_blocks(loop, phases, taken_names(kernel), blocks)
     kept: list[Stmt] = []
     made = [_Hoisting(node, mentions(node.body)).hoist(body, kept) for body in bodies]
@@ -60,7 +60,7 @@ def persist(kernel: Kernel, loop: str, blocks: int | None = None) -> Rewrite:
     for s in reversed(kept):
         body = replace(s, body=body) if isinstance(s, Alloc) else sequence([s, body])
     body = around(shared, body)
-    for alloc in reversed(_storage(node.body)):
+    for alloc in reversed(storage):
         body = replace(alloc, body=body)
     names = tuple(b.var.name for b in shared)
     gone = {f.var.name for phase in phases for f in phase.blocks} - set(names)
@@ -81,19 +81,10 @@ class _Phase:
         return found if len(found) == len(self.blocks) else None
 
 
-def _phases(s: Stmt) -> list[_Phase]:
-    if isinstance(s, Alloc) and has_loop(s, "block"):
-        return _phases(s.body)
-    if isinstance(s, Seq):
-        return [phase for part in s.body for phase in _phases(part)]
-    return [_Phase(*perfect_nest(s, "block"))]
-
-
-def _storage(s: Stmt) -> list[Alloc]:
-    """What is made around the launches, which is memory of the device."""
-    if isinstance(s, Alloc) and has_loop(s, "block"):
-        return [s, *_storage(s.body)]
-    return [a for part in s.body for a in _storage(part)] if isinstance(s, Seq) else []
+def _phases(s: Stmt) -> tuple[list[Alloc], list[_Phase]]:
+    """The launches of ``s``, and what is made around them, which is memory of the device."""
+    storage, parts = _opened(s, around_blocks=True)
+    return storage, [_Phase(*perfect_nest(part, "block")) for part in parts]
 
 
 def _share_blocks(
@@ -162,12 +153,12 @@ class _Hoisting:
         )
 
 
-def _opened(s: Stmt) -> tuple[list[Alloc], list[Stmt]]:
-    """``s`` as storage around statements one after another."""
-    if isinstance(s, Alloc):
-        allocs, parts = _opened(s.body)
+def _opened(s: Stmt, *, around_blocks: bool = False) -> tuple[list[Alloc], list[Stmt]]:
+    """``s`` as storage around statements one after another; ``around_blocks``: storage of blocks stays with them."""
+    if isinstance(s, Alloc) and (not around_blocks or has_loop(s, "block")):
+        allocs, parts = _opened(s.body, around_blocks=around_blocks)
         return [s, *allocs], parts
     if isinstance(s, Seq):
-        found = [_opened(part) for part in s.body]
+        found = [_opened(part, around_blocks=around_blocks) for part in s.body]
         return [a for allocs, _ in found for a in allocs], [p for _, parts in found for p in parts]
     return [], [s]

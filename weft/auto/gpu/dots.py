@@ -90,17 +90,13 @@ def read_dots(draft: GpuDraft, stage: Stage) -> Dots | None:
     plain = all(a.subscript_of(i.name) is not None for a in reads for i in stage.iters if i.loop and a.uses(i.name))
     if len(summed) != 1 or not plain or any(a.guarded or not a.uses(summed[0].name) for a in reads):
         return None
-    alone = [[i for i in stage.spatial if i.loop and a.uses(i.name) and not b.uses(i.name)] for a, b in _both(reads)]
+    users = {i: [a for a in reads if a.uses(i.name)] for i in stage.spatial if i.loop}
+    alone = ((i for i, found in users.items() if found == [a]) for a in reads)
     tiled = tuple(max(found, key=lambda i: i.count, default=None) for found in alone)
-    rest = [i for i in stage.spatial if i.loop and i not in tiled]
-    own = tuple(i for i in rest if not all(a.uses(i.name) for a in reads))
-    batch = tuple(i for i in rest if i not in own)
+    own = tuple(i for i, found in users.items() if len(found) < 2 and i not in tiled)
+    batch = tuple(i for i, found in users.items() if len(found) == 2)
     dots = Dots(stage, tuple(zip(reads, tiled)), summed[0], own, batch, readers)
     return dots if dots.sums <= MOST_SUMS else None
-
-
-def _both(reads: tuple[StageAccess, ...]) -> list[tuple[StageAccess, StageAccess]]:
-    return [(reads[0], reads[1]), (reads[1], reads[0])]
 
 
 def _readers(draft: GpuDraft, stage: Stage) -> tuple[str, ...] | None:
