@@ -76,8 +76,9 @@ def test_one_sum_waits_for_itself() -> None:
     assert seconds(tiled(1, 16)) > 3 * seconds(tiled())
 
 
-def test_masks_cost() -> None:
-    assert seconds(tiled(m=250, n=250)) > 1.3 * seconds(tiled())
+def test_edges_of_tiles_cost_what_is_computed_of_them() -> None:
+    """All but the last tiles are full, and run without tests."""
+    assert 0.9 * seconds(tiled()) < seconds(tiled(m=250, n=250)) < 1.1 * seconds(tiled())
 
 
 def test_threads_share_parallel_loops_only() -> None:
