@@ -162,12 +162,6 @@ def test_every_operator_of_the_library_has_an_estimate() -> None:
     assert all(0 < e.seconds < float("inf") for e in found.values())
 
 
-def test_the_text_names_the_bound_and_every_statement_of_weight() -> None:
-    shown = str(run(tiled()))
-    assert "bound by compute" in shown
-    assert "\n  C " in shown
-
-
 def test_an_estimate_takes_about_a_millisecond() -> None:
     s = tiled()
     s.pack("B", "j/32 i j%32", at="n_o")
