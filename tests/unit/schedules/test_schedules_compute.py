@@ -477,3 +477,31 @@ def test_every_element_of_an_output_is_computed_once() -> None:
     s = schedule_of(part, H=5, W=7)
     with pytest.raises(ScheduleError, match="not every element of output `T` would be computed once"):
         s.compute_at("T", "y_1")
+
+
+STEPS = """def steps(float(B,J) S, float(J,J) U) -> (H) {
+    H(0,b,j) = S(b,j)
+    for t in 0:3 {
+        G(b,j) +=! H(t,b,k) * U(j,k)
+        H(t+1,b,j) = G(b,j) + H(READ)
+    } }"""
+
+
+@pytest.mark.parametrize("read", ["t,b,j", "t,b,0"])
+def test_what_the_next_step_reads_is_computed_where_this_one_still_reads(read: str) -> None:
+    """A step reads `H(t)` and writes `H(t+1)`: no element is written before another iteration has read it."""
+    original = kernel_of(STEPS.replace("READ", read), B=4, J=6)
+    s = Schedule(original)
+    tile, _ = s.split("b_1", 2)
+    s.reverse_compute_at("H_1", tile)
+    assert_unchanged(s, original, floats(4, 6), floats(6, 6))
+
+
+def test_what_the_same_step_reads_is_not() -> None:
+    in_place = """def f(float(B,J) S, float(J,J) U) -> (H) {
+        H(b,j) = S(b,j)
+        for t in 0:3 { G(b,j) +=! H(b,k) * U(j,k)
+            H(b,j) = G(b,j) } }"""
+    s = schedule_of(in_place, B=4, J=6)
+    with pytest.raises(ScheduleError, match="`H` is used before `H_1` computes it"):
+        s.reverse_compute_at("H_1", "j_1")
