@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -238,11 +239,21 @@ class Stages:
     def _by_name(self) -> dict[str, Stage]:
         return {s.name: s for s in self.stages}
 
+    @cached_property
+    def _users(self) -> tuple[dict[str, list[Stage]], dict[str, list[Stage]]]:
+        """Who writes and who reads each buffer."""
+        writers, readers = defaultdict[str, list[Stage]](list), defaultdict[str, list[Stage]](list)
+        for s in self.stages:
+            writers[s.write.buffer.name].append(s)
+            for name in dict.fromkeys(a.buffer.name for a in s.reads):
+                readers[name].append(s)
+        return dict(writers), dict(readers)
+
     def writers(self, buffer: str) -> tuple[Stage, ...]:
-        return tuple(s for s in self.stages if s.write.buffer.name == buffer)
+        return tuple(self._users[0].get(buffer, ()))
 
     def readers(self, buffer: str) -> tuple[Stage, ...]:
-        return tuple(s for s in self.stages if any(a.buffer.name == buffer for a in s.reads))
+        return tuple(self._users[1].get(buffer, ()))
 
     def producers(self, stage: Stage) -> tuple[Stage, ...]:
         """Stages that compute what ``stage`` reads."""

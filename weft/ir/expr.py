@@ -61,7 +61,8 @@ def _build(kind: type[Expr], values: dict[str, Any]) -> Expr:
 class Expr:
     """Base of all expressions; ``dtype`` is the type of the value, kept by the constructor or when first asked for."""
 
-    __slots__ = ("_dtype", "_hash")
+    __slots__ = ("_below", "_dtype", "_hash")
+    _below: tuple[Any, ...]
     _dtype: DType
     _hash: int
     span: Span | None
@@ -428,6 +429,11 @@ def _keep_hash(cls: type[Expr]) -> None:
     cls.__hash__ = hash_once  # type: ignore[method-assign, assignment]
 
 
+# Asked for most of all: where it is a field, or always kept, without a call.
+for _node in (Const, Var, Cast, Call):
+    _node.dtype = _node.__dict__["type"]  # type: ignore[method-assign]
+for _node in (Unary, Binary, Select):
+    _node.dtype = Expr.__dict__["_dtype"]  # type: ignore[method-assign]
 for _node in (Load, Unary, Binary, Compare, Select, Cast, Call, Reduce, Ramp, Broadcast, Shuffle):
     _keep_hash(_node)
 

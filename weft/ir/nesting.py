@@ -88,6 +88,10 @@ def find_path(root: Stmt, target: Stmt) -> list[Stmt] | None:
     """The statements from ``root`` down to ``target`` (by identity), both included; None where it is not inside."""
     path, sought = [root], id(target)
     while root is not target:
+        if isinstance(root, For):  # the common case, for speed
+            root = root.body
+            path.append(root)
+            continue
         inner = inner_statements(root)
         found = inner[0] if len(inner) == 1 else next((s for s in inner if sought in _held(s)), None)
         if found is None:

@@ -33,25 +33,33 @@ def children(node: Node) -> tuple[Node, ...]:
 
 def walk(node: Node) -> Iterator[Node]:
     """``node`` and everything below it, parents before children, in program order."""
-    if isinstance(node, (Stmt, Kernel)):
-        kept = _nodes_in(node) if isinstance(node, Stmt) else None
-        return iter(kept) if kept is not None else _walk_parts(node)
-    return _walk_expression(node)
+    if isinstance(node, Expr):
+        return itertools.chain((node,), _below(node))
+    kept = _nodes_in(node) if isinstance(node, Stmt) else None
+    return itertools.chain((node,), kept) if kept is not None else _walk_parts(node)
 
 
 def _walk_parts(node: Node) -> Iterator[Node]:
     return itertools.chain((node,), itertools.chain.from_iterable(map(walk, children(node))))
 
 
-def _walk_expression(node: Node) -> Iterator[Node]:
-    readers = READERS
-    pending = [node]
-    while pending:
-        n = pending.pop()
-        yield n
-        kind = type(n)
-        if kind is not Var and kind is not Const:  # most are, and have nothing below
-            pending += readers[kind](n)[::-1]
+def _below(e: Expr) -> tuple[Node, ...]:
+    """All nodes below ``e``; kept with it, for passes ask again and again."""
+    if isinstance(e, (Var, Const)):
+        return ()
+    try:
+        return e._below
+    except AttributeError:
+        found: list[Node] = []
+        readers, pending = READERS, list(children(e)[::-1])
+        while pending:
+            n = pending.pop()
+            found.append(n)
+            kind = type(n)
+            if kind is not Var and kind is not Const:  # most are, and have nothing below
+                pending += readers[kind](n)[::-1]
+        object.__setattr__(e, "_below", tuple(found))
+        return e._below
 
 
 def count_nodes(node: Node) -> int:
@@ -70,7 +78,7 @@ def count_nodes(node: Node) -> int:
 
 def rebuild(node: N, fn: Callable[[Any], Any]) -> N:
     """``node`` with ``fn`` applied to each direct child and buffer; the same object where nothing changed."""
-    return cast(N, REBUILDERS[type(node)](node, fn))
+    return REBUILDERS[type(node)](node, fn)  # type: ignore[no-any-return]
 
 
 def rewrite(node: N, fn: Callable[[Node], Node | None]) -> N:
@@ -181,7 +189,7 @@ def fact(find: Callable[[S], F]) -> Callable[[S], F]:
 
     def ask(s: S) -> F:
         try:
-            return cast(F, s._facts[find])
+            return s._facts[find]  # type: ignore[return-value]
         except AttributeError:
             object.__setattr__(s, "_facts", {})
         except KeyError:
@@ -198,8 +206,8 @@ _MOST_KEPT = 20_000
 
 @fact
 def _nodes_in(s: Stmt) -> tuple[Node, ...] | None:
-    """What `walk` gives, unless it is too much to keep: passes ask again and again, and change little each."""
-    found = tuple(itertools.islice(_walk_parts(s), _MOST_KEPT + 1))
+    """All below ``s``, unless it is too much to keep: passes ask again and again, and change little each."""
+    found = tuple(itertools.islice(_walk_parts(s), 1, _MOST_KEPT + 1))
     return found if len(found) <= _MOST_KEPT else None
 
 
@@ -253,7 +261,7 @@ class _Names(NamedTuple):
     addressed: set[str]
 
     def add(self, node: Node) -> None:
-        for n in _walk_expression(node):
+        for n in walk(node):
             if isinstance(n, Var):
                 self.all.add(n.name)
             elif isinstance(n, Load):

@@ -57,6 +57,15 @@ def guarded(parts: list[Expr], body: Stmt) -> Stmt:
     return body
 
 
+def guarded_again(old: Stmt, parts: list[Expr], body: Stmt) -> Stmt:
+    """`guarded`, or ``old`` where that is the same: what is known of it is kept."""
+    made = one = guarded(parts, body)
+    other = old
+    while isinstance(one, If) and isinstance(other, If) and not other.otherwise and one.condition == other.condition:
+        one, other = one.then, other.then
+    return old if one is other else made
+
+
 def peel_guards(s: Stmt) -> tuple[list[Expr], Stmt]:
     """The conditions of the ifs (without else) that stand directly around a statement, and that statement."""
     parts: list[Expr] = []

@@ -19,8 +19,9 @@ from weft.ir.expr import AddressOf, Const, Expr, Load, Reduce, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Seq, Stmt, Store
-from weft.ir.visit import bound_names, children, rebuild, substitute, walk
-from weft.passes.analysis.conditions import changing_variables, conjuncts, guarded, is_pure, peel_guards, slack
+from weft.ir.visit import children, rebuild, substitute, walk
+from weft.ir.visit import mentions as names_of
+from weft.passes.analysis.conditions import changing_variables, conjuncts, guarded_again, is_pure, peel_guards, slack
 from weft.passes.analysis.loop_ranges import Ranges, loop_range, ranges_where
 
 #: What a condition says, in a form in which equal ones compare equal.
@@ -69,7 +70,7 @@ class Dropper:
         if s.otherwise is not None:
             then = self.visit(s.then, ranges_where(s.condition, True, ranges, self.changing))
             otherwise = self.visit(s.otherwise, ranges_where(s.condition, False, ranges, self.changing))
-            return replace(s, then=then, otherwise=otherwise)
+            return s if then is s.then and otherwise is s.otherwise else replace(s, then=then, otherwise=otherwise)
         parts, body = peel_guards(s)
         kept = self._without_implied(parts, ranges)
         for conjunct in tuple(kept):
@@ -80,7 +81,7 @@ class Dropper:
         for conjunct in kept:
             ranges = ranges_where(conjunct, True, ranges, self.changing)
         with self.where(kept):
-            return guarded(kept, self.visit(body, ranges))
+            return guarded_again(s, kept, self.visit(body, ranges))
 
     @contextmanager
     def where(self, tests: list[Expr]) -> Iterator[None]:
@@ -105,8 +106,7 @@ class Dropper:
         name = s.buffer.name
         touched = (n for n in walk(s.body) if isinstance(n, (Atomic, AddressOf)))
         if not any(n.buffer.name == name for n in touched):
-            inside = frozenset(bound for n in walk(s.body) for bound in bound_names(n))
-            self.tiles[name] = _Tile(s.buffer, inside, tuple(find_reads(s.body, name)))
+            self.tiles[name] = _Tile(s.buffer, names_of(s.body).bound, tuple(find_reads(s.body, name)))
 
     def _is_idle(self, conjunct: Expr, body: Stmt, ranges: Ranges) -> bool:
         """Whether ``body`` may as well run where ``conjunct`` does not hold."""

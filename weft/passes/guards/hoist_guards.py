@@ -15,7 +15,15 @@ from weft.ir.expr import Binary, Const, Expr, Reduce
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
 from weft.ir.visit import rebuild, walk
-from weft.passes.analysis.conditions import changing_variables, guarded, is_pure, mentions, peel_guards, slack
+from weft.passes.analysis.conditions import (
+    changing_variables,
+    guarded,
+    guarded_again,
+    is_pure,
+    mentions,
+    peel_guards,
+    slack,
+)
 from weft.passes.registers.unroll_registers import subscripts_register
 
 
@@ -31,7 +39,8 @@ def _hoist(s: Stmt, changing: frozenset[str]) -> Stmt:
         return s
     outside: list[Expr] = []
     inside: list[Expr] = []
-    parts, body = peel_guards(s.body)
+    guard = s.body
+    parts, body = peel_guards(guard)
     for n, part in enumerate(parts):
         if not is_pure(part, changing) or any(isinstance(e, Reduce) for e in walk(part)):
             inside += parts[n:]  # what comes after may rely on it
@@ -42,7 +51,8 @@ def _hoist(s: Stmt, changing: frozenset[str]) -> Stmt:
             s = narrowed
         else:
             inside.append(part)
-    return guarded(outside, replace(s, body=guarded(inside, body)))
+    kept = guarded_again(guard, inside, body)
+    return guarded(outside, s if kept is s.body else replace(s, body=kept))
 
 
 def narrow(loop: For, conjunct: Expr) -> For | None:

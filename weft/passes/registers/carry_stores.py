@@ -26,11 +26,9 @@ def carry_stores(kernel: Kernel) -> Kernel:
 
 
 def _visit(s: Stmt, ranges: Ranges, taken: set[str]) -> Stmt:
-    if not isinstance(s, For):
-        return rebuild(s, lambda n: _visit(n, ranges, taken) if isinstance(n, Stmt) else n)
-    inner = {**ranges, s.var.name: loop_range(s, ranges)}
-    s = replace(s, body=_visit(s.body, inner, taken))
-    return _carry(s, ranges, taken) if s.kind == "serial" else s
+    inner = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+    s = rebuild(s, lambda n: _visit(n, inner, taken) if isinstance(n, Stmt) else n)
+    return _carry(s, ranges, taken) if isinstance(s, For) and s.kind == "serial" else s
 
 
 def _carry(loop: For, ranges: Ranges, taken: set[str]) -> Stmt:

@@ -36,7 +36,7 @@ from weft.ir.stmt import (
     Store,
     Tensorized,
 )
-from weft.ir.visit import Node, bound_names, fresh_name, mentions, rebuild, rewrite, used_names, walk
+from weft.ir.visit import Node, fresh_name, mentions, rebuild, rewrite, used_names, walk
 from weft.passes.analysis.are_apart import are_apart
 from weft.passes.analysis.loop_ranges import Ranges, is_serial_loop, loop_range, runs_at_least_once
 
@@ -90,7 +90,7 @@ class _Promotion:
         nodes = _without_hints(loop.body)
         if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
             return None
-        bound = {loop.var.name, *(name for n in nodes for name in bound_names(n)), *assigned_names(loop.body)}
+        bound = {loop.var.name, *touched.bound, *assigned_names(loop.body)}
         written = {n.buffer.name for n in nodes if isinstance(n, (Store, Atomic))}
         stores = {n.buffer.name: n for n in nodes if isinstance(n, Store) and n.buffer.scope in self.scopes}
         for store in stores.values():
@@ -111,6 +111,8 @@ class _Promotion:
 def _without_hints(s: Stmt) -> list[Node]:
     """All nodes but calls that change only the speed, such as a prefetch of the very element."""
     nodes = list(walk(s))
+    if not mentions(s).hinted:
+        return nodes
     hints = (n for n in nodes if isinstance(n, Evaluate) and n.call.name in HINTS)
     inside = {id(node) for hint in hints for node in walk(hint)}
     return [n for n in nodes if id(n) not in inside]

@@ -8,6 +8,7 @@ whose order does not matter (of integers, a minimum, a maximum) may itself be sp
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -71,13 +72,22 @@ def _vectorize(s: Stmt, by: _Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
     bodies = {name: getattr(s, name) for name in ("body", "then", "otherwise") if hasattr(s, name)}
     if isinstance(s, Seq):
         parts = [_vectorize(c, by, taken) for c in s.body]
-        return replace(s, body=tuple(p for p, _ in parts)), sum(cost for _, cost in parts)
+        return _with(s, {"body": tuple(p for p, _ in parts)}), sum(cost for _, cost in parts)
     done = {name: _vectorize(b, by, taken) for name, b in bodies.items() if isinstance(b, Stmt)}
     if not done:
         return s, _cost(s, None)
     own = sum(_cost(c, None) for c in children(s) if isinstance(c, Expr))
-    rebuilt = replace(cast(Any, s), **{name: b for name, (b, _) in done.items()})
-    return rebuilt, own + sum(cost for _, cost in done.values())
+    return _with(s, {name: b for name, (b, _) in done.items()}), own + sum(cost for _, cost in done.values())
+
+
+def _with(s: Stmt, parts: dict[str, Any]) -> Stmt:
+    """``s`` with some of its ``parts`` replaced, the same object where all are what they were."""
+    kept = all(_is_same(getattr(s, name), part) for name, part in parts.items())
+    return s if kept else replace(cast(Any, s), **parts)
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    return old is new or (isinstance(old, tuple) and all(map(operator.is_, old, new)))
 
 
 def _vectorize_loop(loop: For, by: _Vectorizer, taken: set[str]) -> tuple[Stmt, float]:
@@ -87,7 +97,7 @@ def _vectorize_loop(loop: For, by: _Vectorizer, taken: set[str]) -> tuple[Stmt, 
     body, inside = _vectorize(loop.body, by, taken)
     cost = _extent(loop) * inside
     if loop.kind not in ("serial", "unroll", "thread") or _extent(loop) <= 1 or _is_decided(loop):
-        return replace(loop, body=body), cost
+        return _with(loop, {"body": body}), cost
     as_lanes = _cost_as_lanes(loop, by.lanes) if loop.kind in ("serial", "thread") else None
     reduction = find_reduction(loop, reassociate=by.reassociate)
     combined = None if reduction is None else _cost_of_reduction(loop, reduction, by.lanes)
@@ -97,7 +107,7 @@ def _vectorize_loop(loop: For, by: _Vectorizer, taken: set[str]) -> tuple[Stmt, 
         return strip_loop(loop, lanes, taken, by.has_masks), best
     if lanes > 1 and best == combined and reduction is not None:
         return reduce_in_lanes(loop, reduction, lanes, taken, has_masks=by.has_masks), best
-    return replace(loop, body=body), cost
+    return _with(loop, {"body": body}), cost
 
 
 def _is_decided(loop: For) -> bool:
