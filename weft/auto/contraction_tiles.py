@@ -42,20 +42,21 @@ _Tile = tuple[float, float, int, int, Rows]
 
 @dataclass(frozen=True, slots=True)
 class TilePlans:
-    """The plans of a contraction, and the updates' worth of time that no tile can do with less than.
+    """The tiles of a contraction, and the updates' worth of time that no tile can do with less than.
 
     ``usual`` is the first of those whose tile needs least of that.
     """
 
     stage: Stage  # so that what is kept is of this one
-    plans: list[ContractionPlan]
+    tiles: list[ContractionPlan]
     usual: ContractionPlan | None
     bounds: dict[tuple[str, int, Rows], float]
 
 
 def contraction_plans(draft: Draft, stage: Stage) -> list[ContractionPlan]:
     """Tiles for each iterator that may be lanes, with what they need copied, and blocks where caches are too small."""
-    return _tile_plans(draft, stage).plans if is_contraction(stage) else []
+    tiles = _tile_plans(draft, stage).tiles if is_contraction(stage) else []
+    return [plan for n, tile in enumerate(tiles) for plan in _variants(draft, stage, tile, is_first=n == 0)]
 
 
 def usual_plan(draft: Draft, stage: Stage) -> ContractionPlan | None:
@@ -82,10 +83,8 @@ def _list_plans(draft: Draft, stage: Stage) -> TilePlans:
     bounds = {plan: t for lane in lane_iterators(stage, vector, loadable) for t, plan in _tiles(draft, stage, lane)}
     # Of tiles about as good, those along fewer iterators and wider ones: what they touch lies in fewer places.
     tiles = sorted(bounds, key=lambda plan: (round(bounds[plan] / SAME_BOUND), len(plan.rows), -plan.width))
-    usual = tiles[:1]
-    plans = [plan for n, tile in enumerate(tiles) for plan in _variants(draft, stage, tile, is_first=n == 0)]
-    first = next((plan for tile in usual for plan in _variants(draft, stage, tile, is_first=False)), None)
-    return TilePlans(stage, plans, first, {(plan.lane, plan.width, plan.rows): bounds[plan] for plan in tiles})
+    first = next((plan for tile in tiles[:1] for plan in _variants(draft, stage, tile, is_first=False)), None)
+    return TilePlans(stage, tiles, first, {(plan.lane, plan.width, plan.rows): bounds[plan] for plan in tiles})
 
 
 def _variants(draft: Draft, stage: Stage, tile: ContractionPlan, *, is_first: bool) -> Iterator[ContractionPlan]:

@@ -430,10 +430,10 @@ def _keep_hash(cls: type[Expr]) -> None:
 
 
 # Asked for most of all: where it is a field, or always kept, without a call.
-for _node in (Const, Var, Cast, Call):
-    _node.dtype = _node.__dict__["type"]  # type: ignore[method-assign]
-for _node in (Unary, Binary, Select):
-    _node.dtype = Expr.__dict__["_dtype"]  # type: ignore[method-assign]
+for _typed in (Const, Var, Cast, Call):
+    _typed.dtype = _typed.__dict__["type"]  # type: ignore[method-assign]
+for _keeping in (Unary, Binary, Select):
+    _keeping.dtype = Expr.__dict__["_dtype"]  # type: ignore[method-assign]
 for _node in (Load, Unary, Binary, Compare, Select, Cast, Call, Reduce, Ramp, Broadcast, Shuffle):
     _keep_hash(_node)
 

@@ -42,11 +42,13 @@ def infer_spans(
     united: list[Span] | None = None
     ranges: dict[str, Interval] = {}
     for leaf in leaves(program, below):
-        for access in leaf.accesses:
-            if access.buffer.name != buffer.name or not wanted(leaf, access):
-                continue
+        touching = [a for a in leaf.accesses if a.buffer.name == buffer.name and wanted(leaf, a)]
+        if touching:
             ranges.update(loop_ranges(leaf))
-            here = [_span(leaf, access, d, fixed, ranges) for d in range(buffer.rank)]
+            inner = {x.name: _ends(leaf, x.lo, x.hi) for x in leaf.loops[fixed:] if x.hi is not None}
+        for access in touching:
+            limits = {**inner, **{axis.var.name: _ends(leaf, axis.lo, axis.hi) for axis in access.axes}}
+            here = [_span(leaf, access, d, fixed, limits, ranges) for d in range(buffer.rank)]
             united = here if united is None else [_union(a, b, ranges) for a, b in zip(united, here)]
     return None if united is None else tuple(united)
 
@@ -61,14 +63,14 @@ def loop_ranges(leaf: Leaf) -> dict[str, Interval]:
     return ranges
 
 
-def _span(leaf: Leaf, access: Access, dim: int, fixed: int, ranges: Mapping[str, Interval]) -> Span:
+def _ends(leaf: Leaf, lo: Expr, hi: Expr) -> Span:
+    return leaf.resolve(lo), leaf.resolve(hi) - idx(1)
+
+
+def _span(
+    leaf: Leaf, access: Access, dim: int, fixed: int, limits: Mapping[str, Span], ranges: Mapping[str, Interval]
+) -> Span:
     whole = (idx(0), simplify(access.buffer.shape[dim] - idx(1), ranges))
-    limits: dict[str, Span] = {}
-    for loop in leaf.loops[fixed:]:
-        if loop.hi is not None:
-            limits[loop.name] = (leaf.resolve(loop.lo), leaf.resolve(loop.hi) - idx(1))
-    for axis in access.axes:
-        limits[axis.var.name] = (leaf.resolve(axis.lo), leaf.resolve(axis.hi) - idx(1))
     index = simplify(leaf.resolve(access.indices[dim]), ranges)
     interval = extremes(index, limits)
     if interval is None:

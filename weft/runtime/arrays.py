@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -371,6 +372,10 @@ def copy_dense(info: ArgumentInfo) -> ArgumentInfo:
     return describe(np.array(_as_numpy(info), order="C").view(to_numpy(info.dtype)))
 
 
+#: Bytes of a first result from which where it begins matters more than how soon it is there.
+LARGE = 64 << 10
+
+
 def aligned_bytes(count: int) -> npt.NDArray[np.uint8]:
     """Memory for ``count`` bytes that starts at the beginning of a cache line."""
     memory = np.empty(count + 64, np.uint8)
@@ -388,7 +393,8 @@ def allocate(framework: Framework, dtype: DType, shape: Sequence[int], device: s
         if framework == "torch":
             torch = sys.modules["torch"]
             return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name), device="cpu")
-        native = native_calls()
+        is_worth_loading = prod(shape) * dtype.itemsize >= LARGE or native_calls.cache_info().currsize
+        native = native_calls() if is_worth_loading else None
         if native is None:
             return np.empty(tuple(shape), to_numpy(dtype))
         return native.new_array(to_numpy(dtype), tuple(shape))
