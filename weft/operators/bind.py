@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.ir.errors import ArgumentError, did_you_mean
 from weft.operators.definition import BoundValue, Definition
 from weft.operators.interface import Interface
-from weft.operators.signature import Layout, Signature, check_value, dense_strides
+from weft.operators.signature import Layout, Signature, check_value
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import copy_dense
 from weft.version import cache_key
@@ -51,7 +51,8 @@ class BoundDefinition(Definition):
     def complete(self, signature: Signature) -> Signature:
         """The signature of a call with the bound values added."""
         roles = {p.name: p.role for p in self.whole_interface.params}
-        tensors = tuple((n, _layout(v)) for n, v in self.bound.items() if isinstance(v, ArgumentInfo))
+        arrays = {n: v for n, v in self.bound.items() if isinstance(v, ArgumentInfo)}
+        tensors = tuple((n, Layout.dense(v.dtype, v.shape)) for n, v in arrays.items())
         constants = tuple((n, int(v)) for n, v in self.bound.items() if roles[n] == "constant")  # type: ignore[arg-type]
         return Signature((*signature.tensors, *tensors), (*signature.constants, *constants), signature.outputs)
 
@@ -87,7 +88,3 @@ def check_bound_device(definition: Definition, device: str) -> None:
                 why="a kernel runs on one device and reads arrays that are there",
                 help=f"bind `{name}` to an array on `{device}`",
             )
-
-
-def _layout(info: ArgumentInfo) -> Layout:
-    return Layout(info.dtype.name, info.shape, dense_strides(info.shape))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weft.ir.errors import ArgumentError
 from weft.operators.fast_specialization import fast_specialization
 from weft.operators.interface import Interface
-from weft.operators.signature import Arguments, Layout, Signature, dense_strides
+from weft.operators.signature import Arguments, Layout, Signature
 from weft.operators.specialization import OutputLayout, Specialization
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe
@@ -105,7 +105,7 @@ class Callee:
         kept = self._known.get(fresh)
         if kept is None:
             return key
-        made = [(o.name, Layout(o.dtype.name, o.shape, dense_strides(o.shape))) for o in kept.outputs]
+        made = [(o.name, Layout.dense(o.dtype, o.shape)) for o in kept.outputs]
         return fresh if made == list(signature.outputs) else key
 
     def _misaligned(self, call: Arguments, alignment: int) -> frozenset[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.ir.errors import ArgumentError, did_you_mean
 from weft.operators.interface import Interface
-from weft.operators.signature import Layout, Signature, dense_strides
+from weft.operators.signature import Layout, Signature
 
 
 def check_dynamic(interface: Interface, dynamic: Any) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def dynamic_sizes(interface: Interface, signature: Signature, dynamic: tuple[str
     addresses: dict[str, int] = {}
     for name, layout in (*signature.tensors, *signature.outputs):
         open_dims = [(d, n) for d, n in zip(dims.get(name, ()), layout.shape) if is_open(d, dynamic)]
-        if (open_dims or name not in dims) and layout.strides != dense_strides(layout.shape):
+        if (open_dims or name not in dims) and not layout.is_dense:
             return {}
         addresses |= {str(d): n for d, n in open_dims if d in dynamic}
     return {name: addresses[name] for name in dynamic}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.ir.dtype import SCALAR_TYPES
 from weft.operators.interface import Interface, Parameter
-from weft.operators.signature import Layout, dense_strides
+from weft.operators.signature import Layout
 from weft.runtime import fastcall
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.executor import Executor
@@ -35,7 +35,7 @@ def fast_specialization(
     if start is None:
         return None
     layouts, constants, given = dict(signature.tensors), dict(signature.constants), dict(signature.outputs)
-    fresh = {o.name: Layout(o.dtype.name, o.shape, dense_strides(o.shape)) for o in outputs}
+    fresh = {o.name: Layout.dense(o.dtype, o.shape) for o in outputs}
 
     def rule(p: Parameter) -> ArgumentRule:
         if p.name in layouts:

@@ -28,12 +28,11 @@ from weft.operators.signature import (
     bind_arguments,
     canonical_strides,
     common_device,
-    dense_strides,
     layout_of,
 )
 from weft.operators.specialization import Specialization, code_key, compile_record, find_code, load_record
 from weft.operators.stages import STAGES, show_kernel
-from weft.runtime.argument import ArgumentInfo
+from weft.runtime.argument import ArgumentInfo, dense_strides
 from weft.runtime.arrays import describe, describe_output, overlaps, scalar_value
 from weft.runtime.executor import Executor
 from weft.runtime.store import Artifact

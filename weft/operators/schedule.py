@@ -12,7 +12,7 @@ from weft.operators.interface import Interface
 from weft.operators.operator import Operator
 from weft.operators.pause_collector import collector_paused
 from weft.operators.scheduling import Numerics, apply_scheduling
-from weft.operators.signature import Layout, Signature, canonical_strides, dense_strides
+from weft.operators.signature import Layout, Signature, layout_of
 from weft.operators.stages import Build
 from weft.runtime.arrays import describe, device_of, is_on_gpu, scalar_value
 from weft.schedules.finished import remember_finished
@@ -117,7 +117,5 @@ def _signature(interface: Interface, args: tuple[Any, ...], named: Mapping[str, 
 def _layout(name: str, dtype: str, value: Any) -> Layout:
     """The layout of an array, or a dense one of the shape given."""
     if isinstance(value, (tuple, list)) and all(isinstance(n, int) and n >= 0 for n in value):
-        shape = tuple(value)
-        return Layout(dtype, shape, dense_strides(shape))
-    info = describe(value, name=name, dtype=dtype)
-    return Layout(info.dtype.name, info.shape, canonical_strides(info.shape, info.strides))
+        return Layout.dense(dtype, tuple(value))
+    return layout_of(describe(value, name=name, dtype=dtype))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError
 from weft.operators.interface import Interface, Output, Parameter
-from weft.runtime.argument import ArgumentInfo
+from weft.runtime.argument import ArgumentInfo, dense_strides
 from weft.runtime.arrays import describe, describe_output, device_of, is_on_gpu, scalar_value
 
 
@@ -17,6 +18,14 @@ class Layout(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    @staticmethod
+    def dense(dtype: DType | str, shape: tuple[int, ...]) -> Layout:
+        return Layout(str(dtype), shape, dense_strides(shape))
+
+    @property
+    def is_dense(self) -> bool:
+        return self.strides == dense_strides(self.shape)
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}{list(self.strides)}"
@@ -44,7 +53,7 @@ class Signature(NamedTuple):
     def strides(self) -> dict[str, tuple[int, ...]]:
         """Element strides of the tensors that are not dense and row-major."""
         named = (*self.tensors, *self.outputs)
-        return {name: layout.strides for name, layout in named if layout.strides != dense_strides(layout.shape)}
+        return {name: layout.strides for name, layout in named if not layout.is_dense}
 
 
 class Arguments(NamedTuple):
@@ -58,19 +67,8 @@ class Arguments(NamedTuple):
 
 def canonical_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
     """Strides no element depends on (extents 0 and 1) replaced, so equal layouts compare equal."""
-    if 0 in shape:
-        return dense_strides(shape)
     dense = dense_strides(shape)
-    return tuple(d if size == 1 else s for size, s, d in zip(shape, strides, dense))
-
-
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
+    return dense if 0 in shape else tuple(d if size == 1 else s for size, s, d in zip(shape, strides, dense))
 
 
 def bind_arguments(interface: Interface, args: Sequence[Any], named: dict[str, Any]) -> list[Any]:

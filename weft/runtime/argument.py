@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from weft.ir.dtype import DType
-from weft.ir.errors import ArgumentError
+from weft.ir.errors import ArgumentError, UnsupportedError
 from weft.ir.span import Span
 
 #: Whose arrays a call takes and gives; "dlpack" is everybody else who shares memory of a GPU.
 Framework = Literal["numpy", "torch", "cupy", "dlpack"]
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """How many elements apart neighbours are in each dimension of a row-major array."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
 
 
 class ArgumentInfo(NamedTuple):
@@ -51,3 +61,11 @@ class Place(NamedTuple):
 
     def error(self, what: str, *, why: str | None = None, help: str | None = None) -> ArgumentError:
         return ArgumentError(f"argument `{self.name}` {what}", span=self.span, why=why, help=help)
+
+    def unknown_type(self, name: object) -> UnsupportedError:
+        """The error for elements of a type called ``name``."""
+        return UnsupportedError(
+            f"argument `{self.name}` is {name}, which Weft does not compute with",
+            span=self.span,
+            help="use float16, bfloat16, float32, float64, bool or an integer type",
+        )

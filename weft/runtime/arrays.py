@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.ir.dtype import DType, parse_dtype
-from weft.ir.errors import Error, InternalError, TargetError, UnsupportedError
+from weft.ir.errors import Error, InternalError, TargetError
 from weft.ir.numpy_dtypes import from_numpy, to_numpy
 from weft.ir.span import Span
 from weft.runtime.argument import ArgumentInfo, Framework, Place
@@ -166,11 +166,7 @@ def _unsupported_numpy(dtype: np.dtype[Any], place: Place) -> Error:
             help=f"convert it: {place.name}.astype({place.name}.dtype.newbyteorder('='))",
         )
     if dtype.kind in "cfV" and dtype.names is None:
-        return UnsupportedError(
-            f"argument `{place.name}` is {dtype}, which Weft does not compute with",
-            span=place.span,
-            help="use float16, bfloat16, float32, float64, bool or an integer type",
-        )
+        return place.unknown_type(dtype)
     return place.error(
         f"holds {dtype}, not numbers",
         why="arrays of objects, texts, dates and records have no element type here",
@@ -191,11 +187,7 @@ def _describe_torch(torch: Any, tensor: Any, place: Place, is_output: bool) -> A
         )
     dtype = parse_dtype(str(tensor.dtype).removeprefix("torch."))
     if dtype is None:
-        raise UnsupportedError(
-            f"argument `{place.name}` is {tensor.dtype}, which Weft does not compute with",
-            span=place.span,
-            help="use float16, bfloat16, float32, float64, bool or an integer type",
-        )
+        raise place.unknown_type(tensor.dtype)
     if tensor.requires_grad and torch.is_grad_enabled():
         raise place.error(
             "requires a gradient",

@@ -18,7 +18,7 @@ import numpy as np
 from weft.ir.dtype import DType
 from weft.ir.errors import Error, UnsupportedError
 from weft.ir.numpy_dtypes import from_numpy, to_numpy
-from weft.runtime.argument import ArgumentInfo, Framework, Place
+from weft.runtime.argument import ArgumentInfo, Framework, Place, dense_strides
 from weft.runtime.cuda_driver import LEGACY_STREAM, wait_for
 from weft.runtime.dlpack import Held, read_capsule
 
@@ -54,7 +54,7 @@ def _describe_dlpack(value: Any, place: Place) -> ArgumentInfo:
         held = Held(value.__dlpack__(stream=LEGACY_STREAM))
     tensor = read_capsule(held.capsule)
     if tensor.dtype is None:
-        raise _unknown_type(tensor.type_name, place)
+        raise place.unknown_type(tensor.type_name)
     device, owner = f"cuda:{tensor.device}", value
     return ArgumentInfo(
         "dlpack", tensor.dtype, tensor.shape, tensor.strides, tensor.pointer, tensor.writable, owner, device,
@@ -69,7 +69,7 @@ def _describe_interface(value: Any, place: Place) -> ArgumentInfo:
     pointer, read_only = facts["data"]
     dtype, shape = _element_type(np.dtype(facts["typestr"]), place), tuple(facts["shape"])
     given = facts.get("strides")
-    strides = _dense(shape) if given is None else _element_strides(given, dtype, place)
+    strides = dense_strides(shape) if given is None else _element_strides(given, dtype, place)
     device = f"cuda:{device_of_pointer(pointer)}"
     stream = facts.get("stream") or LEGACY_STREAM
     return ArgumentInfo("dlpack", dtype, shape, strides, pointer, not read_only, value, device, stream=stream)
@@ -78,16 +78,8 @@ def _describe_interface(value: Any, place: Place) -> ArgumentInfo:
 def _element_type(numpy_type: np.dtype[Any], place: Place) -> DType:
     dtype = from_numpy(np.dtype(numpy_type))
     if dtype is None:
-        raise _unknown_type(str(numpy_type), place)
+        raise place.unknown_type(numpy_type)
     return dtype
-
-
-def _unknown_type(name: str, place: Place) -> UnsupportedError:
-    return UnsupportedError(
-        f"argument `{place.name}` is {name}, which Weft does not compute with",
-        span=place.span,
-        help="use float16, bfloat16, float32, float64, bool or an integer type",
-    )
 
 
 def _element_strides(strides: Sequence[int], dtype: DType, place: Place) -> tuple[int, ...]:
@@ -98,10 +90,6 @@ def _element_strides(strides: Sequence[int], dtype: DType, place: Place) -> tupl
             help="pass a copy of it",
         )
     return tuple(s // dtype.itemsize for s in strides)
-
-
-def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
 
 
 def main_framework(infos: Sequence[ArgumentInfo]) -> Framework:
@@ -153,7 +141,7 @@ def allocator(framework: Framework, dtype: DType, shape: tuple[int, ...], device
     element = getattr(torch, dtype.name)
     quick = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cuda", None)
     if quick is not None and torch.cuda.device_count() == 1:  # it takes the current device
-        return functools.partial(quick, shape, _dense(shape), element)
+        return functools.partial(quick, shape, dense_strides(shape), element)
     return functools.partial(torch.empty, shape, dtype=element, device=torch.device("cuda", device))
 
 
@@ -177,8 +165,8 @@ def copy_on_device(info: ArgumentInfo) -> ArgumentInfo:
         return info._replace(owner=copied, pointer=copied.data_ptr(), strides=tuple(copied.stride()))
     if info.framework == "cupy":
         copied = sys.modules["cupy"].array(info.owner, order="C", copy=True)
-        return info._replace(owner=copied, pointer=int(copied.data.ptr), strides=_dense(info.shape))
-    if info.strides != _dense(info.shape):
+        return info._replace(owner=copied, pointer=int(copied.data.ptr), strides=dense_strides(info.shape))
+    if info.strides != dense_strides(info.shape):
         raise UnsupportedError(
             "an array of this framework cannot be bound to an operator",
             why=f"it is not dense (strides {info.strides}), and only its framework could copy it so",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
+from weft.runtime.argument import dense_strides
 
 CUDA = 2
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
@@ -104,20 +105,12 @@ def _is_valid(capsule: Any, name: bytes) -> bool:
 
 def _shown(tensor: _Tensor, *, writable: bool) -> Shown:
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else _dense(shape)
+    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else dense_strides(shape)
     kind = _CODES.get(tensor.code, f"type {tensor.code} of ")
     name = "bool" if kind == "bool" else f"{kind}{tensor.bits}"
     name += f"x{tensor.lanes}" if tensor.lanes != 1 else ""
     dtype = dt.SCALAR_TYPES.get(name)
     return Shown((tensor.data or 0) + tensor.byte_offset, tensor.device, dtype, name, shape, strides, writable)
-
-
-def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
 
 
 #: Arrays shown to others, by the address of the structure that describes them, until they are given back.
@@ -145,7 +138,7 @@ _drop_unused_function = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop_unused)
 def make_capsule(owner: Any, pointer: int, device: int, dtype: DType, shape: tuple[int, ...]) -> Any:
     """A capsule for a dense array on GPU number ``device``; ``owner`` lives until it is given back."""
     sizes = (ctypes.c_int64 * len(shape))(*shape)
-    strides = (ctypes.c_int64 * len(shape))(*_dense(shape))
+    strides = (ctypes.c_int64 * len(shape))(*dense_strides(shape))
     tensor = _Tensor(pointer, CUDA, device, len(shape), _NUMBERS[dtype.kind], dtype.itemsize * 8, 1, sizes, strides, 0)
     managed = _Managed(tensor, None, _give_back_function)
     address = ctypes.addressof(managed)

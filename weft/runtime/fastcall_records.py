@@ -13,6 +13,7 @@ import numpy as np
 from weft.ir.dtype import DType
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime import fastcall_text as text
+from weft.runtime.argument import dense_strides
 from weft.runtime.dlpack import dlpack_type
 
 
@@ -41,12 +42,8 @@ class TensorLayout(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        step = 1
-        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
-            if size != 1 and stride != step and 0 not in self.shape:
-                return False
-            step *= size
-        return True
+        wanted = zip(self.shape, self.strides, dense_strides(self.shape))
+        return 0 in self.shape or all(size == 1 or stride == step for size, stride, step in wanted)
 
 
 class ScalarType(NamedTuple):

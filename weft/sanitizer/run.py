@@ -147,11 +147,19 @@ class Run:
             kept.count += finding.count
 
     def report_at(
-        self, kind: Kind, what: str, lanes: Lanes, bad: Array, span: Span | None, *, help: str | None = None
+        self,
+        kind: Kind,
+        what: str,
+        lanes: Lanes,
+        bad: Array,
+        place: Site | Span | None,
+        help: str | None = None,
     ) -> None:
-        """A fault of the lanes at the positions ``bad``."""
+        """A fault of the lanes at the positions ``bad``; of an access, those like it are counted together."""
+        span = place.span if isinstance(place, Site) else place
+        key = (kind, place.number) if isinstance(place, Site) else (kind, what, span)
         party = Party("is the first", lanes.describe(int(bad[0]), self.variables), span)
-        self.report((kind, what, span), Finding(kind, what, (party,), help, len(bad)))
+        self.report(key, Finding(kind, what, (party,), help, len(bad)))
 
     def _party(self, lanes: Lanes, lane: int, site: Site) -> Party:
         return Party(_ACTS[site.action], lanes.describe(lane, self.variables), site.span)
@@ -176,25 +184,19 @@ class Run:
 
     def _report_outside(self, memory: Memory, values: Sequence[Array], inside: Array, lanes: Lanes, site: Site) -> None:
         bad = np.nonzero(~np.broadcast_to(inside, (lanes.count,)))[0]
-        first = int(bad[0])
-        indices = [int(one(v, first)) for v in values]
+        indices = [int(one(v, int(bad[0]))) for v in values]
         name = memory.buffer.name
         verb = {"read": "read", "write": "written", "atomic": "updated"}[site.action]
         what = f"`{name}[{', '.join(map(str, indices))}]` is {verb}, but `{name}` is {list(memory.shape)}"
-        key = ("out of bounds", site.number)
-        party = Party("is the first", lanes.describe(first, self.variables), site.span)
-        self.report(key, Finding("out of bounds", what, (party,), None, len(bad)))
+        self.report_at("out of bounds", what, lanes, bad, site)
 
     def check_written(self, memory: Memory, lanes: Lanes, flat: Array, site: Site) -> None:
         if memory.written is None or (fresh := memory.written[flat]).all():
             return
         bad = np.nonzero(~np.broadcast_to(fresh, (lanes.count,)))[0]
-        first = int(bad[0])
-        element = memory.element(int(one(flat, first)))
-        what = f"`{element}` is read, and nothing has written it"
-        party = Party("is the first", lanes.describe(first, self.variables), site.span)
+        what = f"`{memory.element(int(one(flat, int(bad[0]))))}` is read, and nothing has written it"
         help = "shared memory starts with whatever was there" if memory.buffer.scope == "shared" else None
-        self.report(("uninitialized", site.number), Finding("uninitialized", what, (party,), help, len(bad)))
+        self.report_at("uninitialized", what, lanes, bad, site, help)
 
     def outputs(self, names: Sequence[str]) -> Mapping[str, Array]:
         return {name: self.memories[name].data.reshape(self.memories[name].shape) for name in names}

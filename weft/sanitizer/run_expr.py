@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.ir.errors import UnsupportedError
-from weft.ir.expr import AddressOf, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
+from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.numpy_dtypes import convert, to_numpy
 from weft.ir.visit import walk
@@ -37,10 +37,6 @@ def _var(e: Var, lanes: Lanes, run: Run) -> Array:
     if kept is None or kept[0] is not value:
         kept = lanes.gathered[e.name] = (value, lanes.bring(value, home))
     return kept[1]
-
-
-def _load(e: Load, lanes: Lanes, run: Run) -> Array:
-    return run.load(e, lanes)
 
 
 def _cast(e: Cast, lanes: Lanes, run: Run) -> Array:
@@ -97,10 +93,6 @@ def _call(e: Call, lanes: Lanes, run: Run) -> Array:
     return computed(e.dtype, INTRINSICS[e.name].evaluate, *(evaluate(a, lanes, run) for a in e.args))
 
 
-def _address(e: AddressOf, lanes: Lanes, run: Run) -> Array:
-    return _unsupported(e, lanes, run)
-
-
 def _unsupported(e: Expr, lanes: Lanes, run: Run) -> Array:
     raise UnsupportedError(
         f"a {type(e).__name__.lower()} in the program cannot be watched",
@@ -112,12 +104,11 @@ def _unsupported(e: Expr, lanes: Lanes, run: Run) -> Array:
 _RULES: dict[type[Expr], Callable[[Any, Lanes, Run], Array]] = {
     Const: _const,
     Var: _var,
-    Load: _load,
+    Load: lambda e, lanes, run: run.load(e, lanes),
     Cast: _cast,
     Unary: _unary,
     Compare: _compare,
     Binary: _binary,
     Select: _select,
     Call: _call,
-    AddressOf: _address,
 }

@@ -11,28 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from weft.ir import stmt as ir
 from weft.ir.errors import UnsupportedError
 from weft.ir.interpret_stmt import format_message
 from weft.ir.intrinsics import HINTS
-from weft.ir.stmt import (
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Barrier,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    While,
-)
 from weft.sanitizer.lanes import Array, Lanes, one
 from weft.sanitizer.run import Run
 from weft.sanitizer.run_atomic import run_atomic
@@ -45,7 +27,7 @@ ENDLESS = 1_000_000
 Next: TypeAlias = "Lanes | None"
 
 
-def run_stmt(s: Stmt, lanes: Lanes, run: Run) -> Next:
+def run_stmt(s: ir.Stmt, lanes: Lanes, run: Run) -> Next:
     """The lanes that go on after ``s``."""
     if s.span is not None:
         run.span = s.span
@@ -55,7 +37,7 @@ def run_stmt(s: Stmt, lanes: Lanes, run: Run) -> Next:
     return rule(s, lanes, run)
 
 
-def _seq(s: Seq, lanes: Lanes, run: Run) -> Next:
+def _seq(s: ir.Seq, lanes: Lanes, run: Run) -> Next:
     left: Next = lanes
     for stmt in s.body:
         if left is None:
@@ -64,7 +46,7 @@ def _seq(s: Seq, lanes: Lanes, run: Run) -> Next:
     return left
 
 
-def _if(s: If, lanes: Lanes, run: Run) -> Next:
+def _if(s: ir.If, lanes: Lanes, run: Run) -> Next:
     chosen = evaluate(s.condition, lanes, run)
     if chosen.ndim == 0:
         branch = s.then if chosen else s.otherwise
@@ -87,7 +69,7 @@ def _together(lanes: Lanes, ends: Sequence[Next]) -> Next:
     return lanes.part(np.sort(np.concatenate([p for p in places if p is not None])))
 
 
-def _for(s: For, lanes: Lanes, run: Run) -> Next:
+def _for(s: ir.For, lanes: Lanes, run: Run) -> Next:
     if s.kind not in ("serial", "unroll"):
         run_concurrent(s, lanes, run, run_stmt)
         return lanes
@@ -123,7 +105,7 @@ def _within(alive: Next, lanes: Lanes, at: Array, hi: Array) -> Next:
     return alive.part(places) if len(places) else None
 
 
-def _while(s: While, lanes: Lanes, run: Run) -> Next:
+def _while(s: ir.While, lanes: Lanes, run: Run) -> Next:
     left = np.zeros(lanes.count, np.bool_)
     run.loops.append((lanes, left))
     alive: Next = lanes
@@ -143,7 +125,7 @@ def _while(s: While, lanes: Lanes, run: Run) -> Next:
     return lanes.staying(None, lanes)
 
 
-def _let(s: Let, lanes: Lanes, run: Run) -> Next:
+def _let(s: ir.Let, lanes: Lanes, run: Run) -> Next:
     run.variables[s.var.name] = (lanes, evaluate(s.value, lanes, run))
     return run_stmt(s.body, lanes, run)
 
@@ -160,46 +142,46 @@ def assign(name: str, value: Array, lanes: Lanes, run: Run) -> None:
     run.variables[name] = (home, new)
 
 
-def _assign(s: Assign, lanes: Lanes, run: Run) -> Next:
+def _assign(s: ir.Assign, lanes: Lanes, run: Run) -> Next:
     assign(s.var.name, evaluate(s.value, lanes, run), lanes, run)
     return lanes
 
 
-def _store(s: Store, lanes: Lanes, run: Run) -> Next:
+def _store(s: ir.Store, lanes: Lanes, run: Run) -> Next:
     run.store(s, lanes, evaluate(s.value, lanes, run))
     return lanes
 
 
-def _atomic(s: Atomic, lanes: Lanes, run: Run) -> Next:
+def _atomic(s: ir.Atomic, lanes: Lanes, run: Run) -> Next:
     old = run_atomic(s, lanes, run)
     if s.result is not None:
         assign(s.result.name, old, lanes, run)
     return lanes
 
 
-def _alloc(s: Alloc, lanes: Lanes, run: Run) -> Next:
+def _alloc(s: ir.Alloc, lanes: Lanes, run: Run) -> Next:
     run.allocate(s.buffer, lanes)
     return run_stmt(s.body, lanes, run)
 
 
-def _barrier(s: Barrier, lanes: Lanes, run: Run) -> Next:
+def _barrier(s: ir.Barrier, lanes: Lanes, run: Run) -> Next:
     run_barrier(s, lanes, run)
     return lanes
 
 
-def _break(s: Break, lanes: Lanes, run: Run) -> Next:
+def _break(s: ir.Break, lanes: Lanes, run: Run) -> Next:
     loop, left = run.loops[-1]
     place = lanes.place_in(loop)
     left[... if place is None else place] = True
     return None
 
 
-def _return(s: Return, lanes: Lanes, run: Run) -> Next:
+def _return(s: ir.Return, lanes: Lanes, run: Run) -> Next:
     lanes.leave()
     return None
 
 
-def _assert(s: Assert, lanes: Lanes, run: Run) -> Next:
+def _assert(s: ir.Assert, lanes: Lanes, run: Run) -> Next:
     holds = np.broadcast_to(evaluate(s.condition, lanes, run), (lanes.count,))
     bad = np.nonzero(~holds)[0]
     if len(bad):
@@ -208,7 +190,7 @@ def _assert(s: Assert, lanes: Lanes, run: Run) -> Next:
     return lanes
 
 
-def _evaluate(s: Evaluate, lanes: Lanes, run: Run) -> Next:
+def _evaluate(s: ir.Evaluate, lanes: Lanes, run: Run) -> Next:
     if s.call.name not in HINTS:
         raise UnsupportedError(
             f"`{s.call.name}` cannot be watched",
@@ -219,21 +201,21 @@ def _evaluate(s: Evaluate, lanes: Lanes, run: Run) -> Next:
     return lanes
 
 
-_RULES: dict[type[Stmt], Callable[[Any, Lanes, Run], Next]] = {
-    Seq: _seq,
-    If: _if,
-    For: _for,
-    While: _while,
-    Let: _let,
-    Assign: _assign,
-    Store: _store,
-    Atomic: _atomic,
-    Alloc: _alloc,
-    Barrier: _barrier,
-    Break: _break,
-    Continue: lambda s, lanes, run: None,
-    Return: _return,
-    Assert: _assert,
-    Evaluate: _evaluate,
-    Tensorized: lambda s, lanes, run: run_stmt(s.body, lanes, run),
+_RULES: dict[type[ir.Stmt], Callable[[Any, Lanes, Run], Next]] = {
+    ir.Seq: _seq,
+    ir.If: _if,
+    ir.For: _for,
+    ir.While: _while,
+    ir.Let: _let,
+    ir.Assign: _assign,
+    ir.Store: _store,
+    ir.Atomic: _atomic,
+    ir.Alloc: _alloc,
+    ir.Barrier: _barrier,
+    ir.Break: _break,
+    ir.Continue: lambda s, lanes, run: None,
+    ir.Return: _return,
+    ir.Assert: _assert,
+    ir.Evaluate: _evaluate,
+    ir.Tensorized: lambda s, lanes, run: run_stmt(s.body, lanes, run),
 }

@@ -15,7 +15,7 @@ from weft.ir.affine import Affine, affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Expr, Load, Var
 from weft.ir.visit import free_vars, loads, walk
-from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.program import Statement, TensorProgram, axes_for
 
 #: How elements of the read tensors reach elements of the written one, from simplest to hardest to fuse:
 #: one-to-one keeps the index, reorganize and shuffle move each element to another place (renumbered, or with
@@ -152,8 +152,4 @@ def written_axes(statement: Statement) -> tuple[Axis, ...]:
 
     ``op=!`` sets every element they choose, even where there is nothing to reduce over.
     """
-    needed = {a.var.name for a in statement.spatial_axes}
-    for axis in reversed(statement.axes):
-        if axis.var.name in needed:
-            needed |= {*free_vars(axis.lo), *free_vars(axis.hi)}
-    return tuple(a for a in statement.axes if a.var.name in needed)
+    return axes_for((a.var.name for a in statement.spatial_axes), statement.axes)

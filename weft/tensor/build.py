@@ -27,22 +27,7 @@ from weft.ir.expr import Axis, Binary, Call, Compare, Expr, Load, Select, Var, c
 from weft.ir.span import Source, Span
 from weft.ir.stmt import Param
 from weft.ir.visit import Node, free_vars, fresh_name, loads, replace_buffers, rewrite
-from weft.tensor.check_statement import (
-    check_arg_reduction,
-    check_assignment,
-    check_axis_order,
-    check_bound,
-    check_exists,
-    check_rank,
-    check_subscript,
-    check_where,
-    check_writable,
-    merge_ranges,
-    undeclared_size,
-    unknown_bound,
-    unreadable,
-)
-from weft.tensor.check_types import check_target_dtype
+from weft.tensor import check_statement as rules
 from weft.tensor.check_written import check_written
 from weft.tensor.infer_interface import infer_carried, infer_constants
 from weft.tensor.infer_ranges import (
@@ -206,9 +191,9 @@ class ProgramBuilder:
         """``name(indices)`` as a value, checked: the tensor exists, the rank fits, subscripts are integers."""
         buffer = self.buffer(name)
         if buffer is None:
-            raise unreadable(name, self.kind(name), span)
-        check_rank(name, buffer.rank, len(indices), span)
-        load = Load(buffer, tuple(check_subscript(i, name, span) for i in indices), span=span)
+            raise rules.unreadable(name, self.kind(name), span)
+        rules.check_rank(name, buffer.rank, len(indices), span)
+        load = Load(buffer, tuple(rules.check_subscript(i, name, span) for i in indices), span=span)
         self._versions[buffer] = name
         return load
 
@@ -226,7 +211,7 @@ class ProgramBuilder:
         steps = self._range_clause(steps)
         stray = next(iter(self._index_variables((steps.lo, steps.hi))), None)
         if stray is not None:
-            raise unknown_bound(stray, steps)
+            raise rules.unknown_bound(stray, steps)
         self._growing |= {name: False for name in writes if name not in growing}
         self._open = (*around, Recurrence(Axis(Var(steps.var.name), steps.lo, steps.hi), self._opened))
         self._opened += 1
@@ -254,8 +239,8 @@ class ProgramBuilder:
     ) -> None:
         """``target(indices) op= value``; ``dtype`` is that of a target nothing else gives a type."""
         self._check_target(target, len(indices), span)
-        where = merge_ranges([self._range_clause(c) for c in where])
-        subscripts = tuple(check_subscript(i, target, span) for i in indices)
+        where = rules.merge_ranges([self._range_clause(c) for c in where])
+        subscripts = tuple(rules.check_subscript(i, target, span) for i in indices)
         if op == "argmin" or op == "argmax":
             self._arg_statement(target, subscripts, op, initialize, value, where, exists, span, dtype)
             return
@@ -263,14 +248,14 @@ class ProgramBuilder:
         variables = self._index_variables([*subscripts, value])
         reductions = {n: v for n, v in variables.items() if n not in self._index_variables(subscripts)}
         if op == "=":
-            check_assignment(target, reductions, span)
+            rules.check_assignment(target, reductions, span)
         else:  # a variable with a range and no use repeats the statement
             repeats = {c.var.name: c.var for c in where if c.var.name not in variables}
             variables, reductions = variables | repeats, reductions | repeats
         variables |= {name: axis.var for name, axis in steps.items()}
         where = [*(RangeClause(a.var, a.lo, a.hi, span) for a in steps.values()), *where]
-        check_where(variables, where, {**self._sizes, **self._scalars}, span)
-        check_exists(variables, self._index_variables(exists), span)
+        rules.check_where(variables, where, {**self._sizes, **self._scalars}, span)
+        rules.check_exists(variables, self._index_variables(exists), span)
         ranges = self._infer(target, subscripts, variables, value, where, exists, span)
         tensor = self._written.setdefault(target, _Tensor(target, dtype, None, span, is_output=False))
         self._fix_dtype(tensor, op, value, dtype, span)
@@ -286,13 +271,13 @@ class ProgramBuilder:
         self._requirements += ranges.requirements
 
     def _check_target(self, target: str, rank: int, span: Span | None) -> None:
-        check_writable(target, self.kind(target), span)
+        rules.check_writable(target, self.kind(target), span)
         if target in self._written and self._written[target].shape is not None:
-            check_rank(target, len(self._written[target].shape or ()), rank, span)
+            rules.check_rank(target, len(self._written[target].shape or ()), rank, span)
 
     def _range_clause(self, clause: RangeClause) -> RangeClause:
         for bound in (clause.lo, clause.hi):
-            check_bound(bound, clause)
+            rules.check_bound(bound, clause)
         lo, hi = (self._canonical(cast(dt.index, b)) for b in (clause.lo, clause.hi))
         return replace(clause, lo=lo, hi=hi)
 
@@ -331,7 +316,7 @@ class ProgramBuilder:
             # A count of bools is a number.
             inferred = dt.int32 if value.dtype.is_bool and op in ("+", "*") else value.dtype
             tensor.dtype = given or inferred
-        check_target_dtype(tensor.name, tensor.dtype, op, value, span)
+        rules.check_target_dtype(tensor.name, tensor.dtype, op, value, span)
 
     def _fix_shape(self, tensor: _Tensor, subscripts: Sequence[Expr], ranges: Ranges, span: Span | None) -> None:
         if tensor.declared_shape or (tensor.read and tensor.shape is not None):
@@ -348,7 +333,7 @@ class ProgramBuilder:
             elif old is not None:
                 shape.append(old)
             else:
-                raise undeclared_size(tensor.name, subscripts, k, span)
+                raise rules.undeclared_size(tensor.name, subscripts, k, span)
         tensor.shape = tuple(shape)
 
     def _note_reads(self, nodes: Iterable[Node], target: str) -> None:
@@ -364,7 +349,7 @@ class ProgramBuilder:
         """Left axes in order, then reductions; a range that depends on another variable comes after it."""
         wanted = {n: ranges.known[n] for n in sorted(variables, key=lambda n: n in reductions)}
         order = dependency_order(wanted)
-        check_axis_order(order, reductions, ranges, span)
+        rules.check_axis_order(order, reductions, ranges, span)
         return tuple(Axis(Var(n), wanted[n].lo.expr(), wanted[n].hi.expr()) for n in order)
 
     def _arg_statement(
@@ -385,7 +370,7 @@ class ProgramBuilder:
         combine: AssignOp = "min" if op == "argmin" else "max"
         tensor = self._written.get(target)
         result = (tensor.dtype if tensor is not None else None) or dtype or dt.int32
-        check_arg_reduction(op, reductions, initialize, result, span)
+        rules.check_arg_reduction(op, reductions, initialize, result, span)
         best = fresh_name(f"{target}_best", {*self._written, *self._inputs, *self._scalars, *self._sizes})
         if tensor is not None and tensor.declared_shape:
             self.declare_temporary(best, None, tensor.shape, span)

@@ -14,7 +14,7 @@ from weft.ir.expr import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var, _
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, walk
 from weft.tensor.build import BuildOp, ProgramBuilder, RangeClause
-from weft.tensor.program import TensorProgram
+from weft.tensor.program import TensorProgram, axes_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class _Writer:
         if (e, guards) in self.made:
             name, indices = self.made[e, guards]
             return self.builder.access(name, indices, e.span)
-        kept = _needed(scope, [e, *guards])
+        kept = axes_for((name for part in (e, *guards) for name in free_vars(part)), scope)
         word = {"+": "sum", "*": "prod"}.get(e.op, e.op)
         name = _fresh(self.builder, f"{self.target}_{word}")
         indices = tuple(a.var for a in kept)
@@ -295,15 +295,6 @@ def _conjunction(guards: Sequence[Expr]) -> Expr:
     for g in guards[1:]:
         result = Binary("&&", result, g)
     return result
-
-
-def _needed(scope: tuple[Axis, ...], used: Sequence[Expr]) -> tuple[Axis, ...]:
-    """The axes of ``scope`` that ``used`` depends on, with those their ranges depend on."""
-    names = {n for e in used for n in free_vars(e)}
-    for a in reversed(scope):
-        if a.var.name in names:
-            names |= {*free_vars(a.lo), *free_vars(a.hi)}
-    return tuple(a for a in scope if a.var.name in names)
 
 
 def _not_given(name: str, span: Span | None) -> LanguageError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.ir import dtype as dt
-from weft.ir.dtype import DType
+from weft.ir.dtype import DType, can_hold
 from weft.ir.errors import LanguageError, ShapeError
-from weft.ir.expr import Binary, Expr, Var, cast
+from weft.ir.expr import Binary, Const, Expr, Var, cast
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, loads
 from weft.tensor.infer_ranges import RangeClause, Ranges, mentions
@@ -199,3 +199,31 @@ def undeclared_size(name: str, subscripts: Sequence[Expr], dimension: int, span:
         why=f"`{describe_access(name, subscripts)}` writes where the data says",
         help=f"declare it: `-> (float({sizes}) {name})`",
     )
+
+
+def check_target_dtype(name: str, target: DType, op: str, value: Expr, span: Span | None) -> None:
+    """Raises where ``value`` would be narrowed, or where ``op`` has no meaning for the target's type."""
+    if target.is_bool and op in ("+", "*"):
+        raise LanguageError(
+            f"`{op}=` into bool tensor `{name}`",
+            span=span,
+            why="bools have no sums and products",
+            help=f"use `{'max' if op == '+' else 'min'}=` for {'any' if op == '+' else 'all'}, or an int tensor",
+        )
+    if can_hold(target, value.dtype) or _fits(target, value):
+        return
+    raise LanguageError(
+        f"cannot put {value.dtype} into {target} tensor `{name}`",
+        span=span,
+        why=f"{value.dtype} narrows to {target}, and values are never narrowed silently",
+        help=f"convert the value: `{target}(...)`, or declare `{name}` as {value.dtype}",
+    )
+
+
+def _fits(target: DType, value: Expr) -> bool:
+    """A literal goes into any tensor that can represent it: ``O(i) = 0`` into uint8, ``1.5`` into float16."""
+    if not isinstance(value, Const):
+        return False
+    if target.is_float:
+        return True
+    return target.is_integer and value.dtype.is_integer and target.min_value <= value.value <= target.max_value

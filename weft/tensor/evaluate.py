@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import DType, float64
+from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError
 from weft.ir.expr import Axis, identity
 from weft.ir.numpy_dtypes import convert, to_numpy
 from weft.tensor.access import independent_axes, is_injective, reads_target
 from weft.tensor.array_arithmetic import Array, accumulator
 from weft.tensor.coverage import infer_fills, initial_value, initialization
-from weft.tensor.evaluate_expr import Point, evaluate_expr
+from weft.tensor.evaluate_expr import Point, evaluate_expr, storage_type
 from weft.tensor.normalize import normalize
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.recurrences import constant_of, in_order
@@ -63,10 +63,6 @@ def evaluate(
         for step in in_order(program.statements):
             Evaluation(step.statement, memory, wide).run()
     return tuple(memory[b.name] for b in program.outputs)
-
-
-def storage_type(dtype: DType, wide: bool) -> DType:
-    return float64 if wide and dtype.is_float else dtype
 
 
 def _as_type(value: Array, dtype: DType, wide: bool) -> Array:

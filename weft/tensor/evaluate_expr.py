@@ -120,7 +120,7 @@ def evaluate_expr(e: Expr, point: Point) -> Array:
         case Load(buffer=buffer, indices=indices):
             return _load(buffer, point, point.subscripts(buffer, indices, e.span))
         case Cast(type=dtype, operand=operand):
-            return convert(evaluate_expr(operand, point), _stored(dtype, point.wide))
+            return convert(evaluate_expr(operand, point), storage_type(dtype, point.wide))
         case Unary(op=op, operand=operand):
             return computed(e.dtype, UNARY[op], evaluate_expr(operand, point), wide=point.wide)
         case Compare(op=op, left=left, right=right):
@@ -140,13 +140,13 @@ def evaluate_expr(e: Expr, point: Point) -> Array:
     raise InternalError(f"a tensor program holds no {type(e).__name__}")
 
 
-def _stored(dtype: DType, wide: bool) -> DType:
+def storage_type(dtype: DType, wide: bool) -> DType:
     return float64 if wide and dtype.is_float else dtype
 
 
 def _number(value: float, dtype: DType, wide: bool) -> Array:
     exact = np.asarray(value, np.float64) if dtype.is_float else np.asarray(value, to_numpy(dtype))
-    return convert(convert(exact, dtype), _stored(dtype, wide))
+    return convert(convert(exact, dtype), storage_type(dtype, wide))
 
 
 def _load(buffer: Buffer, point: Point, subscripts: tuple[Array, ...]) -> Array:

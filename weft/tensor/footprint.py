@@ -20,7 +20,7 @@ from weft.tensor.access import statement_reads
 from weft.tensor.array_arithmetic import Array
 from weft.tensor.evaluate import infer_box
 from weft.tensor.evaluate_expr import Point, evaluate_expr
-from weft.tensor.program import Statement, TensorProgram
+from weft.tensor.program import Statement, TensorProgram, axes_for
 from weft.tensor.recurrences import constant_of
 
 #: Marking takes a byte per element and a subscript per point; beyond this many, a bound is given instead.
@@ -148,13 +148,8 @@ def _mark(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...])
     return marks
 
 
-def _axes_of(statement: Statement, indices: Sequence[Expr]) -> list[Axis]:
-    """The axes the subscripts use, and those that their ranges depend on."""
-    needed = {name for i in indices for name in free_vars(i)}
-    for axis in reversed(statement.all_axes):
-        if axis.var.name in needed:
-            needed |= {*free_vars(axis.lo), *free_vars(axis.hi)}
-    return [a for a in statement.all_axes if a.var.name in needed]
+def _axes_of(statement: Statement, indices: Sequence[Expr]) -> tuple[Axis, ...]:
+    return axes_for((name for i in indices for name in free_vars(i)), statement.all_axes)
 
 
 def _used_points(statement: Statement, indices: Sequence[Expr]) -> int:

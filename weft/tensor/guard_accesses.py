@@ -15,7 +15,7 @@ from weft.ir.span import Span
 from weft.ir.stmt import Assert, For, Stmt
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.tensor.program import Statement, TensorProgram
-from weft.tensor.prove_bounds import UnprovedAccess, unproved_accesses
+from weft.tensor.prove_bounds import GuardedAccess, unproved_accesses
 from weft.tensor.text import describe, describe_access
 
 #: How many values the error record of a kernel holds.
@@ -43,19 +43,20 @@ def guard_accesses(program: TensorProgram) -> tuple[Guard, ...]:
     inputs = {b.name for b in program.inputs}
     guards: dict[Guard, None] = {}
     for position, statement in enumerate(program.statements):
-        accesses = sorted(unproved_accesses(statement, program.requirements), key=lambda a: len(loads(a.index)))
-        for access in accesses:
-            guards.setdefault(_guard(access, statement, position, inputs))
+        unproved = unproved_accesses(statement, program.requirements)
+        for access, dimension in sorted(unproved, key=lambda pair: len(loads(pair[0].indices[pair[1]]))):
+            guards.setdefault(_guard(access, dimension, statement, position, inputs))
     return tuple(guards)
 
 
-def _guard(access: UnprovedAccess, statement: Statement, position: int, inputs: set[str]) -> Guard:
-    condition = Binary("&&", Compare(">=", access.index, idx(0)), Compare("<", access.index, access.size))
+def _guard(access: GuardedAccess, dimension: int, statement: Statement, position: int, inputs: set[str]) -> Guard:
+    index, size = access.indices[dimension], access.buffer.shape[dimension]
+    condition = Binary("&&", Compare(">=", index, idx(0)), Compare("<", index, size))
     for guard in reversed(access.guards):
         condition = Binary("||", Unary("!", guard), condition)
-    sources = {load.buffer.name for e in (access.index, *access.guards) for load in loads(e)}
+    sources = {load.buffer.name for e in (index, *access.guards) for load in loads(e)}
     early = sources <= inputs
-    message, values = _message(access, statement)
+    message, values = _message(access, dimension, statement)
     return Guard(
         _needed_axes(condition, statement.all_axes if early else statement.axes),
         condition,
@@ -80,22 +81,22 @@ def _needed_axes(condition: Expr, all_axes: tuple[Axis, ...]) -> tuple[Axis, ...
     return tuple(a for a in all_axes if a.var.name in needed)
 
 
-def _message(access: UnprovedAccess, statement: Statement) -> tuple[str, tuple[Expr, ...]]:
+def _message(access: GuardedAccess, dimension: int, statement: Statement) -> tuple[str, tuple[Expr, ...]]:
     """What to say, and the values that fill its places."""
-    size, dimension, name = access.size, access.dimension, access.buffer.name
-    source = access.index.operand if isinstance(access.index, Cast) else access.index
+    index, size, name = access.indices[dimension], access.buffer.shape[dimension], access.buffer.name
+    source = index.operand if isinstance(index, Cast) else index
     if isinstance(source, Load) and len(source.indices) <= RECORD_SIZE - 2:
         places = ", ".join(f"{{{n}}}" for n in range(len(source.indices)))
         values, subject = source.indices, f"{source.buffer.name}[{places}]" if places else source.buffer.name
     else:
-        axes = [a for a in statement.all_axes if a.var.name in free_vars(access.index)][: RECORD_SIZE - 2]
+        axes = [a for a in statement.all_axes if a.var.name in free_vars(index)][: RECORD_SIZE - 2]
         where = ", ".join(f"{a.var.name} = {{{n}}}" for n, a in enumerate(axes))
         values = tuple(a.var for a in axes)
         subject = f"at {where} the index" if where else "the index"
     extent = f"{{{len(values) + 1}}}"
-    filling = (*values, access.index, size)
+    filling = (*values, index, size)
     if isinstance(size, Const):
-        extent, filling = str(size.value), (*values, access.index)
+        extent, filling = str(size.value), (*values, index)
     text = (
         f"{name} index out of range in `{describe_update(statement)}`: {subject} = {{{len(values)}}}, but {name} has "
     )

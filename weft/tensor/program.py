@@ -6,6 +6,7 @@ Sizes stay symbolic (int64 variables) until `specialize` gives them values.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,6 +25,15 @@ class Recurrence:
 
     axis: Axis
     number: int
+
+
+def axes_for(names: Iterable[str], axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """Those of ``axes`` that are called one of ``names``, and those that their ranges depend on."""
+    needed = set(names)
+    for axis in reversed(axes):
+        if axis.var.name in needed:
+            needed |= {*free_vars(axis.lo), *free_vars(axis.hi)}
+    return tuple(a for a in axes if a.var.name in needed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,20 +44,6 @@ class GuardedAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class UnprovedAccess:
-    """A dimension of an access that must be tested while running: ``0 <= index < size`` where ``guards`` hold."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    dimension: int
-    index: Expr
-    size: Expr
-    guards: tuple[Expr, ...]
-    is_write: bool
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """``proved``; ``refuted`` with the iteration that goes outside; ``requires`` a condition on sizes; ``unknown``."""
 
@@ -230,9 +216,11 @@ def inequalities(requirements: Sequence[Requirement]) -> list[Polynomial]:
     return [p for case in cases if len(case) == 1 for p in case[0]]
 
 
-def unproved_accesses(statement: Statement, requirements: Sequence[Requirement] = ()) -> list[UnprovedAccess]:
-    """Accesses to test while running; raises ShapeError for one that certainly goes outside."""
-    unproved: dict[UnprovedAccess, None] = {}
+def unproved_accesses(
+    statement: Statement, requirements: Sequence[Requirement] = ()
+) -> list[tuple[GuardedAccess, int]]:
+    """Accesses, each with a dimension, to test while running; raises ShapeError for one that certainly goes outside."""
+    unproved: list[tuple[GuardedAccess, int]] = []
     given = inequalities(requirements)
     for access in guarded_accesses(statement):
         for k in range(access.buffer.rank):
@@ -240,21 +228,8 @@ def unproved_accesses(statement: Statement, requirements: Sequence[Requirement] 
             if verdict.kind == "refuted":
                 raise out_of_bounds(access, k, verdict, statement.span)
             if verdict.kind != "proved":
-                unproved[_unproved(access, k, statement.span)] = None
-    return list(unproved)
-
-
-def _unproved(access: GuardedAccess, k: int, span: Span | None) -> UnprovedAccess:
-    return UnprovedAccess(
-        access.buffer,
-        access.indices,
-        k,
-        access.indices[k],
-        access.buffer.shape[k],
-        access.guards,
-        access.is_write,
-        span=access.span or span,
-    )
+                unproved.append((access, k))
+    return unproved
 
 
 def is_within(statement: Statement, read: Load, dimension: int, lo: Expr, hi: Expr) -> bool:
@@ -325,6 +300,6 @@ def _needs(access: GuardedAccess, k: int, condition: Expr) -> str:
 
 
 __all__ = [
-    "GuardedAccess", "UnprovedAccess", "Verdict", "check_access", "check_bounds", "guarded_accesses", "is_within",
+    "GuardedAccess", "Verdict", "check_access", "check_bounds", "guarded_accesses", "is_within",
     "out_of_bounds", "unproved_accesses",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ These are the rules of the whiteboard language, so that both write the same prog
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -21,6 +22,16 @@ from weft.tensor.caller import caller_span
 #: literal: at home in subscripts and values. index: subscripts first. value: the rest. real: a Python float.
 Kind = Literal["literal", "index", "value", "real"]
 Operand: TypeAlias = "Value | int | float | bool"
+_Method: TypeAlias = "Callable[[Value, Operand], Value]"
+
+
+def _operator(op: str) -> tuple[_Method, _Method]:
+    """The methods of a class for ``op`` with a value on the left, and on the right."""
+    return lambda self, other: arithmetic(op, self, other), lambda self, other: arithmetic(op, other, self)
+
+
+def _comparison(op: CompareOp) -> _Method:
+    return lambda self, other: comparison(op, self, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,41 +48,19 @@ class Value:
     def dtype(self) -> DType:
         return self.expr.dtype
 
-    def __add__(self, other: Operand) -> Value:
-        return arithmetic("+", self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return arithmetic("+", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return arithmetic("-", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return arithmetic("-", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return arithmetic("*", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return arithmetic("*", other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return arithmetic("/", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return arithmetic("/", other, self)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return arithmetic("//", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Value:
-        return arithmetic("//", other, self)
-
-    def __mod__(self, other: Operand) -> Value:
-        return arithmetic("%", self, other)
-
-    def __rmod__(self, other: Operand) -> Value:
-        return arithmetic("%", other, self)
+    __add__, __radd__ = _operator("+")
+    __sub__, __rsub__ = _operator("-")
+    __mul__, __rmul__ = _operator("*")
+    __truediv__, __rtruediv__ = _operator("/")
+    __floordiv__, __rfloordiv__ = _operator("//")
+    __mod__, __rmod__ = _operator("%")
+    __xor__ = _operator("^")[0]
+    __lshift__ = _operator("<<")[0]
+    __rshift__ = _operator(">>")[0]
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
 
     def __pow__(self, other: Operand) -> Value:
         return self * self if isinstance(other, int) and other == 2 else call("pow", self, other)
@@ -85,15 +74,6 @@ class Value:
     def __or__(self, other: Operand) -> Value:
         return logical("||", self, other) if self.dtype.is_bool else arithmetic("|", self, other)
 
-    def __xor__(self, other: Operand) -> Value:
-        return arithmetic("^", self, other)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return arithmetic("<<", self, other)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return arithmetic(">>", self, other)
-
     def __invert__(self) -> Value:
         if self.dtype.is_float:
             raise LanguageError(f"`~` takes integers and bools, not {self.dtype}", span=caller_span())
@@ -106,18 +86,6 @@ class Value:
 
     def __abs__(self) -> Value:
         return call("abs", self)
-
-    def __lt__(self, other: Operand) -> Value:
-        return comparison("<", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return comparison("<=", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return comparison(">", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return comparison(">=", self, other)
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]
         return comparison("==", self, other)  # type: ignore[arg-type]

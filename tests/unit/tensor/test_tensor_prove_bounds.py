@@ -97,7 +97,7 @@ def test_sizes_decide(statement, condition):
 )
 def test_only_the_call_decides(statement):
     assert check_bounds(statement) == []
-    (unproved,) = [u for u in unproved_accesses(statement) if u.dimension == 0]
+    ((unproved, _),) = [u for u in unproved_accesses(statement) if u[1] == 0]
     assert unproved.buffer.name == "A"
     assert len(unproved.guards) == isinstance(statement.value, Select)
 
