@@ -15,71 +15,63 @@ from weft.ir.span import Span
 AssignText = Literal["=", "+", "*", "min", "max", "argmin", "argmax"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    """Part of an expression: where it stands, and how many operations in it depend on one another."""
+
+    span: Span = field(compare=False)
+    depth: int = field(default=1, compare=False, repr=False)
+
+
 @dataclass(frozen=True, slots=True)
-class Name:
+class Name(_Node):
     text: str
-    span: Span = field(compare=False)
-    depth: int = field(default=1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(_Node):
     value: int
-    span: Span = field(compare=False)
-    depth: int = field(default=1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Real:
+class Real(_Node):
     value: float
-    span: Span = field(compare=False)
-    depth: int = field(default=1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class SizeOf:
+class SizeOf(_Node):
     """``tensor.dimension``, as in ``A.0``."""
 
     tensor: Name
     dimension: int
-    span: Span = field(compare=False)
-    depth: int = field(default=1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(_Node):
     """``name(args)``: a tensor access, a builtin, a cast or a call of a definition."""
 
     name: Name
     args: tuple[Expr, ...]
-    span: Span = field(compare=False)
-    depth: int = field(default=1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(_Node):
     op: str
     operand: Expr
-    span: Span = field(compare=False)
-    depth: int = field(default=1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(_Node):
     op: str
     left: Expr
     right: Expr
-    span: Span = field(compare=False)
-    depth: int = field(default=1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Ternary:
+class Ternary(_Node):
     condition: Expr
     then: Expr
     otherwise: Expr
-    span: Span = field(compare=False)
-    depth: int = field(default=1, compare=False, repr=False)
 
 
 Expr: TypeAlias = "Name | Integer | Real | SizeOf | Apply | Unary | Binary | Ternary"

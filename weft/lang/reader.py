@@ -50,7 +50,7 @@ class Reader:
         return self.lines.span(token.start_pos, token.end_pos)
 
     def _name(self, token: Any) -> ast.Name:
-        return ast.Name(str(token), self._span(token))
+        return ast.Name(str(token), span=self._span(token))
 
     # -- definitions
 
@@ -66,11 +66,10 @@ class Reader:
         params: tuple[ast.Param, ...] = children[0]
         return params
 
-    def one_output(self, children: Children) -> tuple[ast.Param, ...]:
+    def params(self, children: Children) -> tuple[Any, ...]:
         return tuple(children)
 
-    def params(self, children: Children) -> tuple[ast.Param, ...]:
-        return tuple(children)
+    one_output = where = list = params
 
     def untyped_param(self, children: Children) -> ast.Param:
         return ast.Param(None, self._name(children[0]))
@@ -116,9 +115,6 @@ class Reader:
     def names(self, children: Children) -> tuple[ast.Name, ...]:
         return tuple(map(self._name, children))
 
-    def where(self, children: Children) -> tuple[ast.Clause, ...]:
-        return tuple(children)
-
     def range_clause(self, children: Children) -> ast.Range:
         var, lo, hi = children
         name = self._name(var)
@@ -132,9 +128,6 @@ class Reader:
 
     def outside_clause(self, children: Children) -> ast.Outside:
         return ast.Outside(self._name(children[0]), children[1])
-
-    def list(self, children: Children) -> tuple[ast.Expr, ...]:
-        return tuple(children)
 
     # -- expressions
 
@@ -152,12 +145,13 @@ class Reader:
     def ternary(self, children: Children) -> ast.Ternary:
         condition, then, otherwise = children
         span = join(condition.span, otherwise.span)
-        return ast.Ternary(condition, then, otherwise, span, self._deeper(span, condition, then, otherwise))
+        depth = self._deeper(span, condition, then, otherwise)
+        return ast.Ternary(condition, then, otherwise, span=span, depth=depth)
 
     def binary(self, children: Children) -> ast.Binary:
         left, op, right = children
         span = join(left.span, right.span)
-        return ast.Binary(str(op), left, right, span, self._deeper(span, left, right))
+        return ast.Binary(str(op), left, right, span=span, depth=self._deeper(span, left, right))
 
     def logical_or(self, children: Children) -> ast.Binary:
         return self.binary([children[0], "||", children[1]])
@@ -168,7 +162,7 @@ class Reader:
     def unary(self, children: Children) -> ast.Unary:
         op, operand = children
         span = join(self._span(op), operand.span)
-        return ast.Unary(str(op), operand, span, self._deeper(span, operand))
+        return ast.Unary(str(op), operand, span=span, depth=self._deeper(span, operand))
 
     def integer(self, children: Children) -> ast.Integer:
         (token,) = children
@@ -182,22 +176,22 @@ class Reader:
                 why="no element type holds more than 64 bits",
                 help="write it as a float, with a `.` or an exponent",
             )
-        return ast.Integer(value, self._span(token))
+        return ast.Integer(value, span=self._span(token))
 
     def real(self, children: Children) -> ast.Real:
         (token,) = children
         # Beyond the range of a double it is infinity, as in C.
-        return ast.Real(float(str(token).rstrip("fF")), self._span(token))
+        return ast.Real(float(str(token).rstrip("fF")), span=self._span(token))
 
     def name(self, children: Children) -> ast.Name:
         return self._name(children[0])
 
     def size_of(self, children: Children) -> ast.SizeOf:
         tensor, dimension = self._name(children[0]), self.integer([children[1]])
-        return ast.SizeOf(tensor, dimension.value, join(tensor.span, dimension.span))
+        return ast.SizeOf(tensor, dimension.value, span=join(tensor.span, dimension.span))
 
     def apply(self, children: Children) -> ast.Apply:
         first, args, closing = children
         name = self._name(first)
         span = join(name.span, self._span(closing))
-        return ast.Apply(name, args, span, self._deeper(span, *args))
+        return ast.Apply(name, args, span=span, depth=self._deeper(span, *args))

@@ -97,9 +97,9 @@ class Operator(Callee):
         >>> s = mm.schedule(A=(512, 512), B=(512, 512))
         >>> print(s.trace)
         """
-        from weft.operators.schedule import chosen_schedule
+        from weft.operators.schedule import explained_schedule
 
-        return chosen_schedule(self, args, named, target)
+        return explained_schedule(self, args, named, target)[0]
 
     def explain(self, /, *args: Any, target: str | None = None, **named: Any) -> str:
         """What the schedule for these arguments (arrays or shapes) does and why, in words and numbers."""

@@ -61,18 +61,11 @@ def schedule(
     return started
 
 
-def chosen_schedule(
-    op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: str | None = None
-) -> OperatorSchedule:
-    """The schedule that ``op`` is compiled with for these arguments."""
-    return explained_schedule(op, args, named, target)[0]
-
-
 @collector_paused()
 def explained_schedule(
     op: Operator, args: tuple[Any, ...], named: Mapping[str, Any], target: str | None = None
 ) -> tuple[OperatorSchedule, tuple[Decision, ...]]:
-    """As `chosen_schedule`, and the decisions it came from."""
+    """The schedule that ``op`` is compiled with for these arguments, and the decisions it came from."""
     definition = op._definition
     started = _start(op, args, named, definition.how.numerics, target)
     return started, apply_scheduling(started, definition.how, started.for_machine, frozenset(definition.bound))

@@ -70,11 +70,6 @@ _MEANINGS = {
 _OTHER = _Meaning("the CUDA driver refused `{function}`", "it says {name}; {suspect}", "")
 
 
-def is_lost(status: int) -> bool:
-    """Whether nothing more can be done on the GPU in this process."""
-    return status in _CAUSES
-
-
 def driver_error(function: str, status: int, name: str, launched: str = "") -> TargetError:
     """The error for ``status``, which the driver calls ``name``, an answer to ``function``.
 

@@ -27,16 +27,16 @@ def local_machine() -> Machine:
     return replace(machine, figures=figures) if figures else machine
 
 
-def machine_model(machine: Machine | None = None) -> MachineModel:
-    """The model of ``machine``, this host unless given."""
-    return (machine or local_machine()).model
+def machine_model() -> MachineModel:
+    """The model of this host."""
+    return local_machine().model
 
 
-def measured_model(machine: Machine | None = None) -> MachineModel:
+def measured_model() -> MachineModel:
     """Measures this host, which takes a good part of a second, and keeps the result for later processes."""
     from weft.runtime.measure_machine import measure_machine
 
-    machine = replace(machine or host_machine(), figures="")
+    machine = replace(host_machine(), figures="")
     model = measure_machine(machine)
     default_store().put(_key(machine), Artifact({"model": model.to_json()}))
     _kept_figures.cache_clear()

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
 from weft.ir.dtype import DType
-from weft.ir.expr import Binary, Compare, Expr, Load, Select, _require, _span, const, idx
+from weft.ir.expr import Binary, Compare, Expr, Load, Select, _require, _span, idx
+from weft.ir.inequality import all_of
 from weft.ir.span import Span
 from weft.ir.visit import Node, rewrite
 
@@ -40,11 +41,6 @@ class Outside(Expr):
         return self.load.dtype
 
 
-def zero_outside(load: Load) -> Outside:
-    """The load with zero everywhere else."""
-    return Outside(load, "value", const(0, load.dtype), span=load.span)
-
-
 def expand_outside(node: N) -> N:
     """Every `Outside` below ``node`` as a select or as index arithmetic."""
     return rewrite(node, lambda n: _expand(n) if isinstance(n, Outside) else None)
@@ -61,11 +57,9 @@ def _expand(node: Outside) -> Expr:
 def _guarded(node: Outside) -> Expr:
     load, fill = node.load, node.fill
     assert fill is not None
-    inside: Expr | None = None
-    for i, size in zip(load.indices, load.buffer.shape):
-        for test in (Compare(">=", i, idx(0)), Compare("<", i, size)):
-            inside = test if inside is None else Binary("&&", inside, test)
-    return load if inside is None else Select(inside, load, fill, span=node.span)
+    pairs = zip(load.indices, load.buffer.shape)
+    inside = [test for i, size in pairs for test in (Compare(">=", i, idx(0)), Compare("<", i, size))]
+    return Select(all_of(inside), load, fill, span=node.span) if inside else load
 
 
 def _clamp(i: Expr, size: Expr) -> Expr:

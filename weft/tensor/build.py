@@ -184,9 +184,6 @@ class ProgramBuilder:
     def is_written(self, name: str) -> bool:
         return name in self._written and self._written[name].written
 
-    def scalar_var(self, name: str) -> Var | None:
-        return self._scalars.get(name)
-
     def access(self, name: str, indices: Sequence[Expr], span: Span | None = None) -> Load:
         """``name(indices)`` as a value, checked: the tensor exists, the rank fits, subscripts are integers."""
         buffer = self.buffer(name)

@@ -11,6 +11,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import LanguageError
 from weft.ir.expr import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var, _span, identity, idx
+from weft.ir.inequality import all_of
 from weft.ir.span import Span
 from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, walk
 from weft.tensor.build import BuildOp, ProgramBuilder, RangeClause
@@ -241,7 +242,7 @@ class _Writer:
         value = self._extract(whole.value, inner, guards)
         if guards:
             # Where the whole is not wanted its parts must not be read.
-            value = Select(_conjunction(guards), value, identity(whole.op, value.dtype))
+            value = Select(all_of(guards), value, identity(whole.op, value.dtype))
         self._state(target, indices, e.op, True, value, inner, e.span)
 
     def _state(
@@ -288,13 +289,6 @@ class _Writer:
         self.made[e, guards] = (name, indices)
         self._write_reduction(name, indices, kept, e, guards)
         return self.builder.access(name, indices, e.span)
-
-
-def _conjunction(guards: Sequence[Expr]) -> Expr:
-    result = guards[0]
-    for g in guards[1:]:
-        result = Binary("&&", result, g)
-    return result
 
 
 def _not_given(name: str, span: Span | None) -> LanguageError:

@@ -7,13 +7,13 @@ from typing import TypeAlias
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Unary, Var, idx
+from weft.ir.inequality import NEGATED
 from weft.ir.interval import Interval, bounds
 from weft.tensor.polynomial import Polynomial
 
 #: One of these lists holds as a whole, each polynomial in it being ``>= 0``.
 Alternatives: TypeAlias = "list[list[Polynomial]]"
 MOST_ALTERNATIVES = 16
-_NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def alternatives(e: Expr, intervals: Mapping[str, Interval] | None, negate: bool = False) -> Alternatives:
@@ -34,7 +34,7 @@ def alternatives(e: Expr, intervals: Mapping[str, Interval] | None, negate: bool
         case Compare(op=op, left=left, right=right) if left.dtype.is_integer:
             x, y = widened(left, intervals), widened(right, intervals)
             if x is not None and y is not None:
-                return _comparison(_NEGATED[op] if negate else op, Polynomial.of(y) - Polynomial.of(x))
+                return _comparison(NEGATED[op] if negate else op, Polynomial.of(y) - Polynomial.of(x))
     return [[]]
 
 

@@ -61,26 +61,18 @@ def _points(axes: Sequence[Axis]) -> Iterator[dict[str, int]]:
         lo, hi = half_open(bounds(a.lo, values), bounds(a.hi, values))
         values[a.var.name] = Interval(lo, hi)
         total *= max(0, hi - lo + 1) if lo is not None and hi is not None else MOST_POINTS + 1
-    yield from _corners(axes, {}) if total > MOST_POINTS else _all_points(axes, {})
+    yield from _inside(axes, {}, corners=total > MOST_POINTS)
 
 
-def _all_points(axes: Sequence[Axis], point: dict[str, int]) -> Iterator[dict[str, int]]:
+def _inside(axes: Sequence[Axis], point: dict[str, int], *, corners: bool) -> Iterator[dict[str, int]]:
+    """The points of ``axes``, or those at the ends of every range, with ``point`` outside them."""
     if not axes:
-        yield dict(point)
+        yield point
         return
     a = axes[0]
-    for value in range(evaluate_index(a.lo, point), evaluate_index(a.hi, point)):
-        yield from _all_points(axes[1:], {**point, a.var.name: value})
-
-
-def _corners(axes: Sequence[Axis], point: dict[str, int]) -> Iterator[dict[str, int]]:
-    if not axes:
-        yield dict(point)
-        return
-    a = axes[0]
-    lo, hi = evaluate_index(a.lo, point), evaluate_index(a.hi, point)
-    for value in dict.fromkeys((lo, hi - 1)) if lo < hi else ():
-        yield from _corners(axes[1:], {**point, a.var.name: value})
+    values = range(evaluate_index(a.lo, point), evaluate_index(a.hi, point))
+    for value in dict.fromkeys((values[0], values[-1])) if corners and values else values:
+        yield from _inside(axes[1:], {**point, a.var.name: value}, corners=corners)
 
 
 def evaluate_index(e: Expr, point: Mapping[str, int]) -> int:

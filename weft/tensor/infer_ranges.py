@@ -297,7 +297,7 @@ def shape_of_target(indices: Sequence[Expr], ranges: Ranges) -> list[Polynomial 
 
 def _extent(index: Polynomial, ranges: Ranges) -> Polynomial | None:
     last = ranges.reach(index, greatest=True, remainders=False)
-    if last is None or any(isinstance(n, Load) for a in last.atoms() for n in _walk(a)):
+    if last is None or any(isinstance(n, Load) for a in last.atoms() for n in walk(a)):
         return None
     size = last + 1
     return size if _never_negative(index, ranges) else maximum(size, constant(0), ranges.at_most)
@@ -311,12 +311,6 @@ def _never_negative(index: Polynomial, ranges: Ranges) -> bool:
             return False
         index = index.replace(Var(name), r.lo - 1 if ranges.is_nonnegative(slope) else r.lo)
     return ranges.is_nonnegative(index + 1)
-
-
-def _walk(e: Node) -> Iterator[Node]:
-    yield e
-    for c in children(e):
-        yield from _walk(c)
 
 
 def _text(access: Access) -> str:

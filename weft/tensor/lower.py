@@ -15,7 +15,6 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Binary, BinaryOp, Expr, Load, Var, cast, identity, idx
 from weft.ir.interval import bounds
 from weft.ir.simplify import simplify
-from weft.ir.span import Span
 from weft.ir.stmt import Alloc, Assert, Block, For, Iter, Kernel, Region, Seq, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.tensor.access import independent_axes, is_injective, is_scatter, pinned_axes, reads_target
@@ -39,7 +38,7 @@ def lower(program: TensorProgram, *, checks: bool = True) -> Kernel:
     taken = {p.name for p in (*program.params, *program.sizes, *program.outputs, *program.temporaries)}
     naming = Naming(frozenset(taken), set())
     fills = infer_fills(program)
-    body: list[Stmt] = [_emit_requirement(r.condition, r.message, r.span) for r in program.requirements if checks]
+    body: list[Stmt] = [Assert(r.condition, r.message, span=r.span) for r in program.requirements if checks]
     body += [emit_guard(g, naming.loop_names(), {}) for g in guards if g.position is None]
     placed = [(starts[g.position], g) for g in guards if g.position is not None]
     homes = infer_homes(program, fills)
@@ -119,10 +118,6 @@ def _allocate(temporaries: Sequence[Buffer], body: Stmt) -> Stmt:
     for buffer in reversed(temporaries):
         body = Alloc(buffer, body, span=buffer.span)
     return body
-
-
-def _emit_requirement(condition: Expr, message: str, span: Span | None) -> Stmt:
-    return Assert(condition, message, span=span)
 
 
 def _emit_fill(fill: Fill, naming: Naming) -> Stmt:

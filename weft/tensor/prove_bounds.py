@@ -15,6 +15,7 @@ from typing import Literal
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ShapeError
 from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Reduce, Select, Unary, Var, idx
+from weft.ir.inequality import all_of
 from weft.ir.interval import Interval, bounds
 from weft.ir.span import Span
 from weft.ir.visit import Node, children, free_vars, loads
@@ -144,10 +145,7 @@ def _is_empty(axes: Sequence[Axis]) -> bool:
 
 
 def _guard_cases(guards: Sequence[Expr], intervals: Mapping[str, Interval] | None) -> list[list[Polynomial]]:
-    whole: Expr | None = None
-    for g in guards:
-        whole = g if whole is None else Binary("&&", whole, g)
-    return [[]] if whole is None else alternatives(whole, intervals)
+    return alternatives(all_of(guards), intervals) if guards else [[]]
 
 
 def _holds(goal: Polynomial, facts: Facts, cases: list[list[Polynomial]]) -> bool:
@@ -166,8 +164,7 @@ def _judge_box(failed: Sequence[Polynomial], facts: Facts, access: GuardedAccess
         if facts.proves(-worst - 1):
             return Verdict("refuted", _corner(goal, facts))
         conditions.append(_at_least_zero(worst))
-    condition = conditions[0] if len(conditions) == 1 else Binary("&&", conditions[0], conditions[1])
-    return Verdict("requires", condition=_unless_empty(condition, access.axes))
+    return Verdict("requires", condition=_unless_empty(all_of(conditions), access.axes))
 
 
 def _corner(goal: Polynomial, facts: Facts) -> dict[str, Expr]:

@@ -6,7 +6,7 @@ import pytest
 
 import weft
 from weft.ir.errors import TargetError
-from weft.runtime.cuda_errors import driver_error, is_lost
+from weft.runtime.cuda_errors import driver_error
 
 TEXTS = {
     2: "error: out of memory on the GPU\n"
@@ -32,11 +32,6 @@ TEXTS = {
 @pytest.mark.parametrize("status", TEXTS)
 def test_texts(status: int) -> None:
     assert str(driver_error("cuMemAlloc", status, "NAME", "f, g")) == TEXTS[status]
-
-
-def test_what_cannot_be_gone_on_from() -> None:
-    assert is_lost(700)
-    assert not is_lost(2)
 
 
 def test_without_a_driver() -> None:

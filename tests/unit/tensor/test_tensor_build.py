@@ -165,8 +165,8 @@ def test_a_scan_that_reads_only_what_it_wrote_is_not_carried():
 
 def test_integer_parameters_in_subscripts_become_constants():
     b = builder(("A", "N"), scalars=["S", "alpha"])
-    stride = cast(dt.index, b.scalar_var("S"))
-    b.statement("O", (i,), "=", False, b.access("A", (stride * i,)) * b.scalar_var("alpha"))
+    stride = cast(dt.index, b._scalars["S"])
+    b.statement("O", (i,), "=", False, b.access("A", (stride * i,)) * b._scalars["alpha"])
     program = b.finish()
     assert [c.name for c in program.constants] == ["S"]
     assert [describe(r.condition) for r in program.requirements] == ["S >= 1"]
@@ -242,7 +242,7 @@ def test_outputs_must_be_written_and_names_be_new():
 def test_spelled_out_ranges_mean_the_same_program():
     def convolution(where):
         b = builder(("I", "H"), ("W", "K"), scalars=["S"])
-        stride = cast(dt.index, b.scalar_var("S"))
+        stride = cast(dt.index, b._scalars["S"])
         value = b.access("I", (stride * i + k,)) * b.access("W", (k,))
         b.statement("O", (i,), "+", True, value, where=where)
         return b.finish()
@@ -270,7 +270,7 @@ def test_an_index_goes_into_an_integer_tensor():
 def test_a_stride_under_an_intersection_is_proved():
     """``h`` ends at the lesser of two sizes, one of them a quotient; both ends are inside, so nothing is required."""
     b = builder(("G", "L"), ("A", "N"), scalars=["S", "K"])
-    stride, width = (cast(dt.index, b.scalar_var(name)) for name in "SK")
+    stride, width = (cast(dt.index, b._scalars[name]) for name in "SK")
     value = b.access("G", (i,)) * b.access("A", (stride * i + k,))
     b.statement("O", (k,), "+", True, value, where=[RangeClause(k, idx(0), width)])
     program = b.finish()
