@@ -1,4 +1,4 @@
-"""Files, sizes and arrays named on the command line."""
+"""Files, sizes and arrays named on the command line, and outputs that a call passes in."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from weft.ir.errors import ArgumentError, LanguageError
 from weft.operators.define import define
+from weft.operators.describe import output_records
 from weft.operators.interface import Interface, Parameter
 from weft.operators.operator import Operator
 from weft.runtime.arrays import numpy_dtype
+from weft.tensor.specialize import solve_sizes, specialize
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
@@ -148,3 +150,34 @@ def random_value(param: Parameter, sizes: dict[str, int], rng: np.random.Generat
             why="it does not fit in memory",
             help="give smaller sizes",
         ) from None
+
+
+def make_outputs(op: Operator, options: argparse.Namespace, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What to pass as ``out=``: the arrays given, random ones where an old value is read, fresh ones otherwise.
+
+    None where no output is given and none is read.
+    """
+    interface = op.interface
+    given = read_pairs(options.arg, "--arg")
+    loaded = {o.name: read_array(o.name, given[o.name]) for o in interface.outputs if o.name in given}
+    needed = {o.name for o in interface.outputs if o.needed}
+    if not loaded and not needed:
+        return None
+    values = dict(zip((p.name for p in interface.params), arguments))
+    constants = {p.name: int(values[p.name]) for p in interface.params if p.role == "constant"}
+    shapes = {p.name: values[p.name].shape for p in interface.params if p.role == "tensor"}
+    shapes |= {name: array.shape for name, array in loaded.items()}
+    special = specialize(op.program, solve_sizes(op.program, shapes, constants))
+    rng = np.random.default_rng([options.seed, 1])  # other numbers than the inputs have
+    return tuple(
+        loaded[r["name"]] if r["name"] in loaded else _fresh(r, r["name"] in needed, rng)
+        for r in output_records(special)
+    )
+
+
+def _fresh(record: dict[str, Any], random: bool, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    shape = tuple(record["shape"])
+    if random:
+        value: np.ndarray[Any, Any] = random_value(Parameter(record["name"], "tensor", record["dtype"], shape), {}, rng)
+        return value
+    return np.full(shape, float(record["fill"] or 0), numpy_dtype(record["dtype"]))

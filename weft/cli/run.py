@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.cli.inputs import add_file, add_inputs, make_arguments, read_operator, read_pairs
-from weft.cli.outputs import make_outputs
+from weft.cli.inputs import add_file, add_inputs, make_arguments, make_outputs, read_operator, read_pairs
 from weft.ir.errors import ArgumentError
 from weft.operators.operator import Operator
 

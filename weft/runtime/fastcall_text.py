@@ -16,10 +16,8 @@ from __future__ import annotations
 import sys
 
 from weft.runtime.cuda_driver import RECENT
-from weft.runtime.fastcall_entry_text import ENTRY
-from weft.runtime.fastcall_match_text import ALIASING, MATCHING
-from weft.runtime.fastcall_run_text import ALIGNED_FROM, ARRAYS, LAUNCHING, RUNNING
-from weft.runtime.fastcall_view_text import CUPY, VIEWS
+from weft.runtime.fastcall_match_text import ALIASING, CUPY, MATCHING, VIEWS
+from weft.runtime.fastcall_run_text import ALIGNED_FROM, ARRAYS, ENTRY, LAUNCHING, RUNNING
 from weft.runtime.native_module import NativeModule, words
 from weft.runtime.numpy_memory import ALLOCATOR, CARRAY, FLAGS, OWNS_DATA
 

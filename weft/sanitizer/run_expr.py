@@ -10,10 +10,10 @@ import numpy as np
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.intrinsics import INTRINSICS
-from weft.ir.numpy_dtypes import convert, to_numpy
-from weft.ir.visit import walk
+from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.visit import children, walk
 from weft.sanitizer.lanes import Array, Lanes
-from weft.tensor.array_arithmetic import BINARY, COMPARE, UNARY, computed
+from weft.tensor.array_arithmetic import apply
 
 if TYPE_CHECKING:
     from weft.sanitizer.run import Run
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 def evaluate(e: Expr, lanes: Lanes, run: Run) -> Array:
     """The value of ``e`` in every lane."""
     return _RULES.get(type(e), _unsupported)(e, lanes, run)
-
-
-def _const(e: Const, lanes: Lanes, run: Run) -> Array:
-    exact = np.asarray(e.value, np.float64) if e.type.is_float else np.asarray(e.value, to_numpy(e.type))
-    return convert(exact, e.type)
 
 
 def _var(e: Var, lanes: Lanes, run: Run) -> Array:
@@ -39,22 +34,10 @@ def _var(e: Var, lanes: Lanes, run: Run) -> Array:
     return kept[1]
 
 
-def _cast(e: Cast, lanes: Lanes, run: Run) -> Array:
-    return convert(evaluate(e.operand, lanes, run), e.type)
-
-
-def _unary(e: Unary, lanes: Lanes, run: Run) -> Array:
-    return computed(e.dtype, UNARY[e.op], evaluate(e.operand, lanes, run))
-
-
-def _compare(e: Compare, lanes: Lanes, run: Run) -> Array:
-    return computed(e.dtype, COMPARE[e.op], evaluate(e.left, lanes, run), evaluate(e.right, lanes, run))
-
-
 def _binary(e: Binary, lanes: Lanes, run: Run) -> Array:
     left = evaluate(e.left, lanes, run)
     if e.op not in ("&&", "||"):
-        return computed(e.dtype, BINARY[e.op], left, evaluate(e.right, lanes, run))
+        return apply(e, (left, evaluate(e.right, lanes, run)))
     asked = left if e.op == "&&" else ~left
     return _where(asked, lanes, lambda part: evaluate(e.right, part, run), left)
 
@@ -87,10 +70,10 @@ def _where(chosen: Array, lanes: Lanes, value: Callable[[Lanes], Array], elsewhe
     return result
 
 
-def _call(e: Call, lanes: Lanes, run: Run) -> Array:
-    if e.name not in INTRINSICS:
+def _apply(e: Expr, lanes: Lanes, run: Run) -> Array:
+    if isinstance(e, Call) and e.name not in INTRINSICS:
         return _unsupported(e, lanes, run)
-    return computed(e.dtype, INTRINSICS[e.name].evaluate, *(evaluate(a, lanes, run) for a in e.args))
+    return apply(e, [evaluate(x, lanes, run) for x in children(e) if isinstance(x, Expr)])
 
 
 def _unsupported(e: Expr, lanes: Lanes, run: Run) -> Array:
@@ -102,13 +85,9 @@ def _unsupported(e: Expr, lanes: Lanes, run: Run) -> Array:
 
 
 _RULES: dict[type[Expr], Callable[[Any, Lanes, Run], Array]] = {
-    Const: _const,
     Var: _var,
     Load: lambda e, lanes, run: run.load(e, lanes),
-    Cast: _cast,
-    Unary: _unary,
-    Compare: _compare,
     Binary: _binary,
     Select: _select,
-    Call: _call,
+    **dict.fromkeys((Const, Cast, Unary, Compare, Call), _apply),
 }

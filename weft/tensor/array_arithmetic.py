@@ -6,15 +6,17 @@ arithmetic, so that each can be checked against the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.ir.dtype import DType
+from weft.ir.dtype import DType, float64
 from weft.ir.errors import InternalError
-from weft.ir.numpy_dtypes import convert
+from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Unary
+from weft.ir.intrinsics import INTRINSICS
+from weft.ir.numpy_dtypes import convert, to_numpy
 
 Array = npt.NDArray[Any]
 
@@ -93,6 +95,33 @@ def accumulator(op: str, dtype: DType) -> np.ufunc:
     if kept is None:
         raise InternalError(f"`{op}` does not accumulate")
     return kept
+
+
+#: What `apply` knows.
+OPERATIONS = (Const, Cast, Unary, Compare, Binary, Call)
+
+
+def storage_type(dtype: DType, wide: bool) -> DType:
+    return float64 if wide and dtype.is_float else dtype
+
+
+def apply(e: Expr, operands: Sequence[Array], *, wide: bool = False) -> Array:
+    """The value of a constant, or of an operation on these values of its operands; with ``wide`` floats are float64."""
+    match e:
+        case Const(value=value, type=dtype):
+            exact = np.asarray(value, np.float64) if dtype.is_float else np.asarray(value, to_numpy(dtype))
+            return convert(convert(exact, dtype), storage_type(dtype, wide))
+        case Cast(type=dtype):
+            return convert(operands[0], storage_type(dtype, wide))
+        case Unary(op=op):
+            return computed(e.dtype, UNARY[op], *operands, wide=wide)
+        case Compare(op=op):
+            return computed(e.dtype, COMPARE[op], *operands)
+        case Binary(op=op):
+            return computed(e.dtype, BINARY[op], *operands, wide=wide)
+        case Call(name=name) if name in INTRINSICS:
+            return computed(e.dtype, INTRINSICS[name].evaluate, *operands, wide=wide)
+    raise InternalError(f"a tensor program holds no {type(e).__name__}")
 
 
 def computed(dtype: DType, fn: Callable[..., Any], *values: Array, wide: bool = False) -> Array:

@@ -23,9 +23,9 @@ from weft.ir.errors import ArgumentError
 from weft.ir.expr import Axis, identity
 from weft.ir.numpy_dtypes import convert, to_numpy
 from weft.tensor.access import independent_axes, is_injective, reads_target
-from weft.tensor.array_arithmetic import Array, accumulator
+from weft.tensor.array_arithmetic import Array, accumulator, storage_type
 from weft.tensor.coverage import infer_fills, initial_value, initialization
-from weft.tensor.evaluate_expr import Point, evaluate_expr, storage_type
+from weft.tensor.evaluate_expr import Point, evaluate_expr
 from weft.tensor.normalize import normalize
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.recurrences import constant_of, in_order

@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import DType, float64
-from weft.ir.errors import InternalError, ShapeError
-from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
-from weft.ir.intrinsics import INTRINSICS
-from weft.ir.numpy_dtypes import convert, to_numpy
+from weft.ir.errors import ShapeError
+from weft.ir.expr import Axis, Binary, Expr, Load, Select, Var
 from weft.ir.span import Span
-from weft.tensor.array_arithmetic import BINARY, COMPARE, UNARY, Array, computed
+from weft.ir.visit import children
+from weft.tensor.array_arithmetic import OPERATIONS, Array, apply
 from weft.tensor.text import describe_access
 
 
@@ -113,40 +111,18 @@ class Point:
 def evaluate_expr(e: Expr, point: Point) -> Array:
     """The value of ``e`` at every point, in the numpy type of ``e`` (float64 for floats where ``point.wide``)."""
     match e:
-        case Const(value=value, type=dtype):
-            return _number(value, dtype, point.wide)
         case Var(name=name):
             return point.variables[name] if name in point.variables else point.memory[name]
         case Load(buffer=buffer, indices=indices):
             return _load(buffer, point, point.subscripts(buffer, indices, e.span))
-        case Cast(type=dtype, operand=operand):
-            return convert(evaluate_expr(operand, point), storage_type(dtype, point.wide))
-        case Unary(op=op, operand=operand):
-            return computed(e.dtype, UNARY[op], evaluate_expr(operand, point), wide=point.wide)
-        case Compare(op=op, left=left, right=right):
-            return COMPARE[op](evaluate_expr(left, point), evaluate_expr(right, point))
         case Binary(op="&&" | "||" as op, left=left, right=right):
             return _logical(op, left, right, point)
-        case Binary(op=op, left=left, right=right):
-            a, b = evaluate_expr(left, point), evaluate_expr(right, point)
-            return computed(e.dtype, BINARY[op], a, b, wide=point.wide)
         case Select(condition=condition, then=then, otherwise=otherwise):
             chosen = evaluate_expr(condition, point)
             yes, no = evaluate_expr(then, point.where(chosen)), evaluate_expr(otherwise, point.where(~chosen))
             return np.where(chosen, yes, no)
-        case Call(name=name, args=args):
-            values = [evaluate_expr(a, point) for a in args]
-            return computed(e.dtype, INTRINSICS[name].evaluate, *values, wide=point.wide)
-    raise InternalError(f"a tensor program holds no {type(e).__name__}")
-
-
-def storage_type(dtype: DType, wide: bool) -> DType:
-    return float64 if wide and dtype.is_float else dtype
-
-
-def _number(value: float, dtype: DType, wide: bool) -> Array:
-    exact = np.asarray(value, np.float64) if dtype.is_float else np.asarray(value, to_numpy(dtype))
-    return convert(convert(exact, dtype), storage_type(dtype, wide))
+    operands = children(e) if isinstance(e, OPERATIONS) else ()
+    return apply(e, [evaluate_expr(x, point) for x in operands if isinstance(x, Expr)], wide=point.wide)
 
 
 def _load(buffer: Buffer, point: Point, subscripts: tuple[Array, ...]) -> Array:

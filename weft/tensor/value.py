@@ -221,11 +221,17 @@ def _float_arithmetic(op: str, left: Expr, right: Expr) -> Value:
     return Value(Binary(op, left, right))  # type: ignore[arg-type]
 
 
-def comparison(op: CompareOp, a: Operand, b: Operand) -> Value:
+def _together(a: Operand, b: Operand) -> tuple[Expr, Expr, Callable[[Expr], Value]]:
+    """Both as positions where one is an index expression, else as values of one type; and what is made of them."""
     x, y = lift(a), lift(b)
     if "index" in (x.kind, y.kind) and x.position is not None and y.position is not None:
-        return Value(Compare(op, x.position, y.position))
+        return x.position, y.position, index_value
     left, right = meet(x, y)
+    return left, right, Value
+
+
+def comparison(op: CompareOp, a: Operand, b: Operand) -> Value:
+    left, right, _ = _together(a, b)
     return Value(Compare(op, left, right))
 
 
@@ -248,20 +254,13 @@ def logical(op: Literal["&&", "||"], a: Operand, b: Operand) -> Value:
 
 
 def choose(test: Operand, a: Operand, b: Operand) -> Value:
-    x, y = lift(a), lift(b)
-    where = condition(test, "select")
-    if "index" in (x.kind, y.kind) and x.position is not None and y.position is not None:
-        return index_value(Select(where, x.position, y.position))
-    then, otherwise = meet(x, y)
-    return Value(Select(where, then, otherwise))
+    then, otherwise, made = _together(a, b)
+    return made(Select(condition(test, "select"), then, otherwise))
 
 
 def extreme(op: Literal["min", "max"], a: Operand, b: Operand) -> Value:
-    x, y = lift(a), lift(b)
-    if "index" in (x.kind, y.kind) and x.position is not None and y.position is not None:
-        return index_value(Binary(op, x.position, y.position))
-    left, right = meet(x, y)
-    return Value(Binary(op, left, right))
+    left, right, made = _together(a, b)
+    return made(Binary(op, left, right))
 
 
 def call(name: str, *operands: Operand) -> Value:
