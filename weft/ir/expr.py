@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType, promote
 from weft.ir.errors import InternalError
-from weft.ir.quick_init import quick_init
+from weft.ir.quick_init import quick_inits
 from weft.ir.span import Span
 
 if TYPE_CHECKING:
@@ -58,6 +58,13 @@ def _build(kind: type[Expr], values: dict[str, Any]) -> Expr:
     return kind(**values)
 
 
+def _operators(op: BinaryOp) -> tuple[Callable[[Expr, Operand], Expr], Callable[[Expr, Operand], Expr]]:
+    """``a op b`` as a method of ``a`` and, where ``a`` is a Python number, of ``b``; ``/`` rounds down for integers."""
+    if op == "/":
+        return lambda a, b: divide(a, b), lambda b, a: divide(a, b)
+    return lambda a, b: arithmetic(op, a, b), lambda b, a: arithmetic(op, a, b)
+
+
 class Expr:
     """Base of all expressions; ``dtype`` is the type of the value, kept by the constructor or when first asked for."""
 
@@ -84,41 +91,12 @@ class Expr:
         """Copies and pickles are built anew: what is kept beside the fields is found again."""
         return _build, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})  # type: ignore[arg-type]
 
-    def __add__(self, other: Operand) -> Expr:
-        return arithmetic("+", self, other)
-
-    def __radd__(self, other: Operand) -> Expr:
-        return arithmetic("+", other, self)
-
-    def __sub__(self, other: Operand) -> Expr:
-        return arithmetic("-", self, other)
-
-    def __rsub__(self, other: Operand) -> Expr:
-        return arithmetic("-", other, self)
-
-    def __mul__(self, other: Operand) -> Expr:
-        return arithmetic("*", self, other)
-
-    def __rmul__(self, other: Operand) -> Expr:
-        return arithmetic("*", other, self)
-
-    def __truediv__(self, other: Operand) -> Expr:
-        return divide(self, other)
-
-    def __rtruediv__(self, other: Operand) -> Expr:
-        return divide(other, self)
-
-    def __floordiv__(self, other: Operand) -> Expr:
-        return arithmetic("//", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Expr:
-        return arithmetic("//", other, self)
-
-    def __mod__(self, other: Operand) -> Expr:
-        return arithmetic("%", self, other)
-
-    def __rmod__(self, other: Operand) -> Expr:
-        return arithmetic("%", other, self)
+    __add__, __radd__ = _operators("+")
+    __sub__, __rsub__ = _operators("-")
+    __mul__, __rmul__ = _operators("*")
+    __truediv__, __rtruediv__ = _operators("/")
+    __floordiv__, __rfloordiv__ = _operators("//")
+    __mod__, __rmod__ = _operators("%")
 
     def __neg__(self) -> Expr:
         return Unary("-", self)
@@ -139,7 +117,6 @@ class Expr:
         raise TypeError("a Weft expression has no truth value while the program is being written; use weft.select")
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Const(Expr):
     """A number: int for integer types, bool for bool, float for floats."""
@@ -173,7 +150,6 @@ class Const(Expr):
         return hash(repr(self.value) if self.type.is_float else self.value)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Var(Expr):
     """A named scalar: a loop variable, a size, a scalar parameter, a ``Let``."""
@@ -193,7 +169,6 @@ class Var(Expr):
         return hash(self.name)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
     """``buffer[indices]``; an index is an int64 expression (or a vector of them)."""
@@ -209,7 +184,6 @@ class Load(Expr):
         return self.buffer.dtype.with_lanes(max((i.dtype.lanes for i in self.indices), default=1))
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class AddressOf(Expr):
     """``&buffer[indices]``: where an element is, for a call that reaches memory on its own."""
@@ -228,7 +202,6 @@ class AddressOf(Expr):
         return dt.index
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Unary(Expr):
     op: UnaryOp
@@ -242,7 +215,6 @@ class Unary(Expr):
         object.__setattr__(self, "_dtype", t)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
     op: BinaryOp
@@ -259,7 +231,6 @@ class Binary(Expr):
         object.__setattr__(self, "_dtype", t)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Compare(Expr):
     op: CompareOp
@@ -277,7 +248,6 @@ class Compare(Expr):
         return dt.bool_.with_lanes(self.left.dtype.lanes)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Select(Expr):
     """``condition ? then : otherwise``; only the chosen side is evaluated."""
@@ -295,7 +265,6 @@ class Select(Expr):
         object.__setattr__(self, "_dtype", self.then.dtype)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
     """The value converted to ``type``: wraps between integers, saturates from float to integer."""
@@ -312,7 +281,6 @@ class Cast(Expr):
         return self.type
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
     """An intrinsic of `weft.ir.intrinsics`, such as ``exp(x)``, applied to its arguments."""
@@ -327,7 +295,6 @@ class Call(Expr):
         return self.type
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Axis:
     """An index variable and the half-open range it runs over."""
@@ -342,7 +309,6 @@ class Axis:
                 _refuse("an axis", "an axis runs over int64", e)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Reduce(Expr):
     """The combination by ``op`` of ``value`` over all points of ``axes``, outermost axis first."""
@@ -359,7 +325,6 @@ class Reduce(Expr):
         return self.value.dtype
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Ramp(Expr):
     """The vector ``base, base + stride, ...`` of ``lanes`` integers."""
@@ -378,7 +343,6 @@ class Ramp(Expr):
         return self.base.dtype.with_lanes(self.lanes)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Broadcast(Expr):
     """The vector that repeats a scalar ``lanes`` times."""
@@ -394,7 +358,6 @@ class Broadcast(Expr):
         return self.value.dtype.with_lanes(self.lanes)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Shuffle(Expr):
     """Lanes picked by constant position from the concatenation of ``vectors``; one position gives a scalar."""
@@ -436,6 +399,7 @@ for _keeping in (Unary, Binary, Select):
     _keeping.dtype = Expr.__dict__["_dtype"]  # type: ignore[method-assign]
 for _node in (Load, Unary, Binary, Compare, Select, Cast, Call, Reduce, Ramp, Broadcast, Shuffle):
     _keep_hash(_node)
+quick_inits(globals())
 
 
 def _binary_takes(op: str, t: DType) -> bool:

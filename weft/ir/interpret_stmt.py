@@ -8,7 +8,7 @@ returns a generator: it yields an `Arrival` at each barrier and returns the sign
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -130,56 +130,44 @@ def compile_serial(stmt: For, scope: Scope) -> Code:
     """A ``serial`` or ``unroll`` loop."""
     lo, hi = compile_expr(stmt.lo, scope), compile_expr(stmt.hi, scope)
     inner, slot = scope.with_loop(stmt.var)
-    body = compile_stmt(stmt.body, replace(inner, in_loop=True))
-    if not body.targets:
-        run_body = body.run
 
-        def run(env: Env) -> Signal:
-            for i in range(lo(env), hi(env)):
-                env[slot] = i
-                signal = run_body(env)
-                if signal and signal != CONTINUE:
-                    return RETURN if signal == RETURN else DONE
-            return DONE
-
-        return Code(run)
-    step_body = body.stepped()
-
-    def steps(env: Env) -> Steps:
+    def passes(env: Env) -> Iterator[None]:
         for i in range(lo(env), hi(env)):
             env[slot] = i
-            signal = yield from step_body(env)
-            if signal and signal != CONTINUE:
-                return RETURN if signal == RETURN else DONE
-        return DONE
+            yield
 
-    return Code(steps, body.targets)
+    return _repeated(passes, compile_stmt(stmt.body, replace(inner, in_loop=True)))
 
 
 def _while(stmt: While, scope: Scope) -> Code:
     condition = compile_expr(stmt.condition, scope)
-    body = compile_stmt(stmt.body, replace(scope, in_loop=True))
-    if not body.targets:
-        run_body = body.run
 
-        def run(env: Env) -> Signal:
-            while condition(env):
-                signal = run_body(env)
-                if signal and signal != CONTINUE:
-                    return RETURN if signal == RETURN else DONE
-            return DONE
+    def passes(env: Env) -> Iterator[None]:
+        while condition(env):
+            yield
 
-        return Code(run)
-    step_body = body.stepped()
+    return _repeated(passes, compile_stmt(stmt.body, replace(scope, in_loop=True)))
+
+
+def _repeated(passes: Callable[[Env], Iterator[None]], body: Code) -> Code:
+    """``body`` for each of the ``passes``, until a break or return in it."""
+    run_body, step_body = body.run, body.stepped()
+
+    def run(env: Env) -> Signal:
+        for _ in passes(env):
+            signal = run_body(env)
+            if signal and signal != CONTINUE:
+                return RETURN if signal == RETURN else DONE
+        return DONE
 
     def steps(env: Env) -> Steps:
-        while condition(env):
+        for _ in passes(env):
             signal = yield from step_body(env)
             if signal and signal != CONTINUE:
                 return RETURN if signal == RETURN else DONE
         return DONE
 
-    return Code(steps, body.targets)
+    return Code(steps, body.targets) if body.targets else Code(run)
 
 
 def _if(stmt: If, scope: Scope) -> Code:

@@ -104,7 +104,15 @@ class ExprReader:
         return tuple(self.expr(t) for t in present(tree))
 
     def expr(self, tree: Any) -> Expr:
-        return _EXPRESSIONS[tree.data](self, tree)
+        """By the rule of the grammar, which is a method here."""
+        made: Expr = getattr(self, tree.data)(tree)
+        return made
+
+    def var(self, tree: Any) -> Expr:
+        return self.find_var(tree.children[0])
+
+    def paren(self, tree: Any) -> Expr:
+        return self.expr(tree.children[0])
 
     def number(self, tree: Any, sign: str = "") -> Expr:
         text = str(tree.children[0])
@@ -158,8 +166,11 @@ class ExprReader:
 
     def binary(self, tree: Any) -> Expr:
         left, op, right = tree.children
-        make = Compare if tree.data == "compare" else Binary
-        return self.build(tree, make, str(op), self.expr(left), self.expr(right))
+        return self.build(tree, Binary, str(op), self.expr(left), self.expr(right))
+
+    def compare(self, tree: Any) -> Expr:
+        left, op, right = tree.children
+        return self.build(tree, Compare, str(op), self.expr(left), self.expr(right))
 
     def function(self, tree: Any) -> Expr:
         op, left, right = tree.children
@@ -229,24 +240,3 @@ class ExprReader:
 def present(tree: Any) -> list[Any]:
     """The children of a list that may be empty (which lark marks by None)."""
     return [t for t in tree.children if t is not None]
-
-
-_EXPRESSIONS: dict[str, Callable[[ExprReader, Any], Expr]] = {
-    "number": ExprReader.number,
-    "word": ExprReader.word,
-    "var": lambda reader, tree: reader.find_var(tree.children[0]),
-    "load": ExprReader.load,
-    "address": ExprReader.address,
-    "unary": ExprReader.unary,
-    "binary": ExprReader.binary,
-    "compare": ExprReader.binary,
-    "function": ExprReader.function,
-    "select": ExprReader.select,
-    "cast": ExprReader.cast,
-    "call": ExprReader.call,
-    "ramp": ExprReader.ramp,
-    "broadcast": ExprReader.broadcast,
-    "shuffle": ExprReader.shuffle,
-    "reduce": ExprReader.reduce,
-    "paren": lambda reader, tree: reader.expr(tree.children[0]),
-}

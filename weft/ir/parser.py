@@ -165,8 +165,9 @@ class KernelReader(ExprReader):
         return statements
 
     def stmt(self, tree: Any) -> Stmt:
-        rule = _STATEMENTS[tree.data]
-        return rule(self, tree)
+        """By the rule of the grammar, which is a method here."""
+        made: Stmt = getattr(self, tree.data)(tree)
+        return made
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -191,8 +192,10 @@ class KernelReader(ExprReader):
             inner = body()
         return self.build(tree, Let, var, held, inner)
 
-    def braced(self, tree: Any) -> Stmt:
+    def let(self, tree: Any) -> Stmt:
         return self.bind(tree, lambda: self.body(tree.children[-1]))
+
+    alloc = let
 
     def loop(self, tree: Any) -> Stmt:
         word, name, lo, hi, ahead, body = tree.children
@@ -257,6 +260,15 @@ class KernelReader(ExprReader):
     def evaluate(self, tree: Any) -> Stmt:
         return Evaluate(self.call(tree.children[0]), span=self.span(tree))
 
+    def return_(self, tree: Any) -> Stmt:
+        return Return(span=self.span(tree))
+
+    def break_(self, tree: Any) -> Stmt:
+        return Break(span=self.span(tree))
+
+    def continue_(self, tree: Any) -> Stmt:
+        return Continue(span=self.span(tree))
+
     def barrier(self, tree: Any) -> Stmt:
         return self.build(tree, Barrier, str(tree.children[0]))
 
@@ -280,24 +292,3 @@ class KernelReader(ExprReader):
         pairs = [s.children for s in sides if s is not None]
         extents = tuple(self.constant(start, 1, dt.index) if n is None else self.expr(n) for start, n in pairs)
         return Region(self.find_buffer(name), tuple(self.expr(start) for start, _ in pairs), extents)
-
-
-_STATEMENTS: dict[str, Callable[[KernelReader, Any], Stmt]] = {
-    "loop": KernelReader.loop,
-    "while_": KernelReader.while_,
-    "if_": KernelReader.if_,
-    "seq": KernelReader.seq,
-    "tensorized": KernelReader.tensorized,
-    "let": KernelReader.braced,
-    "alloc": KernelReader.braced,
-    "block": KernelReader.block,
-    "store": KernelReader.store,
-    "assign": KernelReader.assign,
-    "atomic": KernelReader.atomic,
-    "barrier": KernelReader.barrier,
-    "return_": lambda reader, tree: Return(span=reader.span(tree)),
-    "break_": lambda reader, tree: Break(span=reader.span(tree)),
-    "continue_": lambda reader, tree: Continue(span=reader.span(tree)),
-    "evaluate": KernelReader.evaluate,
-    "assert_": KernelReader.assert_,
-}

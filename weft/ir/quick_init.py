@@ -29,5 +29,11 @@ def quick_init(cls: type[T]) -> type[T]:
     return cls
 
 
+def quick_inits(scope: dict[str, Any]) -> None:
+    """The same for all dataclasses that the module with the names ``scope`` defines."""
+    for kind in [k for k in scope.values() if dataclasses.is_dataclass(k) and k.__module__ == scope["__name__"]]:
+        quick_init(kind)  # type: ignore[arg-type]
+
+
 def _parameter(f: dataclasses.Field[Any]) -> str:
     return f.name if f.default is dataclasses.MISSING else f"{f.name}=default_{f.name}"

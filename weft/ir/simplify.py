@@ -165,10 +165,6 @@ class Simplifier(ExprSimplifier):
             return s
         return Store(s.buffer, indices, value, span=s.span)
 
-    def atomic(self, s: Atomic) -> Stmt:
-        expected = None if s.expected is None else self.expr(s.expected)
-        return replace(s, indices=self.exprs(s.indices), value=self.expr(s.value), expected=expected)
-
     def alloc(self, s: Alloc) -> Stmt:
         body = self.stmt(s.body)
         if is_empty(body):
@@ -210,7 +206,6 @@ _RULES: dict[type, Callable[[Any, Any], Stmt]] = {
     Let: Simplifier.let,
     Assign: Simplifier.assign,
     Store: Simplifier.store,
-    Atomic: Simplifier.atomic,
     Alloc: Simplifier.alloc,
     Assert: Simplifier.assert_,
     Block: Simplifier.block,

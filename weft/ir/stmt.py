@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Call, Expr, Var, _refuse, _require, _span, check_indices
-from weft.ir.quick_init import quick_init
+from weft.ir.quick_init import quick_inits
 from weft.ir.span import Span
 
 #: serial: in order. parallel/block/thread: any order, concurrently; block and thread are the two
@@ -33,7 +33,6 @@ class Stmt:
     span: Span | None
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """What stores to the buffers ``rings`` may run ahead of the rest of a loop's body, by up to ``distance`` turns.
@@ -45,7 +44,6 @@ class Ahead:
     rings: tuple[str, ...]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
     """``for var in lo:hi``; nothing runs where ``hi <= lo``. Its meaning is the same with ``ahead`` or without."""
@@ -66,7 +64,6 @@ class For(Stmt):
             _refuse("a loop", f"unknown kind {self.kind}")
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class While(Stmt):
     condition: Expr
@@ -77,7 +74,6 @@ class While(Stmt):
         _require(self.condition.dtype == dt.bool_, "a while", "the condition must be bool", self.condition)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class If(Stmt):
     condition: Expr
@@ -89,7 +85,6 @@ class If(Stmt):
         _require(self.condition.dtype == dt.bool_, "an if", "the condition must be bool", self.condition)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Seq(Stmt):
     """Statements one after another; an empty one does nothing."""
@@ -98,7 +93,6 @@ class Seq(Stmt):
     span: Span | None = _span()
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Let(Stmt):
     """``var`` holds ``value`` throughout ``body``, where `Assign` may change it."""
@@ -112,7 +106,6 @@ class Let(Stmt):
         _require(self.var.dtype == self.value.dtype, "a let", "types differ", self.var, self.value)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Assign(Stmt):
     """A new value for a variable that an enclosing `Let` of the same thread made."""
@@ -125,7 +118,6 @@ class Assign(Stmt):
         _require(self.var.dtype == self.value.dtype, "an assignment", "types differ", self.var, self.value)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Store(Stmt):
     buffer: Buffer
@@ -139,7 +131,6 @@ class Store(Stmt):
             _refuse(f"a store to {self.buffer.name}", f"it holds {self.buffer.dtype}", self.value)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Atomic(Stmt):
     """``buffer[indices] = op(buffer[indices], value)`` in one step.
@@ -166,7 +157,6 @@ class Atomic(Stmt):
                 _require(same, f"an atomic on {self.buffer.name}", f"it holds {self.buffer.dtype}", e)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Alloc(Stmt):
     """``buffer`` exists, uninitialized, throughout ``body``."""
@@ -176,7 +166,6 @@ class Alloc(Stmt):
     span: Span | None = _span()
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Barrier(Stmt):
     """Every thread of ``scope`` arrives before any goes on; orders memory before it against memory after it."""
@@ -188,7 +177,6 @@ class Barrier(Stmt):
         _require(self.scope in get_args(BarrierScope), "a barrier", f"unknown scope {self.scope}")
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Return(Stmt):
     """This thread is done with the kernel."""
@@ -196,19 +184,16 @@ class Return(Stmt):
     span: Span | None = _span()
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Break(Stmt):
     span: Span | None = _span()
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Continue(Stmt):
     span: Span | None = _span()
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Evaluate(Stmt):
     """A call for its effect."""
@@ -222,7 +207,6 @@ def hint(name: str, *args: Expr) -> Evaluate:
     return Evaluate(Call(name, args, dt.index))
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Tensorized(Stmt):
     """``body``, which does what the hardware intrinsic ``intrinsic`` does: a target that has it runs that instead.
@@ -235,7 +219,6 @@ class Tensorized(Stmt):
     span: Span | None = _span()
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Assert(Stmt):
     """Stops the kernel with ``message`` where ``condition`` fails; ``{0}``, ``{1}`` ... stand for ``values``.
@@ -254,7 +237,6 @@ class Assert(Stmt):
             _require(v.dtype == dt.index, "an assert", "values are int64", v)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Iter:
     """An iterator of a block: ``var`` runs over ``lo:hi`` and has the value ``binding`` in this instance."""
@@ -266,7 +248,6 @@ class Iter:
     binding: Expr
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Region:
     """The box of a buffer that starts at ``starts`` and has ``extents`` elements a side."""
@@ -276,7 +257,6 @@ class Region:
     extents: tuple[Expr, ...]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Block(Stmt):
     """The unit a schedule moves: ``body`` in terms of ``iters`` alone, and what it touches.
@@ -296,7 +276,6 @@ class Block(Stmt):
 Param: TypeAlias = "Buffer | Var"
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A loop program: what one call runs. ``outputs`` names the parameters it may write."""
@@ -314,6 +293,9 @@ class Kernel:
     @property
     def scalars(self) -> tuple[Var, ...]:
         return tuple(p for p in self.params if isinstance(p, Var))
+
+
+quick_inits(globals())
 
 
 __all__ = [
