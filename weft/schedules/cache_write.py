@@ -30,8 +30,7 @@ from weft.poly.leaves import Access, Leaf
 from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.boxes import infer_box
-from weft.schedules.check_copy import check_place, check_result, surroundings
-from weft.schedules.copy_reads import emit_set
+from weft.schedules.copy_reads import check_place, check_result, emit_set, surroundings
 from weft.schedules.decompose_reduction import (
     check_initialization,
     earlier,

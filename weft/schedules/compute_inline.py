@@ -25,11 +25,11 @@ from weft.schedules.compute_at import (
     refuse_change,
     written_names,
 )
-from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.find import path_to, size_ranges
 from weft.schedules.infer_stage import Member, Stage, infer_stage
 from weft.schedules.instances import stands_still
 from weft.schedules.loop_facts import check_valid, first_no
+from weft.schedules.make_blocks import declare_accesses
 from weft.schedules.place_stage import in_new_loops, without_stage
 from weft.schedules.rewrite import Rewrite, primitive, taken_names
 from weft.schedules.trace import Numerics

@@ -17,8 +17,7 @@ from weft.poly.describe import describe
 from weft.poly.leaves import Access, Leaf
 from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.check_copy import surroundings
-from weft.schedules.copy_reads import emit_set
+from weft.schedules.copy_reads import emit_set, surroundings
 from weft.schedules.find import all_allocs, find_block, find_loop, loops_around
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement

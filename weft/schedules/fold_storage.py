@@ -20,9 +20,9 @@ from weft.poly.infer_spans import Span, clip, infer_spans, is_at_most, knowing_l
 from weft.poly.leaves import leaves, sizes_of
 from weft.poly.refuse_meeting import precedes, touches
 from weft.poly.verdict import OK, Verdict, Witness, refuse
-from weft.schedules.declare_accesses import declare_accesses
 from weft.schedules.find import find_alloc, loops_around, size_ranges
 from weft.schedules.loop_facts import check_number, check_valid
+from weft.schedules.make_blocks import declare_accesses
 from weft.schedules.redirect import only_plain_accesses
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics

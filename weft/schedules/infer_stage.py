@@ -6,16 +6,15 @@ own, from inputs alone, by blocks that declare which instances there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const, Expr, Var
-from weft.ir.nesting import statements, strip
+from weft.ir.nesting import inner_statements, statements, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import free_vars, loads, mentions, stores
+from weft.ir.visit import children, free_vars, loads, mentions, stores
 from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import blocks_inside, find_block, path_to
@@ -182,30 +181,8 @@ def root_of(kernel: Kernel, block: Block, names: set[str]) -> Stmt:
 
 
 def _holds_only(s: Stmt, names: set[str]) -> bool:
-    for inner in _outside_blocks(s):
-        if isinstance(inner, Block):
-            if inner.name not in names:
-                return False
-        elif not isinstance(inner, (For, If, Seq)) or any(loads(e) for e in _headers(inner)):
-            return False
-    return True
-
-
-def _headers(s: Stmt) -> tuple[Expr, ...]:
-    if isinstance(s, For):
-        return s.lo, s.hi
-    return (s.condition,) if isinstance(s, If) else ()
-
-
-def _outside_blocks(s: Stmt) -> Iterator[Stmt]:
-    """``s`` and the statements in it down to blocks."""
-    yield s
-    if isinstance(s, For):
-        yield from _outside_blocks(s.body)
-    elif isinstance(s, If):
-        yield from _outside_blocks(s.then)
-        if s.otherwise is not None:
-            yield from _outside_blocks(s.otherwise)
-    elif isinstance(s, Seq):
-        for stmt in s.body:
-            yield from _outside_blocks(stmt)
+    if isinstance(s, Block):
+        return s.name in names
+    if not isinstance(s, (For, If, Seq)) or any(loads(e) for e in children(s) if isinstance(e, Expr)):
+        return False
+    return all(_holds_only(inner, names) for inner in inner_statements(s))

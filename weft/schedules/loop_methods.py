@@ -15,10 +15,9 @@ from weft.schedules.rewrite import PRIMITIVES
 from weft.schedules.set_kind import Level, bind, parallel, serial, unroll, vectorize
 from weft.schedules.shift import shift, skew
 from weft.schedules.specialize import check_specialize, specialize
-from weft.schedules.split import Tail, split
+from weft.schedules.split import Tail, split, tile
 from weft.schedules.state import ScheduleState
 from weft.schedules.swap import swap
-from weft.schedules.tile import tile
 from weft.schedules.trace import Step
 from weft.schedules.widen import trim, widen
 from weft.schedules.wrap import wrap

@@ -3,18 +3,20 @@
 >>> kernel = make_blocks(parse_kernel("kernel f(out A: float32[9]) { for i in 1:9 { A[i] = A[i - 1] } }"))
 >>> Schedule(kernel).loops("A")                  # a block is called like the buffer it writes
 [i]
+
+What blocks read and write is declared anew after their bodies have changed (`declare_accesses`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Var, idx
 from weft.ir.interval import Interval
-from weft.ir.stmt import Block, For, Iter, IterKind, Kernel, Stmt, Store
-from weft.ir.visit import free_vars, fresh_name, rebuild, substitute
-from weft.schedules.declare_accesses import declared_anew
+from weft.ir.stmt import Alloc, Block, For, Iter, IterKind, Kernel, Region, Stmt, Store
+from weft.ir.visit import bound_names, free_vars, fresh_name, loads, rebuild, rewrite, stores, substitute, walk
 from weft.schedules.find import loop_range, size_ranges
 from weft.schedules.rewrite import taken_names, unique_names
 
@@ -59,3 +61,33 @@ def _ends(loop: For, around: tuple[For, ...], ranges: Mapping[str, Interval]) ->
     if not depends or span.lo is None or span.hi is None:
         return loop.lo, loop.hi
     return idx(span.lo), idx(span.hi + 1)
+
+
+def declare_accesses(root: Stmt, changed: Iterable[str]) -> Stmt:
+    """``root`` with the regions of blocks that declare one of the buffers ``changed`` made anew."""
+    names = set(changed)
+
+    def new(n: object) -> Block | None:
+        if not isinstance(n, Block):
+            return None
+        declared = {r.buffer.name for r in (*n.reads, *n.writes)}
+        return declared_anew(n) if names & declared else None
+
+    return rewrite(root, new)
+
+
+def declared_anew(block: Block) -> Block:
+    parts = [p for p in (block.init, block.body) if p is not None]
+    inner = {name for p in parts for n in walk(p) for name in bound_names(n)}
+    own = {n.buffer.name for p in parts for n in walk(p) if isinstance(n, Alloc)}
+    read = dict.fromkeys(element_region(n.buffer, n.indices, inner) for p in parts for n in loads(p))
+    written = dict.fromkeys(element_region(n.buffer, n.indices, inner) for p in parts for n in stores(p))
+    kept = [[r for r in regions if r.buffer.name not in own] for regions in (read, written)]
+    return replace(block, reads=tuple(kept[0]), writes=tuple(kept[1]))
+
+
+def element_region(buffer: Buffer, indices: tuple[Expr, ...], inner: set[str]) -> Region:
+    """One element; where it depends on more than the iterators, the whole buffer."""
+    if any(loads(i) or inner & free_vars(i).keys() for i in indices):
+        return Region(buffer, tuple(idx(0) for _ in indices), buffer.shape)
+    return Region(buffer, indices, tuple(idx(1) for _ in indices))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
@@ -170,8 +170,7 @@ class Program:
     unknown: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a statement stands."""
 
     nest: Nest
@@ -225,7 +224,7 @@ class NestReader:
             self.outside[s.buffer.name] = frozenset(n.name for n in at.around)
             self.read(s.body, at)
         elif isinstance(s, Tensorized):
-            self.read(s.body, _moved(at, intrinsic=s.intrinsic))
+            self.read(s.body, at._replace(intrinsic=s.intrinsic))
         elif isinstance(s, Let):
             self._let(s, at)
         elif isinstance(s, Assign):
@@ -252,7 +251,7 @@ class NestReader:
 
     def _inside(self, nest: Nest, at: Place) -> Place:
         at.nest.parts.append(nest)
-        return _moved(at, nest=nest, around=(*at.around, nest))
+        return at._replace(nest=nest, around=(*at.around, nest))
 
     def _block(self, s: Block, at: Place) -> None:
         forms = {i.var.name: index_form(i.binding, at.forms, self.trips) for i in s.iters}
@@ -263,7 +262,7 @@ class NestReader:
         """A block whose iterators are what ``iterators`` says in terms of the loops around."""
         forms = {**at.forms, **iterators}  # blocks may call their iterators alike
         reduced = {t.variable for i in s.iters if i.kind == "reduce" for t in forms[i.var.name].coefficients}
-        inside = _moved(at, forms=forms, block=s.name, reduced=frozenset(reduced), restarts=s.init is not None)
+        inside = at._replace(forms=forms, block=s.name, reduced=frozenset(reduced), restarts=s.init is not None)
         if s.init is not None:
             for part in walk(s.init):
                 if isinstance(part, Store):
@@ -337,10 +336,10 @@ class NestReader:
         passed = 1.0
         for test in tests:
             passed *= test.share
-        self.read(s.then, _moved(at, share=at.share * passed, tests=(*at.tests, *tests)))
+        self.read(s.then, at._replace(share=at.share * passed, tests=(*at.tests, *tests)))
         if s.otherwise is not None:
             failed = Test(frozenset().union(*(t.loops for t in tests)), 1 - passed)
-            self.read(s.otherwise, _moved(at, share=at.share * (1 - passed), tests=(*at.tests, failed)))
+            self.read(s.otherwise, at._replace(share=at.share * (1 - passed), tests=(*at.tests, failed)))
 
     def _test(self, e: Expr, forms: Forms) -> Test:
         loops = frozenset(name for v in walk(e) if isinstance(v, Var) for name in variables(forms.get(v.name, NOTHING)))
@@ -409,13 +408,6 @@ _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
     "min": min,
     "max": max,
 }
-
-
-def _moved(at: Place, **changes: Any) -> Place:
-    moved = Place(at.nest, at.around, at.forms, at.share, at.tests, at.block, at.reduced, at.restarts, at.intrinsic)
-    for name, value in changes.items():
-        setattr(moved, name, value)
-    return moved
 
 
 def _without(form: Form, loops: frozenset[str]) -> Form:

@@ -3,6 +3,9 @@
 The layout is spelled as in `weft.schedules.layouts`: ``"j/32 i j%32"`` is panels of 32 columns, row by row. What is
 read of an argument (or, with ``at``, of any buffer) is copied to storage of that layout; a temporary is laid out so
 where it is made, without a copy.
+
+``cache_read`` is the same in the layout that the buffer has: what is read below a loop, copied at the start of its
+body. The copy has loops and a block of its own; the reads below go to it.
 """
 
 from __future__ import annotations
@@ -14,8 +17,7 @@ from weft.ir.expr import idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Kernel
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.check_copy import check_copied, nothing_reads
-from weft.schedules.copy_reads import Readers, copy_reads, find_reads
+from weft.schedules.copy_reads import Readers, check_copied, copy_reads, find_reads, nothing_reads
 from weft.schedules.find import all_allocs, find_alloc, find_buffer, ranges_at
 from weft.schedules.layouts import parse_layout
 from weft.schedules.loop_facts import check_valid
@@ -81,3 +83,29 @@ def lay_out(kernel: Kernel, buffer: str, layout: str) -> Rewrite:
     place = Placement(old, new, tuple(idx(0) for _ in old.shape), order)
     body = Redirection(place, taken_names(kernel)).apply(alloc.body, ranges)
     return Rewrite(replace_stmt(kernel, alloc, Alloc(new, body, span=alloc.span)))
+
+
+def check_cache_read(
+    kernel: Kernel,
+    buffer: str,
+    at: str | None = None,
+    scope: Scope = "global",
+    readers: Readers | None = None,
+    *,
+    numerics: Numerics,
+) -> Verdict:
+    """Nothing below may write what was copied, and the copy must not read what has no value yet."""
+    reads = find_reads(kernel, buffer, at, readers)
+    if reads is None:
+        return nothing_reads(buffer, at)
+    return check_copied(reads, scope, lambda: cache_read(kernel, buffer, at, scope, readers), numerics)
+
+
+@primitive(check_cache_read, "cannot read `{0}` from a copy")
+def cache_read(
+    kernel: Kernel, buffer: str, at: str | None = None, scope: Scope = "global", readers: Readers | None = None
+) -> Rewrite:
+    """Makes the block that copies and the storage it fills."""
+    reads = find_reads(kernel, buffer, at, readers)
+    assert reads is not None, "the check answers this first"
+    return copy_reads(reads, scope, None, f"{buffer}_cache")

@@ -25,7 +25,7 @@ from weft.poly.leaves import Access, Leaf, Test, leaves, sizes_of
 from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.boxes import Box
-from weft.schedules.check_copy import written_before
+from weft.schedules.copy_reads import written_before
 from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, loops_around, path_to, ranges_at
 from weft.schedules.loop_facts import is_true
 from weft.schedules.project import NotProjectable, conjuncts, gap_of, project

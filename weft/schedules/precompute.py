@@ -26,11 +26,11 @@ from weft.ir.visit import children, free_vars, fresh_name, loads, rewrite, subst
 from weft.poly.infer_spans import knowing_loops
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import written_names
-from weft.schedules.declare_accesses import declared_anew
 from weft.schedules.find import all_allocs, blocks_inside, find_block, loops_around, path_to, ranges_at, size_ranges
 from weft.schedules.infer_stage import root_of
 from weft.schedules.instances import plain_name, runs_everywhere
 from weft.schedules.loop_facts import check_valid, first_no, is_true
+from weft.schedules.make_blocks import declared_anew
 from weft.schedules.place_stage import in_new_loops
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics

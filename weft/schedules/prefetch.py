@@ -17,8 +17,7 @@ from weft.ir.stmt import For, Kernel, Stmt, hint
 from weft.ir.visit import free_vars, fresh_name, loads, stores, substitute
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.boxes import Box
-from weft.schedules.check_copy import nothing_reads
-from weft.schedules.copy_reads import Reads, find_reads
+from weft.schedules.copy_reads import Reads, find_reads, nothing_reads
 from weft.schedules.find import all_allocs, find_buffer, find_loop, loops_around
 from weft.schedules.loop_facts import check_number, check_valid
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names

@@ -36,19 +36,19 @@ class Projection:
     loops: tuple[For, ...]
     guards: tuple[Expr, ...]
 
-    def canonical(self) -> Projection:
-        """The same with loops named by position: equal for nests that differ in names alone."""
-        names: dict[Var, Expr] = {loop.var: Var(f"#{n}") for n, loop in enumerate(self.loops)}
-        loops = tuple(
-            replace(x, var=names[x.var], lo=substitute(x.lo, names), hi=substitute(x.hi, names), kind="serial")  # type: ignore[arg-type]
-            for x in self.loops
-        )
-        indices = tuple(substitute(i, names) for i in self.indices)
-        return Projection(indices, loops, tuple(substitute(g, names) for g in self.guards))
+    def named(self, names: Sequence[str]) -> Projection:
+        """The same with its loops called ``names``."""
+        new: dict[Var, Expr] = {x.var: Var(name, span=x.var.span) for x, name in zip(self.loops, names)}
+        loops = [
+            replace(x, var=Var(name, span=x.var.span), lo=substitute(x.lo, new), hi=substitute(x.hi, new))
+            for x, name in zip(self.loops, names)
+        ]
+        guards = tuple(substitute(g, new) for g in self.guards)
+        return Projection(tuple(substitute(i, new) for i in self.indices), tuple(loops), guards)
 
     def covers(self, other: Projection) -> bool:
         """Whether every element of ``other`` is one of these, as far as comparing the nests tells."""
-        mine, theirs = self.canonical(), other.canonical()
+        mine, theirs = (p.named([f"#{n}" for n in range(len(p.loops))]) for p in (self, other))
         same = mine.indices == theirs.indices and len(mine.loops) == len(theirs.loops)
         ranges = all((a.lo, a.hi) == (b.lo, b.hi) for a, b in zip(mine.loops, theirs.loops))
         return same and ranges and set(mine.guards) <= set(theirs.guards)
@@ -65,14 +65,7 @@ class Projection:
 
     def renamed(self, taken: set[str], suffix: str) -> Projection:
         """A copy whose loops have names of their own."""
-        names: dict[Var, Expr] = {}
-        loops = []
-        for loop in self.loops:
-            var = Var(fresh_name(loop.var.name + suffix, taken), span=loop.var.span)
-            loops.append(replace(loop, var=var, lo=substitute(loop.lo, names), hi=substitute(loop.hi, names)))
-            names[loop.var] = var
-        guards = tuple(substitute(g, names) for g in self.guards)
-        return Projection(tuple(substitute(i, names) for i in self.indices), tuple(loops), guards)
+        return self.named([fresh_name(loop.var.name + suffix, taken) for loop in self.loops])
 
     def ranges(self, ranges: Ranges) -> dict[str, Interval]:
         """``ranges`` and what the loops can be."""

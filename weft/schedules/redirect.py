@@ -24,8 +24,8 @@ from weft.ir.visit import (
     stores,
     substitute,
 )
-from weft.schedules.declare_accesses import element_region
 from weft.schedules.layouts import Layout
+from weft.schedules.make_blocks import element_region
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, const, identity, idx
-from weft.ir.interval import bounds
+from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import sequence
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
@@ -37,8 +37,7 @@ from weft.poly.leaves import Access, Leaf
 from weft.poly.refuse_meeting import refuse_meeting
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.boxes import infer_box
-from weft.schedules.check_copy import check_place, check_result
-from weft.schedules.copy_reads import block_iters, emit_set, region
+from weft.schedules.copy_reads import block_iters, check_place, check_result, emit_set, region
 from weft.schedules.decompose_reduction import (
     check_initialization,
     find_init,
@@ -169,16 +168,20 @@ class Factoring:
         inner = {x.name: x for x in leaf.loops}
         lo, hi = leaf.resolve(self.loop.lo), leaf.resolve(self.loop.hi)
         if (free_vars(lo).keys() | free_vars(hi).keys()) & (inner.keys() - self.segment.fixed):
-            inner_ranges = dict(ranges)
-            for x in leaf.loops:
-                if x.hi is not None:
-                    inner_ranges[x.name] = bounds(x.lo, inner_ranges).union(bounds(x.hi - 1, inner_ranges))
-            most = bounds(hi, inner_ranges).hi
+            most = bounds(hi, self._inner_ranges()).hi
             if most is None or simplify(lo) != idx(0):
                 raise NotProjectable(f"the range of `{self.loop.var.name}`, {print_expr(hi)}, has no known bound")
             return idx(most)
         extent = simplify(hi - lo, ranges)
         return extent if isinstance(extent, Const) else simplify(Binary("max", extent, idx(0)), ranges)
+
+    def _inner_ranges(self) -> dict[str, Interval]:
+        """What variables can be where the block is."""
+        ranges = dict(self.segment.ranges)
+        for x in self.update[0].loops:
+            if x.hi is not None:
+                ranges[x.name] = bounds(x.lo, ranges).union(bounds(x.hi - 1, ranges))
+        return ranges
 
     def rewrite(self, axis: int, start: Start) -> Rewrite:
         segment, old = self.segment, self.buffer
@@ -223,11 +226,7 @@ class Factoring:
 
     def _end_of(self, rest: Expr) -> Expr:
         """One more than the greatest value of ``rest``, which starts at 0."""
-        ranges = dict(self.segment.ranges)
-        for x in self.update[0].loops:
-            if x.hi is not None:
-                ranges[x.name] = bounds(x.lo, ranges).union(bounds(x.hi - 1, ranges))
-        interval = bounds(rest, ranges)
+        interval = bounds(rest, self._inner_ranges())
         if interval.lo != 0 or interval.hi is None:
             raise NotProjectable(f"how far {print_expr(rest)} goes is not known")
         return idx(interval.hi + 1)

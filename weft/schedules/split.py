@@ -4,6 +4,8 @@ Where the tiles may not come out even, ``tail`` says what happens to the last on
 every iteration, ``"separate"`` gives the rest a loop of its own, ``"pad"`` promises there is no rest.
 ``"clip"`` cuts at multiples of the factor, wherever the loop starts: the tiles of a loop whose range depends
 on loops around it (a triangle, a skewed loop) then lie at the same places for all of them.
+
+``tile`` splits two nested loops and reorders, so that the inner pair walks through one tile (blocking).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from weft.schedules.loop_facts import (
     most_trips,
     not_negative,
 )
+from weft.schedules.reorder import check_reorder, reorder
 from weft.schedules.rewrite import Rewrite, fresh_copy, primitive, replace_stmt, simplify_bounds, taken_names
 from weft.schedules.trace import Numerics
 
@@ -133,3 +136,43 @@ def _separate(kernel: Kernel, old: For, factor: int, outer: Var, inner: Var, tak
     both = simplify_bounds(sequence([full, tail]), ranges)
     fate = {name: f"was split into {outer.name} and {inner.name}, with {rest.name} for the rest"}
     return Rewrite(replace_stmt(kernel, old, both), (outer.name, inner.name, rest.name), fate)
+
+
+def check_tile(
+    kernel: Kernel, i: str, j: str, rows: int, columns: int, tail: Tail = "guard", *, numerics: Numerics
+) -> Verdict:
+    if i == j:
+        return refuse("these are one loop")
+    verdict = first_no([check_split(kernel, loop, n, tail, numerics=numerics) for loop, n in ((i, rows), (j, columns))])
+    if not verdict.ok:
+        return verdict
+    nested = check_reorder(kernel, i, j, numerics=numerics)
+    if not nested.ok:
+        return nested
+    first = split(kernel, i, rows, tail)
+    if tail == "separate":
+        out = check_reorder(first.kernel, j, first.made[1], numerics=numerics)
+        if not out.ok:
+            return out
+        second = split(reorder(first.kernel, j, first.made[1]).kernel, j, columns, tail)
+        return check_reorder(second.kernel, *_order(first, second)[2:], numerics=numerics)
+    second = split(first.kernel, j, columns, tail)
+    return check_reorder(second.kernel, *_order(first, second), numerics=numerics)
+
+
+@primitive(check_tile, "cannot tile loops `{0}` and `{1}`")
+def tile(kernel: Kernel, i: str, j: str, rows: int, columns: int, tail: Tail = "guard") -> Rewrite:
+    """Makes ``i_o, j_o, i_i, j_i``, in that order from outside in."""
+    first = split(kernel, i, rows, tail)
+    inside = first.kernel
+    if tail == "separate":
+        # The two parts of j would stand between the loops, so j goes out first.
+        inside = reorder(inside, j, first.made[1]).kernel
+    second = split(inside, j, columns, tail)
+    order = _order(first, second)
+    done = reorder(second.kernel, *(order[2:] if tail == "separate" else order))
+    return Rewrite(done.kernel, order, {**first.fates, **second.fates})
+
+
+def _order(first: Rewrite, second: Rewrite) -> tuple[str, str, str, str]:
+    return first.made[0], second.made[0], first.made[1], second.made[1]

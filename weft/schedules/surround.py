@@ -25,8 +25,7 @@ from weft.ir.stmt import Block, Kernel, Stmt
 from weft.ir.visit import Node, rewrite, walk
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.borders import Border, beyond_borders, find_border
-from weft.schedules.check_copy import check_copied, nothing_reads
-from weft.schedules.copy_reads import Readers, Reads, copy_reads, find_reads
+from weft.schedules.copy_reads import Readers, Reads, check_copied, copy_reads, find_reads, nothing_reads
 from weft.schedules.project import conjuncts, gap_of
 from weft.schedules.rewrite import Rewrite, primitive
 from weft.schedules.trace import Numerics

@@ -111,7 +111,7 @@ def widen_ranges(kernel: Kernel, chain: Sequence[For], order: Sequence[str]) -> 
         name = loop.var.name
         inside = [other for other in chain if other.var.name in order[order.index(name) + 1 :]]
         loop_node = find_loop(kernel, name)
-        lo, hi = _extreme(loop_node.lo, inside, -1), _extreme(loop_node.hi, inside, 1)
+        lo, hi = _extreme(loop_node.lo, inside, 0), _extreme(loop_node.hi, inside, 1)
         if lo is None or hi is None:
             needed = {*free_vars(loop_node.lo), *free_vars(loop_node.hi)} & {other.var.name for other in inside}
             return refuse(f"the range of `{name}` depends on `{sorted(needed)[0]}`, which would be inside it")
@@ -132,41 +132,13 @@ def widen_ranges(kernel: Kernel, chain: Sequence[For], order: Sequence[str]) -> 
     return kernel, tests
 
 
-def _extreme(bound: Expr, inside: Sequence[For], sign: int) -> Expr | None:
-    """The least (-1) or greatest value of ``bound`` over the loops ``inside``, or one beyond it; None if unknown."""
-    extreme: Expr | None = bound
-    for loop in reversed(inside):
-        extreme = None if extreme is None else _at_end(extreme, loop, sign)
+def _extreme(bound: Expr, inside: Sequence[For], side: int) -> Expr | None:
+    """The least (0) or greatest (1) value of ``bound`` over the loops ``inside``, or one beyond it; None if unknown."""
     names = {loop.var.name for loop in inside}
-    return None if extreme is None or names & set(free_vars(extreme)) else extreme
-
-
-def _at_end(e: Expr, loop: For, sign: int) -> Expr | None:
-    """``e`` with ``loop`` at the end of its range where ``e`` is least (-1) or greatest."""
-    if loop.var.name not in free_vars(e):
-        return e
-    total = linear_form(e)
-    for part, factor in list(total.terms.items()):
-        if loop.var.name not in free_vars(part):
-            continue
-        towards = sign if factor > 0 else -sign
-        if part == loop.var:
-            end: Expr | None = loop.hi - idx(1) if towards > 0 else loop.lo
-        else:
-            end = _part_at_end(part, loop, towards)
-        if end is None:
-            return None
-        total.terms.pop(part)
-        total.add(linear_form(end), factor)
-    return total.expr(e.dtype)
-
-
-def _part_at_end(e: Expr, loop: For, sign: int) -> Expr | None:
-    """The same for an expression that is no sum: one that grows with its operands."""
-    if not isinstance(e, Binary) or not (e.op in ("min", "max") or (e.op == "//" and _is_positive(e.right))):
-        return None
-    left, right = _at_end(e.left, loop, sign), _at_end(e.right, loop, sign)
-    return None if left is None or right is None else Binary(e.op, left, right)
+    if names.isdisjoint(free_vars(bound)):
+        return bound
+    ends = extremes(bound, {loop.var.name: (loop.lo, loop.hi - idx(1)) for loop in inside})
+    return None if ends is None or not names.isdisjoint(free_vars(ends[side])) else ends[side]
 
 
 def _is_positive(e: Expr) -> bool:

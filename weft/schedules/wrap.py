@@ -12,9 +12,9 @@ from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Kernel, Stmt
 from weft.ir.visit import fresh_name
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.condition import parse_index
 from weft.schedules.find import loops_around, node_of, ranges_at
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
+from weft.schedules.specialize import parse_index
 from weft.schedules.trace import Numerics
 
 
