@@ -65,6 +65,10 @@ def _operators(op: BinaryOp) -> tuple[Callable[[Expr, Operand], Expr], Callable[
     return lambda a, b: arithmetic(op, a, b), lambda b, a: arithmetic(op, a, b)
 
 
+def _comparison(op: CompareOp) -> Callable[[Expr, Operand], Expr]:
+    return lambda a, b: compare(op, a, b)
+
+
 class Expr:
     """Base of all expressions; ``dtype`` is the type of the value, kept by the constructor or when first asked for."""
 
@@ -101,17 +105,8 @@ class Expr:
     def __neg__(self) -> Expr:
         return Unary("-", self)
 
-    def __lt__(self, other: Operand) -> Expr:
-        return compare("<", self, other)
-
-    def __le__(self, other: Operand) -> Expr:
-        return compare("<=", self, other)
-
-    def __gt__(self, other: Operand) -> Expr:
-        return compare(">", self, other)
-
-    def __ge__(self, other: Operand) -> Expr:
-        return compare(">=", self, other)
+    __lt__, __le__ = _comparison("<"), _comparison("<=")
+    __gt__, __ge__ = _comparison(">"), _comparison(">=")
 
     def __bool__(self) -> bool:
         raise TypeError("a Weft expression has no truth value while the program is being written; use weft.select")
@@ -399,7 +394,8 @@ for _keeping in (Unary, Binary, Select):
     _keeping.dtype = Expr.__dict__["_dtype"]  # type: ignore[method-assign]
 for _node in (Load, Unary, Binary, Compare, Select, Cast, Call, Reduce, Ramp, Broadcast, Shuffle):
     _keep_hash(_node)
-quick_inits(globals())
+#: The kinds of expression that loop programs have.
+NODES = quick_inits(globals())
 
 
 def _binary_takes(op: str, t: DType) -> bool:

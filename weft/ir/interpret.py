@@ -25,9 +25,8 @@ from weft.ir.expr import Expr, Var
 from weft.ir.interpret_access import ACCESSES
 from weft.ir.interpret_expr import compile_expr
 from weft.ir.interpret_hardware import CALLS
-from weft.ir.interpret_memory import STRAND, Env, Memory, Strand, dense
+from weft.ir.interpret_memory import STRAND, Env, Layout, Memory, Scope, Strand, dense
 from weft.ir.interpret_scalar import scalar_value
-from weft.ir.interpret_scope import Layout, Scope
 from weft.ir.interpret_stmt import COMPILERS, compile_stmt, has_parallel_loop
 from weft.ir.interpret_threads import LOOPS
 from weft.ir.numpy_dtypes import from_numpy

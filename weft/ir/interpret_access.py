@@ -8,9 +8,8 @@ from typing import Any
 
 from weft.ir.errors import ProgramError
 from weft.ir.interpret_expr import Evaluator, compile_address, compile_expr, compile_lane
-from weft.ir.interpret_memory import STRAND, Env, Memory, Site, allocate, is_concurrent
+from weft.ir.interpret_memory import STRAND, Env, Memory, Scope, Site, allocate, is_concurrent
 from weft.ir.interpret_scalar import Function2, binary_op, scalar_value
-from weft.ir.interpret_scope import Scope
 from weft.ir.interpret_stmt import DONE, Code, Signal, compile_stmt, has_parallel_loop, own_slot
 from weft.ir.stmt import Alloc, Atomic, Stmt, Store
 

@@ -30,17 +30,8 @@ from weft.ir.expr import (
     Var,
     identity,
 )  # fmt: skip
-from weft.ir.interpret_memory import STRAND, Env, Memory, Site, is_concurrent
-from weft.ir.interpret_scalar import (
-    Function2,
-    binary_op,
-    call_op,
-    cast_op,
-    compare_op,
-    scalar_value,
-    unary_op,
-)  # fmt: skip
-from weft.ir.interpret_scope import Scope
+from weft.ir.interpret_memory import STRAND, Env, Memory, Scope, Site, is_concurrent
+from weft.ir.interpret_scalar import Function2, binary_op, call_op, cast_op, compare_op, scalar_value, unary_op
 
 Evaluator: TypeAlias = Callable[[Env], Any]
 Address: TypeAlias = Callable[[Env, Memory], int]

@@ -11,8 +11,7 @@ from weft.ir.errors import ProgramError
 from weft.ir.expr import AddressOf, Var
 from weft.ir.hardware import HARDWARE
 from weft.ir.interpret_expr import compile_address, compile_expr, compile_lane
-from weft.ir.interpret_memory import Env, Memory
-from weft.ir.interpret_scope import Scope
+from weft.ir.interpret_memory import Env, Memory, Scope
 from weft.ir.interpret_stmt import DONE, Code, Signal, compile_evaluate, compile_stmt
 from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import Evaluate, Stmt

@@ -6,18 +6,21 @@ exactly where their paths to the root part at one fork. Iterations run depth fir
 each element one strand of each access class (write, read, atomic) decides whether any
 earlier access of that class races with a new one: keep the newest of ordered accesses and
 the oldest of concurrent ones (Feng and Leiserson's argument for fork-join programs).
+
+`Layout` and `Scope` are what is known about names while a program is translated.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, NoReturn, TypeAlias
 
 from weft.ir.buffer import Buffer
-from weft.ir.errors import DataRace, OutOfBounds, UninitializedRead
+from weft.ir.errors import DataRace, OutOfBounds, ProgramError, UninitializedRead
+from weft.ir.expr import Var
 from weft.ir.span import Span
 
 #: One thread's variables and buffers by slot; slot 0 holds its current strand.
@@ -158,3 +161,60 @@ def iteration_text(loops: Sequence[tuple[str, int]], values: Sequence[Any]) -> s
 
 def element(buffer: Buffer, indices: Sequence[int]) -> str:
     return f"{buffer.name}[{', '.join(map(str, indices))}]"
+
+
+@dataclass(slots=True)
+class Layout:
+    """The slots of a program's variables, buffers and access sites; ``initial`` is what a run starts from."""
+
+    check: bool
+    initial: Env = field(default_factory=lambda: [None])
+    groups: int = 0
+
+    def slot(self, value: Any = None) -> int:
+        self.initial.append(value)
+        return len(self.initial) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What names mean at a place in the program, and which loops are around it.
+
+    ``tracked`` are the buffers that more than one strand can reach; ``own`` the variables
+    this strand may assign; ``concurrent`` the kinds and numbers of concurrent loops, outermost first.
+    """
+
+    layout: Layout
+    vars: Mapping[str, int] = field(default_factory=dict)
+    buffers: Mapping[str, int] = field(default_factory=dict)
+    tracked: frozenset[str] = frozenset()
+    read_only: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
+    loops: tuple[tuple[str, int], ...] = ()
+    concurrent: tuple[tuple[str, int], ...] = ()
+    in_loop: bool = False
+    span: Span | None = None
+
+    def with_var(self, var: Var) -> tuple[Scope, int]:
+        slot = self.layout.slot()
+        return replace(self, vars={**self.vars, var.name: slot}), slot
+
+    def with_loop(self, var: Var) -> tuple[Scope, int]:
+        scope, slot = self.with_var(var)
+        return replace(scope, loops=(*self.loops, (var.name, slot))), slot
+
+    def var_slot(self, var: Var) -> int:
+        if var.name not in self.vars:
+            raise ProgramError(f"unknown variable `{var.name}`", span=var.span or self.span)
+        return self.vars[var.name]
+
+    def buffer_slot(self, buffer: Buffer, span: Span | None) -> int:
+        if buffer.name not in self.buffers:
+            raise ProgramError(f"unknown buffer `{buffer.name}`", span=span or self.span)
+        return self.buffers[buffer.name]
+
+    def site(self, buffer: Buffer, action: str, span: Span | None) -> Site:
+        slot = self.layout.slot()
+        site = Site(buffer, action, span or self.span, self.loops, make_snapshot(slot, self.loops))
+        self.layout.initial[slot] = site
+        return site

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 from weft.ir.errors import ProgramError
 from weft.ir.expr import Var
 from weft.ir.interpret_expr import Evaluator, compile_expr
-from weft.ir.interpret_memory import Env
-from weft.ir.interpret_scope import Scope
+from weft.ir.interpret_memory import Env, Scope
 from weft.ir.span import Span
 from weft.ir.stmt import (
     Assert,

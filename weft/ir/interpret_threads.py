@@ -19,8 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from weft.ir.errors import DivergentBarrier, ProgramError
 from weft.ir.interpret_expr import Evaluator, compile_expr
-from weft.ir.interpret_memory import STRAND, Env, Fork, Strand, iteration_text
-from weft.ir.interpret_scope import Scope
+from weft.ir.interpret_memory import STRAND, Env, Fork, Scope, Strand, iteration_text
 from weft.ir.interpret_stmt import (
     DONE,
     RETURN,

@@ -16,20 +16,7 @@ from typing import Any, NoReturn
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.expr import (
-    AddressOf,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Unary,
-    Var,
-    idx,
-)
+from weft.ir.expr import AddressOf, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var, idx
 from weft.ir.hardware import Hardware
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.printer import print_expr, print_stmt

@@ -29,10 +29,10 @@ def quick_init(cls: type[T]) -> type[T]:
     return cls
 
 
-def quick_inits(scope: dict[str, Any]) -> None:
-    """The same for all dataclasses that the module with the names ``scope`` defines."""
-    for kind in [k for k in scope.values() if dataclasses.is_dataclass(k) and k.__module__ == scope["__name__"]]:
-        quick_init(kind)  # type: ignore[arg-type]
+def quick_inits(scope: dict[str, Any]) -> tuple[type, ...]:
+    """The same for all dataclasses that the module with the names ``scope`` defines; gives these."""
+    kinds = [k for k in scope.values() if dataclasses.is_dataclass(k) and k.__module__ == scope["__name__"]]
+    return tuple(quick_init(kind) for kind in kinds if isinstance(kind, type))
 
 
 def _parameter(f: dataclasses.Field[Any]) -> str:

@@ -37,14 +37,7 @@ from weft.ir.stmt import (
     While,
 )
 from weft.ir.verify_block import check_block
-from weft.ir.verify_expr import (
-    Problem,
-    Report,
-    check_assert,
-    check_atomic,
-    check_expr,
-    check_lanes,
-)
+from weft.ir.verify_expr import Problem, Report, check_assert, check_atomic, check_expr, check_lanes
 from weft.ir.verify_place import REFUSED_INSIDE, is_in_place
 from weft.ir.verify_scope import CONCURRENT, Role, Scope, found_in_order, outermost_scope
 from weft.ir.visit import children, walk

@@ -8,23 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from weft.ir.dtype import DType
-from weft.ir.expr import (
-    AddressOf,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Load,
-    Ramp,
-    Reduce,
-    Select,
-    Shuffle,
-    Unary,
-    Var,
-)
+from weft.ir.expr import NODES, AddressOf, Call, Const, Expr, Load, Reduce, Select, Var
 from weft.ir.hardware import HARDWARE
 from weft.ir.intrinsics import HINTS, INTRINSICS, Intrinsic
 from weft.ir.span import Span
@@ -35,8 +19,6 @@ if TYPE_CHECKING:
     from weft.ir.verify import Verifier
 
 Report: TypeAlias = "Callable[[str, Span | None], None]"
-
-_KNOWN = (AddressOf, Binary, Broadcast, Call, Cast, Compare, Const, Load, Ramp, Reduce, Select, Shuffle, Unary, Var)
 
 
 @dataclass(frozen=True)
@@ -57,7 +39,7 @@ def check_expr(checker: Verifier, e: Expr) -> None:
     rule = _RULES.get(type(e))
     if rule is not None:
         rule(checker, e)
-    elif not isinstance(e, _KNOWN):
+    elif not isinstance(e, NODES):
         checker.problem(f"{type(e).__name__} is not an expression of loop programs", e.span)
     if rule is not _check_reduce:
         for child in children(e):

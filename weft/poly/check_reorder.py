@@ -15,17 +15,7 @@ from weft.ir.expr import Load, Var
 from weft.ir.nesting import find_path, statements
 from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return
 from weft.ir.visit import walk
-from weft.poly.conflicts import (
-    Found,
-    Meeting,
-    Memory,
-    Surroundings,
-    after,
-    before,
-    commute,
-    pairs,
-    written_by,
-)
+from weft.poly.conflicts import Found, Meeting, Memory, Surroundings, after, before, commute, pairs, written_by
 from weft.poly.describe import describe
 from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, sizes_of
 from weft.poly.solve import Form, Unknown

@@ -15,15 +15,7 @@ from weft.ir.expr import Binary, Const, Expr, Load, Reduce, Var, idx
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Atomic, Block, For, Iter, Region, Stmt, Store
-from weft.ir.visit import (
-    free_vars,
-    fresh_name,
-    loads,
-    mentions,
-    rebuild,
-    stores,
-    substitute,
-)
+from weft.ir.visit import free_vars, fresh_name, loads, mentions, rebuild, stores, substitute
 from weft.schedules.layouts import Layout
 from weft.schedules.make_blocks import element_region
 
