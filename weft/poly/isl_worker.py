@@ -10,8 +10,6 @@ import json
 import sys
 from typing import Any
 
-import islpy  # a missing package ends the process before it says it is ready
-
 #: Constraints of a dependence beyond which all are told as distances alone.
 _MANY = 20
 #: Whether components are scheduled as a whole, and whether all are kept apart.
@@ -20,6 +18,8 @@ _FUSION = {"clusters": (False, False), "most": (True, False), "none": (False, Tr
 
 def serve() -> None:
     """Answers questions until the asking process is gone."""
+    import islpy  # noqa: F401  (a missing package ends the process before it says it is ready)
+
     replies, sys.stdout = sys.stdout, sys.stderr  # islpy prints warnings
     print(json.dumps("ready"), file=replies, flush=True)
     for line in sys.stdin:
@@ -33,6 +33,8 @@ def serve() -> None:
 
 def answer(text: str) -> dict[str, list[int] | None]:
     """The coordinates of a point of the set, or None for an empty one."""
+    import islpy
+
     whole_set = islpy.Set(text)
     if whole_set.is_empty():
         return {"point": None}
@@ -44,6 +46,8 @@ def answer(text: str) -> dict[str, list[int] | None]:
 
 def compute_schedule(question: dict[str, Any]) -> dict[str, Any]:
     """The schedule tree of the program that ``question`` describes."""
+    import islpy
+
     context = islpy.Context()
     whole, serialize = _FUSION[question["fusion"]]
     context.set_schedule_whole_component(whole)
@@ -70,6 +74,7 @@ def _dependences(question: dict[str, Any], context: Any, domain: Any) -> tuple[A
 
     The second are more: updates by one operator may run in any order, but not at once.
     """
+    import islpy
 
     def read(key: str) -> Any:
         return islpy.UnionMap.read_from_str(context, question[key]).intersect_domain(domain)
@@ -107,6 +112,8 @@ def _simpler(dependences: Any) -> Any:
 
 def _nearest(relation: Any) -> Any:
     """All pairs that are as far apart in each loop as some pair of the relation is; no further than they have to be."""
+    import islpy
+
     kinds = islpy.dim_type
     count = relation.dim(kinds.in_)
     if count != relation.dim(kinds.out):
@@ -135,6 +142,8 @@ def _constant(bound: Any) -> Any:
 
 def _shared_reads(question: dict[str, Any], context: Any, domain: Any) -> Any:
     """Instances of different statements that read one element: better near each other, in any order."""
+    import islpy
+
     reads = islpy.UnionMap.read_from_str(context, question["streams"]).intersect_domain(domain)
     order = islpy.UnionMap.read_from_str(context, question["texts"]).intersect_domain(domain)
     return _meet(reads, reads).intersect(order.lex_lt_union_map(order))
@@ -146,6 +155,8 @@ def _meet(a: Any, b: Any) -> Any:
 
 
 def _tree(node: Any) -> Any:
+    import islpy
+
     kinds = islpy.schedule_node_type
     kind = node.get_type()
     if kind == kinds.band:
@@ -182,6 +193,8 @@ def _name(piecewise: Any) -> str:
 
 def _row(piecewise: Any) -> list[int] | None:
     """Coefficients of the statement's loops and the constant; None for other forms."""
+    import islpy
+
     pieces: list[Any] = []
     piecewise.foreach_piece(lambda _, form: pieces.append(form))
     if len(pieces) != 1:

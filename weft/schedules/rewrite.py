@@ -79,13 +79,16 @@ _KEPT = 16
 def remembered(fn: Callable[Concatenate[Kernel, P], T]) -> Callable[Concatenate[Kernel, P], T]:
     """``fn`` keeping its last few answers: a check looks at the outcome just before it is wanted."""
     kept: list[tuple[Kernel, tuple[object, ...], T]] = []
-    bind = inspect.signature(fn).bind
+    signature = inspect.signature(fn)
+    count = len(signature.parameters) - 1
 
     @wraps(fn)
     def answer(kernel: Kernel, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        bound = bind(kernel, *args, **kwargs)
-        bound.apply_defaults()
-        given = tuple(bound.arguments.values())[1:]
+        given: tuple[object, ...] = args
+        if kwargs or len(args) != count:
+            bound = signature.bind(kernel, *args, **kwargs)
+            bound.apply_defaults()
+            given = tuple(bound.arguments.values())[1:]
         for known, before, result in kept:
             if known is kernel and before == given:
                 return result
