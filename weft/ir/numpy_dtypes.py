@@ -31,6 +31,7 @@ def to_numpy(dtype: DType) -> np.dtype[Any]:
     return numpy_type
 
 
+@cache
 def from_numpy(numpy_dtype: np.dtype[Any]) -> DType | None:
     """The element type of a numpy array, or None where Weft has none (complex, text, foreign byte order)."""
     if numpy_dtype.name == "bfloat16":

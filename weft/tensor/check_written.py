@@ -95,7 +95,7 @@ class _Marks:
             return None
         pieces = 0
         for step in in_order(self.program.statements):
-            for piece in self._pieces(step.statement):
+            for piece in self._pieces(step.statement) if self._matters(step.statement) else ():
                 pieces += 1
                 if pieces > MAX_PIECES or math.prod(map(len, piece.values())) > MAX_ELEMENTS:
                     return None
@@ -105,6 +105,11 @@ class _Marks:
             if self.early:
                 return self.early[0].row(0)
         return None
+
+    def _matters(self, statement: Statement) -> bool:
+        """Whether it reads or writes what is looked at."""
+        names = {statement.target.name, *(load.buffer.name for load in statement_reads(statement))}
+        return not names.isdisjoint(self.written)
 
     def _pieces(self, statement: Statement) -> Iterator[dict[str, range]]:
         if statement.initialize:
