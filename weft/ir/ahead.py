@@ -91,7 +91,7 @@ def _fill_problem(loop: For, what: str) -> str | None:
     changing = changed_sources(loop)
     if changing:
         return f"`{what}` is filled from `{changing[0]}`, which `{loop.var.name}` changes"
-    assigned = free_vars(fills).keys() & set(assigned_names(loop.body))
+    assigned = free_vars(fills).keys() & assigned_names(loop.body)
     if assigned:
         return f"filling `{what}` depends on `{min(assigned)}`, which `{loop.var.name}` changes"
     return None

@@ -51,6 +51,22 @@ class Buffer:
         """The strides in elements, made from the shape where the buffer is dense."""
         return self.strides if self.strides is not None else dense_strides(self.shape)
 
+    def element_count(self) -> int | None:
+        """Elements from the first to the last, holes of its strides included; None where that is not a number."""
+        last = 0
+        for size, stride in zip(self.shape, self.element_strides()):
+            if not isinstance(size, Const) or not isinstance(stride, Const):
+                return None
+            if int(size.value) <= 0:
+                return 0
+            last += (int(size.value) - 1) * int(stride.value)
+        return last + 1
+
+    def byte_count(self) -> int | None:
+        """The bytes of as many elements."""
+        count = self.element_count()
+        return None if count is None else count * self.dtype.itemsize
+
 
 def dense_strides(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
     strides: list[Expr] = []

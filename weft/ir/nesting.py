@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from weft.ir.stmt import Alloc, Block, For, If, Let, Seq, Stmt, Store, Tensorized, While
-from weft.ir.visit import fact
+from weft.ir.visit import fact, map_statements
 
 
 def inner_statements(s: Stmt) -> tuple[Stmt, ...]:
@@ -55,6 +56,15 @@ def sequence(body: Iterable[Stmt]) -> Stmt:
     return found[0] if len(found) == 1 else Seq(tuple(found))
 
 
+def grouped(parts: Iterable[Stmt], alone: Callable[[Stmt], bool]) -> list[Stmt]:
+    """``parts`` with neighbours joined, but for those that stand ``alone``."""
+    groups: list[Stmt] = []
+    for stands_alone, neighbours in itertools.groupby(parts, alone):
+        run = list(neighbours)
+        groups += run if stands_alone else [sequence(run)]
+    return groups
+
+
 def strip(s: Stmt) -> Stmt:
     """A sequence of one statement is that statement."""
     while isinstance(s, Seq) and len(s.body) == 1:
@@ -72,6 +82,12 @@ def around(loops: Sequence[For], body: Stmt) -> Stmt:
 def has_loop(s: Stmt, kind: str) -> bool:
     """Whether there is a loop of ``kind`` in ``s``."""
     return (isinstance(s, For) and s.kind == kind) or any(has_loop(inner, kind) for inner in inner_statements(s))
+
+
+def in_turn(s: Stmt, *kinds: str) -> Stmt:
+    """``s`` with its loops of these kinds run one iteration after another."""
+    inside = map_statements(s, lambda n: in_turn(n, *kinds))
+    return replace(inside, kind="serial") if isinstance(inside, For) and inside.kind in kinds else inside
 
 
 def perfect_nest(s: Stmt, kind: str) -> tuple[tuple[For, ...], Stmt]:

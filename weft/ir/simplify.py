@@ -11,7 +11,7 @@ since barriers refer to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -42,7 +42,7 @@ from weft.ir.stmt import (
     Store,
     While,
 )
-from weft.ir.visit import Node, rebuild, substitute
+from weft.ir.visit import Node, fact, rebuild, substitute
 
 N = TypeVar("N", bound=Node)
 _NOTHING = Seq(())
@@ -217,14 +217,11 @@ def is_empty(s: Stmt) -> bool:
     return isinstance(s, Seq) and not s.body
 
 
-def assigned_names(s: Stmt) -> Iterator[str]:
-    """Variables that some statement in ``s`` gives a new value."""
-    if isinstance(s, Assign):
-        yield s.var.name
-    elif isinstance(s, Atomic) and s.result is not None:
-        yield s.result.name
-    for inner in inner_statements(s):
-        yield from assigned_names(inner)
+@fact
+def assigned_names(s: Stmt) -> frozenset[str]:
+    """Variables that some statement in ``s`` gives a new value: what is said of them does not hold for long."""
+    var = s.var if isinstance(s, Assign) else s.result if isinstance(s, Atomic) else None
+    return frozenset(() if var is None else (var.name,)).union(*map(assigned_names, inner_statements(s)))
 
 
 def _can_unwrap(kind: str, body: Stmt) -> bool:

@@ -194,6 +194,10 @@ class Continue(Stmt):
     span: Span | None = _span()
 
 
+#: What ends something around it early.
+JUMPS = (Break, Continue, Return)
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluate(Stmt):
     """A call for its effect."""

@@ -24,6 +24,7 @@ from weft.ir.stmt import Alloc, Atomic, Block, Evaluate, For, Iter, Kernel, Let,
 
 Node: TypeAlias = "Expr | Stmt | Axis | Iter | Region | Kernel"
 N = TypeVar("N", bound=Node)
+S = TypeVar("S", bound=Stmt)
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -79,6 +80,11 @@ def count_nodes(node: Node) -> int:
 def rebuild(node: N, fn: Callable[[Any], Any]) -> N:
     """``node`` with ``fn`` applied to each direct child and buffer; the same object where nothing changed."""
     return REBUILDERS[type(node)](node, fn)  # type: ignore[no-any-return]
+
+
+def map_statements(s: S, fn: Callable[[Stmt], Stmt]) -> S:
+    """``s`` with ``fn`` applied to the statements directly inside it; the same object where nothing changed."""
+    return rebuild(s, lambda n: fn(n) if isinstance(n, Stmt) else n)
 
 
 def rewrite(node: N, fn: Callable[[Node], Node | None]) -> N:
@@ -177,7 +183,6 @@ def free_vars(node: Node) -> dict[str, Var]:
 
 
 F = TypeVar("F")
-S = TypeVar("S", bound=Stmt)
 
 
 def fact(find: Callable[[S], F]) -> Callable[[S], F]:

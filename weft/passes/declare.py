@@ -17,14 +17,6 @@ from weft.passes.analysis.contents import CONTENTS, contents
 CONDITIONS: dict[str, int] = {**CONTENTS, "fast numerics": 1 << len(CONTENTS), "masks": 2 << len(CONTENTS)}
 
 
-def _no_lanes(loop: For, scheduled: bool) -> int:
-    return 1
-
-
-def _no_hardware(hardware: Hardware) -> Sequence[str]:
-    return ("code for this target",)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What passes may ask of the target that a program is lowered for, and of the numerics it is under.
@@ -41,9 +33,9 @@ class Context:
     vector_bits: int = 128
     has_masks: bool = False
     #: How many lanes a loop gets, where it was ``scheduled`` as a vector loop, or not.
-    choose_lanes: Callable[[For, bool], int] = _no_lanes
+    choose_lanes: Callable[[For, bool], int] = lambda loop, scheduled: 1
     #: What is missing to run a hardware intrinsic; nothing where it can be.
-    missing_for: Callable[[Hardware], Sequence[str]] = _no_hardware
+    missing_for: Callable[[Hardware], Sequence[str]] = lambda hardware: ("code for this target",)
     #: Cores, and bytes of the cache that each has to itself.
     cores: int = 1
     cache_bytes: int = 1 << 20

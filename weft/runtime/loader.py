@@ -90,7 +90,7 @@ def _protect(base: int, size: int) -> None:
 
 
 def _load_with_llvm(data: bytes, symbols: Mapping[str, int]) -> LoadedObject:
-    from weft.target.cpu.link import link_object
+    from weft.target.cpu.llvm import link_object
 
     try:
         address_of = link_object(data, dict(symbols))

@@ -30,7 +30,7 @@ def check_fission(kernel: Kernel, loop: str, after: str, *, numerics: Numerics) 
     if position == len(parts) - 1:
         return refuse(f"nothing in `{loop}` comes after `{after}`", alternatives=_elsewhere(loop, parts, position))
     guards = _guards(old.body)
-    changed = set(assigned_names(old.body)) & {v for g in guards for v in free_vars(g.condition)}
+    changed = assigned_names(old.body) & {v for g in guards for v in free_vars(g.condition)}
     if changed:
         return refuse(f"a guard tests `{sorted(changed)[0]}`, which the loop changes")
     sound = first_no([check_runs_through(old), check_no_barrier(old, "running it in two parts")])

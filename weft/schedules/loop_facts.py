@@ -82,7 +82,7 @@ def check_runs_through(loop: For) -> Verdict:
         return OK
     read = {b.buffer.name for e in (loop.lo, loop.hi) for b in loads(e)}
     changed = sorted(read & {w.buffer.name for w in stores(loop.body)}) if read else []
-    assigned = set(assigned_names(loop.body))
+    assigned = assigned_names(loop.body)
     changed += [v for e in (loop.lo, loop.hi) for v in free_vars(e) if v in assigned]
     if changed:
         return refuse(f"the range of `{name}` depends on `{changed[0]}`, which the loop changes")

@@ -131,7 +131,7 @@ def new_order(chain: list[For | If], loops: tuple[str, ...]) -> tuple[list[str],
 
 def _check_guards(chain: list[For | If]) -> Verdict:
     """Guards move with the loops, so what they test must not be changed by the body."""
-    changed = set(assigned_names(chain[0]))
+    changed = assigned_names(chain[0])
     for s in chain:
         if isinstance(s, If) and _names(s.condition) & changed:
             return refuse(f"a guard tests `{sorted(_names(s.condition) & changed)[0]}`, which the loop changes")

@@ -15,7 +15,7 @@ TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         Target("cpu", "cpu", ("llvm", "asm"), "llvm"),
-        Target("cuda", "cuda", ("cuda", "ptx", "sass")),
+        Target("cuda", "cuda", ("cuda", "ptx", "sass"), "nvrtc"),
         Target("c", "cpu", ("c", "asm")),
     )
 }

@@ -325,7 +325,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(cuda_program, "launch_function", lambda: driver.launch)
     monkeypatch.setattr(fastcall_cuda, "driver_address", driver.address)
     monkeypatch.setattr("weft.target.cuda.lower.compile_kernel", fake_compile)
-    monkeypatch.setattr("weft.target.cuda.toolchain.toolchain_key", lambda: "fake")
+    monkeypatch.setattr("weft.target.cuda.nvrtc.toolchain_key", lambda: "fake")
     caches = (cuda_driver.device_count, cuda_device.find_device)
     for cache in caches:
         cache.cache_clear()

@@ -18,10 +18,10 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.passes.analysis.minimum_cut import minimum_cut
 from weft.passes.gpu_to_cpu.coalesce_blocks import coalesce_blocks
 from weft.passes.gpu_to_cpu.forward_phases import forward_phases
 from weft.passes.gpu_to_cpu.forward_shared import forward_shared
+from weft.passes.gpu_to_cpu.keep_values import minimum_cut
 from weft.passes.gpu_to_cpu.merge_blocks import merge_blocks
 from weft.passes.gpu_to_cpu.narrow_threads import narrow_threads
 from weft.passes.gpu_to_cpu.peel_borders import peel_borders

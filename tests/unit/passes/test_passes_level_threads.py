@@ -13,8 +13,7 @@ from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_stmt
 from weft.ir.stmt import For, Stmt
 from weft.ir.visit import children, walk
-from weft.passes.to_grid.cut_threads import cut_threads
-from weft.passes.to_grid.level_threads import level_threads
+from weft.passes.to_grid.level_threads import cut_threads, level_threads
 
 
 def leveled(body: str) -> str:

@@ -6,8 +6,18 @@ import llvmlite.binding as llvm
 import pytest
 
 from weft.ir.dtype import bfloat16, bool_, float16, float32, int8
-from weft.target.cpu.builder import Module, Value, constant, element_align, mangled
-from weft.target.cpu.llvm_types import bits_of, element_of, lanes_of, llvm_type, vector
+from weft.target.cpu.builder import Module
+from weft.target.cpu.llvm_values import (
+    Value,
+    bits_of,
+    constant,
+    element_align,
+    element_of,
+    lanes_of,
+    llvm_type,
+    mangled,
+    vector,
+)
 
 
 def parse(module: Module) -> str:

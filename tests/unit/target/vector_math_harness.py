@@ -11,8 +11,8 @@ import numpy as np
 
 from weft.ir.dtype import DType, float32, float64, int32
 from weft.ir.intrinsics import INTRINSICS
-from weft.target.cpu.builder import BASELINE, Builder, Features, Module, Value, constant
-from weft.target.cpu.llvm_types import llvm_type, vector
+from weft.target.cpu.builder import BASELINE, Builder, Features, Module
+from weft.target.cpu.llvm_values import Value, constant, llvm_type, vector
 from weft.target.cpu.math import MATH
 
 #: LLVM's cpu name and our description, from the plainest to the host's own.

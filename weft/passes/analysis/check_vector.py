@@ -1,34 +1,18 @@
-"""Whether a loop's iterations can run as the lanes of vectors, and which values differ between lanes."""
+"""Whether a loop's iterations can be lanes, which values differ between these, and how far apart in memory they lie."""
 
 from __future__ import annotations
 
-from weft.ir.expr import Broadcast, Expr, Load, Ramp, Reduce, Shuffle, Var
+from weft.ir.affine import affine_form, linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Broadcast, Const, Expr, Load, Ramp, Reduce, Shuffle, Var, idx
 from weft.ir.intrinsics import HINTS
-from weft.ir.stmt import (
-    Alloc,
-    Assign,
-    Atomic,
-    Barrier,
-    Block,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
-from weft.ir.visit import Node, children, walk
+from weft.ir.offsets import joined_offset
+from weft.ir.stmt import JUMPS, Alloc, Assign, Atomic, Barrier, Block, Evaluate, For, If, Let, Seq, Stmt, Store, While
+from weft.ir.visit import Node, children, mentions, walk
 
 _FORBIDDEN: dict[type, str] = {
     While: "a while loop",
-    Break: "a break",
-    Continue: "a continue",
-    Return: "a return",
+    **{jump: f"a {jump.__name__.lower()}" for jump in JUMPS},
     Atomic: "an atomic update",
     Barrier: "a barrier",
     Block: "a block that is not lowered",
@@ -43,7 +27,7 @@ _FORBIDDEN: dict[type, str] = {
 def check_vector(loop: For) -> str | None:
     """Why the iterations of ``loop`` cannot be lanes, or None where they can."""
     varying = infer_varying(loop)
-    private = {n.buffer.name for n in walk(loop.body) if isinstance(n, Alloc)}
+    private = mentions(loop.body).allocated
     outside = _assigned_outside(loop)
     if outside:
         return f"it assigns `{outside}`, which lives longer than an iteration"
@@ -71,8 +55,7 @@ def _assigned_outside(loop: For) -> str | None:
 
 def infer_varying(loop: For) -> frozenset[str]:
     """Names of variables and private buffers whose value may differ between iterations of ``loop``."""
-    private = {n.buffer.name for n in walk(loop.body) if isinstance(n, Alloc)}
-    varying = {loop.var.name} | private
+    varying = {loop.var.name, *mentions(loop.body).allocated}
     while True:
         before = len(varying)
         _spread(loop.body, varying, masked=False)
@@ -107,3 +90,50 @@ def _statements(node: Node) -> list[Stmt]:
     if isinstance(node, Seq):
         return list(node.body)
     return [c for c in children(node) if isinstance(c, Stmt)]
+
+
+def check_independent(loop: For) -> str | None:
+    """Why iterations of ``loop`` may depend on each other, or None where they cannot.
+
+    For each buffer written, one dimension must be indexed by the same injective function of the
+    loop's variable in every access: then no two iterations meet. Buffers do not overlap.
+    """
+    nodes, own = list(walk(loop.body)), mentions(loop.body)
+    local = {n.var.name for n in nodes if isinstance(n, Let)}
+    for n in nodes:
+        if isinstance(n, Atomic):
+            return f"it updates `{n.buffer.name}` atomically"
+        if isinstance(n, Assign) and n.var.name not in local:
+            return f"it assigns `{n.var.name}`, which lives longer than an iteration"
+    for name in sorted(own.stored - own.allocated):
+        accesses = [n.indices for n in nodes if isinstance(n, (Load, Store)) and n.buffer.name == name]
+        if not any(_separates(column, loop.var.name, own.bound) for column in zip(*accesses)):
+            return f"iterations may meet in `{name}`"
+    return None
+
+
+def _separates(column: tuple[Expr, ...], var: str, inner: frozenset[str]) -> bool:
+    """Whether one dimension's index, over all accesses, is one function of ``var`` that never repeats."""
+    first = column[0]
+    if any(e != first for e in column[1:]) or any(isinstance(n, Var) and n.name in inner for n in walk(first)):
+        return False
+    form = affine_form(first)
+    return form is not None and form.coefficients.get(var, 0) != 0
+
+
+def infer_step(buffer: Buffer, indices: tuple[Expr, ...], var: str, varying: frozenset[str]) -> int | None:
+    """Elements between the accesses of neighbouring iterations, or None where that is not one number."""
+    if buffer.name in varying:
+        return 1 if not any(is_varying(i, varying) for i in indices) else None
+    joined = joined_offset(buffer, indices) if all(i.dtype.lanes == 1 for i in indices) else None
+    parts = zip(indices, buffer.element_strides()) if joined is None else [(joined, idx(1))]
+    total = 0
+    for index, stride in parts:
+        if not is_varying(index, varying):
+            continue
+        terms = linear_form(index).terms
+        others = [e for e in terms if not (isinstance(e, Var) and e.name == var) and is_varying(e, varying)]
+        if others or not isinstance(stride, Const):
+            return None
+        total += int(stride.value) * sum(c for e, c in terms.items() if isinstance(e, Var) and e.name == var)
+    return total

@@ -10,8 +10,8 @@ from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.inequality import all_of as all_of
 from weft.ir.inequality import conjuncts as conjuncts
 from weft.ir.interval import Interval
-from weft.ir.stmt import Assign, Atomic, For, If, Kernel, Stmt
-from weft.ir.visit import free_vars, rebuild, substitute, walk
+from weft.ir.stmt import For, If, Stmt
+from weft.ir.visit import free_vars, map_statements, substitute, walk
 
 #: Nodes of a loop's body that may be written out twice, with a test and without: code stays short, compiling quick.
 LONGEST = 2000
@@ -77,7 +77,7 @@ def peel_guards(s: Stmt) -> tuple[list[Expr], Stmt]:
 
 def without_tests(s: Stmt, parts: list[Expr]) -> Stmt:
     """``s`` without the tests ``parts``."""
-    s = rebuild(s, lambda n: without_tests(n, parts) if isinstance(n, Stmt) else n)
+    s = map_statements(s, lambda n: without_tests(n, parts))
     if isinstance(s, If) and s.otherwise is None:
         return guarded([p for p in conjuncts(s.condition) if p not in parts], s.then)
     return s
@@ -100,13 +100,6 @@ def slack(condition: Expr) -> Linear | None:
 def is_pure(e: Expr, changing: frozenset[str] = frozenset()) -> bool:
     """Whether ``e`` reads neither memory nor variables that are assigned to: it may be evaluated anywhere in scope."""
     return not any(isinstance(n, Load) or (isinstance(n, Var) and n.name in changing) for n in walk(e))
-
-
-def changing_variables(kernel: Kernel) -> frozenset[str]:
-    """Variables that are assigned to: what is said of them does not hold for long."""
-    assigned = {n.var.name for n in walk(kernel) if isinstance(n, Assign)}
-    results = {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None}
-    return frozenset(assigned | results)
 
 
 def least_over(gap: Linear, inner: Mapping[str, Interval | None]) -> Linear | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from weft.ir.expr import Binary, Broadcast, Call, Cast, Const, Ramp, Reduce, Select, Shuffle, Var
 from weft.ir.stmt import Alloc, Assert, Barrier, Block, Evaluate, For, If, Let, Stmt, Tensorized
 from weft.ir.visit import children, fact, walk
@@ -62,8 +60,3 @@ def _in_expression(node: object) -> int:
             found |= CONTENTS["vectors"] if n.type.lanes > 1 else 0  # type: ignore[union-attr]
         found |= _EXPRESSIONS.get(kind, 0)
     return found
-
-
-def bits_of(names: Collection[str]) -> int:
-    """The bits of several names together."""
-    return sum({CONTENTS[name] for name in names})

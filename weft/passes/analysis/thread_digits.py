@@ -13,7 +13,7 @@ from typing import NamedTuple
 from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Const, Expr, Var
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval
 from weft.ir.visit import free_vars
 
 
@@ -137,8 +137,3 @@ def rest_size(size: int, dim: int, placed: Sequence[Placed]) -> int:
         whole = p.step * p.extent
         size = size // whole * p.step + min(size % whole, p.step)
     return size
-
-
-def bounded(e: Expr, ranges: Mapping[str, Interval]) -> int | None:
-    """The greatest value of ``e``, where there is one."""
-    return bounds(e, ranges).hi

@@ -103,15 +103,6 @@ class Nest:
         return math.prod(self.extents)
 
 
-@dataclass(slots=True)
-class Rebased:
-    """Thread loops as they are rebased, outermost first."""
-
-    ranges: dict[str, Interval]
-    values: dict[Var, Expr] = field(default_factory=dict)
-    tests: list[Expr] = field(default_factory=list)
-
-
 def _ends(e: Expr) -> list[Expr]:
     """What a bound is the least of: a tile ends where it is full, or where there is no more.
 
@@ -127,20 +118,20 @@ def _ends(e: Expr) -> list[Expr]:
 
 def rebase_nest(loops: Sequence[For], body: Stmt, ranges: Mapping[str, Interval]) -> Nest | None:
     """The nest with loops from 0 to a number; None where one has no greatest number of iterations."""
-    state = Rebased(dict(ranges))
-    extents: list[int] = []
+    known, extents, tests = dict(ranges), list[int](), list[Expr]()
+    values: dict[Var, Expr] = {}
     for loop in loops:
-        lo, hi = (simplify(substitute(e, state.values), state.ranges) for e in (loop.lo, loop.hi))
-        counts = [simplify(end - lo, state.ranges) for end in _ends(hi)]
-        most = min((n for count in counts if (n := bounds(count, state.ranges).hi) is not None), default=None)
+        lo, hi = (simplify(substitute(e, values), known) for e in (loop.lo, loop.hi))
+        counts = [simplify(end - lo, known) for end in _ends(hi)]
+        most = min((n for count in counts if (n := bounds(count, known).hi) is not None), default=None)
         if most is None:
             return None
-        state.tests += [Compare("<", loop.var, count) for count in counts if not isinstance(count, Const)]
+        tests += [Compare("<", loop.var, count) for count in counts if not isinstance(count, Const)]
         if lo != idx(0):
-            state.values[loop.var] = lo + loop.var
+            values[loop.var] = lo + loop.var
         extents.append(max(most, 0))
-        state.ranges[loop.var.name] = Interval(0, max(most, 0) - 1)
-    return Nest(tuple(loops), tuple(extents), tuple(state.tests), substitute(body, state.values), state.ranges)
+        known[loop.var.name] = Interval(0, max(most, 0) - 1)
+    return Nest(tuple(loops), tuple(extents), tuple(tests), substitute(body, values), known)
 
 
 def choose_shape(nests: Sequence[Nest], taken: Iterable[str], fresh: Callable[[str], str]) -> Shape:

@@ -6,17 +6,15 @@ Warps are 32 consecutive threads of a team, the innermost loop counting fastest,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Binary, Const, Expr, Var, idx
-from weft.ir.nesting import inner_statements, strip
+from weft.ir.nesting import around, inner_statements, strip
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Barrier, BarrierScope, Break, Continue, For, If, Let, Stmt, While
+from weft.ir.stmt import Alloc, Barrier, BarrierScope, Break, Continue, For, Let, Stmt, While
 from weft.ir.visit import fact, free_vars, fresh_name, loads, mentions, substitute
-
-WARP = 32
+from weft.passes.analysis.thread_shapes import WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +35,7 @@ class Team:
 
     def around(self, body: Stmt) -> Stmt:
         """``body`` run by every thread."""
-        for loop in reversed(self.loops):
-            body = replace(loop, body=body)
-        return body
+        return around(self.loops, body)
 
     def shape(self) -> tuple[Expr, ...]:
         """How many threads there are along each loop."""
@@ -158,11 +154,3 @@ def _split_numbered(team: Team, body: Stmt, taken: set[str]) -> tuple[Team, Team
     warps = replace(first, var=warp, lo=idx(0), hi=count)
     lanes = replace(first, var=lane, lo=idx(0), hi=short)
     return Team((warps,), team.scope), Team((lanes,), "warp"), substitute(body, values)
-
-
-def branches(s: Stmt) -> Iterator[Stmt]:
-    """The two sides of an if."""
-    if isinstance(s, If):
-        yield s.then
-        if s.otherwise is not None:
-            yield s.otherwise

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, Load
-from weft.ir.interval import Interval, bounds
-from weft.ir.stmt import Alloc, Atomic, For, Let, Stmt, Store
-from weft.ir.visit import rebuild
-from weft.passes.analysis.loop_ranges import loop_range
+from weft.ir.interval import Ranges, bounds
+from weft.ir.nesting import inner_statements
+from weft.ir.stmt import Atomic, For, Let, Stmt, Store
+from weft.ir.visit import children, rebuild
+from weft.passes.analysis.loop_ranges import ranges_inside
 from weft.passes.analysis.thread_digits import Digit, join_digits
 from weft.passes.analysis.thread_reductions import Candidate
 from weft.passes.analysis.thread_shapes import Nest
 
 Touch: TypeAlias = "Load | Store | Atomic | AddressOf"
-Ranges: TypeAlias = Mapping[str, Interval]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any
     if isinstance(node, Buffer):
         return node
     if isinstance(node, For):
-        inside = {**ranges, node.var.name: loop_range(node, ranges)}
+        inside = ranges_inside(node, ranges)
         return rebuild(node, lambda n: change_memory(n, inside if n is node.body else ranges, change))
     if isinstance(node, Let) and node.var.type.is_integer:
         inside = {**ranges, node.var.name: bounds(node.value, ranges)}
@@ -75,41 +75,12 @@ def change_memory(node: Any, ranges: Ranges, change: Callable[[Any, Ranges], Any
 
 def headers(s: Stmt) -> list[Expr]:
     """The expressions of ``s`` itself, not of the statements in it."""
-    exprs: list[Expr] = []
-
-    def note(n: Any) -> Any:
-        if isinstance(n, Expr):
-            exprs.append(n)
-        return n
-
-    rebuild(s, note)
-    return exprs
+    return [e for e in children(s) if isinstance(e, Expr)]
 
 
-def made_in(s: Stmt) -> list[Alloc]:
-    """The storage that is made in ``s``, units aside."""
-    allocs: list[Alloc] = []
-
-    def visit(n: Any) -> Any:
-        if isinstance(n, Unit) or not isinstance(n, Stmt):
-            return n
-        if isinstance(n, Alloc):
-            allocs.append(n)
-        return rebuild(n, visit)
-
-    visit(s)
-    return allocs
+S = TypeVar("S", bound=Stmt)
 
 
-def units_in(s: Stmt) -> list[Unit]:
-    units: list[Unit] = []
-
-    def visit(n: Any) -> Any:
-        if isinstance(n, Unit):
-            units.append(n)
-        elif isinstance(n, Stmt):
-            rebuild(n, visit)
-        return n
-
-    visit(s)
-    return units
+def statements_in(s: Stmt, kind: type[S]) -> list[S]:
+    """The statements of ``kind`` in ``s``, not those inside units."""
+    return [*([s] if isinstance(s, kind) else []), *(n for i in inner_statements(s) for n in statements_in(i, kind))]

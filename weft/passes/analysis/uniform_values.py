@@ -12,8 +12,8 @@ from collections.abc import Collection
 
 from weft.ir.expr import AddressOf, Call, Expr, Load, Var
 from weft.ir.nesting import inner_statements
-from weft.ir.stmt import Alloc, Assign, Atomic, Break, Continue, For, If, Let, Return, Stmt, While
-from weft.ir.visit import children, fact, walk
+from weft.ir.stmt import Assign, Atomic, Break, Continue, For, If, Let, Return, Stmt, While
+from weft.ir.visit import children, fact, mentions
 
 #: Calls that passes make and take out again: whether a test holds for some thread, or for the first one, of those that
 #: barriers of a scope hold together.
@@ -53,10 +53,9 @@ def infer_varying_values(threads: Collection[str], body: Stmt, scope: str) -> fr
 
     Variables, private buffers, and votes that are taken in each warp where the threads are those of a block.
     """
-    private = {n.buffer.name for n in walk(body) if isinstance(n, Alloc)}
     smaller = {"grid": ("block", "warp"), "block": ("warp",), "warp": ()}[scope]
     apart = {vote[s] for s in smaller for vote in (ANY, FIRST)}
-    search = _Search({*threads, *private, *apart})
+    search = _Search({*threads, *mentions(body).allocated, *apart})
     while search.has_changed:
         search.has_changed = False
         search.visit(body, masked=search.has_returned, loops=())

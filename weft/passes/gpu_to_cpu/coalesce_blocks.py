@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import Binary, Const, Expr, Var
-from weft.ir.nesting import has_loop, perfect_nest
+from weft.ir.nesting import around, has_loop, perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, Kernel, Seq, Stmt
-from weft.ir.visit import free_vars, fresh_name, rebuild, substitute, used_names, walk
+from weft.ir.visit import free_vars, fresh_name, map_statements, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.passes.analysis.thread_teams import barriers_in
 
@@ -28,7 +28,7 @@ def coalesce_blocks(kernel: Kernel) -> Kernel:
 
 def _visit(s: Stmt, taken: set[str]) -> Stmt:
     if not isinstance(s, For) or s.kind != "block":
-        return rebuild(s, lambda n: _visit(n, taken) if isinstance(n, Stmt) else n)
+        return map_statements(s, lambda n: _visit(n, taken))
     blocks, inside = perfect_nest(s, "block")
     if isinstance(inside, For) and inside.kind == "thread":
         threads, body = perfect_nest(inside, "thread")
@@ -77,10 +77,7 @@ class _Rows:
         if not self.threads:
             last = max(n for n, block in enumerate(self.blocks) if block.var.name in joined)
             self.threads = [replace(outer.pop(last), kind="thread")]
-        body = self.body
-        for loop in (*reversed(self.threads), *reversed(outer)):
-            body = replace(loop, body=body)
-        return body
+        return around([*outer, *self.threads], self.body)
 
     def pair(self, block: For, thread: For) -> For | None:
         """One loop instead of two, where only ``block * extent + thread`` is asked for."""

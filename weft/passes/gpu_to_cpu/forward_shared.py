@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var
 from weft.ir.nesting import inner_statements, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Let, Seq, Stmt, Store, While
-from weft.ir.visit import count_nodes, free_vars, loads, mentions, rebuild, rewrite, substitute, walk
+from weft.ir.visit import count_nodes, free_vars, loads, map_statements, mentions, rewrite, substitute, walk
 from weft.passes.plain.shorten_lets import names_in
 
 #: Nodes of a value that may be computed again at every use.
@@ -44,7 +43,7 @@ def forward_shared(kernel: Kernel) -> Kernel:
 
 
 def _visit(s: Stmt) -> Stmt:
-    s = rebuild(s, lambda n: _visit(n) if isinstance(n, Stmt) else n)
+    s = map_statements(s, _visit)
     if isinstance(s, Alloc) and s.buffer.scope == "shared":
         filling = _find_filling(s)
         if filling is not None:
@@ -55,28 +54,21 @@ def _visit(s: Stmt) -> Stmt:
 def _find_filling(alloc: Alloc) -> Filling | None:
     name = alloc.buffer.name
     team = next((n for n in walk(alloc.body) if isinstance(n, For) and n.kind == "thread"), None)
-    if team is None or name not in mentions(team).stored or any(_reaches_otherwise(n, name) for n in walk(alloc.body)):
+    touching = [n for n in walk(alloc.body) if isinstance(n, (Store, Atomic, AddressOf)) and n.buffer.name == name]
+    if team is None or name not in mentions(team).stored or not isinstance(touching[0], Store) or len(touching) > 1:
         return None
     loops, body = perfect_nest(team, "thread")
     fillings = list(_fillings(body, name, {}, in_loop=False))
-    if len(fillings) != 1 or fillings[0] is None or sum(_stores(n, name) for n in walk(alloc.body)) != 1:
+    if len(fillings) != 1 or fillings[0] is None:
         return None
     indices, value = fillings[0]
     threads = _threads(indices, tuple(loop.var for loop in loops))
-    changing, written = frozenset(assigned_names(body)), mentions(alloc.body).stored
+    changing, written = assigned_names(body), mentions(alloc.body).stored
     inside = mentions(body).bound | {loop.var.name for loop in loops} - {t.name for t in threads or ()}
     if threads is None or inside & set(free_vars(value)) or changing & set(free_vars(value)):
         return None
     fixed = not any(load.buffer.name in written for load in loads(value))
     return Filling(threads, indices, value) if fixed and is_cheap(value) else None
-
-
-def _stores(n: object, name: str) -> bool:
-    return isinstance(n, Store) and n.buffer.name == name
-
-
-def _reaches_otherwise(n: object, name: str) -> bool:
-    return isinstance(n, (Atomic, AddressOf)) and n.buffer.name == name
 
 
 def _fillings(
@@ -111,15 +103,12 @@ def is_cheap(value: Expr) -> bool:
 
 
 def _forwarded(body: Stmt, buffer: Buffer, filling: Filling) -> Stmt:
-    def visit(n: Any) -> Any:
-        if isinstance(n, Store) and n.buffer.name == buffer.name:
-            return Seq(())
-        n = n if isinstance(n, Buffer) else rebuild(n, visit)
-        if isinstance(n, Load) and n.buffer.name == buffer.name:
-            return filling.at(n.indices)
-        return n
+    def forwarded(n: object) -> Stmt | Expr | None:
+        if not isinstance(n, (Load, Store)) or n.buffer.name != buffer.name:
+            return None
+        return Seq(()) if isinstance(n, Store) else filling.at(n.indices)
 
-    made = visit(body)
+    made = rewrite(body, forwarded)
     assert buffer.name not in names_in(made)
     return merge_arms(made)
 

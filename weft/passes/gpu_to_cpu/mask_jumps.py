@@ -5,6 +5,11 @@ run all threads. It clears a flag instead, and what it would have skipped is run
 all. Jumps that all threads make together stay: they leave the loop around the threads.
 
 Compilers call this predication, or if-conversion.
+
+A loop around barriers whose ends differ between threads as far as the text says is one they agree on at every
+iteration, since all of them meet at the barrier inside: one of them is asked. It becomes
+``while true { let go = first_thread(test); if !go { break }; ... }``; where some threads are masked out, ``any_thread``
+asks whether one of the others goes on.
 """
 
 from __future__ import annotations
@@ -13,12 +18,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
-from weft.ir.expr import Binary, Call, Const, Expr, Select, Unary, Var, const
-from weft.ir.nesting import inner_statements
+from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Unary, Var, const, idx
+from weft.ir.nesting import grouped, inner_statements
 from weft.ir.stmt import Alloc, Assign, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, While
-from weft.ir.visit import free_vars, fresh_name, loads, rebuild
+from weft.ir.visit import free_vars, fresh_name, loads, map_statements
 from weft.passes.analysis.thread_teams import barriers_in, holds, jumps_out
-from weft.passes.analysis.uniform_values import ANY, differs, is_vote
+from weft.passes.analysis.uniform_values import ANY, FIRST, differs, is_vote
 
 _TRUE, _FALSE = Const(True, dt.bool_), Const(False, dt.bool_)
 
@@ -175,7 +180,7 @@ class _Masker:
 
         match s:
             case Seq() if any(map(stands_alone, s.body)):
-                return Seq(tuple(self.masked(mask, group) for group in _groups(s.body, stands_alone)))
+                return Seq(tuple(self.masked(mask, group) for group in grouped(s.body, stands_alone)))
             case _ if not _syncs(s) and not jumps_out(s):
                 return s if s == Seq(()) or stands_alone(s) else If(mask, s)
             case Barrier() | Break() | Continue():  # a jump that is still there is one that all threads make
@@ -195,7 +200,7 @@ class _Masker:
                 then = self.masked(mask, s.then)
                 other = None if s.otherwise is None else self.masked(mask, s.otherwise)
                 return self.guarded(s, mask, (s.condition,), lambda v: If(v[0], then, other, span=s.span))
-        return rebuild(s, lambda n: self.masked(mask, n) if isinstance(n, Stmt) else n)
+        return map_statements(s, lambda n: self.masked(mask, n))
 
     def is_common(self, s: Stmt) -> bool:
         """Whether ``s`` changes a variable that all threads agree on; nobody asks for it in threads that are gone."""
@@ -252,14 +257,31 @@ def _without_return(s: Stmt) -> Stmt | None:
     return Seq(tuple(parts[:-1]))
 
 
-def _groups(parts: Iterable[Stmt], syncs: Callable[[Stmt], bool]) -> list[Stmt]:
-    """Statements without barriers joined, so that they share one test."""
-    groups: list[Stmt] = []
-    run: list[Stmt] = []
-    for stmt in parts:
-        if syncs(stmt):
-            groups += [Seq(tuple(run)), stmt] if run else [stmt]
-            run = []
-        else:
-            run.append(stmt)
-    return [*groups, Seq(tuple(run))] if run else groups
+_TRUE = Const(True, dt.bool_)
+
+
+def agree_on_loops(s: Stmt, scope: str, varying: frozenset[str], taken: set[str]) -> Stmt:
+    """``s`` where every loop around a barrier of ``scope`` ends by a test that all threads agree on."""
+    if not holds(s, scope):
+        return s
+    s = map_statements(s, lambda n: agree_on_loops(n, scope, varying, taken))
+    if isinstance(s, While) and (is_vote(s.condition) or differs(s.condition, varying)):
+        return While(_TRUE, _while_agreed(s.condition, s.body, scope, taken), span=s.span)
+    if isinstance(s, For) and s.kind in ("serial", "unroll") and (differs(s.lo, varying) or differs(s.hi, varying)):
+        return _counted(s, scope, taken)
+    return s
+
+
+def _while_agreed(test: Expr, body: Stmt, scope: str, taken: set[str]) -> Stmt:
+    go = Var(fresh_name("go", taken), dt.bool_)
+    vote = test if is_vote(test) else Call(FIRST[scope], (test,), dt.bool_)
+    return Let(go, vote, Seq((If(Unary("!", go), Break()), body)))
+
+
+def _counted(loop: For, scope: str, taken: set[str]) -> Stmt:
+    """Every thread counts for itself; counting comes first, so that a ``continue`` does not pass it by."""
+    stop = Var(fresh_name(f"{loop.var.name}_stop", taken))
+    count = Assign(loop.var, Binary("+", loop.var, idx(1)))
+    body = Seq((count, _while_agreed(Compare("<", loop.var, stop), loop.body, scope, taken)))
+    counting = Let(loop.var, Binary("-", loop.lo, idx(1)), While(_TRUE, body, span=loop.span), span=loop.span)
+    return Let(stop, loop.hi, counting, span=loop.span)

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import has_loop, perfect_nest, strip
+from weft.ir.nesting import flat, has_loop, perfect_nest, strip
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, used_names, walk
+from weft.ir.visit import free_vars, fresh_name, map_statements, mentions, rewrite, substitute, used_names, walk
 from weft.passes.analysis.conditions import guarded, is_pure, peel_guards
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.analysis.thread_teams import Team
@@ -55,12 +54,12 @@ def _visit(s: Stmt, taken: set[str], limits: _Limits) -> Stmt:
         if not has_loop(s.body, "block"):
             return _merged(s, taken, limits) or s
         limits = replace(limits, groups=1)  # the loop here is parallel
-    return rebuild(s, lambda n: _visit(n, taken, limits) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _visit(n, taken, limits))
 
 
 def _merged(loop: For, taken: set[str], limits: _Limits) -> Stmt | None:
     buffers, body = _storage(loop.body)
-    parts = [_narrowed(stmt) for nest in _in_order(_settled(body)) for stmt in _cut(nest)]
+    parts = [_narrowed(stmt) for nest in flat(_settled(body)) for stmt in _cut(nest)]
     if len(parts) < 2 or not all(isinstance(stmt, For) and stmt.kind == "thread" for stmt in parts):
         return None
     shared = {b.name: b for b in buffers}
@@ -80,7 +79,7 @@ def _storage(s: Stmt) -> tuple[list[Buffer], Stmt]:
 
 def _settled(s: Stmt) -> Stmt:
     """``s`` without tests of numbers; what else could be simplified would no longer say where in the row it is."""
-    s = rebuild(s, lambda n: _settled(n) if isinstance(n, Stmt) else n)
+    s = map_statements(s, _settled)
     if not isinstance(s, If):
         return s
     condition = simplify(s.condition)
@@ -89,21 +88,13 @@ def _settled(s: Stmt) -> Stmt:
     return replace(s, condition=condition)
 
 
-def _in_order(s: Stmt) -> Iterator[Stmt]:
-    if isinstance(s, Seq):
-        for stmt in s.body:
-            yield from _in_order(stmt)
-    else:
-        yield s
-
-
 def _cut(s: Stmt) -> Iterator[Stmt]:
     """A nest of threads as one nest for each of its statements: all threads may wait between any two."""
     loops, body = perfect_nest(s, "thread")
     if not loops or not isinstance(body, Seq) or not _is_plain(body):
         yield s
         return
-    for stmt in _in_order(body):
+    for stmt in flat(body):
         yield Team(loops).around(stmt)
 
 
@@ -111,7 +102,7 @@ def _narrowed(s: Stmt) -> Stmt:
     """A nest of threads with its tests of one thread variable against numbers as bounds."""
     loops, inside = perfect_nest(s, "thread")
     tests, body = peel_guards(inside)
-    changing = frozenset(assigned_names(body))
+    changing = assigned_names(body)
     kept: list[Expr] = []
     for n, test in enumerate(tests):
         if not is_pure(test, changing):
@@ -174,7 +165,16 @@ class _Row:
     def phase(self, phase: _Phase, first: Expr, count: Expr, longer: dict[str, Buffer]) -> Stmt:
         """``phase`` of ``count`` blocks from ``first`` on, those that exist."""
         before = Binary("*", Binary("-", self.block.var, first), idx(self.stride))
-        placed = _Placed(self, longer, before).visit(phase.body)
+
+        def place(n: object) -> Load | Store | None:
+            """Accesses of shared arrays in terms of the merged block."""
+            if not isinstance(n, (Load, Store)) or n.buffer.name not in longer:
+                return None
+            at = self.along[n.buffer.name][1]
+            indices = (*n.indices[:at], _plus(n.indices[at], before), *n.indices[at + 1 :])
+            return replace(n, buffer=longer[n.buffer.name], indices=indices)
+
+        placed = rewrite(phase.body, place)
         body = simplify(substitute(placed, {self.thread: Binary("-", self.thread, before)}))
         others = Binary("min", Binary("-", count, idx(1)), Binary("-", Binary("-", self.block.hi, idx(1)), first))
         hi = simplify(Binary("+", phase.row.hi, Binary("*", others, idx(self.stride))))
@@ -182,7 +182,7 @@ class _Row:
 
     def fitting(self, room: int) -> int:
         """How many blocks may be merged: rows alone go through the cache in step (`sweep_phases`)."""
-        one, two = (sum(_bytes(self.lengthened(name, count)) for name in self.along) for count in (1, 2))
+        one, two = (sum(self.lengthened(name, count).byte_count() or 0 for name in self.along) for count in (1, 2))
         if any(len(phase.loops) > 1 for phase in self.phases):
             room //= 4
         return 1 + (room - one) // (two - one) if two > one else MOST
@@ -194,39 +194,11 @@ class _Row:
         return replace(buffer, shape=tuple(shape))
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """Accesses of shared arrays in terms of the merged block: ``before`` threads further than in the thread's own."""
-
-    row: _Row
-    longer: dict[str, Buffer]
-    before: Expr
-
-    def visit(self, n: Any) -> Any:
-        if isinstance(n, Buffer):
-            return n
-        n = rebuild(n, self.visit)
-        if isinstance(n, (Load, Store)) and n.buffer.name in self.longer:
-            indices = list(n.indices)
-            at = self.row.along[n.buffer.name][1]
-            indices[at] = _plus(indices[at], self.before)
-            return replace(n, buffer=self.longer[n.buffer.name], indices=tuple(indices))
-        return n
-
-
 def _plus(e: Expr, more: Expr) -> Expr:
     """The sum, with each side of a choice apart."""
     if isinstance(e, Select):
         return replace(e, then=_plus(e.then, more), otherwise=_plus(e.otherwise, more))
     return Binary("+", e, more)
-
-
-def _bytes(buffer: Buffer) -> int:
-    size = buffer.dtype.itemsize
-    for e in buffer.shape:
-        assert isinstance(e, Const)
-        size *= int(e.value)
-    return size
 
 
 def _find_row(loop: For, parts: Sequence[Stmt], shared: dict[str, Buffer]) -> _Row | None:

@@ -7,15 +7,14 @@ bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
-from weft.ir.nesting import perfect_nest, strip
+from weft.ir.nesting import around, grouped, perfect_nest, sequence, strip
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import free_vars, loads, mentions, rebuild, substitute
+from weft.ir.visit import free_vars, loads, map_statements, mentions, substitute
 from weft.passes.analysis.conditions import conjuncts, guarded, is_pure, peel_guards, slack
 from weft.passes.plain.inline_indices import inline_indices
 from weft.passes.plain.shorten_lets import names_in
@@ -24,21 +23,17 @@ from weft.passes.plain.shorten_lets import names_in
 def narrow_threads(kernel: Kernel) -> Kernel:
     """``kernel`` with statements that few threads run in thread loops of their own."""
     kernel = inline_indices(kernel)
-    changing = frozenset(assigned_names(kernel.body))
+    changing = assigned_names(kernel.body)
     return replace(kernel, body=_visit(kernel.body, changing))
 
 
 def _visit(s: Stmt, changing: frozenset[str]) -> Stmt:
     if not isinstance(s, For) or s.kind != "thread":
-        return rebuild(s, lambda n: _visit(n, changing) if isinstance(n, Stmt) else n)
+        return map_statements(s, lambda n: _visit(n, changing))
     loops, body = perfect_nest(s, "thread")
     threads = [loop.var for loop in loops]
     parts = _cut(_sunk(body, changing), threads, changing)
-    return _joined([_bounded(loops, stmt, changing) for stmt in parts])
-
-
-def _joined(parts: Sequence[Stmt]) -> Stmt:
-    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+    return sequence([_bounded(loops, stmt, changing) for stmt in parts])
 
 
 def _sunk(s: Stmt, changing: frozenset[str]) -> Stmt:
@@ -59,7 +54,7 @@ def _cut(s: Stmt, threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
         parts: list[Stmt] = []
         for stmt in s.body:
             parts += _cut(stmt, threads, changing)
-        return _grouped(parts, threads, changing)
+        return grouped(parts, lambda n: _is_alone(n, threads, changing))
     if isinstance(s, Let) and s.var.name not in changing:
         inner = _cut(s.body, threads, changing)
         stored = mentions(s.body).stored
@@ -72,21 +67,9 @@ def _cut(s: Stmt, threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
     return [s]
 
 
-def _grouped(parts: list[Stmt], threads: list[Var], changing: frozenset[str]) -> list[Stmt]:
-    """Parts that all threads run stay together."""
-    groups: list[list[Stmt]] = []
-    for stmt in parts:
-        alone = isinstance(stmt, If) and stmt.otherwise is None and _narrows(stmt.condition, threads, changing)
-        if groups and not alone and not _is_alone(groups[-1], threads, changing):
-            groups[-1].append(stmt)
-        else:
-            groups.append([stmt])
-    return [_joined(group) for group in groups]
-
-
-def _is_alone(group: list[Stmt], threads: list[Var], changing: frozenset[str]) -> bool:
-    first = group[0]
-    return isinstance(first, If) and first.otherwise is None and _narrows(first.condition, threads, changing)
+def _is_alone(s: Stmt, threads: list[Var], changing: frozenset[str]) -> bool:
+    """Whether few threads run ``s``; parts that all run stay together."""
+    return isinstance(s, If) and s.otherwise is None and _narrows(s.condition, threads, changing)
 
 
 def _narrows(condition: Expr, threads: list[Var], changing: frozenset[str]) -> bool:
@@ -140,10 +123,7 @@ def _bounded(loops: tuple[For, ...], s: Stmt, changing: frozenset[str]) -> Stmt:
             tests += [replace(part, op="<="), replace(part, op=">=")]
         else:
             tests.append(part)
-    made = guarded(tests, body)
-    for loop in reversed(loops):
-        made = replace(loop, body=made)
-    return made
+    return around(loops, guarded(tests, body))
 
 
 def _strided(loops: tuple[For, ...], multiple: tuple[Var, int, int]) -> tuple[tuple[For, ...], Expr] | None:

@@ -13,14 +13,14 @@ from typing import Literal
 from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Select, Var, idx
-from weft.ir.interval import bounds
+from weft.ir.interval import Ranges, bounds
 from weft.ir.nesting import has_loop
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import count_nodes, free_vars, fresh_name, mentions, rebuild, rewrite, used_names, walk
+from weft.ir.visit import count_nodes, free_vars, fresh_name, map_statements, mentions, rewrite, used_names, walk
 from weft.passes.analysis.are_apart import sides
-from weft.passes.analysis.conditions import changing_variables, guarded, is_pure
-from weft.passes.analysis.loop_ranges import Ranges, loop_range
+from weft.passes.analysis.conditions import guarded, is_pure
+from weft.passes.analysis.loop_ranges import ranges_inside
 
 #: Nodes of a row's body that may be written out three times.
 LONGEST = 1000
@@ -28,17 +28,17 @@ LONGEST = 1000
 
 def peel_borders(kernel: Kernel) -> Kernel:
     """``kernel`` with threads at the ends of rows apart, where something is asked there."""
-    return replace(kernel, body=_visit(kernel.body, {}, changing_variables(kernel), used_names(kernel)))
+    return replace(kernel, body=_visit(kernel.body, {}, assigned_names(kernel.body), used_names(kernel)))
 
 
 def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str], taken: set[str]) -> Stmt:
     if isinstance(s, Let) and s.var.dtype == dt.index and s.var.name not in changing:
         ranges = {**ranges, s.var.name: bounds(s.value, ranges)}
     if not isinstance(s, For):
-        return rebuild(s, lambda n: _visit(n, ranges, changing, taken) if isinstance(n, Stmt) else n)
+        return map_statements(s, lambda n: _visit(n, ranges, changing, taken))
     if s.kind == "thread" and not has_loop(s.body, "thread"):
         return _peeled(s, ranges, changing, taken) if count_nodes(s.body) <= LONGEST else s
-    return replace(s, body=_visit(s.body, {**ranges, s.var.name: loop_range(s, ranges)}, changing, taken))
+    return replace(s, body=_visit(s.body, ranges_inside(s, ranges), changing, taken))
 
 
 def _peeled(loop: For, ranges: Ranges, changing: frozenset[str], taken: set[str]) -> Stmt:

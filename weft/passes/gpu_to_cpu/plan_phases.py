@@ -13,24 +13,7 @@ from typing import TypeAlias
 from weft.ir.expr import Call, Expr, Var
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import assigned_names
-from weft.ir.stmt import (
-    Alloc,
-    Assign,
-    Atomic,
-    Barrier,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    While,
-)
+from weft.ir.stmt import Alloc, Assign, Barrier, Break, Continue, For, If, Let, Seq, Stmt, Tensorized, While
 from weft.ir.visit import loads, mentions
 from weft.passes.analysis.thread_teams import Team, holds, jumps_out, refuse
 from weft.passes.analysis.uniform_values import ANY, FIRST, differs, is_vote, votes_in
@@ -216,8 +199,6 @@ class _Planner:
         if isinstance(s, (For, While)) and not outer:
             if not self.is_common(s):
                 yield from (n for n in self.changes(s) if n not in self.varying)
-            return
-        if isinstance(s, (Store, Atomic, Evaluate, Return)):
             return
         for inner in inner_statements(s):
             yield from self.changed_in_loops(inner)

@@ -9,30 +9,15 @@ Others call it barrier elimination.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from weft.ir.dtype import index
 from weft.ir.expr import Expr, Load
-from weft.ir.nesting import inner_statements, perfect_nest
+from weft.ir.nesting import around, inner_statements, perfect_nest
 from weft.ir.simplify import assigned_names
-from weft.ir.stmt import (
-    Alloc,
-    Atomic,
-    Barrier,
-    Break,
-    Continue,
-    For,
-    If,
-    Kernel,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
-from weft.ir.visit import children, mentions, rebuild, walk
+from weft.ir.stmt import Atomic, Barrier, Break, Continue, For, If, Kernel, Return, Seq, Stmt, Store, While
+from weft.ir.visit import children, map_statements, mentions, walk
 from weft.passes.analysis.are_apart import affine_terms, loop_bounds
 from weft.passes.analysis.conditions import conjuncts, slack
 from weft.passes.analysis.thread_teams import barriers_in
@@ -61,8 +46,6 @@ class _Node:
     before: list[_Node] = field(default_factory=list)
 
 
-#: Where a continue and a break go.
-_Exits: TypeAlias = tuple[_Node, _Node]
 #: Pairs of accesses that are looked at for one barrier; with more it stays.
 MOST_PAIRS = 2000
 
@@ -72,21 +55,15 @@ def remove_barriers(kernel: Kernel) -> Kernel:
     return replace(kernel, body=_visit(kernel.body, ()))
 
 
-def _visit(s: Stmt, around: tuple[For, ...]) -> Stmt:
+def _visit(s: Stmt, outside: tuple[For, ...]) -> Stmt:
     if not barriers_in(s):
         return s
     if isinstance(s, For) and s.kind == "thread":
         loops, body = perfect_nest(s, "thread")
-        kept = _needed(loops, body, around)
-        return _rebuilt(loops, _without(body, iter(kept)))
-    inside = (*around, s) if isinstance(s, For) else around
-    return rebuild(s, lambda n: _visit(n, inside) if isinstance(n, Stmt) else n)
-
-
-def _rebuilt(loops: Sequence[For], body: Stmt) -> Stmt:
-    for loop in reversed(loops):
-        body = replace(loop, body=body)
-    return body
+        kept = _needed(loops, body, outside)
+        return around(loops, _without(body, iter(kept)))
+    inside = (*outside, s) if isinstance(s, For) else outside
+    return map_statements(s, lambda n: _visit(n, inside))
 
 
 def _without(s: Stmt, kept: Iterator[bool]) -> Stmt:
@@ -95,14 +72,14 @@ def _without(s: Stmt, kept: Iterator[bool]) -> Stmt:
         return s if next(kept) else Seq(())
     if not barriers_in(s):
         return s
-    return rebuild(s, lambda n: _without(n, kept) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _without(n, kept))
 
 
-def _needed(loops: tuple[For, ...], body: Stmt, around: tuple[For, ...]) -> list[bool]:
+def _needed(loops: tuple[For, ...], body: Stmt, outer: tuple[For, ...]) -> list[bool]:
     """For each barrier in program order whether it is needed, given those before it that are not."""
     graph = _Graph(body)
     threads = frozenset(loop.var.name for loop in loops)
-    outside = [form for loop in around for form in loop_bounds(loop)]
+    outside = [form for loop in outer for form in loop_bounds(loop)]
     bounds = [form for loop in loops for form in loop_bounds(loop)]
     flags: list[bool] = []
     for node in graph.barriers:
@@ -164,10 +141,9 @@ class _Graph:
     """The ways a thread can go through its program."""
 
     def __init__(self, body: Stmt) -> None:
-        private = {n.buffer.name for n in walk(body) if isinstance(n, Alloc)}
-        self.shared = mentions(body).stored - private
+        self.shared = mentions(body).stored - mentions(body).allocated
         self.own = frozenset(mentions(body).bound)
-        self.changing = frozenset(assigned_names(body))
+        self.changing = assigned_names(body)
         self.barriers: list[_Node] = []
         self.end = _Node()
         self.add(body, [_Node()], (), None)

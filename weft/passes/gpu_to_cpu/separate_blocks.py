@@ -16,7 +16,7 @@ from weft.ir.interval import Interval
 from weft.ir.nesting import has_loop, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Stmt
-from weft.ir.visit import bound_names, children, count_nodes, free_vars, rebuild, rewrite, walk
+from weft.ir.visit import children, count_nodes, free_vars, map_statements, mentions, rewrite, walk
 from weft.passes.analysis.conditions import all_of, least_over, slack, strictest
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
@@ -41,7 +41,7 @@ def separate_blocks(kernel: Kernel) -> Kernel:
 def _visit(s: Stmt) -> Stmt:
     if isinstance(s, For) and s.kind == "block" and not has_loop(s.body, "block"):
         return replace(s, body=_separate(s.body)) if has_loop(s.body, "thread") else s
-    return rebuild(s, lambda n: _visit(n) if isinstance(n, Stmt) else n)
+    return map_statements(s, _visit)
 
 
 def _separate(body: Stmt) -> Stmt:
@@ -64,7 +64,7 @@ def decide(body: Stmt) -> tuple[list[Expr], Stmt]:
 
 
 def _decided(body: Stmt) -> Iterator[_Decided]:
-    inner: dict[str, Interval | None] = {name: None for n in walk(body) for name in bound_names(n)}
+    inner: dict[str, Interval | None] = dict.fromkeys(mentions(body).bound)
     for n in walk(body):
         if isinstance(n, For):
             inner[n.var.name] = loop_range(n, {}) if constant_extent(n) is not None else None

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from weft.ir.nesting import perfect_nest
 from weft.ir.stmt import Barrier, For, Kernel, Stmt
-from weft.ir.visit import rebuild, used_names
+from weft.ir.visit import map_statements, used_names
 from weft.passes.analysis.thread_teams import Team, check_shared, holds, sink_lets
 from weft.passes.gpu_to_cpu.split_threads import split_team
 
@@ -32,7 +32,7 @@ def _visit(s: Stmt, taken: set[str]) -> Stmt:
         return split_team(Team(blocks, "grid"), _split_inside(body, taken), taken)
     if isinstance(s, For) and s.kind == "thread":
         return _within_block(s)
-    return rebuild(s, lambda n: _visit(n, taken) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _visit(n, taken))
 
 
 def _split_inside(s: Stmt, taken: set[str]) -> Stmt:
@@ -42,11 +42,11 @@ def _split_inside(s: Stmt, taken: set[str]) -> Stmt:
     if isinstance(s, For) and s.kind == "thread":
         threads, body = perfect_nest(sink_lets(s), "thread")
         return split_team(Team(threads, "grid"), body, taken)
-    return rebuild(s, lambda n: _split_inside(n, taken) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _split_inside(n, taken))
 
 
 def _within_block(s: Stmt) -> Stmt:
     """``s``, threads of which there is one block, which is all of the grid."""
     if isinstance(s, Barrier) and s.scope == "grid":
         return replace(s, scope="block")
-    return rebuild(s, lambda n: _within_block(n) if isinstance(n, Stmt) else n)
+    return map_statements(s, _within_block)

@@ -22,14 +22,13 @@ from weft.ir.interval import bounds
 from weft.ir.nesting import has_loop, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, Atomic, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, used_names
+from weft.ir.visit import free_vars, fresh_name, map_statements, mentions, rewrite, substitute, used_names
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.passes.analysis.name_apart import name_apart
 from weft.passes.analysis.thread_teams import Team, barriers_in, check_shared, holds, refuse, sink_lets, split_warps
 from weft.passes.analysis.uniform_values import ANY, FIRST, infer_varying_values, votes_in
-from weft.passes.gpu_to_cpu.agree_on_loops import agree_on_loops
 from weft.passes.gpu_to_cpu.keep_values import Kept, keep_values
-from weft.passes.gpu_to_cpu.mask_jumps import mask_jumps
+from weft.passes.gpu_to_cpu.mask_jumps import agree_on_loops, mask_jumps
 from weft.passes.gpu_to_cpu.plan_phases import (
     EMPTY,
     Around,
@@ -63,7 +62,7 @@ def _visit(s: Stmt, taken: set[str]) -> Stmt:
         if holds(body, "block"):
             return split_team(Team(loops), body, taken)
         return _split_in_warps(Team(loops), body, taken)
-    return rebuild(s, lambda n: _visit(n, taken) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _visit(n, taken))
 
 
 def _without_jumps(team: Team, body: Stmt, taken: set[str]) -> Stmt:
@@ -82,7 +81,7 @@ def split_team(team: Team, body: Stmt, taken: set[str]) -> Stmt:
     while alone := alone_in_loops(team, body, varying):
         varying = infer_varying_values({*varying, *alone}, body, team.scope)
     plan = plan_phases(team, body, varying)
-    changing = frozenset(assigned_names(body))
+    changing = assigned_names(body)
     kept = keep_values(plan, mentions(body).stored, changing)
     return _Writer(team, kept, _places_for(team, kept, taken), taken).write_all(plan)
 
@@ -232,16 +231,16 @@ class _Writer:
         return _redirect(body, self.places.buffers, self.team.place()) if self.places.buffers else body
 
 
-def _redirect(node: Any, buffers: Mapping[str, Buffer], place: tuple[Expr, ...]) -> Any:
-    if isinstance(node, Buffer):
-        return node
-    rebuilt = rebuild(node, lambda n: _redirect(n, buffers, place))
-    if isinstance(rebuilt, (Load, Store, Atomic)) and rebuilt.buffer.name in buffers:
-        return replace(rebuilt, buffer=buffers[rebuilt.buffer.name], indices=(*rebuilt.indices, *place))
-    if isinstance(rebuilt, AddressOf) and rebuilt.buffer.name in buffers:
-        raise UnsupportedError(
-            f"the address of `{rebuilt.buffer.name}` is taken, and it is used before and after a barrier",
-            span=rebuilt.span,
-            why="its elements are kept for each thread, not one after another",
-        )
-    return rebuilt
+def _redirect(body: Stmt, buffers: Mapping[str, Buffer], place: tuple[Expr, ...]) -> Stmt:
+    def redirected(n: Any) -> Any:
+        if not isinstance(n, (Load, Store, Atomic, AddressOf)) or n.buffer.name not in buffers:
+            return None
+        if isinstance(n, AddressOf):
+            raise UnsupportedError(
+                f"the address of `{n.buffer.name}` is taken, and it is used before and after a barrier",
+                span=n.span,
+                why="its elements are kept for each thread, not one after another",
+            )
+        return replace(n, buffer=buffers[n.buffer.name], indices=(*n.indices, *place))
+
+    return rewrite(body, redirected)

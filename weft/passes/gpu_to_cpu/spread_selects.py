@@ -7,14 +7,12 @@ neighbours in memory, under a mask, not here and there.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from weft.ir.affine import Linear, linear_form
-from weft.ir.buffer import Buffer
 from weft.ir.dtype import index
 from weft.ir.expr import Expr, Load, Select
 from weft.ir.stmt import For, Kernel, Stmt, Store
-from weft.ir.visit import rebuild
+from weft.ir.visit import Node, map_statements, rewrite
 
 
 def spread_selects(kernel: Kernel) -> Kernel:
@@ -24,33 +22,29 @@ def spread_selects(kernel: Kernel) -> Kernel:
 
 def _visit(s: Stmt) -> Stmt:
     if isinstance(s, For) and s.kind == "thread":
-        return _spread(s)  # type: ignore[no-any-return]
-    return rebuild(s, lambda n: _visit(n) if isinstance(n, Stmt) else n)
+        return rewrite(s, _spread)
+    return map_statements(s, _visit)
 
 
-def _spread(n: Any) -> Any:
-    if isinstance(n, Buffer):
-        return n
-    n = rebuild(n, _spread)
-    if isinstance(n, Load) and n.indices and isinstance(choice := _lifted(n.indices[-1]), Select):
-        return Select(choice.condition, _at(n, choice.then), _at(n, choice.otherwise), span=n.span)
-    return n
+def _spread(n: Node) -> Expr | None:
+    choice = _lifted(n.indices[-1]) if isinstance(n, Load) and n.indices else None
+    if not isinstance(n, Load) or not isinstance(choice, Select):
+        return None
+    return Select(choice.condition, _at(n, choice.then), _at(n, choice.otherwise), span=n.span)
 
 
 def _at(load: Load, last: Expr) -> Expr:
     """The load at another last subscript, which may be a choice itself."""
-    spread: Expr = _spread(replace(load, indices=(*load.indices[:-1], last)))
-    return spread
+    return rewrite(replace(load, indices=(*load.indices[:-1], last)), _spread)
 
 
 def lift_choices(s: Stmt) -> Stmt:
     """``s`` with choices in sums of subscripts as choices between sums."""
 
-    def visit(n: Any) -> Any:
-        n = n if isinstance(n, Buffer) else rebuild(n, visit)
-        return replace(n, indices=tuple(map(_lifted, n.indices))) if isinstance(n, (Load, Store)) else n
+    def lifted(n: Node) -> Node | None:
+        return replace(n, indices=tuple(map(_lifted, n.indices))) if isinstance(n, (Load, Store)) else None
 
-    return visit(s)  # type: ignore[no-any-return]
+    return rewrite(s, lifted)
 
 
 def _lifted(e: Expr) -> Expr:

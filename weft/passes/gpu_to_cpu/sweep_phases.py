@@ -15,23 +15,8 @@ from weft.ir.affine import linear_form
 from weft.ir.expr import AddressOf, Binary, Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.nesting import has_loop
 from weft.ir.simplify import simplify
-from weft.ir.stmt import (
-    Alloc,
-    Assert,
-    Atomic,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Kernel,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
-from weft.ir.visit import free_vars, fresh_name, mentions, rebuild, substitute, used_names, walk
+from weft.ir.stmt import JUMPS, Alloc, Assert, Atomic, Evaluate, For, If, Kernel, Seq, Stmt, Store, While
+from weft.ir.visit import free_vars, fresh_name, map_statements, mentions, substitute, used_names, walk
 from weft.passes.analysis.conditions import all_of, strictest
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.passes.gpu_to_cpu.separate_blocks import decide
@@ -40,7 +25,7 @@ from weft.passes.gpu_to_cpu.separate_blocks import decide
 STRETCH, TOGETHER = 256, 6
 
 #: What keeps phases apart.
-_APART = (AddressOf, Alloc, Assert, Atomic, Break, Continue, Evaluate, Return, While)
+_APART = (AddressOf, Alloc, Assert, Atomic, Evaluate, While, *JUMPS)
 
 
 def sweep_phases(kernel: Kernel) -> Kernel:
@@ -51,7 +36,7 @@ def sweep_phases(kernel: Kernel) -> Kernel:
 def _visit(s: Stmt, taken: set[str]) -> Stmt:
     if isinstance(s, For) and s.kind == "thread":
         return s
-    s = rebuild(s, lambda n: _visit(n, taken) if isinstance(n, Stmt) else n)
+    s = map_statements(s, lambda n: _visit(n, taken))
     if not isinstance(s, Seq) or not all(map(_is_row, s.body)) or len(s.body) < 2:
         return s
     rows = [stmt for stmt in s.body if isinstance(stmt, For)]

@@ -13,7 +13,7 @@ from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.nesting import has_loop
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, While
-from weft.ir.visit import count_nodes, rebuild, substitute
+from weft.ir.visit import count_nodes, map_statements, substitute
 from weft.passes.analysis.thread_teams import jumps_out
 from weft.passes.plain.shorten_lets import names_in
 
@@ -112,13 +112,13 @@ class _Unroller:
 
 def _lasting(constants: Known, s: Stmt) -> Known:
     """What is still known once ``s`` has run, however often."""
-    changed = set(assigned_names(s))
+    changed = assigned_names(s)
     return {v: e for v, e in constants.items() if v.name not in changed}
 
 
 def _without_unread(s: Stmt) -> Stmt:
     """``s`` without variables that are only ever assigned to."""
-    s = rebuild(s, lambda n: _without_unread(n) if isinstance(n, Stmt) else n)
+    s = map_statements(s, _without_unread)
     if not isinstance(s, Let):
         return s
     bare = _without_assigns(s.body, s.var)
@@ -130,4 +130,4 @@ def _without_assigns(s: Stmt, var: Var) -> Stmt:
         return Seq(())
     if var.name not in names_in(s):
         return s
-    return rebuild(s, lambda n: _without_assigns(n, var) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _without_assigns(n, var))

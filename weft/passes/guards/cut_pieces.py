@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Const, Expr, Load, idx
+from weft.ir.interval import Ranges
+from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Barrier, Break, Continue, For, If, Kernel, Return, Seq, Stmt, Tensorized
-from weft.ir.visit import count_nodes, rebuild, substitute, walk
+from weft.ir.stmt import JUMPS, Barrier, For, If, Kernel, Stmt, Tensorized
+from weft.ir.visit import count_nodes, map_statements, substitute, walk
 from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, for_all
-from weft.passes.analysis.loop_ranges import Ranges, constant_extent, loop_range
+from weft.passes.analysis.loop_ranges import constant_extent, ranges_inside
 
 #: Iterations that are looked at, at most.
 MOST = 64
@@ -27,7 +29,7 @@ MOST_PARTS = 3
 #: Iterations that are tested one by one, at most, where the first or last does not decide for all.
 FEW = 4
 #: What threads do together, or what ends a loop.
-TOGETHER = (Barrier, Break, Continue, Return, Tensorized)
+TOGETHER = (Barrier, *JUMPS, Tensorized)
 
 
 def cut_pieces(kernel: Kernel) -> Kernel:
@@ -38,16 +40,16 @@ def cut_pieces(kernel: Kernel) -> Kernel:
 def _visit(s: Stmt, ranges: Ranges) -> Stmt:
     if isinstance(s, For):
         return _cut(s, ranges) if s.kind == "unroll" else _inside(s, ranges)
-    return rebuild(s, lambda n: _visit(n, ranges) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _visit(n, ranges))
 
 
 def _inside(loop: For, ranges: Ranges) -> For:
-    return replace(loop, body=_visit(loop.body, {**ranges, loop.var.name: loop_range(loop, ranges)}))
+    return replace(loop, body=_visit(loop.body, ranges_inside(loop, ranges)))
 
 
 def _cut(loop: For, ranges: Ranges) -> Stmt:
     """``loop`` in parts, each without the tests that hold in all of its iterations."""
-    tests = _tests(loop.body, {**ranges, loop.var.name: loop_range(loop, ranges)})
+    tests = _tests(loop.body, ranges_inside(loop, ranges))
     if not tests or not isinstance(loop.lo, Const) or not isinstance(loop.hi, Const):
         return _inside(loop, ranges)
     lo, hi = int(loop.lo.value), int(loop.hi.value)
@@ -67,7 +69,7 @@ def _cut(loop: For, ranges: Ranges) -> Stmt:
         stmt = replace(loop, lo=idx(lo), hi=idx(lo + count), body=_assumed(loop.body, same))
         parts.append(_inside(stmt, ranges))
         lo += count
-    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+    return sequence(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def _tests(s: Stmt, ranges: Ranges, loops: tuple[For, ...] = ()) -> list[_Test]:
         conditions = [c for c in conjuncts(s.condition) if not any(isinstance(n, Load) for n in walk(c))]
         return [*(_Test(c, loops, ranges) for c in conditions), *_tests(s.then, ranges, loops)]
     if isinstance(s, For) and s.kind in ("vector", "unroll"):
-        return _tests(s.body, {**ranges, s.var.name: loop_range(s, ranges)}, (*loops, s))
+        return _tests(s.body, ranges_inside(s, ranges), (*loops, s))
     return []
 
 
@@ -128,7 +130,7 @@ def _whole(loop: For, ranges: Ranges) -> Stmt | None:
 
 def _assumed(s: Stmt, held: Collection[Expr]) -> Stmt:
     """``s`` where the conditions ``held`` hold."""
-    s = rebuild(s, lambda n: _assumed(n, held) if isinstance(n, Stmt) else n)
+    s = map_statements(s, lambda n: _assumed(n, held))
     if not isinstance(s, If) or not (parts := [c for c in conjuncts(s.condition) if c not in held]):
         return s.then if isinstance(s, If) else s
     return replace(s, condition=all_of(parts))

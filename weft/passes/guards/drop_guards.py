@@ -16,13 +16,13 @@ from typing import Any
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Reduce, Var
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval, Ranges, bounds
 from weft.ir.nesting import inner_statements
+from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Atomic, For, If, Kernel, Seq, Stmt, Store
-from weft.ir.visit import children, rebuild, substitute, walk
-from weft.ir.visit import mentions as names_of
-from weft.passes.analysis.conditions import changing_variables, conjuncts, guarded_again, is_pure, peel_guards, slack
-from weft.passes.analysis.loop_ranges import Ranges, loop_range, ranges_where
+from weft.ir.visit import children, map_statements, mentions, substitute, walk
+from weft.passes.analysis.conditions import conjuncts, guarded_again, is_pure, peel_guards, slack
+from weft.passes.analysis.loop_ranges import ranges_inside, ranges_where
 
 #: What a condition says, in a form in which equal ones compare equal.
 Fact = object
@@ -56,15 +56,14 @@ class Dropper:
     known: list[Linear] = field(default_factory=list)
 
     def visit(self, s: Stmt, ranges: Ranges) -> Stmt:
-        if isinstance(s, For):
-            ranges = {**ranges, s.var.name: loop_range(s, ranges)}
+        ranges = ranges_inside(s, ranges)
         if isinstance(s, Alloc):
             self.existing[s.buffer.name] = s.buffer
             if s.buffer.scope == "register":
                 self._enter(s)
         if isinstance(s, If):
             return self.visit_if(s, ranges)
-        return rebuild(s, lambda n: self.visit(n, ranges) if isinstance(n, Stmt) else n)
+        return map_statements(s, lambda n: self.visit(n, ranges))
 
     def visit_if(self, s: If, ranges: Ranges) -> Stmt:
         if s.otherwise is not None:
@@ -106,7 +105,7 @@ class Dropper:
         name = s.buffer.name
         touched = (n for n in walk(s.body) if isinstance(n, (Atomic, AddressOf)))
         if not any(n.buffer.name == name for n in touched):
-            self.tiles[name] = _Tile(s.buffer, names_of(s.body).bound, tuple(find_reads(s.body, name)))
+            self.tiles[name] = _Tile(s.buffer, mentions(s.body).bound, tuple(find_reads(s.body, name)))
 
     def _is_idle(self, conjunct: Expr, body: Stmt, ranges: Ranges) -> bool:
         """Whether ``body`` may as well run where ``conjunct`` does not hold."""
@@ -159,7 +158,7 @@ class Dropper:
 
 def drop_guards(kernel: Kernel) -> Kernel:
     """``kernel`` without tests that only keep elements of register buffers from being computed in vain."""
-    changing = changing_variables(kernel)
+    changing = assigned_names(kernel.body)
     arguments = {b.name: b for b in kernel.buffers}
     return replace(kernel, body=Dropper(changing, arguments, {}).visit(kernel.body, {}))
 
@@ -185,8 +184,7 @@ def find_reads(s: Stmt, name: str, facts: frozenset[Any] = frozenset()) -> Itera
 
 def leaves(s: Stmt, ranges: Ranges) -> Iterator[tuple[Stmt, Mapping[str, Interval]]]:
     """Statements with effects, and what variables can be there."""
-    if isinstance(s, For):
-        ranges = {**ranges, s.var.name: loop_range(s, ranges)}
+    ranges = ranges_inside(s, ranges)
     if not isinstance(s, (For, If, Seq)):
         yield s, ranges
         return

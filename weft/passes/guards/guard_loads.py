@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.ir.expr import Expr, Load, Reduce, Select, const
+from weft.ir.interval import Ranges
+from weft.ir.simplify import assigned_names
 from weft.ir.stmt import For, If, Kernel, Stmt, Store
 from weft.ir.visit import rebuild, walk
-from weft.passes.analysis.conditions import changing_variables, guarded, is_pure, mentions, peel_guards
-from weft.passes.analysis.loop_ranges import Ranges
+from weft.passes.analysis.conditions import guarded, is_pure, mentions, peel_guards
 from weft.passes.guards.drop_guards import Dropper, leaves
 
 
@@ -24,7 +25,7 @@ def guard_loads(kernel: Kernel) -> Kernel:
     if not any(isinstance(n, If) for n in walk(kernel)):
         return kernel
     arguments = {b.name: b for b in kernel.buffers}
-    return replace(kernel, body=_Mover(changing_variables(kernel), arguments, {}).visit(kernel.body, {}))
+    return replace(kernel, body=_Mover(assigned_names(kernel.body), arguments, {}).visit(kernel.body, {}))
 
 
 @dataclass(slots=True)

@@ -12,29 +12,21 @@ from dataclasses import replace
 from weft.ir.affine import Linear, linear_form
 from weft.ir.dtype import index
 from weft.ir.expr import Binary, Const, Expr, Reduce
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
-from weft.ir.visit import rebuild, walk
-from weft.passes.analysis.conditions import (
-    changing_variables,
-    guarded,
-    guarded_again,
-    is_pure,
-    mentions,
-    peel_guards,
-    slack,
-)
+from weft.ir.visit import map_statements, walk
+from weft.passes.analysis.conditions import guarded, guarded_again, is_pure, mentions, peel_guards, slack
 from weft.passes.registers.unroll_registers import subscripts_register
 
 
 def hoist_guards(kernel: Kernel) -> Kernel:
     """Every test at the outermost place where all it speaks of is known."""
-    changing = changing_variables(kernel)
+    changing = assigned_names(kernel.body)
     return replace(kernel, body=_hoist(kernel.body, changing))
 
 
 def _hoist(s: Stmt, changing: frozenset[str]) -> Stmt:
-    s = rebuild(s, lambda n: _hoist(n, changing) if isinstance(n, Stmt) else n)
+    s = map_statements(s, lambda n: _hoist(n, changing))
     if not isinstance(s, For) or not isinstance(s.body, If):
         return s
     outside: list[Expr] = []

@@ -14,10 +14,10 @@ from weft.ir.affine import Linear
 from weft.ir.expr import Binary, BinaryOp, Expr, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import inner_statements
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import rebuild, walk
-from weft.passes.analysis.conditions import changing_variables, conjuncts, is_pure, least_over, mentions, slack
+from weft.ir.visit import map_statements, walk
+from weft.passes.analysis.conditions import conjuncts, is_pure, least_over, mentions, slack
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
 Inner = Mapping[str, Interval | None]
@@ -30,12 +30,12 @@ def narrow_loops(kernel: Kernel) -> Kernel:
     """``kernel`` with serial loops that run from the first to the last iteration that may store."""
     if not any(isinstance(n, If) for n in walk(kernel)):
         return kernel
-    body = _visit(kernel.body, changing_variables(kernel))
+    body = _visit(kernel.body, assigned_names(kernel.body))
     return kernel if body is kernel.body else replace(kernel, body=body)
 
 
 def _visit(s: Stmt, changing: frozenset[str]) -> Stmt:
-    s = rebuild(s, lambda n: _visit(n, changing) if isinstance(n, Stmt) else n)
+    s = map_statements(s, lambda n: _visit(n, changing))
     if not isinstance(s, For) or s.kind != "serial" or not any(isinstance(n, For) for n in walk(s.body)):
         return s
     if not all(isinstance(n, _PLAIN) for n in walk(s.body) if isinstance(n, Stmt)):

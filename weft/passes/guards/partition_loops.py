@@ -14,32 +14,23 @@ from dataclasses import replace
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Expr, Var, idx
 from weft.ir.interval import Interval
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Seq, Stmt
-from weft.ir.visit import count_nodes, fresh_name, rebuild, substitute, used_names, walk
-from weft.passes.analysis.conditions import (
-    LONGEST,
-    changing_variables,
-    conjuncts,
-    is_pure,
-    least_over,
-    mentions,
-    slack,
-    without_tests,
-)
+from weft.ir.visit import count_nodes, fresh_name, map_statements, substitute, used_names, walk
+from weft.passes.analysis.conditions import LONGEST, conjuncts, is_pure, least_over, mentions, slack, without_tests
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.registers.unroll_registers import subscripts_register
 
 
 def partition_loops(kernel: Kernel) -> Kernel:
     """Serial loops around unrolled or vector ones cut at the tests in those."""
-    changing = changing_variables(kernel)
+    changing = assigned_names(kernel.body)
     taken = used_names(kernel)
     return replace(kernel, body=_visit(kernel.body, changing, taken))
 
 
 def _visit(s: Stmt, changing: frozenset[str], taken: set[str]) -> Stmt:
-    s = rebuild(s, lambda n: _visit(n, changing, taken) if isinstance(n, Stmt) else n)
+    s = map_statements(s, lambda n: _visit(n, changing, taken))
     if not isinstance(s, For) or s.kind != "serial" or subscripts_register(s):
         return s
     tests = [(part, end) for part, end in _tests(s, s.body, {}) if is_pure(part, changing)]

@@ -17,7 +17,7 @@ from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Expr, Var, idx
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt
-from weft.ir.visit import count_nodes, rebuild, substitute, walk
+from weft.ir.visit import count_nodes, map_statements, substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
 #: Nodes of a loop's body that may be written out twice.
@@ -40,13 +40,11 @@ def _visit(s: Stmt) -> tuple[Stmt, bool]:
 
     def inside(n: Stmt) -> Stmt:
         nonlocal peeled
-        if not isinstance(n, Stmt):
-            return n
         made, was_peeled = _visit(n)
         peeled |= was_peeled
         return made
 
-    return rebuild(s, inside), peeled
+    return map_statements(s, inside), peeled
 
 
 def _ends_early(loop: For) -> bool:

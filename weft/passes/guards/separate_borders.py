@@ -18,12 +18,12 @@ from weft.ir import dtype as dt
 from weft.ir.borders import without_turns
 from weft.ir.expr import Binary, Compare, CompareOp, Expr, Select, idx
 from weft.ir.inequality import NEGATED
-from weft.ir.interval import Interval
-from weft.ir.simplify import simplify
+from weft.ir.interval import Interval, Ranges
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Stmt
-from weft.ir.visit import children, count_nodes, fact, free_vars, rebuild, walk
-from weft.passes.analysis.conditions import LONGEST, all_of, changing_variables, conjuncts, is_pure, least_over, slack
-from weft.passes.analysis.loop_ranges import Ranges, constant_extent, loop_range
+from weft.ir.visit import children, count_nodes, fact, free_vars, map_statements, rebuild, walk
+from weft.passes.analysis.conditions import LONGEST, all_of, conjuncts, is_pure, least_over, slack
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range, ranges_inside
 from weft.passes.guards.separate_tiles import shares_registers
 
 #: Iterations away from the borders, of all of a loop, that are worth a second body.
@@ -32,7 +32,7 @@ _LEAST_INSIDE = 0.25
 
 def separate_borders(kernel: Kernel) -> Kernel:
     """``kernel`` with loops around vectors that ask once for a whole vector, or a nest of them, what its lanes ask."""
-    body = _visit(kernel.body, {}, changing_variables(kernel))
+    body = _visit(kernel.body, {}, assigned_names(kernel.body))
     return kernel if body is kernel.body else replace(kernel, body=simplify(body))
 
 
@@ -47,7 +47,7 @@ def _has_choice(s: Stmt) -> bool:
 
 
 def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str]) -> Stmt:
-    inner_ranges = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+    inner_ranges = ranges_inside(s, ranges)
     if not _has_choice(s) or (isinstance(s, For) and s.kind in ("unroll", "vector")):
         return s
     if isinstance(s, For) and not shares_registers(s.body) and count_nodes(s.body) <= LONGEST:
@@ -56,7 +56,7 @@ def _visit(s: Stmt, ranges: Ranges, changing: frozenset[str]) -> Stmt:
         if inside.conditions:
             main = _visit(body, inner_ranges, changing)
             return replace(s, body=If(all_of(list(inside.conditions)), main, s.body, span=s.body.span))
-    return rebuild(s, lambda n: _visit(n, inner_ranges, changing) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _visit(n, inner_ranges, changing))
 
 
 @dataclass(slots=True)

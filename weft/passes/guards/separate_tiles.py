@@ -21,15 +21,14 @@ from typing import Any
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Compare, Const, Expr, Load, Var, idx
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval, Ranges, bounds
 from weft.ir.nesting import inner_statements
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import count_nodes, free_vars, rebuild, walk
+from weft.ir.visit import count_nodes, free_vars, map_statements, rebuild, walk
 from weft.passes.analysis.conditions import (
     LONGEST,
     all_of,
-    changing_variables,
     conjuncts,
     guarded,
     is_pure,
@@ -38,7 +37,7 @@ from weft.passes.analysis.conditions import (
     slack,
     without_tests,
 )
-from weft.passes.analysis.loop_ranges import Ranges, constant_extent, loop_range
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range, ranges_inside
 
 NEVER = Const(False, dt.bool_)
 #: A test, and what must hold for it to hold in a whole tile.
@@ -47,7 +46,7 @@ Test = tuple[Expr, Expr]
 
 def separate_tiles(kernel: Kernel) -> Kernel:
     """``kernel`` with tests in unrolled and vector loops asked once for a whole tile."""
-    changing = changing_variables(kernel)
+    changing = assigned_names(kernel.body)
     body, separated = _Separator(changing).visit(kernel.body, {})
     return simplify(replace(kernel, body=body)) if separated else kernel  # in a full tile more is known
 
@@ -59,19 +58,17 @@ class _Separator:
     def visit(self, s: Stmt, ranges: Ranges) -> tuple[Stmt, bool]:
         """``s``, and whether a nest in it is written out twice already."""
         done = False
-        inner_ranges = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+        inner_ranges = ranges_inside(s, ranges)
 
         def inside(n: Stmt) -> Stmt:
             nonlocal done
-            if not isinstance(n, Stmt):
-                return n
             made, separated = self.visit(n, inner_ranges)
             done |= separated
             return made
 
         if isinstance(s, For) and s.kind in ("unroll", "vector"):
             return s, False
-        s = rebuild(s, inside)
+        s = map_statements(s, inside)
         if done or not isinstance(s, For) or shares_registers(s.body) or count_nodes(s.body) > LONGEST:
             return s, done
         tests = self._tests_of_tiles(s)
@@ -175,7 +172,7 @@ def narrow_tiles(s: Stmt) -> Stmt:
 
     A vector loop stops at the next power of two, and the test stays where that is beyond: it is a mask.
     """
-    s = rebuild(s, lambda n: narrow_tiles(n) if isinstance(n, Stmt) else n)
+    s = map_statements(s, narrow_tiles)
     is_tile = isinstance(s, For) and s.kind in ("unroll", "vector") and constant_extent(s) is not None
     if not is_tile or not isinstance(s, For) or not isinstance(s.body, If) or s.body.otherwise is not None:
         return s

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
-from weft.ir.expr import Call, Const, Expr, Load
+from weft.ir.expr import Call, Expr, Load
 from weft.ir.hardware import HARDWARE
 from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.memory import APART, PLAIN_SCOPES, MemoryScope
@@ -40,7 +39,7 @@ def _memory_faults(alloc: Alloc, memory: Mapping[str, MemoryScope]) -> Iterator[
     if scope is None:
         yield f"memory `{buffer.scope}`, where `{buffer.name}` is; its scopes are {', '.join(memory)}"
         return
-    size = dense_bytes(buffer)
+    size = buffer.byte_count() if buffer.strides is None else None
     if scope.size is not None and (size is None or size > scope.size):
         needs = "an unknown number of" if size is None else str(size)
         yield f"room for `{buffer.name}`, which needs {needs} bytes of `{scope.name}`; there are {scope.size}"
@@ -65,9 +64,3 @@ def _reads_plainly(s: Stmt, name: str, allowed: tuple[str, ...]) -> bool:
     if any(isinstance(n, Load) and n.buffer.name == name for n in own):
         return True
     return any(_reads_plainly(child, name, allowed) for child in children(s) if isinstance(child, Stmt))
-
-
-def dense_bytes(buffer: Buffer) -> int | None:
-    """The memory that a dense buffer takes; None where that is not a number."""
-    sizes = [int(n.value) for n in buffer.shape if isinstance(n, Const)]
-    return prod(sizes) * buffer.dtype.itemsize if len(sizes) == buffer.rank and buffer.strides is None else None

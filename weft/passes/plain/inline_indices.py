@@ -15,7 +15,7 @@ from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Select, Unary, Var
 from weft.ir.nesting import has_loop
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, Kernel, Let, Stmt
-from weft.ir.visit import children, count_nodes, rebuild, substitute
+from weft.ir.visit import children, count_nodes, map_statements, substitute
 
 #: Nodes of an expression that may be written out wherever its name stands.
 LONGEST = 100
@@ -25,7 +25,7 @@ def inline_indices(kernel: Kernel) -> Kernel:
     """``kernel``, where it has threads, without variables that stand for integers computed from fixed ones."""
     if not has_loop(kernel.body, "thread"):
         return kernel
-    changing = frozenset(assigned_names(kernel.body))
+    changing = assigned_names(kernel.body)
     return simplify(replace(kernel, body=_inline(kernel.body, changing, is_outside=True)))
 
 
@@ -35,7 +35,7 @@ def _inline(s: Stmt, changing: frozenset[str], *, is_outside: bool) -> Stmt:
         if not (is_outside and is_size):
             return _inline(substitute(s.body, {s.var: s.value}), changing, is_outside=is_outside)
     is_outside &= not (isinstance(s, For) and s.kind in ("block", "thread"))
-    return rebuild(s, lambda n: _inline(n, changing, is_outside=is_outside) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _inline(n, changing, is_outside=is_outside))
 
 
 def _is_position(e: Expr, changing: frozenset[str]) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Compare, Expr, Var
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Interval, Ranges, bounds
 from weft.ir.nesting import around
 from weft.ir.stmt import Block, For, If, Kernel, Seq, Stmt
-from weft.ir.visit import rebuild, substitute
-from weft.passes.analysis.loop_ranges import Ranges, loop_range, runs_at_least_once
+from weft.ir.visit import map_statements, substitute
+from weft.passes.analysis.loop_ranges import loop_range, runs_at_least_once
 
 
 def lower_blocks(kernel: Kernel) -> Kernel:
@@ -33,7 +33,7 @@ def _lower(s: Stmt, ranges: Ranges) -> Stmt:
         if isinstance(inside, Block):
             return _lower_nest(loops, inside, ranges)
         return around(loops, _lower(inside, inner))
-    return rebuild(s, lambda n: _lower(n, ranges) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _lower(n, ranges))
 
 
 def _lower_nest(loops: list[For], block: Block, ranges: Ranges) -> Stmt:
@@ -65,12 +65,10 @@ def _reduction_depth(loops: list[For], block: Block, ranges: Ranges) -> int | No
     inner_ranges = dict(ranges)
     for position, loop in enumerate(loops):
         if position >= depth:
-            starts_there = starts[loop.var] == loop.lo or _always_equal(starts[loop.var], loop.lo, inner_ranges)
+            starts_there = starts[loop.var] == loop.lo or bounds(starts[loop.var] - loop.lo, inner_ranges) == Interval(
+                0, 0
+            )
             if loop.kind not in ("serial", "unroll") or not starts_there or not runs_at_least_once(loop, inner_ranges):
                 return None
         inner_ranges[loop.var.name] = loop_range(loop, inner_ranges)
     return depth
-
-
-def _always_equal(a: Expr, b: Expr, ranges: Ranges) -> bool:
-    return bounds(a - b, ranges) == Interval(0, 0)

@@ -11,9 +11,9 @@ from weft.ir.expr import Call
 from weft.ir.hardware import HARDWARE, Hardware, find_hardware
 from weft.ir.interval import Interval
 from weft.ir.match_hardware import Mismatch, match_hardware
-from weft.ir.stmt import Evaluate, For, Kernel, Stmt, Tensorized
-from weft.ir.visit import rebuild
-from weft.passes.analysis.loop_ranges import loop_range
+from weft.ir.stmt import Evaluate, Kernel, Stmt, Tensorized
+from weft.ir.visit import map_statements
+from weft.passes.analysis.loop_ranges import ranges_inside
 
 
 def lower_intrinsics(kernel: Kernel, *, machine_name: str, missing_for: Callable[[Hardware], Sequence[str]]) -> Kernel:
@@ -29,11 +29,11 @@ class _Lowering:
     def lower(self, s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
         if isinstance(s, Evaluate) and s.call.name in HARDWARE:
             self.require(HARDWARE[s.call.name], s)
-        inner = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+        inner = ranges_inside(s, ranges)
         if isinstance(s, Tensorized):
             hardware = find_hardware(s.intrinsic)
             return self.lower(s.body, ranges) if self.missing_for(hardware) else _call(hardware, s, ranges)
-        return rebuild(s, lambda n: self.lower(n, inner) if isinstance(n, Stmt) else n)
+        return map_statements(s, lambda n: self.lower(n, inner))
 
     def require(self, hardware: Hardware, s: Evaluate) -> None:
         """A call, other than a tensorized nest, has no loops to run instead."""

@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Reduce, Select, Var, const
-from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import Node, bound_names, children, free_vars, fresh_name, rebuild, rewrite, stores, used_names, walk
+from weft.ir.expr import Binary, Const, Expr, Reduce, Select, Var, const
+from weft.ir.simplify import assigned_names
+from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt, Store
+from weft.ir.visit import (
+    Node,
+    children,
+    free_vars,
+    fresh_name,
+    loads,
+    map_statements,
+    mentions,
+    rewrite,
+    used_names,
+    walk,
+)
 from weft.passes.analysis.loop_ranges import constant_extent
 
 
@@ -40,11 +52,11 @@ class _Inverter:
 
     def visit(self, s: Stmt) -> Stmt:
         if not isinstance(s, For):
-            return rebuild(s, lambda n: self.visit(n) if isinstance(n, Stmt) else n)
+            return map_statements(s, self.visit)
         names = {Var(fresh_name("inverse", self.taken), d.dtype): d for d in _steady_divisors(s)}
         inverses = {divisor: var for var, divisor in names.items()}
         result: Stmt = rewrite(s, lambda n: _multiplied(n, inverses)) if names else s
-        result = rebuild(result, lambda n: self.visit(n) if isinstance(n, Stmt) else n)
+        result = map_statements(result, self.visit)
         for var, divisor in names.items():
             result = Let(var, Binary("/", const(1.0, var.dtype), divisor), result)
         return result
@@ -61,14 +73,11 @@ def _steady_divisors(loop: For) -> list[Expr]:
     found = {e.right: None for e in _certain_divisions(loop) if not isinstance(e.right, Const)}
     if not found:
         return []
-    nodes = list(walk(loop))
-    inside = {name for n in nodes for name in bound_names(n)} | {n.var.name for n in nodes if isinstance(n, Assign)}
-    changed = {s.buffer.name for s in stores(loop)}
-    changed |= {n.buffer.name for n in nodes if isinstance(n, (Alloc, AddressOf))}
+    own = mentions(loop)
+    inside, changed = own.bound | assigned_names(loop), own.stored | own.allocated | own.reached
 
     def steady(e: Expr) -> bool:
-        read = {n.buffer.name for n in walk(e) if isinstance(n, Load)}
-        return not inside & free_vars(e).keys() and not changed & read
+        return not inside & free_vars(e).keys() and not changed & {n.buffer.name for n in loads(e)}
 
     return [d for d in found if steady(d)]
 

@@ -18,7 +18,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import Const
 from weft.ir.nesting import inner_statements
 from weft.ir.stmt import Alloc, Assert, Kernel, Param, Seq, Stmt
-from weft.ir.visit import free_vars, loads, rebuild, stores, walk
+from weft.ir.visit import free_vars, loads, mentions, rebuild, stores, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def separate_constants(kernel: Kernel, constants: frozenset[str]) -> Separated:
     """``kernel`` for calls in which the parameters named ``constants`` always have the same values."""
     moved = _find_constant_nests(kernel, constants)
     nests = [s for s in _top_statements(kernel.body) if id(s) in moved]
-    inside = {n.buffer.name for s in nests for n in walk(s) if isinstance(n, Alloc)}
+    inside = {name for s in nests for name in mentions(s).allocated}
     written = {w.buffer.name: w.buffer for s in nests for w in stores(s) if w.buffer.name not in inside}
     remaining = _without(kernel.body, moved)
     read = {x.buffer.name for x in (*loads(remaining), *stores(remaining))}
@@ -78,7 +78,7 @@ def _find_constant_nests(kernel: Kernel, constants: frozenset[str]) -> set[int]:
             writers[name] = writers.get(name, 0) + 1
     known, moved = set(constants), set()
     for s in top:
-        inside = {n.buffer.name for n in walk(s) if isinstance(n, Alloc)}
+        inside = mentions(s).allocated
         wrote = {w.buffer.name for w in stores(s)} - inside
         read = {x.buffer.name for x in loads(s)} - inside - wrote
         needed = {name for name in free_vars(s) if name not in constants}

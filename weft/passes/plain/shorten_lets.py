@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.stmt import Alloc, Let, Seq, Stmt
-from weft.ir.visit import fact, free_vars, rebuild, used_names, walk
+from weft.ir.buffer import Buffer
+from weft.ir.expr import AddressOf, Load, Var
+from weft.ir.nesting import sequence
+from weft.ir.stmt import Alloc, Atomic, Let, Seq, Stmt, Store
+from weft.ir.visit import fact, free_vars, map_statements, used_names, walk
 
 
 def shorten_lets(s: Stmt) -> Stmt:
     """``s`` with statements that do not mention a variable or buffer taken out of its scope, at its end."""
-    s = rebuild(s, lambda n: shorten_lets(n) if isinstance(n, Stmt) else n)
+    s = map_statements(s, shorten_lets)
     if isinstance(s, Seq):
-        return _flat(s)
+        return sequence(s.body)
     if not isinstance(s, (Let, Alloc)) or not isinstance(s.body, Seq):
         return s
     name = s.var.name if isinstance(s, Let) else s.buffer.name
@@ -36,8 +39,16 @@ def names_in(s: Stmt) -> frozenset[str]:
     return frozenset(used_names(s)).union(*(free_vars(e) for e in sizes))
 
 
-def _flat(s: Seq) -> Stmt:
-    parts: list[Stmt] = []
-    for stmt in s.body:
-        parts += stmt.body if isinstance(stmt, Seq) else (stmt,)
-    return parts[0] if len(parts) == 1 else Seq(tuple(parts), span=s.span)
+def mentioned_names(s: Stmt) -> dict[str, None]:
+    """Variables and buffers in ``s``, also in the sizes and strides of the buffers, in order of first use."""
+    names: dict[str, None] = {}
+    buffers: dict[str, Buffer] = {}
+    for n in walk(s):
+        if isinstance(n, Var):
+            names[n.name] = None
+        elif isinstance(n, (Load, Store, Atomic, AddressOf, Alloc)):
+            buffers[n.buffer.name] = n.buffer
+    for buffer in buffers.values():
+        sizes = (*buffer.shape, *(buffer.strides or ()))
+        names |= {n.name: None for e in sizes for n in walk(e) if isinstance(n, Var)}
+    return names | dict.fromkeys(buffers)

@@ -8,7 +8,6 @@ iteration touches, and subscripts are counted from the start of that box. Blocks
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +58,8 @@ def _infer_cut(alloc: Alloc, kernel: Kernel, loops: tuple[For, ...], sizes: dict
     old = alloc.buffer
     if not loops:  # made once for the whole program: what is touched of it is what it was made for
         return None
-    if old.scope == "register" and _fits_registers(old):  # cutting a tile below its vectors would cost masks
+    count = old.element_count() if old.scope == "register" else None
+    if count is not None and count <= MOST_IN_REGISTERS:  # cutting a tile below its vectors would cost masks
         return None
     if old.strides is not None or any(isinstance(n, AddressOf) and n.buffer == old for n in walk(alloc.body)):
         return None
@@ -72,11 +72,6 @@ def _infer_cut(alloc: Alloc, kernel: Kernel, loops: tuple[For, ...], sizes: dict
     if all(start == idx(0) and size == whole for (start, size), whole in zip(sides, old.shape)):
         return None
     return Cut(old, replace(old, shape=tuple(size for _, size in sides)), tuple(start for start, _ in sides))
-
-
-def _fits_registers(buffer: Buffer) -> bool:
-    sizes = [int(e.value) if isinstance(e, Const) else MOST_IN_REGISTERS + 1 for e in buffer.shape]
-    return math.prod(sizes) <= MOST_IN_REGISTERS
 
 
 def _side(whole: Expr, raw: Span, within: Span, simple: ExprSimplifier) -> tuple[Expr, Expr]:

@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from weft.ir.expr import AddressOf, Binary, Compare, Load, Reduce, Select, Var, idx
+from weft.ir.interval import Ranges
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Assign, Atomic, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import Node, children, fresh_name, loads, rebuild, rewrite, substitute, used_names, walk
+from weft.ir.visit import Node, children, fresh_name, loads, map_statements, rewrite, substitute, used_names, walk
 from weft.passes.analysis.conditions import mentions
-from weft.passes.analysis.loop_ranges import Ranges, loop_range, runs_at_least_once
+from weft.passes.analysis.loop_ranges import ranges_inside, runs_at_least_once
 
 
 def carry_stores(kernel: Kernel) -> Kernel:
@@ -26,8 +27,8 @@ def carry_stores(kernel: Kernel) -> Kernel:
 
 
 def _visit(s: Stmt, ranges: Ranges, taken: set[str]) -> Stmt:
-    inner = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
-    s = rebuild(s, lambda n: _visit(n, inner, taken) if isinstance(n, Stmt) else n)
+    inner = ranges_inside(s, ranges)
+    s = map_statements(s, lambda n: _visit(n, inner, taken))
     return _carry(s, ranges, taken) if isinstance(s, For) and s.kind == "serial" else s
 
 

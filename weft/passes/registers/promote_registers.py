@@ -15,30 +15,29 @@ from typing import Any
 
 from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import AddressOf, Compare, Load, Var
+from weft.ir.interval import Ranges
 from weft.ir.intrinsics import HINTS
 from weft.ir.memory import PLAIN_SCOPES
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import (
+    JUMPS,
     Alloc,
     Assign,
     Atomic,
     Barrier,
-    Break,
-    Continue,
     Evaluate,
     For,
     If,
     Kernel,
     Let,
-    Return,
     Seq,
     Stmt,
     Store,
     Tensorized,
 )
-from weft.ir.visit import Node, fresh_name, mentions, rebuild, rewrite, used_names, walk
+from weft.ir.visit import Node, fresh_name, map_statements, mentions, rewrite, used_names, walk
 from weft.passes.analysis.are_apart import are_apart
-from weft.passes.analysis.loop_ranges import Ranges, is_serial_loop, loop_range, runs_at_least_once
+from weft.passes.analysis.loop_ranges import is_serial_loop, ranges_inside, runs_at_least_once
 
 #: What reaches memory; a call may do anything with an address.
 _ACCESS = (Load, Store, Atomic, AddressOf)
@@ -59,8 +58,8 @@ class _Promotion:
             return s
         inner, inside = ranges, around
         if isinstance(s, For):
-            inner, inside = {**ranges, s.var.name: loop_range(s, ranges)}, (*around, s)
-        s = rebuild(s, lambda n: self.promote(n, inner, inside) if isinstance(n, Stmt) else n)
+            inner, inside = ranges_inside(s, ranges), (*around, s)
+        s = map_statements(s, lambda n: self.promote(n, inner, inside))
         if isinstance(s, Seq):
             return _start_from_stored(s)
         if isinstance(s, For) and is_serial_loop(s):
@@ -88,10 +87,9 @@ class _Promotion:
         if touched.stored.isdisjoint(touched.loaded):
             return None
         nodes = _without_hints(loop.body)
-        if any(isinstance(n, (Return, Break, Continue, Barrier)) for n in nodes):
+        if any(isinstance(n, (*JUMPS, Barrier)) for n in nodes):
             return None
         bound = {loop.var.name, *touched.bound, *assigned_names(loop.body)}
-        written = {n.buffer.name for n in nodes if isinstance(n, (Store, Atomic))}
         stores = {n.buffer.name: n for n in nodes if isinstance(n, Store) and n.buffer.scope in self.scopes}
         for store in stores.values():
             accesses = [n for n in nodes if isinstance(n, _ACCESS) and n.buffer.name == store.buffer.name]
@@ -100,7 +98,7 @@ class _Promotion:
             is_read = any(isinstance(n, Load) and n.indices == store.indices for n in accesses)
             if not (plain and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
                 continue
-            if not _is_fixed(store, bound, written) or not _always_reached(loop.body, store.buffer, ranges):
+            if not _is_fixed(store, bound, touched.stored) or not _always_reached(loop.body, store.buffer, ranges):
                 continue
             loops = (*around, loop, *(n for n in nodes if isinstance(n, For))) if others else ()
             if all(isinstance(n, Load) and are_apart(n.indices, store.indices, loops) for n in others):
@@ -124,7 +122,7 @@ def _in_concurrent_loop(nodes: list[Node], buffer: Buffer) -> bool:
     return any(n.buffer.name == buffer.name for n in inside)
 
 
-def _is_fixed(store: Store, bound: set[str], written: set[str]) -> bool:
+def _is_fixed(store: Store, bound: set[str], written: frozenset[str]) -> bool:
     """Whether the element is the same in all iterations."""
     for index in store.indices:
         for n in walk(index):
@@ -145,7 +143,7 @@ def _always_reached(s: Stmt, buffer: Buffer, ranges: Ranges) -> bool:
         case Seq():
             return any(_always_reached(c, buffer, ranges) for c in s.body)
         case For():
-            inner = {**ranges, s.var.name: loop_range(s, ranges)}
+            inner = ranges_inside(s, ranges)
             return is_serial_loop(s) and runs_at_least_once(s, ranges) and _always_reached(s.body, buffer, inner)
     return False
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.expr import AddressOf, Load, Var
+from weft.ir.expr import Load, Var
 from weft.ir.stmt import Alloc, For, Kernel, Stmt, Store
-from weft.ir.visit import rebuild, walk
+from weft.ir.visit import map_statements, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 
 #: Copies of a body, over nested loops, up to which unrolling pays.
 MAX_COPIES = 256
-_ACCESS = (Load, Store, AddressOf)
 
 
 def unroll_registers(kernel: Kernel) -> Kernel:
@@ -30,7 +29,7 @@ def _unroll(s: Stmt, copies: int) -> Stmt:
             s = replace(s, kind="unroll")
         if s.kind == "unroll" and count is not None:
             copies *= max(count, 1)
-    return rebuild(s, lambda n: _unroll(n, copies) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _unroll(n, copies))
 
 
 def subscripts_register(loop: For) -> bool:

@@ -9,7 +9,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Const, Expr, idx
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Break, Continue, For, If, Kernel, Return, Stmt
+from weft.ir.stmt import JUMPS, For, If, Kernel, Stmt
 from weft.ir.visit import free_vars, loads, substitute, walk
 from weft.passes.analysis.thread_teams import Team, holds, refuse
 
@@ -22,7 +22,7 @@ def check_divergence(kernel: Kernel) -> Kernel:
 
     What threads decide by what they load, or leave before, they may well agree on.
     """
-    if not any(isinstance(n, (Break, Continue, Return)) for n in walk(kernel)):
+    if not any(isinstance(n, JUMPS) for n in walk(kernel)):
         _visit(kernel.body, ())
     return kernel
 

@@ -17,24 +17,9 @@ from dataclasses import dataclass, field, replace
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
 from weft.ir.expr import Load
-from weft.ir.nesting import inner_statements
-from weft.ir.stmt import (
-    Alloc,
-    Barrier,
-    BarrierScope,
-    Break,
-    Continue,
-    For,
-    If,
-    Kernel,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Tensorized,
-    While,
-)
-from weft.ir.visit import rebuild, walk
+from weft.ir.nesting import around, inner_statements
+from weft.ir.stmt import JUMPS, Alloc, Barrier, BarrierScope, For, If, Kernel, Let, Seq, Stmt, Tensorized, While
+from weft.ir.visit import map_statements, walk
 from weft.passes.analysis.loop_ranges import constant_extent, runs_at_least_once
 from weft.passes.analysis.thread_reductions import is_reduction
 from weft.passes.analysis.thread_shapes import WARP, suffix_products
@@ -80,13 +65,10 @@ class Grid:
     threads: tuple[For, ...]
 
     def around(self, body: Stmt) -> Stmt:
-        for loop in reversed(self.threads):
-            body = replace(loop, body=body)
+        body = around(self.threads, body)
         for buffer in reversed(self.shared):
             body = Alloc(buffer, body)
-        for loop in reversed(self.blocks):
-            body = replace(loop, body=body)
-        return body
+        return around(self.blocks, body)
 
 
 def insert_barriers(grid: Grid, body: Stmt, units: Sequence[Stmt], ignored: frozenset[str] = frozenset()) -> Stmt:
@@ -172,7 +154,7 @@ class _Flow:
         """What has run without a barrier since, when ``s`` ends."""
         if id(s) in self.is_unit:
             state = self.leave(s, self.meet(s, state))
-            if any(isinstance(n, (Break, Continue, Return)) for n in inner_statements(s)):
+            if any(isinstance(n, JUMPS) for n in inner_statements(s)):
                 self.left.append(state)
             return state
         if isinstance(s, Seq):
@@ -330,7 +312,7 @@ class _Flow:
 
     def built(self, s: Stmt) -> Stmt:
         scope = self.barriers.get(id(s))
-        made = s if id(s) in self.is_unit else rebuild(s, lambda n: self.built(n) if isinstance(n, Stmt) else n)
+        made = s if id(s) in self.is_unit else map_statements(s, self.built)
         end = self.barriers.get(_at_end(s))
         if isinstance(made, While) and end is not None:
             made = replace(made, body=Seq((made.body, Barrier(end))))

@@ -10,57 +10,42 @@ element (`insert_barriers`). Reductions over an element of each thread become ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Const, Expr, Load, Var, idx
-from weft.ir.interval import Interval
-from weft.ir.nesting import around
+from weft.ir.interval import Interval, Ranges
+from weft.ir.nesting import around, in_turn
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Atomic, Break, For, If, Kernel, Let, Return, Seq, Stmt, Store, While
-from weft.ir.visit import children, fresh_name, rebuild, replace_buffers, substitute, used_names, walk
+from weft.ir.stmt import Alloc, Atomic, Break, For, Kernel, Let, Return, Seq, Stmt, Store, While
+from weft.ir.visit import children, fresh_name, map_statements, mentions, rebuild, substitute, used_names, walk
 from weft.passes.analysis.conditions import guarded
-from weft.passes.analysis.loop_ranges import extent, loop_range
+from weft.passes.analysis.loop_ranges import extent, loop_range, ranges_inside
+from weft.passes.analysis.name_apart import name_apart
 from weft.passes.analysis.thread_shapes import Shape
 from weft.passes.analysis.thread_teams import barriers_in, check_shared
-from weft.passes.analysis.thread_units import Unit, headers, made_in, units_in
+from weft.passes.analysis.thread_units import Unit, headers, statements_in
 from weft.passes.to_grid.insert_barriers import Grid, insert_barriers
 from weft.passes.to_grid.join_reductions import ReductionJoiner
 from weft.passes.to_grid.launch_storage import LaunchStorage
 from weft.passes.to_grid.make_units import make_units
 from weft.passes.to_grid.pad_shared import pad_shared
 from weft.passes.to_grid.place_storage import Use, place_storage
-from weft.passes.to_grid.split_launches import Launch, split_launches, take_turns
+from weft.passes.to_grid.split_launches import Launch, split_launches
 from weft.poly.leaves import sizes_of
-
-Ranges = Mapping[str, Interval]
 
 
 def join_threads(kernel: Kernel, *, fast: bool = False, shared_bytes: int = 232448, most_threads: int = 1024) -> Kernel:
     """``kernel`` in grid form. Launches that have barriers in thread loops already must have it."""
     joined = split_launches(kernel, lambda launch: _Join(kernel, fast, shared_bytes, most_threads).launch(launch))
-    return simplify(replace(joined, body=_named_apart(joined.body, used_names(joined), set())))
-
-
-def _named_apart(s: Stmt, taken: set[str], seen: set[str]) -> Stmt:
-    """``s``, launches one after another, with names of their own for the device memory that they need."""
-    if isinstance(s, Alloc):
-        old = s.buffer
-        if old.name in seen:
-            new = replace(old, name=fresh_name(old.name, taken))
-            s = Alloc(new, replace_buffers(s.body, {old: new}), span=s.span)
-        seen.add(s.buffer.name)
-    if isinstance(s, (Alloc, Seq, If)):
-        return rebuild(s, lambda n: _named_apart(n, taken, seen) if isinstance(n, Stmt) else n)
-    return s
+    return simplify(replace(joined, body=name_apart(joined.body, set(), used_names(joined), (Alloc,))))
 
 
 def _checked_grid(s: Stmt) -> Stmt:
     """``s``, a block with barriers, where they are in one nest of threads; more loops of threads in it take turns."""
     if isinstance(s, (Alloc, Let)) or (isinstance(s, Seq) and len(s.body) == 1):
-        return rebuild(s, lambda n: _checked_grid(n) if isinstance(n, Stmt) else n)
+        return map_statements(s, _checked_grid)
     if isinstance(s, For) and s.kind == "thread" and isinstance(extent(s), Const):
         return replace(s, body=_checked_grid(s.body))
     for loop in walk(s):
@@ -71,7 +56,7 @@ def _checked_grid(s: Stmt) -> Stmt:
                 why="threads and blocks are perfectly nested loops with sizes known before the launch",
                 help="put the block and thread loops around everything else, with constant numbers of threads",
             )
-    return take_turns(s, ("thread",))
+    return in_turn(s, "thread")
 
 
 @dataclass(slots=True)
@@ -93,10 +78,10 @@ class _Join:
         ranges = {name: Interval(0, None) for name in sizes_of(self.kernel)}
         for loop in blocks:
             ranges[loop.var.name] = loop_range(loop, ranges)
-        body = self.unique_storage(launch.body)
+        body = name_apart(launch.body, set(), self.names(), (Alloc,))
         tree, shape = make_units(body, ranges, self.fresh, fast=self.fast, most_threads=self.most_threads)
-        made = made_in(tree)
-        placement = place_storage(made, units_in(tree), _uses(tree, ranges), shape, ranges)
+        made = statements_in(tree, Alloc)
+        placement = place_storage(made, statements_in(tree, Unit), _uses(tree, ranges), shape, ranges)
         storage = LaunchStorage(
             blocks, shape, placement, self.shared_bytes, frozenset(v.name for v in self.kernel.scalars)
         )
@@ -115,26 +100,13 @@ class _Join:
             body = Alloc(buffer, body)
         return body
 
-    def fresh(self, name: str) -> str:
+    def names(self) -> set[str]:
+        """Those that are taken."""
         self.taken |= used_names(self.kernel)
-        return fresh_name(name, self.taken)
+        return self.taken
 
-    def unique_storage(self, body: Stmt) -> Stmt:
-        """Storage made at several places under one name gets names of its own."""
-        seen: set[str] = set()
-
-        def visit(n: Any) -> Any:
-            if not isinstance(n, Stmt):
-                return n
-            n = rebuild(n, visit)
-            if isinstance(n, Alloc):
-                if n.buffer.name in seen:
-                    other = replace(n.buffer, name=self.fresh(n.buffer.name))
-                    n = Alloc(other, replace_buffers(n.body, {n.buffer: other}), span=n.span)
-                seen.add(n.buffer.name)
-            return n
-
-        return visit(body)  # type: ignore[no-any-return]
+    def fresh(self, name: str) -> str:
+        return fresh_name(name, self.names())
 
     def join(self, s: Stmt, storage: LaunchStorage, ranges: Ranges) -> Stmt:
         if isinstance(s, Unit):
@@ -145,7 +117,7 @@ class _Join:
             own = storage.placement.own.get(s.buffer.name)
             body = self.join(s.body, storage, ranges)
             return body if own is None else Alloc(own.buffer, body, span=s.span)
-        inside = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+        inside = ranges_inside(s, ranges)
 
         def visit(n: Any) -> Any:
             if isinstance(n, Stmt):
@@ -200,9 +172,7 @@ def _ending_here(s: Stmt) -> Stmt:
     if not any(isinstance(n, Return) for n in walk(s)):
         return s
 
-    def visit(n: Any, inside: bool) -> Any:
-        if not isinstance(n, Stmt):
-            return n
+    def visit(n: Stmt, inside: bool) -> Stmt:
         if isinstance(n, Return):
             if inside:
                 raise UnsupportedError(
@@ -212,7 +182,7 @@ def _ending_here(s: Stmt) -> Stmt:
                     help="leave the loop with break",
                 )
             return Break(span=n.span)
-        return rebuild(n, lambda inner: visit(inner, inside or isinstance(n, (For, While))))
+        return map_statements(n, lambda inner: visit(inner, inside or isinstance(n, (For, While))))
 
     return For(Var(fresh_name("once", used_names(s))), idx(0), idx(1), "serial", visit(s, False))
 
@@ -230,7 +200,7 @@ def _uses(tree: Stmt, ranges: Ranges) -> dict[str, Use]:
             for read in walk(e):
                 if isinstance(read, (Load, AddressOf)):
                     uses.setdefault(read.buffer.name, Use()).touches.append((None, read, dict(ranges)))
-        inside = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+        inside = ranges_inside(s, ranges)
         for inner in children(s):
             if isinstance(inner, Stmt):
                 visit(inner, inside)
@@ -241,13 +211,11 @@ def _uses(tree: Stmt, ranges: Ranges) -> dict[str, Use]:
 
 def _guard_foreign(s: Stmt, first: list[Expr], own: set[str]) -> Stmt:
     """``s``, which all threads of a group run, with writes to what they share made by one of them."""
-    inside = {n.buffer.name for n in walk(s) if isinstance(n, Alloc)}
+    inside = mentions(s).allocated
 
-    def visit(n: Any) -> Any:
-        if not isinstance(n, Stmt):
-            return n
+    def visit(n: Stmt) -> Stmt:
         if isinstance(n, (Store, Atomic)):
             return n if n.buffer.name in own | inside else guarded(first, n)
-        return rebuild(n, visit)
+        return map_statements(n, visit)
 
-    return visit(s)  # type: ignore[no-any-return]
+    return visit(s)

@@ -14,17 +14,15 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
-from weft.ir.expr import Const, Expr, idx
-from weft.ir.interval import Interval, bounds
+from weft.ir.expr import Expr, idx
+from weft.ir.interval import Ranges, bounds
 from weft.ir.stmt import Alloc, For, Stmt
-from weft.ir.visit import free_vars, rebuild, replace_buffers
+from weft.ir.visit import free_vars, map_statements, replace_buffers
 from weft.passes.analysis.thread_digits import Digit, split_subscript
 from weft.passes.analysis.thread_shapes import Shape
 from weft.passes.analysis.thread_units import change_memory
-from weft.passes.to_grid.pad_shared import bytes_of
 from weft.passes.to_grid.place_storage import Placement
 
-Ranges = Mapping[str, Interval]
 #: Bytes that a thread has for itself at most; local memory is made for all threads that may run at once.
 MOST_LOCAL_BYTES = 16384
 
@@ -48,7 +46,7 @@ class LaunchStorage:
 
     @property
     def spare_bytes(self) -> int:
-        return self.shared_bytes - sum(map(bytes_of, (*self.shared, *self.passing.values())))
+        return self.shared_bytes - sum(b.byte_count() or 0 for b in (*self.shared, *self.passing.values()))
 
     def place(self, made: Sequence[Alloc], ranges: Ranges) -> None:
         """Finds a place for storage of the block that is not distributed."""
@@ -102,25 +100,23 @@ class LaunchStorage:
         """``s`` with the storage that a thread makes in it its own; ``alone``: one thread of the block runs it."""
         thread = None if alone else self.shape.number()
 
-        def visit(n: Any) -> Any:
-            if not isinstance(n, Stmt):
-                return n
+        def visit(n: Stmt) -> Stmt:
             before = len(self.device)
-            n = rebuild(n, visit)
+            n = map_statements(n, visit)
             if isinstance(n, For) and n.kind in ("vector", "parallel") and len(self.device) > before:
                 return replace(n, kind="serial")  # its iterations use one memory now
             if not isinstance(n, Alloc):
                 return n
             if n.buffer.scope == "shared":
                 raise _shared_by_nobody(n)
-            small = all(isinstance(e, Const) for e in n.buffer.shape) and bytes_of(n.buffer) <= MOST_LOCAL_BYTES
-            if small or n.buffer.scope == "register":
+            size = n.buffer.byte_count()
+            if (size is not None and size <= MOST_LOCAL_BYTES) or n.buffer.scope == "register":
                 new = replace(n.buffer, scope="local" if n.buffer.scope == "global" else n.buffer.scope)
                 return Alloc(new, replace_buffers(n.body, {n.buffer: new}), span=n.span)
             self.to_device(n.buffer, ranges, thread)
             return n.body
 
-        return visit(s)  # type: ignore[no-any-return]
+        return visit(s)
 
 
 def _shared_by_nobody(alloc: Alloc) -> UnsupportedError:

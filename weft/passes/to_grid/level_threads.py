@@ -6,6 +6,11 @@
 Iterations of a thread loop are independent, so it may be run for one part of its body after another, also inside
 serial loops and tests. Storage made in it becomes storage of the block with one more dimension. Where that is not
 possible the thread loops inside run one iteration after another.
+
+Thread loops that run as often as sizes say, which only a call knows, are cut to pieces of a fixed number of threads:
+
+>>> thread t in 0:n { a }                                          # becomes
+>>> for t_o in 0:ceil(n / 256) { thread t in 0:256 { if t_o * 256 + t < n { a } } }
 """
 
 from __future__ import annotations
@@ -13,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from weft.ir.expr import AddressOf, Binary, Compare, Expr, Load, idx
-from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import around, perfect_nest
+from weft.ir.expr import AddressOf, Binary, Compare, Expr, Load, Var, idx
+from weft.ir.interval import Interval, Ranges, bounds
+from weft.ir.nesting import around, grouped, in_turn, perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Let, Seq, Stmt, Store
-from weft.ir.visit import children, free_vars, mentions, rebuild, rewrite, substitute, walk
+from weft.ir.visit import children, free_vars, loads, map_statements, mentions, rewrite, substitute, walk
 from weft.passes.analysis.conditions import guarded
-from weft.passes.analysis.loop_ranges import Ranges, loop_range
+from weft.passes.analysis.loop_ranges import loop_range, ranges_inside
 from weft.poly.leaves import is_assigned
 
 #: Whether a statement inside these thread loops must stand in a nest of its own.
@@ -40,28 +45,28 @@ class _NotSplit(Exception):
 class _Leveler:
     apart: Apart
 
-    def stmt(self, s: Stmt, ranges: dict[str, Interval]) -> Stmt:
+    def stmt(self, s: Stmt, ranges: Ranges) -> Stmt:
         if isinstance(s, For) and s.kind == "thread":
             loops, body = perfect_nest(s, "thread")
             try:
                 return self.nest(list(loops), [], body, ranges)
             except _NotSplit:
-                return around(loops, _one_after_another(body))
-        if isinstance(s, For):
-            ranges = {**ranges, s.var.name: loop_range(s, ranges)}
-        return rebuild(s, lambda n: self.stmt(n, ranges) if isinstance(n, Stmt) else n)
+                return around(loops, in_turn(body, "thread"))
+        ranges = ranges_inside(s, ranges)
+        return map_statements(s, lambda n: self.stmt(n, ranges))
 
     def must_split(self, s: Stmt, loops: list[For]) -> bool:
         if self.apart(s, loops) or (isinstance(s, For) and s.kind == "thread"):
             return True
         return any(self.must_split(n, loops) for n in children(s) if isinstance(n, Stmt))
 
-    def nest(self, loops: list[For], guards: list[Expr], s: Stmt, ranges: dict[str, Interval]) -> Stmt:
+    def nest(self, loops: list[For], guards: list[Expr], s: Stmt, ranges: Ranges) -> Stmt:
         """``s`` inside ``loops`` and under ``guards``, with these where they can be run for a part of it."""
         if self.apart(s, loops) or not self.must_split(s, loops):
             return around(loops, guarded(guards, s))
         if isinstance(s, Seq):
-            return Seq(tuple(self.nest(loops, guards, part, ranges) for part in self.grouped(s, loops)))
+            parts = grouped(s.body, lambda n: self.must_split(n, loops))
+            return Seq(tuple(self.nest(loops, guards, part, ranges) for part in parts))
         if isinstance(s, For) and s.kind == "thread":
             inner, body = perfect_nest(s, "thread")
             return self.nest([*loops, *inner], guards, body, ranges)
@@ -71,23 +76,13 @@ class _Leveler:
             return self.branch(loops, guards, s, ranges)
         if isinstance(s, Alloc):
             return self.storage(loops, guards, s, ranges)
-        if isinstance(s, Let) and not is_assigned(s) and not _loads(s.value):
+        if isinstance(s, Let) and not is_assigned(s) and not loads(s.value):
             return self.nest(loops, guards, substitute(s.body, {s.var: s.value}), ranges)
         raise _NotSplit
 
-    def grouped(self, s: Seq, loops: list[For]) -> list[Stmt]:
-        """The parts of ``s``; neighbours that need not be split stay together."""
-        groups: list[list[Stmt]] = []
-        for stmt in s.body:
-            if groups and not any(self.must_split(p, loops) for p in (stmt, groups[-1][-1])):
-                groups[-1].append(stmt)
-            else:
-                groups.append([stmt])
-        return [g[0] if len(g) == 1 else Seq(tuple(g)) for g in groups]
-
-    def loop(self, loops: list[For], guards: list[Expr], s: For, ranges: dict[str, Interval]) -> Stmt:
+    def loop(self, loops: list[For], guards: list[Expr], s: For, ranges: Ranges) -> Stmt:
         names = {loop.var.name for loop in loops}
-        if _loads(s.lo) or _loads(s.hi):
+        if loads(s.lo) or loads(s.hi):
             raise _NotSplit
         inside = {**ranges, **_thread_ranges(loops, ranges)}
         inside[s.var.name] = loop_range(s, inside)
@@ -100,19 +95,19 @@ class _Leveler:
         body = self.nest(loops, [*guards, *tests], s.body, inside)
         return replace(s, lo=idx(low), hi=idx(max(low, high)), body=body)
 
-    def branch(self, loops: list[For], guards: list[Expr], s: If, ranges: dict[str, Interval]) -> Stmt:
+    def branch(self, loops: list[For], guards: list[Expr], s: If, ranges: Ranges) -> Stmt:
         names = {loop.var.name for loop in loops}
         changed = mentions(s).stored | mentions(s).addressed
         if any(n.buffer.name in changed for n in walk(s.condition) if isinstance(n, Load)):
             raise _NotSplit
-        if not names & set(free_vars(s.condition)) and not _loads(s.condition):
+        if not names & set(free_vars(s.condition)) and not loads(s.condition):
             otherwise = None if s.otherwise is None else self.nest(loops, guards, s.otherwise, ranges)
             return replace(s, then=self.nest(loops, guards, s.then, ranges), otherwise=otherwise)
         if s.otherwise is not None:
             raise _NotSplit
         return self.nest(loops, [*guards, s.condition], s.then, ranges)
 
-    def storage(self, loops: list[For], guards: list[Expr], s: Alloc, ranges: dict[str, Interval]) -> Stmt:
+    def storage(self, loops: list[For], guards: list[Expr], s: Alloc, ranges: Ranges) -> Stmt:
         """Storage of each iteration: a dimension for each loop in front of its own."""
         inside = {**ranges, **_thread_ranges(loops, ranges)}
         sizes = [bounds(loop.hi - loop.lo, inside).hi for loop in loops]
@@ -140,14 +135,62 @@ def _thread_ranges(loops: Sequence[For], ranges: Ranges) -> dict[str, Interval]:
     return {loop.var.name: inner_ranges[loop.var.name] for loop in loops}
 
 
-def _loads(e: Expr) -> bool:
-    return any(isinstance(n, Load) for n in walk(e))
+#: Threads of a block whose number the program does not say.
+THREADS = 256
 
 
-def _one_after_another(s: Stmt) -> Stmt:
-    """``s`` with its thread loops serial."""
+def cut_threads(s: Stmt, ranges: Ranges, fresh: Callable[[str], str]) -> Stmt:
+    """``s``, whose thread nests are perfect, with thread loops of known extents only."""
+    if isinstance(s, For) and s.kind == "thread":
+        return _cut_nest(s, ranges, fresh)
+    inside = ranges_inside(s, ranges)
+    return map_statements(s, lambda n: cut_threads(n, inside, fresh))
 
-    def visit(n: object) -> Stmt | None:
-        return replace(n, kind="serial") if isinstance(n, For) and n.kind == "thread" else None
 
-    return rewrite(s, visit)
+def _cut_nest(s: For, ranges: Ranges, fresh: Callable[[str], str]) -> Stmt:
+    nest, body = perfect_nest(s, "thread")
+    loops = list(nest)
+    sizes: list[int | None] = []
+    inner_ranges = dict(ranges)
+    for loop in loops:
+        sizes.append(bounds(simplify(loop.hi - loop.lo, inner_ranges), inner_ranges).hi)
+        inner_ranges[loop.var.name] = loop_range(loop, inner_ranges)
+    if None not in sizes:
+        return s
+    piece = THREADS
+    for size in sizes:
+        piece = piece if size is None else max(1, piece // max(size, 1))
+    kept: list[For] = []
+    outer: list[For] = []
+    for position, (loop, size) in enumerate(zip(loops, sizes)):
+        if size is not None:
+            kept.append(loop)
+        elif _depends(loop, kept):
+            rest = [replace(inner, kind="serial") for inner in loops[position:]]
+            return around([*outer, *kept], around(rest, body))
+        else:
+            around_pieces, inner, place = _cut(loop, piece, fresh)
+            outer.append(around_pieces)
+            kept.append(inner)
+            body = substitute(If(Compare("<", loop.var, loop.hi), body), {loop.var: place})
+            loops[position + 1 :] = [_moved(later, loop.var, place) for later in loops[position + 1 :]]
+            piece = 1
+    return around([*outer, *kept], body)
+
+
+def _depends(loop: For, threads: list[For]) -> bool:
+    names = {t.var.name for t in threads}
+    ends = (loop.lo, loop.hi)
+    return any(names & free_vars(e).keys() or any(isinstance(n, Load) for n in walk(e)) for e in ends)
+
+
+def _cut(loop: For, piece: int, fresh: Callable[[str], str]) -> tuple[For, For, Expr]:
+    """The loop over pieces, the one over the threads of a piece, and what the variable was in terms of both."""
+    turn = Var(fresh(f"{loop.var.name}_o"))
+    count = simplify((loop.hi - loop.lo + idx(piece - 1)) // idx(piece))
+    place = simplify(loop.lo + turn * idx(piece) + loop.var)
+    return replace(loop, var=turn, lo=idx(0), hi=count, kind="serial"), replace(loop, lo=idx(0), hi=idx(piece)), place
+
+
+def _moved(loop: For, var: Var, place: Expr) -> For:
+    return replace(loop, lo=substitute(loop.lo, {var: place}), hi=substitute(loop.hi, {var: place}))

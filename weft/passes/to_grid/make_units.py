@@ -9,21 +9,19 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.ir.errors import ScheduleError
-from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import has_loop, perfect_nest
+from weft.ir.interval import Ranges, bounds
+from weft.ir.nesting import has_loop, inner_statements, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Alloc, Break, Continue, For, Return, Seq, Stmt, While
-from weft.ir.visit import bound_names, children, rebuild, used_names, walk
-from weft.passes.analysis.loop_ranges import loop_range
+from weft.ir.stmt import JUMPS, Alloc, For, Return, Seq, Stmt, While
+from weft.ir.visit import bound_names, children, map_statements, mentions, used_names, walk
+from weft.passes.analysis.loop_ranges import ranges_inside
 from weft.passes.analysis.thread_digits import Digit, Placed, split_subscript
 from weft.passes.analysis.thread_reductions import Candidate, find_candidate, find_group
 from weft.passes.analysis.thread_shapes import Nest, Shape, choose_shape, digits_at, rebase_nest
 from weft.passes.analysis.thread_teams import barriers_in
 from weft.passes.analysis.thread_units import Unit
-from weft.passes.to_grid.cut_threads import cut_threads
-from weft.passes.to_grid.level_threads import level_threads
+from weft.passes.to_grid.level_threads import cut_threads, level_threads
 
-Ranges: TypeAlias = Mapping[str, Interval]
 #: The digits at which thread nests place threads in the subscripts of each buffer.
 Places: TypeAlias = "Mapping[str, Collection[Placed]]"
 FindCandidate: TypeAlias = "Callable[[Stmt, Sequence[For]], Candidate | None]"
@@ -68,7 +66,7 @@ class _Maker:
     steps: Mapping[tuple[int, ...], int]
     candidate: FindCandidate
 
-    def stmt(self, s: Stmt, ranges: dict[str, Interval]) -> Stmt:
+    def stmt(self, s: Stmt, ranges: Ranges) -> Stmt:
         if isinstance(s, For) and s.kind == "thread":
             loops, body = perfect_nest(s, "thread")
             nest = rebase_nest(loops, body, ranges)
@@ -77,15 +75,14 @@ class _Maker:
         reduction = self.candidate(s, ())
         if reduction is not None or not self.is_control(s):
             return self.unit(Nest(body=s, ranges=ranges), reduction)
-        if isinstance(s, For):
-            ranges = {**ranges, s.var.name: loop_range(s, ranges)}
-        return rebuild(s, lambda n: self.stmt(n, ranges) if isinstance(n, Stmt) else n)
+        ranges = ranges_inside(s, ranges)
+        return map_statements(s, lambda n: self.stmt(n, ranges))
 
     def is_control(self, s: Stmt) -> bool:
         """Whether all threads go through ``s`` together: what it assigns or leaves they all have to."""
         if isinstance(s, Seq) or has_loop(s, "thread") or barriers_in(s) or self.has_candidate(s):
             return True
-        return not _is_leaf(s) and (_assigns(s) or _jumps(s))
+        return bool(inner_statements(s)) and (_assigns(s) or _jumps(s))
 
     def has_candidate(self, s: Stmt) -> bool:
         if self.candidate(s, ()) is not None:
@@ -103,21 +100,16 @@ class _Maker:
         return Unit(nest, digits, candidate, group or {})
 
 
-def _is_leaf(s: Stmt) -> bool:
-    return not any(isinstance(n, Stmt) for n in children(s))
-
-
 def _assigns(s: Stmt) -> bool:
     """Whether ``s`` changes a variable that is made around it."""
-    bound = {name for n in walk(s) for name in bound_names(n)}
-    return not bound.issuperset(assigned_names(s))
+    return not mentions(s).bound.issuperset(assigned_names(s))
 
 
 def _jumps(s: Stmt) -> bool:
     """Whether ``s`` may end something around it."""
     if isinstance(s, (For, While)):
         return any(isinstance(n, Return) for n in walk(s))
-    return isinstance(s, (Break, Continue, Return)) or any(_jumps(n) for n in children(s) if isinstance(n, Stmt))
+    return isinstance(s, JUMPS) or any(_jumps(n) for n in children(s) if isinstance(n, Stmt))
 
 
 def _choose_steps(nests: Sequence[Nest], shape: Shape, made: set[str], places: Places) -> dict[tuple[int, ...], int]:
@@ -172,7 +164,7 @@ def find_nests(s: Stmt, ranges: Ranges) -> list[Nest]:
         nest = rebase_nest(loops, body, ranges)
         assert nest is not None
         return [nest]
-    inside = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
+    inside = ranges_inside(s, ranges)
     return [n for inner in children(s) if isinstance(inner, Stmt) for n in find_nests(inner, inside)]
 
 

@@ -69,15 +69,11 @@ def pad_shared(launch: Stmt, threads: Sequence[For], spare_bytes: int) -> Stmt:
         if None in touches or old.rank < 2 or old.strides is not None:
             continue
         new = _padded(old, [t for t in touches if t is not None], lanes)
-        cost = bytes_of(new) - bytes_of(old)
+        cost = (new.byte_count() or 0) - (old.byte_count() or 0)
         if new is not old and cost <= spare_bytes:
             longer[old] = new
             spare_bytes -= cost
     return replace_buffers(launch, longer) if longer else launch
-
-
-def bytes_of(buffer: Buffer) -> int:
-    return math.prod(int(e.value) for e in buffer.shape if isinstance(e, Const)) * buffer.dtype.itemsize
 
 
 def _lanes(threads: Sequence[For], extents: Sequence[int]) -> list[dict[str, int]]:

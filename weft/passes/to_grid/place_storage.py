@@ -7,7 +7,6 @@ differ only in digits that no subscript spells each have a copy, which they comp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +15,7 @@ from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Const, Expr, Load, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.intrinsics import HINTS
-from weft.ir.stmt import Alloc, Assign, Atomic, Break, Continue, Evaluate, Return, Stmt, Store
+from weft.ir.stmt import JUMPS, Alloc, Assign, Atomic, Evaluate, Stmt, Store
 from weft.ir.visit import children, mentions, walk
 from weft.passes.analysis.thread_digits import Placed, Split, join_digits, rest_size, split_subscript
 from weft.passes.analysis.thread_shapes import Shape
@@ -129,12 +128,10 @@ class _Placer:
             if most is None:
                 return None
             shape.append(idx(rest_size(most, dim, pattern)))
-        bytes_each = math.prod(int(n.value) for n in shape if isinstance(n, Const)) * buffer.dtype.itemsize
         asked = buffer.scope in ("register", "local")
-        if bytes_each > MOST_OWN_BYTES and not asked and self.shape.total > 1:
-            return None
-        scope = buffer.scope if asked else "local"
-        return Own(replace(buffer, shape=tuple(shape), scope=scope), pattern)
+        own = replace(buffer, shape=tuple(shape), scope=buffer.scope if asked else "local")
+        too_large = (own.byte_count() or 0) > MOST_OWN_BYTES and not asked and self.shape.total > 1
+        return None if too_large else Own(own, pattern)
 
     def is_distributed(self, unit: Unit) -> bool:
         """Whether a reduction runs over storage of which each thread has its part."""
@@ -173,7 +170,7 @@ def _is_for_all(s: Stmt) -> bool:
             why="one thread makes the atomic update",
             help="make the update inside a thread loop",
         )
-    return isinstance(s, (Assign, Break, Continue, Return)) or (isinstance(s, Evaluate) and s.call.name in HINTS)
+    return isinstance(s, (Assign, *JUMPS)) or (isinstance(s, Evaluate) and s.call.name in HINTS)
 
 
 def _read_outside(s: Stmt, foreign: set[str]) -> set[str]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from weft.ir.expr import Const, idx
 from weft.ir.nesting import sequence
 from weft.ir.stmt import Barrier, Evaluate, For, Kernel, Stmt, hint
-from weft.ir.visit import Node, rebuild, rewrite, walk
+from weft.ir.visit import Node, map_statements, rewrite, walk
 from weft.passes.analysis.loop_ranges import is_serial_loop
 from weft.passes.analysis.thread_reductions import is_reduction
 
@@ -26,7 +26,7 @@ def place_waits(kernel: Kernel, *, has_async_copies: bool) -> Kernel:
     def visit(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "block":
             return _in_launch(s, has_async_copies)
-        return rebuild(s, lambda n: visit(n) if isinstance(n, Stmt) else n)
+        return map_statements(s, visit)
 
     return replace(kernel, body=visit(kernel.body))
 
@@ -44,7 +44,7 @@ def before_barriers(s: Stmt, first: Stmt) -> Stmt:
     """``s`` with the statement ``first`` wherever the threads of a block are about to meet."""
     if isinstance(s, Barrier) or is_reduction(s):
         return sequence([first, s])
-    return rebuild(s, lambda n: before_barriers(n, first) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: before_barriers(n, first))
 
 
 def _committed(s: Stmt) -> list[int]:

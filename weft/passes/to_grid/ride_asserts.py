@@ -18,7 +18,7 @@ from weft.ir.expr import Expr, Load, Var
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import find_path, perfect_nest
 from weft.ir.stmt import Alloc, Assert, Atomic, For, Kernel, Seq, Stmt, Store
-from weft.ir.visit import children, loads, mentions, rebuild, substitute, walk
+from weft.ir.visit import children, loads, map_statements, mentions, substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
 
@@ -113,4 +113,4 @@ def _is_within(inner: Interval, outer: Interval) -> bool:
 def _with_test(s: Stmt, use: Stmt, test: Assert) -> Stmt:
     if s is use:
         return Seq((test, use), span=use.span)
-    return rebuild(s, lambda n: _with_test(n, use, test) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _with_test(n, use, test))

@@ -19,12 +19,12 @@ from dataclasses import replace
 from weft.ir.affine import linear_form
 from weft.ir.ahead import loops_ahead, split_ahead
 from weft.ir.expr import AddressOf, Binary, Compare, Expr, Load, Var, idx
-from weft.ir.interval import Interval
+from weft.ir.interval import Interval, Ranges
 from weft.ir.nesting import flat, sequence
 from weft.ir.simplify import is_empty, simplify
 from weft.ir.stmt import For, If, Kernel, Stmt, Store, hint
-from weft.ir.visit import mentions, rebuild, substitute, walk
-from weft.passes.analysis.loop_ranges import Ranges, is_serial_loop, loop_range
+from weft.ir.visit import map_statements, mentions, substitute, walk
+from weft.passes.analysis.loop_ranges import is_serial_loop, ranges_inside
 
 
 def run_ahead(kernel: Kernel) -> Kernel:
@@ -39,9 +39,9 @@ def _visit(s: Stmt, ranges: Ranges) -> Stmt:
     if not loops_ahead(s):
         return s
     if not isinstance(s, For):
-        return rebuild(s, lambda n: _visit(n, ranges) if isinstance(n, Stmt) else n)
+        return map_statements(s, lambda n: _visit(n, ranges))
     if s.ahead is None:
-        return replace(s, body=_visit(s.body, {**ranges, s.var.name: loop_range(s, ranges)}))
+        return replace(s, body=_visit(s.body, ranges_inside(s, ranges)))
     rings = frozenset(s.ahead.rings)
     running = _run(replace(s, ahead=None), s.ahead.distance, rings, ranges)
     shared = dict.fromkeys(n.buffer for n in _accesses(s, rings) if n.buffer.scope == "shared")
@@ -51,7 +51,7 @@ def _visit(s: Stmt, ranges: Ranges) -> Stmt:
 
 def _run(loop: For, distance: int, rings: frozenset[str], ranges: Ranges) -> Stmt:
     """``loop`` with the innermost loop around what fills ``rings`` filling them ahead."""
-    inner = {**ranges, loop.var.name: loop_range(loop, ranges)}
+    inner = ranges_inside(loop, ranges)
     body = _below(loop.body, distance, rings, inner)
     if body is not loop.body or not _takes_turns(loop, rings):
         return replace(loop, body=body)
@@ -70,8 +70,8 @@ def _below(s: Stmt, distance: int, rings: frozenset[str], ranges: Ranges) -> Stm
         return s
     if isinstance(s, For) and is_serial_loop(s):
         return _run(s, distance, rings, ranges)
-    inner = {**ranges, s.var.name: loop_range(s, ranges)} if isinstance(s, For) else ranges
-    return rebuild(s, lambda n: _below(n, distance, rings, inner) if isinstance(n, Stmt) else n)
+    inner = ranges_inside(s, ranges)
+    return map_statements(s, lambda n: _below(n, distance, rings, inner))
 
 
 def _filled(loop: For, fills: Stmt, turn: Expr, ranges: Ranges) -> list[Stmt]:

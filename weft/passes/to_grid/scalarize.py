@@ -5,7 +5,7 @@ Vector *loops* stay; this is about expressions that are vectors themselves (`Ram
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,10 +28,7 @@ def _statement(s: Stmt, taken: set[str], lanes: Mapping[str, tuple[Var, ...]]) -
             names = tuple(
                 Var(fresh_name(f"{s.var.name}_{n}", taken), s.var.dtype.scalar) for n in range(s.var.dtype.lanes)
             )
-            body = _statement(s.body, taken, {**lanes, s.var.name: names})
-            for n in reversed(range(len(names))):
-                body = Let(names[n], _lane(s.value, n, lanes), body, span=s.span)
-            return body
+            return _with_lanes(names, s, _statement(s.body, taken, {**lanes, s.var.name: names}), lanes)
         case Assign() if s.var.dtype.lanes > 1:
             return _assign(s, taken, lanes)
     return rebuild(s, lambda n: _statement(n, taken, lanes) if isinstance(n, Stmt) else _scalar(n, lanes))
@@ -53,17 +50,22 @@ def _store(s: Store, count: int, taken: set[str], lanes: Mapping[str, tuple[Var,
             Store(s.buffer, tuple(_lane(i, n, lanes) for i in s.indices), v, span=s.span) for n, v in enumerate(values)
         )
     )
-    for n in reversed(range(count)):
-        body = Let(values[n], _lane(s.value, n, lanes), body, span=s.span)
-    return body
+    return _with_lanes(values, s, body, lanes)
 
 
 def _assign(s: Assign, taken: set[str], lanes: Mapping[str, tuple[Var, ...]]) -> Stmt:
     targets = lanes[s.var.name]
     values = [Var(fresh_name("lane", taken), v.dtype) for v in targets]
     body: Stmt = Seq(tuple(Assign(target, value, span=s.span) for target, value in zip(targets, values)))
-    for n in reversed(range(len(values))):
-        body = Let(values[n], _lane(s.value, n, lanes), body, span=s.span)
+    return _with_lanes(values, s, body, lanes)
+
+
+def _with_lanes(
+    names: Sequence[Var], s: Store | Let | Assign, body: Stmt, lanes: Mapping[str, tuple[Var, ...]]
+) -> Stmt:
+    """``body`` where ``names`` are the lanes of the value of ``s``."""
+    for n, name in reversed(list(enumerate(names))):
+        body = Let(name, _lane(s.value, n, lanes), body, span=s.span)
     return body
 
 

@@ -10,15 +10,15 @@ take turns within one block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from weft.ir.expr import Compare, Expr, Load, idx
-from weft.ir.interval import Interval, bounds, half_open
-from weft.ir.nesting import has_loop
+from weft.ir.expr import Compare, Expr, idx
+from weft.ir.interval import Interval, Ranges, bounds, half_open
+from weft.ir.nesting import in_turn, sequence
 from weft.ir.simplify import is_empty, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import free_vars, rebuild, substitute, walk
+from weft.ir.visit import free_vars, loads, substitute, walk
 from weft.passes.analysis.conditions import guarded
 from weft.poly.leaves import is_assigned, sizes_of
 
@@ -34,22 +34,17 @@ class Launch:
 
 
 Join = Callable[[Launch], Stmt]
-Ranges = Mapping[str, Interval]
 
 
 def split_launches(kernel: Kernel, join: Join) -> Kernel:
     """``kernel`` with every launch replaced by what ``join`` makes of it."""
     ranges = {name: Interval(0, None) for name in sizes_of(kernel)}
-    return replace(kernel, body=_in_order(_Splitter(join, ranges).split(kernel.body)))
+    return replace(kernel, body=sequence(_Splitter(join, ranges).split(kernel.body)))
 
 
 def has_blocks(s: Stmt) -> bool:
     """Whether there is a loop over blocks in ``s``."""
     return any(isinstance(n, For) and n.kind in _BLOCKS for n in walk(s))
-
-
-def _in_order(parts: list[Stmt]) -> Stmt:
-    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +66,7 @@ class _Splitter:
         return made + self.single(pending)
 
     def single(self, parts: list[Stmt]) -> list[Stmt]:
-        body = take_turns(_in_order(parts))
+        body = in_turn(sequence(parts), *_BLOCKS)
         return [] if is_empty(body) else [self.join(Launch((), body))]
 
     def is_single(self, s: Stmt) -> bool:
@@ -86,25 +81,25 @@ class _Splitter:
         if isinstance(s, Seq):
             return self.split(s)
         if isinstance(s, Alloc):
-            return [replace(s, body=_in_order(self.split(s.body)))]
+            return [replace(s, body=sequence(self.split(s.body)))]
         if isinstance(s, Let):
             return self.split(substitute(s.body, {s.var: s.value}))
-        if isinstance(s, If) and not any(isinstance(n, Load) for n in walk(s.condition)):
-            otherwise = None if s.otherwise is None else _in_order(self.split(s.otherwise))
-            return [replace(s, then=_in_order(self.split(s.then)), otherwise=otherwise)]
+        if isinstance(s, If) and not loads(s.condition):
+            otherwise = None if s.otherwise is None else sequence(self.split(s.otherwise))
+            return [replace(s, then=sequence(self.split(s.then)), otherwise=otherwise)]
         if isinstance(s, For) and s.kind in _BLOCKS:
             return [self.join(self.grid(s))]
         if isinstance(s, For):
             return self.repeated(s)
-        return self.single([take_turns(s)])
+        return self.single([in_turn(s, *_BLOCKS)])
 
     def repeated(self, s: For) -> list[Stmt]:
         """A serial loop around launches."""
-        if not _reads_nothing(s.lo) or not _reads_nothing(s.hi) or s.kind != "serial":
-            return self.single([take_turns(s)])
+        if loads(s.lo) or loads(s.hi) or s.kind != "serial":
+            return self.single([in_turn(s, *_BLOCKS)])
         steps = half_open(bounds(s.lo, self.ranges), bounds(s.hi, self.ranges))
         inner = replace(self, ranges={**self.ranges, s.var.name: steps})
-        return [replace(s, body=_in_order(inner.split(s.body)))]
+        return [replace(s, body=sequence(inner.split(s.body)))]
 
     def grid(self, s: Stmt) -> Launch:
         """The perfect nest of loops over blocks that ``s`` starts; what stands between them moves inside."""
@@ -128,12 +123,12 @@ class _Splitter:
                 s = s.body
             elif isinstance(s, Let) and has_blocks(s.body) and _is_plain(s):
                 s = substitute(s.body, {s.var: s.value})
-            elif isinstance(s, If) and s.otherwise is None and has_blocks(s) and _reads_nothing(s.condition):
+            elif isinstance(s, If) and s.otherwise is None and has_blocks(s) and not loads(s.condition):
                 wrappers.append(_under(s.condition))
                 s = s.then
             else:
                 break
-        body = take_turns(s)
+        body = in_turn(s, *_BLOCKS)
         for wrap in reversed(wrappers):
             body = wrap(body)
         return Launch(tuple(loops), body)
@@ -143,25 +138,13 @@ class _Splitter:
         extent = simplify(loop.hi - loop.lo, ranges)
         body = loop.body if loop.lo == idx(0) else substitute(loop.body, {loop.var: loop.lo + loop.var})
         around = {o.var.name for o in outer}
-        if not around & set(free_vars(extent)) and _reads_nothing(extent):
+        if not around & set(free_vars(extent)) and not loads(extent):
             return replace(loop, kind="block", lo=idx(0), hi=extent, body=Seq(())), None, body
         most = bounds(extent, ranges).hi
-        if most is None or not _reads_nothing(extent):
+        if most is None or loads(extent):
             return None
         boxed = replace(loop, kind="block", lo=idx(0), hi=idx(max(most, 0)), body=Seq(()))
         return boxed, Compare("<", loop.var, extent), body
-
-
-def take_turns(s: Stmt, kinds: Collection[str] = _BLOCKS) -> Stmt:
-    """``s`` with its loops of these kinds, which are inside one block or thread, run one iteration after another."""
-
-    def visit(n: object) -> object:
-        if not isinstance(n, Stmt):
-            return n
-        n = rebuild(n, visit)
-        return replace(n, kind="serial") if isinstance(n, For) and n.kind in kinds else n
-
-    return visit(s) if any(has_loop(s, kind) for kind in kinds) else s  # type: ignore[return-value]
 
 
 def _under(condition: Expr) -> Callable[[Stmt], Stmt]:
@@ -173,8 +156,4 @@ def _storing(alloc: Alloc) -> Callable[[Stmt], Stmt]:
 
 
 def _is_plain(s: Let) -> bool:
-    return _reads_nothing(s.value) and not is_assigned(s)
-
-
-def _reads_nothing(e: Expr) -> bool:
-    return not any(isinstance(n, Load) for n in walk(e))
+    return not loads(s.value) and not is_assigned(s)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from weft.ir.expr import Expr, Var, idx
 from weft.ir.stmt import Assert, For, If, Kernel, Let, Seq, Stmt
-from weft.ir.visit import fresh_name, rebuild, substitute, used_names, walk
+from weft.ir.visit import fresh_name, map_statements, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 
 _THREADS = 256
@@ -20,7 +20,7 @@ def spread_asserts(kernel: Kernel) -> Kernel:
 def _spread(s: Stmt, taken: set[str]) -> Stmt:
     if isinstance(s, For):
         return _spread_nest(s, taken) if s.kind == "serial" and only_checks(s) else s
-    return rebuild(s, lambda n: _spread(n, taken) if isinstance(n, Stmt) else n)
+    return map_statements(s, lambda n: _spread(n, taken))
 
 
 def only_checks(s: Stmt) -> bool:

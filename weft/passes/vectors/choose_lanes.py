@@ -9,8 +9,7 @@ from weft.ir.expr import Binary, Call, Cast, Const, Load
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.stmt import Assert, For, Let, Store
 from weft.ir.visit import Node, walk
-from weft.passes.analysis.check_vector import infer_varying
-from weft.passes.analysis.infer_step import infer_step
+from weft.passes.analysis.check_vector import infer_step, infer_varying
 from weft.passes.analysis.loop_ranges import constant_extent, extent_range
 
 #: Registers' worth of lanes per step: chains of dependent operations overlap when there are several.
@@ -37,7 +36,8 @@ def choose_lanes(loop: For, scheduled: bool, *, machine: VectorMachine) -> int:
     cut them up in the same way.
     """
     extent = constant_extent(loop)
-    on_purpose = (scheduled or _touches_registers(loop)) and extent is not None
+    accesses = (n for n in walk(loop.body) if isinstance(n, (Load, Store)))
+    on_purpose = extent is not None and (scheduled or any(n.buffer.scope == "register" for n in accesses))
     lanes = machine.lanes(data_bits(loop)) * (MOST if on_purpose else _registers(loop))
     if not on_purpose and _gathers_in_loops(loop):
         lanes = min(lanes, GATHER_LANES)
@@ -77,10 +77,6 @@ def data_bits(loop: For) -> int:
 def _divides_indices(n: Node) -> bool:
     """Whether ``n`` takes a division of subscripts that is one instruction for each lane."""
     return isinstance(n, Binary) and n.op in ("//", "%") and n.dtype == index and not isinstance(n.right, Const)
-
-
-def _touches_registers(loop: For) -> bool:
-    return any(isinstance(n, (Load, Store)) and n.buffer.scope == "register" for n in walk(loop.body))
 
 
 def _registers(loop: For) -> int:

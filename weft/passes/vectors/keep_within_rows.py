@@ -17,7 +17,7 @@ from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Stmt, Store
-from weft.ir.visit import rebuild, rewrite, substitute, walk
+from weft.ir.visit import map_statements, rewrite, substitute, walk
 from weft.passes.analysis.conditions import mentions
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.passes.guards.cut_pieces import TOGETHER
@@ -26,10 +26,8 @@ from weft.passes.guards.cut_pieces import TOGETHER
 def keep_within_rows(kernel: Kernel) -> Kernel:
     """``kernel`` with vector loops written out for lanes in one row where that makes them neighbours."""
 
-    def visit(n: Any) -> Any:
-        if not isinstance(n, Stmt):
-            return n
-        return _within_row(n) if isinstance(n, For) and n.kind == "vector" else rebuild(n, visit)
+    def visit(n: Stmt) -> Stmt:
+        return _within_row(n) if isinstance(n, For) and n.kind == "vector" else map_statements(n, visit)
 
     return replace(kernel, body=visit(kernel.body))
 

@@ -17,13 +17,13 @@ from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Var, idx
-from weft.ir.interval import Interval, bounds
+from weft.ir.interval import Ranges, bounds
 from weft.ir.nesting import inner_statements
 from weft.ir.offsets import linear_offset
 from weft.ir.stmt import For, If, Kernel, Stmt, Store
-from weft.ir.visit import children, rebuild, replace_buffers, walk
+from weft.ir.visit import children, map_statements, rebuild, replace_buffers, walk
 from weft.passes.analysis.conditions import all_of, conjuncts
-from weft.passes.analysis.loop_ranges import constant_extent, loop_range
+from weft.passes.analysis.loop_ranges import constant_extent, ranges_inside
 
 
 def shift_rows(kernel: Kernel) -> Kernel:
@@ -32,7 +32,7 @@ def shift_rows(kernel: Kernel) -> Kernel:
     def visit(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "block":
             return _shifted(s)
-        return rebuild(s, lambda n: visit(n) if isinstance(n, Stmt) else n)
+        return map_statements(s, visit)
 
     return replace(kernel, body=visit(kernel.body))
 
@@ -106,10 +106,9 @@ def _is_smaller(buffer: Buffer, sizes: list[int]) -> bool:
     return any(isinstance(e, Const) and e.value < size for e, size in zip(buffer.shape, sizes))
 
 
-def _own_accesses(s: Stmt, ranges: dict[str, Interval]) -> Iterator[tuple[Load | Store, dict[str, Interval]]]:
+def _own_accesses(s: Stmt, ranges: Ranges) -> Iterator[tuple[Load | Store, Ranges]]:
     """Accesses to what only one thread sees, and what loop variables are there, tests aside."""
-    if isinstance(s, For):
-        ranges = {**ranges, s.var.name: loop_range(s, ranges)}
+    ranges = ranges_inside(s, ranges)
     own = [s] if isinstance(s, Store) else []
     for n in (*own, *(n for e in children(s) if isinstance(e, Expr) for n in walk(e))):
         if isinstance(n, (Load, Store)) and n.buffer.scope in ("local", "register"):

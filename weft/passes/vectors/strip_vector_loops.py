@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
+from weft.ir.nesting import in_turn
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Seq, Stmt
-from weft.ir.visit import fresh_name, rebuild, rewrite, substitute, used_names
+from weft.ir.visit import fresh_name, map_statements, substitute, used_names
 from weft.passes.analysis.check_vector import check_vector
 
 #: How many lanes a loop gets, where it was scheduled as a vector loop, or not.
@@ -31,7 +32,7 @@ def strip_vector_loops(kernel: Kernel, *, choose_lanes: ChooseLanes, has_masks: 
             if lanes == 1:
                 s = replace(s, kind="serial")
         inside = in_lanes or lanes > 1
-        s = rebuild(s, lambda n: visit(n, inside) if isinstance(n, Stmt) else n)
+        s = map_statements(s, lambda n: visit(n, inside))
         fits = isinstance(s, For) and s.lo == idx(0) and s.hi == idx(lanes)
         return strip_loop(s, lanes, taken, has_masks) if isinstance(s, For) and lanes > 1 and not fits else s
 
@@ -94,12 +95,7 @@ def _lanes(strip: _Strip, start: Expr, lanes: int, limit: Expr | None = None) ->
     body = substitute(loop.body, {loop.var: here} if strip.lane is None else {loop.var: here, strip.lane: lane})
     if limit is not None:
         body = If(Compare("<", lane, simplify(Binary("-", limit, start))), body, span=loop.span)
-    return For(lane, idx(0), idx(lanes), "vector", rewrite(body, _threads_in_turn), span=loop.span)
-
-
-def _threads_in_turn(n: object) -> For | None:
-    """A loop of threads inside a vector loop: each lane runs them one after another."""
-    return replace(n, kind="serial") if isinstance(n, For) and n.kind == "thread" else None
+    return For(lane, idx(0), idx(lanes), "vector", in_turn(body, "thread"), span=loop.span)
 
 
 def _rest(strip: _Strip, start: Expr) -> Stmt:

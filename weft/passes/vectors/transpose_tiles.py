@@ -18,7 +18,7 @@ from weft.ir.affine import affine_form, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Const, Expr, Load, Ramp, Reduce, Select, Shuffle, Var, idx
 from weft.ir.stmt import Alloc, For, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import fresh_name, rebuild, rewrite, substitute, used_names, walk
+from weft.ir.visit import fresh_name, map_statements, rewrite, substitute, used_names, walk
 from weft.passes.analysis.check_vector import check_vector
 from weft.passes.analysis.conditions import mentions
 from weft.passes.analysis.loop_ranges import constant_extent
@@ -36,7 +36,7 @@ def transpose_tiles(kernel: Kernel, vector_bits: int) -> Kernel:
 def _visit(s: Stmt, vector_bits: int, taken: set[str]) -> Stmt:
     tile = find_tile(s)
     if tile is None:
-        return rebuild(s, lambda n: _visit(n, vector_bits, taken) if isinstance(n, Stmt) else n)
+        return map_statements(s, lambda n: _visit(n, vector_bits, taken))
     result: Stmt = tile.outer
     accesses: list[Load | Store] = [*_loads(tile.store.value), tile.store]
     crossing = [a for a in accesses if _crosses(tile, a, vector_bits)]
@@ -62,11 +62,7 @@ def find_tile(s: Stmt) -> Tile | None:
     rows, width, store = constant_extent(s), constant_extent(s.body), s.body.body
     if not rows or not width or not isinstance(store, Store) or mentions(s.body.hi, s.var.name):
         return None
-    return Tile(s, s.body, store, rows, width) if check_vector(s.body) is None and _starts_at_zero(s.body) else None
-
-
-def _starts_at_zero(loop: For) -> bool:
-    return isinstance(loop.lo, Const) and loop.lo.value == 0
+    return Tile(s, s.body, store, rows, width) if check_vector(s.body) is None and s.body.lo == idx(0) else None
 
 
 def _loads(e: Expr) -> Iterator[Load]:

@@ -18,9 +18,7 @@ from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.offsets import joined_offset
 from weft.ir.stmt import Evaluate, For, If, Kernel, Seq, Stmt, Store
 from weft.ir.visit import children, used_names, walk
-from weft.passes.analysis.check_independent import check_independent
-from weft.passes.analysis.check_vector import check_vector, infer_varying, is_varying
-from weft.passes.analysis.infer_step import infer_step
+from weft.passes.analysis.check_vector import check_independent, check_vector, infer_step, infer_varying, is_varying
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.passes.vectors.reduce_in_lanes import find_reduction, reduce_in_lanes
 from weft.passes.vectors.strip_vector_loops import ChooseLanes, strip_loop
@@ -156,19 +154,12 @@ def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
             intrinsic = INTRINSICS.get(node.name)
             return below + (1 if intrinsic is None else intrinsic.flops)
         case Binary() if node.op in ("//", "%", "tdiv", "tmod"):
-            divides = not (isinstance(node.right, Const) and _is_power_of_two(int(node.right.value)))
-            return below + (DIVISION * (lane.lanes if lane and _varies(node, lane) else 1) if divides else 1)
+            by = int(node.right.value) if isinstance(node.right, Const) else 0
+            divides = by <= 0 or by & (by - 1) != 0
+            return below + (DIVISION * (lane.lanes if lane and is_varying(node, lane.varying) else 1) if divides else 1)
         case Binary() | Cast() | Select() | If():
             return below + 1
     return below
-
-
-def _is_power_of_two(n: int) -> bool:
-    return n > 0 and n & (n - 1) == 0
-
-
-def _varies(e: Expr, lane: _Lane) -> bool:
-    return is_varying(e, lane.varying)
 
 
 def _load_cost(load: Load, lane: _Lane | None) -> float:

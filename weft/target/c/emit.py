@@ -18,10 +18,11 @@ from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Kernel
 from weft.ir.visit import walk
 from weft.target.c.emit_context import DONE, Function, Program
-from weft.target.c.emit_stmt import emit_stmt, may_leave
+from weft.target.c.emit_stmt import EMITTERS, may_leave
 from weft.target.c.prelude import RESERVED, prelude_text
 from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.context import Code, Memory
+from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.c_text.names import Names, plain_identifier
 
 BUILD = "cc -O3 -march=native -fopenmp"
@@ -43,7 +44,7 @@ def emit_module(kernel: Kernel, numbers: Mapping[tuple[str, Any], int], *, fast:
     """The C text of ``kernel``; ``numbers`` are those of its asserts by message and place."""
     name = f"{plain_identifier(kernel.name)}_kernel"
     names = Names(RESERVED | {name, entry_name(kernel)})
-    program = Program(fast, numbers, names, emit_stmt, wide_indices=True)
+    program = Program(fast, numbers, names, EMITTERS, wide_indices=True, language="C")
     body = _emit_body(program, kernel)
     functions = "\n".join([f"int32_t {name}({_parameters(program, kernel)}) {{", *body, "}"])
     entry = _entry(program, kernel, name)
@@ -57,7 +58,7 @@ def emit_module(kernel: Kernel, numbers: Mapping[tuple[str, Any], int], *, fast:
 
 
 def _emit_body(program: Program, kernel: Kernel) -> list[str]:
-    f = Function(program, frozenset(assigned_names(kernel.body)))
+    f = Function(program, assigned_names(kernel.body))
     for b in kernel.buffers:
         f.buffers[b.name] = Memory(program.names.of(b.name), b.dtype.itemsize)
         if b.dtype.is_narrow_float:

@@ -10,8 +10,7 @@ from weft.target.c.emit_context import Function
 from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.context import Code
 from weft.target.c_text.emit_convert import emit_to_memory
-from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import emit_pointer
+from weft.target.c_text.emit_expr import emit_expr, emit_pointer
 
 _NAMES = {"+": "add", "&": "and", "|": "or", "^": "xor"}
 
@@ -22,7 +21,7 @@ def emit_atomic(f: Function, s: Atomic) -> None:
     function = _define(f, s.op, t)
     given = [s.value] if s.expected is None else [s.value, s.expected]
     values = [emit_expr(f, v).text for v in given]
-    call = f"{function}({', '.join([emit_pointer(f, s.buffer, s.indices, emit_expr), *values])})"
+    call = f"{function}({', '.join([emit_pointer(f, s.buffer, s.indices), *values])})"
     f.line(f"{call};" if s.result is None else f"{f.variables[s.result.name].text} = {call};")
 
 

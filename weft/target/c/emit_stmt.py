@@ -11,50 +11,22 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ir.buffer import Buffer
-from weft.ir.errors import InternalError
-from weft.ir.expr import Binary, Const, Expr, Load, idx
+from weft.ir.expr import Binary, Const, Expr, idx
 from weft.ir.intrinsics import HINTS
 from weft.ir.simplify import simplify
-from weft.ir.stmt import (
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    While,
-)
+from weft.ir.stmt import Alloc, Assert, Atomic, Evaluate, For, Return, Stmt, Store
 from weft.ir.visit import walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.c.emit_atomic import emit_atomic
 from weft.target.c.emit_context import DONE, Function
 from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.context import LEVEL, Code, Memory
-from weft.target.c_text.emit_convert import emit_to_memory
 from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import emit_element
-from weft.target.c_text.emit_stmt import emit_assign, emit_let, emit_seq, steady
-from weft.target.c_text.storage import element_count
+from weft.target.c_text.emit_stmt import EMIT, emit_stmt, emit_store, steady
 
 #: Bytes of an array that may be on the stack, and of one that should be registers.
 STACK_BUFFER, STACK_REGISTERS = 16 << 10, 64 << 10
 _CONCURRENT = ("parallel", "block", "thread", "vector")
-
-
-def emit_stmt(f: Function, s: Stmt) -> None:
-    emit = _EMIT.get(type(s))
-    if emit is None:
-        raise InternalError(f"no C code for a {type(s).__name__} statement", span=s.span)
-    emit(f, s)
 
 
 def may_leave(s: Stmt) -> bool:
@@ -116,36 +88,14 @@ def _emit_thread(f: Function, body: Stmt) -> None:
     f.line(f"if (status) goto {f.exits[-1]};")
 
 
-def _while(f: Function, s: While) -> None:
-    with f.braces(f"while ({emit_expr(f, s.condition).text})"):
-        emit_stmt(f, s.body)
-
-
-def _if(f: Function, s: If) -> None:
-    with f.braces(f"if ({emit_expr(f, s.condition).text})"):
-        emit_stmt(f, s.then)
-    if s.otherwise is not None:
-        f.lines.pop()
-        with f.braces("} else"):
-            emit_stmt(f, s.otherwise)
-
-
 def _store(f: Function, s: Store) -> None:
     f.show_source(s)
-    element = emit_element(f, s.buffer, s.indices, emit_expr)
-    value, t = s.value, s.buffer.dtype
-    private = f.memory(s.buffer).is_private
-    if isinstance(value, Load) and value.buffer.dtype == t and f.memory(value.buffer).is_private == private:
-        f.line(f"{element} = {emit_element(f, value.buffer, value.indices, emit_expr)};")
-        return
-    code = emit_expr(f, value)
-    f.line(f"{element} = {code.text if private else emit_to_memory(f, code, t)};")
+    emit_store(f, s)
 
 
 def _fits_stack(buffer: Buffer) -> bool:
-    count = element_count(buffer)
-    limit = STACK_REGISTERS if buffer.scope == "register" else STACK_BUFFER
-    return count is not None and count * buffer.dtype.itemsize <= limit
+    size = buffer.byte_count()
+    return size is not None and size <= (STACK_REGISTERS if buffer.scope == "register" else STACK_BUFFER)
 
 
 def _alloc(f: Function, s: Alloc) -> None:
@@ -154,7 +104,7 @@ def _alloc(f: Function, s: Alloc) -> None:
     if not _fits_stack(buffer):
         _emit_heap_array(f, s, name)
         return
-    count = max(1, element_count(buffer) or 0)
+    count = max(1, buffer.element_count() or 0)
     private = buffer.dtype.is_narrow_float and buffer.scope in ("register", "local")
     element = value_type(buffer.dtype) if private else _storage(f, buffer)
     with f.declaring(name):
@@ -209,29 +159,18 @@ def _assert(f: Function, s: Assert) -> None:
         f.leave(f"{f.use('fail')}(&failed, weft_record, {site}, {len(values)}, seen)")
 
 
-def _return(f: Function, s: Return) -> None:
-    f.leave(DONE)
-
-
 def _evaluate(f: Function, s: Evaluate) -> None:
     if s.call.name not in HINTS:
         f.line(f"{emit_expr(f, s.call).text};")
 
 
-_EMIT: dict[type, Callable[[Function, Any], None]] = {
-    Seq: emit_seq,
+EMITTERS: dict[type, Callable[[Function, Any], None]] = {
+    **EMIT,
     For: _for,
-    While: _while,
-    If: _if,
-    Let: emit_let,
-    Assign: emit_assign,
     Store: _store,
     Atomic: emit_atomic,
     Alloc: _alloc,
     Assert: _assert,
-    Break: lambda f, s: f.line("break;"),
-    Continue: lambda f, s: f.line("continue;"),
-    Return: _return,
+    Return: lambda f, s: f.leave(DONE),
     Evaluate: _evaluate,
-    Tensorized: lambda f, s: emit_stmt(f, s.body),
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.ir.asserts import assert_sites
-from weft.ir.hardware import Hardware
 from weft.ir.stmt import Kernel
 from weft.passes.declare import Context
 from weft.passes.registry import run_passes, too_deep
@@ -38,14 +37,10 @@ def context_of(machine: Machine, *, fast: bool = False) -> Context:
         machine_name="C",
         fast=fast,
         memory=machine.scopes,
-        missing_for=_missing_for,
+        missing_for=lambda hardware: ("a way to say it in C",),
         cores=machine.cores,
         cache_bytes=machine.caches.get("L2", 1 << 20),
     )
-
-
-def _missing_for(hardware: Hardware) -> tuple[str, ...]:
-    return ("a way to say it in C",)
 
 
 def lower_kernel(kernel: Kernel, machine: Machine, *, fast: bool = False) -> Kernel:

@@ -65,7 +65,9 @@ class TextProgram:
     fast: bool
     sites: Mapping[tuple[str, Span | None], int]
     names: Names
-    emit_stmt: Callable[[Any, Stmt], None]
+    #: What writes each kind of statement, and what the language is called.
+    emitters: Mapping[type, Callable[[Any, Any], None]]
+    language: str = field(kw_only=True)
     used: set[str] = field(default_factory=set)
     definitions: dict[str, str] = field(default_factory=dict)
     #: Whether indices have 64 bits throughout, or only where their ranges ask for them.

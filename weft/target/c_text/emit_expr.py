@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
-from weft.ir.expr import AddressOf, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var, const
+from weft.ir.expr import AddressOf, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var, const, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.numpy_dtypes import round_to
+from weft.ir.offsets import linear_offset
+from weft.ir.simplify import simplify
 from weft.ir.visit import walk
 from weft.target.c_text.c_types import value_type
 from weft.target.c_text.context import ATOM, LEVEL, Code, TextFunction
 from weft.target.c_text.emit_call import emit_call_text
 from weft.target.c_text.emit_convert import emit_cast_text, emit_round_text
-from weft.target.c_text.emit_offset import emit_element, emit_pointer
 
 _INT32 = (dt.int32.min_value, dt.int32.max_value)
 
@@ -41,6 +43,36 @@ def emit_expr(f: TextFunction, e: Expr) -> Code:
 def fits_int(f: TextFunction, e: Expr) -> bool:
     """Whether every value of the integer ``e`` is one of int32."""
     return bounds(e, f.ranges).within(*_INT32)
+
+
+def offset_expr(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+    """Elements from the start of ``buffer``, as one expression."""
+    linear = linear_offset(buffer, indices)
+    if linear is not None:
+        return linear.expr(dt.index)
+    total: Expr = idx(0)
+    for index, stride in zip(indices, map(simplify, buffer.element_strides())):
+        part = index if stride == idx(1) else Binary("*", index, stride)
+        total = part if total == idx(0) else Binary("+", total, part)
+    return total
+
+
+def emit_element(f: TextFunction, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+    """``pointer[offset]``."""
+    if f.memory(buffer).is_swizzled:
+        return f"{emit_pointer(f, buffer, indices)}[0]"
+    return f"{f.memory(buffer).pointer}[{emit_expr(f, offset_expr(buffer, indices)).text}]"
+
+
+def emit_pointer(f: TextFunction, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+    """``pointer + offset``."""
+    offset = offset_expr(buffer, indices)
+    pointer = f.memory(buffer).pointer
+    if f.memory(buffer).is_swizzled:
+        return f.program.swizzled(pointer, emit_expr(f, offset).text)
+    if isinstance(offset, Const) and offset.value == 0:
+        return pointer
+    return f"{pointer} + {emit_expr(f, offset).inside(LEVEL['+'] + 1)}"
 
 
 def _const(f: TextFunction, e: Const) -> Code:
@@ -85,17 +117,13 @@ def _var(f: TextFunction, e: Var) -> Code:
 
 
 def _load(f: TextFunction, e: Load) -> Code:
-    element = emit_element(f, e.buffer, e.indices, emit_expr)
+    element = emit_element(f, e.buffer, e.indices)
     t = e.buffer.dtype
     if t.is_narrow_float and not f.memory(e.buffer).is_private:
         return Code(f"{f.program.overloaded('widen', t.name)}({element})")
     if t.is_bool:
         return Code(f"{element} != 0", LEVEL["!="])
     return Code(element, wide=t == dt.index)
-
-
-def _address(f: TextFunction, e: AddressOf) -> Code:
-    return Code(emit_pointer(f, e.buffer, e.indices, emit_expr), LEVEL["+"], wide=True)
 
 
 def _unary(f: TextFunction, e: Unary) -> Code:
@@ -237,10 +265,6 @@ def _is_short(e: Expr) -> bool:
     return e.dtype.kind == "int" and e.dtype.bits <= 32
 
 
-def _bitwise(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
-    return _typed(_infix(e.op, left, right), e)
-
-
 def _shift(f: TextFunction, e: Binary, left: Code, right: Code) -> Code:
     by = bounds(e.right, f.ranges)
     if e.op == ">>" and by.within(0, (32 if e.dtype == dt.index and not left.wide else e.dtype.bits) - 1):
@@ -287,36 +311,22 @@ def _cast(f: TextFunction, e: Cast) -> Code:
     return Code(text.text, text.level, wide=e.type == dt.index)
 
 
-def _call(f: TextFunction, e: Call) -> Code:
-    args = [emit_expr(f, a) for a in e.args]
-    return emit_call_text(f, e, args)
-
-
 _INTEGER: dict[str, Callable[[TextFunction, Binary, Code, Code], Code]] = {
-    "+": _arithmetic,
-    "-": _arithmetic,
-    "*": _arithmetic,
-    "//": _division,
-    "%": _division,
-    "tdiv": _division,
-    "tmod": _division,
-    "min": _extreme,
-    "max": _extreme,
-    "&": _bitwise,
-    "|": _bitwise,
-    "^": _bitwise,
-    "<<": _shift,
-    ">>": _shift,
+    **dict.fromkeys("+-*", _arithmetic),
+    **dict.fromkeys(("//", "%", "tdiv", "tmod"), _division),
+    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys("&|^", lambda f, e, left, right: _typed(_infix(e.op, left, right), e)),
+    **dict.fromkeys(("<<", ">>"), _shift),
 }
 _EMIT: dict[type, Callable[[TextFunction, Any], Code]] = {
     Const: _const,
     Var: _var,
     Load: _load,
-    AddressOf: _address,
+    AddressOf: lambda f, e: Code(emit_pointer(f, e.buffer, e.indices), LEVEL["+"], wide=True),
     Unary: _unary,
     Binary: _binary,
     Compare: _compare,
     Select: _select,
     Cast: _cast,
-    Call: _call,
+    Call: lambda f, e: emit_call_text(f, e, [emit_expr(f, a) for a in e.args]),
 }

@@ -13,13 +13,10 @@ Every value carries its LLVM type, so the same calls build scalar and vector cod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from weft.target.cpu.llvm_types import element_align, element_of, lanes_of, mangled, vector
-from weft.target.cpu.llvm_values import Value, constant
-
-__all__ = ["BASELINE", "Builder", "Features", "Module", "Value", "constant", "element_align", "mangled"]
+from weft.target.cpu.llvm_values import Value, constant, element_align, element_of, lanes_of, mangled, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,14 @@ class Module:
         bodies = [f.text() for f in self.functions.values()]
         declares = [line for name, line in self.declarations.items() if name not in self.functions]
         return "\n".join([*self.header, *bodies, *declares, *self.footer, ""])
+
+
+def _arithmetic(op: str) -> Callable[[Builder, Value, Value], Value]:
+    return lambda b, left, right: b.binary(op, left, right)
+
+
+def _conversion(op: str) -> Callable[[Builder, Value, str], Value]:
+    return lambda b, value, type: b.convert(op, value, type)
 
 
 class Builder:
@@ -152,9 +157,6 @@ class Builder:
     def ret(self, value: Value | None = None) -> None:
         self._end("ret void" if value is None else f"ret {value.typed}")
 
-    def unreachable(self) -> None:
-        self._end("unreachable")
-
     def phi(self, type: str, incoming: Sequence[tuple[Value, str]]) -> Value:
         """A phi at the start of the current block; edges known later come by ``add_incoming``."""
         value = self.fresh(type)
@@ -219,23 +221,13 @@ class Builder:
         self._forget()
         self._lines.append("  " + instruction)
 
-    def comment(self, text: str) -> None:
-        self._lines.append(f"  ; {text}")
-
     def binary(self, op: str, a: Value, b: Value) -> Value:
         return self.pure(a.type, f"{op} {a.type} {a.text}, {b.text}")
 
-    def fadd(self, a: Value, b: Value) -> Value:
-        return self.binary("fadd", a, b)
-
-    def fsub(self, a: Value, b: Value) -> Value:
-        return self.binary("fsub", a, b)
-
-    def fmul(self, a: Value, b: Value) -> Value:
-        return self.binary("fmul", a, b)
-
-    def fdiv(self, a: Value, b: Value) -> Value:
-        return self.binary("fdiv", a, b)
+    fadd, fsub, fmul, fdiv = map(_arithmetic, ("fadd", "fsub", "fmul", "fdiv"))
+    add, sub, mul, sdiv, udiv = map(_arithmetic, ("add", "sub", "mul", "sdiv", "udiv"))
+    srem, urem, and_, or_, xor = map(_arithmetic, ("srem", "urem", "and", "or", "xor"))
+    shl, lshr, ashr = map(_arithmetic, ("shl", "lshr", "ashr"))
 
     def fneg(self, a: Value) -> Value:
         return self.pure(a.type, f"fneg {a.typed}")
@@ -246,47 +238,8 @@ class Builder:
             return self.intrinsic("fma", a, b, c)
         return self.fadd(self.fmul(a, b), c)
 
-    def add(self, a: Value, b: Value) -> Value:
-        return self.binary("add", a, b)
-
-    def sub(self, a: Value, b: Value) -> Value:
-        return self.binary("sub", a, b)
-
-    def mul(self, a: Value, b: Value) -> Value:
-        return self.binary("mul", a, b)
-
-    def sdiv(self, a: Value, b: Value) -> Value:
-        return self.binary("sdiv", a, b)
-
-    def udiv(self, a: Value, b: Value) -> Value:
-        return self.binary("udiv", a, b)
-
-    def srem(self, a: Value, b: Value) -> Value:
-        return self.binary("srem", a, b)
-
-    def urem(self, a: Value, b: Value) -> Value:
-        return self.binary("urem", a, b)
-
-    def and_(self, a: Value, b: Value) -> Value:
-        return self.binary("and", a, b)
-
-    def or_(self, a: Value, b: Value) -> Value:
-        return self.binary("or", a, b)
-
-    def xor(self, a: Value, b: Value) -> Value:
-        return self.binary("xor", a, b)
-
     def not_(self, a: Value) -> Value:
         return self.xor(a, constant(a.type, 1 if a.element == "i1" else -1))
-
-    def shl(self, a: Value, b: Value) -> Value:
-        return self.binary("shl", a, b)
-
-    def lshr(self, a: Value, b: Value) -> Value:
-        return self.binary("lshr", a, b)
-
-    def ashr(self, a: Value, b: Value) -> Value:
-        return self.binary("ashr", a, b)
 
     def icmp(self, predicate: str, a: Value, b: Value) -> Value:
         return self.pure(vector("i1", a.lanes), f"icmp {predicate} {a.type} {a.text}, {b.text}")
@@ -303,38 +256,15 @@ class Builder:
         target = vector(element_of(type), a.lanes)
         return a if target == a.type else self.pure(target, f"{op} {a.typed} to {target}")
 
+    sext, zext, trunc, fpext, fptrunc = map(_conversion, ("sext", "zext", "trunc", "fpext", "fptrunc"))
+    sitofp, uitofp = map(_conversion, ("sitofp", "uitofp"))
+    #: Poison outside the integer's range: only where the range is known.
+    fptosi, fptoui = map(_conversion, ("fptosi", "fptoui"))
+
     def bitcast(self, a: Value, type: str) -> Value:
         """The same bits as ``type``; a bare element type keeps the lanes."""
         target = vector(type, a.lanes) if lanes_of(type) == 1 else type
         return a if target == a.type else self.pure(target, f"bitcast {a.typed} to {target}")
-
-    def sext(self, a: Value, type: str) -> Value:
-        return self.convert("sext", a, type)
-
-    def zext(self, a: Value, type: str) -> Value:
-        return self.convert("zext", a, type)
-
-    def trunc(self, a: Value, type: str) -> Value:
-        return self.convert("trunc", a, type)
-
-    def fpext(self, a: Value, type: str) -> Value:
-        return self.convert("fpext", a, type)
-
-    def fptrunc(self, a: Value, type: str) -> Value:
-        return self.convert("fptrunc", a, type)
-
-    def sitofp(self, a: Value, type: str) -> Value:
-        return self.convert("sitofp", a, type)
-
-    def uitofp(self, a: Value, type: str) -> Value:
-        return self.convert("uitofp", a, type)
-
-    def fptosi(self, a: Value, type: str) -> Value:
-        """Poison outside the integer's range: only where the range is known."""
-        return self.convert("fptosi", a, type)
-
-    def fptoui(self, a: Value, type: str) -> Value:
-        return self.convert("fptoui", a, type)
 
     def float_to_integer(self, a: Value, type: str, *, signed: bool) -> Value:
         """Saturates, NaN to 0; of vectors LLVM converts one lane after the other."""
@@ -344,9 +274,6 @@ class Builder:
 
     def ptrtoint(self, a: Value, type: str = "i64") -> Value:
         return self.convert("ptrtoint", a, type)
-
-    def inttoptr(self, a: Value) -> Value:
-        return self.convert("inttoptr", a, "ptr")
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -416,9 +343,6 @@ class Builder:
             self.emit_void(text)
             return Value("void", "void")
         return self.pure(returns, text) if pure else self.reading(returns, text) if reads else self.emit(returns, text)
-
-    def call_pointer(self, function: Value, returns: str, arguments: Sequence[Value]) -> Value:
-        return self.emit(returns, f"call {returns} {function.text}({', '.join(a.typed for a in arguments)})")
 
     def intrinsic(self, name: str, *arguments: Value) -> Value:
         """``llvm.name.type(arguments)``, overloaded on the first argument and of its type."""

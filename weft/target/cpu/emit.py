@@ -12,9 +12,9 @@ from weft.ir.asserts import assert_sites as assert_sites
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Var
-from weft.ir.stmt import Assign, Atomic, Kernel
-from weft.ir.visit import walk
-from weft.target.cpu.builder import Builder, Features, Module, Value, constant
+from weft.ir.simplify import assigned_names
+from weft.ir.stmt import Kernel
+from weft.target.cpu.builder import Builder, Features, Module
 from weft.target.cpu.emit_context import (
     I64,
     Function,
@@ -28,6 +28,7 @@ from weft.target.cpu.emit_context import (
 from weft.target.cpu.emit_convert import round_to
 from weft.target.cpu.emit_stmt import emit_stmt
 from weft.target.cpu.host import Machine
+from weft.target.cpu.llvm_values import Value, constant
 
 
 def entry_name(kernel: Kernel) -> str:
@@ -41,7 +42,7 @@ def emit_module(kernel: Kernel, machine: Machine, sites: tuple[AssertSite, ...],
     """
     module = Module(machine_features(machine), header=[f'target triple = "{machine.triple}"'], footer=["!0 = !{}"])
     numbers = {(s.message, s.span): n for n, s in enumerate(sites, 1)}
-    program = Program(module, machine, entry_name(kernel), numbers, _mutable_names(kernel), contract)
+    program = Program(module, machine, entry_name(kernel), numbers, assigned_names(kernel.body), contract)
     b = module.function(program.name, "i32", [("ptr", "args")], attributes=function_attributes(machine))
     f = Function(program, b, b.load("ptr", _slot(b, len(kernel.params)), align=8))
     for n, param in enumerate(kernel.params):
@@ -78,8 +79,3 @@ def _load_scalar(f: Function, slot: Value, param: Var) -> Value:
     if dtype.is_bool:
         return f.b.icmp("ne", bits, constant(I64, 0))
     return f.b.trunc(bits, f"i{dtype.bits}")
-
-
-def _mutable_names(kernel: Kernel) -> frozenset[str]:
-    assigned = {n.var.name for n in walk(kernel) if isinstance(n, Assign)}
-    return frozenset(assigned | {n.result.name for n in walk(kernel) if isinstance(n, Atomic) and n.result is not None})

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from weft.ir.dtype import DType, index
 from weft.ir.expr import idx
 from weft.ir.fold import fold_binary, fold_compare
-from weft.target.cpu.builder import Value, constant
 from weft.target.cpu.emit_context import I64, Function, add, literal_of, multiply
+from weft.target.cpu.llvm_values import Value, constant
 
 Emit = Callable[[Function, Value, Value, DType], Value]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from weft.ir.expr import Expr
 from weft.ir.stmt import Atomic
-from weft.target.cpu.builder import Value
 from weft.target.cpu.emit_arith import emit_binary
 from weft.target.cpu.emit_context import Function, storage_type
 from weft.target.cpu.emit_convert import narrow_to_memory, round_to, widen_from_memory
 from weft.target.cpu.emit_expr import emit_expr
 from weft.target.cpu.emit_memory import emit_address
+from weft.target.cpu.llvm_values import Value
 
 _INSTRUCTIONS = {"+": "add", "&": "and", "|": "or", "^": "xor", "exchange": "xchg"}
 
@@ -20,7 +19,9 @@ def emit_atomic(f: Function, s: Atomic) -> Value:
     value = emit_expr(f, s.value)
     if s.op == "cas":
         assert s.expected is not None
-        return _from_bits(f, s, _swap(f, s, pointer, _bits_of(f, s, s.expected), _to_bits(f, s, value))[0])
+        return _from_bits(
+            f, s, _swap(f, s, pointer, _to_bits(f, s, emit_expr(f, s.expected)), _to_bits(f, s, value))[0]
+        )
     if s.buffer.dtype.is_integer or s.op == "exchange":
         return _emit_instruction(f, s, pointer, value)
     return _emit_swap_loop(f, s, pointer, value)
@@ -68,10 +69,6 @@ def _load_bits(f: Function, s: Atomic, pointer: Value) -> Value:
     size = s.buffer.dtype.itemsize
     type = _integer_type(s)
     return f.b.emit(type, f"load atomic {type}, ptr {pointer.text} monotonic, align {size}")
-
-
-def _bits_of(f: Function, s: Atomic, e: Expr) -> Value:
-    return _to_bits(f, s, emit_expr(f, e))
 
 
 def _to_bits(f: Function, s: Atomic, value: Value) -> Value:

@@ -17,9 +17,9 @@ from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
 from weft.ir.interval import Interval
 from weft.ir.span import Span
-from weft.target.cpu.builder import Builder, Module, Value, constant
+from weft.target.cpu.builder import Builder, Module
 from weft.target.cpu.host import Machine
-from weft.target.cpu.llvm_types import vector
+from weft.target.cpu.llvm_values import Value, constant, vector
 
 I64 = "i64"
 ZERO, ONE = Value("0", I64), Value("1", I64)

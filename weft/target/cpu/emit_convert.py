@@ -11,9 +11,8 @@ import math
 import struct
 
 from weft.ir.dtype import DType
-from weft.target.cpu.builder import Value, constant
 from weft.target.cpu.emit_context import Function, compute_type
-from weft.target.cpu.llvm_types import vector
+from weft.target.cpu.llvm_values import Value, constant, vector
 
 
 def emit_constant(value: int | float | bool, dtype: DType) -> Value:

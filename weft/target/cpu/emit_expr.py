@@ -7,28 +7,13 @@ from typing import Any
 
 from weft.ir.dtype import float32, index
 from weft.ir.errors import InternalError
-from weft.ir.expr import (
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Load,
-    Ramp,
-    Select,
-    Shuffle,
-    Unary,
-    Var,
-)
+from weft.ir.expr import Binary, Broadcast, Call, Cast, Compare, Const, Expr, Load, Ramp, Select, Shuffle, Unary, Var
 from weft.ir.visit import walk
-from weft.target.cpu.builder import Value, constant
 from weft.target.cpu.emit_arith import emit_binary, emit_compare
 from weft.target.cpu.emit_context import Function, fit, fit_all, lane_numbers
 from weft.target.cpu.emit_convert import emit_cast, emit_constant, round_to
 from weft.target.cpu.emit_memory import emit_load
-from weft.target.cpu.llvm_types import vector
+from weft.target.cpu.llvm_values import Value, constant, vector
 from weft.target.cpu.math import MATH
 
 
@@ -55,18 +40,6 @@ def must_be_lazy(e: Expr) -> bool:
     return any(isinstance(n, Load) for n in walk(e))
 
 
-def _emit_const(f: Function, e: Const) -> Value:
-    return emit_constant(e.value, e.type)
-
-
-def _emit_var(f: Function, e: Var) -> Value:
-    return lane_numbers(f.lanes) if e.name == f.lane else f.read(e.name)
-
-
-def _emit_load(f: Function, e: Load) -> Value:
-    return emit_load(f, e, emit_expr)
-
-
 def _emit_unary(f: Function, e: Unary) -> Value:
     value = emit_expr(f, e.operand)
     if e.op == "-":
@@ -87,10 +60,6 @@ def _emit_compare(f: Function, e: Compare) -> Value:
     return emit_compare(f, e.op, left, right, e.left.dtype)
 
 
-def _emit_cast(f: Function, e: Cast) -> Value:
-    return emit_cast(f, emit_expr(f, e.operand), e.operand.dtype, e.type)
-
-
 def _emit_call(f: Function, e: Call) -> Value:
     arguments = fit_all(f, *(emit_expr(f, a) for a in e.args))
     dtype = e.args[0].dtype.scalar
@@ -102,10 +71,6 @@ def _emit_ramp(f: Function, e: Ramp) -> Value:
     base, stride = (f.b.splat(emit_expr(f, operand), e.lanes) for operand in (e.base, e.stride))
     numbers = lane_numbers(e.lanes)
     return f.b.add(base, f.b.mul(stride, f.b.trunc(numbers, base.element)))
-
-
-def _emit_broadcast(f: Function, e: Broadcast) -> Value:
-    return f.b.splat(emit_expr(f, e.value), e.lanes)
 
 
 def _emit_shuffle(f: Function, e: Shuffle) -> Value:
@@ -197,16 +162,16 @@ def _join(f: Function, label: str, ends: list[tuple[Value, str]]) -> Value:
 _SHARED = frozenset({Binary, Call, Cast, Compare, Load, Select, Unary})
 
 _EMIT: dict[type, Callable[[Function, Any], Value]] = {
-    Const: _emit_const,
-    Var: _emit_var,
-    Load: _emit_load,
+    Const: lambda f, e: emit_constant(e.value, e.type),
+    Var: lambda f, e: lane_numbers(f.lanes) if e.name == f.lane else f.read(e.name),
+    Load: lambda f, e: emit_load(f, e, emit_expr),
     Unary: _emit_unary,
     Binary: _emit_binary,
     Compare: _emit_compare,
     Select: _emit_select,
-    Cast: _emit_cast,
+    Cast: lambda f, e: emit_cast(f, emit_expr(f, e.operand), e.operand.dtype, e.type),
     Call: _emit_call,
     Ramp: _emit_ramp,
-    Broadcast: _emit_broadcast,
+    Broadcast: lambda f, e: f.b.splat(emit_expr(f, e.value), e.lanes),
     Shuffle: _emit_shuffle,
 }

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Load, Var
-from weft.ir.stmt import Alloc, Atomic, For, Store
-from weft.ir.visit import walk
-from weft.target.cpu.builder import Value
+from weft.ir.stmt import For
+from weft.passes.plain.shorten_lets import mentioned_names
 from weft.target.cpu.emit_context import I64, PARALLEL_FOR, Function, Memory, add, function_attributes, status
 from weft.target.cpu.emit_expr import emit_expr
-from weft.target.cpu.llvm_types import bits_of
+from weft.target.cpu.llvm_values import Value, bits_of
 
 EmitBody = Callable[[Function, For, Value, Value], None]
 
@@ -24,9 +21,9 @@ def emit_parallel(f: Function, loop: For, emit_range: EmitBody) -> None:
     lo, hi = emit_expr(f, loop.lo), emit_expr(f, loop.hi)
     count = f.b.intrinsic("smax", f.b.sub(hi, lo), Value("0", I64))
     captured = {"lo": lo, "record": f.error_record}
-    names, buffers = _used(loop)
+    names = mentioned_names(loop)
     captured |= {f"name.{n}": f.read(n) for n in names if n in f.names}
-    captured |= {f"buffer.{n}": f.buffers[n].pointer for n in buffers if n in f.buffers}
+    captured |= {f"buffer.{n}": f.buffers[n].pointer for n in names if n in f.buffers}
     function = _emit_function(f, loop, captured, emit_range)
     places, slots = _places(captured)
     context = f.b.alloca(f"[{slots} x i64]", align=8)
@@ -78,18 +75,3 @@ def _places(captured: dict[str, Value]) -> tuple[dict[str, int], int]:
         places[key] = count
         count += -(-value.lanes * bits_of(value.type) // 64)
     return places, count
-
-
-def _used(loop: For) -> tuple[list[str], list[str]]:
-    """Names of variables and buffers in the body, also those that only strides mention."""
-    buffers: dict[str, Buffer] = {}
-    names: dict[str, None] = {}
-    for n in walk(loop):
-        if isinstance(n, Var):
-            names[n.name] = None
-        elif isinstance(n, (Load, Store, Atomic, Alloc, AddressOf)):
-            buffers[n.buffer.name] = n.buffer
-    for buffer in buffers.values():
-        for e in (*buffer.shape, *(buffer.strides or ())):
-            names |= {n.name: None for n in walk(e) if isinstance(n, Var)}
-    return list(names), list(buffers)

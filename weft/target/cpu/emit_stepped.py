@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from weft.ir.expr import Const, Load, Var
+from weft.ir.expr import Load, Var
 from weft.ir.interval import bounds
-from weft.target.cpu.builder import Value, constant
 from weft.target.cpu.emit_context import I64, Function, literal_of
 from weft.target.cpu.emit_offset import offset_sum
+from weft.target.cpu.llvm_values import Value, constant
 
 #: Steps between lanes for which this is done.
 SHORT_STEPS = (2, 3, 4)
@@ -86,8 +86,8 @@ def _pick(f: Function, vectors: Iterable[tuple[int, Value]], positions: list[int
 
 def is_room_around(f: Function, load: Load, skip: int, lanes: int, step: int) -> bool:
     """Whether the whole vectors that begin ``skip`` elements before the load's first lane are surely in its buffer."""
-    total, size = offset_sum(f, load.buffer, load.indices), _element_count(load)
-    if total is None or size is None:
+    total, size = offset_sum(f, load.buffer, load.indices), load.buffer.element_count()
+    if size is None:
         return False
     low = high = total.plus - skip
     for e, factor in total.terms:
@@ -101,13 +101,3 @@ def is_room_around(f: Function, load: Load, skip: int, lanes: int, step: int) ->
         low += min(ends[0] * factor, ends[1] * factor)
         high += max(ends[0] * factor, ends[1] * factor)
     return low >= 0 and high + lanes * step <= size
-
-
-def _element_count(load: Load) -> int | None:
-    """Elements from the first to the last of a buffer whose shape and strides are numbers."""
-    buffer, last = load.buffer, 0
-    for extent, stride in zip(buffer.shape, buffer.element_strides()):
-        if not isinstance(extent, Const) or not isinstance(stride, Const) or stride.value < 0 or extent.value < 1:
-            return None
-        last += (int(extent.value) - 1) * int(stride.value)
-    return last + 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
-from weft.ir.expr import AddressOf, Const
+from weft.ir.expr import AddressOf
 from weft.ir.hardware import HARDWARE
 from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import (
@@ -28,7 +28,6 @@ from weft.ir.stmt import (
     Store,
     While,
 )
-from weft.target.cpu.builder import Value, constant
 from weft.target.cpu.emit_atomic import emit_atomic
 from weft.target.cpu.emit_context import (
     ALLOCATE,
@@ -48,11 +47,10 @@ from weft.target.cpu.emit_context import (
     storage_type,
 )
 from weft.target.cpu.emit_expr import emit_expr
-from weft.target.cpu.emit_lanes import known_lanes, lanes_mask
-from weft.target.cpu.emit_loop import emit_for
+from weft.target.cpu.emit_loop import emit_for, known_lanes, lanes_mask
 from weft.target.cpu.emit_memory import emit_address, emit_store
 from weft.target.cpu.intrinsics import emit_intrinsic
-from weft.target.cpu.llvm_types import vector
+from weft.target.cpu.llvm_values import Value, constant, vector
 
 #: Constant-size buffers up to this many bytes live on the stack, as long as a function has room for them.
 STACK_BUFFER, STACK_TOTAL = 16 << 10, 128 << 10
@@ -69,10 +67,6 @@ def emit_stmt(f: Function, s: Stmt) -> None:
 def _emit_seq(f: Function, s: Seq) -> None:
     for child in s.body:
         emit_stmt(f, child)
-
-
-def _emit_for(f: Function, s: For) -> None:
-    emit_for(f, s, emit_stmt)
 
 
 def _emit_while(f: Function, s: While) -> None:
@@ -154,10 +148,6 @@ def _emit_let(f: Function, s: Let) -> None:
         emit_stmt(f, s.body)
 
 
-def _emit_assign(f: Function, s: Assign) -> None:
-    assign(f, s.var.name, emit_expr(f, s.value))
-
-
 def assign(f: Function, name: str, value: Value) -> None:
     """A new value for ``name`` in the active lanes."""
     slot = f.names.get(name)
@@ -170,10 +160,6 @@ def assign(f: Function, name: str, value: Value) -> None:
     f.b.store(value, slot.pointer)
 
 
-def _emit_store(f: Function, s: Store) -> None:
-    emit_store(f, s.buffer, s.indices, emit_expr(f, s.value), emit_expr)
-
-
 def _emit_atomic(f: Function, s: Atomic) -> None:
     old = emit_atomic(f, s)
     if s.result is not None:
@@ -181,7 +167,7 @@ def _emit_atomic(f: Function, s: Atomic) -> None:
 
 
 def _emit_alloc(f: Function, s: Alloc) -> None:
-    count = _constant_count(s.buffer)
+    count = s.buffer.element_count() if s.buffer.strides is None else None
     lanes = f.lanes if f.lane is not None else 1
     size = None if count is None else count * lanes * s.buffer.dtype.itemsize
     if size is not None and _fits_stack(f, s.buffer, size):
@@ -193,15 +179,6 @@ def _emit_alloc(f: Function, s: Alloc) -> None:
 def _fits_stack(f: Function, buffer: Buffer, size: int) -> bool:
     limit = STACK_TOTAL if buffer.scope == "register" else STACK_BUFFER
     return size <= limit and f.stack_bytes + size <= STACK_TOTAL
-
-
-def _constant_count(buffer: Buffer) -> int | None:
-    count = 1
-    for size in buffer.shape:
-        if not isinstance(size, Const):
-            return None
-        count *= int(size.value)
-    return count if buffer.strides is None else None
 
 
 def _emit_stack_buffer(f: Function, s: Alloc, count: int, lanes: int) -> None:
@@ -279,10 +256,6 @@ def _emit_break(f: Function, s: Break) -> None:
     f.b.branch(f.loops[-1].exit)
 
 
-def _emit_continue(f: Function, s: Continue) -> None:
-    _end_iteration(f, f.loops[-1])
-
-
 def _end_iteration(f: Function, loop: LoopLabels) -> None:
     f.free_heap(loop.heap_depth)
     f.b.branch(loop.latch)
@@ -326,17 +299,17 @@ def _emit_prefetch(f: Function, place: AddressOf) -> None:
 
 _EMIT: dict[type, Callable[[Function, Any], None]] = {
     Seq: _emit_seq,
-    For: _emit_for,
+    For: lambda f, s: emit_for(f, s, emit_stmt),
     While: _emit_while,
     If: _emit_if,
     Let: _emit_let,
-    Assign: _emit_assign,
-    Store: _emit_store,
+    Assign: lambda f, s: assign(f, s.var.name, emit_expr(f, s.value)),
+    Store: lambda f, s: emit_store(f, s.buffer, s.indices, emit_expr(f, s.value), emit_expr),
     Atomic: _emit_atomic,
     Alloc: _emit_alloc,
     Assert: _emit_assert,
     Break: _emit_break,
-    Continue: _emit_continue,
+    Continue: lambda f, s: _end_iteration(f, f.loops[-1]),
     Return: _emit_return,
     Evaluate: _emit_evaluate,
 }

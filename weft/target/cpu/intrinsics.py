@@ -21,14 +21,14 @@ from weft.ir.errors import InternalError
 from weft.ir.expr import AddressOf, Call
 from weft.ir.hardware import HARDWARE, Hardware, declare
 from weft.ir.stmt import Param
-from weft.target.cpu.builder import Builder, Module, Value
+from weft.target.cpu.builder import Builder, Module
 from weft.target.cpu.emit_context import Function, function_attributes
 from weft.target.cpu.emit_expr import emit_expr
 from weft.target.cpu.emit_memory import emit_address
 from weft.target.cpu.host import Machine
 from weft.target.cpu.intrinsics_amx import TILES
 from weft.target.cpu.intrinsics_x86 import DOTS
-from weft.target.cpu.llvm_types import llvm_type
+from weft.target.cpu.llvm_values import Value, llvm_type
 
 #: Keys of an intrinsic's ``emit`` that have a code generator.
 TARGETS = ("cpu",)

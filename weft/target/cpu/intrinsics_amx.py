@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from weft.ir.hardware import Hardware
-from weft.target.cpu.builder import Builder, Value, constant
+from weft.target.cpu.builder import Builder
 from weft.target.cpu.emit_context import lane_numbers, literal_of
-from weft.target.cpu.llvm_types import vector
+from weft.target.cpu.llvm_values import Value, constant, vector
 
 _TILE = """
 kernel {name}(A: {a}[{size}, K, {group}] strides [lda, {group}, 1],

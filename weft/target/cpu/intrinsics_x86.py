@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from weft.ir.hardware import Hardware
-from weft.target.cpu.builder import Builder, Value
+from weft.target.cpu.builder import Builder
+from weft.target.cpu.llvm_values import Value
 
 _DOT = """
 kernel {name}(A: {a}[{group}], B: {b}[16, {group}], out C: {c}[16]) {{

@@ -1,4 +1,4 @@
-"""LLVM text to object code and assembly: the only module that imports llvmlite, on first use.
+"""LLVM text to object code and assembly, and LLVM's own linker: the only module that imports llvmlite, on first use.
 
 LLVM's assertions are on in the published wheels, so text that is not well formed ends the
 process; what comes here is made by our own emitter from verified programs.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +23,16 @@ _lock = threading.RLock()
 _CPUINFO_NAMES = {"bmi": "bmi1", "lzcnt": "abm", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
 
 
-def compile_llvm(text: str, machine: Machine, *, optimize: bool = True) -> bytes:
+def compile_llvm(text: str, machine: Machine) -> bytes:
     """The object code of a module given as LLVM text."""
     with _lock:
-        return emit_object(_prepare(text, machine, optimize), machine)
+        return emit_object(_prepare(text, machine), machine)
 
 
-def assemble_llvm(text: str, machine: Machine, *, optimize: bool = True) -> str:
+def assemble_llvm(text: str, machine: Machine) -> str:
     """The assembly text of a module given as LLVM text."""
     with _lock:
-        return str(_target_machine(machine).emit_assembly(_prepare(text, machine, optimize)))
-
-
-def optimized_llvm(text: str, machine: Machine) -> str:
-    """The module after our few passes, as LLVM text."""
-    with _lock:
-        return str(_prepare(text, machine, True))
+        return str(_target_machine(machine).emit_assembly(_prepare(text, machine)))
 
 
 def toolchain_key() -> str:
@@ -96,10 +92,9 @@ def _target_machine(machine: Machine) -> Any:
     )
 
 
-def _prepare(text: str, machine: Machine, optimize: bool) -> Any:
+def _prepare(text: str, machine: Machine) -> Any:
     module = parse_llvm(text, machine)
-    if optimize:
-        optimize_llvm(module, machine)
+    optimize_llvm(module, machine)
     return module
 
 
@@ -133,3 +128,32 @@ def optimize_llvm(module: Any, machine: Machine) -> None:
 def emit_object(module: Any, machine: Machine) -> bytes:
     """The object code of a module in memory."""
     return bytes(_target_machine(machine).emit_object(module))
+
+
+_numbers = itertools.count()
+
+
+def link_object(data: bytes, symbols: Mapping[str, int]) -> Callable[[str], int | None]:
+    """Loads ``data``; the result maps names to addresses, which stay valid as long as it lives.
+
+    Raises RuntimeError with LLVM's text where the object is damaged or something stays undefined.
+    """
+    binding = _binding()
+    library = f"object{next(_numbers)}"
+    with _lock:
+        jit = binding.create_lljit_compiler(suppress_errors=True)
+        builder = binding.JITLibraryBuilder().add_object_img(data)
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
+        tracker = builder.link(jit, library)
+    found: dict[str, object] = {"": tracker}
+
+    def address_of(name: str) -> int | None:
+        if name not in found:
+            try:
+                found[name] = jit.lookup(library, name)
+            except RuntimeError:
+                return None
+        return int(found[name][name])  # type: ignore[index]
+
+    return address_of

@@ -13,8 +13,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Load, Select, Var
 from weft.ir.stmt import Evaluate, Stmt, Store
 from weft.ir.visit import walk
-from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import emit_pointer
+from weft.target.c_text.emit_expr import emit_expr, emit_pointer
 from weft.target.cuda.emit_context import Function
 
 #: Bytes of one copy.
@@ -117,8 +116,8 @@ def emit_copies(f: Function, s: Store, copy: Copy, size: int, count: int = 1) ->
         name, wanted = f.define("async_copy_if", _COPY_IF), f"{f.copies_if}, "
     else:
         name = f.define("async_copy", _COPY)
-    to = emit_pointer(f, s.buffer, s.indices, emit_expr)
-    source = emit_pointer(f, copy.load.buffer, copy.load.indices, emit_expr)
+    to = emit_pointer(f, s.buffer, s.indices)
+    source = emit_pointer(f, copy.load.buffer, copy.load.indices)
     test = "" if copy.condition is None else f", {emit_expr(f, copy.condition).text}"
     for i in range(count):
         at = f" + {i * size // s.buffer.dtype.itemsize}" if i else ""

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from weft.ir.dtype import DType
-from weft.ir.expr import Binary, Expr, Var
-from weft.ir.stmt import Atomic
+from weft.ir.expr import Binary, Compare, Expr, Load, Select, Var
+from weft.ir.stmt import Atomic, Store
 from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.emit_convert import emit_to_memory
-from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import emit_pointer
+from weft.target.c_text.emit_expr import emit_expr, emit_pointer
+from weft.target.c_text.emit_stmt import emit_store
 from weft.target.cuda.emit_context import Code, Function
 
 _FUNCTIONS = {
@@ -23,7 +23,7 @@ _FUNCTIONS = {
 def emit_atomic(f: Function, s: Atomic) -> None:
     """The statement; the old value goes to the variable that wants it."""
     t = s.buffer.dtype
-    pointer = emit_pointer(f, s.buffer, s.indices, emit_expr)
+    pointer = emit_pointer(f, s.buffer, s.indices)
     if f.memory(s.buffer).is_private:
         _emit_alone(f, s)
         return
@@ -101,9 +101,6 @@ def _combined(f: Function, s: Atomic, t: DType, old: str) -> str:
 
 def _emit_alone(f: Function, s: Atomic) -> None:
     """On memory that only this thread sees."""
-    from weft.ir.expr import Compare, Load, Select
-    from weft.target.cuda.emit_stmt import emit_store
-
     load = Load(s.buffer, s.indices)
     if s.result is not None:
         f.line(f"{f.variables[s.result.name].text} = {emit_expr(f, load).text};")
@@ -115,4 +112,4 @@ def _emit_alone(f: Function, s: Atomic) -> None:
     else:
         op = "max" if s.buffer.dtype.is_bool and s.op == "+" else s.op
         value = Binary(op, load, s.value)
-    emit_store(f, s.buffer, s.indices, value)
+    emit_store(f, Store(s.buffer, s.indices, value))

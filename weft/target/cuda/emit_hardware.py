@@ -18,8 +18,7 @@ from weft.ir.expr import AddressOf, Call
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.stmt import Tensorized
-from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import emit_pointer
+from weft.target.c_text.emit_expr import emit_expr, emit_pointer
 from weft.target.cuda.emit_context import LEVEL, Function
 from weft.target.cuda.machine import GpuMachine
 
@@ -71,7 +70,7 @@ def _emit_template(f: Function, hardware: Hardware, text: str, args: tuple[objec
     operands: dict[str, str] = {}
     for param, arg in zip(hardware.meaning.params, args):
         if isinstance(arg, AddressOf):
-            operands[param.name] = f"({emit_pointer(f, arg.buffer, arg.indices, emit_expr)})"
+            operands[param.name] = f"({emit_pointer(f, arg.buffer, arg.indices)})"
         else:
             operands[param.name] = emit_expr(f, arg).inside(LEVEL["unary"])  # type: ignore[arg-type]
     with f.braces():

@@ -1,9 +1,12 @@
-"""One launch: the text of its device function, and how it is called."""
+"""A kernel in grid form to CUDA C++ text: the device function of each launch, and how it is called."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from math import prod
+from typing import Any
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -16,22 +19,67 @@ from weft.ir.visit import mentions, stores, walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.storage import element_count
+from weft.target.c_text.emit_stmt import emit_stmt
+from weft.target.c_text.names import Names
 from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
 from weft.target.cuda.emit_mma import find_fragments
 from weft.target.cuda.emit_reduce import reductions_shuffle
-from weft.target.cuda.emit_stmt import emit_stmt
-from weft.target.cuda.grid import Grid, block_shape, check_threads, extents, grid_shape, read_grid, thread_counts
+from weft.target.cuda.emit_stmt import EMITTERS
 from weft.target.cuda.launch_bounds import blocks_at_once, blocks_together, check_registers
-from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID
-from weft.target.cuda.program import ERROR_RECORD, FAILED, Launch
-from weft.target.cuda.read_launches import Nest, used_params, written_names
+from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID, GpuMachine
+from weft.target.cuda.prelude import RESERVED, prelude_text
+from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site
+from weft.target.cuda.read_launches import (
+    Grid,
+    Nest,
+    block_shape,
+    check_threads,
+    extents,
+    grid_shape,
+    read_grid,
+    read_launches,
+    thread_counts,
+    used_params,
+    written_names,
+)
 from weft.target.cuda.swizzle import SWIZZLE_ALIGN, find_swizzled
 
 #: What shared arrays start at a multiple of.
 SHARED_ALIGN = 16
 _AXES = ("x", "y", "z")
+
+
+def emit_program(
+    kernel: Kernel,
+    machine: GpuMachine,
+    *,
+    fast: bool,
+    aligned: Mapping[str, int],
+    numbers: Mapping[tuple[str, Any], int],
+    sites: tuple[Site, ...],
+) -> CudaProgram:
+    """The program without its machine code; ``numbers`` are those of its asserts by message and place."""
+    parts = read_launches(kernel)
+    names = Names(RESERVED | {ERROR_RECORD, FAILED})
+    functions = [names.fresh(f"{kernel.name}_kernel") for _ in parts.nests]
+    program = Program(fast, numbers, names, EMITTERS, language="CUDA", machine=machine, aligned=aligned)
+    launches: list[Launch] = []
+    texts: list[str] = []
+    may_have_failed = False
+    for function, nest in zip(functions, parts.nests):
+        # The steps of loops around a launch are numbers that it is given.
+        given = replace(kernel, params=(*kernel.params, *(Var(s.name) for s in nest.steps)))
+        launch, text = emit_launch(program, given, nest, function, tuple(parts.temporaries), may_have_failed)
+        may_have_failed |= nest.has_assert
+        launches.append(replace(launch, steps=nest.steps))
+        texts.append(text)
+    prelude = [*([found] if (found := prelude_text(program.used)) else []), *program.definitions.values()]
+    header = f"// {kernel.name}: made by Weft for {machine.arch}, numerics {'fast' if fast else 'strict'}"
+    source = "\n\n".join([header, *prelude, *texts]) + "\n"
+    used = {p for launch in launches for p in launch.params}
+    temporaries = tuple(b for b in parts.temporaries if b.name in used)
+    return CudaProgram(source, b"", tuple(launches), temporaries, sites)
 
 
 def emit_launch(
@@ -82,7 +130,7 @@ def _bounds(program: Program, grid: Grid, threads: int, kernel: str | None) -> s
     """Threads of a block and, where that matters, blocks at once; those of ``kernel`` wait for one another."""
     sizes = [int(e.value) for e in extents(grid.blocks) if isinstance(e, Const)]
     if kernel is not None and len(sizes) == len(grid.blocks) > 0:
-        shared = sum((element_count(b) or 0) * b.dtype.itemsize for b in grid.shared)
+        shared = sum(b.byte_count() or 0 for b in grid.shared)
         return f"{threads}, {blocks_together(prod(sizes), threads, shared, program.machine, grid.blocks[0], kernel)}"
     blocks = blocks_at_once(grid.body, threads, program.machine)
     return f"{threads}" if blocks is None else f"{threads}, {blocks}"
@@ -120,7 +168,7 @@ def _exchanged(nest: Nest) -> frozenset[str]:
 
 
 def _function(program: Program, kernel: Kernel, nest: Nest, params: tuple[Buffer | Var, ...]) -> Function:
-    f = Function(program, frozenset(assigned_names(nest.body)))
+    f = Function(program, assigned_names(nest.body))
     written = written_names(nest.body)
     for p in params:
         if isinstance(p, Buffer):
@@ -248,7 +296,7 @@ def _emit_shared(f: Function, grid: Grid, kernel: str, swizzled: frozenset[str])
     places: list[tuple[Buffer, int, int]] = []
     total = 0
     for buffer in grid.shared:
-        count = element_count(buffer)
+        count = buffer.element_count()
         if count is None:
             raise UnsupportedError(
                 f"`{buffer.name}` is shared by the threads of a block, but its size is not a number", span=buffer.span

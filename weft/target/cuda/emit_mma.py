@@ -12,8 +12,7 @@ from weft.ir.hardware import HARDWARE
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Evaluate, Stmt
 from weft.ir.visit import walk
-from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import emit_pointer, offset_expr
+from weft.target.c_text.emit_expr import emit_expr, emit_pointer, offset_expr
 from weft.target.cuda.emit_context import LEVEL, Function
 
 #: Bytes of a row that ``ldmatrix`` takes; an instruction multiplies two of them.
@@ -116,7 +115,7 @@ def _half(place: Expr) -> int:
 
 def _pointer(f: Function, place: Expr) -> str:
     assert isinstance(place, AddressOf)
-    return emit_pointer(f, place.buffer, place.indices, emit_expr)
+    return emit_pointer(f, place.buffer, place.indices)
 
 
 def _emit_load(f: Function, type: str, to: str, count: int, apart: tuple[int, int] | None, at: str) -> None:

@@ -7,7 +7,6 @@ two within a warp are left to the loops that the statement is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -21,10 +20,10 @@ from weft.passes.analysis.thread_digits import Digit
 from weft.passes.analysis.thread_reductions import Reduction, is_reduction, read_reduction
 from weft.target.c_text.c_types import value_type
 from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.cuda.emit_context import Code, Function
 from weft.target.cuda.machine import WARP
 
-EmitStmt = Callable[[Function, Stmt], None]
 FULL_MASK = "0xffffffffu"
 
 
@@ -62,7 +61,7 @@ def _is_compact(steps: Steps | None) -> bool:
     return steps is not None and bool(steps.lanes) and (not steps.warps or 1 << len(steps.lanes) == WARP)
 
 
-def emit_reduction(f: Function, s: Tensorized, emit_stmt: EmitStmt) -> bool:
+def emit_reduction(f: Function, s: Tensorized) -> bool:
     """The statement with shuffles; False where its loops are to be written."""
     reduction = read_reduction(s)
     steps = shuffle_steps(reduction.group)
@@ -76,9 +75,10 @@ def emit_reduction(f: Function, s: Tensorized, emit_stmt: EmitStmt) -> bool:
             other = Var(f.fresh("other"), t)
             shuffled = Code(f"__shfl_xor_sync({FULL_MASK}, {value.name}, {step})", wide=_variable(value).wide)
             with f.bound(other.name, shuffled, EVERYTHING):
-                f.line(f"{value.name} = {_combined(f, reduction, value, other)};")
+                both = Binary(reduction.op, value, other)  # type: ignore[arg-type]
+                f.line(f"{value.name} = {emit_expr(f, both).text};")
         if steps.warps:
-            _emit_between_warps(f, _Pass(s, reduction, steps, value), emit_stmt)
+            _emit_between_warps(f, _Pass(s, reduction, steps, value))
         place = Load(reduction.target, reduction.indices)
         result = Binary(reduction.op, place, value)  # type: ignore[arg-type]
         emit_stmt(f, Store(reduction.target, reduction.indices, result, span=s.span))
@@ -87,10 +87,6 @@ def emit_reduction(f: Function, s: Tensorized, emit_stmt: EmitStmt) -> bool:
 
 def _variable(value: Var) -> Code:
     return Code(value.name, wide=value.dtype == dt.index)
-
-
-def _combined(f: Function, reduction: Reduction, a: Expr, b: Expr) -> str:
-    return emit_expr(f, Binary(reduction.op, a, b)).text  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ class _Pass:
         return simplify(first, ranges)
 
 
-def _emit_between_warps(f: Function, p: _Pass, emit_stmt: EmitStmt) -> None:
+def _emit_between_warps(f: Function, p: _Pass) -> None:
     """One lane of each warp stores; after a barrier every thread combines the elements of its group.
 
     Reductions one after the other have places of their own, so that one barrier each is enough; in a loop, the

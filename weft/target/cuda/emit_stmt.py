@@ -7,39 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from weft.ir.buffer import Buffer
-from weft.ir.errors import InternalError, UnsupportedError
-from weft.ir.expr import AddressOf, Expr, Load, Var
+from weft.ir.errors import UnsupportedError
+from weft.ir.expr import AddressOf, Load, Var
 from weft.ir.hardware import HARDWARE
 from weft.ir.interval import bounds
 from weft.ir.intrinsics import HINTS
-from weft.ir.stmt import (
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Barrier,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    While,
-)
+from weft.ir.stmt import Alloc, Assert, Atomic, Barrier, Evaluate, For, If, Return, Store, Tensorized, While
 from weft.ir.visit import walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.analysis.thread_reductions import is_reduction
 from weft.target.c_text.c_types import storage_type, value_type
-from weft.target.c_text.emit_convert import emit_to_memory
 from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import emit_element
-from weft.target.c_text.emit_stmt import emit_assign, emit_let, emit_seq, steady
-from weft.target.c_text.storage import element_count
+from weft.target.c_text.emit_stmt import EMIT, emit_if, emit_stmt, emit_store, emit_while, steady
 from weft.target.cuda.async_copies import SIZES, emit_commit, emit_copies, emit_publish, emit_wait, find_copy
 from weft.target.cuda.emit_atomic import emit_atomic
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory
@@ -54,21 +33,8 @@ from weft.target.cuda.program import ERROR_RECORD, FAILED
 UNROLL_PRIVATE, MOST_REGISTERS = 128, 256
 
 
-def emit_stmt(f: Function, s: Stmt) -> None:
-    emit = _EMIT.get(type(s))
-    if emit is None:
-        raise InternalError(f"no CUDA code for a {type(s).__name__} statement", span=s.span)
-    emit(f, s)
-
-
-def emit_body(f: Function, s: Stmt, head: str) -> None:
-    """``s`` between braces after ``head``."""
-    with f.braces(head):
-        emit_stmt(f, s)
-
-
 def _for(f: Function, s: For) -> None:
-    if s.kind == "vector" and emit_vector(f, s, emit_stmt):
+    if s.kind == "vector" and emit_vector(f, s):
         return
     emit_loop(f, s)
 
@@ -108,14 +74,14 @@ def _is_unrolled(f: Function, s: For) -> bool:
 def _may_be_registers(f: Function, buffer: Buffer) -> bool:
     memory = f.buffers.get(buffer.name)
     if memory is None:  # made inside the loop
-        count = element_count(buffer)
+        count = buffer.element_count()
         return buffer.scope in ("register", "local") and count is not None and count <= MOST_REGISTERS
     return memory.is_private and memory.elements <= MOST_REGISTERS
 
 
 def _while(f: Function, s: While) -> None:
     f.serial_depth += 1
-    emit_body(f, s.body, f"while ({emit_expr(f, s.condition).text})")
+    emit_while(f, s)
     f.serial_depth -= 1
 
 
@@ -125,10 +91,7 @@ def _if(f: Function, s: If) -> None:
         emit_stmt(f, s.then)
         f.copies_if = ""
         return
-    emit_body(f, s.then, f"if ({emit_expr(f, s.condition).text})")
-    if s.otherwise is not None:
-        f.lines.pop()
-        emit_body(f, s.otherwise, "} else")
+    emit_if(f, s)
 
 
 def _store(f: Function, s: Store) -> None:
@@ -137,21 +100,7 @@ def _store(f: Function, s: Store) -> None:
     if copy is not None:
         emit_copies(f, s, copy, s.buffer.dtype.itemsize)
     else:
-        emit_store(f, s.buffer, s.indices, s.value)
-
-
-def emit_store(f: Function, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
-    """One element, written."""
-    memory = f.memory(buffer)
-    if isinstance(value, Load) and value not in f.replaced and value.buffer.dtype == buffer.dtype:
-        source = f.memory(value.buffer)
-        if source.is_private == memory.is_private:
-            copied = emit_element(f, value.buffer, value.indices, emit_expr)
-            f.line(f"{emit_element(f, buffer, indices, emit_expr)} = {copied};")
-            return
-    code = emit_expr(f, value)
-    text = code.text if memory.is_private else emit_to_memory(f, code, buffer.dtype)
-    f.line(f"{emit_element(f, buffer, indices, emit_expr)} = {text};")
+        emit_store(f, s)
 
 
 def _alloc(f: Function, s: Alloc) -> None:
@@ -163,7 +112,7 @@ def _alloc(f: Function, s: Alloc) -> None:
     if buffer.name in f.fragments:
         _fragment(f, s)
         return
-    count = element_count(buffer)
+    count = buffer.element_count()
     if count is None:
         raise UnsupportedError(
             f"`{buffer.name}` is a thread's own memory, but its size is not a number",
@@ -235,26 +184,22 @@ _HINTS: dict[str, Callable[..., None]] = {
 
 def _tensorized(f: Function, s: Tensorized) -> None:
     if is_reduction(s):
-        if not emit_reduction(f, s, emit_stmt):
+        if not emit_reduction(f, s):
             emit_stmt(f, s.body)
     elif not emit_hardware(f, s):
         emit_stmt(f, s.body)
 
 
-_EMIT: dict[type, Callable[[Function, Any], None]] = {
-    Seq: emit_seq,
+EMITTERS: dict[type, Callable[[Function, Any], None]] = {
+    **EMIT,
     For: _for,
     While: _while,
     If: _if,
-    Let: emit_let,
-    Assign: emit_assign,
     Store: _store,
     Atomic: emit_atomic,
     Alloc: _alloc,
     Barrier: _barrier,
     Assert: _assert,
-    Break: lambda f, s: f.line("break;"),
-    Continue: lambda f, s: f.line("continue;"),
     Return: _return,
     Evaluate: _evaluate,
     Tensorized: _tensorized,

@@ -17,7 +17,7 @@ nor is surely aligned is accessed lane by lane.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft.ir import dtype as dt
@@ -27,23 +27,22 @@ from weft.ir.expr import Binary, Const, Expr, Load, Select, Unary, idx
 from weft.ir.interval import bounds
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Barrier, Break, Continue, For, If, Let, Return, Seq, Stmt, Store, While
+from weft.ir.stmt import JUMPS, Alloc, Barrier, For, If, Let, Seq, Stmt, Store, While
 from weft.ir.visit import children, substitute, walk
 from weft.passes.analysis.conditions import for_all, for_any, mentions
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.target.c_text.c_types import storage_type, value_type
 from weft.target.c_text.emit_convert import unrounded
-from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import emit_pointer
+from weft.target.c_text.emit_expr import emit_expr, emit_pointer
+from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.cuda.async_copies import SIZES, Copy, emit_copies, find_copy
 from weft.target.cuda.emit_context import LEVEL, Code, Function
 
-EmitStmt = Callable[[Function, Stmt], None]
 #: The most bytes of one access.
 WIDEST = 16
 #: The most bytes of elements of which accesses that begin anywhere are put together.
 CUT = 2
-_KEPT_TOGETHER = (While, Alloc, Barrier, Break, Continue, Return)
+_KEPT_TOGETHER = (While, Alloc, Barrier, *JUMPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +58,13 @@ class Wide:
     is_cut: bool = False
 
 
-def emit_vector(f: Function, loop: For, emit_stmt: EmitStmt) -> bool:
+def emit_vector(f: Function, loop: For) -> bool:
     """The loop with wide accesses; False where it has none, and is to be written as an ordinary loop."""
     if constant_extent(loop) in (None, 0, 1) or any(isinstance(n, _KEPT_TOGETHER) for n in walk(loop.body)):
         return False
     if not any(_widens(f, loop, s) for s in _leaves(loop.body)):
         return False
-    _emit(f, loop, loop.body, emit_stmt)
+    _emit(f, loop, loop.body)
     return True
 
 
@@ -84,18 +83,18 @@ def _widens(f: Function, loop: For, s: Stmt) -> bool:
     return any(_wide(f, loop, a.buffer, a.indices) for a in accesses)
 
 
-def _emit(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
+def _emit(f: Function, loop: For, s: Stmt) -> None:
     """``s`` for all lanes."""
     match s:
         case Seq():
             for child in s.body:
-                _emit(f, loop, child, emit_stmt)
+                _emit(f, loop, child)
         case If() if not mentions(s.condition, loop.var.name):
-            _emit_uniform_if(f, loop, s, emit_stmt)
+            _emit_uniform_if(f, loop, s)
         case If(otherwise=None) if _fills_registers(f, loop, s):
-            _emit_filling(f, loop, s, emit_stmt)
+            _emit_filling(f, loop, s)
         case If(otherwise=None) if for_all(s.condition, loop) is not None:
-            _emit_guarded(f, loop, s, emit_stmt)
+            _emit_guarded(f, loop, s)
         case For(kind="serial" | "unroll") if not (mentions(s.lo, loop.var.name) or mentions(s.hi, loop.var.name)):
             emit_stmt(f, For(s.var, s.lo, s.hi, s.kind, _again(loop, s.body), span=s.span))
         case Let() if not mentions(s.value, loop.var.name) and s.var.name not in f.mutable:
@@ -103,20 +102,20 @@ def _emit(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
         case Store(value=Select() as value) if s.buffer.name in f.rings and _splits(f, value, loop):
             # Filled up at the edges: a copy inside, which need not be waited for, and plain stores beyond.
             inside = Store(s.buffer, s.indices, value.then, span=s.span)
-            _emit(f, loop, If(value.condition, inside), emit_stmt)
+            _emit(f, loop, If(value.condition, inside))
             beyond = Store(s.buffer, s.indices, value.otherwise, span=s.span)
-            _emit(f, loop, If(Unary("!", value.condition), beyond), emit_stmt)
+            _emit(f, loop, If(Unary("!", value.condition), beyond))
         case Store():
-            _emit_store(f, loop, s, emit_stmt)
+            _emit_store(f, loop, s)
         case _:
-            _emit_plain(f, loop, s, emit_stmt)
+            _emit_plain(f, loop, s)
 
 
 def _again(loop: For, body: Stmt) -> For:
     return For(loop.var, loop.lo, loop.hi, loop.kind, body, span=loop.span)
 
 
-def _emit_uniform_if(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
+def _emit_uniform_if(f: Function, loop: For, s: If) -> None:
     otherwise = None if s.otherwise is None else _again(loop, s.otherwise)
     emit_stmt(f, If(s.condition, _again(loop, s.then), otherwise, span=s.span))
 
@@ -148,30 +147,30 @@ def _has_room(f: Function, loop: For, s: Store) -> bool:
     return all(bounds(i, ranges).within(0, size - 1) for i, size in zip(s.indices, sizes))
 
 
-def _emit_filling(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
+def _emit_filling(f: Function, loop: For, s: If) -> None:
     """All lanes at once where any is inside."""
     condition = for_any(s.condition, loop)
     assert condition is not None
     condition = simplify(condition, f.ranges)
     if condition == Const(True, dt.bool_):
-        _emit(f, loop, s.then, emit_stmt)
+        _emit(f, loop, s.then)
         return
     with f.braces(f"if ({emit_expr(f, condition).text})"):
-        _emit(f, loop, s.then, emit_stmt)
+        _emit(f, loop, s.then)
 
 
-def _emit_guarded(f: Function, loop: For, s: If, emit_stmt: EmitStmt) -> None:
+def _emit_guarded(f: Function, loop: For, s: If) -> None:
     """All lanes at once where all are inside; else each lane on its own."""
     condition = for_all(s.condition, loop)
     assert condition is not None
     with f.braces(f"if ({emit_expr(f, condition).text})"):
-        _emit(f, loop, s.then, emit_stmt)
+        _emit(f, loop, s.then)
     f.lines.pop()
     with f.braces("} else"):
-        _emit_plain(f, loop, s, emit_stmt)
+        _emit_plain(f, loop, s)
 
 
-def _emit_plain(f: Function, loop: For, s: Stmt, emit_stmt: EmitStmt) -> None:
+def _emit_plain(f: Function, loop: For, s: Stmt) -> None:
     """Lane by lane, unrolled."""
     emit_stmt(f, For(loop.var, loop.lo, loop.hi, "unroll", s, span=loop.span))
 
@@ -192,7 +191,7 @@ def _eager_loads(e: Expr) -> Iterator[Load]:
             yield from _eager_loads(child)
 
 
-def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
+def _emit_store(f: Function, loop: For, s: Store) -> None:
     """``value`` of all lanes into an array, then the array to memory; loads come before."""
     target = _wide(f, loop, s.buffer, s.indices)
     if target is not None and _emit_async(f, loop, s, target):
@@ -202,7 +201,7 @@ def _emit_store(f: Function, loop: For, s: Store, emit_stmt: EmitStmt) -> None:
     }
     # Lanes are independent: an element read here is not one that another lane writes.
     if target is None and not loads:
-        _emit_plain(f, loop, s, emit_stmt)
+        _emit_plain(f, loop, s)
         return
     extent = constant_extent(loop) or 0
     copied = loads.get(s.value) if s.value.dtype == s.buffer.dtype else None
@@ -264,9 +263,9 @@ def _emit_copy(f: Function, source: Wide, target: Wide, extent: int) -> None:
     array = f.fresh(f"{source.buffer.name}_v")
     f.use("load")
     f.line(f"{storage_type(source.buffer.dtype)} {array}[{extent}];")
-    f.line(f"load<{source.bytes}>({array}, {emit_pointer(f, source.buffer, source.indices, emit_expr)});")
+    f.line(f"load<{source.bytes}>({array}, {emit_pointer(f, source.buffer, source.indices)});")
     name = f.use("stream" if f.memory(target.buffer).streams else "store")
-    f.line(f"{name}<{target.bytes}>({emit_pointer(f, target.buffer, target.indices, emit_expr)}, {array});")
+    f.line(f"{name}<{target.bytes}>({emit_pointer(f, target.buffer, target.indices)}, {array});")
 
 
 def _element(text: str, buffer: Buffer) -> Code:
@@ -288,7 +287,7 @@ def _emit_load(f: Function, wide: Wide, extent: int) -> str:
     if wide.buffer.dtype.is_narrow_float:
         f.use(f"{name}_{wide.buffer.dtype.name}")
     size = "" if wide.is_cut else f"<{wide.bytes}>"
-    f.line(f"{name}{size}({array}, {emit_pointer(f, wide.buffer, wide.indices, emit_expr)});")
+    f.line(f"{name}{size}({array}, {emit_pointer(f, wide.buffer, wide.indices)});")
     return array
 
 
@@ -296,7 +295,7 @@ def _emit_wide_store(f: Function, wide: Wide, array: str) -> None:
     name = f.use("stream" if f.memory(wide.buffer).streams else "store")
     if wide.buffer.dtype.is_narrow_float:
         f.use(f"{name}_{wide.buffer.dtype.name}")
-    f.line(f"{name}<{wide.bytes}>({emit_pointer(f, wide.buffer, wide.indices, emit_expr)}, {array});")
+    f.line(f"{name}<{wide.bytes}>({emit_pointer(f, wide.buffer, wide.indices)}, {array});")
 
 
 def _wide(f: Function, loop: For, buffer: Buffer, indices: tuple[Expr, ...]) -> Wide | None:

@@ -7,8 +7,7 @@ moved (``hold``).
 from __future__ import annotations
 
 from weft.ir.expr import AddressOf, Call, Const, Expr
-from weft.target.c_text.emit_expr import emit_expr
-from weft.target.c_text.emit_offset import offset_expr
+from weft.target.c_text.emit_expr import emit_expr, offset_expr
 from weft.target.cuda.emit_context import LEVEL, Function
 from weft.target.cuda.read_products import BLOCK, LENGTH
 

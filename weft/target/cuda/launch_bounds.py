@@ -16,7 +16,6 @@ from weft.ir.expr import Call
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Alloc, For, Stmt, Tensorized
 from weft.ir.visit import walk
-from weft.target.c_text.storage import element_count
 from weft.target.cuda.emit_mma import find_fragments
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.rates import RESERVED_SHARED
@@ -86,4 +85,4 @@ def _kept(body: Stmt) -> list[Buffer]:
 
 
 def _words(buffer: Buffer) -> int:
-    return (element_count(buffer) or 0) * max(1, buffer.dtype.itemsize // 4)
+    return (buffer.element_count() or 0) * max(1, buffer.dtype.itemsize // 4)

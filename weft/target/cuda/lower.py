@@ -12,8 +12,8 @@ from weft.ir.visit import walk
 from weft.passes.declare import Context, Pass
 from weft.passes.registry import register, run_passes, too_deep
 from weft.target.cuda.disassemble import disassemble
-from weft.target.cuda.emit import emit_program
 from weft.target.cuda.emit_hardware import missing_for
+from weft.target.cuda.emit_launch import emit_program
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.nvrtc import compile_cubin, compile_ptx
 from weft.target.cuda.program import CudaProgram, Site

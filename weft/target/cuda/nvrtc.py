@@ -6,7 +6,9 @@ It comes with the package ``nvidia-cuda-nvrtc`` or with PyTorch; cuda-bindings f
 from __future__ import annotations
 
 import functools
+import os
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,3 +135,19 @@ def _excerpt(text: str, log: str) -> str:
     at = int(match[1])
     lines = text.splitlines()
     return "\n".join(f"{n:5} {lines[n - 1]}" for n in range(max(1, at - 6), min(len(lines), at + 3) + 1))
+
+
+@functools.cache
+def toolchain_key() -> str:
+    """The NVRTC packages that are installed, by name and version; where none is, the version that NVRTC says."""
+    packages = sorted({name for folder in sys.path for name in _packages(folder)})
+    if packages:
+        return " ".join(packages)
+    return nvrtc_version()
+
+
+def _packages(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder or ".") if name.startswith("nvidia_cuda_nvrtc") and "-info" in name]
+    except OSError:
+        return []

@@ -86,26 +86,6 @@ _TEXTS: dict[str, str] = {
   const float y = __ull2float_rz(x);
   return (unsigned long long)y != x ? __uint_as_float(__float_as_uint(y) | 1) : y;
 }}""",
-    "min_nan": f"""{_INLINE} float min_nan(float a, float b) {{
-#if __CUDA_ARCH__ >= 800
-  float c;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-  return c;
-#else
-  return a <= b || a != a ? a : b;
-#endif
-}}
-{_INLINE} double min_nan(double a, double b) {{ return a <= b || a != a ? a : b; }}""",
-    "max_nan": f"""{_INLINE} float max_nan(float a, float b) {{
-#if __CUDA_ARCH__ >= 800
-  float c;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-  return c;
-#else
-  return a >= b || a != a ? a : b;
-#endif
-}}
-{_INLINE} double max_nan(double a, double b) {{ return a >= b || a != a ? a : b; }}""",
     # erfc(|x|) as a power of two, to 6e-8: what adding 1 to a rounded erf gives too.
     "one_plus_erf": f"""{_INLINE} float one_plus_erf(float x) {{
   const float t = fabsf(x) > 4.0f ? 4.0f : fabsf(x);
@@ -210,22 +190,6 @@ template <> struct access_unit<2> { using type = unsigned short; };""",
     bits[i] = (unsigned)(((unsigned long long)ones[i + 1] << 32 | ones[i]) >> (by & 3) * 8);
   memcpy(x, bits, 16);
 }}""",
-    "store": f"""template <int BYTES, int N, class T> {_INLINE} void store(T* p, const T (&x)[N]) {{
-  using Unit = typename access_unit<BYTES>::type;
-  constexpr int count = N * sizeof(T) / BYTES;
-  Unit units[count];
-  memcpy(units, x, sizeof(x));
-#pragma unroll
-  for (int i = 0; i < count; ++i) reinterpret_cast<Unit*>(p)[i] = units[i];
-}}""",
-    "stream": f"""template <int BYTES, int N, class T> {_INLINE} void stream(T* p, const T (&x)[N]) {{
-  using Unit = typename access_unit<BYTES>::type;
-  constexpr int count = N * sizeof(T) / BYTES;
-  Unit units[count];
-  memcpy(units, x, sizeof(x));
-#pragma unroll
-  for (int i = 0; i < count; ++i) __stcs(reinterpret_cast<Unit*>(p) + i, units[i]);
-}}""",
     "same_bits": f"""template <class T> {_INLINE} bool same_bits(T a, T b) {{
   unsigned long long x = 0, y = 0;
   memcpy(&x, &a, sizeof(T));
@@ -254,16 +218,6 @@ template <class T, class F> {_INLINE} T atomic_update(T* p, F combine) {{
     seen = found;
   }}
 }}""",
-    "atomic_add_float16": f"""{_INLINE} float16 atomic_add_float16(float16* p, float16 x) {{
-  float16 old;
-  asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(old.bits) : "l"(p), "h"(x.bits) : "memory");
-  return old;
-}}""",
-    "atomic_add_bfloat16": f"""{_INLINE} bfloat16 atomic_add_bfloat16(bfloat16* p, bfloat16 x) {{
-  bfloat16 old;
-  asm volatile("atom.add.noftz.bf16 %0, [%1], %2;" : "=h"(old.bits) : "l"(p), "h"(x.bits) : "memory");
-  return old;
-}}""",
     "fail": f"""{_INLINE} void fail(long long* failed, long long* record, int site, int n, const long long* values) {{
   if (atomicCAS((unsigned long long*)failed, 0ull, 1ull) != 0) return;
   for (int i = 0; i < n; ++i) ((volatile long long*)record)[1 + i] = values[i];
@@ -273,6 +227,34 @@ template <class T, class F> {_INLINE} T atomic_update(T* p, F combine) {{
 }}""",
 }
 
+for _extreme, _sign in (("min", "<="), ("max", ">=")):
+    _TEXTS[f"{_extreme}_nan"] = f"""{_INLINE} float {_extreme}_nan(float a, float b) {{
+#if __CUDA_ARCH__ >= 800
+  float c;
+  asm("{_extreme}.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+#else
+  return a {_sign} b || a != a ? a : b;
+#endif
+}}
+{_INLINE} double {_extreme}_nan(double a, double b) {{ return a {_sign} b || a != a ? a : b; }}"""
+
+#: To where it is read soon, and past what is.
+_WRITES = {
+    "store": "reinterpret_cast<Unit*>(p)[i] = units[i];",
+    "stream": "__stcs(reinterpret_cast<Unit*>(p) + i, units[i]);",
+}
+for _store, _write in _WRITES.items():
+    _TEXTS[_store] = f"""template <int BYTES, int N, class T> {_INLINE} void {_store}(T* p, const T (&x)[N]) {{
+  using Unit = typename access_unit<BYTES>::type;
+  constexpr int count = N * sizeof(T) / BYTES;
+  Unit units[count];
+  memcpy(units, x, sizeof(x));
+#pragma unroll
+  for (int i = 0; i < count; ++i) {_write}
+}}"""
+
+_PTX_TYPES = {"float16": "f16", "bfloat16": "bf16"}
 #: A pair of narrow floats, the first in the low half, to two of float32.
 _WIDEN_PAIR = {
     "float16": """x[2 * i] = widen(float16{(unsigned short)pairs[i]});
@@ -280,8 +262,11 @@ _WIDEN_PAIR = {
     "bfloat16": """x[2 * i] = __uint_as_float(pairs[i] << 16);
     x[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);""",
 }
+#: What a text needs that its words do not say.
+_NEEDS: dict[str, tuple[str, ...]] = {}
 for _narrow, _widen in _WIDEN_PAIR.items():
     for _load, _sizes, _call in (("load", "int BYTES, int N", "load<BYTES>"), ("load_cut", "int N", "load_cut")):
+        _NEEDS[f"{_load}_{_narrow}"] = (_load, *(["widen_float16"] if _narrow == "float16" else []))
         _TEXTS[f"{_load}_{_narrow}"] = f"""template <{_sizes}>
 {_INLINE} void {_load}(float (&x)[N], const {_narrow}* p) {{
   unsigned pairs[N / 2];
@@ -291,7 +276,13 @@ for _narrow, _widen in _WIDEN_PAIR.items():
     {_widen}
   }}
 }}"""
-    for _store in ("store", "stream"):
+    _TEXTS[f"atomic_add_{_narrow}"] = f"""{_INLINE} {_narrow} atomic_add_{_narrow}({_narrow}* p, {_narrow} x) {{
+  {_narrow} old;
+  asm volatile("atom.add.noftz.{_PTX_TYPES[_narrow]} %0, [%1], %2;" : "=h"(old.bits) : "l"(p), "h"(x.bits) : "memory");
+  return old;
+}}"""
+    for _store in _WRITES:
+        _NEEDS[f"{_store}_{_narrow}"] = (_store,)
         _TEXTS[
             f"{_store}_{_narrow}"
         ] = f"""template <int BYTES, int N> {_INLINE} void {_store}({_narrow}* p, const float (&x)[N]) {{
@@ -301,17 +292,6 @@ for _narrow, _widen in _WIDEN_PAIR.items():
   {_store}<BYTES>(reinterpret_cast<unsigned*>(p), pairs);
 }}"""
 
-#: What a text needs that its words do not say.
-_NEEDS = {
-    "load_float16": ("load", "widen_float16"),
-    "load_bfloat16": ("load",),
-    "load_cut_float16": ("load_cut", "widen_float16"),
-    "load_cut_bfloat16": ("load_cut",),
-    "store_float16": ("store",),
-    "store_bfloat16": ("store",),
-    "stream_float16": ("stream",),
-    "stream_bfloat16": ("stream",),
-}
 #: The names that generated text must not use for something else.
 RESERVED = frozenset(_TEXTS) | {"widen", "saturated", "saturated_small", "atomic_word"}
 _WORD = re.compile(r"[A-Za-z_]\w*")

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any
 
-from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import SCALAR_TYPES
+from weft.ir.dtype import SCALAR_TYPES, DType
 from weft.ir.errors import InternalError
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Select, Unary, Var
 from weft.ir.interpret_scalar import binary_op, cast_op, compare_op, unary_op
@@ -83,28 +82,12 @@ class CudaProgram:
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
-        return {
-            "source": self.source,
-            "cubin": base64.b64encode(self.cubin).decode("ascii"),
-            "launches": [_launch_to_json(launch) for launch in self.launches],
-            "temporaries": [[b.name, b.dtype.name, [_expr_to_json(n) for n in b.shape]] for b in self.temporaries],
-            "sites": [[s.message, s.where] for s in self.sites],
-        }
+        return {f.name: _to_json(getattr(self, f.name)) for f in fields(self)}
 
 
 def program_from_json(data: Mapping[str, Any]) -> CudaProgram:
     """What `CudaProgram.to_json` wrote down."""
-    temporaries = tuple(
-        Buffer(name, SCALAR_TYPES[dtype], tuple(_expr_from_json(n) for n in shape))
-        for name, dtype, shape in data["temporaries"]
-    )
-    return CudaProgram(
-        data["source"],
-        base64.b64decode(data["cubin"]),
-        tuple(_launch_from_json(launch) for launch in data["launches"]),
-        temporaries,
-        tuple(Site(message, where) for message, where in data["sites"]),
-    )
+    return CudaProgram(**{name: _from_json(value) for name, value in data.items()})
 
 
 def launches_of(
@@ -146,85 +129,41 @@ def evaluate_size(expr: Expr, sizes: Mapping[str, Any]) -> Any:
 
 def is_host_size(expr: Expr, scalars: frozenset[str]) -> bool:
     """Whether `evaluate_size` can compute ``expr`` from the scalars of these names."""
-    match expr:
-        case Const():
-            return True
-        case Var():
-            return expr.name in scalars
-        case Binary() | Compare():
-            return is_host_size(expr.left, scalars) and is_host_size(expr.right, scalars)
-        case Select():
-            return all(is_host_size(e, scalars) for e in (expr.condition, expr.then, expr.otherwise))
-        case Unary() | Cast():
-            return is_host_size(expr.operand, scalars)
-    return False
+    if isinstance(expr, Var) or not isinstance(expr, SIZES):
+        return isinstance(expr, Var) and expr.name in scalars
+    parts = (getattr(expr, f.name) for f in fields(expr))
+    return all(is_host_size(e, scalars) for e in parts if isinstance(e, Expr))
 
 
-def _launch_to_json(launch: Launch) -> dict[str, Any]:
-    return {
-        "name": launch.name,
-        "grid": [_expr_to_json(n) for n in launch.grid],
-        "block": list(launch.block),
-        "shared_bytes": launch.shared_bytes,
-        "params": list(launch.params),
-        "condition": None if launch.condition is None else _expr_to_json(launch.condition),
-        "cooperative": launch.cooperative,
-        "steps": [[s.name, _expr_to_json(s.lo), _expr_to_json(s.hi), s.number] for s in launch.steps],
-    }
+#: What sizes are made of, and what else a program is.
+SIZES = (Const, Var, Binary, Compare, Select, Unary, Cast)
+_KINDS = {kind.__name__: kind for kind in (*SIZES, Launch, Steps, Site, Buffer)}
 
 
-def _launch_from_json(data: Mapping[str, Any]) -> Launch:
-    x, y, z = (_expr_from_json(n) for n in data["grid"])
-    width, height, depth = data["block"]
-    condition = None if data["condition"] is None else _expr_from_json(data["condition"])
-    return Launch(
-        data["name"],
-        (x, y, z),
-        (width, height, depth),
-        data["shared_bytes"],
-        tuple(data["params"]),
-        condition,
-        data["cooperative"],
-        tuple(Steps(name, _expr_from_json(lo), _expr_from_json(hi), n) for name, lo, hi, n in data["steps"]),
-    )
+def _to_json(value: Any) -> Any:
+    """A list begins with what it is; the parts of an object are its fields in order."""
+    kind = type(value).__name__
+    if isinstance(value, bytes):
+        return ["bytes", base64.b64encode(value).decode("ascii")]
+    if isinstance(value, DType):
+        return ["type", value.name]
+    if isinstance(value, tuple):
+        return ["tuple", *map(_to_json, value)]
+    if kind in _KINDS:
+        return [kind, *(_to_json(getattr(value, f.name)) for f in fields(value) if f.name != "span")]
+    if value is not None and not isinstance(value, (str, int, float)):
+        raise InternalError(f"cannot keep a {kind} with a launch", span=getattr(value, "span", None))
+    return value
 
 
-def _expr_to_json(expr: Expr) -> Any:
-    """Nested lists: a number alone is an int64; the rest starts with what it is."""
-    match expr:
-        case Const():
-            return expr.value if expr.dtype == dt.index else ["const", expr.dtype.name, expr.value]
-        case Var():
-            return ["var", expr.dtype.name, expr.name]
-        case Binary():
-            return ["binary", expr.op, _expr_to_json(expr.left), _expr_to_json(expr.right)]
-        case Compare():
-            return ["compare", expr.op, _expr_to_json(expr.left), _expr_to_json(expr.right)]
-        case Select():
-            return ["select", *map(_expr_to_json, (expr.condition, expr.then, expr.otherwise))]
-        case Unary():
-            return ["unary", expr.op, _expr_to_json(expr.operand)]
-        case Cast():
-            return ["cast", expr.dtype.name, _expr_to_json(expr.operand)]
-    raise InternalError(f"cannot keep a {type(expr).__name__} with a launch", span=expr.span)
-
-
-def _expr_from_json(data: Any) -> Expr:
-    match data:
-        case int():
-            return Const(data, dt.index)
-        case ["const", dtype, value]:
-            return Const(value, SCALAR_TYPES[dtype])
-        case ["var", dtype, name]:
-            return Var(name, SCALAR_TYPES[dtype])
-        case ["binary", op, left, right]:
-            return Binary(op, _expr_from_json(left), _expr_from_json(right))
-        case ["compare", op, left, right]:
-            return Compare(op, _expr_from_json(left), _expr_from_json(right))
-        case ["select", condition, then, otherwise]:
-            return Select(_expr_from_json(condition), _expr_from_json(then), _expr_from_json(otherwise))
-        case ["unary", op, operand]:
-            return Unary(op, _expr_from_json(operand))
-        case ["cast", dtype, operand]:
-            return Cast(SCALAR_TYPES[dtype], _expr_from_json(operand))
-    raise InternalError("a stored launch plan is not readable", why=f"got {data!r}")
+def _from_json(data: Any) -> Any:
+    if not isinstance(data, list):
+        return data
+    kind, *parts = data
+    if kind in _KINDS:
+        return _KINDS[kind](*map(_from_json, parts))
+    if kind == "tuple":
+        return tuple(map(_from_json, parts))
+    if kind not in ("type", "bytes"):
+        raise InternalError("a stored launch plan is not readable", why=f"got {data!r}")
+    return SCALAR_TYPES[parts[0]] if kind == "type" else base64.b64decode(parts[0])

@@ -17,6 +17,7 @@ from weft.ir.expr import AddressOf, Const, Expr, Var, idx
 from weft.ir.hardware import Hardware
 from weft.ir.interval import Interval
 from weft.ir.match_hardware import Mismatch, match_hardware
+from weft.ir.nesting import around
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Seq, Stmt, Tensorized
@@ -228,8 +229,5 @@ def _with_loops_of_one(nest: Stmt, count: int, at: tuple[int, ...]) -> list[Stmt
         rest = iter(loops)
         once = (For(Var(f"once{n}_"), idx(0), idx(1), "serial", s) for n in range(count))
         whole = [next(once) if n in places else next(rest) for n in range(count)]
-        body = s
-        for loop in reversed(whole):
-            body = replace(loop, body=body)
-        found.append(body)
+        found.append(around(whole, s))
     return found

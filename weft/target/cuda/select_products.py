@@ -37,10 +37,9 @@ from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import flat, sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized, hint
-from weft.ir.visit import fresh_name, rebuild, substitute, used_names, walk
+from weft.ir.visit import fresh_name, map_statements, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.passes.to_grid.place_waits import before_barriers
-from weft.target.c_text.storage import element_count
 from weft.target.cuda.async_copies import Copy, copy_of, find_rings
 from weft.target.cuda.intrinsics import MMA, WGMMA
 from weft.target.cuda.read_products import GroupProducts, Products, Site, read_groups, read_products
@@ -100,7 +99,7 @@ class _Select:
             inner = self.knowing(s.var, bounds(s.value, self.site.ranges))
         elif isinstance(s, Alloc) and self.site.threads:
             inner = replace(self, site=replace(self.site, private=self.site.private | {s.buffer.name}))
-        return rebuild(s, lambda n: inner.stmt(n) if isinstance(n, Stmt) else n)
+        return map_statements(s, inner.stmt)
 
     def knowing(self, var: Var, range: Interval) -> _Select:
         return replace(self, site=replace(self.site, ranges={**self.site.ranges, var.name: range}))
@@ -224,7 +223,7 @@ class _Select:
         var, first, last = found.loop.var, found.loop.lo, simplify(found.loop.hi - 1)
         stages = found.pending + 2
         rings = [place.buffer for place in (products.a, products.b)]
-        under_way = sum((element_count(b) or 0) * b.dtype.itemsize for b in rings) * (stages - 2) // stages
+        under_way = sum(b.byte_count() or 0 for b in rings) * (stages - 2) // stages
         if stages < 3 or under_way < AHEAD:
             return None
         made: list[Stmt] = []

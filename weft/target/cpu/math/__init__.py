@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.ir.dtype import DType
-from weft.target.cpu.builder import Builder, Value
-from weft.target.cpu.math import exp_log, hyperbolic, powers, rounding, special, trig
+from weft.target.cpu.builder import Builder
+from weft.target.cpu.llvm_values import Value
+from weft.target.cpu.math import exp_log, powers, rounding, special, trig
 from weft.target.cpu.math.formula import Term
 
 Emitter = Callable[[Builder, list[Value], DType], Value]
@@ -29,8 +30,8 @@ _FORMULAS: dict[str, Callable[..., Term]] = {
     **{f.__name__: f for f in (exp_log.exp, exp_log.exp2, exp_log.expm1, exp_log.log, exp_log.log2)},
     **{f.__name__: f for f in (exp_log.log10, exp_log.log1p, exp_log.sigmoid, exp_log.tanh)},
     **{f.__name__: f for f in (trig.sin, trig.cos, trig.tan, trig.asin, trig.acos, trig.atan, trig.atan2)},
-    **{f.__name__: f for f in (hyperbolic.sinh, hyperbolic.cosh)},
-    **{f.__name__: f for f in (hyperbolic.asinh, hyperbolic.acosh, hyperbolic.atanh)},
+    **{f.__name__: f for f in (exp_log.sinh, exp_log.cosh)},
+    **{f.__name__: f for f in (exp_log.asinh, exp_log.acosh, exp_log.atanh)},
     **{f.__name__: f for f in (powers.pow, powers.cbrt, powers.hypot, powers.fmod)},
     **{f.__name__: f for f in (special.erf, special.erfc, special.tgamma, special.lgamma)},
     **{f.__name__: f for f in (rounding.sqrt, rounding.rsqrt, rounding.floor, rounding.ceil, rounding.trunc)},

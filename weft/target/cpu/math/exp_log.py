@@ -1,4 +1,4 @@
-"""Exponentials and logarithms, and what is made of them directly: sigmoid, tanh, powers of two."""
+"""Exponentials and logarithms, and what is made of them: sigmoid, hyperbolic functions and their inverses."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from weft.target.cpu.math.formula import (
     where,
 )
 from weft.target.cpu.math.pairs import Pair, constant_pair, multiply, quick_two_sum, two_product, two_sum
+from weft.target.cpu.math.registers import can_scale, scale_by
 from weft.target.cpu.math.rounding import rint
-from weft.target.cpu.math.scale import can_scale, scale_by
 
 #: ln 2 as a part short enough that small integers times it are exact, and the rest.
 LN2 = {
@@ -221,3 +221,48 @@ def log_pair(x: Term) -> Pair:
     second = two_sum(first.high, third.high)
     low = first.low + second.low + (third.low + tail + 2.0 * s_low + e * 5.497923018708371e-14)
     return quick_two_sum(second.high, low)
+
+
+def _half_exp(a: Term) -> tuple[Term, Term]:
+    """e^a / 2 = h * 2 for a >= 0, as h and the factor, so that cosh(a) can be finite where e^a is not."""
+    limit = 91.0 if a.is_single else 712.0
+    low, tail = LN2[a.format.type]
+    reduced = at_most(a, limit) - 2.0 * low
+    return exp_scaled(reduced, a.like(-2.0 * tail)), a.like(2.0)
+
+
+def cosh(x: Term) -> Term:
+    quarter, two = _half_exp(x.abs())
+    return two * (quarter + 0.0625 / quarter)
+
+
+def sinh(x: Term) -> Term:
+    a = x.abs()
+    u = a * a
+    small = fma(u * a, horner(u, pick(x, c.SINH_F32, c.SINH_F64)), a)
+    quarter, two = _half_exp(a)
+    large = two * (quarter - 0.0625 / quarter)
+    return where(a < 1.0, small, large).with_sign_of(x)
+
+
+def asinh(x: Term) -> Term:
+    """log1p of a + a^2/(1 + sqrt(1 + a^2)); log(2a) where a^2 would overflow."""
+    a = x.abs()
+    huge = a > 2.0 ** (x.format.mantissa + 5)
+    u = a * a
+    argument = where(huge, a, a + u / (1.0 + (1.0 + u).sqrt()))
+    return (log1p(argument) + where(huge, a.like(math.log(2.0)), 0.0)).with_sign_of(x)
+
+
+def acosh(x: Term) -> Term:
+    huge = x > 2.0 ** (x.format.mantissa + 5)
+    t = x - 1.0
+    argument = where(huge, x, t + (2.0 * t + t * t).sqrt())
+    return where(x < 1.0, math.nan, log1p(argument) + where(huge, x.like(math.log(2.0)), 0.0))
+
+
+def atanh(x: Term) -> Term:
+    """log1p(2a / (1 - a)) / 2."""
+    a = x.abs()
+    result = 0.5 * log1p(2.0 * a / (1.0 - a))
+    return where(a < 1e-10, x, result.with_sign_of(x))

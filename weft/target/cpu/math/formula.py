@@ -11,9 +11,10 @@ import functools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from weft.target.cpu.builder import Builder, Value, constant
-from weft.target.cpu.llvm_types import lanes_of
+from weft.target.cpu.builder import Builder
+from weft.target.cpu.llvm_values import Value, constant, lanes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,27 @@ F32 = Format("float", "i32", 32, 23, 127)
 F64 = Format("double", "i64", 64, 52, 1023)
 
 
+Number: TypeAlias = "float | int | Term"
+Operator: TypeAlias = "Callable[[Term, Number], Term]"
+
+
+def _operators(float_op: str, int_op: str) -> tuple[Operator, Operator]:
+    """An operator with a term on its left, and with a number there."""
+
+    def emit(a: Term, b: Term) -> Term:
+        return Term(a.b, a.b.binary(float_op if a.is_float else int_op, a.v, b.v))
+
+    return lambda term, other: emit(term, term.like(other)), lambda term, other: emit(term.like(other), term)
+
+
+def _comparison(float_op: str, int_op: str) -> Operator:
+    def compare(term: Term, other: Number) -> Term:
+        b, right = term.b, term.like(other).v
+        return Term(b, b.fcmp(float_op, term.v, right) if term.is_float else b.icmp(int_op, term.v, right))
+
+    return compare
+
+
 class Term:
     """A value in a formula. Comparisons give i1 Terms; ``==`` is identity, use ``equals``."""
 
@@ -64,80 +86,28 @@ class Term:
         """A number as a constant of this Term's type."""
         return number if isinstance(number, Term) else Term(self.b, constant(self.v.type, number))
 
-    def _apply(self, float_op: str, int_op: str, a: Term, b: Term) -> Term:
-        return Term(self.b, self.b.binary(float_op if self.is_float else int_op, a.v, b.v))
-
-    def __add__(self, other: Number) -> Term:
-        return self._apply("fadd", "add", self, self.like(other))
-
-    def __radd__(self, other: Number) -> Term:
-        return self._apply("fadd", "add", self.like(other), self)
-
-    def __sub__(self, other: Number) -> Term:
-        return self._apply("fsub", "sub", self, self.like(other))
-
-    def __rsub__(self, other: Number) -> Term:
-        return self._apply("fsub", "sub", self.like(other), self)
-
-    def __mul__(self, other: Number) -> Term:
-        return self._apply("fmul", "mul", self, self.like(other))
-
-    def __rmul__(self, other: Number) -> Term:
-        return self._apply("fmul", "mul", self.like(other), self)
-
-    def __truediv__(self, other: Number) -> Term:
-        return Term(self.b, self.b.fdiv(self.v, self.like(other).v))
-
-    def __rtruediv__(self, other: Number) -> Term:
-        return Term(self.b, self.b.fdiv(self.like(other).v, self.v))
+    __add__, __radd__ = _operators("fadd", "add")
+    __sub__, __rsub__ = _operators("fsub", "sub")
+    __mul__, __rmul__ = _operators("fmul", "mul")
+    __truediv__, __rtruediv__ = _operators("fdiv", "sdiv")
+    __and__, __rand__ = _operators("and", "and")
+    __or__, __ror__ = _operators("or", "or")
+    __xor__, __rxor__ = _operators("xor", "xor")
+    __lshift__, __rlshift__ = _operators("shl", "shl")
+    #: Arithmetic: the sign is kept.
+    __rshift__, __rrshift__ = _operators("ashr", "ashr")
+    __lt__, __le__ = _comparison("olt", "slt"), _comparison("ole", "sle")
+    __gt__, __ge__ = _comparison("ogt", "sgt"), _comparison("oge", "sge")
+    equals, differs = _comparison("oeq", "eq"), _comparison("une", "ne")
 
     def __neg__(self) -> Term:
         return Term(self.b, self.b.fneg(self.v)) if self.is_float else 0 - self
 
-    def __and__(self, other: Number) -> Term:
-        return Term(self.b, self.b.and_(self.v, self.like(other).v))
-
-    def __or__(self, other: Number) -> Term:
-        return Term(self.b, self.b.or_(self.v, self.like(other).v))
-
-    def __xor__(self, other: Number) -> Term:
-        return Term(self.b, self.b.xor(self.v, self.like(other).v))
-
     def __invert__(self) -> Term:
         return Term(self.b, self.b.not_(self.v))
 
-    def __lshift__(self, other: Number) -> Term:
-        return Term(self.b, self.b.shl(self.v, self.like(other).v))
-
-    def __rshift__(self, other: Number) -> Term:
-        """Arithmetic: the sign is kept."""
-        return Term(self.b, self.b.ashr(self.v, self.like(other).v))
-
-    def _compare(self, float_op: str, int_op: str, other: Number) -> Term:
-        right = self.like(other).v
-        emit = self.b.fcmp(float_op, self.v, right) if self.is_float else self.b.icmp(int_op, self.v, right)
-        return Term(self.b, emit)
-
-    def __lt__(self, other: Number) -> Term:
-        return self._compare("olt", "slt", other)
-
-    def __le__(self, other: Number) -> Term:
-        return self._compare("ole", "sle", other)
-
-    def __gt__(self, other: Number) -> Term:
-        return self._compare("ogt", "sgt", other)
-
-    def __ge__(self, other: Number) -> Term:
-        return self._compare("oge", "sge", other)
-
-    def equals(self, other: Number) -> Term:
-        return self._compare("oeq", "eq", other)
-
-    def differs(self, other: Number) -> Term:
-        return self._compare("une", "ne", other)
-
     def is_nan(self) -> Term:
-        return self._compare("uno", "ne", self)
+        return Term(self.b, self.b.fcmp("uno", self.v, self.v))
 
     def abs(self) -> Term:
         return Term(self.b, self.b.intrinsic("fabs", self.v))
@@ -163,9 +133,6 @@ class Term:
 
     def narrow(self) -> Term:
         return Term(self.b, self.b.fptrunc(self.v, "float"))
-
-
-Number = float | int | Term
 
 
 def fma(a: Term, b: Number, c: Number) -> Term:

@@ -50,10 +50,5 @@ def multiply(a: Pair, b: Pair) -> Pair:
     return quick_two_sum(product.high, product.low + (a.high * b.low + a.low * b.high))
 
 
-def add(a: Pair, b: Pair) -> Pair:
-    total = two_sum(a.high, b.high)
-    return quick_two_sum(total.high, total.low + (a.low + b.low))
-
-
 def constant_pair(like: Term, high: float, low: float) -> Pair:
     return Pair(like.like(high), like.like(low))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from weft.target.cpu.builder import constant
+from weft.target.cpu.llvm_values import constant, vector
 from weft.target.cpu.math import coefficients as c
 from weft.target.cpu.math.exp_log import exp_scaled, log_pair, split_mantissa
 from weft.target.cpu.math.formula import (
@@ -96,15 +96,11 @@ def _third_of_exponent(a: Term) -> Term:
     b = a.b
     bits = a.bits()
     high = bits if fmt is F32 else Term(b, b.trunc(b.lshr(bits.v, constant(bits.v.type, 32)), "i32"))
-    third = Term(b, b.fptosi(b.fmul(b.sitofp(high.v, "float"), constant(_single(a), 1.0 / 3.0)), "i32"))
+    third = Term(b, b.fptosi(b.fmul(b.sitofp(high.v, "float"), constant(vector("float", a.v.lanes), 1.0 / 3.0)), "i32"))
     offset = int(float_bits(fmt, 1.0) * 2 / 3) - int(0.033 * 2**fmt.mantissa)
     if fmt is F32:
         return (third + offset).as_float()
     return ((Term(b, b.sext(third.v, "i64")) << 32) + offset).as_float()
-
-
-def _single(a: Term) -> str:
-    return "float" if a.v.lanes == 1 else f"<{a.v.lanes} x float>"
 
 
 def hypot(x: Term, y: Term) -> Term:

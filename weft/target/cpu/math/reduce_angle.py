@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from weft.target.cpu.builder import Builder, Module, Value, constant
+from weft.target.cpu.builder import Builder, Module
+from weft.target.cpu.llvm_values import Value, constant
 from weft.target.cpu.math.formula import Term, fma, nearest, when_any, where
 
 #: 1/(2 pi) to 1280 bits, computed by Machin's formula below; 64 zero bits in front for small exponents.

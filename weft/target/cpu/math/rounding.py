@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 from weft.ir.dtype import DType
-from weft.target.cpu.builder import Builder, Value
-from weft.target.cpu.llvm_types import mangled
+from weft.target.cpu.builder import Builder
+from weft.target.cpu.llvm_values import Value, mangled
 from weft.target.cpu.math.formula import Term, where
 from weft.target.cpu.math.pairs import two_product, two_sum
 

@@ -21,8 +21,8 @@ from weft.target.cpu.math.formula import (
     where,
 )
 from weft.target.cpu.math.pairs import Pair, quick_two_sum, two_product, two_sum
+from weft.target.cpu.math.registers import can_look_up, look_up
 from weft.target.cpu.math.rounding import floor, trunc
-from weft.target.cpu.math.table import can_look_up, look_up
 
 
 def erf(x: Term) -> Term:
