@@ -52,9 +52,7 @@ def join_registers(draft: Draft, c: Contraction, nest: Nest, reader: Stage) -> N
 
 def may_join(c: Contraction, reader: Stage) -> bool:
     """Whether ``reader`` can be written out after each tile: all are full and whole sums, and it is not long."""
-    whole = (
-        c.plan.blocking is None and not c.has_edges and any(i.count > c.tile.get(i.name, 1) for i in c.stage.spatial)
-    )
+    whole = c.plan.blocking is None and not c.edges and any(i.count > c.tile.get(i.name, 1) for i in c.stage.spatial)
     return whole and c.sums * max(1, reader.operations) <= MAX_COPIES
 
 

@@ -109,9 +109,10 @@ class Contraction:
         return tuple({a.buffer.name: (a, row) for a, row in found if row is not None}.values())
 
     @property
-    def has_edges(self) -> bool:
-        """Whether some tiles are not full."""
-        return any(not i.exact or i.count % self.tile[i.name] for i in self.stage.spatial if i.name in self.tile)
+    def edges(self) -> int:
+        """Iterators along which some tiles are not full."""
+        tile = self.tile
+        return sum(not i.exact or i.count % tile[i.name] != 0 for i in self.stage.spatial if i.name in tile)
 
     @property
     def turns(self) -> bool:

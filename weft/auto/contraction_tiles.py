@@ -65,9 +65,9 @@ def usual_plan(draft: Draft, stage: Stage) -> ContractionPlan | None:
 
 
 def least_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> float:
-    """The time of the busiest unit of the core."""
+    """The time of the busiest unit of the core, at the least: an update may take several instructions."""
     bound = _tile_plans(draft, stage).bounds.get((plan.lane, plan.width, plan.rows), 0.0)
-    updates = stage.points * prod(stage.outer_counts) / draft.lanes(stage) * instructions(stage)
+    updates = stage.points * prod(stage.outer_counts) / draft.lanes(stage)
     return updates * bound / draft.model.fma_units / draft.model.frequency / draft.threads
 
 
@@ -81,8 +81,14 @@ def _tile_plans(draft: Draft, stage: Stage) -> TilePlans:
 def _list_plans(draft: Draft, stage: Stage) -> TilePlans:
     vector, loadable = draft.lanes(stage), partial(_is_loadable, draft, stage)
     bounds = {plan: t for lane in lane_iterators(stage, vector, loadable) for t, plan in _tiles(draft, stage, lane)}
-    # Of tiles about as good, those along fewer iterators and wider ones: what they touch lies in fewer places.
-    tiles = sorted(bounds, key=lambda plan: (round(bounds[plan] / SAME_BOUND), len(plan.rows), -plan.width))
+
+    def order(plan: ContractionPlan) -> tuple[int, int, int, int]:
+        edges = Contraction(stage, plan, vector, draft.enough_sums).edges
+        return round(bounds[plan] / SAME_BOUND), edges, len(plan.rows), -plan.width
+
+    # Of tiles about as good, those that leave less over; then those along fewer iterators and wider ones: what they
+    # touch lies in fewer places.
+    tiles = sorted(bounds, key=order)
     first = next((plan for tile in tiles[:1] for plan in _variants(draft, stage, tile, is_first=False)), None)
     return TilePlans(stage, tiles, first, {(plan.lane, plan.width, plan.rows): bounds[plan] for plan in tiles})
 
@@ -110,6 +116,8 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
             loads = room.loads_if_fitting(rows, vectors)
             if loads is not None:
                 found.append((loads, room.waste(rows, width), room.passes(rows), width, rows))
+    if not all(i.exact for i in stage.iters):  # there are tests already: where two meet, each element is tested
+        found = [tile for tile in found if room.is_even(tile[4], tile[3])] or found
     found.sort(key=lambda tile: (*tile[:3], -tile[3]))
     best: list[_Tile] = []
     for tile in found:
@@ -175,6 +183,11 @@ class _Registers:
         # Where all steps are written out rows share what they load, and that stays in registers too.
         room = self.count // 2 if self.is_window and sums * self.steps <= MAX_COPIES else self.count
         return loaded / sums if sums == 1 or sums + held + self.between <= room else None
+
+    def is_even(self, rows: Rows, width: int) -> bool:
+        """Whether no part of a tile is left over along any iterator, as far as that is known."""
+        iters = ((self.stage.by_name[name], size) for name, size in (*rows, (self.lane.name, width)))
+        return all(i.extent is None or i.count % size == 0 for i, size in iters)
 
     def passes(self, rows: Rows) -> int:
         """How often what is loaded as vectors is read, where it matters."""

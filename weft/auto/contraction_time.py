@@ -17,6 +17,8 @@ from weft.ir.stmt import LoopKind
 from weft.schedules.index_forms import Forms
 from weft.schedules.nests import Place
 
+#: Part of the time that tiles which are not full take beyond what they compute, for each iterator: other code.
+EDGE = 0.015
 _INNER = ("reductions", "unrolled", "lanes")
 
 
@@ -32,7 +34,7 @@ def contraction_seconds(draft: Draft, stage: Stage, plan: ContractionPlan) -> fl
     reader = find_epilogue(draft, stage)
     if reader is not None and not may_join(c, reader):
         sketch.draw_stage(sketch.top, reader, [Loop(i.name, 1, i.count) for i in reader.spatial if i.count > 1])
-    return sketch.seconds(draft)
+    return sketch.seconds(draft) * (1 + EDGE * c.edges)
 
 
 def draw_contraction(

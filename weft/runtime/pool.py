@@ -48,8 +48,9 @@ def fill_job(job: Job, fn, ctx, n, count):
     job.fn = fn
     job.ctx = ctx
     job.n = n
-    # A quarter of an even share: late or slow threads leave the rest to the others.
-    job.chunk = (n + 4 * count - 1) // (4 * count)
+    # An eighth of an even share: late or slow threads leave the rest to the others. Few iterations one by one: 22 of
+    # them as 11 chunks of 2 would be 12 for one of two threads and 10 for the other.
+    job.chunk = 1 if n <= 16 * count else (n + 8 * count - 1) // (8 * count)
     atomic_store(job + job_next, 0)
     atomic_store(job + job_status, 0)
 

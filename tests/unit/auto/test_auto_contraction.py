@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft.auto.contraction_nest import part_loops
 from weft.auto.contraction_plan import Blocking, Contraction, ContractionPlan, is_contraction
-from weft.auto.contraction_tiles import contraction_plans
+from weft.auto.contraction_tiles import contraction_plans, least_seconds
 from weft.auto.contraction_time import contraction_seconds
 from weft.auto.draft import Draft
 from weft.auto.plan import Decision, knobs, rank_plans, read_plan
@@ -21,6 +21,7 @@ from weft.schedules.find import all_allocs, find_loop
 from weft.target.cpu.host import NAMED
 
 MACHINE = NAMED["x86-64-avx512"]
+L1 = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! abs(A(m,k) - B(k,n)) }"
 MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 TRANSPOSED = "def transposed(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 BATCHED = "def batched(float(B,M,K) X, float(B,N,K) Y) -> (Z) { Z(b,m,n) +=! X(b,m,k) * Y(b,n,k) }"
@@ -122,6 +123,25 @@ def test_results_stored_across_lanes_are_not_hidden_behind_memory() -> None:
     along = contraction_seconds(draft, stage, ContractionPlan("vn", 24, (("vm", 4),), ("Y",)))
     across = contraction_seconds(draft, stage, ContractionPlan("vm", 24, (("vn", 4),), ("X",)))
     assert across > 1.2 * along
+
+
+@pytest.mark.parametrize("text", [MATMUL, L1])
+def test_no_plan_takes_less_than_its_busiest_unit(text: str) -> None:
+    """Plans are not drawn that could not be best: what is taken for the least they need must be that."""
+    s = weft.schedule(weft.define(text), floats(120, 64), floats(64, 136), numerics="fast")
+    draft = Draft(s, NAMED["x86-64-avx2"], 1)
+    stage = draft.stage("C")
+    for plan in contraction_plans(draft, stage):
+        assert least_seconds(draft, stage, plan) <= contraction_seconds(draft, stage, plan)
+
+
+def test_tiles_come_out_even_where_there_are_tests_already() -> None:
+    """Scores of causal attention: with 6 of 16 rows each element was tested, at a sixth of the speed."""
+    s = weft.schedule(weft.ops.causal_attention, *[(1, 2, 128, 64)] * 3, numerics="fast")
+    found = auto_schedule(s, NAMED["x86-64-avx2"], 1)
+    tiles = [d.what for d in found.decisions if d.topic == "registers" and d.subject in ("A", "Y")]
+    assert tiles
+    assert all(what.split()[2] in ("2", "4", "8", "16") for what in tiles)
 
 
 def test_rows_of_tiles_lie_near_one_another() -> None:

@@ -41,6 +41,13 @@ define i32 @fail(ptr %data, i64 %begin, i64 %end) {
   %status = select i1 %hit, i32 5, i32 0
   ret i32 %status
 }
+define i32 @measure(ptr %data, i64 %begin, i64 %end) {
+  %length = sub i64 %end, %begin
+  %short = trunc i64 %length to i32
+  %at = getelementptr i32, ptr %data, i64 %begin
+  store i32 %short, ptr %at
+  ret i32 0
+}
 define i32 @nest(ptr %data, i64 %begin, i64 %end) {
 entry:
   br label %loop
@@ -94,6 +101,16 @@ def test_every_index_once(count, n):
     assert call("count", data, n) == 0
     assert (data[:n] == 1).all()
     assert data[n] == 0
+
+
+@pytest.mark.parametrize(("n", "chunk"), [(22, 1), (28, 1), (32, 1), (100, 7), (1600, 100)])
+def test_chunks_are_small_enough_for_even_shares(n, chunk):
+    call = loops()
+    threads.set_num_threads(2)
+    data = np.zeros(n, np.int32)
+    assert call("measure", data, n) == 0
+    assert data.sum() == n
+    assert data.max() == chunk
 
 
 def test_negative_range_is_empty():
