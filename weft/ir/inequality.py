@@ -27,9 +27,16 @@ ALLOWED: dict[str, Interval] = {
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
-    """The parts of ``a && b && c``."""
+    """The parts of ``a && b && c``; below the lesser of two is below both."""
     if isinstance(condition, Binary) and condition.op == "&&":
         return [*conjuncts(condition.left), *conjuncts(condition.right)]
+    if isinstance(condition, Compare) and condition.op in ("<", "<=", ">", ">=") and condition.left.dtype == dt.index:
+        op, left, right = condition.op, condition.left, condition.right
+        least, most = ("max", "min") if op in ("<", "<=") else ("min", "max")
+        if isinstance(right, Binary) and right.op == most:
+            return [part for side in (right.left, right.right) for part in conjuncts(Compare(op, left, side))]
+        if isinstance(left, Binary) and left.op == least:
+            return [part for side in (left.left, left.right) for part in conjuncts(Compare(op, side, right))]
     return [condition]
 
 

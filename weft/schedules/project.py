@@ -14,6 +14,7 @@ from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
 from weft.ir.inequality import NEGATED, all_of
+from weft.ir.inequality import conjuncts as parts_of
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Stmt
@@ -150,11 +151,7 @@ def conjuncts(e: Expr, holds: bool = True) -> list[Expr]:
         op = e.op if holds else NEGATED[e.op]
         left, right = (e.right, e.left) if op in (">", ">=") else (e.left, e.right)
         op = {">": "<", ">=": "<="}.get(op, op)  # type: ignore[assignment]
-        if op in ("<", "<=") and isinstance(right, Binary) and right.op == "min":
-            return [c for side in (right.left, right.right) for c in conjuncts(Compare(op, left, side))]
-        if op in ("<", "<=") and isinstance(left, Binary) and left.op == "max":
-            return [c for side in (left.left, left.right) for c in conjuncts(Compare(op, side, right))]
-        return [Compare(op, left, right)]
+        return parts_of(Compare(op, left, right))
     return [e if holds else Unary("!", e)]
 
 
