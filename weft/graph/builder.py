@@ -1,0 +1,152 @@
+"""How front ends make graphs.
+
+>>> g = GraphBuilder("mlp")
+>>> x, w = g.input("x", "float32", (8, 4)), g.constant("w", weights)
+>>> h = g.formula("mm", [x, w], contraction.matmul)            # weft/graph/formulas has the common operators
+>>> y = g.formula("relu", [h], lambda X: compute(X.shape, lambda *i: maximum(X[i], 0)))
+>>> graph = g.finish([y])
+
+A formula is a function from placeholders to tensors made with `weft.compute`. Whatever else it depends on, such as a
+stride or an axis, follows the placeholders as plain values; what it says for the same is built once, so a formula
+should be a function that lives as long as its module.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from weft.graph.graph import Call, Edge, Fragment, Graph, Node, Opaque, Shape, check_graph, shape_of
+from weft.ir.dtype import DType
+from weft.ir.errors import UnsupportedError
+from weft.ir.numerics import Numerics
+from weft.ir.visit import fresh_name
+from weft.runtime.arrays import describe
+from weft.tensor.program import TensorProgram
+from weft.tensor.python_api import Tensor, build_program, placeholder
+from weft.tensor.value import parse_type
+
+#: From placeholders for the inputs to the tensors that are the outputs.
+Formula: TypeAlias = "Callable[..., Tensor | Sequence[Tensor]]"
+
+#: Programs of formulas, kept over graphs: models repeat their layers, and processes their models.
+_programs: dict[Hashable, TensorProgram] = {}
+
+
+class GraphBuilder:
+    """Collects tensors and nodes; `finish` gives the graph."""
+
+    def __init__(self, name: str, numerics: Numerics = "fast") -> None:
+        self.name, self.numerics = _identifier(name), numerics
+        self.edges: dict[str, Edge] = {}
+        self._inputs: list[str] = []
+        self._constants: dict[str, Any] = {}
+        self._nodes: list[Node] = []
+        self._taken: set[str] = set()
+
+    def input(self, name: str, dtype: str | DType, shape: Sequence[int], strides: Shape | None = None) -> str:
+        """A tensor that calls give; ``strides`` where they are known and not row-major."""
+        edge = self._edge(name, parse_type(dtype), tuple(shape), strides)
+        self._inputs.append(edge)
+        return edge
+
+    def constant(self, name: str, array: Any) -> str:
+        """A tensor with the same values in every call: a numpy array, a torch tensor, or what speaks DLPack."""
+        info = describe(array, name=name)
+        edge = self._edge(name, info.dtype, info.shape, info.strides)
+        self._constants[edge] = array
+        return edge
+
+    def formula(
+        self,
+        name: str,
+        inputs: Sequence[str],
+        fn: Formula,
+        *args: Hashable,
+        library: Call | None = None,
+        origin: str = "",
+    ) -> str:
+        """The one output of a formula; see `formulas`."""
+        return self.formulas(name, inputs, fn, *args, library=library, origin=origin)[0]
+
+    def formulas(
+        self,
+        name: str,
+        inputs: Sequence[str],
+        fn: Formula,
+        *args: Hashable,
+        library: Call | None = None,
+        origin: str = "",
+    ) -> tuple[str, ...]:
+        """The outputs of ``fn`` of ``inputs`` and ``args``; a tensor that is given twice is read twice."""
+        program = formula_program(name, tuple(self.edges[i] for i in inputs), fn, *args)
+        return self.fragment(name, program, inputs, library=library, origin=origin)
+
+    def fragment(
+        self, name: str, program: TensorProgram, inputs: Sequence[str], *, library: Call | None = None, origin: str = ""
+    ) -> tuple[str, ...]:
+        """The outputs of ``program``, whose sizes are numbers, applied to ``inputs``."""
+        several = len(program.outputs) > 1
+        outputs = tuple(
+            self._edge(f"{name}_{n}" if several else name, o.dtype, shape_of(o.shape), None)
+            for n, o in enumerate(program.outputs)
+        )
+        self._nodes.append(Fragment(fresh_name(name, self._taken), program, tuple(inputs), outputs, library, origin))
+        return outputs
+
+    def opaque(
+        self,
+        name: str,
+        call: Call,
+        outputs: Sequence[Edge | None],
+        *,
+        reason: str = "",
+        origin: str = "",
+    ) -> tuple[str | None, ...]:
+        """A call of the framework; what of its results are tensors, and how they look, is for the front end to say."""
+        made = tuple(e and self._edge(e.name, e.dtype, e.shape, e.strides) for e in outputs)
+        node = Opaque(fresh_name(name, self._taken), call, made, reason, origin)
+        self._nodes.append(node)
+        return made
+
+    def wish_strides(self, name: str, strides: Shape) -> None:
+        """A layout that somebody outside the graph counts on."""
+        self.edges[name] = replace(self.edges[name], strides=strides)
+
+    def finish(self, outputs: Sequence[str], updates: Sequence[tuple[str, str]] = ()) -> Graph:
+        """The graph that gives ``outputs`` and leaves each input in ``updates`` with the values of another tensor."""
+        tensors = dict(self.edges)
+        inputs, constants = tuple(self._inputs), dict(self._constants)
+        nodes, given = tuple(self._nodes), (tuple(outputs), self.numerics, tuple(updates))
+        return check_graph(Graph(self.name, tensors, inputs, constants, nodes, *given))
+
+    def _edge(self, name: str, dtype: DType, shape: Shape, strides: Shape | None) -> str:
+        own = fresh_name(_identifier(name), self._taken)
+        self.edges[own] = Edge(own, dtype, shape, strides)
+        return own
+
+
+def formula_program(name: str, inputs: Sequence[Edge], fn: Formula, *args: Hashable) -> TensorProgram:
+    """What ``fn`` says for tensors like ``inputs``; from before, where it was asked the same."""
+    known = (fn, args, tuple((e.dtype, e.shape) for e in inputs))
+    if known not in _programs:
+        params = [placeholder(letter, e.shape, e.dtype) for letter, e in zip(_letters(), inputs)]
+        made = fn(*params, *args)
+        tensors = [made] if isinstance(made, Tensor) else list(made)
+        if any(0 in shape_of(t.buffer.shape) for t in (*params, *tensors)):
+            raise UnsupportedError(f"`{name}` has a tensor without elements", why="there is nothing to loop over")
+        _programs[known] = build_program(params, tensors, name=_identifier(name))
+    return _programs[known]
+
+
+def _letters() -> itertools.chain[str]:
+    return itertools.chain("ABCDEFGHIJKLMNPQRSTUVWXYZ", (f"A{n}" for n in itertools.count()))
+
+
+@lru_cache(maxsize=4096)
+def _identifier(name: str) -> str:
+    plain = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return plain if plain[:1].isalpha() or plain[:1] == "_" else f"t_{plain}"

@@ -1,0 +1,114 @@
+"""A group as machine code: its program through the same scheduling, store and loader as any operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from weft.graph.arrays import Arrays
+from weft.graph.graph import Graph, dense_strides
+from weft.graph.group_program import GroupProgram
+from weft.graph.storage import Storage
+from weft.ir.numerics import is_fast
+from weft.operators.bind import BoundDefinition
+from weft.operators.definition import Definition, ProgramDefinition
+from weft.operators.scheduling import Scheduling
+from weft.operators.signature import Layout, Signature
+from weft.operators.specialization import Specialization, find_specialization
+from weft.operators.stages import build
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.arrays import describe
+from weft.runtime.executor import HOST
+from weft.runtime.threads import get_num_threads
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Code of a group: the tensors that calls give it, then those it makes, in the order of its slots.
+
+    ``fixed`` are the values of its last slots; ``keeps`` is memory that must live as long as it.
+    """
+
+    program: GroupProgram
+    code: Specialization
+    tensors: tuple[str, ...]
+    fixed: tuple[int | float, ...]
+    keeps: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A group before it is compiled: what machine code depends on."""
+
+    program: GroupProgram
+    definition: Definition
+    signature: Signature
+    tensors: tuple[str, ...]
+    keeps: tuple[Any, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.definition.key, self.signature.key
+
+
+def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays: Arrays) -> Prepared:
+    """``program`` with the constants it reads bound, so that packing and what depends on them alone is done once."""
+    names = dict(zip((b.name for b in program.program.params), program.inputs))
+    bound: dict[str, ArgumentInfo] = {}
+    keeps: list[Any] = []
+    for buffer, name in names.items():
+        found = storage.find(name)
+        assert found is not None
+        if found.root in graph.constants:
+            bound[buffer], kept = _constant(graph, name, graph.constants[found.root], found.layout.offset, arrays)
+            keeps.append(kept)
+    definition: Definition = ProgramDefinition(program.program, Scheduling("auto", graph.numerics))
+    if bound:
+        definition = BoundDefinition(definition, dict(bound))
+    open_inputs = [(b, n) for b, n in names.items() if b not in bound]
+    tensors = tuple((b, _layout(graph, storage, n)) for b, n in open_inputs)
+    made = [(b.name, _layout(graph, storage, n)) for b, n in zip(program.program.outputs, program.outputs)]
+    is_plain = all(layout.strides == dense_strides(layout.shape) for _, layout in made)
+    signature = Signature(tensors, (), () if is_plain else tuple(made))
+    slots = (*(n for _, n in open_inputs), *program.outputs)
+    return Prepared(program, definition, signature, slots, tuple(keeps))
+
+
+def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) -> tuple[ArgumentInfo, Any]:
+    """A constant as kernels see it; dense, so that only one that is not is copied."""
+    edge = graph.edges[name]
+    dense = dense_strides(edge.shape)
+    info = describe(array)
+    is_part = name not in graph.constants
+    if not is_part and info.strides != dense and any(
+        n > 1 and s != d for n, s, d in zip(info.shape, info.strides, dense)
+    ):
+        array = arrays.arranged(array, edge, dense)
+        info = describe(array)
+    pointer = info.pointer + offset * edge.dtype.itemsize
+    return info._replace(shape=edge.shape, strides=dense, pointer=pointer), array
+
+
+def _layout(graph: Graph, storage: Storage, name: str) -> Layout:
+    found, edge = storage.find(name), graph.edges[name]
+    assert found is not None
+    return Layout(edge.dtype.name, edge.shape, found.layout.strides)
+
+
+def compile_prepared(group: Prepared) -> Kernel:
+    """Machine code, from the store where it is there."""
+    special = find_specialization(group.definition, group.signature, True, HOST.machine("cpu"), HOST)
+    return Kernel(group.program, special, group.tensors, special.fixed, (*group.keeps, *special.prepared))
+
+
+def expected_seconds(group: Prepared) -> float:
+    """What the time model expects of the schedule that the group would be compiled with."""
+    from weft.auto.estimate import estimate
+    from weft.runtime.machine_model import local_machine
+
+    definition, machine = group.definition, HOST.machine("cpu")
+    whole = definition.complete(group.signature)
+    constants = frozenset(definition.bound)
+    made = build(definition.program, whole, machine, True, definition.how, constants=constants)
+    model, threads = local_machine().model, get_num_threads()
+    return estimate(made.separated().main, model, threads, fast=is_fast(definition.how.numerics)).seconds

@@ -1,0 +1,27 @@
+"""The meaning of a graph, by the independent evaluator: every stage is tested against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.graph.graph import Fragment, Graph
+from weft.ir.errors import UnsupportedError
+from weft.ir.numpy_dtypes import convert
+from weft.tensor.evaluate import evaluate as evaluate_program
+
+
+def evaluate(graph: Graph, args: Sequence[Any], *, wide: bool = False) -> tuple[Any, ...]:
+    """The outputs of ``graph`` for one array an input; ``wide`` computes every float in float64."""
+    values: dict[str, Any] = {name: np.asarray(a) for name, a in zip(graph.inputs, args)}
+    values |= {name: np.asarray(a) for name, a in graph.constants.items()}
+    for node in graph.nodes:
+        if not isinstance(node, Fragment):
+            raise UnsupportedError(f"`{node.name}` is a call of {node.call.target}, which the evaluator does not know")
+        made = evaluate_program(node.program, [values[name] for name in node.inputs], wide=wide)
+        values |= dict(zip(node.outputs, made))
+    if wide:
+        return tuple(values[name] for name in graph.outputs)
+    return tuple(convert(values[name], graph.edges[name].dtype) for name in graph.outputs)

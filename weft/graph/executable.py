@@ -1,0 +1,247 @@
+"""A compiled graph: a flat table of kernels and the slots of their arguments, with calls of the framework between.
+
+All that does not change from call to call is written into a frame once: the arena, the table, every slot but those of
+inputs, results and what calls of the framework give. A call patches these and runs the table. Each call has a frame to
+itself, so several threads may call at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.graph.arrays import Arrays, resolve
+from weft.graph.compile_group import Kernel
+from weft.graph.graph import Graph, Opaque
+from weft.graph.memory import Arena, Life, pack
+from weft.graph.run_table import table_runner
+from weft.graph.storage import Storage
+from weft.ir.errors import ArgumentError, Error
+from weft.runtime.arrays import aligned_bytes, describe
+from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel, scalar_bits
+
+Step = Kernel | Opaque
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A slot that holds the address of a tensor: its place among all slots, and bytes behind the root's first one."""
+
+    place: int
+    offset: int
+
+
+@dataclass(eq=False)
+class _Frame:
+    """What one call at a time uses."""
+
+    arena: Any
+    slots: Any
+    table: Any
+    record: Any
+    #: arrays over the arena that calls of the framework are given
+    views: dict[str, Any] = field(default_factory=dict)
+
+
+class Executable:
+    """``run(inputs)`` gives the outputs of the graph; inputs fit its edges (see `check_inputs`)."""
+
+    def __init__(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> None:
+        self.graph, self.storage, self.steps, self.arrays = graph, storage, tuple(steps), arrays
+        self.kernels = [s for s in self.steps if isinstance(s, Kernel)]
+        self._fresh = self._output_roots()
+        self.arena = self._plan()
+        self._slots: dict[str, list[_Slot]] = {}
+        self._fixed: list[tuple[int, int]] = []
+        self._rows: list[tuple[int, int]] = []
+        self._count = 0
+        self._lay_out()
+        self._segments = _segments(self.steps)
+        self._input_strides = [self._strides(name) for name in graph.inputs]
+        self._free: list[_Frame] = []
+        self._lock = threading.Lock()
+        self._run_table = table_runner()
+        self._calls: dict[str, Callable[..., Any]] = {
+            s.name: arrays.function(s.call.target) for s in self.steps if isinstance(s, Opaque)
+        }
+
+    # Before the first call
+
+    def _strides(self, name: str) -> tuple[int, ...]:
+        found = self.storage.find(name)
+        assert found is not None
+        return found.layout.strides
+
+    def _output_roots(self) -> list[str]:
+        """Tensors that kernels make and the caller gets: new memory in every call."""
+        made = {name for k in self.kernels for name in k.program.outputs}
+        roots = dict.fromkeys(self._root(name) for name in self.graph.outputs)
+        return [name for name in roots if name in made]
+
+    def _root(self, name: str) -> str:
+        found = self.storage.find(name)
+        assert found is not None
+        return found.root
+
+    def _reads(self, step: Step) -> list[str]:
+        return list(step.inputs) if isinstance(step, Opaque) else list(step.tensors)
+
+    def _plan(self) -> Arena:
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for n, step in enumerate(self.steps):
+            for name in step.program.outputs if isinstance(step, Kernel) else ():
+                first[name] = last[name] = n
+            for name in self._reads(step):
+                root = self._root(name)
+                if root in first:
+                    last[root] = n
+        for _, value in self.graph.updates:
+            if self._root(value) in last:
+                last[self._root(value)] = len(self.steps)
+        inner = [name for name in first if name not in self._fresh]
+        return pack([Life(name, self.graph.edges[name].nbytes, first[name], last[name]) for name in inner])
+
+    def _lay_out(self) -> None:
+        for step in self.steps:
+            if not isinstance(step, Kernel):
+                continue
+            start = self._count
+            loaded: LoadedKernel = step.code.loaded
+            for n, name in enumerate(step.tensors):
+                found = self.storage.find(name)
+                assert found is not None
+                offset = found.layout.offset * self.graph.edges[name].dtype.itemsize
+                self._slots.setdefault(found.root, []).append(_Slot(start + n, offset))
+            types = loaded.params[len(step.tensors) :]
+            for n, (dtype, value) in enumerate(zip(types, step.fixed), start + len(step.tensors)):
+                self._fixed.append((n, int(value) if dtype is None else scalar_bits(dtype, value)))
+            self._count = start + len(loaded.params) + 1
+            self._rows.append((loaded.address, start))
+
+    def _make_frame(self) -> _Frame:
+        arena = aligned_bytes(max(self.arena.size, 1))
+        record = (ctypes.c_int64 * RECORD_LENGTH)()
+        slots = (ctypes.c_uint64 * max(self._count, 1))()
+        table = (ctypes.c_uint64 * max(2 * len(self._rows), 1))()
+        for place, value in self._fixed:
+            slots[place] = value
+        base, first = ctypes.addressof(slots), arena.ctypes.data
+        for n, (kernel, (address, start)) in enumerate(zip(self.kernels, self._rows)):
+            table[2 * n], table[2 * n + 1] = address, base + 8 * start
+            slots[start + len(kernel.code.loaded.params)] = ctypes.addressof(record)
+        for name, offset in self.arena.offsets.items():
+            self._patch(slots, name, first + offset)
+        for name, array in self.graph.constants.items():
+            if name in self._slots:
+                self._patch(slots, name, describe(array).pointer)
+        return _Frame(arena, slots, table, record)
+
+    # A call
+
+    def check_inputs(self, given: Sequence[Any]) -> list[Any]:
+        """The inputs as code counts on them, copied where only their strides differ."""
+        if len(given) != len(self.graph.inputs):
+            raise ArgumentError(f"{self.graph.name} takes {len(self.graph.inputs)} tensors, not {len(given)}")
+        checked = []
+        for name, array, strides in zip(self.graph.inputs, given, self._input_strides):
+            edge = self.graph.edges[name]
+            fits = self.arrays.fits(array, edge, strides)
+            checked.append(array if fits else self.arrays.arranged(array, edge, strides))
+        return checked
+
+    def run(self, given: Sequence[Any]) -> list[Any]:
+        checked = self.check_inputs(given)
+        frame = self._take()
+        try:
+            return self._run(frame, given, checked)
+        finally:
+            self._free.append(frame)
+
+    def _take(self) -> _Frame:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._make_frame()
+
+    def _patch(self, slots: Any, root: str, pointer: int) -> None:
+        for slot in self._slots.get(root, ()):
+            slots[slot.place] = pointer + slot.offset
+
+    def _run(self, frame: _Frame, given: Sequence[Any], checked: list[Any]) -> list[Any]:
+        held: dict[str, Any] = dict(zip(self.graph.inputs, checked))
+        for name in self._fresh:
+            held[name] = self.arrays.empty(self.graph.edges[name], self._strides(name))
+        for name, array in held.items():
+            if name in self._slots:
+                self._patch(frame.slots, name, self.arrays.pointer(array))
+        for segment in self._segments:
+            if isinstance(segment, Opaque):
+                self._call(segment, frame, held)
+            else:
+                self._run_kernels(frame, *segment)
+        outputs = [self._tensor(name, frame, held) for name in self.graph.outputs]
+        if self.graph.updates:
+            held |= dict(zip(self.graph.inputs, given))
+            values = [self._tensor(value, frame, held) for _, value in self.graph.updates]
+            for (name, _), value in zip(self.graph.updates, values):
+                self.arrays.copy(held[name], value)
+        return outputs
+
+    def _run_kernels(self, frame: _Frame, first: int, end: int) -> None:
+        status = self._run_table(ctypes.addressof(frame.table), first, end)
+        if status:
+            row, code = (status >> 32) - 1, ctypes.c_int32(status & 0xFFFFFFFF).value
+            raise self._error(row, code, list(frame.record))
+
+    def _error(self, row: int, code: int, record: list[int]) -> Error:
+        loaded: LoadedKernel = self.kernels[row].code.loaded
+        return loaded.error(code, record)
+
+    def _call(self, node: Opaque, frame: _Frame, held: dict[str, Any]) -> None:
+        def tensor(name: str) -> Any:
+            return self._tensor(name, frame, held)
+
+        args = [resolve(a, self.arrays, tensor) for a in node.call.args]
+        named = {key: resolve(a, self.arrays, tensor) for key, a in node.call.named}
+        made = self._calls[node.name](*args, **named)
+        results = made if isinstance(made, (tuple, list)) else (made,)
+        for name, array in zip(node.outputs, results):
+            if name is None:
+                continue
+            edge, strides = self.graph.edges[name], self._strides(name)
+            held[name] = array if self.arrays.fits(array, edge, strides) else self.arrays.arranged(array, edge, strides)
+            self._patch(frame.slots, name, self.arrays.pointer(held[name]))
+
+    def _tensor(self, name: str, frame: _Frame, held: dict[str, Any]) -> Any:
+        """A tensor of the graph as an array of the framework."""
+        found, edge = self.storage.find(name), self.graph.edges[name]
+        assert found is not None
+        strides, offset = found.layout
+        root = held.get(found.root)
+        if root is None and found.root in self.graph.constants:
+            root = self.graph.constants[found.root]
+        if root is None:
+            if name not in frame.views:
+                start = self.arena.offsets[found.root] + offset * edge.dtype.itemsize
+                frame.views[name] = self.arrays.over(frame.arena, start, edge, strides)
+            return frame.views[name]
+        return root if name == found.root else self.arrays.view(root, edge.shape, strides, offset)
+
+
+def _segments(steps: Sequence[Step]) -> list[tuple[int, int] | Opaque]:
+    """Runs of kernels, as rows of the table, and the calls between them."""
+    segments: list[tuple[int, int] | Opaque] = []
+    row = start = 0
+    for step in steps:
+        if isinstance(step, Kernel):
+            row += 1
+            continue
+        if row > start:
+            segments.append((start, row))
+        segments.append(step)
+        start = row
+    return [*segments, (start, row)] if row > start else segments

@@ -1,0 +1,195 @@
+"""Convolutions and pools: what a window of an image gives, in any number of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.graph.formulas.common import affine, count, shape, working_type
+from weft.graph.graph import Shape
+from weft.ir import dtype as dt
+from weft.ir.errors import UnsupportedError
+from weft.tensor import python_api as w
+from weft.tensor.python_api import Tensor, Value, cast, compute, reduce_axis
+
+Ints = tuple[int, ...]
+
+
+def window_count(size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil: bool) -> int:
+    """How many windows an axis has; with ``ceil``, one more where the last would begin inside."""
+    room = size + before + after - dilation * (kernel - 1) - 1
+    number = (room + (stride - 1 if ceil else 0)) // stride + 1
+    if ceil and (number - 1) * stride >= size + before:
+        number -= 1
+    return number
+
+
+def convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    strides: Ints,
+    before: Ints,
+    after: Ints,
+    dilations: Ints,
+    groups: int,
+) -> Tensor:
+    """Without flipping, as in neural networks: (N, C, ...) with (F, C / groups, ...)."""
+    sizes, taps = shape(x), shape(weight)
+    spots = tuple(
+        window_count(*facts, ceil=False) for facts in zip(sizes[2:], taps[2:], strides, before, after, dilations)
+    )
+    kind, filters = working_type(x.dtype), taps[0] // groups
+    padded = x.outside("zero") if any(before) or any(after) else x
+
+    def body(n: Any, f: Any, *place: Any) -> Any:
+        c = reduce_axis(taps[1], "c")
+        r = [reduce_axis(k, f"k{d}") for d, k in enumerate(taps[2:])]
+        spots_read = _places(place, r, strides, before, dilations)
+        channel = c if groups == 1 else f if taps[1] == 1 and filters == 1 else (f // filters) * taps[1] + c
+        value = cast(kind, padded[(n, channel, *spots_read)]) * cast(kind, weight[(f, c, *r)])
+        return w.sum(value, over=[c, *r])
+
+    result = (sizes[0], taps[0], *spots)
+    if bias is None:
+        return compute(result, body, name="O", dtype=x.dtype)
+    product = compute(result, body, name="T", dtype=kind)
+    return compute(result, lambda *i: product[i] + cast(kind, bias[i[1]]), name="O", dtype=x.dtype)
+
+
+def _places(place: tuple[Any, ...], taps: list[Any], strides: Ints, before: Ints, dilations: Ints) -> list[Any]:
+    return [affine(p, s) + affine(k, d, -b) for p, k, s, b, d in zip(place, taps, strides, before, dilations)]
+
+
+def _pooled(
+    x: Tensor, fn: Callable[[Tensor, list[Any], tuple[Any, ...], list[Any]], Any], kernel: Ints, *facts: Any
+) -> Callable[..., Any]:
+    strides, before, dilations = facts
+
+    def body(*i: Any) -> Any:
+        front, place = i[: len(i) - len(kernel)], i[len(i) - len(kernel) :]
+        r = [reduce_axis(k, f"k{d}") for d, k in enumerate(kernel)]
+        return fn(x, _places(place, r, strides, before, dilations), front, r)
+
+    return body
+
+
+def pool_shape(x: Tensor, kernel: Ints, strides: Ints, before: Ints, after: Ints, dilations: Ints, ceil: bool) -> Shape:
+    sizes = shape(x)
+    axes = zip(sizes[len(sizes) - len(kernel) :], kernel, strides, before, after, dilations)
+    return (*sizes[: len(sizes) - len(kernel)], *(window_count(*facts, ceil=ceil) for facts in axes))
+
+
+def max_pool(
+    x: Tensor, kernel: Ints, strides: Ints, before: Ints, after: Ints, dilations: Ints, ceil: bool
+) -> Tensor:
+    """The greatest element of each window; what is outside is less than all."""
+    result = pool_shape(x, kernel, strides, before, after, dilations, ceil)
+    least = float("-inf") if x.dtype.is_float else x.dtype.min_value
+    is_inside = result == pool_shape(x, kernel, strides, (0,) * len(kernel), (0,) * len(kernel), dilations, False)
+    source = x if is_inside and not any(before) else x.outside(least)
+    body = _pooled(
+        source, lambda t, at, front, r: w.max(t[(*front, *at)], over=r), kernel, strides, before, dilations
+    )
+    return compute(result, body, name="O")
+
+
+def max_pool_places(
+    x: Tensor, kernel: Ints, strides: Ints, before: Ints, after: Ints, dilations: Ints, ceil: bool
+) -> tuple[Tensor, Tensor]:
+    """As `max_pool`, and where in its image each greatest element first is, counted in rows."""
+    top = max_pool(x, kernel, strides, before, after, dilations, ceil)
+    image = shape(x)[x.ndim - len(kernel) :]
+    far = dt.int64.max_value
+
+    def body(*i: Any) -> Any:
+        front, place = i[: len(i) - len(kernel)], i[len(i) - len(kernel) :]
+        r = [reduce_axis(k, f"k{d}") for d, k in enumerate(kernel)]
+        at = _places(place, r, strides, before, dilations)
+        inside = _all([w.logical_and(p >= 0, p < n) for p, n in zip(at, image)])
+        spot: Any = 0
+        for p, n in zip(at, image):
+            spot = spot * n + p
+        least = float("-inf") if x.dtype.is_float else x.dtype.min_value
+        value = x.outside(least)[(*front, *at)]
+        is_top: Any = value == top[i]
+        if x.dtype.is_float:
+            is_top = w.logical_or(is_top, w.isnan(value))  # type: ignore[attr-defined]
+        found = w.select(w.logical_and(inside, is_top), cast("int64", spot), cast("int64", far))
+        return w.min(found, over=r)
+
+    return top, compute(shape(top), body, name="Places", dtype=dt.int64)
+
+
+def _all(tests: list[Value]) -> Value:
+    together = tests[0]
+    for t in tests[1:]:
+        together = w.logical_and(together, t)
+    return together
+
+
+def average_pool(
+    x: Tensor,
+    kernel: Ints,
+    strides: Ints,
+    before: Ints,
+    after: Ints,
+    ceil: bool,
+    counts_padding: bool,
+    divisor: int | None = None,
+) -> Tensor:
+    """The mean of each window, of its elements inside unless ``counts_padding``."""
+    ones = (1,) * len(kernel)
+    result = pool_shape(x, kernel, strides, before, after, ones, ceil)
+    kind, image = working_type(x.dtype), shape(x)[x.ndim - len(kernel) :]
+    spills = any(
+        (n - 1) * s - b + k > size + (a if counts_padding else 0)
+        for n, k, s, b, a, size in zip(result[x.ndim - len(kernel) :], kernel, strides, before, after, image)
+    )
+    padded = x.outside("zero") if any(before) or any(after) or spills else x
+    body = _pooled(
+        padded, lambda t, at, front, r: w.sum(cast(kind, t[(*front, *at)]), over=r), kernel, strides, before, ones
+    )
+    is_whole = divisor is not None or not (spills or (not counts_padding and (any(before) or any(after))))
+    total = compute(result, body, name="T", dtype=kind)
+
+    def end(*i: Any) -> Any:
+        if is_whole:
+            return total[i] / float(divisor or count(kernel))
+        number: Any = 1
+        for p, k, s, b, a, n in zip(i[len(i) - len(kernel) :], kernel, strides, before, after, image):
+            first, limit = affine(p, s, -b), n + a if counts_padding else n
+            last = w.minimum(first + k, limit)
+            number = number * (last - (first if counts_padding else w.maximum(first, 0)))
+        return total[i] / cast(kind, number)
+
+    return compute(result, end, name="O", dtype=x.dtype)
+
+
+def adaptive_average_pool(x: Tensor, sizes: Ints) -> Tensor:
+    """Windows as even as they can be, ``sizes`` of them."""
+    image = shape(x)[x.ndim - len(sizes) :]
+    if all(n % m == 0 for n, m in zip(image, sizes)):
+        kernel = tuple(n // m for n, m in zip(image, sizes))
+        zeros = (0,) * len(sizes)
+        return average_pool(x, kernel, kernel, zeros, zeros, False, True)
+    raise UnsupportedError(f"windows of {image} in {sizes} parts that are not even")
+
+
+def nearest(x: Tensor, sizes: Ints, scales: tuple[float, ...]) -> Tensor:
+    """Each element of a larger or smaller image from the nearest one before it, ``scales`` of whose steps it is."""
+    front = shape(x)[: x.ndim - len(sizes)]
+    image = shape(x)[x.ndim - len(sizes) :]
+
+    def body(*i: Any) -> Any:
+        at = []
+        for p, n, m, s in zip(i[len(front) :], image, sizes, scales):
+            if m % n == 0 and s == n / m:
+                at.append(p // (m // n) if m > n else p)
+            elif n % m == 0 and s == n / m:
+                at.append(p * (n // m))
+            else:
+                raise UnsupportedError(f"{n} elements spread over {m}")
+        return x[(*i[: len(front)], *at)]
+
+    return compute((*front, *sizes), body, name="O")

@@ -1,0 +1,185 @@
+"""Which fragments become one kernel.
+
+Views belong to nobody: whoever reads one reads through it. What is computed from nothing (a mask, a count) is computed
+by each reader. The rest is joined along the edges: formulas go with what they read or what reads them, and a product
+or a reduction takes the formulas that follow it along. Whether a join is legal is one question: would anything have
+to run both before and after the group?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from weft.graph.graph import Fragment, Graph, Node, Opaque
+from weft.graph.mapping import Kind, definition_of, kind_of
+from weft.ir.visit import loads
+
+#: Statements of one group: schedules of longer ones are chosen slowly and gain little.
+MOST_STATEMENTS = 24
+_RANK: dict[Kind, int] = {"view": 0, "pointwise": 1, "reduction": 2, "contraction": 3, "scan": 4}
+
+
+@dataclass(eq=False)
+class Group:
+    """Fragments that become one kernel, in the order of the graph; ``elements`` is how many its largest part has."""
+
+    members: list[Fragment] = field(default_factory=list)
+    kind: Kind = "pointwise"
+    elements: int = 0
+
+    @property
+    def name(self) -> str:
+        return "_".join(m.program.name for m in self.members[:4]) + ("_etc" if len(self.members) > 4 else "")
+
+    @property
+    def statements(self) -> int:
+        return sum(len(m.program.statements) for m in self.members)
+
+
+Item = Group | Opaque
+
+
+def is_free(node: Node) -> bool:
+    """Whether readers take a node into their own subscripts and formulas: views, and what needs no tensors."""
+    if not isinstance(node, Fragment):
+        return False
+    if kind_of(node.program) == "view":
+        return True
+    return not node.inputs and definition_of(node.program) is not None
+
+
+class Partition:
+    """Groups of a graph and the order in which they run."""
+
+    def __init__(self, graph: Graph, stored: frozenset[str] = frozenset(), fuses: bool = True) -> None:
+        """``stored`` names free fragments that get a kernel all the same; without ``fuses``, each is on its own."""
+        self.graph, self._fuses = graph, fuses
+        self._position = {node.name: n for n, node in enumerate(graph.nodes)}
+        self._item: dict[str, Item] = {}
+        for node in graph.nodes:
+            if isinstance(node, Opaque):
+                self._item[node.name] = node
+            elif not is_free(node) or node.name in stored:
+                self._place(node)
+
+    def item_of(self, node: Node) -> Item | None:
+        """The group or call that a node runs in; None for what readers compute themselves."""
+        return self._item.get(node.name)
+
+    @property
+    def items(self) -> list[Item]:
+        """Groups and calls, each after what it reads; calls in the order of the program."""
+        return list(self._ordered())
+
+    def sources(self, node: Node) -> list[tuple[str, Item]]:
+        """The tensors that groups and calls make which ``node`` reads, also through free fragments."""
+        found: dict[str, Item] = {}
+        pending = list(reversed(node.inputs))
+        while pending:
+            name = pending.pop()
+            producer = self.graph.producers.get(name)
+            if producer is None:
+                continue
+            item = self.item_of(producer)
+            if item is not None:
+                found[name] = item
+            else:
+                pending += reversed(producer.inputs)
+        return list(found.items())
+
+    def _place(self, node: Fragment) -> None:
+        kind = kind_of(node.program)
+        kind = "pointwise" if kind == "view" else kind
+        group = Group([node], kind, self._elements(node))
+        self._item[node.name] = group
+        if not self._fuses:
+            return
+        sources = self.sources(node)
+        ranked = sorted(sources, key=lambda s: _RANK[s[1].kind] if isinstance(s[1], Group) else 0, reverse=True)
+        for name, item in ranked:
+            current = self._item[node.name]
+            assert isinstance(current, Group)
+            if isinstance(item, Group) and item is not current and self._should_join(item, name, current, node):
+                self._join(item, current)
+
+    def _elements(self, node: Fragment) -> int:
+        counts = [self.graph.edges[name].count for name in (*node.inputs, *node.outputs)]
+        return max(counts) if kind_of(node.program) == "reduction" else self.graph.edges[node.outputs[0]].count
+
+    def _should_join(self, first: Group, name: str, second: Group, node: Fragment) -> bool:
+        """Whether what ``first`` makes under ``name`` is better handed on than stored and read."""
+        if "scan" in (first.kind, second.kind) or first.statements + second.statements > MOST_STATEMENTS:
+            return False
+        if kind_of(node.program) == "contraction" or "contraction" in (second.kind,):
+            return False
+        if first.kind == "contraction" and kind_of(node.program) != "pointwise":
+            return False
+        if first.kind == "contraction" and second.kind != "pointwise":
+            return False
+        if self.graph.edges[name].count != first.elements and first.kind == "pointwise":
+            return False
+        return first.elements == second.elements and self._is_one_to_one(node) and self._is_acyclic(first, second)
+
+    def _is_one_to_one(self, node: Fragment) -> bool:
+        """Whether each element is asked for about once: lookups in what was just computed would compute it again."""
+        for s in node.program.statements:
+            for load in loads(s.value):
+                if any(loads(i) for i in load.indices) and load.buffer.name in {b.name for b in node.program.inputs}:
+                    return False
+        return True
+
+    def _join(self, first: Group, second: Group) -> None:
+        together = sorted(first.members + second.members, key=lambda m: self._position[m.name])
+        second.members = together
+        second.kind = max(first.kind, second.kind, key=lambda k: _RANK[k])
+        second.elements = max(first.elements, second.elements)
+        for member in together:
+            self._item[member.name] = second
+
+    def _is_acyclic(self, first: Group, second: Group) -> bool:
+        """Whether nothing outside both needs ``first`` and is needed by ``second``."""
+        inside = {id(first), id(second)}
+        seen: set[int] = set()
+        pending = [item for item in self._needs(second) if id(item) not in inside]
+        while pending:
+            item = pending.pop()
+            if id(item) in seen:
+                continue
+            seen.add(id(item))
+            for other in self._needs(item):
+                if other is first:
+                    return False
+                if id(other) not in inside:
+                    pending.append(other)
+        return True
+
+    def _needs(self, item: Item) -> list[Item]:
+        nodes: list[Node] = [item] if isinstance(item, Opaque) else list(item.members)
+        needed = {id(i): i for node in nodes for _, i in self.sources(node) if i is not item}
+        if isinstance(item, Opaque):
+            before = self._call_before(item)
+            needed |= {} if before is None else {id(before): before}
+        return list(needed.values())
+
+    def _call_before(self, call: Opaque) -> Opaque | None:
+        """The call that the program made before: calls keep their order."""
+        calls = [n for n in self.graph.nodes if isinstance(n, Opaque)]
+        place = calls.index(call)
+        return calls[place - 1] if place else None
+
+    def _ordered(self) -> Iterator[Item]:
+        done: set[int] = set()
+
+        def visit(item: Item) -> Iterator[Item]:
+            if id(item) in done:
+                return
+            done.add(id(item))
+            for needed in self._needs(item):
+                yield from visit(needed)
+            yield item
+
+        for node in self.graph.nodes:
+            item = self.item_of(node)
+            if item is not None:
+                yield from visit(item)

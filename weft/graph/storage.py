@@ -1,0 +1,111 @@
+"""Which tensors are stored, and in whose memory the others are: decided once for a graph and its partition."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.graph.graph import Fragment, Graph, Opaque, dense_strides
+from weft.graph.layout import Layout, canonical, is_dense, overlaps_itself, view_layout
+from weft.graph.mapping import kind_of, view_of
+from weft.graph.partition import Group, Partition, is_free
+
+
+class Stored(NamedTuple):
+    """A tensor in the memory of ``root``."""
+
+    root: str
+    layout: Layout
+
+
+class Storage:
+    """Layouts of all tensors that are in some memory."""
+
+    def __init__(self, graph: Graph, fuses: bool = True) -> None:
+        self.graph = graph
+        self._found: dict[str, Stored | None] = {}
+        self._kept: frozenset[str] = frozenset()
+        self._kept = frozenset(self._stored_views())
+        self._found.clear()
+        self.partition = Partition(graph, self._kept, fuses)
+
+    def find(self, name: str) -> Stored | None:
+        """Where a tensor is; None where only its readers make it."""
+        if name not in self._found:
+            self._found[name] = self._find(name)
+        return self._found[name]
+
+    def root(self, name: str) -> str | None:
+        """The tensor whose memory a reader of ``name`` is given; None where it reads through it."""
+        stored = self.find(name)
+        if stored is None:
+            return None
+        # What depends on constants alone is prepared once from dense ones, whatever the subscripts.
+        is_strided = not is_dense(self.graph.edges[name].shape, stored.layout)
+        return None if stored.root in self.graph.constants and is_strided and name != stored.root else stored.root
+
+    def _find(self, name: str) -> Stored | None:
+        edge, producer = self.graph.edges[name], self.graph.producers.get(name)
+        if producer is None or isinstance(producer, Opaque):
+            return Stored(name, Layout(canonical(edge.shape, edge.strides or dense_strides(edge.shape))))
+        if not is_free(producer) or producer.name in self._kept:
+            return Stored(name, Layout(self._own_strides(name)))
+        view = view_of(producer.program)
+        source = self.find(producer.inputs[0]) if view is not None else None
+        layout = None if view is None or source is None else view_layout(view, source.layout)
+        if layout is None or source is None:
+            return None
+        return Stored(source.root, Layout(canonical(edge.shape, layout.strides), layout.offset))
+
+    def _own_strides(self, name: str) -> tuple[int, ...]:
+        """As the world outside wants it, where it sees the tensor itself; else row-major."""
+        edge = self.graph.edges[name]
+        wished = edge.strides if name in self.graph.results else None
+        if wished is None or overlaps_itself(edge.shape, wished) or _gaps(edge.shape, wished):
+            return dense_strides(edge.shape)
+        return canonical(edge.shape, wished)
+
+    def _stored_views(self) -> list[str]:
+        """Free fragments that must be computed: the framework, the caller or a product wants them in memory."""
+        wanted = {name for n in self.graph.nodes if _wants_memory(n) for name in n.inputs} | {*self.graph.results}
+        kept = []
+        for node in self.graph.nodes:
+            if is_free(node) and wanted & {*node.outputs} and self.find(node.outputs[0] or "") is None:
+                kept.append(node.name)
+                self._kept = frozenset(kept)
+                self._found.clear()
+        return kept
+
+    def outputs(self, group: Group) -> list[str]:
+        """The tensors of a group that others read."""
+        own = {name for m in group.members for name in m.outputs}
+        read = {name for name in self._read_outside(group) if name in own}
+        return [name for m in group.members for name in m.outputs if name in read]
+
+    def _read_outside(self, group: Group) -> set[str]:
+        inside = {id(m) for m in group.members}
+        names = {
+            name
+            for node in self.graph.nodes
+            if id(node) not in inside and self.partition.item_of(node) is not None
+            for name, item in self.partition.sources(node)
+            if item is group
+        }
+        for result in self.graph.results:
+            stored = self.find(result)
+            names |= {result if stored is None else stored.root}
+        return names
+
+
+def _wants_memory(node: Fragment | Opaque) -> bool:
+    return isinstance(node, Opaque) or kind_of(node.program) in ("contraction", "scan")
+
+
+def _gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether a layout has room between elements, or runs backwards: none to allocate."""
+    if any(s < 0 for s in strides):
+        return True
+    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    count = 1
+    for n in shape:
+        count *= n
+    return reach != count
