@@ -101,16 +101,36 @@ class GraphBuilder:
         self,
         name: str,
         call: Call,
-        outputs: Sequence[Edge | None],
+        outputs: Sequence[Edge | str | None],
         *,
         reason: str = "",
         origin: str = "",
     ) -> tuple[str | None, ...]:
-        """A call of the framework; what of its results are tensors, and how they look, is for the front end to say."""
-        made = tuple(e and self._edge(e.name, e.dtype, e.shape, e.strides) for e in outputs)
+        """A call of the framework; results are tensors, objects that go by a name, or nothing that anybody asks for."""
+        made = tuple(self._output(e) for e in outputs)
         node = Opaque(fresh_name(name, self._taken), call, made, reason, origin)
         self._nodes.append(node)
         return made
+
+    def _output(self, given: Edge | str | None) -> str | None:
+        if isinstance(given, Edge):
+            return self._edge(given.name, given.dtype, given.shape, given.strides)
+        return None if given is None else fresh_name(_identifier(given), self._taken)
+
+    @property
+    def inputs_and_constants(self) -> set[str]:
+        return {*self._inputs, *self._constants}
+
+    def mark(self) -> int:
+        """How far the graph has come, for `undo`."""
+        return len(self._nodes)
+
+    def undo(self, mark: int) -> None:
+        """Takes back the nodes since ``mark``, which somebody could not finish."""
+        for node in self._nodes[mark:]:
+            for name in node.outputs:
+                self.edges.pop(name or "", None)
+        del self._nodes[mark:]
 
     def wish_strides(self, name: str, strides: Shape) -> None:
         """A layout that somebody outside the graph counts on."""
@@ -138,8 +158,14 @@ def formula_program(name: str, inputs: Sequence[Edge], fn: Formula, *args: Hasha
         tensors = [made] if isinstance(made, Tensor) else list(made)
         if any(0 in shape_of(t.buffer.shape) for t in (*params, *tensors)):
             raise UnsupportedError(f"`{name}` has a tensor without elements", why="there is nothing to loop over")
-        _programs[known] = build_program(params, tensors, name=_identifier(name))
+        _programs[known] = build_program(params, tensors, name=_program_name(fn, args))
     return _programs[known]
+
+
+def _program_name(fn: Formula, args: Sequence[Hashable]) -> str:
+    """What a program is called, wherever in a graph it stands: by its formula, or by which of a family it is."""
+    named = next((a for a in args if isinstance(a, str) and a.isidentifier()), None)
+    return _identifier(named or getattr(fn, "__name__", "formula"))
 
 
 def _letters() -> itertools.chain[str]:

@@ -78,7 +78,7 @@ class Executable:
     def _output_roots(self) -> list[str]:
         """Tensors that kernels make and the caller gets: new memory in every call."""
         made = {name for k in self.kernels for name in k.program.outputs}
-        roots = dict.fromkeys(self._root(name) for name in self.graph.outputs)
+        roots = dict.fromkeys(self._root(name) for name in self.graph.outputs if name in self.graph.edges)
         return [name for name in roots if name in made]
 
     def _root(self, name: str) -> str:
@@ -87,7 +87,8 @@ class Executable:
         return found.root
 
     def _reads(self, step: Step) -> list[str]:
-        return list(step.inputs) if isinstance(step, Opaque) else list(step.tensors)
+        read = step.inputs if isinstance(step, Opaque) else step.tensors
+        return [name for name in read if name in self.graph.edges]
 
     def _plan(self) -> Arena:
         first: dict[str, int] = {}
@@ -212,12 +213,17 @@ class Executable:
         for name, array in zip(node.outputs, results):
             if name is None:
                 continue
+            if name not in self.graph.edges:
+                held[name] = array
+                continue
             edge, strides = self.graph.edges[name], self._strides(name)
             held[name] = array if self.arrays.fits(array, edge, strides) else self.arrays.arranged(array, edge, strides)
             self._patch(frame.slots, name, self.arrays.pointer(held[name]))
 
     def _tensor(self, name: str, frame: _Frame, held: dict[str, Any]) -> Any:
         """A tensor of the graph as an array of the framework."""
+        if name not in self.graph.edges:
+            return held[name]
         found, edge = self.storage.find(name), self.graph.edges[name]
         assert found is not None
         strides, offset = found.layout

@@ -101,7 +101,8 @@ class Fragment:
 class Opaque:
     """A call of the framework. It writes to none of its tensors, but may have other effects: calls keep their order.
 
-    An output that is None is not a tensor, or one that nobody asks for. ``reason`` says why it is not a fragment.
+    An output that is None nobody asks for; one that is not among the edges is an object that only the framework can
+    read. ``reason`` says why it is not a fragment.
     """
 
     name: str
@@ -146,10 +147,10 @@ class Graph:
 
     @cached_property
     def readers(self) -> dict[str, list[Node]]:
-        readers: dict[str, list[Node]] = {name: [] for name in self.edges}
+        readers: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
-                readers[name].append(node)
+                readers.setdefault(name, []).append(node)
         return readers
 
     @property

@@ -29,7 +29,9 @@ class Storage:
         self.partition = Partition(graph, self._kept, fuses)
 
     def find(self, name: str) -> Stored | None:
-        """Where a tensor is; None where only its readers make it."""
+        """Where a tensor is; None where only its readers make it, and for objects of the framework."""
+        if name not in self.graph.edges:
+            return None
         if name not in self._found:
             self._found[name] = self._find(name)
         return self._found[name]

@@ -1,0 +1,111 @@
+"""torch's tensors, as executables use them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.graph.graph import Edge, Special
+from weft.graph.layout import canonical
+from weft.graph.torch_edge import torch
+from weft.ir.dtype import DType
+from weft.ir.errors import ArgumentError, InternalError
+from weft.ir.numpy_dtypes import to_numpy
+
+
+class TorchArrays:
+    """Tensors in this machine's memory."""
+
+    def __init__(self) -> None:
+        self._torch = torch()
+
+    def pointer(self, array: Any) -> int:
+        return int(array.data_ptr())
+
+    def fits(self, array: Any, edge: Edge, strides: tuple[int, ...]) -> bool:
+        if array.shape != edge.shape or array.dtype is not torch_type(edge.dtype) or array.device.type != "cpu":
+            return False
+        have = array.stride()
+        return have == strides or canonical(edge.shape, have) == canonical(edge.shape, strides)
+
+    def arranged(self, array: Any, edge: Edge, strides: tuple[int, ...]) -> Any:
+        if tuple(array.shape) != edge.shape or array.dtype is not torch_type(edge.dtype) or array.device.type != "cpu":
+            raise ArgumentError(
+                f"`{edge.name}` is {array.dtype}{list(array.shape)} on {array.device}",
+                why=f"the model was compiled for {edge}",
+                help="compile it for such inputs too",
+            )
+        return self.empty(edge, strides).copy_(array)
+
+    def empty(self, edge: Edge, strides: tuple[int, ...]) -> Any:
+        return self._torch.empty_strided(edge.shape, strides, dtype=torch_type(edge.dtype))
+
+    def view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+        return array.as_strided(shape, strides, array.storage_offset() + offset)
+
+    def over(self, memory: Any, offset: int, edge: Edge, strides: tuple[int, ...]) -> Any:
+        assert edge.dtype is not None
+        size = edge.dtype.itemsize
+        reach = (1 + sum((n - 1) * s for n, s in zip(edge.shape, strides))) * size
+        flat = self._torch.from_numpy(memory[offset : offset + reach])
+        return flat.view(torch_type(edge.dtype)).as_strided(edge.shape, strides)
+
+    def copy(self, target: Any, source: Any) -> None:
+        target.copy_(source)
+
+    def function(self, target: str) -> Callable[..., Any]:
+        return operator(target)
+
+    def special(self, value: Special) -> Any:
+        return special_value(value)
+
+
+@functools.cache
+def torch_type(dtype: DType | None) -> Any:
+    if dtype is None:
+        raise InternalError("a tensor of a type that only torch has")
+    return getattr(torch(), dtype.name)
+
+
+@functools.cache
+def operator(target: str) -> Callable[..., Any]:
+    """The operator called so, such as ``aten.add.Tensor``; views are copied, since the memory under them changes."""
+    found: Any = torch().ops
+    for part in target.split("."):
+        found = getattr(found, part)
+    schema = getattr(found, "_schema", None)
+    if schema is None or not any(r.alias_info is not None for r in schema.returns):
+        return found  # type: ignore[no-any-return]
+
+    def copied(*args: Any, **named: Any) -> Any:
+        made = found(*args, **named)
+        return [m.clone() for m in made] if isinstance(made, (tuple, list)) else made.clone()
+
+    return copied
+
+
+#: Values that calls name: how each kind is told apart, and found again.
+_KINDS = ("dtype", "device", "layout", "memory_format")
+
+
+def special_of(value: Any) -> Special | None:
+    package = torch()
+    for kind in _KINDS:
+        if isinstance(value, getattr(package, kind)):
+            return Special(kind, str(value).removeprefix("torch."))
+    return None
+
+
+@functools.cache
+def special_value(value: Special) -> Any:
+    package = torch()
+    return package.device(value.name) if value.kind == "device" else getattr(package, value.name)
+
+
+def copy_of_memory(array: Any, dtype: DType) -> Any:
+    """A numpy array of a tensor's values."""
+    plain = array.detach().contiguous()
+    if dtype.kind == "bfloat":
+        return plain.view(torch().int16).numpy().view(to_numpy(dtype))
+    return plain.numpy()

@@ -1,0 +1,123 @@
+"""The one module that imports torch, on first use."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.ir.dtype import DType, parse_dtype
+from weft.ir.errors import UnsupportedError
+
+#: Operators that have formulas of their own, and so are not taken apart.
+WHOLE = (
+    "_softmax", "_log_softmax", "_safe_softmax", "native_layer_norm", "native_group_norm", "gelu", "silu", "hardswish",
+    "hardsigmoid", "mish", "elu", "leaky_relu", "softplus", "relu", "sigmoid", "_native_batch_norm_legit_no_training",
+    "_scaled_dot_product_flash_attention_for_cpu", "convolution", "addmm", "baddbmm", "mm", "bmm", "embedding",
+    "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "upsample_nearest2d", "var", "var_mean", "tril",
+    "triu", "masked_fill", "addcmul", "addcdiv", "lerp", "stack", "unbind", "split", "t", "transpose", "rsub",
+    "_unsafe_view", "slice_scatter", "select_scatter", "std", "_fused_rms_norm", "roll",
+)  # fmt: skip
+
+
+@functools.cache
+def torch() -> Any:
+    """The package."""
+    try:
+        import torch as package
+    except ImportError:
+        raise UnsupportedError("torch is not installed", help="pip install 'weft[torch]'") from None
+    return package
+
+
+@functools.cache
+def decompositions() -> dict[Any, Any]:
+    """How operators without a formula are made of others: torch's own table, but for what is kept whole."""
+    from torch._decomp import core_aten_decompositions
+
+    return {op: fn for op, fn in core_aten_decompositions().items() if _packet(op) not in WHOLE}
+
+
+def _packet(op: Any) -> str:
+    return str(op).removeprefix("aten.").partition(".")[0]
+
+
+def element_type(dtype: Any) -> DType | None:
+    """Of a torch type, where Weft has it."""
+    return parse_dtype(str(dtype).removeprefix("torch."))
+
+
+def lower_module(gm: Any, example_inputs: Sequence[Any], compiler: Callable[[Any, Sequence[Any]], Any]) -> Any:
+    """``gm`` as Dynamo gives it, taken to functional operators by AOTAutograd; ``compiler`` gets these."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    def plain(module: Any, _inputs: Sequence[Any]) -> Any:
+        return make_boxed_func(module.forward)
+
+    lower = aot_autograd(
+        fw_compiler=plain, bw_compiler=plain, inference_compiler=compiler, decompositions=decompositions()
+    )
+    return lower(gm, example_inputs)
+
+
+def static_inputs() -> frozenset[int]:
+    """Which inputs of the module that is being compiled are parameters or buffers."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    return frozenset(getattr(metadata, "static_input_indices", None) or ())
+
+
+def register_backend(fn: Callable[..., Any]) -> None:
+    """Makes ``fn`` known as ``torch.compile(backend="weft")``."""
+    from torch._dynamo import list_backends
+    from torch._dynamo import register_backend as register
+
+    if "weft" not in list_backends(exclude_tags=()):
+        register(fn, name="weft")
+
+
+def retrace(gm: Any, args: Sequence[Any]) -> Any:
+    """``gm`` for tensors of just these sizes: what was symbolic is a number."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(lambda *given: gm(*given), tracing_mode="fake", decomposition_table=decompositions())(*args)
+
+
+def export(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """The program of ``model`` for such arguments, without Dynamo, with functional operators."""
+    from torch.export import export as export_program
+
+    module = model if isinstance(model, torch().nn.Module) else _as_module(model)
+    with torch().no_grad():
+        return export_program(module, args, named, strict=False).run_decompositions(decompositions())
+
+
+def _as_module(fn: Callable[..., Any]) -> Any:
+    class Function(torch().nn.Module):  # type: ignore[misc]
+        def forward(self, *args: Any, **named: Any) -> Any:
+            return fn(*args, **named)
+
+    return Function()
+
+
+def flatten(value: Any) -> tuple[list[Any], Any]:
+    """The leaves of nested tuples, lists and dicts, and how they were nested."""
+    from torch.utils import _pytree
+
+    return _pytree.tree_flatten(value)  # type: ignore[no-any-return]
+
+
+def unflatten(leaves: Sequence[Any], spec: Any) -> Any:
+    from torch.utils import _pytree
+
+    return _pytree.tree_unflatten(leaves, spec)
+
+
+def no_modes() -> Any:
+    """Real tensors, also while others trace with fake ones."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()

@@ -1,0 +1,169 @@
+"""A module of aten operators that compiles itself for what it is called with, and runs as eager where it cannot."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.torch_arrays import TorchArrays
+from weft.graph.torch_edge import no_modes, retrace, torch
+from weft.graph.torch_translate import translate
+from weft.ir.errors import Error
+
+
+@dataclass(frozen=True)
+class Options:
+    """``check="first"`` compares the first call of each kind with eager, and stays with eager where they differ."""
+
+    check: str | None = None
+    numerics: Any = "fast"
+
+
+@dataclass
+class _Variant:
+    """What was compiled for one set of sizes; ``reason`` where that failed."""
+
+    compiled: Compiled | None = None
+    reason: str | None = None
+    constants: tuple[Any, ...] = ()
+    stamps: tuple[tuple[int, int], ...] = ()
+    places: tuple[int, ...] = ()
+    is_checked: bool = False
+
+
+@dataclass
+class FxModel:
+    """``gm`` with inputs some of which, by place, are ``static``: the same tensors in every call.
+
+    ``updates`` says which inputs take the values of which outputs, as `translate` has it.
+    """
+
+    gm: Any
+    static: frozenset[int] = frozenset()
+    options: Options = field(default_factory=Options)
+    updates: Mapping[int, int] = field(default_factory=dict)
+    name: str = "model"
+
+    def __post_init__(self) -> None:
+        self.variants: dict[Any, _Variant] = {}
+        self._lock = threading.RLock()
+        self._is_symbolic = _is_symbolic(self.gm)
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """One call; the results, without those that are updates."""
+        variant = self._find(args)
+        if variant.compiled is None:
+            return self._eager(args)
+        if not variant.is_checked and self.options.check == "first":
+            return self._check(variant, args)
+        return variant.compiled.executable.run([args[n] for n in variant.places])
+
+    def _find(self, args: Sequence[Any]) -> _Variant:
+        key = tuple(
+            (a.shape, a.stride(), a.dtype) if isinstance(a, torch().Tensor) else a
+            for n, a in enumerate(args)
+            if n not in self.static
+        )
+        variant = self.variants.get(key)
+        if variant is not None and (variant.compiled is None or self._is_current(variant, args)):
+            return variant
+        with self._lock, no_modes():
+            variant = self.variants[key] = self._compile(args)
+        return variant
+
+    def _is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
+        """Whether parameters are where they were, and unchanged as far as torch counts changes."""
+        return all(
+            args[n].data_ptr() == pointer and args[n]._version == version
+            for n, (pointer, version) in zip(sorted(self.static), variant.stamps)
+        )
+
+    def _compile(self, args: Sequence[Any]) -> _Variant:
+        static = sorted(self.static)
+        constants = {n: args[n] for n in static if isinstance(args[n], torch().Tensor)}
+        stamps = tuple((args[n].data_ptr(), args[n]._version) for n in static)
+        places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
+        try:
+            self._refuse_devices(args)
+            gm = retrace(self.gm, list(args)) if self._is_symbolic else self.gm
+            graph = translate(
+                gm, args, constants, updates=self.updates, name=self.name, numerics=self.options.numerics
+            )
+            compiled = compile_graph(graph, TorchArrays())
+        except Error as error:
+            return self._failed(f"{error.args[0] if error.args else error}")
+        except Exception as error:  # a fault of ours must not take the user's program with it
+            return self._failed(f"{type(error).__name__}: {error}")
+        return _Variant(compiled, None, tuple(constants.values()), stamps, places)
+
+    def _failed(self, reason: str) -> _Variant:
+        warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)
+        return _Variant(reason=reason)
+
+    def _refuse_devices(self, args: Sequence[Any]) -> None:
+        from weft.ir.errors import UnsupportedError
+
+        devices = {a.device.type for a in args if isinstance(a, torch().Tensor)} - {"cpu"}
+        if devices:
+            raise UnsupportedError(f"tensors on {', '.join(sorted(devices))}: graphs are compiled for CPUs so far")
+
+    def _eager(self, args: Sequence[Any]) -> list[Any]:
+        made = list(self.gm(*args))
+        for place, number in self.updates.items():
+            args[place].copy_(made[number])
+        return [m for n, m in enumerate(made) if n not in self.updates.values()]
+
+    def _check(self, variant: _Variant, args: Sequence[Any]) -> list[Any]:
+        before = [a.clone() if isinstance(a, torch().Tensor) and n in self.updates else a for n, a in enumerate(args)]
+        assert variant.compiled is not None
+        made = variant.compiled.executable.run([args[n] for n in variant.places])
+        expected = self._eager(before)
+        variant.is_checked = True
+        worst = _difference(made, expected)
+        if worst is None:
+            return made
+        variant.compiled, variant.reason = None, f"the first call differed from eager: {worst}"
+        warnings.warn(f"weft: {self.name} runs as eager PyTorch: {variant.reason}", stacklevel=3)
+        for n in self.updates:
+            args[n].copy_(before[n])
+        return expected
+
+
+def _is_symbolic(gm: Any) -> bool:
+    """Whether some size is not a number."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch().SymInt):
+            return True
+        if isinstance(value, torch().Tensor) and any(isinstance(n, torch().SymInt) for n in value.shape):
+            return True
+    return False
+
+
+#: How far results may be from eager's: relative to the largest value, by the bits of the type's fraction.
+_TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
+
+
+def _difference(made: Sequence[Any], expected: Sequence[Any]) -> str | None:
+    """In words, where results are not those expected."""
+    for n, (ours, theirs) in enumerate(zip(made, expected)):
+        if not isinstance(theirs, torch().Tensor):
+            continue
+        name = str(theirs.dtype).removeprefix("torch.")
+        if name not in _TOLERANCE:
+            if not torch().equal(ours, theirs):
+                return f"output {n} is not equal"
+            continue
+        a, b = ours.double(), theirs.double()
+        same = (a == b) | (a.isnan() & b.isnan())
+        finite = b[b.isfinite()]
+        scale = float(finite.abs().max()) if finite.numel() else 0.0
+        off = (a - b).abs()[~same]
+        worst = float(off.nan_to_num(nan=float("inf")).max()) if off.numel() else 0.0
+        if worst > _TOLERANCE[name] * max(scale, 1e-3):
+            return f"output {n} is off by {worst:.3g}, its largest value is {scale:.3g}"
+    return None

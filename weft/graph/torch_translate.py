@@ -1,0 +1,183 @@
+"""From a module of aten operators to a graph: each operator by the table, or as a call in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.graph import torch_pointwise as _pointwise  # noqa: F401  which fill the table
+from weft.graph import torch_shapes as _shapes  # noqa: F401
+from weft.graph import torch_sums as _sums  # noqa: F401
+from weft.graph.builder import GraphBuilder
+from weft.graph.graph import Call, Edge, Graph, Ref
+from weft.graph.torch_arrays import special_of
+from weft.graph.torch_edge import element_type, torch
+from weft.graph.torch_table import TABLE, Site
+from weft.ir.errors import Error, UnsupportedError
+from weft.ir.numerics import Numerics
+
+
+def translate(
+    gm: Any,
+    inputs: Sequence[Any],
+    constants: Mapping[int, Any],
+    *,
+    updates: Mapping[int, int] | None = None,
+    name: str = "model",
+    numerics: Numerics = "fast",
+) -> Graph:
+    """``gm``, whose sizes are numbers and whose operators write to nothing, for these ``inputs``.
+
+    ``constants`` are the real tensors of inputs that are the same in every call, by place; ``updates`` says which
+    inputs take the values of which outputs, and these outputs are not results of the graph.
+    """
+    return _Translation(GraphBuilder(name, numerics), gm).translate(inputs, constants, updates or {})
+
+
+class _Translation:
+    def __init__(self, builder: GraphBuilder, gm: Any) -> None:
+        self.builder, self.gm = builder, gm
+        #: what each node of ``gm`` is here: an edge, an object by its name, several of these, or a plain value
+        self.values: dict[Any, Any] = {}
+
+    def translate(self, inputs: Sequence[Any], constants: Mapping[int, Any], updates: Mapping[int, int]) -> Graph:
+        given: list[str | None] = []
+        outputs: list[Any] = []
+        for node in self.gm.graph.nodes:
+            if node.op == "placeholder":
+                given.append(self._placeholder(node, inputs[len(given)], constants.get(len(given))))
+            elif node.op == "get_attr":
+                self.values[node] = self._constant(node.name, _attribute(self.gm, node.target))
+            elif node.op == "call_function":
+                self.values[node] = self._call(node)
+            elif node.op == "output":
+                outputs = self._outputs(node)
+        changed = []
+        for place, number in updates.items():
+            name = given[place]
+            if name is None:
+                raise UnsupportedError("an update of what is not a tensor")
+            changed.append((name, outputs[number]))
+        kept = [o for n, o in enumerate(outputs) if n not in updates.values()]
+        return self.builder.finish(kept, changed)
+
+    def _placeholder(self, node: Any, value: Any, constant: Any) -> str | None:
+        if not isinstance(value, torch().Tensor):
+            self.values[node] = value
+            return None
+        if constant is not None:
+            self.values[node] = self._constant(node.name, constant)
+            return None
+        dtype = element_type(value.dtype)
+        if dtype is None:
+            raise UnsupportedError(f"an input of {value.dtype}")
+        name = self.builder.input(node.name, dtype, tuple(value.shape), tuple(value.stride()))
+        self.values[node] = self.builder.edges[name]
+        return name
+
+    def _constant(self, name: str, value: Any) -> Edge:
+        if element_type(value.dtype) is None:
+            raise UnsupportedError(f"a constant of {value.dtype}")
+        return self.builder.edges[self.builder.constant(name, value.detach())]
+
+    def _outputs(self, node: Any) -> list[str]:
+        names: list[str] = []
+        for value in node.args[0]:
+            held = self.values.get(value, value)
+            name = held.name if isinstance(held, (Edge, Ref)) else None
+            if name is None:
+                raise UnsupportedError("an output that is not a tensor")
+            names.append(name)
+            said = value.meta.get("val")
+            if isinstance(held, Edge) and said is not None and name not in self.builder.inputs_and_constants:
+                self.builder.wish_strides(name, tuple(int(s) for s in said.stride()))
+        return names
+
+    def _call(self, node: Any) -> Any:
+        target = str(node.target)
+        if "getitem" in target:
+            return self.values[node.args[0]][node.args[1]]
+        args = [self._argument(a) for a in node.args]
+        named = {key: self._argument(a) for key, a in node.kwargs.items()}
+        call = Call(target, tuple(map(_written, args)), tuple((k, _written(v)) for k, v in named.items()))
+        mark = self.builder.mark()
+        try:
+            return self._lower(node, call, args, named)
+        except Error as refused:
+            self.builder.undo(mark)
+            return self._opaque(node, call, f"{refused.args[0] if refused.args else refused}")
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, torch().fx.Node):
+            return self.values[value]
+        if isinstance(value, (list, tuple)):
+            return [self._argument(v) for v in value]
+        return value
+
+    def _lower(self, node: Any, call: Call, args: list[Any], named: dict[str, Any]) -> Any:
+        """By the table, where what it gives is what torch says."""
+        entry, said = TABLE.get(call.target), node.meta.get("val")
+        if entry is None:
+            raise UnsupportedError("no formula for it")
+        if any(isinstance(a, Ref) for a in (*args, *named.values())):
+            raise UnsupportedError("it reads an object that only torch can read")
+        made = entry(Site(self.builder, node.name, call, said, _origin(node)), *args, **named)
+        if not isinstance(made, (list, tuple)):
+            return self._checked(made, said)
+        used = {user.args[1] for user in node.users}
+        return [self._checked(m, s) if n in used else None for n, (m, s) in enumerate(zip(made, said))]
+
+    def _checked(self, name: str | None, said: Any) -> Edge:
+        if name is None:
+            raise UnsupportedError("the formula lacks one of its results")
+        edge = self.builder.edges[name]
+        if edge.dtype != element_type(said.dtype) or edge.shape != tuple(said.shape):
+            raise UnsupportedError(f"the formula gives {edge}, torch {said.dtype}{list(said.shape)}")
+        return edge
+
+    def _opaque(self, node: Any, call: Call, reason: str) -> Any:
+        said = node.meta.get("val")
+        several = isinstance(said, (list, tuple))
+        results = [self._result(node, v) for v in (said if several else [said])]
+        made = self.builder.opaque(node.name, call, results, reason=reason, origin=_origin(node))
+        held = [None if n is None else self.builder.edges.get(n, Ref(n)) for n in made]
+        return held if several else held[0]
+
+    def _result(self, node: Any, said: Any) -> Edge | str:
+        if not isinstance(said, torch().Tensor) or (dtype := element_type(said.dtype)) is None:
+            return f"{node.name}_object"
+        if said.device.type != "cpu" or said.layout != torch().strided:
+            return f"{node.name}_object"
+        return Edge(node.name, dtype, tuple(int(n) for n in said.shape), tuple(int(s) for s in said.stride()))
+
+
+def _attribute(gm: Any, path: str) -> Any:
+    found = gm
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _written(value: Any) -> Any:
+    """An argument as a call of the graph holds it."""
+    if isinstance(value, Edge):
+        return Ref(value.name)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_written, value))
+    if value is None or isinstance(value, (bool, int, float, str, Ref)):
+        return value
+    special = special_of(value)
+    if special is None:
+        raise UnsupportedError(f"an argument that is a {type(value).__name__}")
+    return special
+
+
+def _origin(node: Any) -> str:
+    """The line of the user's program that an operator comes from, where torch kept it."""
+    trace = node.meta.get("stack_trace") or ""
+    lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
+    if not lines:
+        return ""
+    parts = lines[-1].split(",")
+    file = parts[0].removeprefix("File ").strip('"').rpartition("/")[2]
+    return f"{file}:{parts[1].strip().removeprefix('line ')}" if len(parts) > 1 else file
