@@ -80,8 +80,10 @@ def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) 
     dense = dense_strides(edge.shape)
     info = describe(array)
     is_part = name not in graph.constants
-    if not is_part and info.strides != dense and any(
-        n > 1 and s != d for n, s, d in zip(info.shape, info.strides, dense)
+    if (
+        not is_part
+        and info.strides != dense
+        and any(n > 1 and s != d for n, s, d in zip(info.shape, info.strides, dense))
     ):
         array = arrays.arranged(array, edge, dense)
         info = describe(array)

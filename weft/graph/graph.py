@@ -167,11 +167,10 @@ def check_graph(graph: Graph) -> Graph:
                 raise InternalError(f"`{node.name}` reads `{name}`, which is not there yet")
         if isinstance(node, Fragment):
             _check_fragment(graph, node)
-        for name in node.outputs:
-            if name is not None:
-                if name in known:
-                    raise InternalError(f"`{name}` is made twice, the second time by `{node.name}`")
-                known.add(name)
+        for made in node.outputs:
+            if made is not None and made in known:
+                raise InternalError(f"`{made}` is made twice, the second time by `{node.name}`")
+            known.add(made or "")
     missing = [name for name in graph.results if name not in known]
     if missing:
         raise InternalError(f"nothing makes the output `{missing[0]}` of {graph.name}")

@@ -55,8 +55,9 @@ class _Form:
             case Binary(op="+" | "-" as op, left=left, right=right):
                 self.add(left, factor)
                 self.add(right, factor if op == "+" else -factor)
-            case Binary(op="*", left=left, right=Const(value=value)) | Binary(
-                op="*", left=Const(value=value), right=left
+            case (
+                Binary(op="*", left=left, right=Const(value=value))
+                | Binary(op="*", left=Const(value=value), right=left)
             ):
                 self.add(left, factor * int(value))
             case _:

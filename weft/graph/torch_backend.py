@@ -98,8 +98,8 @@ class CompiledModel:
         return part(leaves)
 
     def _part(self, args: Any, named: Any, leaves: list[Any], spec: Any) -> _Exported | str:
-        key = (spec, tuple((a.shape, a.dtype, a.stride()) if isinstance(a, torch().Tensor) else a for a in leaves))
-        key = (str(spec), *key[1])
+        kinds = ((a.shape, a.dtype, a.stride()) if isinstance(a, torch().Tensor) else a for a in leaves)
+        key = (str(spec), *kinds)
         part = self.parts.get(key)
         if part is None:
             part = self.parts[key] = self._export(args, named)
@@ -134,7 +134,7 @@ class _Exported:
                 self._held.append(_named_tensor(program, state, spec.target))
         self._user = user
         updates, self._results = _read_outputs(signature)
-        mutated = {n for n in updates}
+        mutated = set(updates)
         static = frozenset(n for n in range(len(self._held)) if n not in user and n not in mutated)
         self.model = FxModel(program.graph_module, static, options, updates)
         self._spec = program.call_spec.out_spec

@@ -90,9 +90,7 @@ class FxModel:
         try:
             self._refuse_devices(args)
             gm = retrace(self.gm, list(args)) if self._is_symbolic else self.gm
-            graph = translate(
-                gm, args, constants, updates=self.updates, name=self.name, numerics=self.options.numerics
-            )
+            graph = translate(gm, args, constants, updates=self.updates, name=self.name, numerics=self.options.numerics)
             compiled = compile_graph(graph, TorchArrays())
         except Error as error:
             return self._failed(f"{error.args[0] if error.args else error}")

@@ -122,9 +122,7 @@ def _layer_norm(t: Site, x: Edge, sizes: Any, gain: Any, shift: Any, epsilon: fl
     given = [x, *(e for e in (gain, shift) if e is not None)]
     facts = (gain is not None, shift is not None, len(sizes), float(epsilon))
     made = t.make_all(given, normalization.layer_norm, *facts)
-    return tuple(
-        name if t.edge(name).dtype == element_type(said.dtype) else None for name, said in zip(made, t.result)
-    )
+    return tuple(name if t.edge(name).dtype == element_type(said.dtype) else None for name, said in zip(made, t.result))
 
 
 @lowers("native_group_norm")

@@ -12,7 +12,7 @@ from weft.ir.dtype import DType
 from weft.ir.errors import UnsupportedError
 
 #: An entry gets the arguments of the operator, tensors as edges of the graph, and names the edges it made.
-Entry: TypeAlias = "Callable[..., str | None | Sequence[str | None]]"
+Entry: TypeAlias = "Callable[..., str | Sequence[str | None]]"
 
 TABLE: dict[str, Entry] = {}
 

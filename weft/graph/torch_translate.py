@@ -122,7 +122,7 @@ class _Translation:
         if any(isinstance(a, Ref) for a in (*args, *named.values())):
             raise UnsupportedError("it reads an object that only torch can read")
         made = entry(Site(self.builder, node.name, call, said, _origin(node)), *args, **named)
-        if not isinstance(made, (list, tuple)):
+        if isinstance(made, str):
             return self._checked(made, said)
         used = {user.args[1] for user in node.users}
         return [self._checked(m, s) if n in used else None for n, (m, s) in enumerate(zip(made, said))]

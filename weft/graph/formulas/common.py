@@ -61,6 +61,11 @@ def at(x: Tensor, indices: Indices) -> Value:
     return x[tuple(i if n > 1 else 0 for i, n in zip(own, shape(x)))]
 
 
+def element(x: Tensor, *indices: Any) -> Value:
+    """``x[indices]``."""
+    return x[indices]
+
+
 def elementwise(fn: Callable[..., Operand], *tensors: Tensor, dtype: DType, name: str = "O") -> Tensor:
     """``fn`` of the elements that broadcasting brings together, rounded to ``dtype``."""
     sizes = broadcast(*(shape(t) for t in tensors))

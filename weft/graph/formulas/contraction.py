@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.graph.formulas.common import at, broadcast, shape, working_type
+from weft.graph.formulas.common import at, broadcast, element, shape, working_type
 from weft.ir.dtype import DType
 from weft.ir.errors import UnsupportedError
 from weft.tensor import python_api as w
@@ -38,7 +38,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 def _batched(x: Tensor, own: tuple[Any, ...], last: tuple[Any, ...]) -> Value:
     """An element of a matrix or vector, whose batch broadcasts."""
     front = own[len(own) - (x.ndim - len(last)) :]
-    return x[(*(i if n > 1 else 0 for i, n in zip(front, shape(x))), *last)]
+    return element(x, *(i if n > 1 else 0 for i, n in zip(front, shape(x))), *last)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -47,7 +47,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     def body(*i: Any) -> Any:
         k = reduce_axis(sizes[-1], "k")
-        return w.sum(_times(x[(*i[:-1], k)], weight[i[-1], k], x.dtype), over=k)
+        return w.sum(_times(element(x, *i[:-1], k), weight[i[-1], k], x.dtype), over=k)
 
     result = (*sizes[:-1], shape(weight)[0])
     if bias is None:
@@ -63,7 +63,7 @@ def add_product(c: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tenso
 
     def body(*i: Any) -> Any:
         k = reduce_axis(shape(a)[-1], "k")
-        return w.sum(_times(a[(*i[:-1], k)], b[(*i[:-2], k, i[-1])], a.dtype), over=k)
+        return w.sum(_times(element(a, *i[:-1], k), element(b, *i[:-2], k, i[-1]), a.dtype), over=k)
 
     product = compute(sizes, body, name="T", dtype=kind)
 

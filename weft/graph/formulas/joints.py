@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
-from weft.graph.formulas.common import affine, broadcast, at, shape
+from weft.graph.formulas.common import affine, at, broadcast, element, shape
 from weft.graph.graph import Shape
 from weft.ir.dtype import DType
 from weft.ir.errors import UnsupportedError
@@ -24,7 +24,7 @@ def join(*rest: Any) -> Tensor:
     def body(*i: Any) -> Any:
         def piece(n: int) -> Value:
             start = ends[n] - lengths[n]
-            return cast(dtype, tensors[n][(*i[:dim], affine(i[dim], 1, -start), *i[dim + 1 :])])
+            return cast(dtype, element(tensors[n], *i[:dim], affine(i[dim], 1, -start), *i[dim + 1 :]))
 
         value = piece(len(tensors) - 1)
         for n in reversed(range(len(tensors) - 1)):
@@ -54,7 +54,9 @@ def roll(x: Tensor, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
     by = dict(zip(dims, shifts))
     return compute(
         sizes,
-        lambda *i: x[tuple((k + (-by.get(d, 0)) % n) % n if by.get(d) else k for d, (k, n) in enumerate(zip(i, sizes)))],
+        lambda *i: x[
+            tuple((k + (-by.get(d, 0)) % n) % n if by.get(d) else k for d, (k, n) in enumerate(zip(i, sizes)))
+        ],
         name="O",
     )
 
@@ -64,9 +66,7 @@ def repeat(x: Tensor, times: tuple[int, ...]) -> Tensor:
     old = (1,) * (len(times) - x.ndim) + shape(x)
     sizes = tuple(n * t for n, t in zip(old, times))
     new = len(times) - x.ndim
-    return compute(
-        sizes, lambda *i: x[tuple(k % n if n > 1 else 0 for k, n in zip(i[new:], shape(x)))], name="O"
-    )
+    return compute(sizes, lambda *i: x[tuple(k % n if n > 1 else 0 for k, n in zip(i[new:], shape(x)))], name="O")
 
 
 def replaced(x: Tensor, source: Tensor, dim: int, start: int, step: int) -> Tensor:
@@ -78,7 +78,9 @@ def replaced(x: Tensor, source: Tensor, dim: int, start: int, step: int) -> Tens
         inside: Any = w.logical_and(k >= start, k <= last)
         if step > 1:
             inside = w.logical_and(inside, (k - start) % step == 0)
-        taken = source[(*i[:dim], affine(k, 1, -start) // step if step > 1 else affine(k, 1, -start), *i[dim + 1 :])]
+        taken = element(
+            source, *i[:dim], affine(k, 1, -start) // step if step > 1 else affine(k, 1, -start), *i[dim + 1 :]
+        )
         return w.select(inside, cast(x.dtype, taken), x[i])
 
     return compute(shape(x), body, name="O")
@@ -94,7 +96,7 @@ def rows(table: Tensor, index: Tensor) -> Tensor:
     """Rows of a table that ``index`` names."""
     return compute(
         (*shape(index), *shape(table)[1:]),
-        lambda *i: table[(_place(index[i[: index.ndim]], 0, False), *i[index.ndim :])],
+        lambda *i: element(table, _place(index[i[: index.ndim]], 0, False), *i[index.ndim :]),
         name="O",
     )
 
@@ -115,7 +117,7 @@ def take(x: Tensor, index: Tensor, dim: int, counts_back: bool) -> Tensor:
 
     def body(*i: Any) -> Any:
         spot = _place(index[i[dim : dim + rank]], size, counts_back)
-        return x[(*i[:dim], spot, *i[dim + rank :])]
+        return element(x, *i[:dim], spot, *i[dim + rank :])
 
     return compute((*shape(x)[:dim], *shape(index), *shape(x)[dim + 1 :]), body, name="O")
 
@@ -128,7 +130,7 @@ def pick_many(x: Tensor, *rest: Any) -> Tensor:
     *indices, dims = rest
     sizes = shape(x)
     together = broadcast(*(shape(t) for t in indices))
-    is_run = all(b == a + 1 for a, b in zip(dims, dims[1:]))
+    is_run = all(b == a + 1 for a, b in pairwise(dims))
     front = dims[0] if is_run else 0
     others = [d for d in range(len(sizes)) if d not in dims]
     before = others[:front]

@@ -47,9 +47,7 @@ def softmax(x: Tensor, dim: int, dtype: DType, log: bool, safe: bool = False) ->
     return compute(sizes, lambda *i: power[i] / total[row(i)], name="O", dtype=dtype)
 
 
-def layer_norm(
-    x: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
+def layer_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Normalized over the last ``axes``, with the mean and reciprocal deviation that it used.
 
     After ``x`` come the tensors of gain and shift that there are, then: which there are, how many axes, epsilon.
@@ -144,7 +142,7 @@ def group_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     number = float(count(inner))
 
     def element(n: Any, g: Any, r: list[Any]) -> Any:
-        return cast(kind, x[(n, g * each + r[0], *r[1:])])
+        return cast(kind, element(x, n, g * each + r[0], *r[1:]))
 
     def axes_inside() -> list[Any]:
         return list(reduce_axes(inner, range(len(inner))).values())
@@ -167,7 +165,7 @@ def group_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
 
     def end(n: Any, c: Any, *place: Any) -> Any:
         g = c // each
-        value = (cast(kind, x[(n, c, *place)]) - mean[n, g]) * root[n, g]
+        value = (cast(kind, element(x, n, c, *place)) - mean[n, g]) * root[n, g]
         value = value if gain is None else value * cast(kind, gain[c])
         return value if shift is None else value + cast(kind, shift[c])
 

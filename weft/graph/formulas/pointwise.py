@@ -23,7 +23,7 @@ def _number(x: Operand, like: Value) -> Value:
 
 
 def gelu(x: Value) -> Value:
-    return x * 0.5 * (w.erf(x * math.sqrt(0.5)) + 1.0)  # type: ignore[attr-defined]
+    return x * 0.5 * (call("erf", x * math.sqrt(0.5)) + 1.0)
 
 
 def gelu_tanh(x: Value) -> Value:
@@ -113,11 +113,15 @@ def divide(a: Value, b: Value) -> Value:
     return a / b
 
 
+def _intrinsic(name: str) -> Callable[..., Value]:
+    return lambda *operands: call(name, *operands)
+
+
 #: Functions of one float (integers become floats), by name; those of the table of intrinsics are among them.
 FLOAT_UNARY: dict[str, Callable[..., Value]] = {
     "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu, "softplus": softplus, "leaky_relu": leaky_relu, "elu": elu,
     "hard_sigmoid": hard_sigmoid, "hard_swish": hard_swish, "mish": mish, "power": power, "reciprocal": reciprocal,
-    **{name: (lambda x, name=name: call(name, x)) for name in (
+    **{name: _intrinsic(name) for name in (
         "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
         "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfc", "lgamma", "sqrt", "rsqrt",
     )},
@@ -135,7 +139,7 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "maximum": w.maximum, "minimum": w.minimum, "remainder": remainder, "floor_divide": floor_divide,
     "truncate_divide": truncate_divide, "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b,
     "bitwise_xor": lambda a, b: a ^ b, **{
-        name: (lambda a, b, name=name: call(name, a, b)) for name in ("pow", "atan2", "fmod", "hypot", "copysign")
+        name: _intrinsic(name) for name in ("pow", "atan2", "fmod", "hypot", "copysign")
     },
 }  # fmt: skip
 COMPARE: dict[str, Callable[[Value, Value], Value]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from weft.graph.formulas.common import count, reduce_axes, shape, whole, working_type
+from weft.graph.formulas.common import count, element, reduce_axes, shape, whole, working_type
 from weft.graph.graph import Shape
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
@@ -129,5 +129,5 @@ def running(x: Tensor, dim: int, which: Literal["sum", "prod"], dtype: DType) ->
 
     (rows,) = w.scan(sizes[dim], [start], step)
     return compute(
-        sizes, lambda *i: rows[(i[dim] + 1, *(k for d, k in enumerate(i) if d != dim))], name="O", dtype=dtype
+        sizes, lambda *i: element(rows, i[dim] + 1, *(k for d, k in enumerate(i) if d != dim)), name="O", dtype=dtype
     )

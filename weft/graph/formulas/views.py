@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.graph.formulas.common import Indices, affine, at, shape
+from weft.graph.formulas.common import Indices, affine, at, element, shape
 from weft.graph.graph import Shape, dense_strides
 from weft.tensor.python_api import Tensor, compute
 
@@ -13,9 +13,7 @@ def permute(x: Tensor, order: tuple[int, ...]) -> Tensor:
     """Axis ``d`` of the result is axis ``order[d]`` of ``x``."""
     sizes = shape(x)
     back = {old: new for new, old in enumerate(order)}
-    return compute(
-        tuple(sizes[d] for d in order), lambda *i: x[tuple(i[back[d]] for d in range(len(sizes)))], name="O"
-    )
+    return compute(tuple(sizes[d] for d in order), lambda *i: x[tuple(i[back[d]] for d in range(len(sizes)))], name="O")
 
 
 def expand(x: Tensor, sizes: Shape) -> Tensor:
@@ -32,7 +30,7 @@ def select(x: Tensor, dim: int, place: int) -> Tensor:
     """One place along an axis, which goes."""
     sizes = shape(x)
     left = sizes[:dim] + sizes[dim + 1 :]
-    return compute(left, lambda *i: x[(*i[:dim], place, *i[dim:])], name="O")
+    return compute(left, lambda *i: element(x, *i[:dim], place, *i[dim:]), name="O")
 
 
 def reshape(x: Tensor, sizes: Shape) -> Tensor:
@@ -68,7 +66,7 @@ def windows(x: Tensor, dim: int, size: int, step: int) -> Tensor:
     sizes = shape(x)
     number = (sizes[dim] - size) // step + 1
     result = (*sizes[:dim], number, *sizes[dim + 1 :], size)
-    return compute(result, lambda *i: x[(*i[:dim], affine(i[dim], step) + i[-1], *i[dim + 1 : -1])], name="O")
+    return compute(result, lambda *i: element(x, *i[:dim], affine(i[dim], step) + i[-1], *i[dim + 1 : -1]), name="O")
 
 
 def _matching_runs(old: Shape, new: Shape) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -78,7 +76,7 @@ def _matching_runs(old: Shape, new: Shape) -> list[tuple[tuple[int, int], tuple[
     while a < len(old) or b < len(new):
         first_a, first_b = a, b
         left, right = 1, 1
-        while a == first_a and b == first_b or left != right:
+        while (a == first_a and b == first_b) or left != right:
             if a < len(old) and (left <= right or b == len(new)):
                 left, a = left * old[a], a + 1
             else:

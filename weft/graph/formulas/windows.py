@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.graph.formulas.common import affine, count, shape, working_type
+from weft.graph.formulas.common import affine, count, element, shape, working_type
 from weft.graph.graph import Shape
 from weft.ir import dtype as dt
 from weft.ir.errors import UnsupportedError
@@ -15,8 +15,12 @@ from weft.tensor.python_api import Tensor, Value, cast, compute, reduce_axis
 Ints = tuple[int, ...]
 
 
-def window_count(size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil: bool) -> int:
-    """How many windows an axis has; with ``ceil``, one more where the last would begin inside."""
+def window_count(facts: Sequence[int], ceil: bool) -> int:
+    """How many windows an axis has, by its size and the kernel, stride, padding before and after, and dilation.
+
+    With ``ceil``, one more where the last would begin inside.
+    """
+    size, kernel, stride, before, after, dilation = facts
     room = size + before + after - dilation * (kernel - 1) - 1
     number = (room + (stride - 1 if ceil else 0)) // stride + 1
     if ceil and (number - 1) * stride >= size + before:
@@ -36,9 +40,7 @@ def convolution(
 ) -> Tensor:
     """Without flipping, as in neural networks: (N, C, ...) with (F, C / groups, ...)."""
     sizes, taps = shape(x), shape(weight)
-    spots = tuple(
-        window_count(*facts, ceil=False) for facts in zip(sizes[2:], taps[2:], strides, before, after, dilations)
-    )
+    spots = tuple(window_count(facts, False) for facts in zip(sizes[2:], taps[2:], strides, before, after, dilations))
     kind, filters = working_type(x.dtype), taps[0] // groups
     padded = x.outside("zero") if any(before) or any(after) else x
 
@@ -47,7 +49,7 @@ def convolution(
         r = [reduce_axis(k, f"k{d}") for d, k in enumerate(taps[2:])]
         spots_read = _places(place, r, strides, before, dilations)
         channel = c if groups == 1 else f if taps[1] == 1 and filters == 1 else (f // filters) * taps[1] + c
-        value = cast(kind, padded[(n, channel, *spots_read)]) * cast(kind, weight[(f, c, *r)])
+        value = cast(kind, element(padded, n, channel, *spots_read)) * cast(kind, element(weight, f, c, *r))
         return w.sum(value, over=[c, *r])
 
     result = (sizes[0], taps[0], *spots)
@@ -77,19 +79,17 @@ def _pooled(
 def pool_shape(x: Tensor, kernel: Ints, strides: Ints, before: Ints, after: Ints, dilations: Ints, ceil: bool) -> Shape:
     sizes = shape(x)
     axes = zip(sizes[len(sizes) - len(kernel) :], kernel, strides, before, after, dilations)
-    return (*sizes[: len(sizes) - len(kernel)], *(window_count(*facts, ceil=ceil) for facts in axes))
+    return (*sizes[: len(sizes) - len(kernel)], *(window_count(facts, ceil) for facts in axes))
 
 
-def max_pool(
-    x: Tensor, kernel: Ints, strides: Ints, before: Ints, after: Ints, dilations: Ints, ceil: bool
-) -> Tensor:
+def max_pool(x: Tensor, kernel: Ints, strides: Ints, before: Ints, after: Ints, dilations: Ints, ceil: bool) -> Tensor:
     """The greatest element of each window; what is outside is less than all."""
     result = pool_shape(x, kernel, strides, before, after, dilations, ceil)
     least = float("-inf") if x.dtype.is_float else x.dtype.min_value
     is_inside = result == pool_shape(x, kernel, strides, (0,) * len(kernel), (0,) * len(kernel), dilations, False)
     source = x if is_inside and not any(before) else x.outside(least)
     body = _pooled(
-        source, lambda t, at, front, r: w.max(t[(*front, *at)], over=r), kernel, strides, before, dilations
+        source, lambda t, at, front, r: w.max(element(t, *front, *at), over=r), kernel, strides, before, dilations
     )
     return compute(result, body, name="O")
 
@@ -111,7 +111,7 @@ def max_pool_places(
         for p, n in zip(at, image):
             spot = spot * n + p
         least = float("-inf") if x.dtype.is_float else x.dtype.min_value
-        value = x.outside(least)[(*front, *at)]
+        value = element(x.outside(least), *front, *at)
         is_top: Any = value == top[i]
         if x.dtype.is_float:
             is_top = w.logical_or(is_top, w.isnan(value))  # type: ignore[attr-defined]
@@ -148,7 +148,12 @@ def average_pool(
     )
     padded = x.outside("zero") if any(before) or any(after) or spills else x
     body = _pooled(
-        padded, lambda t, at, front, r: w.sum(cast(kind, t[(*front, *at)]), over=r), kernel, strides, before, ones
+        padded,
+        lambda t, at, front, r: w.sum(cast(kind, element(t, *front, *at)), over=r),
+        kernel,
+        strides,
+        before,
+        ones,
     )
     is_whole = divisor is not None or not (spills or (not counts_padding and (any(before) or any(after))))
     total = compute(result, body, name="T", dtype=kind)
@@ -190,6 +195,6 @@ def nearest(x: Tensor, sizes: Ints, scales: tuple[float, ...]) -> Tensor:
                 at.append(p * (n // m))
             else:
                 raise UnsupportedError(f"{n} elements spread over {m}")
-        return x[(*i[: len(front)], *at)]
+        return element(x, *i[: len(front)], *at)
 
     return compute((*front, *sizes), body, name="O")
