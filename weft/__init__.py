@@ -28,6 +28,8 @@ from weft.version import __version__
 
 if TYPE_CHECKING:
     from weft import cuda as cuda
+    from weft.graph.explain import explain as explain
+    from weft.graph.torch_backend import compile as compile
     from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.loop_kernel import kernel as kernel
     from weft.operators.sanitize import sanitize as sanitize
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Names found on first use: importing weft loads neither the builders nor the library.
 _LATER = {
+    "compile": "weft.graph.torch_backend",
+    "explain": "weft.graph.explain",
     "get_num_threads": "weft.runtime.threads",
     "intrinsic": "weft.operators.intrinsic",
     "kernel": "weft.operators.loop_kernel",
@@ -76,8 +80,10 @@ __all__ = [
     "TargetError",
     "UnsupportedError",
     "__version__",
+    "compile",
     "cuda",
     "define",
+    "explain",
     "get_num_threads",
     "intrinsic",
     "kernel",

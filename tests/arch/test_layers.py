@@ -32,7 +32,7 @@ HEAVY = {
     "lark": {"lang/syntax.py", "ir/parser.py"},
     "llvmlite": {"target/cpu/llvm.py"},
     "ml_dtypes": {"ir/numpy_dtypes.py"},
-    "torch": {"runtime/torch_edge.py"},
+    "torch": {"graph/torch_edge.py"},
     "islpy": {"poly/isl_worker.py"},
     "cuda": {"target/cuda/nvrtc.py", "runtime/cuda_driver.py"},
 }

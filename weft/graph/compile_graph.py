@@ -1,18 +1,27 @@
-"""From a graph to something one can run: constants, groups, kernels, memory."""
+"""From a graph to something one can run: constants, groups, kernels, memory.
+
+A group whose program no schedule or code generator takes is taken apart, and a fragment that even alone is refused
+becomes a call of the framework: the partition learns from what was refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from weft.graph.arrays import Arrays, NumpyArrays
-from weft.graph.compile_group import Kernel, Prepared, compile_prepared, prepare_group
+from weft.graph.arrays import Arrays, NumpyArrays, resolve
+from weft.graph.choose import Choice, library_seconds
+from weft.graph.compile_group import Kernel, Prepared, compile_prepared, expected_seconds, prepare_group
 from weft.graph.executable import Executable, Step
-from weft.graph.graph import Call, Fragment, Graph, Opaque
+from weft.graph.fold_constants import fold_constants
+from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.group_program import group_program
+from weft.graph.mapping import kind_of
+from weft.graph.move_reshapes import move_reshapes
 from weft.graph.partition import Group
 from weft.graph.storage import Storage
-from weft.ir.errors import Error
+from weft.ir.errors import Error, InternalError
+from weft.tensor.program import TensorProgram
 
 
 @dataclass
@@ -22,12 +31,21 @@ class Report:
     groups: list[tuple[Group, Kernel]] = field(default_factory=list)
     calls: list[Opaque] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    seconds: dict[TensorProgram, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Compiled:
     executable: Executable
     report: Report
+
+
+class _Refused(Exception):
+    """A group that cannot be compiled, and why."""
+
+    def __init__(self, group: Group, error: Exception) -> None:
+        super().__init__(str(error))
+        self.group, self.error = group, error
 
 
 def compile_graph(graph: Graph, arrays: Arrays | None = None) -> Compiled:
@@ -37,31 +55,92 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None) -> Compiled:
 
 class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays) -> None:
-        self.graph, self.arrays = graph, arrays
+        self.arrays = arrays
+        self.graph = move_reshapes(fold_constants(graph, self._run_library))
         self.report = Report()
+        #: fragments that join no group, because a group with them was refused
+        self.alone: frozenset[str] = frozenset()
 
     def compile(self) -> Compiled:
-        storage = Storage(self.graph)
+        self._choose_libraries()
+        while True:
+            try:
+                return self._compile_all()
+            except _Refused as refused:
+                self._take_apart(refused)
+
+    def _compile_all(self) -> Compiled:
+        storage = Storage(self.graph, self.alone)
+        self.report.groups, self.report.calls = [], []
         steps: list[Step] = []
         for item in storage.partition.items:
             if isinstance(item, Opaque):
                 self.report.calls.append(item)
                 steps.append(item)
-            else:
-                steps += self._compile_group(storage, item)
+            elif outputs := storage.outputs(item):
+                kernel = self._compile_group(storage, item, outputs)
+                self.report.groups.append((item, kernel))
+                steps.append(kernel)
         return Compiled(Executable(self.graph, storage, steps, self.arrays), self.report)
 
-    def _compile_group(self, storage: Storage, group: Group) -> list[Step]:
-        outputs = storage.outputs(group)
-        if not outputs:
-            return []
-        kernel = compile_prepared(self._prepare(storage, group.members, outputs, group.name))
-        self.report.groups.append((group, kernel))
-        return [kernel]
+    def _compile_group(self, storage: Storage, group: Group, outputs: list[str]) -> Kernel:
+        try:
+            return compile_prepared(self._prepare(storage, group, outputs))
+        except (Error, AssertionError, RecursionError) as error:
+            raise _Refused(group, error) from error
 
-    def _prepare(self, storage: Storage, members: list[Fragment], outputs: list[str], name: str) -> Prepared:
-        program = group_program(self.graph, members, outputs, storage.root, name)
+    def _prepare(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
+        program = group_program(self.graph, group.members, outputs, storage.root, group.name)
         return prepare_group(self.graph, storage, program, self.arrays)
 
+    def _take_apart(self, refused: _Refused) -> None:
+        members = refused.group.members
+        why = refused.error.what if isinstance(refused.error, Error) else repr(refused.error)
+        if len(members) > 1:
+            self.report.notes.append(f"{refused.group.name} was taken apart: {why}")
+            self.alone |= {m.name for m in members}
+        elif members[0].library is not None:
+            self.graph = _with_call(self.graph, members[0], f"no schedule: {why}")
+        else:
+            raise refused.error
 
-__all__ = ["Compiled", "Report", "compile_graph", "Call", "Callable", "Error"]
+    def _run_library(self, node: Fragment, values: dict[str, Any]) -> tuple[Any, ...] | None:
+        """The framework's own result for a fragment of constants."""
+        if node.library is None or any(name not in values for name in node.library.refs()):
+            return None
+        args = [resolve(a, self.arrays, values.__getitem__) for a in node.library.args]
+        named = {key: resolve(a, self.arrays, values.__getitem__) for key, a in node.library.named}
+        made = self.arrays.function(node.library.target)(*args, **named)
+        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+    def _choose_libraries(self) -> None:
+        """Products and convolutions that the library is expected to do faster become calls of it."""
+        storage = Storage(self.graph)
+        for item in storage.partition.items:
+            if not isinstance(item, Group) or item.kind != "contraction" or not (outputs := storage.outputs(item)):
+                continue
+            core = [m for m in item.members if kind_of(m.program) == "contraction"]
+            if len(core) != 1 or core[0].library is None or len(core[0].outputs) != 1:
+                continue
+            choice = self._estimate(storage, item, core[0], outputs)
+            if choice is not None and not choice.is_ours:
+                times = f"{choice.library * 1e6:.0f} us expected against {choice.ours * 1e6:.0f}"
+                self.graph = _with_call(self.graph, core[0], f"the library is expected to be faster: {times}")
+
+    def _estimate(self, storage: Storage, group: Group, core: Fragment, outputs: list[str]) -> Choice | None:
+        try:
+            prepared = self._prepare(storage, group, outputs)
+            ours = expected_seconds(prepared)
+        except (Error, AssertionError, RecursionError):
+            return None
+        self.report.seconds[prepared.program.program] = ours
+        return Choice(ours, library_seconds(core.program, is_alone=len(group.members) == 1))
+
+
+def _with_call(graph: Graph, fragment: Fragment, reason: str) -> Graph:
+    """``graph`` with a call of the framework in place of ``fragment``."""
+    if fragment.library is None:
+        raise InternalError(f"`{fragment.name}` has no call to be replaced by")
+    call = Opaque(fragment.name, fragment.library, fragment.outputs, reason, fragment.origin)
+    nodes: tuple[Node, ...] = tuple(call if n is fragment else n for n in graph.nodes)
+    return replace(graph, nodes=nodes)

@@ -10,17 +10,28 @@ import numpy as np
 from weft.graph.graph import Fragment, Graph
 from weft.ir.errors import UnsupportedError
 from weft.ir.numpy_dtypes import convert
+from weft.runtime.arrays import copy_dense, describe
 from weft.tensor.evaluate import evaluate as evaluate_program
+
+
+def evaluate_fragment(node: Fragment, args: Sequence[Any], *, wide: bool = False) -> tuple[Any, ...]:
+    """The outputs of one fragment, as numpy arrays."""
+    return evaluate_program(node.program, [as_numpy(a) for a in args], wide=wide)
+
+
+def as_numpy(array: Any) -> Any:
+    """The values of an array of any framework."""
+    return array if isinstance(array, np.ndarray) else copy_dense(describe(array)).owner
 
 
 def evaluate(graph: Graph, args: Sequence[Any], *, wide: bool = False) -> tuple[Any, ...]:
     """The outputs of ``graph`` for one array an input; ``wide`` computes every float in float64."""
-    values: dict[str, Any] = {name: np.asarray(a) for name, a in zip(graph.inputs, args)}
-    values |= {name: np.asarray(a) for name, a in graph.constants.items()}
+    values: dict[str, Any] = {name: as_numpy(a) for name, a in zip(graph.inputs, args)}
+    values |= {name: as_numpy(a) for name, a in graph.constants.items()}
     for node in graph.nodes:
         if not isinstance(node, Fragment):
             raise UnsupportedError(f"`{node.name}` is a call of {node.call.target}, which the evaluator does not know")
-        made = evaluate_program(node.program, [values[name] for name in node.inputs], wide=wide)
+        made = evaluate_fragment(node, [values[name] for name in node.inputs], wide=wide)
         values |= dict(zip(node.outputs, made))
     if wide:
         return tuple(values[name] for name in graph.outputs)

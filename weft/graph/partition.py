@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.mapping import Kind, definition_of, kind_of
@@ -52,9 +53,11 @@ def is_free(node: Node) -> bool:
 class Partition:
     """Groups of a graph and the order in which they run."""
 
-    def __init__(self, graph: Graph, stored: frozenset[str] = frozenset(), fuses: bool = True) -> None:
-        """``stored`` names free fragments that get a kernel all the same; without ``fuses``, each is on its own."""
-        self.graph, self._fuses = graph, fuses
+    def __init__(self, graph: Graph, stored: frozenset[str] = frozenset(), alone: frozenset[str] = frozenset()) -> None:
+        """``stored`` names free fragments that get a kernel all the same, ``alone`` those that join no other."""
+        self.graph, self._alone = graph, alone
+        calls = [n for n in graph.nodes if isinstance(n, Opaque)]
+        self._before = {call.name: before for before, call in pairwise(calls)}
         self._position = {node.name: n for n, node in enumerate(graph.nodes)}
         self._item: dict[str, Item] = {}
         for node in graph.nodes:
@@ -93,14 +96,16 @@ class Partition:
         kind = "pointwise" if kind == "view" else kind
         group = Group([node], kind, self._elements(node))
         self._item[node.name] = group
-        if not self._fuses:
+        if node.name in self._alone:
             return
         sources = self.sources(node)
         ranked = sorted(sources, key=lambda s: _RANK[s[1].kind] if isinstance(s[1], Group) else 0, reverse=True)
         for name, item in ranked:
             current = self._item[node.name]
             assert isinstance(current, Group)
-            if isinstance(item, Group) and item is not current and self._should_join(item, name, current, node):
+            if not isinstance(item, Group) or item is current or item.members[0].name in self._alone:
+                continue
+            if self._should_join(item, name, current, node):
                 self._join(item, current)
 
     def _elements(self, node: Fragment) -> int:
@@ -157,16 +162,9 @@ class Partition:
     def _needs(self, item: Item) -> list[Item]:
         nodes: list[Node] = [item] if isinstance(item, Opaque) else list(item.members)
         needed = {id(i): i for node in nodes for _, i in self.sources(node) if i is not item}
-        if isinstance(item, Opaque):
-            before = self._call_before(item)
-            needed |= {} if before is None else {id(before): before}
+        if isinstance(item, Opaque) and item.name in self._before:  # calls keep their order
+            needed[id(self._before[item.name])] = self._before[item.name]
         return list(needed.values())
-
-    def _call_before(self, call: Opaque) -> Opaque | None:
-        """The call that the program made before: calls keep their order."""
-        calls = [n for n in self.graph.nodes if isinstance(n, Opaque)]
-        place = calls.index(call)
-        return calls[place - 1] if place else None
 
     def _ordered(self) -> Iterator[Item]:
         done: set[int] = set()

@@ -20,13 +20,13 @@ class Stored(NamedTuple):
 class Storage:
     """Layouts of all tensors that are in some memory."""
 
-    def __init__(self, graph: Graph, fuses: bool = True) -> None:
+    def __init__(self, graph: Graph, alone: frozenset[str] = frozenset()) -> None:
         self.graph = graph
         self._found: dict[str, Stored | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._kept = frozenset(self._stored_views())
         self._found.clear()
-        self.partition = Partition(graph, self._kept, fuses)
+        self.partition = Partition(graph, self._kept, alone)
 
     def find(self, name: str) -> Stored | None:
         """Where a tensor is; None where only its readers make it, and for objects of the framework."""

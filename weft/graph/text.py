@@ -38,10 +38,12 @@ def print_graph(graph: Graph) -> str:
     lines += [f"input {name} {_look(graph.edges[name])}" for name in graph.inputs]
     lines += [f"constant {name} {_look(graph.edges[name])}" for name in graph.constants]
     for node in graph.nodes:
-        lines.append(_fragment_line(node, texts) if isinstance(node, Fragment) else _call_line(graph, node))
-        wished = [n for n in node.outputs if n in graph.edges and graph.edges[n].strides is not None]
         if isinstance(node, Fragment):
-            lines += [f"layout {n} strides {_numbers(graph.edges[n].strides or ())}" for n in wished]
+            lines.append(_fragment_line(node, texts))
+            wished = [graph.edges[n] for n in node.outputs if graph.edges[n].strides is not None]
+            lines += [f"layout {e.name} strides {_numbers(e.strides or ())}" for e in wished]
+        else:
+            lines.append(_call_line(graph, node))
     lines.append(f"return {', '.join(graph.outputs)}")
     lines += [f"update {name} {value}" for name, value in graph.updates]
     return "\n".join([*lines, "", *(text for _, text in texts.values())])
@@ -66,7 +68,8 @@ def _fragment_line(node: Fragment, texts: dict[TensorProgram, tuple[str, str]]) 
 
 
 def _call_line(graph: Graph, node: Opaque) -> str:
-    looks = [_look(graph.edges[n]) if n in graph.edges else "object" for n in node.outputs]
+    edges = [graph.edges.get(n or "") for n in node.outputs]
+    looks = ["object" if e is None else _look(e) for e in edges]
     names = ", ".join(n or "_" for n in node.outputs)
     return f"{names} = call {_call_text(node.call)} -> {'; '.join(looks)}"
 

@@ -68,9 +68,7 @@ def _wants_gradients(gm: Any, inputs: Sequence[Any]) -> bool:
 
 def _told(gm: Any, reason: str) -> Any:
     """The module as it is; the reason is kept for `explain`."""
-    model = FxModel(gm)
-    model.reason = reason  # type: ignore[attr-defined]
-    _remember(model)
+    _remember(FxModel(gm, reason=reason))
     return gm.forward
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.torch_arrays import TorchArrays
 from weft.graph.torch_edge import no_modes, retrace, torch
-from weft.graph.torch_translate import translate
-from weft.ir.errors import Error
+from weft.graph.torch_translate import reason_of, translate
+from weft.ir.errors import UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class FxModel:
     options: Options = field(default_factory=Options)
     updates: Mapping[int, int] = field(default_factory=dict)
     name: str = "model"
+    #: why all of it runs as eager, where it does
+    reason: str | None = None
 
     def __post_init__(self) -> None:
         self.variants: dict[Any, _Variant] = {}
@@ -92,10 +94,8 @@ class FxModel:
             gm = retrace(self.gm, list(args)) if self._is_symbolic else self.gm
             graph = translate(gm, args, constants, updates=self.updates, name=self.name, numerics=self.options.numerics)
             compiled = compile_graph(graph, TorchArrays())
-        except Error as error:
-            return self._failed(f"{error.args[0] if error.args else error}")
         except Exception as error:  # a fault of ours must not take the user's program with it
-            return self._failed(f"{type(error).__name__}: {error}")
+            return self._failed(reason_of(error))
         return _Variant(compiled, None, tuple(constants.values()), stamps, places)
 
     def _failed(self, reason: str) -> _Variant:
@@ -103,8 +103,6 @@ class FxModel:
         return _Variant(reason=reason)
 
     def _refuse_devices(self, args: Sequence[Any]) -> None:
-        from weft.ir.errors import UnsupportedError
-
         devices = {a.device.type for a in args if isinstance(a, torch().Tensor)} - {"cpu"}
         if devices:
             raise UnsupportedError(f"tensors on {', '.join(sorted(devices))}: graphs are compiled for CPUs so far")

@@ -81,7 +81,7 @@ def _compare(t: Site, name: str, a: Edge, b: Any) -> str:
 @lowers("pow.Tensor_Scalar")
 def _power(t: Site, x: Edge, exponent: Any) -> str:
     if t.dtype.is_float:
-        return t.make([x], f.unary, "power", float(number(exponent)), t.dtype)
+        return t.make([x], f.unary, "power", t.dtype, float(number(exponent)))
     if exponent not in (1, 2, 3):
         raise UnsupportedError("powers of integers")
     return t.make([x], f.same, "power_of_integer", exponent)
@@ -101,17 +101,17 @@ def _gelu(t: Site, x: Edge, *, approximate: str = "none") -> str:
 
 @lowers("softplus")
 def _softplus(t: Site, x: Edge, beta: Any = 1, threshold: Any = 20) -> str:
-    return t.make([x], f.unary, "softplus", float(beta), float(threshold), t.dtype)
+    return t.make([x], f.unary, "softplus", t.dtype, float(beta), float(threshold))
 
 
 @lowers("leaky_relu")
 def _leaky_relu(t: Site, x: Edge, slope: Any = 0.01) -> str:
-    return t.make([x], f.unary, "leaky_relu", float(slope), t.dtype)
+    return t.make([x], f.unary, "leaky_relu", t.dtype, float(slope))
 
 
 @lowers("elu")
 def _elu(t: Site, x: Edge, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> str:
-    return t.make([x], f.unary, "elu", float(alpha), float(scale), float(input_scale), t.dtype)
+    return t.make([x], f.unary, "elu", t.dtype, float(alpha), float(scale), float(input_scale))
 
 
 @lowers("hardsigmoid")

@@ -153,6 +153,15 @@ def _batch_norm(
     return t.make(given, normalization.batch_norm, *facts), None, None
 
 
+@lowers("native_batch_norm", "_native_batch_norm_legit")
+def _batch_norm_either(
+    t: Site, x: Edge, gain: Any, shift: Any, mean: Any, variance: Any, training: bool, momentum: float, epsilon: float
+) -> tuple[str | None, ...]:
+    if training:
+        raise UnsupportedError("statistics of the batch")
+    return _batch_norm(t, x, gain, shift, mean, variance, momentum, epsilon)  # type: ignore[return-value]
+
+
 def _float_only(*edges: Edge) -> None:
     if not all(e.dtype.is_float for e in edges):
         raise UnsupportedError("products of integers")

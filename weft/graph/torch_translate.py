@@ -41,6 +41,7 @@ class _Translation:
         self.values: dict[Any, Any] = {}
 
     def translate(self, inputs: Sequence[Any], constants: Mapping[int, Any], updates: Mapping[int, int]) -> Graph:
+        self.gm.graph.eliminate_dead_code()
         given: list[str | None] = []
         outputs: list[Any] = []
         for node in self.gm.graph.nodes:
@@ -103,9 +104,9 @@ class _Translation:
         mark = self.builder.mark()
         try:
             return self._lower(node, call, args, named)
-        except Error as refused:
+        except Exception as refused:  # arguments that an entry does not know, too: the framework knows them
             self.builder.undo(mark)
-            return self._opaque(node, call, f"{refused.args[0] if refused.args else refused}")
+            return self._opaque(node, call, reason_of(refused))
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, torch().fx.Node):
@@ -149,6 +150,14 @@ class _Translation:
         if said.device.type != "cpu" or said.layout != torch().strided:
             return f"{node.name}_object"
         return Edge(node.name, dtype, tuple(int(n) for n in said.shape), tuple(int(s) for s in said.stride()))
+
+
+def reason_of(error: Exception) -> str:
+    """An error in one line."""
+    if isinstance(error, Error):
+        return error.what
+    text = str(error).splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
 
 def _attribute(gm: Any, path: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.graph.formulas.common import count, reduce_axes, shape, whole, working_type
+from weft.graph.formulas.common import count, element, reduce_axes, shape, whole, working_type
 from weft.ir.dtype import DType
 from weft.tensor import python_api as w
 from weft.tensor.python_api import Tensor, cast, compute
@@ -141,7 +141,7 @@ def group_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     inner = (each, *sizes[2:])
     number = float(count(inner))
 
-    def element(n: Any, g: Any, r: list[Any]) -> Any:
+    def inside(n: Any, g: Any, r: list[Any]) -> Any:
         return cast(kind, element(x, n, g * each + r[0], *r[1:]))
 
     def axes_inside() -> list[Any]:
@@ -149,13 +149,13 @@ def group_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
 
     def average(n: Any, g: Any) -> Any:
         r = axes_inside()
-        return w.sum(element(n, g, r), over=r) / number
+        return w.sum(inside(n, g, r), over=r) / number
 
     mean = compute((sizes[0], groups), average, name="Mu", dtype=kind)
 
     def spread(n: Any, g: Any) -> Any:
         r = axes_inside()
-        off = element(n, g, r) - mean[n, g]
+        off = inside(n, g, r) - mean[n, g]
         return w.sum(off * off, over=r)
 
     squares = compute((sizes[0], groups), spread, name="Q", dtype=kind)

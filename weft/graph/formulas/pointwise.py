@@ -152,10 +152,9 @@ LOGICAL: dict[str, Callable[[Value, Value], Value]] = {
 }  # fmt: skip
 
 
-def unary(x: Tensor, name: str, *args: Any, dtype: DType | None = None) -> Tensor:
-    """A function of one float by its name."""
-    to = dtype or (x.dtype if x.dtype.is_float else dt.float32)
-    return elementwise(lambda v: FLOAT_UNARY[name](cast(working_type(to), v), *args), x, dtype=to)
+def unary(x: Tensor, name: str, dtype: DType, *args: Any) -> Tensor:
+    """A function of one float by its name, with a result of type ``dtype``."""
+    return elementwise(lambda v: FLOAT_UNARY[name](cast(working_type(dtype), v), *args), x, dtype=dtype)
 
 
 def same(x: Tensor, name: str, *args: Any) -> Tensor:

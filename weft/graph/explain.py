@@ -1,0 +1,76 @@
+"""`weft.explain`: what became of a model, group by group, what runs as the framework's own, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.graph.compile_graph import Compiled
+from weft.ir.errors import ArgumentError
+
+
+def explain(model: Any = None) -> str:
+    """What was compiled of a model that `weft.compile` gave; without one, of what torch.compile had compiled last."""
+    parts = _parts(model)
+    if not parts:
+        return "nothing was compiled yet: call the model once"
+    return "\n\n".join(parts)
+
+
+def _parts(model: Any) -> list[str]:
+    from weft.graph.torch_backend import COMPILED, CompiledModel
+
+    if isinstance(model, Compiled):
+        return [explain_compiled(model)]
+    if isinstance(model, CompiledModel):
+        texts = []
+        for key, part in model.parts.items():
+            sizes = ", ".join(str(list(k[0])) for k in key[1:] if isinstance(k, tuple))
+            texts += [f"for inputs {sizes}: {part}"] if isinstance(part, str) else _variants(part.model)
+        return texts
+    if model is None or hasattr(model, "_torchdynamo_orig_callable") or hasattr(model, "_orig_mod"):
+        return [text for m in COMPILED for text in _variants(m)]
+    raise ArgumentError(
+        f"explain takes a model that weft compiled, not a {type(model).__name__}",
+        help="fast = weft.compile(model, inputs); print(weft.explain(fast))",
+    )
+
+
+def _variants(model: Any) -> list[str]:
+    if model.reason is not None:
+        return [f"{model.name}: eager, because {model.reason}"]
+    texts = []
+    for variant in model.variants.values():
+        if variant.compiled is None:
+            texts.append(f"{model.name}: eager, because {variant.reason}")
+        else:
+            texts.append(explain_compiled(variant.compiled))
+    return texts
+
+
+def explain_compiled(compiled: Compiled) -> str:
+    """One graph: totals, then each group with its members, and calls of the framework with the reason for each."""
+    graph, report, executable = compiled.executable.graph, compiled.report, compiled.executable
+    distinct = len({k.program.program for _, k in report.groups})
+    stored = sum(graph.edges[n].nbytes for _, k in report.groups for n in k.program.outputs)
+    lines = [
+        f"{graph.name}: {len(graph.fragments)} fragments in {len(report.groups)} kernels ({distinct} different), "
+        f"{len(report.calls)} calls of the framework",
+        f"memory: an arena of {_bytes(executable.arena.size)} for {_bytes(stored)} of results of kernels, "
+        f"{len(graph.constants)} constants",
+    ]
+    for n, (group, kernel) in enumerate(report.groups):
+        expected = report.seconds.get(kernel.program.program)
+        time = "" if expected is None else f", {expected * 1e6:.1f} us expected"
+        looks = ", ".join(str(graph.edges[o]) for o in kernel.program.outputs)
+        lines.append(f"kernel {n}, {group.kind}{time}: {group.name} -> {looks}")
+        origins = dict.fromkeys(m.origin for m in group.members if m.origin)
+        lines += [f"    from {', '.join(origins)}"] if origins else []
+    lines += [f"call {c.call.target}: {c.reason}" + (f" ({c.origin})" if c.origin else "") for c in report.calls]
+    return "\n".join([*lines, *report.notes])
+
+
+def _bytes(count: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count} bytes"

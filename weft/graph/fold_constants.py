@@ -1,0 +1,73 @@
+"""What depends on constants alone, computed once: casts, masks, tables of positions.
+
+Views stay views: they cost nothing. What is made of nothing but is small to store and dear to compute is folded too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from weft.graph.evaluate import evaluate_fragment
+from weft.graph.graph import Fragment, Graph, Node
+from weft.graph.partition import is_free
+
+#: Bytes up to which a constant that grew is kept: larger ones are computed in each call, as the model says.
+MOST_GROWN = 1 << 24
+#: Runs the library call of a fragment on arrays by name; None where the framework has none.
+Library = Callable[[Fragment, dict[str, Any]], "tuple[Any, ...] | None"]
+
+
+def fold_constants(graph: Graph, library: Library | None = None) -> Graph:
+    """``graph`` with constants in place of the fragments that read nothing else."""
+    fixed: dict[str, Fragment | None] = dict.fromkeys(graph.constants)
+    folded: list[Fragment] = []
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        is_fixed = isinstance(node, Fragment) and all(name in fixed for name in node.inputs)
+        if isinstance(node, Fragment) and is_fixed and _is_worth_it(graph, node):
+            fixed |= dict.fromkeys(node.outputs, node)
+            is_view = is_free(node) and bool(node.inputs)
+            (nodes if is_view else folded).append(node)
+        else:
+            nodes.append(node)
+    if not folded:
+        return graph
+    used = {name for n in nodes for name in n.inputs} | {*graph.results}
+    made = {name for node in folded for name in node.outputs}
+    values = _Values(graph.constants, fixed, library)
+    constants = {n: values.find(n) for n in (*graph.constants, *made) if n in used}
+    edges = {name: replace(e, strides=None) if name in made else e for name, e in graph.edges.items()}
+    return replace(graph, constants=constants, nodes=tuple(nodes), edges=edges)
+
+
+class _Values:
+    """Values of constants and of what is made of them, each computed when first asked for."""
+
+    def __init__(
+        self, constants: Mapping[str, Any], makers: Mapping[str, Fragment | None], library: Library | None
+    ) -> None:
+        self._known, self._makers, self._library = dict(constants), makers, library
+
+    def find(self, name: str) -> Any:
+        if name not in self._known:
+            node = self._makers[name]
+            assert node is not None
+            self._known |= dict(zip(node.outputs, self._evaluate(node)))
+        return self._known[name]
+
+    def _evaluate(self, node: Fragment) -> tuple[Any, ...]:
+        inputs = {name: self.find(name) for name in node.inputs}
+        made = self._library(node, inputs) if self._library is not None else None
+        return evaluate_fragment(node, [inputs[name] for name in node.inputs]) if made is None else made
+
+
+def _is_worth_it(graph: Graph, node: Fragment) -> bool:
+    if any(name in graph.results for name in node.outputs):
+        return False  # the caller may write to what it gets
+    if is_free(node) and not node.inputs:
+        return False  # readers write it into their formulas
+    made = sum(graph.edges[name].nbytes for name in node.outputs)
+    read = sum(graph.edges[name].nbytes for name in node.inputs)
+    return made <= max(2 * read, MOST_GROWN) or is_free(node)
