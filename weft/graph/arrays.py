@@ -34,6 +34,9 @@ class Arrays(Protocol):
     def over(self, memory: Any, offset: int, edge: Edge, strides: tuple[int, ...]) -> Any:
         """An array in ``memory``, which is bytes of numpy, from byte ``offset`` on."""
 
+    def own(self, array: Any) -> Any:
+        """An array of numpy as one of the framework's."""
+
     def copy(self, target: Any, source: Any) -> None:
         """The values of ``source`` into the memory of ``target``."""
 
@@ -76,6 +79,9 @@ class NumpyArrays:
     def over(self, memory: Any, offset: int, edge: Edge, strides: tuple[int, ...]) -> Any:
         dtype = to_numpy(edge.dtype)
         return np.ndarray(edge.shape, dtype, memory.data, offset, tuple(s * dtype.itemsize for s in strides))
+
+    def own(self, array: Any) -> Any:
+        return array
 
     def copy(self, target: Any, source: Any) -> None:
         target[...] = source

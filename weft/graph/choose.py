@@ -1,7 +1,8 @@
-"""Our kernel or the library's: for products and convolutions both are candidates, and the time model decides.
+"""Our kernel or the library's: for products and convolutions both are candidates.
 
-What the library takes is estimated too: its arithmetic at the rate that such libraries reach on large sizes, its
-traffic once, and the cost of a call. Small sizes are decided by the call, large ones by our own schedule.
+What the library takes is estimated: its arithmetic at the rate that such libraries reach on large sizes, its traffic
+once, and the cost of a call. Where the time model expects our kernel to be as fast, it is taken; else both are
+measured.
 """
 
 from __future__ import annotations
@@ -19,24 +20,29 @@ LIBRARY_RATE, LIBRARY_CALL = 0.8, 6e-6
 
 @dataclass(frozen=True)
 class Choice:
-    """Seconds expected of both candidates for one group."""
+    """Seconds of both candidates for one group; ``how`` they were found."""
 
     ours: float
     library: float
+    how: str = "expected"
 
     @property
     def is_ours(self) -> bool:
         return self.ours <= self.library
 
+    def __str__(self) -> str:
+        return f"{self.library * 1e6:.0f} us {self.how} against {self.ours * 1e6:.0f}"
 
-def library_seconds(program: TensorProgram, is_alone: bool) -> float:
-    """What a library is expected to take for a program of one product or convolution.
 
-    Unless it ``is_alone``, what follows it in its group reads its results again and writes its own.
-    """
+def library_seconds(program: TensorProgram) -> float:
+    """What a library is expected to take for a program of one product or convolution."""
     cost, model = infer_cost(program), local_machine().model
     threads = min(get_num_threads(), model.cores)
     compute = cost.flops / (model.peak * threads * LIBRARY_RATE)
-    moved = cost.bytes_read + cost.bytes_written
-    rest = 0.0 if is_alone else cost.bytes_written / model.memory.read_all + cost.bytes_written / model.memory.write_all
-    return max(compute, moved / model.memory.read_all) + rest + LIBRARY_CALL
+    return max(compute, (cost.bytes_read + cost.bytes_written) / model.memory.read_all) + LIBRARY_CALL
+
+
+def epilogue_seconds(program: TensorProgram) -> float:
+    """What it takes to read the results of a library again and write them changed, as a kernel of its own does."""
+    memory, written = local_machine().model.memory, infer_cost(program).bytes_written
+    return written / memory.read_all + written / memory.write_all

@@ -10,17 +10,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.graph.arrays import Arrays, NumpyArrays, resolve
-from weft.graph.choose import Choice, library_seconds
+from weft.graph.choose import Choice, epilogue_seconds, library_seconds
 from weft.graph.compile_group import Kernel, Prepared, compile_prepared, expected_seconds, prepare_group
 from weft.graph.executable import Executable, Step
 from weft.graph.fold_constants import fold_constants
+from weft.graph.fold_scales import fold_scales
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.group_program import group_program
 from weft.graph.mapping import kind_of
+from weft.graph.measure import measure_call, measure_kernel
 from weft.graph.move_reshapes import move_reshapes
 from weft.graph.partition import Group
 from weft.graph.storage import Storage
 from weft.ir.errors import Error, InternalError
+from weft.ir.numerics import is_fast
 from weft.tensor.program import TensorProgram
 
 
@@ -56,10 +59,16 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None) -> Compiled:
 class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays) -> None:
         self.arrays = arrays
-        self.graph = move_reshapes(fold_constants(graph, self._run_library))
+        self.graph = self._simplified(graph)
         self.report = Report()
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()
+
+    def _simplified(self, graph: Graph) -> Graph:
+        graph = fold_constants(graph, self._run_library, self.arrays.own)
+        if is_fast(graph.numerics):
+            graph = fold_constants(fold_scales(graph), self._run_library, self.arrays.own)
+        return move_reshapes(graph)
 
     def compile(self) -> Compiled:
         self._choose_libraries()
@@ -114,27 +123,43 @@ class _Compilation:
         return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
     def _choose_libraries(self) -> None:
-        """Products and convolutions that the library is expected to do faster become calls of it."""
+        """Products and convolutions that the library does faster become calls of it."""
         storage = Storage(self.graph)
+        known: dict[tuple[str, str], Choice | None] = {}
         for item in storage.partition.items:
-            if not isinstance(item, Group) or item.kind != "contraction" or not (outputs := storage.outputs(item)):
+            core = _core(item)
+            if core is None or not isinstance(item, Group) or not (outputs := storage.outputs(item)):
                 continue
-            core = [m for m in item.members if kind_of(m.program) == "contraction"]
-            if len(core) != 1 or core[0].library is None or len(core[0].outputs) != 1:
-                continue
-            choice = self._estimate(storage, item, core[0], outputs)
+            try:
+                prepared = self._prepare(storage, item, outputs)
+                if prepared.key not in known:
+                    known[prepared.key] = self._choice(storage, item, core, prepared)
+            except (Error, AssertionError, RecursionError):
+                continue  # compiling it will say what is wrong
+            choice = known[prepared.key]
             if choice is not None and not choice.is_ours:
-                times = f"{choice.library * 1e6:.0f} us expected against {choice.ours * 1e6:.0f}"
-                self.graph = _with_call(self.graph, core[0], f"the library is expected to be faster: {times}")
+                self.graph = _with_call(self.graph, core, f"the library is faster: {choice}")
 
-    def _estimate(self, storage: Storage, group: Group, core: Fragment, outputs: list[str]) -> Choice | None:
-        try:
-            prepared = self._prepare(storage, group, outputs)
-            ours = expected_seconds(prepared)
-        except (Error, AssertionError, RecursionError):
-            return None
-        self.report.seconds[prepared.program.program] = ours
-        return Choice(ours, library_seconds(core.program, is_alone=len(group.members) == 1))
+    def _choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
+        """By the time model where it is for our own kernel, else by measuring both."""
+        is_alone = len(group.members) == 1
+        ours = self.report.seconds[prepared.program.program] = expected_seconds(prepared)
+        expected = Choice(ours, library_seconds(core.program))
+        if expected.is_ours or core.library is None:
+            return expected
+        measured = measure_kernel(self.graph, storage, compile_prepared(prepared))
+        rest = 0.0 if is_alone else epilogue_seconds(core.program)
+        theirs = measure_call(self.graph, core.library, self.arrays) + rest
+        return Choice(measured, theirs, "measured")
+
+
+def _core(item: Group | Opaque) -> Fragment | None:
+    """The one product or convolution of a group, if the library has it too."""
+    if not isinstance(item, Group) or item.kind != "contraction":
+        return None
+    found = [m for m in item.members if kind_of(m.program) == "contraction"]
+    is_single = len(found) == 1 and found[0].library is not None and len(found[0].outputs) == 1
+    return found[0] if is_single else None
 
 
 def _with_call(graph: Graph, fragment: Fragment, reason: str) -> Graph:

@@ -19,8 +19,11 @@ MOST_GROWN = 1 << 24
 Library = Callable[[Fragment, dict[str, Any]], "tuple[Any, ...] | None"]
 
 
-def fold_constants(graph: Graph, library: Library | None = None) -> Graph:
-    """``graph`` with constants in place of the fragments that read nothing else."""
+def fold_constants(graph: Graph, library: Library | None = None, own: Callable[[Any], Any] | None = None) -> Graph:
+    """``graph`` with constants in place of the fragments that read nothing else.
+
+    ``own`` makes arrays of the framework of numpy's, where the evaluator computed them.
+    """
     fixed: dict[str, Fragment | None] = dict.fromkeys(graph.constants)
     folded: list[Fragment] = []
     nodes: list[Node] = []
@@ -36,7 +39,7 @@ def fold_constants(graph: Graph, library: Library | None = None) -> Graph:
         return graph
     used = {name for n in nodes for name in n.inputs} | {*graph.results}
     made = {name for node in folded for name in node.outputs}
-    values = _Values(graph.constants, fixed, library)
+    values = _Values(graph.constants, fixed, library, own or (lambda array: array))
     constants = {n: values.find(n) for n in (*graph.constants, *made) if n in used}
     edges = {name: replace(e, strides=None) if name in made else e for name, e in graph.edges.items()}
     return replace(graph, constants=constants, nodes=tuple(nodes), edges=edges)
@@ -46,9 +49,13 @@ class _Values:
     """Values of constants and of what is made of them, each computed when first asked for."""
 
     def __init__(
-        self, constants: Mapping[str, Any], makers: Mapping[str, Fragment | None], library: Library | None
+        self,
+        constants: Mapping[str, Any],
+        makers: Mapping[str, Fragment | None],
+        library: Library | None,
+        own: Callable[[Any], Any],
     ) -> None:
-        self._known, self._makers, self._library = dict(constants), makers, library
+        self._known, self._makers, self._library, self._own = dict(constants), makers, library, own
 
     def find(self, name: str) -> Any:
         if name not in self._known:
@@ -60,7 +67,9 @@ class _Values:
     def _evaluate(self, node: Fragment) -> tuple[Any, ...]:
         inputs = {name: self.find(name) for name in node.inputs}
         made = self._library(node, inputs) if self._library is not None else None
-        return evaluate_fragment(node, [inputs[name] for name in node.inputs]) if made is None else made
+        if made is not None:
+            return made
+        return tuple(map(self._own, evaluate_fragment(node, [inputs[name] for name in node.inputs])))
 
 
 def _is_worth_it(graph: Graph, node: Fragment) -> bool:

@@ -72,6 +72,17 @@ class Call:
         """The tensors it is given, in order."""
         yield from _refs((self.args, tuple(v for _, v in self.named)))
 
+    def renamed(self, names: Mapping[str, str]) -> Call:
+        """The call with other tensors in place of those named."""
+        named = tuple((key, _renamed(value, names)) for key, value in self.named)
+        return Call(self.target, _renamed(self.args, names), named)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, Ref):
+        return Ref(names.get(value.name, value.name))
+    return tuple(_renamed(v, names) for v in value) if isinstance(value, tuple) else value
+
 
 def _refs(value: Any) -> Iterator[str]:
     if isinstance(value, Ref):

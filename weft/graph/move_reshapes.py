@@ -1,7 +1,7 @@
 """Formulas that follow a product through a reshape are computed in the product's own shape, and reshaped afterwards.
 
-``relu(view(x))`` is ``view(relu(x))``. Then what is done with each sum has the subscripts of the sum, whatever shape the
-model gives its tensors in between, and two reshapes that undo each other meet and vanish.
+``relu(view(x))`` is ``view(relu(x))``. Then what is done with each sum has the subscripts of the sum, whatever shape
+the model gives its tensors in between, and two reshapes that undo each other meet and vanish.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.graph.mapping import definition_of, kind_of, view_of
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Expr, Load, Var, idx
 from weft.ir.visit import Node as IrNode
-from weft.ir.visit import fresh_name, rewrite, substitute
+from weft.ir.visit import fresh_name, loads, rewrite, substitute
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.simplify_values import simplify_value
 from weft.tensor.specialize import axis_ranges
@@ -143,13 +143,7 @@ def _count(shape: Shape, source: Shape) -> bool:
 
 
 def _is_read_in_place(buffer: Buffer, axes: tuple[Var, ...], value: Expr) -> bool:
-    reads: list[tuple[Expr, ...]] = []
-
-    def note(n: IrNode) -> None:
-        if isinstance(n, Load) and n.buffer.name == buffer.name:
-            reads.append(n.indices)
-
-    rewrite(value, note)  # type: ignore[arg-type]
+    reads = [load.indices for load in loads(value) if load.buffer.name == buffer.name]
     return bool(reads) and all(indices == axes for indices in reads)
 
 

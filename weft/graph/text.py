@@ -3,12 +3,12 @@
 graph mlp numerics fast
 input x float32[4,32]
 constant w float32[64,32] strides (32,1)
-mm = program matmul_0(x, w)
+mm = program matmul(x, w)
 sort, places = call aten.sort.default(x, -1) -> float32[4,32], int64[4,32]
 return sort, mm
 update x mm
 
-def matmul_0(float32(4,32) A, float32(64,32) B) -> (float32(4,64) O) { … }
+def matmul(float32(4,32) A, float32(64,32) B) -> (float32(4,64) O) { … }
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.ir.dtype import parse_dtype
 from weft.ir.errors import ProgramError
 from weft.ir.expr import Load, Var
 from weft.ir.visit import Node as IrNode
-from weft.ir.visit import rewrite
+from weft.ir.visit import fresh_name, rewrite
 from weft.lang.parse import parse_programs
 from weft.tensor.printer import print_program
 from weft.tensor.program import Statement, TensorProgram
@@ -60,7 +60,7 @@ def _look(edge: Edge) -> str:
 
 def _fragment_line(node: Fragment, texts: dict[TensorProgram, tuple[str, str]]) -> str:
     if node.program not in texts:
-        name = f"{node.program.name}_{len(texts)}"
+        name = fresh_name(node.program.name, {known for known, _ in texts.values()})
         texts[node.program] = name, print_program(replace(node.program, name=name))
     library = "" if node.library is None else f" library {_call_text(node.library)}"
     inputs = ", ".join(node.inputs)

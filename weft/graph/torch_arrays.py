@@ -11,7 +11,7 @@ from weft.graph.layout import canonical
 from weft.graph.torch_edge import torch
 from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, InternalError
-from weft.ir.numpy_dtypes import to_numpy
+from weft.ir.numpy_dtypes import from_numpy
 
 
 class TorchArrays:
@@ -50,6 +50,11 @@ class TorchArrays:
         reach = (1 + sum((n - 1) * s for n, s in zip(edge.shape, strides))) * size
         flat = self._torch.from_numpy(memory[offset : offset + reach])
         return flat.view(torch_type(edge.dtype)).as_strided(edge.shape, strides)
+
+    def own(self, array: Any) -> Any:
+        dtype = from_numpy(array.dtype)
+        is_narrow = dtype is not None and dtype.kind == "bfloat"  # which numpy and torch have each their own of
+        return self._torch.from_numpy(array.view("i2") if is_narrow else array).view(torch_type(dtype))
 
     def copy(self, target: Any, source: Any) -> None:
         target.copy_(source)
@@ -101,11 +106,3 @@ def special_of(value: Any) -> Special | None:
 def special_value(value: Special) -> Any:
     package = torch()
     return package.device(value.name) if value.kind == "device" else getattr(package, value.name)
-
-
-def copy_of_memory(array: Any, dtype: DType) -> Any:
-    """A numpy array of a tensor's values."""
-    plain = array.detach().contiguous()
-    if dtype.kind == "bfloat":
-        return plain.view(torch().int16).numpy().view(to_numpy(dtype))
-    return plain.numpy()
