@@ -16,6 +16,7 @@ from typing import Any
 from weft.graph.arrays import Arrays, resolve
 from weft.graph.compile_group import Kernel
 from weft.graph.graph import Graph, Opaque
+from weft.graph.layout import canonical
 from weft.graph.memory import Arena, Life, pack
 from weft.graph.run_table import table_runner
 from weft.graph.storage import Storage
@@ -184,7 +185,7 @@ class Executable:
                 self._call(segment, frame, held)
             else:
                 self._run_kernels(frame, *segment)
-        outputs = [self._tensor(name, frame, held) for name in self.graph.outputs]
+        outputs = [self._output(name, frame, held) for name in self.graph.outputs]
         if self.graph.updates:
             held |= dict(zip(self.graph.inputs, given))
             values = [self._tensor(value, frame, held) for _, value in self.graph.updates]
@@ -219,6 +220,17 @@ class Executable:
             edge, strides = self.graph.edges[name], self._strides(name)
             held[name] = array if self.arrays.fits(array, edge, strides) else self.arrays.arranged(array, edge, strides)
             self._patch(frame.slots, name, self.arrays.pointer(held[name]))
+
+    def _output(self, name: str, frame: _Frame, held: dict[str, Any]) -> Any:
+        """A tensor with just the strides that the caller counts on, those of axes of one element among them."""
+        found, edge = self.storage.find(name), self.graph.edges.get(name)
+        if found is None or edge is None or edge.strides in (None, found.layout.strides) or name in held:
+            return self._tensor(name, frame, held)
+        strides = edge.strides or ()
+        if canonical(edge.shape, strides) != canonical(edge.shape, found.layout.strides):
+            return self.arrays.arranged(self._tensor(name, frame, held), edge, strides)
+        root = held.get(found.root, self.graph.constants.get(found.root))
+        return self.arrays.view(root, edge.shape, strides, found.layout.offset)
 
     def _tensor(self, name: str, frame: _Frame, held: dict[str, Any]) -> Any:
         """A tensor of the graph as an array of the framework."""

@@ -1,0 +1,238 @@
+"""torch.compile(backend="weft") and weft.compile: results, strides, aliasing, mutation, gradients, what falls back."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import weft
+from weft.graph import torch_backend
+from weft.graph.torch_backend import backend
+
+torch = pytest.importorskip("torch")
+nn, F = torch.nn, torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Any:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    torch_backend.COMPILED.clear()
+    with torch.no_grad():
+        yield
+
+
+class Convolutions(nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.second, self.head = nn.Conv2d(8, 8, 3, padding=1), nn.Linear(8, 10)
+        self.norm.running_mean.uniform_(-1, 1)
+        self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x: Any) -> Any:
+        h = torch.relu(self.norm(self.first(x)))
+        h = F.max_pool2d(h + torch.relu(self.second(h)), 2)
+        return self.head(h.mean((2, 3)))
+
+
+class Encoder(nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = nn.Embedding(50, 16), nn.LayerNorm(16)
+        self.qkv, self.out, self.up, self.down = (nn.Linear(a, b) for a, b in ((16, 48), (16, 16), (16, 32), (32, 16)))
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.norm(self.table(tokens))
+        b, s, d = x.shape
+        q, k, v = self.qkv(x).view(b, s, 3, 2, d // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, d)
+        x = x + self.out(a)
+        return x + self.down(F.gelu(self.up(x))), x[:, 0]
+
+
+def compiled_part(fast: Any) -> Any:
+    (part,) = fast.parts.values()
+    (variant,) = part.model.variants.values()
+    return variant
+
+
+def same(ours: Any, theirs: Any) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert ours.stride() == theirs.stride()
+
+
+def test_convolutions_without_dynamo_and_with_it() -> None:
+    model, x = Convolutions().eval(), torch.randn(2, 3, 16, 16)
+    fast = weft.compile(model, (x,))
+    same(fast(x), model(x))
+    assert not compiled_part(fast).compiled.report.calls
+    same(torch.compile(model, backend=backend)(x), model(x))
+
+
+def test_an_encoder_and_other_sizes() -> None:
+    model, tokens = Encoder().eval(), torch.randint(0, 50, (2, 6))
+    fast = weft.compile(model, (tokens,))
+    for shape in ((2, 6), (1, 4)):
+        tokens = torch.randint(0, 50, shape)
+        for ours, theirs in zip(fast(tokens), model(tokens)):
+            same(ours, theirs)
+    assert len(fast.parts) == 2
+
+
+def test_changing_sizes_through_torch_compile_stay_compiled() -> None:
+    fast = torch.compile(lambda x: torch.softmax(x * 2, -1), backend=backend)
+    for n in (3, 4, 5, 6):
+        x = torch.randn(n, 7)
+        same(fast(x), torch.softmax(x * 2, -1))
+    variants = [v for m in torch_backend.COMPILED for v in m.variants.values()]
+    assert variants
+    assert all(v.compiled is not None for v in variants)
+
+
+def test_gradients_run_as_eager_and_are_told() -> None:
+    model, x = nn.Linear(4, 3), torch.randn(2, 4)
+    with torch.enable_grad():
+        torch.compile(model, backend=backend)(x).sum().backward()
+        expected = torch.autograd.grad(model(x).sum(), model.weight)[0]
+        assert "gradients are asked for" in weft.explain()
+        direct = weft.compile(model, (x,))(x)
+    torch.testing.assert_close(model.weight.grad, expected)
+    assert direct.requires_grad
+
+
+def test_outputs_alias_and_have_the_strides_of_eager() -> None:
+    def views(x: Any) -> Any:
+        y = x * 2
+        return y, y.t(), x.view(-1), (x + 1).t().contiguous().t()
+
+    x = torch.randn(3, 4)
+    for run in (weft.compile(views, (x,)), torch.compile(views, backend=backend)):
+        y, t, flat, turned = run(x)
+        for ours, theirs in zip((y, t, flat, turned), views(x)):
+            same(ours, theirs)
+        assert y.data_ptr() == t.data_ptr()
+        assert flat.data_ptr() == x.data_ptr()
+
+
+def test_buffers_and_inputs_that_are_written() -> None:
+    class Counter(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x: Any) -> Any:
+            self.total += x.sum(0)
+            x.mul_(2)
+            return self.total * 1
+
+    for compile_model in (lambda m, a: weft.compile(m, a), lambda m, a: torch.compile(m, backend=backend)):
+        ours, theirs = Counter(), Counter()
+        x = torch.randn(2, 3)
+        fast = compile_model(ours, (x.clone(),))
+        a, b = x.clone(), x.clone()
+        for _ in range(2):
+            same(fast(a), theirs(b))
+            same(a, b)
+            same(ours.total, theirs.total)
+
+
+def test_weights_that_change_are_seen() -> None:
+    model, x = nn.Linear(8, 8), torch.randn(4, 8)
+    fasts = [weft.compile(model, (x,)), torch.compile(model, backend=backend)]
+    for change in (lambda: model.weight.add_(1), lambda: model.load_state_dict(nn.Linear(8, 8).state_dict())):
+        for fast in fasts:
+            same(fast(x), model(x))
+        change()
+        for fast in fasts:
+            same(fast(x), model(x))
+
+
+def test_operators_without_a_formula_run_between_kernels() -> None:
+    def mixed(x: Any) -> Any:
+        values, places = torch.sort(x.relu() + 1, dim=1)
+        return values * 2 + torch.fft.fft(values).real, places
+
+    x = torch.randn(4, 8)
+    fast = weft.compile(mixed, (x,))
+    for ours, theirs in zip(fast(x), mixed(x)):
+        same(ours, theirs)
+    text = weft.explain(fast)
+    assert "call aten.sort.default: no formula for it" in text
+
+
+def test_random_numbers_are_eagers() -> None:
+    def noisy(x: Any) -> Any:
+        return torch.rand_like(x) + F.dropout(x, 0.5, training=True) * torch.rand(3)
+
+    x = torch.randn(2, 3)
+    fast = weft.compile(noisy, (x,))
+    torch.manual_seed(7)
+    expected = noisy(x)
+    torch.manual_seed(7)
+    same(fast(x), expected)
+
+
+def test_check_first_steps_back_on_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.graph.executable import Executable
+
+    run = Executable.run
+    monkeypatch.setattr(Executable, "run", lambda self, given: [o + 1 for o in run(self, given)])
+    x = torch.randn(3)
+    fast = weft.compile(torch.sin, (x,), options={"check": "first"})
+    with pytest.warns(UserWarning, match="the first call differed from eager"):
+        same(fast(x), torch.sin(x))
+    same(fast(x), torch.sin(x))
+    assert "eager, because the first call differed" in weft.explain(fast)
+
+
+def test_a_failure_to_compile_is_eager_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr("weft.graph.torch_model.compile_graph", fail)
+    x = torch.randn(3)
+    with pytest.warns(UserWarning, match="broken on purpose"):
+        fast = weft.compile(torch.cos, (x,))
+    same(fast(x), torch.cos(x))
+    assert "eager, because RuntimeError: broken on purpose" in weft.explain(fast)
+
+
+def test_autocast_and_bfloat16() -> None:
+    model, x = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4)), torch.randn(3, 16)
+
+    def run(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(x)
+
+    ours, theirs = torch.compile(run, backend=backend)(x), run(x)
+    assert ours.dtype == torch.bfloat16
+    torch.testing.assert_close(ours, theirs, rtol=3e-2, atol=3e-2)
+
+
+def test_two_threads_call_one_model() -> None:
+    model, inputs = Convolutions().eval(), [torch.randn(2, 3, 16, 16) for _ in range(2)]
+    fast, expected = weft.compile(model, (inputs[0],)), [model(x) for x in inputs]
+    wrong: list[Any] = []
+
+    def work(n: int) -> None:
+        with torch.no_grad():
+            for _ in range(20):
+                if not torch.allclose(fast(inputs[n]), expected[n], rtol=1e-4, atol=1e-5):
+                    wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(weft.ArgumentError, match="no option `chekc`"):
+        weft.compile(torch.sin, (torch.ones(2),), options={"chekc": "first"})
+    with pytest.raises(weft.ArgumentError, match="explain takes a model"):
+        weft.explain(3)
