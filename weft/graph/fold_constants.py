@@ -1,6 +1,6 @@
 """What depends on constants alone, computed once: casts, masks, tables of positions.
 
-Views stay views: they cost nothing. What is made of nothing but is small to store and dear to compute is folded too.
+Views stay views and what is made of nothing stays a formula: readers take both into their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft.graph.evaluate import evaluate_fragment
-from weft.graph.graph import Fragment, Graph, Node
+from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.partition import is_free
 
 #: Bytes up to which a constant that grew is kept: larger ones are computed in each call, as the model says.
@@ -31,18 +31,28 @@ def fold_constants(graph: Graph, library: Library | None = None, own: Callable[[
         is_fixed = isinstance(node, Fragment) and all(name in fixed for name in node.inputs)
         if isinstance(node, Fragment) and is_fixed and _is_worth_it(graph, node):
             fixed |= dict.fromkeys(node.outputs, node)
-            is_view = is_free(node) and bool(node.inputs)
-            (nodes if is_view else folded).append(node)
+            (nodes if is_free(node) else folded).append(node)
         else:
             nodes.append(node)
     if not folded:
         return graph
+    nodes = _needed(nodes, set(graph.results))
     used = {name for n in nodes for name in n.inputs} | {*graph.results}
     made = {name for node in folded for name in node.outputs}
     values = _Values(graph.constants, fixed, library, own or (lambda array: array))
     constants = {n: values.find(n) for n in (*graph.constants, *made) if n in used}
     edges = {name: replace(e, strides=None) if name in made else e for name, e in graph.edges.items()}
     return replace(graph, constants=constants, nodes=tuple(nodes), edges=edges)
+
+
+def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
+    """Nodes without the fragments that nobody reads any more."""
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if isinstance(node, Opaque) or wanted & {*node.outputs}:
+            kept.append(node)
+            wanted |= {*node.inputs}
+    return kept[::-1]
 
 
 class _Values:
@@ -75,8 +85,6 @@ class _Values:
 def _is_worth_it(graph: Graph, node: Fragment) -> bool:
     if any(name in graph.results for name in node.outputs):
         return False  # the caller may write to what it gets
-    if is_free(node) and not node.inputs:
-        return False  # readers write it into their formulas
     made = sum(graph.edges[name].nbytes for name in node.outputs)
     read = sum(graph.edges[name].nbytes for name in node.inputs)
     return made <= max(2 * read, MOST_GROWN) or is_free(node)

@@ -18,6 +18,8 @@ from weft.ir.visit import loads
 
 #: Statements of one group: schedules of longer ones are chosen slowly and gain little.
 MOST_STATEMENTS = 24
+#: How often a formula may be computed again so that it need not be stored.
+REPEATED = 2
 _RANK: dict[Kind, int] = {"view": 0, "pointwise": 1, "reduction": 2, "contraction": 3, "scan": 4}
 
 
@@ -93,20 +95,42 @@ class Partition:
 
     def _place(self, node: Fragment) -> None:
         kind = kind_of(node.program)
-        kind = "pointwise" if kind == "view" else kind
-        group = Group([node], kind, self._elements(node))
+        group = Group([node], "pointwise" if kind == "view" else kind, self._elements(node))
         self._item[node.name] = group
         if node.name in self._alone:
             return
+        if kind == "reduction":
+            self._take_back(node, group)
         sources = self.sources(node)
         ranked = sorted(sources, key=lambda s: _RANK[s[1].kind] if isinstance(s[1], Group) else 0, reverse=True)
-        for name, item in ranked:
-            current = self._item[node.name]
+        for name, _ in ranked:
+            current, item = self._item[node.name], self._item[self.graph.producers[name].name]
             assert isinstance(current, Group)
             if not isinstance(item, Group) or item is current or item.members[0].name in self._alone:
                 continue
             if self._should_join(item, name, current, node):
                 self._join(item, current)
+
+    def _take_back(self, node: Fragment, group: Group) -> None:
+        """Formulas that only a reduction reads go with it, where they had gone with the product before them."""
+        pending = [node]
+        while pending:
+            for name, item in self.sources(pending.pop()):
+                maker = self.graph.producers[name]
+                if not isinstance(item, Group) or item.kind != "contraction" or not isinstance(maker, Fragment):
+                    continue
+                is_last = kind_of(maker.program) == "pointwise" and self._is_read_by(maker, group)
+                if is_last and self._elements(maker) == group.elements:
+                    item.members.remove(maker)
+                    group.members.insert(0, maker)
+                    self._item[maker.name] = group
+                    pending.append(maker)
+
+    def _is_read_by(self, maker: Fragment, group: Group) -> bool:
+        """Whether ``group`` alone reads what ``maker`` makes, directly."""
+        read = [r for name in maker.outputs for r in self.graph.readers.get(name, [])]
+        shown = any(name in self.graph.results for name in maker.outputs)
+        return not shown and all(self._item.get(r.name) is group for r in read)
 
     def _elements(self, node: Fragment) -> int:
         counts = [self.graph.edges[name].count for name in (*node.inputs, *node.outputs)]
@@ -114,17 +138,23 @@ class Partition:
 
     def _should_join(self, first: Group, name: str, second: Group, node: Fragment) -> bool:
         """Whether what ``first`` makes under ``name`` is better handed on than stored and read."""
-        if "scan" in (first.kind, second.kind) or first.statements + second.statements > MOST_STATEMENTS:
-            return False
-        if kind_of(node.program) == "contraction" or "contraction" in (second.kind,):
-            return False
-        if first.kind == "contraction" and kind_of(node.program) != "pointwise":
+        if "scan" in (first.kind, second.kind) or second.kind == "contraction":
             return False
         if first.kind == "contraction" and second.kind != "pointwise":
             return False
-        if self.graph.edges[name].count != first.elements and first.kind == "pointwise":
+        if first.statements + second.statements > MOST_STATEMENTS or not self._is_one_to_one(node):
             return False
-        return first.elements == second.elements and self._is_one_to_one(node) and self._is_acyclic(first, second)
+        return self._fits(first, name, second) and self._is_acyclic(first, second)
+
+    def _fits(self, first: Group, name: str, second: Group) -> bool:
+        """Whether both run over the same elements, or nearly so."""
+        made = self.graph.edges[name].count
+        if first.elements == second.elements:
+            return made == first.elements or first.kind != "pointwise"
+        if first.kind == "reduction":  # a formula of each row's result, on its way back into the row
+            return made == second.elements and second.kind == "pointwise"
+        is_private = first.kind == "pointwise" and all(self._is_read_by(m, second) for m in first.members[-1:])
+        return is_private and len(first.members) == 1 and made <= second.elements <= REPEATED * made
 
     def _is_one_to_one(self, node: Fragment) -> bool:
         """Whether each element is asked for about once: lookups in what was just computed would compute it again."""

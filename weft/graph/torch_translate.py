@@ -16,6 +16,9 @@ from weft.graph.torch_table import TABLE, Site
 from weft.ir.errors import Error, UnsupportedError
 from weft.ir.numerics import Numerics
 
+#: Calls that only say what tracing knows anyway.
+_NOTHING = frozenset({"aten._assert_tensor_metadata.default"})
+
 
 def translate(
     gm: Any,
@@ -49,7 +52,7 @@ class _Translation:
                 given.append(self._placeholder(node, inputs[len(given)], constants.get(len(given))))
             elif node.op == "get_attr":
                 self.values[node] = self._constant(node.name, _attribute(self.gm, node.target))
-            elif node.op == "call_function":
+            elif node.op == "call_function" and str(node.target) not in _NOTHING:
                 self.values[node] = self._call(node)
             elif node.op == "output":
                 outputs = self._outputs(node)

@@ -11,7 +11,7 @@ import pytest
 from weft.graph.builder import GraphBuilder
 from weft.graph.compile_graph import compile_graph
 from weft.graph.evaluate import evaluate
-from weft.graph.formulas import contraction, joints, normalization, pointwise, views
+from weft.graph.formulas import contraction, joints, normalization, pointwise, reductions, views
 from weft.graph.graph import Call, Edge, Graph, Ref, check_graph
 from weft.graph.memory import Life, pack
 from weft.graph.text import parse_graph, print_graph
@@ -158,3 +158,16 @@ def test_memory_is_shared_by_what_never_lives_together() -> None:
             apart = one.last < other.first or other.last < one.first or one is other
             low, high = sorted((one, other), key=lambda t: arena.offsets[t.name])
             assert apart or arena.offsets[low.name] + low.size <= arena.offsets[high.name]
+
+
+def test_a_group_that_is_read_twice_is_joined_once() -> None:
+    g = GraphBuilder("rms")
+    x, gain = g.input("x", "float32", (6, 16)), g.constant("gain", values(16))
+    square = g.formula("square", [x], pointwise.same, "square")
+    mean = g.formula("mean", [square], reductions.mean, (1,), True, dt.float32)
+    shifted = g.formula("add", [mean], pointwise.with_number, 1e-5, "add", dt.float32)
+    root = g.formula("rsqrt", [shifted], pointwise.unary, "rsqrt", dt.float32)
+    scaled = g.formula("mul", [x, root], pointwise.binary, "mul", dt.float32)
+    both = g.formula("more", [scaled, square], pointwise.binary, "add", dt.float32)
+    compiled = agree(g.finish([g.formula("out", [both, gain], pointwise.binary, "mul", dt.float32)]), [values(6, 16)])
+    assert [len(group.members) for group, _ in compiled.report.groups] == [7]
