@@ -43,6 +43,8 @@ class _Frame:
     slots: Any
     table: Any
     record: Any
+    #: where the table begins
+    address: int
     #: arrays over the arena that calls of the framework are given
     views: dict[str, Any] = field(default_factory=dict)
 
@@ -65,6 +67,9 @@ class Executable:
         self._free: list[_Frame] = []
         self._lock = threading.Lock()
         self._run_table = table_runner()
+        self._places = [self._slots.get(name, []) for name in (*graph.inputs, *self._fresh)]
+        self._makers = [(graph.edges[name], self._strides(name)) for name in self._fresh]
+        self._direct = self._direct_results()
         self._calls: dict[str, Callable[..., Any]] = {
             s.name: arrays.function(s.call.target) for s in self.steps if isinstance(s, Opaque)
         }
@@ -81,6 +86,17 @@ class Executable:
         made = {name for k in self.kernels for name in k.program.outputs}
         roots = dict.fromkeys(self._root(name) for name in self.graph.outputs if name in self.graph.edges)
         return [name for name in roots if name in made]
+
+    def _direct_results(self) -> list[int] | None:
+        """Which of the tensors that kernels make each output is; None where a call needs more than those."""
+        edges = [self.graph.edges.get(name) for name in self.graph.outputs]
+        strides = [None if e is None else e.strides for e in edges]
+        plain = all(
+            name in self._fresh and s in (None, self._strides(name)) for name, s in zip(self.graph.outputs, strides)
+        )
+        if not plain or self.graph.updates or len(self.kernels) != len(self.steps):
+            return None
+        return [self._fresh.index(name) for name in self.graph.outputs]
 
     def _root(self, name: str) -> str:
         found = self.storage.find(name)
@@ -140,7 +156,7 @@ class Executable:
         for name, array in self.graph.constants.items():
             if name in self._slots:
                 self._patch(slots, name, describe(array).pointer)
-        return _Frame(arena, slots, table, record)
+        return _Frame(arena, slots, table, record, ctypes.addressof(table))
 
     # A call
 
@@ -156,12 +172,31 @@ class Executable:
         return checked
 
     def run(self, given: Sequence[Any]) -> list[Any]:
-        checked = self.check_inputs(given)
+        """One call; inputs are checked first."""
+        return self.run_checked(self.check_inputs(given), given)
+
+    def run_checked(self, checked: Sequence[Any], given: Sequence[Any] | None = None) -> list[Any]:
+        """One call with inputs that fit; ``given`` are the arrays that updates write to, where they are others."""
         frame = self._take()
         try:
-            return self._run(frame, given, checked)
+            if self._direct is not None:
+                return self._run_direct(frame, checked, self._direct)
+            return self._run(frame, checked if given is None else given, checked)
         finally:
             self._free.append(frame)
+
+    def _run_direct(self, frame: _Frame, checked: Sequence[Any], results: list[int]) -> list[Any]:
+        """Kernels alone, whose results are the outputs as they are: nothing is looked up by name."""
+        slots, pointer, empty = frame.slots, self.arrays.pointer, self.arrays.empty
+        made = [empty(edge, strides) for edge, strides in self._makers]
+        for array, places in zip((*checked, *made), self._places):
+            first = pointer(array)
+            for slot in places:
+                slots[slot.place] = first + slot.offset
+        status = self._run_table(frame.address, 0, len(self.kernels))
+        if status:
+            raise self._failure(status, frame)
+        return [made[n] for n in results]
 
     def _take(self) -> _Frame:
         try:
@@ -173,7 +208,7 @@ class Executable:
         for slot in self._slots.get(root, ()):
             slots[slot.place] = pointer + slot.offset
 
-    def _run(self, frame: _Frame, given: Sequence[Any], checked: list[Any]) -> list[Any]:
+    def _run(self, frame: _Frame, given: Sequence[Any], checked: Sequence[Any]) -> list[Any]:
         held: dict[str, Any] = dict(zip(self.graph.inputs, checked))
         for name in self._fresh:
             held[name] = self.arrays.empty(self.graph.edges[name], self._strides(name))
@@ -194,14 +229,13 @@ class Executable:
         return outputs
 
     def _run_kernels(self, frame: _Frame, first: int, end: int) -> None:
-        status = self._run_table(ctypes.addressof(frame.table), first, end)
+        status = self._run_table(frame.address, first, end)
         if status:
-            row, code = (status >> 32) - 1, ctypes.c_int32(status & 0xFFFFFFFF).value
-            raise self._error(row, code, list(frame.record))
+            raise self._failure(status, frame)
 
-    def _error(self, row: int, code: int, record: list[int]) -> Error:
-        loaded: LoadedKernel = self.kernels[row].code.loaded
-        return loaded.error(code, record)
+    def _failure(self, status: int, frame: _Frame) -> Error:
+        loaded: LoadedKernel = self.kernels[(status >> 32) - 1].code.loaded
+        return loaded.error(ctypes.c_int32(status & 0xFFFFFFFF).value, list(frame.record))
 
     def _call(self, node: Opaque, frame: _Frame, held: dict[str, Any]) -> None:
         def tensor(name: str) -> Any:

@@ -19,9 +19,7 @@ class TorchArrays:
 
     def __init__(self) -> None:
         self._torch = torch()
-
-    def pointer(self, array: Any) -> int:
-        return int(array.data_ptr())
+        self.pointer: Callable[[Any], int] = self._torch.Tensor.data_ptr
 
     def fits(self, array: Any, edge: Edge, strides: tuple[int, ...]) -> bool:
         if array.shape != edge.shape or array.dtype is not torch_type(edge.dtype) or array.device.type != "cpu":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from weft.graph.torch_edge import (
     unflatten,
 )
 from weft.graph.torch_model import FxModel, Options
+from weft.graph.torch_translate import reason_of
 from weft.ir.errors import ArgumentError
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
@@ -86,77 +88,120 @@ class CompiledModel:
 
     def __init__(self, model: Any, options: Options) -> None:
         self.model, self.options = model, options
-        self.parts: dict[Any, _Exported | str] = {}
+        self.parts: dict[Any, ExportedModel | str] = {}
+        self._last: ExportedModel | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        leaves, spec = flatten((args, named))
-        part = self._part(args, named, leaves, spec)
-        if isinstance(part, str) or (torch().is_grad_enabled() and part.wants_gradients(leaves)):
+        leaves: Sequence[Any]
+        last = self._last
+        if last is not None and not named and last.takes(args):
+            part, leaves = last, args
+        else:
+            found, leaves = self.find(args, named)
+            if isinstance(found, str):
+                return self.model(*args, **named)
+            part = self._last = found
+        if part.wants_gradients(leaves):
             return self.model(*args, **named)
         return part(leaves)
 
-    def _part(self, args: Any, named: Any, leaves: list[Any], spec: Any) -> _Exported | str:
-        kinds = ((a.shape, a.dtype, a.stride()) if isinstance(a, torch().Tensor) else a for a in leaves)
-        key = (str(spec), *kinds)
-        part = self.parts.get(key)
-        if part is None:
-            part = self.parts[key] = self._export(args, named)
-        return part
+    def find(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[ExportedModel | str, Sequence[Any]]:
+        """What was exported for such arguments, now or before, or why that failed; and the tensors among them."""
+        leaves, spec = flatten((args, dict(named)))
+        key = (str(spec), *map(_kind, leaves))
+        if key not in self.parts:
+            self.parts[key] = self._export(args, dict(named), leaves)
+        return self.parts[key], leaves
 
-    def _export(self, args: Any, named: Any) -> _Exported | str:
+    def _export(self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any]) -> ExportedModel | str:
         try:
-            return _Exported(export(self.model, args, named), self.options)
+            part = ExportedModel(export(self.model, args, named), self.model, self.options)
         except Exception as error:  # torch cannot trace every model
-            import warnings
-
-            reason = f"torch.export: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            reason = f"torch.export: {reason_of(error)}"
             warnings.warn(f"weft: the model runs as eager PyTorch: {reason}", stacklevel=4)
             return reason
+        plain = not named and len(args) == len(leaves) and all(isinstance(a, torch().Tensor) for a in args)
+        part.kinds = tuple(map(_kind, leaves)) if plain else None
+        return part
 
 
-class _Exported:
-    """One exported program: parameters first, then the tensors of a call."""
+def _kind(leaf: Any) -> Any:
+    """What a compiled model depends on of an argument: how a tensor looks, any other value itself."""
+    return (leaf.shape, leaf.dtype, leaf.stride(), leaf.device) if isinstance(leaf, torch().Tensor) else leaf
 
-    def __init__(self, program: Any, options: Options) -> None:
+
+class ExportedModel:
+    """One exported program: parameters, then the tensors of a call."""
+
+    def __init__(self, program: Any, owner: Any, options: Options) -> None:
         signature = program.graph_signature
-        self.program = program
-        state = {**program.state_dict, **program.constants}
-        self._held: list[Any] = []
-        user: list[int] = []
-        for n, spec in enumerate(signature.input_specs):
-            kind = spec.kind.name
-            if kind == "USER_INPUT":
-                user.append(n)
-                self._held.append(None)
-            else:
-                self._held.append(_named_tensor(program, state, spec.target))
-        self._user = user
+        specs = signature.input_specs
+        self.kinds: tuple[Any, ...] | None = None
+        self._user = [n for n, spec in enumerate(specs) if spec.kind.name == "USER_INPUT"]
+        self._held: list[Any] = [None] * len(specs)
+        #: parameters and buffers where the model has them, so that other tensors in their place are seen
+        self._live: list[tuple[int, dict[str, Any], str]] = []
+        for n, spec in enumerate(specs):
+            if n not in self._user:
+                self._hold(n, program, owner, spec)
         updates, self._results = _read_outputs(signature)
-        mutated = set(updates)
-        static = frozenset(n for n in range(len(self._held)) if n not in user and n not in mutated)
+        static = frozenset(n for n in range(len(specs)) if n not in self._user and n not in updates)
         self.model = FxModel(program.graph_module, static, options, updates)
         self._spec = program.call_spec.out_spec
-        self._parameters = [t for t in self._held if t is not None and t.requires_grad]
+        self._is_single = len(self._results) == 1 and self._spec.is_leaf()
+        self._has_gradients = any(t is not None and t.requires_grad for t in self._held)
+        self._variant: Any = None
+
+    def _hold(self, place: int, program: Any, owner: Any, spec: Any) -> None:
+        if spec.kind.name in ("PARAMETER", "BUFFER") and isinstance(owner, torch().nn.Module):
+            path, _, name = spec.target.rpartition(".")
+            module = owner.get_submodule(path)
+            table = module._parameters if spec.kind.name == "PARAMETER" else module._buffers
+            self._live.append((place, table, name))
+            self._held[place] = table[name]
+        else:
+            self._held[place] = {**program.state_dict, **program.constants}[spec.target]
+
+    def takes(self, args: tuple[Any, ...]) -> bool:
+        """Whether these are tensors like those it was compiled for."""
+        kinds = self.kinds
+        if kinds is None or len(args) != len(kinds):
+            return False
+        for a, (shape, dtype, strides, device) in zip(args, kinds):
+            if not isinstance(a, torch().Tensor) or a.shape != shape or a.dtype is not dtype:
+                return False
+            if a.stride() != strides or a.device != device:
+                return False
+        return True
 
     def wants_gradients(self, leaves: Sequence[Any]) -> bool:
-        tensors = [a for a in leaves if isinstance(a, torch().Tensor)]
-        return bool(self._parameters) or any(t.requires_grad for t in tensors)
+        if not torch().is_grad_enabled():
+            return False
+        return self._has_gradients or any(isinstance(t, torch().Tensor) and t.requires_grad for t in leaves)
 
-    def __call__(self, leaves: Sequence[Any]) -> Any:
+    def arguments(self, leaves: Sequence[Any]) -> list[Any]:
+        """All inputs of the program for a call."""
         given = list(self._held)
+        for place, table, name in self._live:
+            given[place] = table[name]
         for place, value in zip(self._user, leaves):
             given[place] = value
-        made = iter(self.model(given))
-        results = [next(made) if constant is _TENSOR else constant for constant in self._results]
+        return given
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        given = self.arguments(leaves)
+        variant = self._variant
+        if variant is None or not self.model.is_current(variant, given):
+            variant = self._variant = self.model.find(given)
+        made = self.model.run(variant, given)
+        if self._is_single:
+            return made[0]
+        rest = iter(made)
+        results = [next(rest) if constant is _TENSOR else constant for constant in self._results]
         return unflatten(results, self._spec)
 
 
 _TENSOR = object()
-
-
-def _named_tensor(program: Any, state: Mapping[str, Any], target: str) -> Any:
-    """The live parameter or buffer, so that changes to it are seen."""
-    return state[target]
 
 
 def _read_outputs(signature: Any) -> tuple[dict[int, int], list[Any]]:
@@ -187,11 +232,7 @@ def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | Non
     compiled = CompiledModel(model, _options(options))
     args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     with torch().no_grad():
-        leaves, spec = flatten((args, {}))
-        part = compiled._part(args, {}, leaves, spec)
-        if isinstance(part, _Exported):
-            given = list(part._held)
-            for place, value in zip(part._user, leaves):
-                given[place] = value
-            part.model._find(given)
+        part, leaves = compiled.find(args, {})
+        if isinstance(part, ExportedModel):
+            part.model.find(part.arguments(leaves))
     return compiled

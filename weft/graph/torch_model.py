@@ -30,7 +30,7 @@ class _Variant:
     compiled: Compiled | None = None
     reason: str | None = None
     constants: tuple[Any, ...] = ()
-    stamps: tuple[tuple[int, int], ...] = ()
+    stamps: list[tuple[int, int]] = field(default_factory=list)
     places: tuple[int, ...] = ()
     is_checked: bool = False
 
@@ -53,41 +53,41 @@ class FxModel:
     def __post_init__(self) -> None:
         self.variants: dict[Any, _Variant] = {}
         self._lock = threading.RLock()
+        self._static = sorted(self.static)
         self._is_symbolic = _is_symbolic(self.gm)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """One call; the results, without those that are updates."""
-        variant = self._find(args)
+        return self.run(self.find(args), args)
+
+    def run(self, variant: _Variant, args: Sequence[Any]) -> list[Any]:
+        """A call of what `find` found for such arguments."""
         if variant.compiled is None:
             return self._eager(args)
         if not variant.is_checked and self.options.check == "first":
             return self._check(variant, args)
-        return variant.compiled.executable.run([args[n] for n in variant.places])
+        return variant.compiled.executable.run_checked([args[n] for n in variant.places])
 
-    def _find(self, args: Sequence[Any]) -> _Variant:
+    def find(self, args: Sequence[Any]) -> _Variant:
         key = tuple(
             (a.shape, a.stride(), a.dtype) if isinstance(a, torch().Tensor) else a
             for n, a in enumerate(args)
             if n not in self.static
         )
         variant = self.variants.get(key)
-        if variant is not None and (variant.compiled is None or self._is_current(variant, args)):
+        if variant is not None and (variant.compiled is None or self.is_current(variant, args)):
             return variant
         with self._lock, no_modes():
             variant = self.variants[key] = self._compile(args)
         return variant
 
-    def _is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
+    def is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
         """Whether parameters are where they were, and unchanged as far as torch counts changes."""
-        return all(
-            args[n].data_ptr() == pointer and args[n]._version == version
-            for n, (pointer, version) in zip(sorted(self.static), variant.stamps)
-        )
+        return variant.stamps == [(args[n].data_ptr(), args[n]._version) for n in self._static]
 
     def _compile(self, args: Sequence[Any]) -> _Variant:
-        static = sorted(self.static)
-        constants = {n: args[n] for n in static if isinstance(args[n], torch().Tensor)}
-        stamps = tuple((args[n].data_ptr(), args[n]._version) for n in static)
+        constants = {n: args[n] for n in self._static}
+        stamps = [(args[n].data_ptr(), args[n]._version) for n in self._static]
         places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
         try:
             self._refuse_devices(args)
@@ -116,7 +116,7 @@ class FxModel:
     def _check(self, variant: _Variant, args: Sequence[Any]) -> list[Any]:
         before = [a.clone() if isinstance(a, torch().Tensor) and n in self.updates else a for n, a in enumerate(args)]
         assert variant.compiled is not None
-        made = variant.compiled.executable.run([args[n] for n in variant.places])
+        made = variant.compiled.executable.run_checked([args[n] for n in variant.places])
         expected = self._eager(before)
         variant.is_checked = True
         worst = _difference(made, expected)

@@ -142,7 +142,12 @@ def test_buffers_and_inputs_that_are_written() -> None:
 def test_weights_that_change_are_seen() -> None:
     model, x = nn.Linear(8, 8), torch.randn(4, 8)
     fasts = [weft.compile(model, (x,)), torch.compile(model, backend=backend)]
-    for change in (lambda: model.weight.add_(1), lambda: model.load_state_dict(nn.Linear(8, 8).state_dict())):
+    changes = (
+        lambda: model.weight.add_(1),
+        lambda: model.load_state_dict(nn.Linear(8, 8).state_dict()),
+        lambda: setattr(model, "weight", nn.Parameter(torch.randn(8, 8))),
+    )
+    for change in changes:
         for fast in fasts:
             same(fast(x), model(x))
         change()
@@ -178,8 +183,8 @@ def test_random_numbers_are_eagers() -> None:
 def test_check_first_steps_back_on_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
     from weft.graph.executable import Executable
 
-    run = Executable.run
-    monkeypatch.setattr(Executable, "run", lambda self, given: [o + 1 for o in run(self, given)])
+    run = Executable.run_checked
+    monkeypatch.setattr(Executable, "run_checked", lambda self, given: [o + 1 for o in run(self, given)])
     x = torch.randn(3)
     fast = weft.compile(torch.sin, (x,), options={"check": "first"})
     with pytest.warns(UserWarning, match="the first call differed from eager"):
