@@ -40,8 +40,12 @@ def _register_binary() -> None:
 def _check_integers(name: str, dtype: DType) -> None:
     if not dtype.is_float and name in ("pow", "fmod", "atan2", "hypot", "copysign"):
         raise UnsupportedError(f"{name} of integers")
-    if dtype.is_bool and name not in ("bitwise_and", "bitwise_or", "bitwise_xor", "maximum", "minimum"):
+    if dtype.is_bool and name not in (*_OF_BOOLS, "bitwise_and", "bitwise_or", "bitwise_xor", "maximum", "minimum"):
         raise UnsupportedError(f"{name} of bools")
+
+
+#: What arithmetic on bools is.
+_OF_BOOLS = {"mul": "logical_and", "add": "logical_or"}
 
 
 def arithmetic(t: Site, name: str, a: Any, b: Any, *, alpha: Any = 1, rounding_mode: str | None = None) -> str:
@@ -49,6 +53,8 @@ def arithmetic(t: Site, name: str, a: Any, b: Any, *, alpha: Any = 1, rounding_m
     if name == "div" and rounding_mode is not None:
         name = {"floor": "floor_divide", "trunc": "truncate_divide"}[rounding_mode]
     _check_integers(name, t.dtype)
+    if isinstance(a, Edge) and isinstance(b, Edge) and t.dtype.is_bool and name in _OF_BOOLS and alpha == 1:
+        return t.make([a, b], f.logical, _OF_BOOLS[name])
     if isinstance(a, Edge) and isinstance(b, Edge):
         return t.make([a, b], f.binary, name, t.dtype, number(alpha))
     if isinstance(a, Edge):
@@ -138,6 +144,13 @@ def _clamp(t: Site, x: Edge, low: Any = None, high: Any = None, *, min: Any = No
     return t.make([x], f.same, "clamp", *bounds)
 
 
+@lowers("clamp.Tensor")
+def _clamp_between(t: Site, x: Edge, low: Any = None, high: Any = None) -> str:
+    for name, bound in (("maximum", low), ("minimum", high)):
+        x = x if bound is None else t.edge(t.make([x, bound], f.binary, name, t.dtype, is_library=False))
+    return x.name
+
+
 @lowers("where.self")
 def _where(t: Site, test: Edge, a: Edge, b: Edge) -> str:
     if not test.dtype.is_bool:
@@ -162,8 +175,6 @@ def _bitwise_not(t: Site, x: Edge) -> str:
 
 @lowers("_to_copy", "clone", "lift_fresh_copy", "prims.convert_element_type")
 def _copy(t: Site, x: Edge, *_args: Any, **_named: Any) -> str:
-    if x.dtype.is_float and t.dtype.is_integer:
-        raise UnsupportedError("floats as integers: what is beyond their range differs")
     return t.make([x], f.converted, t.dtype)
 
 

@@ -214,7 +214,7 @@ def _full_like(t: Site, _x: Edge, *args: Any, **_named: Any) -> str:
     return t.make([], pointwise.filled, t.shape, number(args[-1]), t.dtype)
 
 
-@lowers("zeros", "zeros_like", "new_zeros")
+@lowers("zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty", "empty_permuted")
 def _zeros(t: Site, *_args: Any, **_named: Any) -> str:
     return t.make([], pointwise.filled, t.shape, 0, t.dtype)
 

@@ -105,7 +105,8 @@ INTEGERS = {
     "index": lambda a, b: a[b[:, 0] % 3], "index_two": lambda a, b: a[b % 3, -1 - a % 4],
     "index_apart": lambda a, b: a.unsqueeze(1).expand(3, 2, 4)[b[:, 0] % 3, :, b[:, 1] % 4],
     "index_select": lambda a, b: a.index_select(1, b[0] % 4), "bool_sum": lambda a, b: (a > b).sum(0),
-    "where": lambda a, b: torch.where(a > b, a, 0),
+    "where": lambda a, b: torch.where(a > b, a, 0), "bool_product": lambda a, b: (a > 1) * (b > 1),
+    "clamp_tensor": lambda a, b: a.clamp(b, b + 1), "to_int": lambda a, b: (a * 0.7 - b).to(torch.int32),
 }  # fmt: skip
 
 
