@@ -6,7 +6,8 @@ becomes a call of the framework: the partition learns from what was refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import contextlib
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from weft.graph.arrays import Arrays, NumpyArrays, resolve
@@ -24,7 +25,11 @@ from weft.graph.partition import Group
 from weft.graph.storage import Storage
 from weft.ir.errors import Error, InternalError
 from weft.ir.numerics import is_fast
+from weft.runtime.executor import HOST
+from weft.runtime.store import Artifact, default_store
+from weft.runtime.threads import get_num_threads
 from weft.tensor.program import TensorProgram
+from weft.version import cache_key
 
 
 @dataclass
@@ -34,7 +39,7 @@ class Report:
     groups: list[tuple[Group, Kernel]] = field(default_factory=list)
     calls: list[Opaque] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    seconds: dict[TensorProgram, float] = field(default_factory=dict)
+    choices: dict[TensorProgram, Choice] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ class _Compilation:
     def _choose_libraries(self) -> None:
         """Products and convolutions that the library does faster become calls of it."""
         storage = Storage(self.graph)
-        known: dict[tuple[str, str], Choice | None] = {}
+        known: dict[tuple[str, str], Choice] = {}
         for item in storage.partition.items:
             core = _core(item)
             if core is None or not isinstance(item, Group) or not (outputs := storage.outputs(item)):
@@ -133,17 +138,30 @@ class _Compilation:
             try:
                 prepared = self._prepare(storage, item, outputs)
                 if prepared.key not in known:
-                    known[prepared.key] = self._choice(storage, item, core, prepared)
+                    known[prepared.key] = self._kept_choice(storage, item, core, prepared)
             except (Error, AssertionError, RecursionError):
                 continue  # compiling it will say what is wrong
-            choice = known[prepared.key]
-            if choice is not None and not choice.is_ours:
+            choice = self.report.choices[prepared.program.program] = known[prepared.key]
+            if not choice.is_ours:
                 self.graph = _with_call(self.graph, core, f"the library is faster: {choice}")
+
+    def _kept_choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
+        """As this process or one before decided."""
+        framework = type(self.arrays).__name__
+        key = cache_key("choice", *prepared.key, framework, HOST.machine("cpu").key, str(get_num_threads()))
+        store = default_store()
+        kept = store.get(key)
+        if kept is not None:
+            with contextlib.suppress(TypeError):
+                return Choice(**kept.metadata)
+        made = self._choice(storage, group, core, prepared)
+        store.put(key, Artifact(asdict(made)))
+        return made
 
     def _choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
         """By the time model where it is for our own kernel, else by measuring both."""
         is_alone = len(group.members) == 1
-        ours = self.report.seconds[prepared.program.program] = expected_seconds(prepared)
+        ours = expected_seconds(prepared)
         expected = Choice(ours, library_seconds(core.program))
         if expected.is_ours or core.library is None:
             return expected

@@ -59,8 +59,8 @@ def explain_compiled(compiled: Compiled) -> str:
         f"{len(graph.constants)} constants",
     ]
     for n, (group, kernel) in enumerate(report.groups):
-        expected = report.seconds.get(kernel.program.program)
-        time = "" if expected is None else f", {expected * 1e6:.1f} us expected"
+        choice = report.choices.get(kernel.program.program)
+        time = "" if choice is None else f", {choice.ours * 1e6:.0f} us {choice.how}"
         looks = ", ".join(str(graph.edges[o]) for o in kernel.program.outputs)
         lines.append(f"kernel {n}, {group.kind}{time}: {group.name} -> {looks}")
         origins = dict.fromkeys(m.origin for m in group.members if m.origin)

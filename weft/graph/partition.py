@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 
-from weft.graph.graph import Fragment, Graph, Node, Opaque
+from weft.graph.graph import Fragment, Graph, Node, Opaque, shape_of
 from weft.graph.mapping import Kind, definition_of, kind_of
 from weft.ir.visit import loads
 
@@ -99,7 +100,7 @@ class Partition:
         self._item[node.name] = group
         if node.name in self._alone:
             return
-        if kind == "reduction":
+        if kind == "reduction" and self._is_one_to_one(node):
             self._take_back(node, group)
         sources = self.sources(node)
         ranked = sorted(sources, key=lambda s: _RANK[s[1].kind] if isinstance(s[1], Group) else 0, reverse=True)
@@ -157,12 +158,16 @@ class Partition:
         return is_private and len(first.members) == 1 and made <= second.elements <= REPEATED * made
 
     def _is_one_to_one(self, node: Fragment) -> bool:
-        """Whether each element is asked for about once: lookups in what was just computed would compute it again."""
-        for s in node.program.statements:
-            for load in loads(s.value):
-                if any(loads(i) for i in load.indices) and load.buffer.name in {b.name for b in node.program.inputs}:
-                    return False
-        return True
+        """Whether each element is asked for about once: lookups and windows that overlap would compute it again."""
+        given = {b.name for b in node.program.inputs}
+        looks_up = any(
+            any(loads(i) for i in load.indices)
+            for s in node.program.statements
+            for load in loads(s.value)
+            if load.buffer.name in given
+        )
+        points = max(prod(shape_of([a.hi for a in s.axes])) for s in node.program.statements)
+        return not looks_up and points <= self._elements(node)
 
     def _join(self, first: Group, second: Group) -> None:
         together = sorted(first.members + second.members, key=lambda m: self._position[m.name])

@@ -236,6 +236,13 @@ def test_two_threads_call_one_model() -> None:
     assert not wrong
 
 
+def test_the_backend_has_a_name() -> None:
+    torch_backend.register()
+    x = torch.randn(3, 4)
+    same(torch.compile(lambda x: x.cos() + 1, backend="weft")(x), x.cos() + 1)
+    assert "1 kernels" in weft.explain()
+
+
 def test_options_are_checked() -> None:
     with pytest.raises(weft.ArgumentError, match="no option `chekc`"):
         weft.compile(torch.sin, (torch.ones(2),), options={"chekc": "first"})
