@@ -25,11 +25,12 @@ def fold_constants(graph: Graph, library: Library | None = None, own: Callable[[
     ``own`` makes arrays of the framework of numpy's, where the evaluator computed them.
     """
     fixed: dict[str, Fragment | None] = dict.fromkeys(graph.constants)
+    shown = _shown(graph)
     folded: list[Fragment] = []
     nodes: list[Node] = []
     for node in graph.nodes:
         is_fixed = isinstance(node, Fragment) and all(name in fixed for name in node.inputs)
-        if isinstance(node, Fragment) and is_fixed and _is_worth_it(graph, node):
+        if isinstance(node, Fragment) and is_fixed and _is_worth_it(graph, node, shown):
             fixed |= dict.fromkeys(node.outputs, node)
             (nodes if is_free(node) else folded).append(node)
         else:
@@ -82,9 +83,18 @@ class _Values:
         return tuple(map(self._own, evaluate_fragment(node, [inputs[name] for name in node.inputs])))
 
 
-def _is_worth_it(graph: Graph, node: Fragment) -> bool:
-    if any(name in graph.results for name in node.outputs):
-        return False  # the caller may write to what it gets
+def _shown(graph: Graph) -> set[str]:
+    """Tensors whose memory the caller gets, perhaps as a view, and may write to."""
+    shown = set(graph.results)
+    for node in reversed(graph.nodes):
+        if is_free(node) and shown & {*node.outputs}:
+            shown |= {*node.inputs}
+    return shown
+
+
+def _is_worth_it(graph: Graph, node: Fragment, shown: set[str]) -> bool:
+    if not is_free(node) and shown & {*node.outputs}:
+        return False
     made = sum(graph.edges[name].nbytes for name in node.outputs)
     read = sum(graph.edges[name].nbytes for name in node.inputs)
     return made <= max(2 * read, MOST_GROWN) or is_free(node)

@@ -6,10 +6,9 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from weft.graph.graph import shape_of
-from weft.ir.expr import Cast, Const, Expr, Load, Select, Var
+from weft.ir.expr import Const, Expr, Load, Var
 from weft.ir.visit import free_vars, loads, walk
 from weft.tensor.access import is_scatter, reads_target
-from weft.tensor.boundary import Outside
 from weft.tensor.program import Statement, TensorProgram
 
 #: view: one read each under another subscript. pointwise: an element from a few others, lookups among them.
@@ -78,20 +77,3 @@ def definition_of(program: TensorProgram) -> tuple[tuple[Var, ...], Expr] | None
     if statement.op != "=" or statement.recurrences or not _is_plain(statement):
         return None
     return tuple(v for v in statement.indices if isinstance(v, Var)), statement.value
-
-
-def is_move(program: TensorProgram) -> bool:
-    """Whether elements are only put elsewhere: joined, padded or picked, without arithmetic on them."""
-    definition = definition_of(program)
-    return definition is not None and _moves(definition[1])
-
-
-def _moves(value: Expr) -> bool:
-    match value:
-        case Select(then=then, otherwise=otherwise):
-            return _moves(then) and _moves(otherwise)
-        case Cast(operand=operand):
-            return _moves(operand)
-        case Outside() | Load() | Const():
-            return True
-    return False

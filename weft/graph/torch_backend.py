@@ -127,7 +127,9 @@ class CompiledModel:
 
 def _kind(leaf: Any) -> Any:
     """What a compiled model depends on of an argument: how a tensor looks, any other value itself."""
-    return (leaf.shape, leaf.dtype, leaf.stride(), leaf.device) if isinstance(leaf, torch().Tensor) else leaf
+    if not isinstance(leaf, torch().Tensor):
+        return leaf
+    return leaf.shape, leaf.dtype, leaf.stride(), leaf.device, leaf.is_neg()
 
 
 class ExportedModel:
@@ -167,12 +169,7 @@ class ExportedModel:
         kinds = self.kinds
         if kinds is None or len(args) != len(kinds):
             return False
-        for a, (shape, dtype, strides, device) in zip(args, kinds):
-            if not isinstance(a, torch().Tensor) or a.shape != shape or a.dtype is not dtype:
-                return False
-            if a.stride() != strides or a.device != device:
-                return False
-        return True
+        return all(isinstance(a, torch().Tensor) and _kind(a) == kind for a, kind in zip(args, kinds))
 
     def wants_gradients(self, leaves: Sequence[Any]) -> bool:
         if not torch().is_grad_enabled():

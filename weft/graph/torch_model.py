@@ -70,7 +70,7 @@ class FxModel:
 
     def find(self, args: Sequence[Any]) -> _Variant:
         key = tuple(
-            (a.shape, a.stride(), a.dtype) if isinstance(a, torch().Tensor) else a
+            (a.shape, a.stride(), a.dtype, a.is_neg()) if isinstance(a, torch().Tensor) else a
             for n, a in enumerate(args)
             if n not in self.static
         )
@@ -83,14 +83,14 @@ class FxModel:
 
     def is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
         """Whether parameters are where they were, and unchanged as far as torch counts changes."""
-        return variant.stamps == [(args[n].data_ptr(), args[n]._version) for n in self._static]
+        return variant.stamps == [_stamp(args[n]) for n in self._static]
 
     def _compile(self, args: Sequence[Any]) -> _Variant:
         constants = {n: args[n] for n in self._static}
-        stamps = [(args[n].data_ptr(), args[n]._version) for n in self._static]
+        stamps = [_stamp(args[n]) for n in self._static]
         places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
         try:
-            self._refuse_devices(args)
+            self._refuse_tensors(args)
             gm = retrace(self.gm, list(args)) if self._is_symbolic else self.gm
             graph = translate(gm, args, constants, updates=self.updates, name=self.name, numerics=self.options.numerics)
             compiled = compile_graph(graph, TorchArrays())
@@ -102,10 +102,12 @@ class FxModel:
         warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)
         return _Variant(reason=reason)
 
-    def _refuse_devices(self, args: Sequence[Any]) -> None:
+    def _refuse_tensors(self, args: Sequence[Any]) -> None:
         devices = {a.device.type for a in args if isinstance(a, torch().Tensor)} - {"cpu"}
         if devices:
             raise UnsupportedError(f"tensors on {', '.join(sorted(devices))}: graphs are compiled for CPUs so far")
+        if any(isinstance(a, torch().Tensor) and a.is_neg() for a in args):
+            raise UnsupportedError("a negated view, whose memory holds other values than it shows")
 
     def _eager(self, args: Sequence[Any]) -> list[Any]:
         made = list(self.gm(*args))
@@ -127,6 +129,11 @@ class FxModel:
         for n in self.updates:
             args[n].copy_(before[n])
         return expected
+
+
+def _stamp(tensor: Any) -> tuple[int, int]:
+    """What changes where torch knows that a tensor did: where it is, and how often it was written to."""
+    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 
 def _is_symbolic(gm: Any) -> bool:

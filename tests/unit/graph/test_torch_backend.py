@@ -155,6 +155,29 @@ def test_weights_that_change_are_seen() -> None:
             same(fast(x), model(x))
 
 
+def test_results_that_are_constant_are_the_callers_own() -> None:
+    def tables(x: Any) -> Any:
+        table = torch.arange(6.0).cos() * 2
+        return x + table, table.view(2, 3)
+
+    x = torch.randn(6)
+    fast = weft.compile(tables, (x,))
+    fast(x)[1].zero_()
+    for ours, theirs in zip(fast(x), tables(x)):
+        same(ours, theirs)
+
+
+def test_parameters_of_inference_mode_and_negated_views() -> None:
+    with torch.inference_mode():
+        model, x = nn.Linear(4, 3), torch.randn(2, 4)
+        same(weft.compile(model, (x,))(x), model(x))
+    negated = torch.view_as_real(torch.randn(3, dtype=torch.complex64).conj())[:, 1]
+    assert negated.is_neg()
+    with pytest.warns(UserWarning, match="a negated view"):
+        fast = weft.compile(torch.exp, (negated,))
+    torch.testing.assert_close(fast(negated), torch.exp(negated))
+
+
 def test_operators_without_a_formula_run_between_kernels() -> None:
     def mixed(x: Any) -> Any:
         values, places = torch.sort(x.relu() + 1, dim=1)

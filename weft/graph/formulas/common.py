@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from weft.graph.graph import Shape, dense_strides, shape_of
+from weft.graph.graph import Shape, shape_of
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType, promote
 from weft.ir.errors import UnsupportedError
 from weft.tensor.python_api import Tensor, Value, cast, compute, reduce_axis
+from weft.tensor.python_api import sum as add_up
 from weft.tensor.value import Operand, ReduceAxis
 
 Indices = tuple[Any, ...]
@@ -26,11 +27,6 @@ def working_type(*types: DType) -> DType:
     for t in types[1:]:
         common = promote(common, t)
     return dt.float32 if common.is_narrow_float else common
-
-
-def wide(x: Value) -> Value:
-    """``x`` as one computes with it."""
-    return cast(working_type(x.dtype), x)
 
 
 def axis(number: int, rank: int) -> int:
@@ -82,14 +78,6 @@ def whole(kept: Indices, reduced: dict[int, ReduceAxis], rank: int) -> Indices:
     return tuple(reduced[d] if d in reduced else next(rest) for d in range(rank))
 
 
-def flat(indices: Indices, sizes: Shape) -> Any:
-    """The place of an element in a row-major tensor."""
-    place: Any = 0
-    for i, stride in zip(indices, dense_strides(sizes)):
-        place = place + i * stride
-    return place
-
-
 def affine(i: Any, step: int, start: int = 0) -> Any:
     """``i * step + start``, written as shortly as it can be."""
     scaled = i if step == 1 else i * step
@@ -98,3 +86,21 @@ def affine(i: Any, step: int, start: int = 0) -> Any:
 
 def count(sizes: Shape) -> int:
     return prod(sizes)
+
+
+def row_moments(read: Callable[[Indices, list[Any]], Value], outer: Shape, inner: Shape, kind: DType) -> list[Tensor]:
+    """Mean and sum of squared distances from it of each row; ``read(i, r)`` is element ``r`` of row ``i``."""
+    number = float(count(inner))
+
+    def average(*i: Any) -> Value:
+        r = list(reduce_axes(inner, range(len(inner))).values())
+        return add_up(read(i, r), over=r) / number
+
+    mean = compute(outer, average, name="Mu", dtype=kind)
+
+    def spread(*i: Any) -> Value:
+        r = list(reduce_axes(inner, range(len(inner))).values())
+        off = read(i, r) - mean[i]
+        return add_up(off * off, over=r)
+
+    return [mean, compute(outer, spread, name="Q", dtype=kind)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.graph.formulas.common import count, element, reduce_axes, shape, whole, working_type
+from weft.graph.formulas.common import count, element, reduce_axes, row_moments, shape, whole, working_type
 from weft.ir.dtype import DType
 from weft.tensor import python_api as w
 from weft.tensor.python_api import Tensor, cast, compute
@@ -47,43 +47,38 @@ def softmax(x: Tensor, dim: int, dtype: DType, log: bool, safe: bool = False) ->
     return compute(sizes, lambda *i: power[i] / total[row(i)], name="O", dtype=dtype)
 
 
+def _affine(given: list[Any], has_gain: bool, has_shift: bool) -> tuple[Tensor | None, Tensor | None]:
+    """Gain and shift, of the tensors that there are."""
+    return (given[0] if has_gain else None), (given[-1] if has_shift else None)
+
+
+def _scaled(value: Any, gain: Tensor | None, shift: Tensor | None, at: tuple[Any, ...], kind: DType) -> Any:
+    value = value if gain is None else value * cast(kind, gain[at])
+    return value if shift is None else value + cast(kind, shift[at])
+
+
 def layer_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Normalized over the last ``axes``, with the mean and reciprocal deviation that it used.
 
     After ``x`` come the tensors of gain and shift that there are, then: which there are, how many axes, epsilon.
     """
     *given, has_gain, has_shift, axes, epsilon = rest
-    gain = given[0] if has_gain else None
-    shift = given[-1] if has_shift else None
+    gain, shift = _affine(given, has_gain, has_shift)
     sizes, kind = shape(x), working_type(x.dtype)
     front = len(sizes) - axes
-    over, number = tuple(range(front, len(sizes))), float(count(sizes[front:]))
-    ones = (1,) * axes
-
-    def average(*i: Any) -> Any:
-        r = reduce_axes(sizes, over)
-        return w.sum(cast(kind, x[whole(i, r, len(sizes))]), over=list(r.values())) / number
-
-    mean = compute(sizes[:front], average, name="Mu", dtype=kind)
-
-    def spread(*i: Any) -> Any:
-        r = reduce_axes(sizes, over)
-        off = cast(kind, x[whole(i, r, len(sizes))]) - mean[i]
-        return w.sum(off * off, over=list(r.values()))
-
-    squares = compute(sizes[:front], spread, name="Q", dtype=kind)
-    root = compute(sizes[:front], lambda *i: call("rsqrt", squares[i] / number + epsilon), name="R", dtype=kind)
+    outer, inner = sizes[:front], sizes[front:]
+    mean, squares = row_moments(lambda i, r: cast(kind, element(x, *i, *r)), outer, inner, kind)
+    number = float(count(inner))
+    root = compute(outer, lambda *i: call("rsqrt", squares[i] / number + epsilon), name="R", dtype=kind)
 
     def end(*i: Any) -> Any:
         value = (cast(kind, x[i]) - mean[i[:front]]) * root[i[:front]]
-        value = value if gain is None else value * cast(kind, gain[i[front:]])
-        return value if shift is None else value + cast(kind, shift[i[front:]])
+        return _scaled(value, gain, shift, i[front:], kind)
 
-    result = compute(sizes, end, name="O", dtype=x.dtype)
-    kept = (*sizes[:front], *ones)
+    kept = (*outer, *(1,) * axes)
     return (
-        result,
-        compute(kept, lambda *i: mean[i[:front]], name="Mean", dtype=x.dtype if not x.dtype.is_float else kind),
+        compute(sizes, end, name="O", dtype=x.dtype),
+        compute(kept, lambda *i: mean[i[:front]], name="Mean", dtype=kind),
         compute(kept, lambda *i: root[i[:front]], name="Rstd", dtype=kind),
     )
 
@@ -114,8 +109,7 @@ def rms_norm(x: Tensor, *rest: Any) -> Tensor:
 def batch_norm(x: Tensor, mean: Tensor, variance: Tensor, *rest: Any) -> Tensor:
     """With statistics given, by channel: then gain and shift where they are; whether each is there, epsilon."""
     *given, has_gain, has_shift, epsilon = rest
-    gain = given[0] if has_gain else None
-    shift = given[-1] if has_shift else None
+    gain, shift = _affine(given, has_gain, has_shift)
     kind = working_type(x.dtype, mean.dtype)
 
     def end(*i: Any) -> Any:
@@ -134,40 +128,21 @@ def group_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     After ``x`` the gain and shift that there are; whether each is there, the number of groups, epsilon.
     """
     *given, has_gain, has_shift, groups, epsilon = rest
-    gain = given[0] if has_gain else None
-    shift = given[-1] if has_shift else None
+    gain, shift = _affine(given, has_gain, has_shift)
     sizes, kind = shape(x), working_type(x.dtype)
     each = sizes[1] // groups
-    inner = (each, *sizes[2:])
+    outer, inner = (sizes[0], groups), (each, *sizes[2:])
+
+    def inside(i: Any, r: list[Any]) -> Any:
+        return cast(kind, element(x, i[0], i[1] * each + r[0], *r[1:]))
+
+    mean, squares = row_moments(inside, outer, inner, kind)
     number = float(count(inner))
-
-    def inside(n: Any, g: Any, r: list[Any]) -> Any:
-        return cast(kind, element(x, n, g * each + r[0], *r[1:]))
-
-    def axes_inside() -> list[Any]:
-        return list(reduce_axes(inner, range(len(inner))).values())
-
-    def average(n: Any, g: Any) -> Any:
-        r = axes_inside()
-        return w.sum(inside(n, g, r), over=r) / number
-
-    mean = compute((sizes[0], groups), average, name="Mu", dtype=kind)
-
-    def spread(n: Any, g: Any) -> Any:
-        r = axes_inside()
-        off = inside(n, g, r) - mean[n, g]
-        return w.sum(off * off, over=r)
-
-    squares = compute((sizes[0], groups), spread, name="Q", dtype=kind)
-    root = compute(
-        (sizes[0], groups), lambda n, g: call("rsqrt", squares[n, g] / number + epsilon), name="Rstd", dtype=kind
-    )
+    root = compute(outer, lambda *i: call("rsqrt", squares[i] / number + epsilon), name="Rstd", dtype=kind)
 
     def end(n: Any, c: Any, *place: Any) -> Any:
-        g = c // each
-        value = (cast(kind, element(x, n, c, *place)) - mean[n, g]) * root[n, g]
-        value = value if gain is None else value * cast(kind, gain[c])
-        return value if shift is None else value + cast(kind, shift[c])
+        value = (cast(kind, element(x, n, c, *place)) - mean[n, c // each]) * root[n, c // each]
+        return _scaled(value, gain, shift, (c,), kind)
 
     result = compute(sizes, end, name="O", dtype=x.dtype)
-    return result, compute((sizes[0], groups), lambda n, g: mean[n, g], name="Mean", dtype=kind), root
+    return result, compute(outer, lambda *i: mean[i], name="Mean", dtype=kind), root
