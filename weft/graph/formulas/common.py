@@ -10,7 +10,7 @@ from weft.graph.graph import Shape, shape_of
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType, promote
 from weft.ir.errors import UnsupportedError
-from weft.tensor.python_api import Tensor, Value, cast, compute, reduce_axis
+from weft.tensor.python_api import Tensor, Value, compute, reduce_axis
 from weft.tensor.python_api import sum as add_up
 from weft.tensor.value import Operand, ReduceAxis
 
