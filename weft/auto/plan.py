@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 Topic = Literal["fusion", "tiling", "registers", "vector", "parallel", "packing", "storage", "plans", "fallback"]
 
 #: Times of the model that are closer than this are taken for the same: then the plan listed first is better.
-SAME_TIME = 1.02
+SAME_TIME = 1.035
 
 
 @dataclass(frozen=True, slots=True)

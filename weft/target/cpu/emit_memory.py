@@ -233,7 +233,7 @@ FOOTER = "!1 = !{i32 1}"
 
 
 def emit_streamed(f: Function, value: Value, pointer: Value) -> None:
-    """Stores a vector past the caches, in pieces as its address allows, which only the call can tell.
+    """Stores a vector past the caches (non-temporal), in pieces as its address allows, which only the call can tell.
 
     Arrays of numpy start at multiples of 16 bytes; the pieces of neighbouring stores meet in whole lines.
     """
