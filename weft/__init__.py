@@ -28,7 +28,9 @@ from weft.version import __version__
 
 if TYPE_CHECKING:
     from weft import cuda as cuda
+    from weft import onnx as onnx
     from weft.graph.explain import explain as explain
+    from weft.graph.onnx_model import load_onnx as load_onnx
     from weft.graph.torch_backend import compile as compile
     from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.loop_kernel import kernel as kernel
@@ -45,6 +47,7 @@ _LATER = {
     "get_num_threads": "weft.runtime.threads",
     "intrinsic": "weft.operators.intrinsic",
     "kernel": "weft.operators.loop_kernel",
+    "load_onnx": "weft.graph.onnx_model",
     "sanitize": "weft.operators.sanitize",
     "schedule": "weft.operators.schedule",
     "set_num_threads": "weft.runtime.threads",
@@ -54,8 +57,8 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name == "cuda":
-        return importlib.import_module("weft.cuda")
+    if name in ("cuda", "onnx"):
+        return importlib.import_module(f"weft.{name}")
     module = importlib.import_module(_LATER.get(name, "weft.tensor.python_api"))
     if name not in _LATER and name not in module.__all__:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
@@ -87,7 +90,9 @@ __all__ = [
     "get_num_threads",
     "intrinsic",
     "kernel",
+    "load_onnx",
     "numpy_dtype",
+    "onnx",
     "operator",
     "sanitize",
     "schedule",

@@ -33,6 +33,7 @@ HEAVY = {
     "llvmlite": {"target/cpu/llvm.py"},
     "ml_dtypes": {"ir/numpy_dtypes.py"},
     "torch": {"graph/torch_edge.py"},
+    "onnx": {"graph/onnx_edge.py"},
     "islpy": {"poly/isl_worker.py"},
     "cuda": {"target/cuda/nvrtc.py", "runtime/cuda_driver.py"},
 }

@@ -21,7 +21,7 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help="a program in the whiteboard language")
+    parser.add_argument("file", type=Path, help="a program in the whiteboard language, or for `run` an ONNX model")
     parser.add_argument("--def", dest="entry", metavar="NAME", help="which definition (default: the last)")
 
 
@@ -63,7 +63,7 @@ def read_pairs(pairs: Sequence[str], flag: str) -> dict[str, str]:
 def make_arguments(interface: Interface, options: argparse.Namespace) -> list[Any]:
     """The arguments given, and random ones of the given sizes for the rest."""
     given = read_pairs(options.arg, "--arg")
-    sizes = {name: _parse_size(name, value) for name, value in read_pairs(options.size, "--size").items()}
+    sizes = {name: parse_size(name, value) for name, value in read_pairs(options.size, "--size").items()}
     names = [p.name for p in interface.params] + [o.name for o in interface.outputs]
     for name in given:
         if name not in names:
@@ -82,7 +82,7 @@ def make_arguments(interface: Interface, options: argparse.Namespace) -> list[An
     return [loaded[p.name] if p.name in loaded else random_value(p, sizes, rng) for p in interface.params]
 
 
-def _parse_size(name: str, value: str) -> int:
+def parse_size(name: str, value: str) -> int:
     if not value.isdigit():
         raise ArgumentError(f"--size {name}={value} is not a whole number", help=f"write --size {name}=64")
     return int(value)

@@ -2,6 +2,7 @@
 
 weft run mm.weft --arg A=a.npy --arg B=b.npy --save C=c.npy
 weft run mm.weft --size M=64 --size N=64 --size K=32
+weft run model.onnx --arg x=x.npy --save y=y.npy                              # a whole model
 weft run step.weft --arg X=x.npy --arg State=old.npy --save State=new.npy    # an output that is read
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.cli.inputs import add_file, add_inputs, make_arguments, make_outputs, read_operator, read_pairs
+from weft.cli.run_model import is_model, run_model
 from weft.ir.errors import ArgumentError
 from weft.operators.operator import Operator
 
@@ -31,8 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    op = read_operator(options)
     saved = read_pairs(options.save, "--save")
+    if is_model(options.file):
+        return _report(run_model(options), saved, options.file.name)
+    op = read_operator(options)
     names = [o.name for o in op.interface.outputs]
     for name in saved:
         if name not in names:
@@ -44,11 +48,19 @@ def main(options: argparse.Namespace) -> int:
     result = op(*arguments, out=outputs)
     first = time.perf_counter() - start
     again = min(_seconds(op, arguments, spare) for _ in range(_CALLS))
-    for name, value in zip(names, result if isinstance(result, tuple) else (result,)):
+    _report(list(zip(names, result if isinstance(result, tuple) else (result,))), saved, op.interface.name)
+    print(f"first call {first * 1e3:.1f} ms (with compilation), then {again * 1e3:.3f} ms")
+    return 0
+
+
+def _report(results: list[tuple[str, Any]], saved: dict[str, str], title: str) -> int:
+    for name in saved:
+        if name not in dict(results):
+            raise ArgumentError(f"{title} has no output `{name}`", why=f"it has {', '.join(dict(results))}")
+    for name, value in results:
         print(describe_result(name, value))
         if name in saved:
             save(Path(saved[name]), value)
-    print(f"first call {first * 1e3:.1f} ms (with compilation), then {again * 1e3:.3f} ms")
     return 0
 
 

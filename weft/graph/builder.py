@@ -174,5 +174,5 @@ def _letters() -> itertools.chain[str]:
 
 @lru_cache(maxsize=4096)
 def _identifier(name: str) -> str:
-    plain = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    plain = "".join(c if (c.isascii() and c.isalnum()) or c == "_" else "_" for c in name)
     return plain if plain[:1].isalpha() or plain[:1] == "_" else f"t_{plain}"

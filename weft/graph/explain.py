@@ -9,7 +9,7 @@ from weft.ir.errors import ArgumentError
 
 
 def explain(model: Any = None) -> str:
-    """What was compiled of a model that `weft.compile` gave; without one, of what torch.compile had compiled last."""
+    """What was compiled of a model from `weft.compile` or `weft.load_onnx`, or what torch.compile had last."""
     parts = _parts(model)
     if not parts:
         return "nothing was compiled yet: call the model once"
@@ -17,10 +17,13 @@ def explain(model: Any = None) -> str:
 
 
 def _parts(model: Any) -> list[str]:
+    from weft.graph.onnx_model import OnnxModel
     from weft.graph.torch_backend import COMPILED, CompiledModel
 
     if isinstance(model, Compiled):
         return [explain_compiled(model)]
+    if isinstance(model, OnnxModel):
+        return model.explain(explain_compiled)
     if isinstance(model, CompiledModel):
         texts = []
         for key, part in model.parts.items():

@@ -79,3 +79,30 @@ def add_product(c: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tenso
 
 def outer(a: Tensor, b: Tensor) -> Tensor:
     return compute((*shape(a), *shape(b)), lambda i, j: a[i] * b[j], name="O")
+
+
+def einsum(*rest: Any) -> Tensor:
+    """A sum of products by letters for subscripts: the tensors, then the letters of each and those of the result.
+
+    Axes of one element broadcast; a letter twice in one tensor is its diagonal.
+    """
+    *tensors, letters, result = rest
+    sizes: dict[str, int] = {}
+    for x, names in zip(tensors, letters):
+        for name, n in zip(names, shape(x)):
+            if n != sizes.get(name, n) and 1 not in (n, sizes[name]):
+                raise UnsupportedError(f"{name} is {sizes[name]} and {n}")
+            sizes[name] = max(n, sizes.get(name, 1))
+    kind = working_type(tensors[0].dtype)
+
+    def body(*i: Any) -> Any:
+        places: dict[str, Any] = dict(zip(result, i))
+        over = {name: reduce_axis(n, f"r{name}") for name, n in sizes.items() if name not in places}
+        places |= over
+        product: Any = None
+        for x, names in zip(tensors, letters):
+            value = cast(kind, x[tuple(places[c] if n > 1 else 0 for c, n in zip(names, shape(x)))])
+            product = value if product is None else product * value
+        return w.sum(product, over=list(over.values())) if over else product
+
+    return compute(tuple(sizes[name] for name in result), body, name="O", dtype=tensors[0].dtype)

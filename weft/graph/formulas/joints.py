@@ -153,3 +153,38 @@ def one_hot(index: Tensor, size: int, dtype: DType) -> Tensor:
     return compute(
         (*shape(index), size), lambda *i: cast(dtype, index[i[:-1]] == cast(index.dtype, lift(0) + i[-1])), name="O"
     )
+
+
+def one_hot_of(index: Tensor, values: Tensor, size: int) -> Tensor:
+    """``values[1]`` where ``index`` is the place along a new last axis, ``values[0]`` elsewhere."""
+
+    def body(*i: Any) -> Any:
+        place = index[i[:-1]]
+        here = w.select(place < 0, place + size, place) == cast(index.dtype, lift(0) + i[-1])
+        return w.select(here, values[1], values[0])
+
+    return compute((*shape(index), size), body, name="O")
+
+
+def pick_slices(x: Tensor, index: Tensor, batch: int) -> Tensor:
+    """Slices of ``x`` whose first subscripts are the rows of ``index``; both begin with ``batch`` common axes."""
+    sizes, rows = shape(x), shape(index)
+    depth = rows[-1]
+
+    def body(*i: Any) -> Any:
+        row = i[: len(rows) - 1]
+        spots = [_place(element(index, *row, n), sizes[batch + n], True) for n in range(depth)]
+        return element(x, *i[:batch], *spots, *i[len(rows) - 1 :])
+
+    return compute((*rows[:-1], *sizes[batch + depth :]), body, name="O")
+
+
+def reversed_rows(x: Tensor, lengths: Tensor, time: int, batch: int) -> Tensor:
+    """The first elements along ``time`` in reverse order, as many as ``lengths`` says for each of ``batch``."""
+
+    def body(*i: Any) -> Any:
+        length = _place(lengths[i[batch]], 0, False)
+        spot = w.select(i[time] < length, length - 1 - i[time], i[time])
+        return x[tuple(spot if d == time else k for d, k in enumerate(i))]
+
+    return compute(shape(x), body, name="O")

@@ -146,3 +146,20 @@ def group_norm(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
 
     result = compute(sizes, end, name="O", dtype=x.dtype)
     return result, compute(outer, lambda *i: mean[i], name="Mean", dtype=kind), root
+
+
+def local_response(x: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
+    """Divided by a power of the squares of the channels around each, ``size`` of them."""
+    kind, before, padded = working_type(x.dtype), (size - 1) // 2, x.outside("zero")
+
+    def around(n: Any, c: Any, *place: Any) -> Any:
+        r = reduce_axes((size,), (0,))[0]
+        value = cast(kind, element(padded, n, c + r - before, *place))
+        return w.sum(value * value, over=r)
+
+    squares = compute(shape(x), around, name="Q", dtype=kind)
+
+    def end(*i: Any) -> Any:
+        return cast(kind, x[i]) / call("pow", squares[i] * (alpha / size) + bias, beta)
+
+    return compute(shape(x), end, name="O", dtype=x.dtype)

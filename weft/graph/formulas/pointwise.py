@@ -74,6 +74,14 @@ def mish(x: Value) -> Value:
     return x * call("tanh", softplus(x))
 
 
+def softsign(x: Value) -> Value:
+    return x / (abs(x) + 1.0)
+
+
+def thresholded_relu(x: Value, threshold: float = 1.0) -> Value:
+    return w.select(x > threshold, x, _number(0, x))
+
+
 def power(x: Value, exponent: float) -> Value:
     """``x`` to a power that is known: small whole ones and roots are what frameworks make of them."""
     if exponent == 2:
@@ -109,6 +117,11 @@ def truncate_divide(a: Value, b: Value) -> Value:
     return w.select(w.logical_and(whole < 0, whole * b != a), whole + 1, whole)
 
 
+def truncate_remainder(a: Value, b: Value) -> Value:
+    """With the sign of ``a``."""
+    return call("fmod", a, b) if a.dtype.is_float else a - truncate_divide(a, b) * b
+
+
 def divide(a: Value, b: Value) -> Value:
     return a / b
 
@@ -121,6 +134,7 @@ def _intrinsic(name: str) -> Callable[..., Value]:
 FLOAT_UNARY: dict[str, Callable[..., Value]] = {
     "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu, "softplus": softplus, "leaky_relu": leaky_relu, "elu": elu,
     "hard_sigmoid": hard_sigmoid, "hard_swish": hard_swish, "mish": mish, "power": power, "reciprocal": reciprocal,
+    "softsign": softsign, "thresholded_relu": thresholded_relu,
     **{name: _intrinsic(name) for name in (
         "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
         "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfc", "lgamma", "sqrt", "rsqrt",
@@ -137,7 +151,8 @@ ROUNDING: dict[str, str] = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", 
 BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": divide,
     "maximum": w.maximum, "minimum": w.minimum, "remainder": remainder, "floor_divide": floor_divide,
-    "truncate_divide": truncate_divide, "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b,
+    "truncate_divide": truncate_divide, "truncate_remainder": truncate_remainder,
+    "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b,
     "bitwise_xor": lambda a, b: a ^ b, **{
         name: _intrinsic(name) for name in ("pow", "atan2", "fmod", "hypot", "copysign")
     },
@@ -251,6 +266,10 @@ def counted(length: int, start: Any, step: Any, dtype: DType) -> Tensor:
     return compute((length,), fn, name="O", dtype=dtype)
 
 
+def eye(sizes: Shape, diagonal: int, dtype: DType) -> Tensor:
+    return compute(sizes, lambda i, j: cast(dtype, j - i == diagonal), name="O", dtype=dtype)
+
+
 def triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
     """``x`` below (or above) a diagonal of its last two axes, zero elsewhere."""
 
@@ -260,6 +279,19 @@ def triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
         return w.select(inside, value, _number(0, value))
 
     return compute(shape(x), fn, name="O")
+
+
+def shifted(a: Tensor, b: Tensor, to_left: bool) -> Tensor:
+    """Bits moved by so many places; beyond the width of the type none are left, or the sign alone."""
+    bits = a.dtype.bits
+
+    def fn(x: Value, y: Value) -> Value:
+        most = w.minimum(y, _number(bits - 1, y))
+        if not to_left and a.dtype.min_value < 0:
+            return x >> most
+        return w.select(y < _number(bits, y), x << most if to_left else x >> most, _number(0, x))
+
+    return elementwise(fn, a, b, dtype=a.dtype)
 
 
 def lerp(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:

@@ -131,3 +131,61 @@ def running(x: Tensor, dim: int, which: Literal["sum", "prod"], dtype: DType) ->
     return compute(
         sizes, lambda *i: element(rows, i[dim] + 1, *(k for d, k in enumerate(i) if d != dim)), name="O", dtype=dtype
     )
+
+
+def log_sum_exp(x: Tensor, over: tuple[int, ...], keep: bool) -> Tensor:
+    """The logarithm of the sum of exponentials along axes, without overflow."""
+    kind = working_type(x.dtype)
+    top = extreme(x, "max", over, False)
+    finite = compute(shape(top), lambda *i: _finite(cast(kind, top[i])), name="Top", dtype=kind)
+    sizes = shape(x)
+
+    def add_up(*i: Any) -> Any:
+        r = reduce_axes(sizes, over)
+        return _sum(call("exp", cast(kind, x[whole(i, r, len(sizes))]) - finite[i]), list(r.values()))
+
+    sums = compute(shape(top), add_up, name="Sum", dtype=kind)
+
+    def end(*i: Any) -> Any:
+        kept = tuple(k for d, k in enumerate(i) if d not in over) if keep else i
+        return finite[kept] + call("log", sums[kept])
+
+    return compute(_left(sizes, over, keep), end, name="O", dtype=x.dtype)
+
+
+def _finite(v: Value) -> Value:
+    return w.select(call("isinf", v), cast(v.dtype, 0), v)
+
+
+def ranked(x: Tensor, dim: int, number: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """The first elements along an axis by their order, and their places; of equals the first comes first.
+
+    The rank of an element is how many come before it, so this is for axes of few elements.
+    """
+    sizes, n = shape(x), shape(x)[dim]
+
+    def with_place(i: tuple[Any, ...], k: Any) -> tuple[Any, ...]:
+        return tuple(k if d == dim else j for d, j in enumerate(i))
+
+    def count_before(*i: Any) -> Any:
+        r = reduce_axes((n,), (0,))[0]
+        other, own = x[with_place(i, r)], x[i]
+        ahead = other > own if largest else other < own
+        tie = w.logical_and(other == own, r < i[dim])
+        return w.sum(cast("int64", w.logical_or(ahead, tie)), over=r)
+
+    rank = compute(sizes, count_before, name="Rank", dtype=dt.int64)
+    left = (*sizes[:dim], number, *sizes[dim + 1 :])
+
+    def find_place(*i: Any) -> Any:
+        r = reduce_axes((n,), (0,))[0]
+        here = rank[with_place(i, r)] == cast("int64", i[dim] + 0)
+        return w.sum(w.select(here, cast("int64", r + 0), cast("int64", 0)), over=r)
+
+    def find_value(*i: Any) -> Any:
+        r = reduce_axes((n,), (0,))[0]
+        here = rank[with_place(i, r)] == cast("int64", i[dim] + 0)
+        least = float("-inf") if x.dtype.is_float else x.dtype.min_value
+        return w.max(w.select(here, x[with_place(i, r)], cast(x.dtype, least)), over=r)
+
+    return compute(left, find_value, name="O"), compute(left, find_place, name="Places", dtype=dt.int64)

@@ -11,6 +11,7 @@ from weft.ir import dtype as dt
 from weft.ir.errors import UnsupportedError
 from weft.tensor import python_api as w
 from weft.tensor.python_api import Tensor, Value, cast, compute, reduce_axis
+from weft.tensor.value import as_position, index_value
 
 Ints = tuple[int, ...]
 
@@ -198,3 +199,49 @@ def nearest(x: Tensor, sizes: Ints, scales: tuple[float, ...]) -> Tensor:
         return element(x, *i[: len(front)], *at)
 
     return compute((*front, *sizes), body, name="O")
+
+
+def sum_pool(x: Tensor, kernel: Ints, strides: Ints, before: Ints, after: Ints, dilations: Ints, ceil: bool) -> Tensor:
+    """The sum of each window; what is outside is zero."""
+    result, kind = pool_shape(x, kernel, strides, before, after, dilations, ceil), working_type(x.dtype)
+    body = _pooled(
+        x.outside("zero"),
+        lambda t, at, front, r: w.sum(cast(kind, element(t, *front, *at)), over=r),
+        kernel,
+        strides,
+        before,
+        dilations,
+    )
+    return compute(result, body, name="O", dtype=x.dtype)
+
+
+def stretched(x: Tensor, steps: Ints, before: Ints, after: Ints) -> Tensor:
+    """The image with zeros between its elements, which are ``steps`` apart, and around it (less where negative)."""
+    front, image = shape(x)[:2], shape(x)[2:]
+    sizes = tuple((n - 1) * s + 1 + b + a for n, s, b, a in zip(image, steps, before, after))
+    is_plain = all(s == 1 for s in steps)
+    source = x if is_plain and not any(before) and not any(after) else x.outside("zero")
+
+    def body(*i: Any) -> Any:
+        places = [affine(p, 1, -b) for p, b in zip(i[2:], before)]
+        value = element(source, *i[:2], *(p // s if s > 1 else p for p, s in zip(places, steps)))
+        tests = [p % s == 0 for p, s in zip(places, steps) if s > 1]
+        return w.select(_all(tests), value, cast(x.dtype, 0)) if tests else value
+
+    return compute((*front, *sizes), body, name="O")
+
+
+def resampled(x: Tensor, places: Tensor, weights: Tensor, dim: int) -> Tensor:
+    """Along an axis, sums of the elements at ``places``, each (taps, length), with ``weights``."""
+    taps, length = shape(places)
+    kind = working_type(x.dtype)
+
+    def body(*i: Any) -> Any:
+        total: Any = None
+        for tap in range(taps):
+            spot = index_value(as_position(places[tap, i[dim]], "an index"))
+            value = cast(kind, element(x, *i[:dim], spot, *i[dim + 1 :])) * cast(kind, weights[tap, i[dim]])
+            total = value if total is None else total + value
+        return total
+
+    return compute((*shape(x)[:dim], length, *shape(x)[dim + 1 :]), body, name="O", dtype=x.dtype)
