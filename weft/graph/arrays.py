@@ -8,13 +8,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from weft.graph.graph import Edge, Ref, Special
+from weft.graph.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime.arrays import describe
 
 
 class Arrays(Protocol):
-    """Arrays of one framework, on this machine."""
+    """Arrays of one framework, on one processor of this machine."""
+
+    @property
+    def processor(self) -> Processor:
+        """What has these arrays in its memory."""
 
     def pointer(self, array: Any) -> int:
         """Where its first element is."""
@@ -49,6 +54,8 @@ class Arrays(Protocol):
 
 class NumpyArrays:
     """numpy's, which has no functions for graphs to call."""
+
+    processor: Processor = CPU
 
     def pointer(self, array: Any) -> int:
         return int(array.__array_interface__["data"][0]) if array.dtype.kind != "V" else int(array.ctypes.data)

@@ -11,23 +11,20 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from weft.graph.arrays import Arrays, NumpyArrays, resolve
-from weft.graph.choose import Choice, epilogue_seconds, library_seconds
-from weft.graph.compile_group import Kernel, Prepared, compile_prepared, expected_seconds, prepare_group
+from weft.graph.choose import Choice
+from weft.graph.compile_group import Kernel, Prepared, compile_prepared, prepare_group
 from weft.graph.executable import Executable, Step
 from weft.graph.fold_constants import fold_constants
 from weft.graph.fold_scales import fold_scales
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.group_program import group_program
 from weft.graph.mapping import kind_of
-from weft.graph.measure import measure_call, measure_kernel
 from weft.graph.move_reshapes import move_reshapes
 from weft.graph.partition import Group
 from weft.graph.storage import Storage
 from weft.ir.errors import Error, InternalError
 from weft.ir.numerics import is_fast
-from weft.runtime.executor import HOST
 from weft.runtime.store import Artifact, default_store
-from weft.runtime.threads import get_num_threads
 from weft.tensor.program import TensorProgram
 from weft.version import cache_key
 
@@ -63,7 +60,7 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None) -> Compiled:
 
 class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays) -> None:
-        self.arrays = arrays
+        self.arrays, self.processor = arrays, arrays.processor
         self.graph = self._simplified(graph)
         self.report = Report()
         #: fragments that join no group, because a group with them was refused
@@ -73,7 +70,7 @@ class _Compilation:
         graph = fold_constants(graph, self._run_library, self.arrays.own)
         if is_fast(graph.numerics):
             graph = fold_constants(fold_scales(graph), self._run_library, self.arrays.own)
-        return move_reshapes(graph)
+        return self.processor.simplify(move_reshapes(graph))
 
     def compile(self) -> Compiled:
         self._choose_libraries()
@@ -95,11 +92,11 @@ class _Compilation:
                 kernel = self._compile_group(storage, item, outputs)
                 self.report.groups.append((item, kernel))
                 steps.append(kernel)
-        return Compiled(Executable(self.graph, storage, steps, self.arrays), self.report)
+        return Compiled(self.processor.executable(self.graph, storage, steps, self.arrays), self.report)
 
     def _compile_group(self, storage: Storage, group: Group, outputs: list[str]) -> Kernel:
         try:
-            return compile_prepared(self._prepare(storage, group, outputs))
+            return compile_prepared(self._prepare(storage, group, outputs), self.processor)
         except (Error, AssertionError, RecursionError) as error:
             raise _Refused(group, error) from error
 
@@ -148,7 +145,7 @@ class _Compilation:
     def _kept_choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
         """As this process or one before decided."""
         framework = type(self.arrays).__name__
-        key = cache_key("choice", *prepared.key, framework, HOST.machine("cpu").key, str(get_num_threads()))
+        key = cache_key("choice", *prepared.key, framework, self.processor.key)
         store = default_store()
         kept = store.get(key)
         if kept is not None:
@@ -161,13 +158,13 @@ class _Compilation:
     def _choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
         """By the time model where it is for our own kernel, else by measuring both."""
         is_alone = len(group.members) == 1
-        ours = expected_seconds(prepared)
-        expected = Choice(ours, library_seconds(core.program))
+        processor = self.processor
+        expected = Choice(processor.expected_seconds(prepared), processor.library_seconds(core.program))
         if expected.is_ours or core.library is None:
             return expected
-        measured = measure_kernel(self.graph, storage, compile_prepared(prepared))
-        rest = 0.0 if is_alone else epilogue_seconds(core.program)
-        theirs = measure_call(self.graph, core.library, self.arrays) + rest
+        measured = processor.measure_kernel(self.graph, storage, compile_prepared(prepared, processor))
+        rest = 0.0 if is_alone else processor.epilogue_seconds(core.program)
+        theirs = processor.measure_call(self.graph, core.library, self.arrays) + rest
         return Choice(measured, theirs, "measured")
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from weft.graph.arrays import Arrays
 from weft.graph.graph import Graph, dense_strides
 from weft.graph.group_program import GroupProgram
+from weft.graph.processor import Processor
 from weft.graph.storage import Storage
-from weft.ir.numerics import is_fast
+from weft.ir.stmt import Kernel as LoopKernel
 from weft.operators.bind import BoundDefinition
 from weft.operators.definition import Definition, ProgramDefinition
 from weft.operators.scheduling import Scheduling
@@ -18,8 +19,7 @@ from weft.operators.specialization import Specialization, find_specialization
 from weft.operators.stages import build
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe
-from weft.runtime.executor import HOST
-from weft.runtime.threads import get_num_threads
+from weft.target.description import MachineDescription
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,13 @@ class Prepared:
     @property
     def key(self) -> tuple[str, str]:
         return self.definition.key, self.signature.key
+
+    def scheduled(self, machine: MachineDescription) -> LoopKernel:
+        """The loop program of its calls, as the automatic scheduler makes it."""
+        definition, whole = self.definition, self.definition.complete(self.signature)
+        constants = frozenset(definition.bound)
+        made = build(definition.program, whole, machine, True, definition.how, constants=constants)
+        return made.separated().main
 
 
 def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays: Arrays) -> Prepared:
@@ -97,20 +104,7 @@ def _layout(graph: Graph, storage: Storage, name: str) -> Layout:
     return Layout(edge.dtype.name, edge.shape, found.layout.strides)
 
 
-def compile_prepared(group: Prepared) -> Kernel:
+def compile_prepared(group: Prepared, processor: Processor) -> Kernel:
     """Machine code, from the store where it is there."""
-    special = find_specialization(group.definition, group.signature, True, HOST.machine("cpu"), HOST)
+    special = find_specialization(group.definition, group.signature, True, processor.machine, processor.executor)
     return Kernel(group.program, special, group.tensors, special.fixed, (*group.keeps, *special.prepared))
-
-
-def expected_seconds(group: Prepared) -> float:
-    """What the time model expects of the schedule that the group would be compiled with."""
-    from weft.auto.estimate import estimate
-    from weft.runtime.machine_model import local_machine
-
-    definition, machine = group.definition, HOST.machine("cpu")
-    whole = definition.complete(group.signature)
-    constants = frozenset(definition.bound)
-    made = build(definition.program, whole, machine, True, definition.how, constants=constants)
-    model, threads = local_machine().model, get_num_threads()
-    return estimate(made.separated().main, model, threads, fast=is_fast(definition.how.numerics)).seconds

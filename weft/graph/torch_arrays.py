@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.graph.graph import Edge, Special
 from weft.graph.layout import canonical
+from weft.graph.processor import CPU, Processor
 from weft.graph.torch_edge import torch
 from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, InternalError
@@ -16,6 +17,8 @@ from weft.ir.numpy_dtypes import from_numpy
 
 class TorchArrays:
     """Tensors in this machine's memory."""
+
+    processor: Processor = CPU
 
     def __init__(self) -> None:
         self._torch = torch()
