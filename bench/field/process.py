@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,17 @@ class WorkerProcess:
     """A peer at work in its own process; started on first use, again after a crash."""
 
     def __init__(
-        self, peer: Peer, python: Path, threads: int, cores: list[int], clock: str = "wall", root: Path = ROOT
+        self,
+        peer: Peer,
+        python: Path,
+        threads: int,
+        cores: list[int],
+        clock: str = "wall",
+        root: Path = ROOT,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.peer, self.python, self.threads, self.cores = peer, python, threads, cores
-        self.clock, self.root = clock, root
+        self.clock, self.root, self.variables = clock, root, dict(variables or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._commands = self._answers = -1
         self._unread = b""
@@ -65,7 +73,7 @@ class WorkerProcess:
         self._unread = b""
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self.threads))}
         environment |= {"PYTHONPATH": str(self.root), "WEFT_CACHE": "off", "KMP_BLOCKTIME": "0", "JAX_PLATFORMS": "cpu"}
-        environment[VARIABLE] = self.clock
+        environment |= {VARIABLE: self.clock, **self.variables}
         cores = ",".join(map(str, self.cores))
         self._process = subprocess.Popen(
             [self.python, "-m", "bench.field.worker", self.peer.module, self.peer.registry, str(self.threads), cores,

@@ -5,6 +5,7 @@ Commands and answers are lines of JSON on two pipes given by number; what librar
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -70,11 +71,12 @@ class Worker:
             return {"reason": f"wrong result: relative error {error:.1e}", "wrong": True}
         self.prepared = prepared
         once = {way: _once(call) if took < 0.5 else took for way, call in prepared.calls.items()}
-        return {"ways": once, "seconds": prepared.seconds, "error": error}
+        forget_peak()
+        return {"ways": once, "seconds": prepared.seconds, "facts": prepared.facts, "error": error}
 
     def time(self, way: str, seconds: float) -> dict[str, Any]:
         assert self.prepared is not None
-        return {"times": take_turn(self.prepared.calls[way], seconds)}
+        return {"times": take_turn(self.prepared.calls[way], seconds), "peak": peak_bytes()}
 
 
 def _error(results: tuple[Array, ...], reference: str) -> float:
@@ -104,6 +106,18 @@ def take_turn(call: Call, seconds: float) -> list[float]:
             call()
         samples.append((now() - start) / count)
     return samples
+
+
+def forget_peak() -> None:
+    """From here on, the most memory is counted anew."""
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as refs:
+        refs.write("5")
+
+
+def peak_bytes() -> int:
+    """The most memory this process had at once."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM:"))
 
 
 def pin_threads(cores: list[int]) -> None:

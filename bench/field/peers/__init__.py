@@ -30,6 +30,8 @@ class Prepared:
     results: Callable[[], tuple[Array, ...]]
     #: seconds from definition to first result, and others by name
     seconds: dict[str, float] = field(default_factory=dict)
+    #: what else is worth telling, such as how many kernels there are
+    facts: dict[str, float] = field(default_factory=dict)
 
 
 class PeerModule(Protocol):

@@ -1,0 +1,32 @@
+"""Who runs the models: a file each, asked as those of `bench.field.peers` are."""
+
+from __future__ import annotations
+
+from bench.field.peers import Peer
+
+_TORCH = ("torch", "torchvision", "transformers", "onnxscript")
+_WEFT = ("numpy", "llvmlite", "lark", "islpy")
+
+
+def _peer(name: str, module: str, imports: tuple[str, ...], environment: str, packages: tuple[str, ...] = ()) -> Peer:
+    return Peer(
+        name,
+        f"bench.models.peers.{module}",
+        imports,
+        packages or imports,
+        environment=environment,
+        registry="bench.models.workloads",
+        patience_s=600.0,
+    )
+
+
+PEERS = {
+    peer.name: peer
+    for peer in (
+        _peer("weft", "weft_itself", (*_TORCH, *_WEFT), "models"),
+        _peer("eager", "torch_eager", _TORCH, "models", (*_TORCH, *_WEFT)),
+        _peer("inductor", "torch_frozen", _TORCH, "models", (*_TORCH, *_WEFT)),
+        _peer("onnxruntime", "onnxruntime_session", ("onnxruntime", "onnx"), "onnxruntime"),
+        _peer("openvino", "openvino_model", ("openvino", "onnx"), "openvino"),
+    )
+}

@@ -1,0 +1,66 @@
+"""Which models are measured, without any framework: workers of peers that have no torch read files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.field.environments import FOLDER
+
+Array = np.ndarray[Any, Any]
+
+NAMES = (
+    "ResNet-18", "ResNet-50", "MobileNetV2", "EfficientNet-B0", "VGG-16", "ViT-B/16", "BERT-base 128", "GPT-2 128",
+    "Llama-like 128", "LSTM 3 layers", "UNet",
+)  # fmt: skip
+#: Layers before and after fusion that DNNFusion (2021) published.
+PUBLISHED_FUSION = {
+    "VGG-16": (51, 17),
+    "EfficientNet-B0": (309, 97),
+    "BERT-base 128": (976, 216),
+    "GPT-2 128": (2533, 254),
+}
+
+
+@dataclass(frozen=True)
+class ModelWorkload:
+    """A model at a batch size, on a device."""
+
+    model: str
+    batch: int
+    device: str = "cpu"
+    dtype: str = "float32"
+
+    @property
+    def name(self) -> str:
+        return f"{self.model}, batch {self.batch}"
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return {"batch": self.batch, "device": self.device, "dtype": self.dtype}
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are: the model as ONNX, its input, and the results that are right."""
+        plain = re.sub(r"\W+", "-", self.model).lower()
+        return FOLDER / "exported" / f"{plain}-{self.batch}-{self.dtype}"
+
+    @property
+    def onnx(self) -> Path:
+        return self.folder / "model.onnx"
+
+    @property
+    def reference(self) -> Path:
+        return self.folder / "right.npz"
+
+    def inputs(self, _seed: int = 0) -> dict[str, Array]:
+        return {"x": np.load(self.folder / "x.npy")}
+
+
+def find_workload(family: str, sizes: Mapping[str, Any]) -> ModelWorkload:
+    return ModelWorkload(family, **sizes)
