@@ -289,7 +289,8 @@ class Writer:
         steps, width = source.dims
         dtype, state, best = source.dtype, f"{name}_s", f"{name}_m"
         back = self.draw(st.booleans())
-        before = None if back or not self.draw(st.booleans()) else f"{name}(t-1, i)"
+        after_first = not back and self.draw(st.booleans()) and self.extent(steps) > 0
+        before = f"{name}(t-1, i)" if after_first else None
         self.emit(f"{state}(i) = {source.name}(0, i)" if before else f"{state}(i) = {dtype}(1) where i in 0:{width}")
         if before:
             self.emit(f"{name}(0, i) = {state}(i)")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from weft.ir.stmt import Alloc, Block, For, If, Let, Seq, Stmt, Store, Tensorized, While
+from weft.ir.stmt import JUMPS, Alloc, Block, For, If, Let, Return, Seq, Stmt, Store, Tensorized, While
 from weft.ir.visit import fact, map_statements
 
 
@@ -82,6 +82,13 @@ def around(loops: Sequence[For], body: Stmt) -> Stmt:
 def has_loop(s: Stmt, kind: str) -> bool:
     """Whether there is a loop of ``kind`` in ``s``."""
     return (isinstance(s, For) and s.kind == kind) or any(has_loop(inner, kind) for inner in inner_statements(s))
+
+
+def exits(s: Stmt) -> bool:
+    """Whether a break, continue or return in ``s`` leaves an iteration of the loop whose body ``s`` is."""
+    if isinstance(s, (For, While)):
+        return any(isinstance(inner, Return) for inner in statements(s.body))
+    return isinstance(s, JUMPS) or any(exits(inner) for inner in inner_statements(s))
 
 
 def in_turn(s: Stmt, *kinds: str) -> Stmt:

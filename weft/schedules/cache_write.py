@@ -20,7 +20,7 @@ from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import Expr, Load, Unary, Var
 from weft.ir.inequality import all_of
-from weft.ir.nesting import sequence
+from weft.ir.nesting import exits, sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, substitute
@@ -41,7 +41,7 @@ from weft.schedules.decompose_reduction import (
 )
 from weft.schedules.find import blocks_inside, find_block, find_buffer
 from weft.schedules.layouts import plain_layout
-from weft.schedules.loop_facts import exits, has_barrier
+from weft.schedules.loop_facts import has_barrier
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement, Redirection
 from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_in, taken_names

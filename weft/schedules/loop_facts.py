@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Const, Expr, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import inner_statements, statements
+from weft.ir.nesting import exits, statements
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Barrier, Break, Continue, For, If, Kernel, Return, Stmt, While
+from weft.ir.stmt import Barrier, For, If, Kernel, Stmt
 from weft.ir.verify import find_problems
 from weft.ir.visit import free_vars, loads, stores
 from weft.poly.verdict import OK, Verdict, refuse
@@ -56,14 +56,6 @@ def is_guard(s: Stmt) -> bool:
 
 def has_barrier(s: Stmt) -> bool:
     return any(isinstance(n, Barrier) for n in statements(s))
-
-
-def exits(s: Stmt, *, inside: bool = False) -> bool:
-    """Whether a break, continue or return in ``s`` leaves an iteration of the loop whose body ``s`` is."""
-    if isinstance(s, Return) or (isinstance(s, (Break, Continue)) and not inside):
-        return True
-    deeper = inside or isinstance(s, (For, While))
-    return any(exits(inner, inside=deeper) for inner in inner_statements(s))
 
 
 def check_number(what: str, value: object, least: int) -> Verdict:

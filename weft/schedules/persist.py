@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.ir.expr import Compare, Expr, Var, idx
-from weft.ir.nesting import around, has_loop, perfect_nest, sequence, statements
+from weft.ir.nesting import around, exits, has_loop, perfect_nest, sequence, statements
 from weft.ir.stmt import Alloc, Assert, Barrier, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import Mentions, free_vars, fresh_name, loads, mentions, substitute
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_loop, loops_around
-from weft.schedules.loop_facts import check_number, exits, has_barrier, trip_count
+from weft.schedules.loop_facts import check_number, has_barrier, trip_count
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Expr, Var, idx
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, Kernel, Stmt
+from weft.ir.stmt import Block, For, Kernel, Stmt
 from weft.ir.visit import fresh_name
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import loops_around, node_of, ranges_at
+from weft.schedules.find import loops_around, node_of, path_to, ranges_at
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.specialize import parse_index
 from weft.schedules.trace import Numerics
@@ -37,11 +37,19 @@ def wrap(kernel: Kernel, node: str, at: int | str = 0) -> Rewrite:
 
 
 def loop_value(kernel: Kernel, node: Stmt, at: int | str) -> Expr:
-    """What ``at`` means where ``node`` stands: a number, or a text over the loops around it and scalars."""
+    """What ``at`` means where ``node`` stands: a number, or a text over scalars and the loops around it.
+
+    Inside a block these are the loops of the block and its iterators.
+    """
     if isinstance(at, int) and not isinstance(at, bool) and abs(at) < 1 << 62:
         return idx(at)
     if not isinstance(at, str):
         raise ScheduleError(f"{at!r} is not a value for a loop", help='use a number, or a text such as "k + 1"')
-    variables: dict[str, Expr] = {loop.var.name: loop.var for loop in loops_around(kernel, node)}
-    variables |= {v.name: v for v in kernel.scalars}
+    seen: list[Var] = []
+    for s in path_to(kernel, node)[:-1]:
+        if isinstance(s, Block):
+            seen = [i.var for i in s.iters]
+        elif isinstance(s, For):
+            seen.append(s.var)
+    variables: dict[str, Expr] = {v.name: v for v in (*seen, *kernel.scalars)}
     return simplify(parse_index(at, variables), ranges_at(kernel, node))

@@ -8,13 +8,14 @@ callers see; a program that reads such elements itself was hardly meant.)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from weft.ir.buffer import Buffer
 from weft.ir.errors import LanguageError, ShapeError
+from weft.ir.expr import Expr
 from weft.ir.visit import loads
 from weft.tensor.access import is_scatter, statement_reads
 from weft.tensor.array_arithmetic import Array
@@ -42,10 +43,9 @@ def check_written(program: TensorProgram) -> None:
         sizes = {v.name: values[n % len(values)] for n, v in enumerate(program.sizes)}
         sizes |= {v.name: parameter for v in program.constants}
         try:
-            concrete = specialize(program, sizes)
+            early = _Marks(specialize(program, sizes), suspects).find()
         except ShapeError:
-            continue
-        early = _Marks(concrete, suspects).find()
+            continue  # a call with these sizes is refused too
         if early is not None:
             raise _refusal(program, early, sizes)
 
@@ -127,7 +127,7 @@ class _Marks:
             point = Point.over(step.statement.axes, piece, {}, wide=False)
             for guard in access.guards:
                 point = point.where(np.broadcast_to(evaluate_expr(guard, point), point.shape))
-            places = tuple(point.select(evaluate_expr(i, point)) for i in access.indices)
+            places = self._places(name, access.indices, point)
             missing = np.broadcast_to(~self.written[name][places], point.select(np.ones(())).shape)
             if missing.any():
                 at = {n: point.select(v)[missing] for n, v in point.variables.items()}
@@ -143,7 +143,14 @@ class _Marks:
             marks[...] = True  # where data say, or all elements at the identity
             return
         point = Point.over(statement.axes, piece, {}, wide=False)
-        marks[tuple(point.select(evaluate_expr(i, point)) for i in statement.indices)] = True
+        marks[self._places(statement.target.name, statement.indices, point)] = True
+
+    def _places(self, name: str, indices: Sequence[Expr], point: Point) -> tuple[Array, ...]:
+        """Where an access goes at ``point``; ranges that depend on each other may lead outside at some sizes only."""
+        places = tuple(point.select(evaluate_expr(i, point)) for i in indices)
+        if any((place < 0).any() or (place >= size).any() for place, size in zip(places, self.written[name].shape)):
+            raise ShapeError(f"`{describe_access(name, indices)}` goes outside `{name}`")
+        return places
 
 
 def _marks(buffer: Buffer) -> Array:

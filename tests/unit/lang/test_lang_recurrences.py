@@ -247,3 +247,14 @@ def test_an_empty_block_leaves_zeros(size: int) -> None:
     (x,) = random((size,))
     (o,) = run(text, [x])
     np.testing.assert_array_equal(o, np.full(3, x[-1] if size > 1 else 0.0))
+
+
+def test_what_a_step_wrote_read_in_a_triangle_that_fits_at_some_sizes_only() -> None:
+    text = """def f(float(M,N) A) -> (S) {
+        for t in 0:M { T(M-1-t,j) = A(t,j) }
+        S(i) +=! T(i,j) where j in 0:i+1
+    }"""
+    (a,) = random((4, 5))
+    np.testing.assert_allclose(run(text, [a])[0], np.tril(a[::-1]).sum(1), rtol=1e-5)
+    with pytest.raises(ShapeError, match="reads outside `T`"):
+        weft.define(text)(a.T)

@@ -377,6 +377,23 @@ def test_a_block_that_returns_ends_all_its_threads() -> None:
     assert "return" in text
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        # the kernel ends, not only the launch that the return stands in
+        "if A[0] < 100_i32 { return } block b in 0:2 { thread t in 0:4 { B[b * 4 + t] = A[b * 4 + t] } }",
+        # no launch can end a loop around launches
+        "for i in 0:8 { block b in 0:8 { B[b] = B[b] + 1_i32 } if B[0] > 3_i32 { break } }",
+        "for i in 0:8 { block b in 0:8 { B[b] = B[b] + 1_i32 } if B[0] > -99_i32 { return } } B[1] = 77_i32",
+        # a thread takes no part in the nests after its return, and leaves a loop alone
+        "thread t in 0:4 { if A[t] > 0_i32 { return } thread u in 0:2 { B[t * 2 + u] = 7_i32 } }",
+        "thread t in 0:4 { for i in 0:8 { thread u in 0:2 { B[t * 2 + u] = int32(i) } if A[t] < int32(i) { break } } }",
+    ],
+)
+def test_what_ends_early_ends_as_much_as_before(body: str) -> None:
+    joined(f"kernel p(A: int32[8], out B: int32[8]) {{ {body} }}")
+
+
 def test_a_block_that_leaves_a_loop() -> None:
     text = joined(
         """kernel p(A: int32[8], out B: int32[64]) {

@@ -173,6 +173,19 @@ def test_cut_runs_the_rest_from_a_value_on() -> None:
     assert_same(s, original)
 
 
+def test_inside_a_block_a_value_is_of_its_iterators_not_of_loops_around_it() -> None:
+    text = """kernel k(out A: int32[8, 3]) {
+      for i in 0:8 {
+        block B(v spatial 0:8 = i) writes A[v, 0 +: 3] { for j in 0:3 { A[v, j] = 1_i32 } }
+      }
+    }"""
+    s = Schedule(parse_kernel(text))
+    with pytest.raises(ScheduleError, match="no size or scalar `i`"):
+        s.cut("j", "i")
+    s.cut("j", "v")
+    verify(s.kernel)
+
+
 def test_trim_leaves_tests_of_values_that_only_look_like_ranges() -> None:
     text = "kernel k(A: uint8[4], out B: uint8[4]) { for i in 0:4 { if 1_u8 >= uint8(i) { B[i] = A[i] } } }"
     with pytest.raises(ScheduleError, match="no test that says where"):

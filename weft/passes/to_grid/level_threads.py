@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.expr import AddressOf, Binary, Compare, Expr, Load, Var, idx
 from weft.ir.interval import Interval, Ranges, bounds
-from weft.ir.nesting import around, grouped, in_turn, perfect_nest
+from weft.ir.nesting import around, exits, grouped, in_turn, perfect_nest
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, If, Let, Seq, Stmt, Store
 from weft.ir.visit import children, free_vars, loads, map_statements, mentions, rewrite, substitute, walk
@@ -49,6 +49,8 @@ class _Leveler:
         if isinstance(s, For) and s.kind == "thread":
             loops, body = perfect_nest(s, "thread")
             try:
+                if exits(body):
+                    raise _NotSplit  # a thread that returns has no share in the parts that follow
                 return self.nest(list(loops), [], body, ranges)
             except _NotSplit:
                 return around(loops, in_turn(body, "thread"))
@@ -82,8 +84,8 @@ class _Leveler:
 
     def loop(self, loops: list[For], guards: list[Expr], s: For, ranges: Ranges) -> Stmt:
         names = {loop.var.name for loop in loops}
-        if loads(s.lo) or loads(s.hi):
-            raise _NotSplit
+        if loads(s.lo) or loads(s.hi) or exits(s.body):
+            raise _NotSplit  # each thread for itself decides how often it runs
         inside = {**ranges, **_thread_ranges(loops, ranges)}
         inside[s.var.name] = loop_range(s, inside)
         if not names & {*free_vars(s.lo), *free_vars(s.hi)}:

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from weft.ir.errors import ScheduleError
 from weft.ir.interval import Ranges, bounds
-from weft.ir.nesting import has_loop, inner_statements, perfect_nest
+from weft.ir.nesting import exits, has_loop, inner_statements, perfect_nest
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import JUMPS, Alloc, For, Return, Seq, Stmt, While
+from weft.ir.stmt import Alloc, For, Seq, Stmt
 from weft.ir.visit import bound_names, children, map_statements, mentions, used_names, walk
 from weft.passes.analysis.loop_ranges import ranges_inside
 from weft.passes.analysis.thread_digits import Digit, Placed, split_subscript
@@ -82,7 +82,7 @@ class _Maker:
         """Whether all threads go through ``s`` together: what it assigns or leaves they all have to."""
         if isinstance(s, Seq) or has_loop(s, "thread") or barriers_in(s) or self.has_candidate(s):
             return True
-        return bool(inner_statements(s)) and (_assigns(s) or _jumps(s))
+        return bool(inner_statements(s)) and (_assigns(s) or exits(s))
 
     def has_candidate(self, s: Stmt) -> bool:
         if self.candidate(s, ()) is not None:
@@ -103,13 +103,6 @@ class _Maker:
 def _assigns(s: Stmt) -> bool:
     """Whether ``s`` changes a variable that is made around it."""
     return not mentions(s).bound.issuperset(assigned_names(s))
-
-
-def _jumps(s: Stmt) -> bool:
-    """Whether ``s`` may end something around it."""
-    if isinstance(s, (For, While)):
-        return any(isinstance(n, Return) for n in walk(s))
-    return isinstance(s, JUMPS) or any(_jumps(n) for n in children(s) if isinstance(n, Stmt))
 
 
 def _choose_steps(nests: Sequence[Nest], shape: Shape, made: set[str], places: Places) -> dict[tuple[int, ...], int]:

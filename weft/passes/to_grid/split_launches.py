@@ -4,8 +4,8 @@
 
 A top-level nest of ``block`` (or ``parallel``) loops is a launch, and so is any run of statements without them,
 which needs one block. Storage made around launches is memory of the device, tests of sizes stay around launches.
-A loop around launches stays around them: the host counts its steps. Where data decide how often it runs, its blocks
-take turns within one block.
+A loop around launches stays around them: the host counts its steps. Where data decide how often it runs, or whether the
+kernel ends early, blocks take turns within one block.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from weft.ir.expr import Compare, Expr, idx
 from weft.ir.interval import Interval, Ranges, bounds, half_open
-from weft.ir.nesting import in_turn, sequence
+from weft.ir.nesting import exits, in_turn, inner_statements, sequence
 from weft.ir.simplify import is_empty, simplify
-from weft.ir.stmt import Alloc, For, If, Kernel, Let, Seq, Stmt
+from weft.ir.stmt import Alloc, For, If, Kernel, Let, Return, Seq, Stmt
 from weft.ir.visit import free_vars, loads, substitute, walk
 from weft.passes.analysis.conditions import guarded
 from weft.poly.leaves import is_assigned, sizes_of
@@ -39,7 +39,15 @@ Join = Callable[[Launch], Stmt]
 def split_launches(kernel: Kernel, join: Join) -> Kernel:
     """``kernel`` with every launch replaced by what ``join`` makes of it."""
     ranges = {name: Interval(0, None) for name in sizes_of(kernel)}
-    return replace(kernel, body=sequence(_Splitter(join, ranges).split(kernel.body)))
+    body = in_turn(kernel.body, *_BLOCKS) if _may_return(kernel.body) else kernel.body
+    return replace(kernel, body=sequence(_Splitter(join, ranges).split(body)))
+
+
+def _may_return(s: Stmt) -> bool:
+    """Whether a return in ``s`` ends the kernel, which no launch can do; in blocks and threads it ends only these."""
+    if isinstance(s, For) and s.kind in ("block", "thread"):
+        return False
+    return isinstance(s, Return) or any(map(_may_return, inner_statements(s)))
 
 
 def has_blocks(s: Stmt) -> bool:
@@ -94,8 +102,8 @@ class _Splitter:
         return self.single([in_turn(s, *_BLOCKS)])
 
     def repeated(self, s: For) -> list[Stmt]:
-        """A serial loop around launches."""
-        if loads(s.lo) or loads(s.hi) or s.kind != "serial":
+        """A serial loop around launches, which the host counts: no launch can leave it."""
+        if loads(s.lo) or loads(s.hi) or s.kind != "serial" or exits(s.body):
             return self.single([in_turn(s, *_BLOCKS)])
         steps = half_open(bounds(s.lo, self.ranges), bounds(s.hi, self.ranges))
         inner = replace(self, ranges={**self.ranges, s.var.name: steps})
