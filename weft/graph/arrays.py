@@ -37,7 +37,7 @@ class Arrays(Protocol):
         """Another look at the memory of ``array``; ``offset`` counts elements from its own first one."""
 
     def over(self, memory: Any, offset: int, edge: Edge, strides: tuple[int, ...]) -> Any:
-        """An array in ``memory``, which is bytes of numpy, from byte ``offset`` on."""
+        """An array in ``memory``, bytes that an executable asked for, from byte ``offset`` on."""
 
     def own(self, array: Any) -> Any:
         """An array of numpy as one of the framework's."""

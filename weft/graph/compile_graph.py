@@ -156,11 +156,11 @@ class _Compilation:
         return made
 
     def _choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
-        """By the time model where it is for our own kernel, else by measuring both."""
+        """By the time model where that is clear, else by measuring both."""
         is_alone = len(group.members) == 1
         processor = self.processor
         expected = Choice(processor.expected_seconds(prepared), processor.library_seconds(core.program))
-        if expected.is_ours or core.library is None:
+        if core.library is None or processor.is_clear(expected):
             return expected
         measured = processor.measure_kernel(self.graph, storage, compile_prepared(prepared, processor))
         rest = 0.0 if is_alone else processor.epilogue_seconds(core.program)
@@ -173,7 +173,7 @@ def _core(item: Group | Opaque) -> Fragment | None:
     if not isinstance(item, Group) or item.kind != "contraction":
         return None
     found = [m for m in item.members if kind_of(m.program) == "contraction"]
-    is_single = len(found) == 1 and found[0].library is not None and len(found[0].outputs) == 1
+    is_single = len(found) == 1 and found[0].library is not None
     return found[0] if is_single else None
 
 

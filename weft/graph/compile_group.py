@@ -45,10 +45,12 @@ class Prepared:
     signature: Signature
     tensors: tuple[str, ...]
     keeps: tuple[Any, ...]
+    #: parameters that begin where accesses of several elements at once must not, on a GPU
+    misaligned: frozenset[str] = frozenset()
 
     @property
     def key(self) -> tuple[str, str]:
-        return self.definition.key, self.signature.key
+        return self.definition.key, self.signature.key + "".join(f";{name} anywhere" for name in sorted(self.misaligned))
 
     def scheduled(self, machine: MachineDescription) -> LoopKernel:
         """The loop program of its calls, as the automatic scheduler makes it."""
@@ -78,7 +80,17 @@ def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays:
     is_plain = all(layout.strides == dense_strides(layout.shape) for _, layout in made)
     signature = Signature(tensors, (), () if is_plain else tuple(made))
     slots = (*(n for _, n in open_inputs), *program.outputs)
-    return Prepared(program, definition, signature, slots, tuple(keeps))
+    params = {**dict(open_inputs), **{b.name: n for b, n in zip(program.program.outputs, program.outputs)}}
+    offsets = {b: _offset(graph, storage, n) for b, n in params.items()} | {b: v.pointer for b, v in bound.items()}
+    misaligned = frozenset(b for b, offset in offsets.items() if offset % arrays.processor.executor.code_alignment)
+    return Prepared(program, definition, signature, slots, tuple(keeps), misaligned)
+
+
+def _offset(graph: Graph, storage: Storage, name: str) -> int:
+    """Bytes from where a tensor's memory begins to its own first element."""
+    found = storage.find(name)
+    assert found is not None
+    return found.layout.offset * graph.edges[name].dtype.itemsize
 
 
 def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) -> tuple[ArgumentInfo, Any]:
@@ -106,5 +118,6 @@ def _layout(graph: Graph, storage: Storage, name: str) -> Layout:
 
 def compile_prepared(group: Prepared, processor: Processor) -> Kernel:
     """Machine code, from the store where it is there."""
-    special = find_specialization(group.definition, group.signature, True, processor.machine, processor.executor)
+    executor, machine = processor.executor, processor.machine
+    special = find_specialization(group.definition, group.signature, True, machine, executor, group.misaligned)
     return Kernel(group.program, special, group.tensors, special.fixed, (*group.keeps, *special.prepared))

@@ -10,7 +10,7 @@ import numpy as np
 from weft.graph.graph import Fragment, Graph
 from weft.ir.errors import UnsupportedError
 from weft.ir.numpy_dtypes import convert
-from weft.runtime.arrays import copy_dense, describe
+from weft.runtime.arrays import copy_dense, describe, device_of, is_on_gpu
 from weft.tensor.evaluate import evaluate as evaluate_program
 
 
@@ -21,7 +21,9 @@ def evaluate_fragment(node: Fragment, args: Sequence[Any], *, wide: bool = False
 
 def as_numpy(array: Any) -> Any:
     """The values of an array of any framework."""
-    return array if isinstance(array, np.ndarray) else copy_dense(describe(array)).owner
+    if isinstance(array, np.ndarray):
+        return array
+    return copy_dense(describe(array.cpu() if is_on_gpu(device_of(array)) else array)).owner
 
 
 def evaluate(graph: Graph, args: Sequence[Any], *, wide: bool = False) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from weft.runtime.threads import get_num_threads
 
 if TYPE_CHECKING:
     from weft.graph.arrays import Arrays
+    from weft.graph.choose import Choice
     from weft.graph.compile_group import Kernel, Prepared
     from weft.graph.executable import Step
     from weft.graph.graph import Call, Graph
@@ -46,6 +47,9 @@ class Processor(Protocol):
 
     def epilogue_seconds(self, program: TensorProgram) -> float:
         """Of reading the results of a library again and writing them changed, as a kernel of its own does."""
+
+    def is_clear(self, expected: Choice) -> bool:
+        """Whether expected times decide, so that nothing is measured."""
 
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float: ...
 
@@ -88,6 +92,9 @@ class Cpu:
         from weft.graph.choose import epilogue_seconds
 
         return epilogue_seconds(program)
+
+    def is_clear(self, expected: Choice) -> bool:
+        return expected.is_ours
 
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float:
         from weft.graph.measure import measure_kernel

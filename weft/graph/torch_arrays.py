@@ -16,22 +16,26 @@ from weft.ir.numpy_dtypes import from_numpy
 
 
 class TorchArrays:
-    """Tensors in this machine's memory."""
+    """Tensors in this machine's memory, or in that of the GPU that ``processor`` is."""
 
-    processor: Processor = CPU
-
-    def __init__(self) -> None:
+    def __init__(self, processor: Processor = CPU) -> None:
         self._torch = torch()
+        self.processor = processor
+        self.device = self._torch.device(processor.executor.name)
         self.pointer: Callable[[Any], int] = self._torch.Tensor.data_ptr
 
     def fits(self, array: Any, edge: Edge, strides: tuple[int, ...]) -> bool:
-        if array.shape != edge.shape or array.dtype is not torch_type(edge.dtype) or array.device.type != "cpu":
+        if not self._is_like(array, edge):
             return False
         have = array.stride()
         return have == strides or canonical(edge.shape, have) == canonical(edge.shape, strides)
 
+    def _is_like(self, array: Any, edge: Edge) -> bool:
+        is_alike = array.shape == edge.shape and array.dtype is torch_type(edge.dtype)
+        return is_alike and array.device == self.device
+
     def arranged(self, array: Any, edge: Edge, strides: tuple[int, ...]) -> Any:
-        if tuple(array.shape) != edge.shape or array.dtype is not torch_type(edge.dtype) or array.device.type != "cpu":
+        if not self._is_like(array, edge):
             raise ArgumentError(
                 f"`{edge.name}` is {array.dtype}{list(array.shape)} on {array.device}",
                 why=f"the model was compiled for {edge}",
@@ -40,7 +44,7 @@ class TorchArrays:
         return self.empty(edge, strides).copy_(array)
 
     def empty(self, edge: Edge, strides: tuple[int, ...]) -> Any:
-        return self._torch.empty_strided(edge.shape, strides, dtype=torch_type(edge.dtype))
+        return self._torch.empty_strided(edge.shape, strides, dtype=torch_type(edge.dtype), device=self.device)
 
     def view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
         return array.as_strided(shape, strides, array.storage_offset() + offset)
@@ -49,13 +53,15 @@ class TorchArrays:
         assert edge.dtype is not None
         size = edge.dtype.itemsize
         reach = (1 + sum((n - 1) * s for n, s in zip(edge.shape, strides))) * size
-        flat = self._torch.from_numpy(memory[offset : offset + reach])
+        part = memory[offset : offset + reach]
+        flat = part if isinstance(part, self._torch.Tensor) else self._torch.from_numpy(part)
         return flat.view(torch_type(edge.dtype)).as_strided(edge.shape, strides)
 
     def own(self, array: Any) -> Any:
         dtype = from_numpy(array.dtype)
         is_narrow = dtype is not None and dtype.kind == "bfloat"  # which numpy and torch have each their own of
-        return self._torch.from_numpy(array.view("i2") if is_narrow else array).view(torch_type(dtype))
+        made = self._torch.from_numpy(array.view("i2") if is_narrow else array).view(torch_type(dtype))
+        return made.to(self.device)
 
     def copy(self, target: Any, source: Any) -> None:
         target.copy_(source)

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import UnsupportedError
+from weft.ir.numerics import Numerics
 
 #: Operators that have formulas of their own, and so are not taken apart.
 WHOLE = (
@@ -121,3 +122,9 @@ def no_modes() -> Any:
     from torch.utils._python_dispatch import _disable_current_modes
 
     return _disable_current_modes()
+
+
+def numerics_on(device: Any, numerics: Numerics) -> Numerics:
+    """``numerics`` for tensors on ``device``, with what torch's own settings allow there."""
+    allowed = device.type == "cuda" and numerics == "fast" and torch().backends.cuda.matmul.allow_tf32
+    return "tf32" if allowed else numerics

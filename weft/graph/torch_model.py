@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.processor import CPU, Processor
 from weft.graph.torch_arrays import TorchArrays
-from weft.graph.torch_edge import no_modes, retrace, torch
+from weft.graph.torch_edge import no_modes, numerics_on, retrace, torch
 from weft.graph.torch_translate import reason_of, translate
 from weft.ir.errors import UnsupportedError
 
@@ -70,7 +71,7 @@ class FxModel:
 
     def find(self, args: Sequence[Any]) -> _Variant:
         key = tuple(
-            (a.shape, a.stride(), a.dtype, a.is_neg()) if isinstance(a, torch().Tensor) else a
+            (a.shape, a.stride(), a.dtype, a.device, a.is_neg()) if isinstance(a, torch().Tensor) else a
             for n, a in enumerate(args)
             if n not in self.static
         )
@@ -91,9 +92,13 @@ class FxModel:
         places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
         try:
             self._refuse_tensors(args)
+            arrays = TorchArrays(_processor(args))
             gm = retrace(self.gm, list(args)) if self._is_symbolic else self.gm
-            graph = translate(gm, args, constants, updates=self.updates, name=self.name, numerics=self.options.numerics)
-            compiled = compile_graph(graph, TorchArrays())
+            numerics = numerics_on(arrays.device, self.options.numerics)
+            graph = translate(
+                gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device
+            )
+            compiled = compile_graph(graph, arrays)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(reason_of(error))
         return _Variant(compiled, None, tuple(constants.values()), stamps, places)
@@ -103,9 +108,6 @@ class FxModel:
         return _Variant(reason=reason)
 
     def _refuse_tensors(self, args: Sequence[Any]) -> None:
-        devices = {a.device.type for a in args if isinstance(a, torch().Tensor)} - {"cpu"}
-        if devices:
-            raise UnsupportedError(f"tensors on {', '.join(sorted(devices))}: graphs are compiled for CPUs so far")
         if any(isinstance(a, torch().Tensor) and a.is_neg() for a in args):
             raise UnsupportedError("a negated view, whose memory holds other values than it shows")
 
@@ -129,6 +131,20 @@ class FxModel:
         for n in self.updates:
             args[n].copy_(before[n])
         return expected
+
+
+def _processor(args: Sequence[Any]) -> Processor:
+    """What has the tensors of a call."""
+    devices = {str(a.device): a.device for a in args if isinstance(a, torch().Tensor)}
+    others = sorted(name for name, device in devices.items() if device.type not in ("cpu", "cuda"))
+    if others or len(devices) > 1:
+        raise UnsupportedError(f"tensors on {' and '.join(sorted(devices))}: graphs run on CPUs or on one NVIDIA GPU")
+    place = next(iter(devices.values()), torch().device("cpu"))
+    if place.type == "cpu":
+        return CPU
+    from weft.graph.cuda_processor import cuda_processor
+
+    return cuda_processor(place.index or 0)
 
 
 def _stamp(tensor: Any) -> tuple[int, int]:

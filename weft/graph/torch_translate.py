@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.graph import torch_pointwise as _pointwise  # noqa: F401  which fill the table
+from weft.graph import torch_attention as _attention  # noqa: F401  which fill the table
+from weft.graph import torch_pointwise as _pointwise  # noqa: F401
 from weft.graph import torch_shapes as _shapes  # noqa: F401
 from weft.graph import torch_sums as _sums  # noqa: F401
 from weft.graph.builder import GraphBuilder
@@ -28,18 +29,21 @@ def translate(
     updates: Mapping[int, int] | None = None,
     name: str = "model",
     numerics: Numerics = "fast",
+    device: Any = None,
 ) -> Graph:
-    """``gm``, whose sizes are numbers and whose operators write to nothing, for these ``inputs``.
+    """``gm``, whose sizes are numbers and whose operators write to nothing, for these ``inputs`` on ``device``, this
+    machine's own unless said.
 
     ``constants`` are the real tensors of inputs that are the same in every call, by place; ``updates`` says which
     inputs take the values of which outputs, and these outputs are not results of the graph.
     """
-    return _Translation(GraphBuilder(name, numerics), gm).translate(inputs, constants, updates or {})
+    place = torch().device("cpu") if device is None else device
+    return _Translation(GraphBuilder(name, numerics), gm, place).translate(inputs, constants, updates or {})
 
 
 class _Translation:
-    def __init__(self, builder: GraphBuilder, gm: Any) -> None:
-        self.builder, self.gm = builder, gm
+    def __init__(self, builder: GraphBuilder, gm: Any, device: Any) -> None:
+        self.builder, self.gm, self.device = builder, gm, device
         #: what each node of ``gm`` is here: an edge, an object by its name, several of these, or a plain value
         self.values: dict[Any, Any] = {}
 
@@ -82,7 +86,7 @@ class _Translation:
     def _constant(self, name: str, value: Any) -> Edge:
         if element_type(value.dtype) is None:
             raise UnsupportedError(f"a constant of {value.dtype}")
-        return self.builder.edges[self.builder.constant(name, value.detach())]
+        return self.builder.edges[self.builder.constant(name, value.detach().to(self.device))]
 
     def _outputs(self, node: Any) -> list[str]:
         names: list[str] = []
@@ -93,6 +97,8 @@ class _Translation:
                 raise UnsupportedError("an output that is not a tensor")
             names.append(name)
             said = value.meta.get("val")
+            if isinstance(held, Edge) and said is not None and said.device != self.device:
+                raise UnsupportedError(f"an output on {said.device}, while the model runs on {self.device}")
             if isinstance(held, Edge) and said is not None and name not in self.builder.inputs_and_constants:
                 self.builder.wish_strides(name, tuple(int(s) for s in said.stride()))
         return names
@@ -150,7 +156,7 @@ class _Translation:
     def _result(self, node: Any, said: Any) -> Edge | str:
         if not isinstance(said, torch().Tensor) or (dtype := element_type(said.dtype)) is None:
             return f"{node.name}_object"
-        if said.device.type != "cpu" or said.layout != torch().strided:
+        if said.device != self.device or said.layout != torch().strided:
             return f"{node.name}_object"
         return Edge(node.name, dtype, tuple(int(n) for n in said.shape), tuple(int(s) for s in said.stride()))
 

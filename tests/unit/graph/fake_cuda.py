@@ -1,0 +1,140 @@
+"""A GPU that is none: kernels are the CPU's, and a recorded graph is a tape of calls with the arrays they had.
+
+So all of an executable for GPUs but the driver runs here: what is in which memory, what is copied, what is recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from weft.graph import cuda_executable
+from weft.graph.cuda_processor import Cuda
+from weft.graph.torch_arrays import TorchArrays
+from weft.runtime.executor import Executor
+
+#: The tape that calls go to at the moment; as on a GPU they do nothing else then.
+_tapes: list[list[Callable[[], None]]] = []
+
+
+class _Loaded:
+    def __init__(self, kernel: Any) -> None:
+        self._kernel, self.params = kernel, kernel.params
+
+    def run(self, values: Sequence[Any]) -> None:
+        self._kernel.run(values)
+
+    def plan(self, values: Sequence[Any]) -> Any:
+        return SimpleNamespace(scratch_bytes=0)
+
+    def start(self, plan: Any, values: Sequence[Any], stream: int, scratch: int) -> None:
+        if _tapes:
+            _tapes[-1].append(lambda: self._kernel.run(values))
+        else:
+            self._kernel.run(values)
+
+
+class _Executor(Executor):
+    def load(self, *args: Any) -> Any:
+        return _Loaded(super().load(*args))
+
+
+class FakeCuda(Cuda):
+    """Code is the CPU's; ``library`` names calls that are taken for faster than ours."""
+
+    def __init__(self, *library: str) -> None:
+        super().__init__(_Executor())
+        self._library = library
+
+    @property
+    def machine(self) -> Any:
+        return self.executor.machine("cpu")
+
+    @property
+    def key(self) -> str:
+        return " ".join(("fake", *self._library))
+
+    def expected_seconds(self, group: Any) -> float:
+        return 1.0
+
+    def library_seconds(self, program: Any) -> float:
+        return 1.0
+
+    def measure_kernel(self, graph: Any, storage: Any, kernel: Any) -> float:
+        return 1.0
+
+    def measure_call(self, graph: Any, call: Any, arrays: Any) -> float:
+        return 0.1 if call.target in self._library else 10.0
+
+    def epilogue_seconds(self, program: Any) -> float:
+        return 0.0
+
+
+class FakeArrays(TorchArrays):
+    def function(self, target: str) -> Callable[..., Any]:
+        found = super().function(target)
+
+        def call(*args: Any, **named: Any) -> Any:
+            made = found(*args, **named)
+            if _tapes:
+                results = made if isinstance(made, (tuple, list)) else [made]
+                _tapes[-1].append(lambda: _again(results, found(*args, **named)))
+            return made
+
+        return call
+
+
+def _again(results: Sequence[Any], made: Any) -> None:
+    for target, value in zip(results, made if isinstance(made, (tuple, list)) else [made]):
+        if isinstance(target, torch.Tensor):
+            target.copy_(value)
+
+
+class _Recording:
+    def __init__(self) -> None:
+        self.tape: list[Callable[[], None]] = []
+
+    def __enter__(self) -> int:
+        _tapes.append(self.tape)
+        return 0
+
+    def __exit__(self, *error: Any) -> None:
+        _tapes.remove(self.tape)
+
+    def launch(self) -> None:
+        for call in self.tape:
+            call()
+
+    def reset(self) -> None:
+        self.tape.clear()
+
+
+class _Streams(cuda_executable.Streams):
+    def __init__(self, executor: Executor) -> None:
+        self.index, self._last, self._event = 0, None, None
+
+    def device(self) -> Any:
+        return contextlib.nullcontext()
+
+    def current(self) -> int:
+        return 0
+
+    def is_recording(self) -> bool:
+        return False
+
+    def leave(self, stream: int) -> None:
+        self._last = stream
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeArrays]]:
+    """``fake_cuda("aten.mm.default", ...)`` gives arrays of a GPU where these calls are the library's."""
+    monkeypatch.setattr(cuda_executable, "Recording", _Recording)
+    monkeypatch.setattr(cuda_executable, "Streams", _Streams)
+    yield lambda *library: FakeArrays(FakeCuda(*library))
+    _tapes.clear()

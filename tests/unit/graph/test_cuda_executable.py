@@ -1,0 +1,130 @@
+"""Executables for GPUs, with the driver faked: memory, copies, what is recorded and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tests.unit.graph.fake_cuda import FakeArrays, fake_cuda  # noqa: E402, F401
+from weft.graph import cuda_executable  # noqa: E402
+from weft.graph.compile_graph import Compiled, compile_graph  # noqa: E402
+from weft.graph.torch_backend import ExportedModel  # noqa: E402
+from weft.graph.torch_edge import export  # noqa: E402
+from weft.graph.torch_model import Options  # noqa: E402
+from weft.graph.torch_translate import translate  # noqa: E402
+
+Fake = Callable[..., FakeArrays]
+
+
+def compile_for(arrays: FakeArrays, model: Any, *args: Any) -> tuple[Compiled, Callable[..., list[Any]]]:
+    """``model`` compiled, and a call of it with tensors."""
+    part = ExportedModel(export(model, args, {}), model, Options())
+    given = part.arguments(args)
+    constants = {n: given[n] for n in part.model.static}
+    graph = translate(part.model.gm, given, constants, updates=part.model.updates)
+    compiled = compile_graph(graph, arrays)
+    places = [n for n, a in enumerate(given) if n not in constants]
+
+    def call(*now: Any) -> list[Any]:
+        every = part.arguments(now)
+        made: list[Any] = compiled.executable.run_checked([every[n] for n in places])
+        return made
+
+    return compiled, call
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = torch.relu(self.first(x))
+        sorted_h = h.sort(dim=-1)[0]
+        y = torch.softmax(self.second(sorted_h), -1) + x
+        return y, y.t(), x, h[1:]
+
+
+@pytest.mark.parametrize("library", [(), ("aten.addmm.default",)])
+def test_results_of_every_call_are_right_and_kept(fake_cuda: Fake, library: tuple[str, ...]) -> None:  # noqa: F811
+    model = Net().eval()
+    xs = [torch.randn(8, 16) for _ in range(5)]
+    compiled, call = compile_for(fake_cuda(*library), model, xs[0])
+    assert any(c.call.target == "aten.addmm.default" for c in compiled.report.calls) == bool(library)
+    with torch.no_grad():
+        results = [call(x) for x in xs]
+        for x, made in zip(xs, results):
+            for ours, theirs in zip(made, model(x)):
+                torch.testing.assert_close(ours, theirs)
+                assert ours.stride() == theirs.stride()
+    assert compiled.executable.reason is None
+    assert compiled.executable._recorded is not None
+    assert results[3][2].data_ptr() == xs[3].data_ptr()  # an input that is a result is the caller's own
+    assert results[3][0].data_ptr() == results[3][1].data_ptr()
+
+
+def test_inputs_that_the_model_writes(fake_cuda: Fake) -> None:  # noqa: F811
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = nn.Buffer(torch.zeros(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(x)
+            return self.count * 2
+
+    model = Counter().eval()
+    _, call = compile_for(fake_cuda(), model, torch.ones(4))
+    model.count.zero_()
+    for n in range(1, 5):
+        (y,) = call(torch.ones(4))
+        torch.testing.assert_close(y, torch.full((4,), 2.0 * n))
+        torch.testing.assert_close(model.count, torch.full((4,), float(n)))
+
+
+def test_large_results_are_made_after_the_graph(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setattr(cuda_executable, "LARGE", 1024)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Softmax(-1), nn.Linear(8, 512)).eval()
+    xs = [torch.randn(4, 8) for _ in range(4)]
+    compiled, call = compile_for(fake_cuda("aten.addmm.default"), model, xs[0])
+    steps = compiled.executable._steps
+    assert len(steps.steps) - steps.following == 1
+    with torch.no_grad():
+        results = [call(x)[0] for x in xs]
+        for x, y in zip(xs, results):
+            torch.testing.assert_close(y, model(x))
+
+
+def test_what_cannot_be_recorded_runs_in_order(fake_cuda: Fake) -> None:  # noqa: F811
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) + torch.bernoulli(torch.sigmoid(x))
+
+    x = torch.randn(64)
+    compiled, call = compile_for(fake_cuda(), noisy, x)
+    torch.manual_seed(3)
+    ours = [call(x)[0] for _ in range(3)]
+    torch.manual_seed(3)
+    for y in ours:
+        torch.testing.assert_close(y, noisy(x))
+    assert "random" in str(compiled.executable.reason)
+
+
+def test_graphs_called_longest_ago_are_given_up(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setattr(cuda_executable, "MOST_RECORDED", 2)
+    model = nn.Linear(4, 4).eval()
+    several = [compile_for(fake_cuda(), model, torch.randn(n, 4)) for n in (1, 2, 3)]
+    with torch.no_grad():
+        for _ in range(2):
+            for n, (_, call) in enumerate(several, 1):
+                for _ in range(2):
+                    x = torch.randn(n, 4)
+                    torch.testing.assert_close(call(x)[0], model(x))
+    kept = [c.executable._recorded is not None for c, _ in several]
+    assert kept == [False, True, True]

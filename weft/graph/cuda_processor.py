@@ -1,0 +1,90 @@
+"""A GPU that graphs run on: our kernels by Weft's GPU schedules, libraries through torch, timed on the device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.runtime.executor import Executor, find_executor
+from weft.target.cuda.machine import GpuMachine
+from weft.target.cuda.rates import rates_of
+from weft.tensor.cost import infer_cost
+
+if TYPE_CHECKING:
+    from weft.graph.arrays import Arrays
+    from weft.graph.choose import Choice
+    from weft.graph.compile_group import Kernel, Prepared
+    from weft.graph.executable import Step
+    from weft.graph.graph import Call, Graph
+    from weft.graph.storage import Storage
+    from weft.tensor.program import TensorProgram
+
+#: The share of matrix instructions and of fused multiplications that a library reaches on large sizes.
+LIBRARY_RATE = 0.7
+#: How many times as long one candidate must be expected to take so that neither is measured.
+CLEAR = 2.5
+#: Seconds of a library's kernel that does next to nothing, in a CUDA graph.
+LIBRARY_CALL = 3e-6
+
+
+class Cuda:
+    """GPU ``executor``."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    @property
+    def machine(self) -> GpuMachine:
+        found = self.executor.machine("cuda")
+        assert isinstance(found, GpuMachine)
+        return found
+
+    @property
+    def key(self) -> str:
+        return self.machine.key
+
+    def simplify(self, graph: Graph) -> Graph:
+        return graph
+
+    def expected_seconds(self, group: Prepared) -> float:
+        from weft.auto.gpu.estimate import estimate_gpu
+
+        return estimate_gpu(group.scheduled(self.machine), self.machine).seconds
+
+    def library_seconds(self, program: TensorProgram) -> float:
+        cost, machine = infer_cost(program), self.machine
+        rates = rates_of(machine.capability)
+        is_narrow = all(b.dtype.itemsize <= 2 for b in program.inputs if b.dtype.is_float)
+        lanes = (rates.wgmma or rates.mma) if is_narrow else rates.fma
+        compute = cost.flops / (2 * lanes * machine.sms * machine.clock * LIBRARY_RATE)
+        traffic = (cost.bytes_read + cost.bytes_written) / (machine.bandwidth * rates.copy_share)
+        return max(compute, traffic) + LIBRARY_CALL
+
+    def epilogue_seconds(self, program: TensorProgram) -> float:
+        rates, written = rates_of(self.machine.capability), infer_cost(program).bytes_written
+        return rates.launch + 2 * written / (self.machine.bandwidth * rates.copy_share)
+
+    def is_clear(self, expected: Choice) -> bool:
+        return not 1 / CLEAR < expected.ours / expected.library < CLEAR
+
+    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float:
+        from weft.graph.cuda_measure import measure_kernel
+
+        return measure_kernel(graph, storage, kernel, self.executor)
+
+    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> float:
+        from weft.graph.cuda_measure import measure_call
+
+        return measure_call(graph, call, arrays)
+
+    def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
+        from weft.graph.cuda_executable import CudaExecutable
+
+        return CudaExecutable(graph, storage, steps, arrays)
+
+
+@functools.cache
+def cuda_processor(index: int) -> Cuda:
+    """GPU number ``index``."""
+    return Cuda(find_executor(f"cuda:{index}"))
