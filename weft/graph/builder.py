@@ -121,6 +121,14 @@ class GraphBuilder:
     def inputs_and_constants(self) -> set[str]:
         return {*self._inputs, *self._constants}
 
+    def producer(self, name: str) -> Node | None:
+        """The node so far that makes a tensor."""
+        return next((node for node in reversed(self._nodes) if name in node.outputs), None)
+
+    def constant_values(self, name: str) -> Any:
+        """The array of a constant; None for any other tensor."""
+        return self._constants.get(name)
+
     def mark(self) -> int:
         """How far the graph has come, for `undo`."""
         return len(self._nodes)

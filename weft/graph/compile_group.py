@@ -50,7 +50,9 @@ class Prepared:
 
     @property
     def key(self) -> tuple[str, str]:
-        return self.definition.key, self.signature.key + "".join(f";{name} anywhere" for name in sorted(self.misaligned))
+        return self.definition.key, self.signature.key + "".join(
+            f";{name} anywhere" for name in sorted(self.misaligned)
+        )
 
     def scheduled(self, machine: MachineDescription) -> LoopKernel:
         """The loop program of its calls, as the automatic scheduler makes it."""

@@ -1,25 +1,81 @@
-"""Entries of the table: attention as torch does it on NVIDIA GPUs, by one of three libraries."""
+"""Entries of the table: attention as torch has it on NVIDIA GPUs, whole or by one of three libraries."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
+
+from weft.graph.evaluate import as_numpy, evaluate_fragment
 from weft.graph.formulas import attention
-from weft.graph.graph import Edge
+from weft.graph.graph import Call, Edge, Fragment, Ref
 from weft.graph.torch_table import Site, lowers
 from weft.ir.errors import UnsupportedError
 
+#: Elements up to which a mask that no input changes is computed, to see what it says.
+MOST_MASK = 1 << 24
 
-def _attention(t: Site, q: Edge, k: Edge, v: Edge, bias: Any, dropout: float, causal: bool, scale: Any) -> list[Any]:
-    """The result and the log-sum-exp of rows, which only gradients ask for; the rest of what torch gives, nobody."""
-    if dropout or not q.dtype.is_float:
-        raise UnsupportedError("dropout" if dropout else "attention of integers")
+
+def _attention(t: Site, q: Edge, k: Edge, v: Edge, bias: Any, dropout: float, causal: bool, scale: Any) -> str:
+    if dropout or not q.dtype.is_float or len(q.shape) != 4:
+        raise UnsupportedError("dropout" if dropout else "attention of integers, or without batch and heads")
     given = [q, k, v, *([] if bias is None else [bias])]
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    made = t.make_all(given, attention.attention, bias is not None, causal, factor, q.shape[1] // k.shape[1])
-    t.builder.wish_strides(made[0], tuple(int(s) for s in t.result[0].stride()))
-    return [made[0], *[None] * (len(t.result) - 1)]
+    made = t.make_all(given, attention.attention, bias is not None, causal, factor, q.shape[1] // k.shape[1])[0]
+    _, heads, rows, width = t.edge(made).shape
+    # Rows of all heads side by side, as these libraries lay it out: joining the heads then costs nothing.
+    t.builder.wish_strides(made, (rows * heads * width, width, heads * width, 1))
+    return made
+
+
+@lowers("scaled_dot_product_attention")
+def _whole(
+    t: Site, q: Edge, k: Edge, v: Edge, mask: Any = None, dropout: float = 0.0, causal: bool = False, *,
+    scale: Any = None, enable_gqa: bool = False, attn_mask: Any = None, is_causal: bool = False,
+) -> str:  # fmt: skip
+    """Masks that say nothing, or what "causal" says, are told so: libraries are faster then."""
+    mask, causal = attn_mask if mask is None else mask, causal or is_causal
+    said = None if mask is None or causal else _say(t, mask, q.shape[2], k.shape[2])
+    if said is not None:
+        mask, causal = None, said == "causal"
+    named = (("is_causal", causal), ("scale", scale), ("enable_gqa", enable_gqa))
+    refs = (Ref(q.name), Ref(k.name), Ref(v.name), None if mask is None else Ref(mask.name))
+    t.call = Call(t.call.target, refs, named)
+    return _attention(t, q, k, v, mask, dropout, causal, scale)
+
+
+def _say(t: Site, mask: Edge, rows: int, columns: int) -> str | None:
+    """What a mask that depends on no input says: "all", "causal", or None where it is another."""
+    values = _known(t, mask.name, {}) if mask.count <= MOST_MASK else None
+    if values is None:
+        return None
+    seen = np.asarray(values, bool) if mask.dtype.is_bool else np.asarray(values, np.float64)
+    nothing, everything = (False, True) if mask.dtype.is_bool else (-np.inf, 0.0)
+    if (seen == everything).all():
+        return "all"
+    lower = np.where(np.tri(rows, columns, dtype=bool), everything, nothing)
+    is_whole = seen.shape[-2:] == (rows, columns)
+    # Frameworks write the least number of a type for minus infinity.
+    least = seen if mask.dtype.is_bool else np.where(seen <= float(np.finfo(np.float16).min), -np.inf, seen)
+    return "causal" if is_whole and (least == lower).all() else None
+
+
+def _known(t: Site, name: str, found: dict[str, Any]) -> Any:
+    """The values of a tensor that is made of constants or of nothing; None where an input takes part."""
+    if name in found:
+        return found[name]
+    constant = t.builder.constant_values(name)
+    if constant is not None:
+        return as_numpy(constant)
+    node = t.builder.producer(name)
+    if not isinstance(node, Fragment):
+        return None
+    args = [_known(t, n, found) for n in node.inputs]
+    if any(a is None for a in args):
+        return None
+    found |= dict(zip(node.outputs, evaluate_fragment(node, args)))
+    return found[name]
 
 
 @lowers("_scaled_dot_product_flash_attention")
@@ -27,7 +83,7 @@ def _flash(
     t: Site, q: Edge, k: Edge, v: Edge, dropout: float = 0.0, causal: bool = False, debug: bool = False, *,
     scale: Any = None,
 ) -> list[Any]:  # fmt: skip
-    return _attention(t, q, k, v, None, dropout, causal, scale)
+    return [_attention(t, q, k, v, None, dropout, causal, scale), *[None] * (len(t.result) - 1)]
 
 
 @lowers("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
@@ -35,4 +91,4 @@ def _biased(
     t: Site, q: Edge, k: Edge, v: Edge, bias: Any, log_sums: bool = False, dropout: float = 0.0, causal: bool = False,
     debug: bool = False, *, scale: Any = None,
 ) -> list[Any]:  # fmt: skip
-    return _attention(t, q, k, v, bias, dropout, causal, scale)
+    return [_attention(t, q, k, v, bias, dropout, causal, scale), *[None] * (len(t.result) - 1)]

@@ -92,8 +92,16 @@ def export(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     from torch.export import export as export_program
 
     module = model if isinstance(model, torch().nn.Module) else _as_module(model)
+    table = decompositions()
+    if _is_on_gpu(module, args, named):  # where torch has a choice of kernels for it
+        table = {op: fn for op, fn in table.items() if _packet(op) != "scaled_dot_product_attention"}
     with torch().no_grad():
-        return export_program(module, args, named, strict=False).run_decompositions(decompositions())
+        return export_program(module, args, named, strict=False).run_decompositions(table)
+
+
+def _is_on_gpu(module: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    leaves = [*module.parameters(), *module.buffers(), *flatten((args, named))[0]]
+    return any(isinstance(t, torch().Tensor) and t.device.type == "cuda" for t in leaves)
 
 
 def _as_module(fn: Callable[..., Any]) -> Any:

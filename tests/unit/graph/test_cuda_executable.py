@@ -9,16 +9,16 @@ import pytest
 
 pytest.importorskip("torch")
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
+import torch
+from torch import nn
 
-from tests.unit.graph.fake_cuda import FakeArrays, fake_cuda  # noqa: E402, F401
-from weft.graph import cuda_executable  # noqa: E402
-from weft.graph.compile_graph import Compiled, compile_graph  # noqa: E402
-from weft.graph.torch_backend import ExportedModel  # noqa: E402
-from weft.graph.torch_edge import export  # noqa: E402
-from weft.graph.torch_model import Options  # noqa: E402
-from weft.graph.torch_translate import translate  # noqa: E402
+from tests.unit.graph.fake_cuda import FakeArrays, fake_cuda  # noqa: F401
+from weft.graph import cuda_executable
+from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.torch_backend import ExportedModel
+from weft.graph.torch_edge import export
+from weft.graph.torch_model import Options
+from weft.graph.torch_translate import translate
 
 Fake = Callable[..., FakeArrays]
 
