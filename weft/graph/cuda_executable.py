@@ -163,7 +163,8 @@ def _split(graph: Graph, storage: Storage, steps: Sequence[Step]) -> tuple[list[
         for name in (step.inputs if isinstance(step, Opaque) else step.tensors)
         if name not in makes(step)
     }
-    first, last = [], []
+    first: list[Step] = []
+    last: list[Step] = []
     for step in steps:
         made = makes(step)
         is_large = sum(graph.edges[name].nbytes for name in made) >= LARGE

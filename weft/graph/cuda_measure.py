@@ -78,7 +78,7 @@ def _seconds(run: Callable[[Sequence[Any]], None], sets: Sequence[Sequence[Any]]
         for n in range(_RUNS):
             run(sets[n % len(sets)])
     recording.launch()
-    times = []
+    times: list[float] = []
     for _ in range(_LAUNCHES):
         before, after = (package.cuda.Event(enable_timing=True) for _ in range(2))
         before.record()
