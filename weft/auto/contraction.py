@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from weft.auto.contraction_epilogue import find_epilogue, join_panels, join_registers, lanes_last, may_join
 from weft.auto.contraction_nest import Nest, part_loops, split_loops
-from weft.auto.contraction_pack import pack_operands, pack_rows, place_copies, surround_operands
+from weft.auto.contraction_pack import fill_up_rows, pack_operands, pack_rows, place_copies, surround_operands
 from weft.auto.contraction_plan import Contraction, ContractionPlan
 from weft.auto.contraction_time import threaded_loops
 from weft.auto.draft import Draft
@@ -39,6 +39,7 @@ def apply_contraction(draft: Draft, name: str, plan: ContractionPlan) -> None:
     nest.together = [loop for loop, part in zip(nest.order, loops) if part in together]
     draft.s.reorder(*nest.order)
     place_copies(draft, c, nest, copies)
+    fill_up_rows(draft, c, copies)
     draft.s.vectorize(nest.order[-1])
     written_out = nest.of("reductions") if c.is_written_out else ()
     for loop in (*written_out, *nest.of("unrolled")):

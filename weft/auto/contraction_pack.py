@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
+from math import gcd
 
 from weft.auto.contraction_nest import Nest, part_loops
 from weft.auto.contraction_plan import Contraction, footprint
@@ -18,6 +19,7 @@ from weft.auto.contraction_time import copy_depth
 from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_outermost
 from weft.auto.stages import Stage, StageAccess
+from weft.ir.affine import affine_form
 from weft.ir.expr import Select
 from weft.ir.visit import walk
 from weft.schedules.find import find_block
@@ -68,6 +70,16 @@ def place_copies(draft: Draft, c: Contraction, nest: Nest, copies: Mapping[str, 
         draft.scheduled.add(load)
 
 
+def fill_up_rows(draft: Draft, c: Contraction, copies: Mapping[str, str]) -> None:
+    """Rows of copies made by `surround_operands` as long as whole vectors reach: the last one needs no test then."""
+    rest = -c.lane.count % c.vector
+    for buffer in copies if rest else ():
+        reads = [a for a in c.operands if a.buffer.name == buffer and a.uses(c.plan.lane)]
+        steps = {(a.rows or ({},))[-1].get(c.plan.lane) for a in reads}
+        if steps == {1}:
+            draft.s.pad_rows(buffer, rest)
+
+
 def pack_operands(draft: Draft, c: Contraction, nest: Nest) -> None:
     """Copies what the plan says; all reads of a buffer go to one copy."""
     for access in c.packed:
@@ -107,6 +119,8 @@ def _copy_in_tiles(draft: Draft, stage: Stage, access: StageAccess, name: str, t
     """What ``stage`` reads through ``access``, with ``tile`` elements along iterator ``name`` side by side."""
     along, i = access.subscript_of(name), stage.by_name[name]
     assert along is not None, "only such are packed"
+    if (step := _outer_step(draft, stage, name)) % tile:
+        tile = step  # tiles begin where shared loops are, not at multiples of their own size
     letter, others = LETTERS[along], [LETTERS[d] for d in range(access.buffer.rank) if d != along]
     whole = i.exact and i.count <= tile
     layout = " ".join([*others, letter] if whole else [f"{letter}/{tile}", *others, f"{letter}%{tile}"])
@@ -115,6 +129,12 @@ def _copy_in_tiles(draft: Draft, stage: Stage, access: StageAccess, name: str, t
         draft.scheduled.add(load.name)
         if at is None and draft.pays_threads(stage):
             parallel_outermost(draft, load.name)
+
+
+def _outer_step(draft: Draft, stage: Stage, name: str) -> int:
+    """What loops around ``stage`` move its iterator ``name`` on by, or a divisor of all they do; 0: nothing."""
+    form = affine_form(next(i.binding for i in find_block(draft.s.kernel, stage.name).iters if i.var.name == name))
+    return 0 if form is None else gcd(*(c for loop, c in form.coefficients.items() if loop in stage.outer))
 
 
 def _reason(c: Contraction, access: StageAccess) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from weft.auto.align import Chain, ChainTile
 from weft.auto.contraction_plan import is_contraction
+from weft.auto.contraction_tiles import usual_plan
 from weft.auto.draft import Draft
-from weft.auto.stages import NEAR_STEPS
+from weft.auto.stages import NEAR_STEPS, Stage
 
 #: Iterations at a time, at most, where operands are reused along them.
 MOST_ROWS = 64
@@ -88,5 +89,14 @@ def tile_of_rows(draft: Draft, chain: Chain, name: str) -> int:
         return 1 << (most.bit_length() - 1)
     if extent <= most:
         return max(1, extent)
+    if any(_has_lanes(draft, chain, stage, name) for stage in chain.members):  # whole vectors, with little left over
+        lanes = draft.lanes(chain.anchor)
+        return min(range(lanes, most + 1, lanes), key=lambda n: (-(-extent // n) * n, -n), default=1)
     even = [n for n in range(most, max(FEWEST_ROWS, most // 4) - 1, -1) if extent % n == 0]
     return max(even, key=lambda n: (n & -n >= FEWEST_ROWS, n)) if even else 1 << (most.bit_length() - 1)
+
+
+def _has_lanes(draft: Draft, chain: Chain, stage: Stage, name: str) -> bool:
+    """Whether ``stage`` is a contraction that runs along shared iterator ``name`` in lanes."""
+    plan = usual_plan(draft, stage)
+    return plan is not None and plan.lane == chain.counterpart(stage, name)

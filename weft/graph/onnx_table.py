@@ -65,7 +65,9 @@ def known_term(array: Any, sources: frozenset[str] = frozenset()) -> Term:
 class Site:
     """One node: its attributes, the version of its operator, and where formulas go."""
 
-    def __init__(self, builder: GraphBuilder, node: OnnxNode, opset: int, constants: dict[int, str]) -> None:
+    def __init__(
+        self, builder: GraphBuilder, node: OnnxNode, opset: int, constants: dict[int, tuple[Any, str]]
+    ) -> None:
         self.builder, self.node, self.opset, self.constants = builder, node, opset, constants
 
     @property
@@ -129,8 +131,9 @@ class Site:
         if term.edge is not None:
             return term.edge
         if id(term.array) not in self.constants:
-            self.constants[id(term.array)] = self.builder.constant("c", _kept(term.array))
-        return self.constants[id(term.array)]
+            # With the array itself, or another one could be made in its place.
+            self.constants[id(term.array)] = term.array, self.builder.constant("c", _kept(term.array))
+        return self.constants[id(term.array)][1]
 
 
 def _kept(array: Any) -> Any:

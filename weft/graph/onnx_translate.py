@@ -62,7 +62,7 @@ Scope = dict[str, "Term | _Refused"]
 class _Translation:
     def __init__(self, file: OnnxFile, builder: GraphBuilder) -> None:
         self.file, self.builder = file, builder
-        self.constants: dict[int, str] = {}
+        self.constants: dict[int, tuple[Any, str]] = {}
         self.refusals: dict[str, None] = {}
         self.depth = 0
 

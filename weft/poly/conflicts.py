@@ -126,9 +126,11 @@ class Meeting:
 
     def _touch(self, leaf: Leaf, access: Access) -> Touch:
         kept = leaf.touch_cache.get(id(access))
-        if not isinstance(kept, Touch):
-            kept = leaf.touch_cache[id(access)] = touch_of(leaf, access, "@")
-        return kept
+        if kept is None:  # with the access itself, or another one could be made in its place
+            kept = leaf.touch_cache[id(access)] = access, touch_of(leaf, access, "@")
+        touch = kept[1]
+        assert isinstance(touch, Touch)
+        return touch
 
     def distance(self, name: str) -> Form:
         """How far the second iteration is ahead in loop ``name``, as far as equal subscripts tell."""

@@ -101,7 +101,7 @@ class Leaf:
     sizes: frozenset[str] = frozenset()
     domain_cache: object | None = field(default=None, repr=False)
     #: Accesses in linear form, by identity, and expressions that were resolved.
-    touch_cache: dict[int, object] = field(default_factory=dict, repr=False)
+    touch_cache: dict[int, tuple[Access, object]] = field(default_factory=dict, repr=False)
     resolved: dict[Expr, Expr] = field(default_factory=dict, repr=False)
 
     @property

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import weft
+from weft.auto.contraction import apply_contraction
+from weft.auto.contraction_plan import ContractionPlan
+from weft.auto.draft import Draft
 from weft.auto.plan import rank_plans
 from weft.auto.scheduler import AutoSchedule, auto_schedule
+from weft.ir.expr import Binary, Load
 from weft.ir.stmt import Alloc
 from weft.ir.visit import walk
 from weft.target.cpu.host import NAMED
@@ -176,3 +180,21 @@ def test_temporaries_of_uneven_tiles_are_as_long_as_a_tile() -> None:
     allocated = [n.buffer for n in walk(lowered) if isinstance(n, Alloc) and n.buffer.scope != "register"]
     assert all(int(b.shape[-1].value) <= 256 for b in allocated)  # type: ignore[attr-defined]
     np.testing.assert_allclose(s.build()(x, w, v), v @ np.tanh(w @ x), rtol=1e-4, atol=1e-4)
+
+
+def test_copies_for_lanes_begin_where_shared_loops_are() -> None:
+    text = """def pooled(float(C,H,W) I, float(F,C,3,3) K) -> (O) {
+        T(f,h,w) +=! I(c,h + y,w + x) * K(f,c,y,x)
+        O(f,h,w) max=! T(f,2*h + y,2*w + x) where y in 0:2, x in 0:2
+    }"""
+    args = floats(8, 9, 11), floats(58, 8, 3, 3)
+    s = weft.schedule(weft.define(text), *args, numerics="fast")
+    outer, _ = s.split("f_1", 29)
+    s.compute_at("T", outer)
+    draft = Draft(s, NAMED["x86-64-avx2"], 1)
+    apply_contraction(draft, "T", ContractionPlan("vf", 16, (("vw", 3),), packed=("K",)))
+    read = [n for n in walk(lower_kernel(s.kernel, draft.machine, fast=True)) if isinstance(n, Load)]
+    lanes = [n.indices[-1] for n in read if n.buffer.name == "K_pack"]
+    assert lanes
+    assert not any(isinstance(n, Binary) and n.op in ("%", "//") for e in lanes for n in walk(e))
+    np.testing.assert_allclose(s.build()(*args), weft.define(text, schedule="naive")(*args), rtol=1e-4)

@@ -15,10 +15,11 @@ from weft.auto.contraction_time import contraction_seconds
 from weft.auto.draft import Draft
 from weft.auto.plan import Decision, knobs, rank_plans, read_plan
 from weft.auto.scheduler import auto_schedule
-from weft.ir.stmt import For
+from weft.ir.stmt import For, If, Store
 from weft.ir.visit import walk
 from weft.schedules.find import all_allocs, find_loop
 from weft.target.cpu.host import NAMED
+from weft.target.cpu.lower import lower_kernel
 
 MACHINE = NAMED["x86-64-avx512"]
 L1 = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! abs(A(m,k) - B(k,n)) }"
@@ -256,6 +257,18 @@ def test_convolutions(c: int, f: int, size: int, k: int, pad: int, step: int, th
     s, decisions = schedule(CONV, *args, threads=threads)
     assert not said(decisions, "fallback")
     assert any("zeros around" in what for what in said(decisions, "packing")) == (pad > 0)
+    assert_right(s, CONV, *args)
+
+
+def test_the_last_vector_of_a_row_with_zeros_around_it_needs_no_test() -> None:
+    args = floats(1, 8, 6, 23), floats(4, 8, 3, 3), 1, 1
+    s = weft.schedule(weft.define(CONV), *args, numerics="fast")
+    machine = NAMED["x86-64-avx2"]
+    auto_schedule(s, machine, 1)
+    assert 'pad_rows("I_around", 1)' in str(s.trace)
+    tested = [n for n in walk(lower_kernel(s.kernel, machine, fast=True)) if isinstance(n, If)]
+    stored = {n.buffer.name for test in tested for n in walk(test) if isinstance(n, Store)}
+    assert stored == {"O"}  # sums are computed for whole vectors, and stored as far as they are asked for
     assert_right(s, CONV, *args)
 
 

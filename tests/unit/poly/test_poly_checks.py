@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from weft.ir.expr import AddressOf, Call, Var, idx
@@ -299,3 +301,11 @@ def test_meetings_as_documented() -> None:
     assert found.element == "C[0, 0]"
     assert leaf.update_op == "+"
     assert leaf.block == "C"
+
+
+def test_accesses_made_for_a_question_are_not_taken_for_earlier_ones() -> None:
+    (leaf,) = leaves(k := kernel("for i in 0:9 { R[i] = 1.0 }"), k.body)
+    (write,) = (a for a in leaf.accesses if a.writes)
+    for distance in range(20):  # each is gone before the next is made, which may lie where it lay
+        moved = replace(write, indices=(write.indices[0] + idx(distance),))
+        assert Meeting(leaf, write, leaf, moved, Surroundings()).right.indices[0].get("", 0) == distance
