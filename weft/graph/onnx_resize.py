@@ -16,6 +16,7 @@ from weft.graph.formulas import joints, pointwise, windows
 from weft.graph.formulas.common import axis
 from weft.graph.onnx_pointwise import float_only
 from weft.graph.onnx_table import Site, Term, check_size, known_term, lowers
+from weft.graph.resample import SUPPORT, taps
 from weft.ir.errors import UnsupportedError
 
 
@@ -138,23 +139,11 @@ def _nearest(t: Site, x: Term, a: _Axis, places: Any) -> Term:
 
 def _taps(t: Site, a: _Axis, at: Any, mode: str) -> tuple[Any, Any]:
     """Places in the image and weights, each (taps, elements of the result)."""
-    support = {"linear": 1, "cubic": 2}.get(mode)
-    if support is None:
+    if mode not in SUPPORT:
         raise UnsupportedError(f"mode is {mode!r}")
     shrink = min(a.scale, 1.0) if t.get("antialias", 0) else 1.0
-    reach = math.ceil(support / shrink)
-    places = np.floor(at).astype(np.int64) + np.arange(1 - reach, reach + 1)[:, None]
-    off = np.abs(places - at) * shrink
-    weights = np.maximum(1 - off, 0) if mode == "linear" else _cubic(off, t.get("cubic_coeff_a", -0.75))
-    if t.get("exclude_outside", 0):
-        weights = weights * ((places >= 0) & (places < a.size))
-    return np.clip(places, 0, a.size - 1), weights / weights.sum(0)
-
-
-def _cubic(off: Any, a: float) -> Any:
-    near = ((a + 2) * off - (a + 3)) * off * off + 1
-    far = ((a * off - 5 * a) * off + 8 * a) * off - 4 * a
-    return np.where(off <= 1, near, np.where(off < 2, far, 0))
+    cubic, inside = t.get("cubic_coeff_a", -0.75), bool(t.get("exclude_outside", 0))
+    return taps(at, a.size, mode, shrink=shrink, cubic=cubic, inside_only=inside)
 
 
 def _extrapolated(t: Site, x: Term, along: list[_Axis]) -> Term:

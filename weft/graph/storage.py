@@ -71,11 +71,16 @@ class Storage:
         wanted = {name for n in self.graph.nodes if _wants_memory(n) for name in n.inputs} | {*self.graph.results}
         kept = []
         for node in self.graph.nodes:
-            if is_free(node) and wanted & {*node.outputs} and self.find(node.outputs[0] or "") is None:
+            if is_free(node) and wanted & {*node.outputs} and not self._is_in_memory(node.outputs[0] or ""):
                 kept.append(node.name)
                 self._kept = frozenset(kept)
                 self._found.clear()
         return kept
+
+    def _is_in_memory(self, name: str) -> bool:
+        """Whether a tensor is somewhere as frameworks can see it: torch has no strides that run backwards."""
+        found = self.find(name)
+        return found is not None and all(s >= 0 for s in found.layout.strides)
 
     def outputs(self, group: Group) -> list[str]:
         """The tensors of a group that others read."""

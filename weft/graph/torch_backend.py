@@ -15,7 +15,7 @@ from weft.graph.torch_edge import (
     torch,
     unflatten,
 )
-from weft.graph.torch_model import FxModel, Options
+from weft.graph.torch_model import FxModel, Options, strides_of
 from weft.graph.torch_translate import reason_of
 from weft.ir.errors import ArgumentError
 
@@ -129,7 +129,7 @@ def _kind(leaf: Any) -> Any:
     """What a compiled model depends on of an argument: how a tensor looks, any other value itself."""
     if not isinstance(leaf, torch().Tensor):
         return leaf
-    return leaf.shape, leaf.dtype, leaf.stride(), leaf.device, leaf.is_neg()
+    return leaf.shape, leaf.dtype, strides_of(leaf), leaf.device, leaf.is_neg()
 
 
 class ExportedModel:

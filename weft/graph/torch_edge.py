@@ -21,6 +21,14 @@ WHOLE = (
 )  # fmt: skip
 
 
+#: Operators outside of torch's core set that it knows how to take apart, and that we have no formula for.
+TAKEN_APART = (
+    "grid_sampler_2d", "addmv", "dist", "narrow_copy", "permute_copy",
+    "view_copy", "unbind_copy", "_native_batch_norm_legit_functional",
+    "_batch_norm_with_update_functional", "max_pool2d_with_indices_backward", "special_spherical_bessel_j0",
+)  # fmt: skip
+
+
 @functools.cache
 def torch() -> Any:
     """The package."""
@@ -34,9 +42,10 @@ def torch() -> Any:
 @functools.cache
 def decompositions() -> dict[Any, Any]:
     """How operators without a formula are made of others: torch's own table, but for what is kept whole."""
-    from torch._decomp import core_aten_decompositions
+    from torch._decomp import core_aten_decompositions, decomposition_table
 
-    return {op: fn for op, fn in core_aten_decompositions().items() if _packet(op) not in WHOLE}
+    further = {op: fn for op, fn in decomposition_table.items() if _packet(op) in TAKEN_APART}
+    return further | {op: fn for op, fn in core_aten_decompositions().items() if _packet(op) not in WHOLE}
 
 
 def _packet(op: Any) -> str:
@@ -84,7 +93,9 @@ def retrace(gm: Any, args: Sequence[Any]) -> Any:
     """``gm`` for tensors of just these sizes: what was symbolic is a number."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    return make_fx(lambda *given: gm(*given), tracing_mode="fake", decomposition_table=decompositions())(*args)
+    # What operators are made of may write to what it makes itself: a second tracing leaves operators without effects.
+    apart = make_fx(lambda *given: gm(*given), tracing_mode="fake", decomposition_table=decompositions())(*args)
+    return make_fx(torch().func.functionalize(apart), tracing_mode="fake")(*args)
 
 
 def export(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -71,7 +71,7 @@ class FxModel:
 
     def find(self, args: Sequence[Any]) -> _Variant:
         key = tuple(
-            (a.shape, a.stride(), a.dtype, a.device, a.is_neg()) if isinstance(a, torch().Tensor) else a
+            (a.shape, strides_of(a), a.dtype, a.device, a.is_neg()) if isinstance(a, torch().Tensor) else a
             for n, a in enumerate(args)
             if n not in self.static
         )
@@ -108,6 +108,8 @@ class FxModel:
         return _Variant(reason=reason)
 
     def _refuse_tensors(self, args: Sequence[Any]) -> None:
+        if any(isinstance(a, torch().Tensor) and a.layout != torch().strided for a in args):
+            raise UnsupportedError("a sparse tensor")
         if any(isinstance(a, torch().Tensor) and a.is_neg() for a in args):
             raise UnsupportedError("a negated view, whose memory holds other values than it shows")
 
@@ -145,6 +147,11 @@ def _processor(args: Sequence[Any]) -> Processor:
     from weft.graph.cuda_processor import cuda_processor
 
     return cuda_processor(place.index or 0)
+
+
+def strides_of(tensor: Any) -> Any:
+    """Of a tensor; sparse ones have a layout instead."""
+    return tensor.stride() if tensor.layout == torch().strided else tensor.layout
 
 
 def _stamp(tensor: Any) -> tuple[int, int]:

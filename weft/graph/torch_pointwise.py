@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.graph.formulas import pointwise as f
+from weft.graph.formulas import views
 from weft.graph.graph import Edge
 from weft.graph.torch_table import TABLE, Site, lowers, number, promoted
 from weft.ir.dtype import DType
@@ -27,7 +28,7 @@ def _register_binary() -> None:
     names = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "maximum", "minimum": "minimum",
              "remainder": "remainder", "fmod": "fmod", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
              "bitwise_xor": "bitwise_xor", "pow": "pow", "atan2": "atan2", "hypot": "hypot", "copysign": "copysign",
-             "__and__": "bitwise_and", "__or__": "bitwise_or", "floor_divide": "floor_divide"}  # fmt: skip
+             "fmax": "fmax", "fmin": "fmin", "__and__": "bitwise_and", "__or__": "bitwise_or", "floor_divide": "floor_divide"}  # fmt: skip
     for aten, name in names.items():
         overloads = [f"{aten}.{o}" for o in ("Tensor", "Scalar", "default", "Tensor_Tensor")]
         lowers(*overloads)(lambda t, a, b, name=name, **rest: arithmetic(t, name, a, b, **rest))
@@ -163,6 +164,11 @@ def _masked_fill(t: Site, x: Edge, mask: Edge, value: Any) -> str:
     return t.make([x, mask], f.masked_fill, number(value))
 
 
+@lowers("masked_fill.Tensor")
+def _masked_fill_by(t: Site, x: Edge, mask: Edge, value: Edge) -> str:
+    return t.make([mask, value, x], f.where, t.dtype)
+
+
 @lowers("logical_not")
 def _logical_not(t: Site, x: Edge) -> str:
     return t.make([x], f.logical_not)
@@ -180,9 +186,8 @@ def _copy(t: Site, x: Edge, *_args: Any, **_named: Any) -> str:
 
 @lowers("copy")
 def _copy_from(t: Site, x: Edge, source: Edge, *_: Any) -> str:
-    if source.shape != x.shape:
-        raise UnsupportedError("a copy that broadcasts")
-    return t.make([source], f.converted, t.dtype)
+    made = t.make([source], f.converted, t.dtype, is_library=False)
+    return made if source.shape == x.shape else t.make([t.edge(made)], views.expand, t.shape, is_library=False)
 
 
 @lowers("addcmul", "addcdiv")
@@ -195,6 +200,11 @@ def _multiply_add(t: Site, x: Edge, a: Edge, b: Edge, *, value: Any = 1) -> str:
 @lowers("lerp.Tensor")
 def _lerp(t: Site, a: Edge, b: Edge, weight: Edge) -> str:
     return t.make([a, b, weight], f.lerp)
+
+
+@lowers("lerp.Scalar")
+def _lerp_by(t: Site, a: Edge, b: Edge, weight: Any) -> str:
+    return t.make([a, b], f.lerp_by, float(number(weight)))
 
 
 _register_unary()

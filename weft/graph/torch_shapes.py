@@ -92,18 +92,29 @@ def _diagonal(t: Site, x: Edge, offset: int = 0, first: int = 0, second: int = 1
     return t.make([x], views.diagonal, offset, axis(first, len(x.shape)), axis(second, len(x.shape)))
 
 
+@lowers("as_strided")
+def _as_strided(t: Site, x: Edge, sizes: Any, strides: Any, offset: Any = None) -> str:
+    """Elements by their places in memory, which are told by a tensor that lies there in rows."""
+    if not t.is_dense(0):
+        raise UnsupportedError("places in the memory of a tensor that does not lie there in rows")
+    start = offset or 0
+    reach = start + sum((n - 1) * s for n, s in zip(sizes, strides))
+    if reach >= x.count:
+        raise UnsupportedError("places outside of the tensor")
+    flat = t.edge(t.make([x], views.reshape, (x.count,), is_library=False))
+    return t.make([flat], views.strided, tuple(sizes), tuple(strides), start, is_library=False)
+
+
 @lowers("unfold")
 def _unfold(t: Site, x: Edge, dim: int, size: int, step: int) -> str:
     if not x.shape:
-        raise UnsupportedError("windows of a number")
+        return t.make([x], views.reshape, t.shape)
     return t.make([x], views.windows, axis(dim, len(x.shape)), size, step)
 
 
 @lowers("cat")
 def _join(t: Site, tensors: Any, dim: int = 0) -> str:
-    parts = [x for x in tensors if x.shape != (0,)]
-    if any(0 in x.shape for x in parts):
-        raise UnsupportedError("parts without elements")
+    parts = [x for x in tensors if 0 not in x.shape]
     return t.make(parts, joints.join, axis(dim, len(parts[0].shape)), t.dtype)
 
 
@@ -192,7 +203,10 @@ def _gather(t: Site, x: Edge, dim: int, index: Edge, *, sparse_grad: bool = Fals
 @lowers("index_select")
 def _index_select(t: Site, x: Edge, dim: int, index: Edge) -> str:
     if not x.shape or len(index.shape) != 1:
-        raise UnsupportedError("a lookup in a number")
+        row = t.edge(t.make([x], views.reshape, x.shape or (1,), is_library=False))
+        places = t.edge(t.make([index], views.reshape, index.shape or (1,), is_library=False))
+        made = t.make([row, places], joints.take, axis(dim, len(row.shape)), False, is_library=False)
+        return t.make([t.edge(made)], views.reshape, t.shape, is_library=False)
     return t.make([x, index], joints.take, axis(dim, len(x.shape)), False)
 
 

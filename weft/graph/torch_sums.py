@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.graph.formulas import attention, contraction, normalization, reductions, windows
+from weft.graph.formulas import attention, contraction, joints, normalization, reductions, views, windows
 from weft.graph.formulas.common import axes, axis
 from weft.graph.graph import Edge
 from weft.graph.torch_edge import element_type
@@ -58,7 +58,9 @@ def _all(t: Site, x: Edge, dims: Any = None, keepdim: bool = False) -> str:
 @lowers("argmax", "argmin")
 def _place(t: Site, x: Edge, dim: Any = None, keepdim: bool = False) -> str:
     if dim is None or not x.shape:
-        raise UnsupportedError("the place of an extreme in a whole tensor")
+        flat = t.edge(t.make([x], views.reshape, (x.count,), is_library=False))
+        place = t.make([flat], reductions.place_of_extreme, t.call.target[8:11], 0, False, is_library=False)
+        return t.make([t.edge(place)], views.reshape, t.shape, is_library=False)
     return t.make([x], reductions.place_of_extreme, t.call.target[8:11], axis(dim, len(x.shape)), keepdim)
 
 
@@ -104,6 +106,26 @@ def _cumprod(t: Site, x: Edge, dim: int, *, dtype: Any = None) -> str:
     if not x.shape:
         raise UnsupportedError("a running product of a number")
     return t.make([x], reductions.running, axis(dim, len(x.shape)), "prod", t.dtype)
+
+
+#: Elements of an axis up to which it is sorted by comparing all with all.
+MOST_SORTED = 64
+
+
+def _sorted(t: Site, x: Edge, dim: int, number: int, largest: bool) -> tuple[str, ...]:
+    if not x.shape or x.shape[axis(dim, len(x.shape))] > MOST_SORTED or x.dtype.is_bool:
+        raise UnsupportedError("sorting a long axis")
+    return t.make_all([x], reductions.ranked, axis(dim, len(x.shape)), number, largest)
+
+
+@lowers("topk")
+def _topk(t: Site, x: Edge, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[str, ...]:
+    return _sorted(t, x, dim, k, largest)
+
+
+@lowers("sort", "sort.stable")
+def _sort(t: Site, x: Edge, dim: int = -1, descending: bool = False, *, stable: Any = None) -> tuple[str, ...]:
+    return _sorted(t, x, dim, x.shape[dim] if x.shape else 1, descending)
 
 
 def _softmax(t: Site, x: Edge, dim: int, log: bool, safe: bool = False) -> str:
@@ -172,6 +194,20 @@ def _matmul(t: Site, a: Edge, b: Edge) -> str:
     return t.make([a, b], contraction.matmul)
 
 
+@lowers("_cdist_forward")
+def _distances(t: Site, a: Edge, b: Edge, order: Any, _how: Any) -> str:
+    return t.make([a, b], contraction.distances, float(number(order)))
+
+
+@lowers("addbmm")
+def _add_products(t: Site, c: Edge, a: Edge, b: Edge, *, beta: Any = 1, alpha: Any = 1) -> str:
+    _float_only(a, b)
+    left = t.edge(t.make([a], views.permute, (1, 0, 2), is_library=False))
+    left = t.edge(t.make([left], views.reshape, (a.shape[1], a.shape[0] * a.shape[2]), is_library=False))
+    right = t.edge(t.make([b], views.reshape, (b.shape[0] * b.shape[1], b.shape[2]), is_library=False))
+    return t.make([c, left, right], contraction.add_product, number(beta), number(alpha), is_library=False)
+
+
 @lowers("addmm", "baddbmm")
 def _add_product(t: Site, c: Edge, a: Edge, b: Edge, *, beta: Any = 1, alpha: Any = 1) -> str:
     _float_only(a, b)
@@ -181,16 +217,33 @@ def _add_product(t: Site, c: Edge, a: Edge, b: Edge, *, beta: Any = 1, alpha: An
 @lowers("convolution")
 def _convolution(
     t: Site, x: Edge, weight: Edge, bias: Any, strides: Any, padding: Any, dilations: Any, transposed: bool,
-    _output_padding: Any, groups: int,
+    output_padding: Any, groups: int,
 ) -> str:  # fmt: skip
-    if transposed:
-        raise UnsupportedError("a transposed convolution")
     _float_only(x, weight)
     n = len(x.shape) - 2
-    facts = [tuple(v) * (n if len(v) == 1 else 1) for v in (strides, padding, padding, dilations)]
-    if bias is None:
-        return t.make([x, weight], convolution_without_bias, *facts, groups)
-    return t.make([x, weight, bias], windows.convolution, *facts, groups)
+    steps, around, wide, extra = (_pairs(v, n) for v in (strides, padding, dilations, output_padding))
+    if transposed:
+        x, weight = _turned(t, x, weight, groups, steps, around, wide, extra)
+        steps, around = (1,) * n, (0,) * n
+    given = [x, weight, *([] if bias is None else [bias])]
+    fn = convolution_without_bias if bias is None else windows.convolution
+    return t.make(given, fn, steps, around, around, wide, groups, is_library=not transposed)
+
+
+def _turned(t: Site, x: Edge, weight: Edge, groups: int, *facts: tuple[int, ...]) -> tuple[Edge, Edge]:
+    """A transposed convolution as a plain one: the image with zeros between its elements, the weights turned around."""
+    steps, around, wide, extra = facts
+    kernel, n = weight.shape[2:], len(weight.shape) - 2
+    before = tuple((k - 1) * d - p for k, d, p in zip(kernel, wide, around))
+    after = tuple(b + e for b, e in zip(before, extra))
+    stretched = t.make([x], windows.stretched, steps, before, after, is_library=False)
+    each = weight.shape[0] // groups
+    apart = t.make([weight], views.reshape, (groups, each, *weight.shape[1:]), is_library=False)
+    swapped = t.make([t.edge(apart)], views.permute, (0, 2, 1, *range(3, n + 3)), is_library=False)
+    sizes = (groups * weight.shape[1], each, *kernel)
+    merged = t.make([t.edge(swapped)], views.reshape, sizes, is_library=False)
+    flipped = t.make([t.edge(merged)], joints.flip, tuple(range(2, n + 2)), is_library=False)
+    return t.edge(stretched), t.edge(flipped)
 
 
 def convolution_without_bias(x: Any, weight: Any, *facts: Any) -> Any:
@@ -228,10 +281,9 @@ def _adaptive_pool(t: Site, x: Edge, sizes: Any) -> str:
     return t.make([x], windows.adaptive_average_pool, tuple(sizes))
 
 
-@lowers("upsample_nearest2d", "upsample_nearest2d.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec")
-def _nearest(t: Site, x: Edge, *_: Any) -> str:
-    sizes, image = t.shape[2:], x.shape[2:]
-    return t.make([x], windows.nearest, sizes, tuple(n / m for n, m in zip(image, sizes)))
+@lowers("adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive_max_pool(t: Site, x: Edge, sizes: Any) -> tuple[str, ...]:
+    return t.make_all([x], windows.adaptive_max_pool, tuple(sizes))
 
 
 @lowers("_scaled_dot_product_flash_attention_for_cpu")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
 from weft.graph.builder import Formula, GraphBuilder
+from weft.graph.formulas import pointwise
 from weft.graph.graph import Call, Edge
 from weft.graph.torch_edge import element_type, torch
 from weft.ir.dtype import DType
@@ -30,10 +31,14 @@ def lowers(*names: str) -> Callable[[Entry], Entry]:
 class Site:
     """One call of an operator while it is being translated."""
 
-    def __init__(self, builder: GraphBuilder, name: str, call: Call, result: Any, origin: str) -> None:
+    def __init__(self, builder: GraphBuilder, name: str, call: Call, said: tuple[Any, Any], origin: str) -> None:
         self.builder, self.name, self.call, self.origin = builder, name, call, origin
+        #: what torch says of the arguments that are tensors
+        self.tensors, result = said
         #: what torch says of the result: a fake tensor, or a tuple with some
         self.result = result
+        #: tensors that were there before
+        self.given = frozenset(str(r) for r in call.refs())
 
     @property
     def dtype(self) -> DType:
@@ -49,6 +54,11 @@ class Site:
         first = self.result[0] if isinstance(self.result, (tuple, list)) else self.result
         return tuple(int(n) for n in first.shape)
 
+    def is_dense(self, place: int) -> bool:
+        """Whether an argument lies in its memory row by row, from the first element on, as torch says."""
+        said = self.tensors[place]
+        return bool(said.is_contiguous()) and said.storage_offset() == 0
+
     def make(self, inputs: Sequence[Edge], fn: Formula, *args: Hashable, is_library: bool = True) -> str:
         """The edge of a formula with one result."""
         return self.make_all(inputs, fn, *args, is_library=is_library)[0]
@@ -62,6 +72,14 @@ class Site:
 
     def edge(self, name: str) -> Edge:
         return self.builder.edges[name]
+
+    def constant(self, array: Any) -> Edge:
+        """A table of numbers that the formula reads."""
+        return self.edge(self.builder.constant(f"{self.name}_table", torch().from_numpy(array)))
+
+    def copied(self, x: Edge) -> str:
+        """``x`` as a result of its own, also where nothing had to be done to it."""
+        return self.make([x], pointwise.converted, x.dtype, is_library=False) if x.name in self.given else x.name
 
 
 def promoted(*values: Any) -> DType:

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.graph import torch_attention as _attention  # noqa: F401  which fill the table
 from weft.graph import torch_pointwise as _pointwise  # noqa: F401
+from weft.graph import torch_resize as _resize  # noqa: F401
 from weft.graph import torch_shapes as _shapes  # noqa: F401
 from weft.graph import torch_sums as _sums  # noqa: F401
 from weft.graph.builder import GraphBuilder
@@ -107,15 +108,37 @@ class _Translation:
         target = str(node.target)
         if "getitem" in target:
             return self.values[node.args[0]][node.args[1]]
+        if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+            raise UnsupportedError(f"{target} writes to its arguments")
         args = [self._argument(a) for a in node.args]
         named = {key: self._argument(a) for key, a in node.kwargs.items()}
         call = Call(target, tuple(map(_written, args)), tuple((k, _written(v)) for k, v in named.items()))
+        if self._is_without_elements(node):
+            return self._empties(node)
         mark = self.builder.mark()
         try:
             return self._lower(node, call, args, named)
         except Exception as refused:  # arguments that an entry does not know, too: the framework knows them
             self.builder.undo(mark)
             return self._opaque(node, call, reason_of(refused))
+
+    def _is_without_elements(self, node: Any) -> bool:
+        """Whether nothing needs to be computed, as no result has an element."""
+        said = node.meta.get("val")
+        found = said if isinstance(said, (list, tuple)) else [said]
+        return bool(found) and all(
+            isinstance(v, torch().Tensor) and v.numel() == 0 and element_type(v.dtype) is not None for v in found
+        )
+
+    def _empties(self, node: Any) -> Any:
+        """Constants, whose shape and strides are all there is to them."""
+        said = node.meta["val"]
+        found = said if isinstance(said, (list, tuple)) else [said]
+        made = [
+            self._constant(node.name, torch().empty_strided(tuple(v.shape), tuple(v.stride()), dtype=v.dtype))
+            for v in found
+        ]
+        return made if isinstance(said, (list, tuple)) else made[0]
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, torch().fx.Node):
@@ -131,7 +154,8 @@ class _Translation:
             raise UnsupportedError("no formula for it")
         if any(isinstance(a, Ref) for a in (*args, *named.values())):
             raise UnsupportedError("it reads an object that only torch can read")
-        made = entry(Site(self.builder, node.name, call, said, _origin(node)), *args, **named)
+        tensors = [n.meta.get("val") for n in node.all_input_nodes]
+        made = entry(Site(self.builder, node.name, call, (tensors, said), _origin(node)), *args, **named)
         if isinstance(made, str):
             return self._checked(made, said)
         used = {user.args[1] for user in node.users}

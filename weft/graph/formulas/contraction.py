@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.graph.formulas.common import at, broadcast, element, shape, working_type
+from weft.graph.formulas.reductions import norm_of
 from weft.ir.dtype import DType
 from weft.ir.errors import UnsupportedError
 from weft.tensor import python_api as w
@@ -75,6 +76,18 @@ def add_product(c: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tenso
         return value + (addend if beta == 1 else addend * cast(kind, beta))
 
     return compute(sizes, end, name="O", dtype=a.dtype)
+
+
+def distances(a: Tensor, b: Tensor, order: float) -> Tensor:
+    """Between rows of two matrices, or of batches of them: the norm of an order of each difference."""
+    kind, batch = working_type(a.dtype), broadcast(shape(a)[:-2], shape(b)[:-2])
+
+    def body(*i: Any) -> Any:
+        k = reduce_axis(shape(a)[-1], "k")
+        x, y = _batched(a, i[:-2], (i[-2], k)), _batched(b, i[:-2], (i[-1], k))
+        return norm_of(cast(kind, x) - cast(kind, y), order, [k])
+
+    return compute((*batch, shape(a)[-2], shape(b)[-2]), body, name="O", dtype=a.dtype)
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:

@@ -126,6 +126,13 @@ def divide(a: Value, b: Value) -> Value:
     return a / b
 
 
+def _ignoring_nan(pick: Callable[[Value, Value], Value], a: Value, b: Value) -> Value:
+    """The greater or the less, or the one that is a number."""
+    if not a.dtype.is_float:
+        return pick(a, b)
+    return w.select(call("isnan", a), b, w.select(call("isnan", b), a, pick(a, b)))
+
+
 def _intrinsic(name: str) -> Callable[..., Value]:
     return lambda *operands: call(name, *operands)
 
@@ -157,6 +164,7 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
         name: _intrinsic(name) for name in ("pow", "atan2", "fmod", "hypot", "copysign")
     },
 }  # fmt: skip
+BINARY |= {"fmax": lambda a, b: _ignoring_nan(w.maximum, a, b), "fmin": lambda a, b: _ignoring_nan(w.minimum, a, b)}
 COMPARE: dict[str, Callable[[Value, Value], Value]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
@@ -300,6 +308,11 @@ def lerp(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
     return elementwise(
         lambda x, y, s: cast(kind, x) + (cast(kind, y) - cast(kind, x)) * cast(kind, s), a, b, weight, dtype=t
     )
+
+
+def lerp_by(a: Tensor, b: Tensor, weight: float) -> Tensor:
+    kind = working_type(a.dtype)
+    return elementwise(lambda x, y: cast(kind, x) + (cast(kind, y) - cast(kind, x)) * weight, a, b, dtype=a.dtype)
 
 
 def multiply_add(a: Tensor, b: Tensor, c: Tensor, scale: Any, divides: bool) -> Tensor:

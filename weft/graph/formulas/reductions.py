@@ -10,7 +10,7 @@ from weft.ir import dtype as dt
 from weft.ir.dtype import DType
 from weft.tensor import python_api as w
 from weft.tensor.python_api import Tensor, Value, cast, compute
-from weft.tensor.value import ReduceAxis, call
+from weft.tensor.value import ReduceAxis, as_position, call, index_value
 
 Kept = dict[int, ReduceAxis]
 
@@ -92,20 +92,19 @@ def moments(x: Tensor, over: tuple[int, ...], keep: bool, correction: float) -> 
 
 def norm(x: Tensor, order: float, over: tuple[int, ...], keep: bool, dtype: DType) -> Tensor:
     """The vector norm of an order along axes."""
-    kind = working_type(dtype)
+    return reduced(x, lambda v, r: norm_of(cast(working_type(dtype), v), order, r), over, keep, dtype)
 
-    def fn(v: Value, r: list[ReduceAxis]) -> Value:
-        v = cast(kind, v)
-        if order == 2:
-            return call("sqrt", _sum(v * v, r))
-        if order in (float("inf"), float("-inf")):
-            return (w.max if order > 0 else w.min)(abs(v), over=r) if r else abs(v)
-        if order == 0:
-            return _sum(cast(kind, v != 0), r)
-        powers = abs(v) if order == 1 else call("pow", abs(v), order)
-        return _sum(powers, r) if order == 1 else call("pow", _sum(powers, r), 1.0 / order)
 
-    return reduced(x, fn, over, keep, dtype)
+def norm_of(v: Value, order: float, r: list[ReduceAxis]) -> Value:
+    """The vector norm of an order of ``v`` along the axes ``r``."""
+    if order == 2:
+        return call("sqrt", _sum(v * v, r))
+    if order in (float("inf"), float("-inf")):
+        return (w.max if order > 0 else w.min)(abs(v), over=r) if r else abs(v)
+    if order == 0:
+        return _sum(cast(v.dtype, v != 0), r)
+    powers = abs(v) if order == 1 else call("pow", abs(v), order)
+    return _sum(powers, r) if order == 1 else call("pow", _sum(powers, r), 1.0 / order)
 
 
 def running(x: Tensor, dim: int, which: Literal["sum", "prod"], dtype: DType) -> Tensor:
@@ -160,7 +159,8 @@ def _finite(v: Value) -> Value:
 def ranked(x: Tensor, dim: int, number: int, largest: bool) -> tuple[Tensor, Tensor]:
     """The first elements along an axis by their order, and their places; of equals the first comes first.
 
-    The rank of an element is how many come before it, so this is for axes of few elements.
+    The rank of an element is how many come before it, so this is for axes of few elements. What is not a number is
+    greater than all numbers.
     """
     sizes, n = shape(x), shape(x)[dim]
 
@@ -170,8 +170,9 @@ def ranked(x: Tensor, dim: int, number: int, largest: bool) -> tuple[Tensor, Ten
     def count_before(*i: Any) -> Any:
         r = reduce_axes((n,), (0,))[0]
         other, own = x[with_place(i, r)], x[i]
-        ahead = other > own if largest else other < own
-        tie = w.logical_and(other == own, r < i[dim])
+        ahead = _is_greater(other, own) if largest else _is_greater(own, other)
+        behind = _is_greater(own, other) if largest else _is_greater(other, own)
+        tie = w.logical_and(w.logical_not(w.logical_or(ahead, behind)), r < i[dim])
         return w.sum(cast("int64", w.logical_or(ahead, tie)), over=r)
 
     rank = compute(sizes, count_before, name="Rank", dtype=dt.int64)
@@ -182,10 +183,15 @@ def ranked(x: Tensor, dim: int, number: int, largest: bool) -> tuple[Tensor, Ten
         here = rank[with_place(i, r)] == cast("int64", i[dim] + 0)
         return w.sum(w.select(here, cast("int64", r + 0), cast("int64", 0)), over=r)
 
-    def find_value(*i: Any) -> Any:
-        r = reduce_axes((n,), (0,))[0]
-        here = rank[with_place(i, r)] == cast("int64", i[dim] + 0)
-        least = float("-inf") if x.dtype.is_float else x.dtype.min_value
-        return w.max(w.select(here, x[with_place(i, r)], cast(x.dtype, least)), over=r)
+    places = compute(left, find_place, name="Places", dtype=dt.int64)
 
-    return compute(left, find_value, name="O"), compute(left, find_place, name="Places", dtype=dt.int64)
+    def value(*i: Any) -> Any:
+        return x[with_place(i, index_value(as_position(places[i], "a place")))]
+
+    return compute(left, value, name="O"), places
+
+
+def _is_greater(a: Value, b: Value) -> Value:
+    if not a.dtype.is_float:
+        return a > b
+    return w.logical_or(a > b, w.logical_and(call("isnan", a), w.logical_not(call("isnan", b))))

@@ -26,6 +26,19 @@ def cut(x: Tensor, starts: tuple[int, ...], steps: tuple[int, ...], sizes: Shape
     return compute(sizes, lambda *i: x[tuple(map(affine, i, steps, starts))], name="O")
 
 
+def strided(x: Tensor, sizes: Shape, strides: tuple[int, ...], start: int) -> Tensor:
+    """Elements of a row by ``strides`` from ``start`` on."""
+
+    def read(*i: Any) -> Any:
+        place: Any = start
+        for k, step, n in zip(i, strides, sizes):
+            if n > 1 and step:
+                place = place + affine(k, step)
+        return x[(place,)]
+
+    return compute(sizes, read, name="O")
+
+
 def select(x: Tensor, dim: int, place: int) -> Tensor:
     """One place along an axis, which goes."""
     sizes = shape(x)

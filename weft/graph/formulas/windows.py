@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.graph.formulas.common import affine, count, element, shape, working_type
+from weft.graph.formulas.common import Indices, affine, count, element, shape, working_type
 from weft.graph.graph import Shape
 from weft.ir import dtype as dt
 from weft.ir.errors import UnsupportedError
@@ -101,23 +101,14 @@ def max_pool_places(
     """As `max_pool`, and where in its image each greatest element first is, counted in rows."""
     top = max_pool(x, kernel, strides, before, after, dilations, ceil)
     image = shape(x)[x.ndim - len(kernel) :]
-    far = dt.int64.max_value
+    least = float("-inf") if x.dtype.is_float else x.dtype.min_value
 
     def body(*i: Any) -> Any:
         front, place = i[: len(i) - len(kernel)], i[len(i) - len(kernel) :]
         r = [reduce_axis(k, f"k{d}") for d, k in enumerate(kernel)]
         at = _places(place, r, strides, before, dilations)
-        inside = _all([w.logical_and(p >= 0, p < n) for p, n in zip(at, image)])
-        spot: Any = 0
-        for p, n in zip(at, image):
-            spot = spot * n + p
-        least = float("-inf") if x.dtype.is_float else x.dtype.min_value
-        value = element(x.outside(least), *front, *at)
-        is_top: Any = value == top[i]
-        if x.dtype.is_float:
-            is_top = w.logical_or(is_top, w.isnan(value))  # type: ignore[attr-defined]
-        found = w.select(w.logical_and(inside, is_top), cast("int64", spot), cast("int64", far))
-        return w.min(found, over=r)
+        inside = [w.logical_and(p >= 0, p < n) for p, n in zip(at, image)]
+        return w.min(_spot(element(x.outside(least), *front, *at), top[i], at, image, inside), over=r)
 
     return top, compute(shape(top), body, name="Places", dtype=dt.int64)
 
@@ -179,7 +170,66 @@ def adaptive_average_pool(x: Tensor, sizes: Ints) -> Tensor:
         kernel = tuple(n // m for n, m in zip(image, sizes))
         zeros = (0,) * len(sizes)
         return average_pool(x, kernel, kernel, zeros, zeros, False, True)
-    raise UnsupportedError(f"windows of {image} in {sizes} parts that are not even")
+    front, kind = shape(x)[: x.ndim - len(sizes)], working_type(x.dtype)
+    padded = x.outside("zero")
+
+    def total(*i: Any) -> Any:
+        r, at, inside = _uneven(i[len(front) :], image, sizes)
+        value = cast(kind, element(padded, *i[: len(front)], *at))
+        return w.sum(w.select(_all(inside), value, cast(kind, 0)), over=r)
+
+    sums = compute((*front, *sizes), total, name="T", dtype=kind)
+
+    def end(*i: Any) -> Any:
+        number: Any = 1
+        for p, n, m in zip(i[len(front) :], image, sizes):
+            number = number * (_ends(p, n, m)[1] - _ends(p, n, m)[0])
+        return sums[i] / cast(kind, number)
+
+    return compute((*front, *sizes), end, name="O", dtype=x.dtype)
+
+
+def adaptive_max_pool(x: Tensor, sizes: Ints) -> tuple[Tensor, Tensor]:
+    """The greatest element of each of ``sizes`` windows as even as they can be, and where in the image it first is."""
+    image, front = shape(x)[x.ndim - len(sizes) :], shape(x)[: x.ndim - len(sizes)]
+    least = float("-inf") if x.dtype.is_float else x.dtype.min_value
+    padded = x.outside(least)
+
+    def greatest(*i: Any) -> Any:
+        r, at, inside = _uneven(i[len(front) :], image, sizes)
+        return w.max(w.select(_all(inside), element(padded, *i[: len(front)], *at), cast(x.dtype, least)), over=r)
+
+    top = compute((*front, *sizes), greatest, name="O", dtype=x.dtype)
+
+    def place(*i: Any) -> Any:
+        r, at, inside = _uneven(i[len(front) :], image, sizes)
+        return w.min(_spot(element(padded, *i[: len(front)], *at), top[i], at, image, inside), over=r)
+
+    return top, compute((*front, *sizes), place, name="Places", dtype=dt.int64)
+
+
+def _ends(p: Any, n: int, m: int) -> tuple[Any, Any]:
+    """Where window ``p`` of ``m`` in ``n`` elements begins, and where it ends."""
+    return (p * n) // m, ((p + 1) * n + m - 1) // m
+
+
+def _uneven(place: Indices, image: Shape, sizes: Ints) -> tuple[list[Any], list[Any], list[Any]]:
+    """Axes over the longest windows, the places they read, and whether each is inside its own window."""
+    longest = [max(-(-(p + 1) * n // m) - p * n // m for p in range(m)) for n, m in zip(image, sizes)]
+    r = [reduce_axis(k, f"k{d}") for d, k in enumerate(longest)]
+    at = [_ends(p, n, m)[0] + k for p, n, m, k in zip(place, image, sizes, r)]
+    return r, at, [a < _ends(p, n, m)[1] for a, p, n, m in zip(at, place, image, sizes)]
+
+
+def _spot(value: Any, top: Any, at: Sequence[Any], image: Shape, inside: list[Any]) -> Value:
+    """The place of an element in its image, counted in rows, if it is the greatest; else more than any."""
+    spot: Any = 0
+    for p, n in zip(at, image):
+        spot = spot * n + p
+    is_top: Any = value == top
+    if value.dtype.is_float:
+        is_top = w.logical_or(is_top, w.isnan(value))  # type: ignore[attr-defined]
+    return w.select(w.logical_and(_all(inside), is_top), cast("int64", spot), cast("int64", dt.int64.max_value))
 
 
 def nearest(x: Tensor, sizes: Ints, scales: tuple[float, ...]) -> Tensor:

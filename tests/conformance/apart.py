@@ -1,0 +1,33 @@
+"""Runs a test in a process of its own, which may crash or hang without taking the others with it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+
+def _child(fn: Callable[..., Any], args: tuple[Any, ...], pipe: Any) -> None:
+    import torch
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    pipe.send(fn(*args))
+
+
+def run_apart(fn: Callable[..., Any], *args: Any, limit: float) -> tuple[str, Any]:
+    """``("done", result)``, or ``hang`` or ``crash`` and why, of a call in a forked process."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(fn, args, theirs))
+    process.start()
+    theirs.close()
+    try:
+        found = ("done", ours.recv()) if ours.poll(limit) else ("hang", f"no end after {limit:.0f} s")
+    except EOFError:
+        process.join(5)
+        found = ("crash", f"exit code {process.exitcode}")
+    process.kill()
+    process.join()
+    return found
