@@ -110,14 +110,15 @@ def _tokens(batch: int, length: int, vocabulary: int = 97) -> Any:
     return torch.randint(3, vocabulary, (batch, length))
 
 
-_ENCODER = dict(
-    vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37,
-    max_position_embeddings=64, pad_token_id=0,
-)  # fmt: skip
-_DECODER = dict(
-    vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-    intermediate_size=37, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2, use_cache=False,
-)  # fmt: skip
+_ENCODER = {
+    "vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,
+    "max_position_embeddings": 64, "pad_token_id": 0,
+}  # fmt: skip
+_DECODER = {
+    "vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 37, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "use_cache": False,
+}  # fmt: skip
 
 
 def _text(name: str, model: str, config: str, shape: tuple[int, int] = (2, 7), **options: Any) -> None:
@@ -203,12 +204,16 @@ def _fill_decoders() -> None:
         ("qwen2", "Qwen2ForCausalLM", "Qwen2Config"), ("qwen3", "Qwen3ForCausalLM", "Qwen3Config"),
         ("gemma", "GemmaForCausalLM", "GemmaConfig"), ("gemma2", "Gemma2ForCausalLM", "Gemma2Config"),
         ("phi", "PhiForCausalLM", "PhiConfig"), ("phi3", "Phi3ForCausalLM", "Phi3Config"),
-        ("stablelm", "StableLmForCausalLM", "StableLmConfig"), ("starcoder2", "Starcoder2ForCausalLM", "Starcoder2Config"),
+        ("stablelm", "StableLmForCausalLM", "StableLmConfig"),
+        ("starcoder2", "Starcoder2ForCausalLM", "Starcoder2Config"),
         ("olmo", "OlmoForCausalLM", "OlmoConfig"), ("cohere", "CohereForCausalLM", "CohereConfig"),
         ("granite", "GraniteForCausalLM", "GraniteConfig"),
     ):  # fmt: skip
         _text(name, model, config, **_DECODER)
-    _text("mixtral", "MixtralForCausalLM", "MixtralConfig", num_local_experts=4, **_DECODER)
+    _text(
+        "mixtral", "MixtralForCausalLM", "MixtralConfig", num_local_experts=4,
+        **{**_DECODER, "intermediate_size": 64},
+    )  # fmt: skip
     _text("mamba", "MambaForCausalLM", "MambaConfig", vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=8,
           use_cache=False)  # fmt: skip
     _text("rwkv", "RwkvForCausalLM", "RwkvConfig", vocab_size=99, hidden_size=32, num_hidden_layers=2,
@@ -222,9 +227,9 @@ def _pair() -> dict[str, Any]:
 def _fill_sequences() -> None:
     _named("t5", "T5ForConditionalGeneration", "T5Config", _pair, vocab_size=99, d_model=32, d_kv=8, d_ff=37,
            num_layers=2, num_heads=4, use_cache=False, decoder_start_token_id=0)  # fmt: skip
-    small = dict(vocab_size=99, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-                 decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_position_embeddings=64,
-                 use_cache=False)  # fmt: skip
+    small = {"vocab_size": 99, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+                 "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37,
+             "max_position_embeddings": 64, "use_cache": False}  # fmt: skip
     _named("bart", "BartForConditionalGeneration", "BartConfig", _pair, **small)
     _named("marian", "MarianMTModel", "MarianConfig", _pair, pad_token_id=0, decoder_start_token_id=0, **small)
     _named("pegasus", "PegasusForConditionalGeneration", "PegasusConfig", _pair, **small)
@@ -234,19 +239,19 @@ def _fill_sequences() -> None:
            decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_source_positions=30,
            max_target_positions=16, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
            use_cache=False)  # fmt: skip
-    speech = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, conv_dim=(16, 16, 16),
-                  conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3), num_conv_pos_embeddings=16, vocab_size=32,
-                  num_conv_pos_embedding_groups=2)  # fmt: skip
-    sound = lambda: (torch.randn(2, 1011),)  # noqa: E731
+    speech = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,
+              "conv_dim": (16, 16, 16), "conv_stride": (5, 2, 2), "conv_kernel": (10, 3, 3), "vocab_size": 32,
+              "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 2}  # fmt: skip
+    sound = lambda: (torch.randn(2, 1011),)
     _other("wav2vec2", "Wav2Vec2ForCTC", "Wav2Vec2Config", sound, **speech)
     _other("hubert", "HubertModel", "HubertConfig", sound, **speech)
     _other("wavlm", "WavLMModel", "WavLMConfig", sound, **speech)
 
 
 def _fill_image_transformers() -> None:
-    small = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, image_size=30,
-                 patch_size=10)  # fmt: skip
-    image = lambda: (_image(2, 3, 30, 30),)  # noqa: E731
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,
+             "image_size": 30, "patch_size": 10}  # fmt: skip
+    image = lambda: (_image(2, 3, 30, 30),)
     _other("vit", "ViTForImageClassification", "ViTConfig", image, **small)
     _other("deit", "DeiTModel", "DeiTConfig", image, **small)
     _other("beit", "BeitModel", "BeitConfig", image, **small)

@@ -83,7 +83,7 @@ def _fallbacks(compileds: list[Any], outcome: Outcome) -> None:
 
 
 def _variants(model: Any) -> list[Any]:
-    return [v for v in model.variants.values()]
+    return list(model.variants.values())
 
 
 def _run_compile(model: Any, args: Any, outcome: Outcome) -> list[Any]:

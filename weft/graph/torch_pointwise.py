@@ -28,7 +28,8 @@ def _register_binary() -> None:
     names = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "maximum", "minimum": "minimum",
              "remainder": "remainder", "fmod": "fmod", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
              "bitwise_xor": "bitwise_xor", "pow": "pow", "atan2": "atan2", "hypot": "hypot", "copysign": "copysign",
-             "fmax": "fmax", "fmin": "fmin", "__and__": "bitwise_and", "__or__": "bitwise_or", "floor_divide": "floor_divide"}  # fmt: skip
+             "fmax": "fmax", "fmin": "fmin",
+             "__and__": "bitwise_and", "__or__": "bitwise_or", "floor_divide": "floor_divide"}  # fmt: skip
     for aten, name in names.items():
         overloads = [f"{aten}.{o}" for o in ("Tensor", "Scalar", "default", "Tensor_Tensor")]
         lowers(*overloads)(lambda t, a, b, name=name, **rest: arithmetic(t, name, a, b, **rest))

@@ -33,7 +33,7 @@ _NEAREST = [f"{name}{n}d{kind}" for name in ("upsample_nearest", "_upsample_near
 
 @lowers(*_NEAREST)
 def _nearest(t: Site, x: Edge, _sizes: Any, *factors: Any, **named: Any) -> str:
-    scales = _scales(t, x, _factors(factors) or [v for v in named.values()])
+    scales = _scales(t, x, _factors(factors) or list(named.values()))
     half = np.float32(0.5 if "exact" in t.call.target else 0)
     image, sizes = x.shape[2:], t.shape[2:]
     if all(m % n == 0 and s == n / m for n, m, s in zip(image, sizes, scales)):
@@ -55,7 +55,7 @@ def _smooth(t: Site, x: Edge, _sizes: Any, corners: bool, *factors: Any, **named
         raise UnsupportedError("images of integers")
     mode = _SMOOTH[t.call.target.split(".")[1]]
     wide = np.float64 if x.dtype.name == "float64" else np.float32
-    scales = _scales(t, x, _factors(factors) or [v for v in named.values()])
+    scales = _scales(t, x, _factors(factors) or list(named.values()))
     for d, (n, m, s) in enumerate(zip(x.shape[2:], t.shape[2:], scales), 2):
         o = np.arange(m, dtype=np.float64)
         at = (o * ((n - 1) / (m - 1)) if m > 1 else o * 0) if corners else (o + 0.5) * s - 0.5

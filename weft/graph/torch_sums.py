@@ -112,20 +112,12 @@ def _cumprod(t: Site, x: Edge, dim: int, *, dtype: Any = None) -> str:
 MOST_SORTED = 64
 
 
-def _sorted(t: Site, x: Edge, dim: int, number: int, largest: bool) -> tuple[str, ...]:
-    if not x.shape or x.shape[axis(dim, len(x.shape))] > MOST_SORTED or x.dtype.is_bool:
-        raise UnsupportedError("sorting a long axis")
-    return t.make_all([x], reductions.ranked, axis(dim, len(x.shape)), number, largest)
-
-
-@lowers("topk")
-def _topk(t: Site, x: Edge, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[str, ...]:
-    return _sorted(t, x, dim, k, largest)
-
-
 @lowers("sort", "sort.stable")
 def _sort(t: Site, x: Edge, dim: int = -1, descending: bool = False, *, stable: Any = None) -> tuple[str, ...]:
-    return _sorted(t, x, dim, x.shape[dim] if x.shape else 1, descending)
+    """Equals stay in their order, as in torch on CPUs; which of them `topk` takes is torch's own secret."""
+    if not x.shape or x.shape[dim] > MOST_SORTED or x.dtype.is_bool:
+        raise UnsupportedError("sorting a long axis")
+    return t.make_all([x], reductions.ranked, axis(dim, len(x.shape)), x.shape[dim], descending)
 
 
 def _softmax(t: Site, x: Edge, dim: int, log: bool, safe: bool = False) -> str:

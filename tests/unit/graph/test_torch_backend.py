@@ -188,7 +188,7 @@ def test_operators_without_a_formula_run_between_kernels() -> None:
     for ours, theirs in zip(fast(x), mixed(x)):
         same(ours, theirs)
     text = weft.explain(fast)
-    assert "call aten.sort.default: no formula for it" in text
+    assert "call aten._fft_c2c.default: it reads an object" in text or "call aten._fft_r2c.default: no formula" in text
 
 
 def test_random_numbers_are_eagers() -> None:
@@ -271,3 +271,28 @@ def test_options_are_checked() -> None:
         weft.compile(torch.sin, (torch.ones(2),), options={"chekc": "first"})
     with pytest.raises(weft.ArgumentError, match="explain takes a model"):
         weft.explain(3)
+
+
+def test_results_that_run_backwards_are_copied() -> None:
+    x = torch.randn(3, 4)
+    fast = weft.compile(lambda x: (x.flip(0), x.flip(0, 1).t(), x.flip(1) + 1), (x,))
+    for ours, theirs in zip(fast(x), (x.flip(0), x.flip(0, 1).t(), x.flip(1) + 1)):
+        same(ours, theirs)
+    assert compiled_part(fast).reason is None
+
+
+def test_tensors_without_elements() -> None:
+    x = torch.randn(0, 4)
+
+    def fn(x: Any) -> Any:
+        return torch.relu(x).t(), x.sum(0), torch.cat([x, torch.ones(2, 4)])
+
+    for ours, theirs in zip(weft.compile(fn, (x,))(x), fn(x)):
+        same(ours, theirs)
+
+
+def test_sparse_tensors_run_as_eager() -> None:
+    x = torch.eye(3).to_sparse_csr()
+    with pytest.warns(UserWarning, match="runs as eager PyTorch"):
+        fast = weft.compile(lambda x, y: x @ y, (x, torch.ones(3, 2)))
+    same(fast(x, torch.ones(3, 2)), torch.ones(3, 2))

@@ -12,6 +12,7 @@ from weft.graph.evaluate import evaluate
 from weft.graph.graph import Fragment, Graph
 from weft.graph.torch_edge import retrace
 from weft.graph.torch_translate import translate
+from weft.ir.errors import UnsupportedError
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -23,7 +24,7 @@ def graph_of(fn: Callable[..., Any], args: list[Any]) -> Graph:
         return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
     with torch.no_grad():
-        return translate(retrace(torch.func.functionalize(several), args), args, {})
+        return translate(retrace(several, args), args, {})
 
 
 def close(ours: Any, theirs: Any, tolerance: float = 1e-5) -> None:
@@ -84,7 +85,12 @@ UNARY = {
     "lerp": lambda x: torch.lerp(x, x * 2, torch.full((), 0.25, dtype=x.dtype)), "ones_like": torch.ones_like,
     "slice_scatter": lambda x: torch.slice_scatter(x, x[:, :2] * 0, 1, 1, 5, 2),
     "select_scatter": lambda x: torch.select_scatter(x, x[0] * 3, 0, 2), "arange": lambda x: x + torch.arange(6),
-    "layer_norm": lambda x: F.layer_norm(x, (6,)),
+    "layer_norm": lambda x: F.layer_norm(x, (6,)), "sort": lambda x: x.sort(1),
+    "argmax_of_all": lambda x: x.argmax(), "fmax": lambda x: torch.fmax(x, x.flip(0)),
+    "lerp_by": lambda x: x.lerp(x * 2, 0.3),
+    "masked_fill_by": lambda x: x.masked_fill(x < 0, x.sum()), "as_strided": lambda x: x.as_strided((3, 2), (2, 5), 1),
+    "fill_part": lambda x: torch.slice_scatter(x, torch.full((), 2.0, dtype=x.dtype).expand(4, 2), 1, 1, 3),
+    "nothing": lambda x: x[:, 3:3].exp(), "join_nothing": lambda x: torch.cat([x[:0], x]),
     "pow": lambda x: torch.pow(x.abs() + 0.1, 1.7), "rsqrt": lambda x: (x.abs() + 0.1).rsqrt(),
     "number_to_power": lambda x: torch.pow(2.0, x), "log": lambda x: (x.abs() + 0.1).log(),
     "minimum": lambda x: torch.minimum(x, x.flip(0)),
@@ -136,7 +142,22 @@ def test_two_tensors_of_integers(name: str) -> None:
         (lambda x: F.avg_pool2d(x, 3, 2, 1), [(1, 2, 7, 8)]),
         (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False, ceil_mode=True), [(1, 2, 7, 8)]),
         (lambda x: F.adaptive_avg_pool2d(x, 2), [(1, 2, 6, 8)]),
+        (lambda x: F.adaptive_avg_pool2d(x, (4, 3)), [(1, 2, 7, 5)]),
+        (lambda x: F.adaptive_avg_pool2d(x, (4, 3)), [(1, 2, 3, 2)]),
+        (lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), [(1, 2, 7, 5)]),
         (lambda x: F.interpolate(x, scale_factor=2), [(1, 2, 3, 4)]),
+        (lambda x: F.interpolate(x, size=(7, 3)), [(1, 2, 3, 4)]),
+        (lambda x: F.interpolate(x, scale_factor=1.7), [(1, 2, 5, 4)]),
+        (lambda x: F.interpolate(x, size=7, mode="nearest-exact"), [(1, 2, 3)]),
+        (lambda x: F.interpolate(x, size=(7, 3), mode="bilinear"), [(1, 2, 3, 4)]),
+        (lambda x: F.interpolate(x, size=(7, 3), mode="bilinear", align_corners=True), [(1, 2, 3, 4)]),
+        (lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic"), [(1, 2, 5, 4)]),
+        (lambda x: F.interpolate(x, size=(2, 7, 3), mode="trilinear"), [(1, 2, 3, 3, 4)]),
+        (lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1), [(1, 4, 3, 4), (4, 3, 3, 3), (3,)]),
+        (lambda x, w: F.conv_transpose1d(x, w, None, 3, 2, 2, 2, 2), [(2, 4, 5), (4, 3, 3)]),
+        (lambda x, g: F.grid_sample(x, g, align_corners=False), [(1, 2, 4, 5), (1, 3, 3, 2)]),
+        (lambda a, b: torch.cdist(a, b), [(2, 5, 3), (2, 4, 3)]),
+        (lambda c, a, b: torch.addbmm(c, a, b, beta=0.5), [(3, 5), (2, 3, 4), (2, 4, 5)]),
         (lambda x: F.pad(x, (1, 2), mode="reflect"), [(2, 3, 6)]),
         (lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"), [(2, 3, 6, 5)]),
         (lambda x, g, b: F.layer_norm(x, (4, 5), g, b), [(2, 3, 4, 5), (4, 5), (4, 5)]),
@@ -170,7 +191,21 @@ def test_bfloat16_rounds_once_as_eager_does() -> None:
 
 
 def test_what_has_no_formula_is_a_call_with_the_reason() -> None:
-    graph = graph_of(lambda x: torch.sort(x.relu())[0] + 1, [floats(3, 4)])
+    graph = graph_of(lambda x: torch.mode(x.relu())[0] + 1, [floats(3, 4)])
     (call,) = [n for n in graph.nodes if not isinstance(n, Fragment)]
-    assert call.call.target == "aten.sort.default"
+    assert call.call.target == "aten.mode.default"
     assert call.reason == "no formula for it"
+
+
+def test_places_of_what_is_not_a_number_sort_last() -> None:
+    nan = float("nan")
+    x = torch.tensor([[1.0, nan, -1.0, nan, 0.5], [2.0, 2.0, nan, 1.0, float("inf")]])
+    for fn in (lambda x: x.sort(1), lambda x: x.sort(0, descending=True)):
+        check(fn, x)
+
+
+def test_what_writes_to_its_arguments_is_refused_whole() -> None:
+    x = floats(3, 4)
+    traced = retrace(lambda x: (x.mul_(2),), [x])
+    with pytest.raises(UnsupportedError, match=r"copy_\.default writes to its arguments"):
+        translate(traced, [x], {})
