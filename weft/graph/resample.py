@@ -11,7 +11,9 @@ import numpy as np
 SUPPORT = {"linear": 1, "cubic": 2}
 
 
-def taps(at: Any, size: int, mode: str, *, shrink: float = 1.0, cubic: float = -0.75, inside_only: bool = False) -> Any:
+def taps(
+    at: Any, size: int, mode: str, *, shrink: float = 1.0, cubic: float = -0.75, inside_only: bool = False
+) -> tuple[Any, Any]:
     """Places and weights, each (taps, elements of the result), for coordinates ``at`` along an axis of ``size``.
 
     ``shrink`` below one widens the reach, so that a smaller image is smooth; what is outside counts as the edge, or
