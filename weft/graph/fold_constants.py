@@ -12,6 +12,7 @@ from typing import Any
 from weft.graph.evaluate import evaluate_fragment
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.partition import is_free
+from weft.runtime.arrays import describe
 
 #: Bytes up to which a constant that grew is kept: larger ones are computed in each call, as the model says.
 MOST_GROWN = 1 << 24
@@ -42,7 +43,10 @@ def fold_constants(graph: Graph, library: Library | None = None, own: Callable[[
     made = {name for node in folded for name in node.outputs}
     values = _Values(graph.constants, fixed, library, own or (lambda array: array))
     constants = {n: values.find(n) for n in (*graph.constants, *made) if n in used}
-    edges = {name: replace(e, strides=None) if name in made else e for name, e in graph.edges.items()}
+    edges = dict(graph.edges)
+    for name in made:  # the library lays out its results as it likes
+        strides = describe(constants[name]).strides if name in constants else None
+        edges[name] = replace(edges[name], strides=strides)
     return replace(graph, constants=constants, nodes=tuple(nodes), edges=edges)
 
 

@@ -296,3 +296,23 @@ def test_sparse_tensors_run_as_eager() -> None:
     with pytest.warns(UserWarning, match="runs as eager PyTorch"):
         fast = weft.compile(lambda x, y: x @ y, (x, torch.ones(3, 2)))
     same(fast(x, torch.ones(3, 2)), torch.ones(3, 2))
+
+
+def test_views_of_folded_constants_that_the_library_laid_out_otherwise() -> None:
+    """As T5's table of relative positions: looked up, turned, added to and cut, all of constants."""
+
+    class Biased(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(5, 4)
+
+        def forward(self, x: Any) -> Any:
+            places = torch.arange(7)[:, None].sub(torch.arange(7)).abs().clamp_max(4)
+            bias = self.table(places).permute(2, 0, 1).unsqueeze(0) + 1.0
+            return F.scaled_dot_product_attention(x, x, x, attn_mask=bias.expand(2, -1, -1, -1)), bias[:, :, 3:] * x[
+                0, 0, 0, 0
+            ]
+
+    model, x = Biased().eval(), torch.randn(2, 4, 7, 8)
+    for ours, theirs in zip(weft.compile(model, (x,))(x), model(x)):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
