@@ -29,7 +29,6 @@ from weft.passes.gpu_to_cpu.remove_barriers import remove_barriers
 from weft.passes.gpu_to_cpu.separate_blocks import separate_blocks
 from weft.passes.gpu_to_cpu.split_threads import split_threads
 from weft.passes.gpu_to_cpu.spread_selects import spread_selects
-from weft.passes.gpu_to_cpu.sweep_phases import sweep_phases
 from weft.passes.gpu_to_cpu.unroll_phases import unroll_phases
 from weft.passes.guards.hoist_guards import hoist_guards
 from weft.passes.plain.inline_indices import inline_indices
@@ -238,17 +237,6 @@ def test_overlapping_blocks_are_merged() -> None:
 )
 def test_other_blocks_are_not_merged(text: str) -> None:
     assert "group" not in after(text, inline_indices, remove_barriers, split_threads, merge)
-
-
-def test_phases_of_a_row_go_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.passes.gpu_to_cpu.sweep_phases.STRETCH", 4)
-    passes = (inline_indices, remove_barriers, split_threads, merge, sweep_phases)
-    done = after(tiles("S[t - 1] * S[t + 1]"), *passes)
-    assert "for t_stretch in" in done
-    plain = done[done.index("if t_stretch") : done.index("else")]
-    assert "S[t_stretch * 4 + t] = A[b_group * 24 + t_stretch * 4 + t] / 3.0" in plain
-    assert "B[b_group * 24 + t_stretch * 4 + t - 1] = S[t_stretch * 4 + t - 2]" in plain  # one behind
-    assert plain.count("if") == 1
 
 
 def test_the_ends_of_a_row_are_apart() -> None:

@@ -120,7 +120,7 @@ BLOCK = """kernel f(A: float32[8], out B: float32[8]) {
 
 def test_a_program_without_threads_skips_the_passes_for_threads() -> None:
     steps = {s.by.name: s.skipped for s in trace_passes(cpu.PASSES, PLAIN, cpu.context_of(AVX512))}
-    assert all(steps[name] for name in ("split_threads", "merge_blocks", "sweep_phases", "lower_blocks", "drop_guards"))
+    assert all(steps[name] for name in ("split_threads", "merge_blocks", "lower_blocks", "drop_guards"))
     assert not steps["vectorize_innermost"]
 
 

@@ -25,7 +25,6 @@ from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.analysis.thread_teams import Team
 from weft.passes.gpu_to_cpu.forward_phases import forwarded
 from weft.passes.gpu_to_cpu.spread_selects import lift_choices
-from weft.passes.gpu_to_cpu.sweep_phases import differ
 from weft.passes.guards.hoist_guards import narrow
 
 #: Blocks that are merged at most.
@@ -45,7 +44,7 @@ class _Limits:
 
 def merge_blocks(kernel: Kernel, *, cores: int, cache_bytes: int) -> Kernel:
     """``kernel`` with rows of neighbouring blocks as one block each."""
-    limits = _Limits(cores, cache_bytes // 2)
+    limits = _Limits(cores, cache_bytes // 8)  # the memory that phases read and write goes through it too
     return replace(kernel, body=_visit(kernel.body, used_names(kernel), limits))
 
 
@@ -181,10 +180,8 @@ class _Row:
         return Team((*phase.loops[:-1], replace(phase.row, hi=hi))).around(body)
 
     def fitting(self, room: int) -> int:
-        """How many blocks may be merged: rows alone go through the cache in step (`sweep_phases`)."""
+        """How many blocks may be merged."""
         one, two = (sum(self.lengthened(name, count).byte_count() or 0 for name in self.along) for count in (1, 2))
-        if any(len(phase.loops) > 1 for phase in self.phases):
-            room //= 4
         return 1 + (room - one) // (two - one) if two > one else MOST
 
     def lengthened(self, name: str, count: int) -> Buffer:
@@ -256,7 +253,7 @@ def _hands_on_outside(phases: Sequence[_Phase], shared: dict[str, Buffer]) -> bo
     return any(
         load.buffer.name == store.buffer.name
         and store.buffer.name not in shared
-        and not differ(load.indices, store.indices, inside)
+        and not _differ(load.indices, store.indices, inside)
         for store in stores
         for load in read
     )
@@ -292,3 +289,12 @@ def _is_read_inside(buffer: Buffer, dimension: int, phases: Sequence[_Phase]) ->
                 if not all(s.lo is not None and s.hi is not None and read.within(s.lo, s.hi) for s in stored):
                     return False
     return True
+
+
+def _differ(a: Sequence[Expr], b: Sequence[Expr], inside: frozenset[str]) -> bool:
+    """Whether two places are apart in some dimension, whatever the variables ``inside`` are in either."""
+    for left, right in zip(a, b):
+        gap = linear_form(Binary("-", left, right))
+        if not gap.terms and gap.constant and not inside & set(free_vars(left)):
+            return True
+    return False

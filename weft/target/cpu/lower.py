@@ -38,7 +38,6 @@ PASSES = (
     "shrink_storage",
     "rebase_loops",
     "simplify",
-    "sweep_phases",
     "peel_last_tile",
     "hoist_guards",
     "peel_borders",
