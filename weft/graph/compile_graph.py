@@ -12,11 +12,12 @@ from typing import Any
 
 from weft.graph.arrays import Arrays, NumpyArrays, resolve
 from weft.graph.choose import Choice
-from weft.graph.compile_group import Kernel, Prepared, compile_prepared, prepare_group
+from weft.graph.compile_group import Kernel, Prepared, prepare_group
 from weft.graph.executable import Executable, Step
 from weft.graph.fold_constants import fold_constants
 from weft.graph.fold_scales import fold_scales
 from weft.graph.graph import Fragment, Graph, Node, Opaque
+from weft.graph.group_code import REFUSALS, GroupCode
 from weft.graph.group_program import group_program
 from weft.graph.mapping import kind_of
 from weft.graph.move_reshapes import move_reshapes
@@ -63,6 +64,7 @@ class _Compilation:
         self.arrays, self.processor = arrays, arrays.processor
         self.graph = self._simplified(graph)
         self.report = Report()
+        self.code = GroupCode(self.processor, graph.name)
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()
 
@@ -83,22 +85,37 @@ class _Compilation:
     def _compile_all(self) -> Compiled:
         storage = Storage(self.graph, self.alone)
         self.report.groups, self.report.calls = [], []
+        prepared = self._prepare_all(storage)
+        self.code.prepare(p for p in prepared.values() if isinstance(p, Prepared))
         steps: list[Step] = []
         for item in storage.partition.items:
             if isinstance(item, Opaque):
                 self.report.calls.append(item)
                 steps.append(item)
-            elif outputs := storage.outputs(item):
-                kernel = self._compile_group(storage, item, outputs)
+            elif id(item) in prepared:
+                kernel = self._load(item, prepared[id(item)])
                 self.report.groups.append((item, kernel))
                 steps.append(kernel)
         return Compiled(self.processor.executable(self.graph, storage, steps, self.arrays), self.report)
 
-    def _compile_group(self, storage: Storage, group: Group, outputs: list[str]) -> Kernel:
+    def _load(self, group: Group, prepared: Prepared | Exception) -> Kernel:
         try:
-            return compile_prepared(self._prepare(storage, group, outputs), self.processor)
-        except (Error, AssertionError, RecursionError) as error:
+            if isinstance(prepared, Exception):
+                raise prepared
+            return self.code.load(prepared)
+        except REFUSALS as error:
             raise _Refused(group, error) from error
+
+    def _prepare_all(self, storage: Storage) -> dict[int, Prepared | Exception]:
+        """The groups whose results somebody reads, by their ids, or why there can be no code of one."""
+        made: dict[int, Prepared | Exception] = {}
+        for item in storage.partition.items:
+            if isinstance(item, Group) and (outputs := storage.outputs(item)):
+                try:
+                    made[id(item)] = self._prepare(storage, item, outputs)
+                except REFUSALS as error:
+                    made[id(item)] = error
+        return made
 
     def _prepare(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
         program = group_program(self.graph, group.members, outputs, storage.root, group.name)
@@ -127,18 +144,20 @@ class _Compilation:
     def _choose_libraries(self) -> None:
         """Products and convolutions that the library does faster become calls of it."""
         storage = Storage(self.graph)
+        prepared = self._prepare_all(storage)
+        if self.processor.measures_most:
+            self.code.prepare(p for p in prepared.values() if isinstance(p, Prepared))
         known: dict[tuple[str, str], Choice] = {}
         for item in storage.partition.items:
-            core = _core(item)
-            if core is None or not isinstance(item, Group) or not (outputs := storage.outputs(item)):
+            group, core = prepared.get(id(item)), _core(item)
+            if core is None or not isinstance(item, Group) or not isinstance(group, Prepared):
                 continue
             try:
-                prepared = self._prepare(storage, item, outputs)
-                if prepared.key not in known:
-                    known[prepared.key] = self._kept_choice(storage, item, core, prepared)
-            except (Error, AssertionError, RecursionError):
+                if group.key not in known:
+                    known[group.key] = self._kept_choice(storage, item, core, group)
+            except REFUSALS:
                 continue  # compiling it will say what is wrong
-            choice = self.report.choices[prepared.program.program] = known[prepared.key]
+            choice = self.report.choices[group.program.program] = known[group.key]
             if not choice.is_ours:
                 self.graph = _with_call(self.graph, core, f"the library is faster: {choice}")
 
@@ -159,10 +178,10 @@ class _Compilation:
         """By the time model where that is clear, else by measuring both."""
         is_alone = len(group.members) == 1
         processor = self.processor
-        expected = Choice(processor.expected_seconds(prepared), processor.library_seconds(core.program))
+        expected = Choice(self.code.expected(prepared), processor.library_seconds(core.program))
         if core.library is None or processor.is_clear(expected):
             return expected
-        measured = processor.measure_kernel(self.graph, storage, compile_prepared(prepared, processor))
+        measured = processor.measure_kernel(self.graph, storage, self.code.load(prepared))
         rest = 0.0 if is_alone else processor.epilogue_seconds(core.program)
         theirs = processor.measure_call(self.graph, core.library, self.arrays) + rest
         return Choice(measured, theirs, "measured")

@@ -8,18 +8,14 @@ from typing import Any
 from weft.graph.arrays import Arrays
 from weft.graph.graph import Graph, dense_strides
 from weft.graph.group_program import GroupProgram
-from weft.graph.processor import Processor
 from weft.graph.storage import Storage
-from weft.ir.stmt import Kernel as LoopKernel
 from weft.operators.bind import BoundDefinition
 from weft.operators.definition import Definition, ProgramDefinition
 from weft.operators.scheduling import Scheduling
 from weft.operators.signature import Layout, Signature
-from weft.operators.specialization import Specialization, find_specialization
-from weft.operators.stages import build
+from weft.operators.specialization import Specialization
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe
-from weft.target.description import MachineDescription
 
 
 @dataclass(frozen=True)
@@ -34,6 +30,8 @@ class Kernel:
     tensors: tuple[str, ...]
     fixed: tuple[int | float, ...]
     keeps: tuple[Any, ...]
+    #: seconds, by the time model
+    expected: float
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,6 @@ class Prepared:
         return self.definition.key, self.signature.key + "".join(
             f";{name} anywhere" for name in sorted(self.misaligned)
         )
-
-    def scheduled(self, machine: MachineDescription) -> LoopKernel:
-        """The loop program of its calls, as the automatic scheduler makes it."""
-        definition, whole = self.definition, self.definition.complete(self.signature)
-        constants = frozenset(definition.bound)
-        made = build(definition.program, whole, machine, True, definition.how, constants=constants)
-        return made.separated().main
 
 
 def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays: Arrays) -> Prepared:
@@ -116,10 +107,3 @@ def _layout(graph: Graph, storage: Storage, name: str) -> Layout:
     found, edge = storage.find(name), graph.edges[name]
     assert found is not None
     return Layout(edge.dtype.name, edge.shape, found.layout.strides)
-
-
-def compile_prepared(group: Prepared, processor: Processor) -> Kernel:
-    """Machine code, from the store where it is there."""
-    executor, machine = processor.executor, processor.machine
-    special = find_specialization(group.definition, group.signature, True, machine, executor, group.misaligned)
-    return Kernel(group.program, special, group.tensors, special.fixed, (*group.keeps, *special.prepared))

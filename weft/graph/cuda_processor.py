@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.runtime.executor import Executor, find_executor
@@ -14,10 +14,11 @@ from weft.tensor.cost import infer_cost
 if TYPE_CHECKING:
     from weft.graph.arrays import Arrays
     from weft.graph.choose import Choice
-    from weft.graph.compile_group import Kernel, Prepared
+    from weft.graph.compile_group import Kernel
     from weft.graph.executable import Step
     from weft.graph.graph import Call, Graph
     from weft.graph.storage import Storage
+    from weft.ir.stmt import Kernel as LoopKernel
     from weft.tensor.program import TensorProgram
 
 #: The share of matrix instructions and of fused multiplications that a library reaches on large sizes.
@@ -30,6 +31,8 @@ LIBRARY_CALL = 3e-6
 
 class Cuda:
     """GPU ``executor``."""
+
+    measures_most = False
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -47,10 +50,8 @@ class Cuda:
     def simplify(self, graph: Graph) -> Graph:
         return graph
 
-    def expected_seconds(self, group: Prepared) -> float:
-        from weft.auto.gpu.estimate import estimate_gpu
-
-        return estimate_gpu(group.scheduled(self.machine), self.machine).seconds
+    def estimate(self) -> Callable[[LoopKernel, bool], float]:
+        return functools.partial(_gpu_seconds, self.machine)
 
     def library_seconds(self, program: TensorProgram) -> float:
         cost, machine = infer_cost(program), self.machine
@@ -82,6 +83,12 @@ class Cuda:
         from weft.graph.cuda_executable import CudaExecutable
 
         return CudaExecutable(graph, storage, steps, arrays)
+
+
+def _gpu_seconds(machine: GpuMachine, kernel: LoopKernel, fast: bool) -> float:
+    from weft.auto.gpu.estimate import estimate_gpu
+
+    return estimate_gpu(kernel, machine).seconds
 
 
 @functools.cache

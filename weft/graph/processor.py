@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from weft.ir.numerics import is_fast
 from weft.runtime.executor import HOST, Executor
 from weft.runtime.threads import get_num_threads
 
 if TYPE_CHECKING:
     from weft.graph.arrays import Arrays
     from weft.graph.choose import Choice
-    from weft.graph.compile_group import Kernel, Prepared
+    from weft.graph.compile_group import Kernel
     from weft.graph.executable import Step
     from weft.graph.graph import Call, Graph
     from weft.graph.storage import Storage
+    from weft.ir.stmt import Kernel as LoopKernel
+    from weft.target.cpu.machine_model import MachineModel
     from weft.target.description import MachineDescription
     from weft.tensor.program import TensorProgram
 
@@ -36,11 +38,18 @@ class Processor(Protocol):
     def key(self) -> str:
         """What choices between candidates depend on."""
 
+    @property
+    def measures_most(self) -> bool:
+        """Whether most groups with a library's candidate beside them are compiled and measured."""
+
     def simplify(self, graph: Graph) -> Graph:
         """Rewrites that pay on this processor, after those that pay on all."""
 
-    def expected_seconds(self, group: Prepared) -> float:
-        """Of our kernel, by the time model."""
+    def estimate(self) -> Callable[[LoopKernel, bool], float]:
+        """What gives, by the time model, the seconds of a scheduled kernel (with fast numerics or not).
+
+        It goes to other processes: a function of a module, with values that do too.
+        """
 
     def library_seconds(self, program: TensorProgram) -> float:
         """Of a library's product or convolution, expected."""
@@ -63,6 +72,7 @@ class Cpu:
     """This machine's CPU."""
 
     executor = HOST
+    measures_most = True
 
     @property
     def machine(self) -> MachineDescription:
@@ -75,13 +85,10 @@ class Cpu:
     def simplify(self, graph: Graph) -> Graph:
         return graph
 
-    def expected_seconds(self, group: Prepared) -> float:
-        from weft.auto.estimate import estimate
+    def estimate(self) -> Callable[[LoopKernel, bool], float]:
         from weft.runtime.machine_model import local_machine
 
-        kernel = group.scheduled(self.machine)
-        fast = is_fast(group.definition.how.numerics)
-        return estimate(kernel, local_machine().model, get_num_threads(), fast=fast).seconds
+        return functools.partial(_cpu_seconds, local_machine().model, get_num_threads())
 
     def library_seconds(self, program: TensorProgram) -> float:
         from weft.graph.choose import library_seconds
@@ -110,6 +117,12 @@ class Cpu:
         from weft.graph.executable import Executable
 
         return Executable(graph, storage, steps, arrays)
+
+
+def _cpu_seconds(model: MachineModel, threads: int, kernel: LoopKernel, fast: bool) -> float:
+    from weft.auto.estimate import estimate
+
+    return estimate(kernel, model, threads, fast=fast).seconds
 
 
 CPU = Cpu()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from weft.graph.graph import Fragment, Graph, Opaque, dense_strides
@@ -84,22 +85,19 @@ class Storage:
 
     def outputs(self, group: Group) -> list[str]:
         """The tensors of a group that others read."""
-        own = {name for m in group.members for name in m.outputs}
-        read = {name for name in self._read_outside(group) if name in own}
-        return [name for m in group.members for name in m.outputs if name in read]
+        return [name for m in group.members for name in m.outputs if name in self._read_outside]
 
-    def _read_outside(self, group: Group) -> set[str]:
-        inside = {id(m) for m in group.members}
-        names = {
-            name
-            for node in self.graph.nodes
-            if id(node) not in inside and self.partition.item_of(node) is not None
-            for name, item in self.partition.sources(node)
-            if item is group
-        }
+    @cached_property
+    def _read_outside(self) -> set[str]:
+        """Tensors that are read outside of the group that makes them."""
+        names = set()
+        for node in self.graph.nodes:
+            item = self.partition.item_of(node)
+            if item is not None:
+                names |= {name for name, source in self.partition.sources(node) if source is not item}
         for result in self.graph.results:
             stored = self.find(result)
-            names |= {result if stored is None else stored.root}
+            names.add(result if stored is None else stored.root)
         return names
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -44,6 +45,10 @@ class DType:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[Callable[..., DType], tuple[Kind, int, int]]:
+        """In another process the same type is the same object there; hashes of names differ between processes."""
+        return _interned, (self.kind, self.bits, self.lanes)
+
     @property
     def name(self) -> str:
         if self.kind == "bool":
@@ -73,13 +78,7 @@ class DType:
         return self if self.lanes == 1 else self.with_lanes(1)
 
     def with_lanes(self, lanes: int) -> DType:
-        if self.lanes == lanes:
-            return self
-        key = (self.kind, self.bits, lanes)
-        kept = _made.get(key)
-        if kept is None:
-            kept = _made[key] = DType(*key)
-        return kept
+        return self if self.lanes == lanes else _interned(self.kind, self.bits, lanes)
 
     @property
     def min_value(self) -> int:
@@ -100,6 +99,15 @@ class DType:
 
 #: Types that differ in lanes alone are made once: comparing an object with itself is quick.
 _made: dict[tuple[Kind, int, int], DType] = {}
+
+
+def _interned(kind: Kind, bits: int, lanes: int) -> DType:
+    key = (kind, bits, lanes)
+    kept = _made.get(key)
+    if kept is None:
+        kept = _made[key] = DType(*key)
+    return kept
+
 
 bool_ = DType("bool", 1)
 int8, int16, int32, int64 = (DType("int", bits) for bits in (8, 16, 32, 64))

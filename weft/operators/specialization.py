@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.ir.dtype import SCALAR_TYPES, DType
@@ -22,6 +23,8 @@ from weft.version import cache_key
 if TYPE_CHECKING:
     from weft.ir.buffer import Buffer
     from weft.ir.stmt import Kernel
+    from weft.operators.stages import Build
+    from weft.passes.plain.separate_constants import Separated
     from weft.target.description import Code, MachineDescription
 
 
@@ -102,20 +105,27 @@ def compile_artifact(
     misaligned: frozenset[str],
 ) -> Artifact:
     """Machine code for ``signature``, for all values of the sizes in ``symbolic``."""
-    from weft.operators.describe import describe_program
     from weft.operators.stages import build
 
     constants = frozenset(definition.bound)
     made = build(definition.program, signature, machine, checks, definition.how, symbolic=symbolic, constants=constants)
-    separated = made.separated()
-    main = compile_record(separated.main, machine, fast=made.fast, misaligned=misaligned)
+    return artifact_of(made, made.separated(), symbolic, misaligned)
+
+
+def artifact_of(
+    made: Build, separated: Separated, symbolic: frozenset[str] = frozenset(), misaligned: frozenset[str] = frozenset()
+) -> Artifact:
+    """Machine code of what ``made`` was separated into."""
+    from weft.operators.describe import describe_program
+
+    main = compile_record(separated.main, made.machine, fast=made.fast, misaligned=misaligned)
     metadata = {**main.metadata, "kept": separated.kept, **({} if symbolic else describe_program(made.program))}
     if separated.prepare is None:
         return Artifact(metadata, main.blobs)
-    first = compile_record(separated.prepare, machine, fast=made.fast, misaligned=misaligned)
+    first = compile_record(separated.prepare, made.machine, fast=made.fast, misaligned=misaligned)
     metadata["prepare"] = {
         **first.metadata,
-        "inputs": [p.name for p in separated.prepare.params if p.name in constants],
+        "inputs": [p.name for p in separated.prepare.params if p.name in made.constants],
         "bytes": [buffer_bytes(b) for b in separated.prepared],
     }
     return Artifact(metadata, {**main.blobs, "prepare": first.blobs["code"]})
@@ -155,37 +165,61 @@ def load_record(
     return Specialization(signature, loaded, params)
 
 
+class LoadedArtifact(NamedTuple):
+    """Code in memory before it is given the values that all calls have in common; ``once`` prepares from these."""
+
+    facts: Mapping[str, Any]
+    main: Specialization
+    once: Specialization | None
+
+
+def load_artifact(artifact: Artifact, interface: Interface, signature: Signature, executor: Executor) -> LoadedArtifact:
+    facts, blobs = artifact.metadata, artifact.blobs
+    main = load_record(facts, blobs["code"], executor, signature, interface.name, interface)
+    if "prepare" not in facts:
+        return LoadedArtifact(facts, main, None)
+    owner, nothing = f"{interface.name} (once)", Signature((), (), ())
+    once = load_record(facts["prepare"], blobs["prepare"], executor, nothing, owner, interface)
+    return LoadedArtifact(facts, main, once)
+
+
+def bind_loaded(
+    loaded: LoadedArtifact, definition: Definition, executor: Executor, sizes: Mapping[str, int] = MappingProxyType({})
+) -> Specialization:
+    """Code with the values that ``definition`` binds, and ``sizes`` for those that it leaves open."""
+    facts = loaded.facts
+    prepared = _prepare(loaded, definition, executor)
+    fixed = (*_bound_values(definition, facts["kept"]), *(a for _, a in prepared), *sizes.values())
+    return loaded.main._replace(fixed=fixed, prepared=tuple(array for array, _ in prepared))
+
+
 def _load(
     artifact: Artifact, definition: Definition, signature: Signature, sizes: Mapping[str, int], executor: Executor
 ) -> Specialization:
     """Machine code in memory, for calls of ``signature``; ``sizes`` are those that the code leaves open."""
-    facts, interface = artifact.metadata, definition.interface
+    facts = artifact.metadata
     if sizes:
         from weft.operators.stages import specialized_facts
 
         facts = dict(facts) | specialized_facts(definition.program, definition.complete(signature))
     outputs = tuple(output_layout(record) for record in facts["outputs"])
-    loaded = load_record(facts, artifact.blobs["code"], executor, signature, interface.name, interface)
-    prepared = _prepare(artifact, definition, executor)
-    fixed = (*_bound_values(definition, facts["kept"]), *(a for _, a in prepared), *sizes.values())
-    memory = tuple(array for array, _ in prepared)
-    return loaded._replace(outputs=outputs, fixed=fixed, prepared=memory, release_gil=facts["release_gil"])
+    loaded = load_artifact(artifact, definition.interface, signature, executor)
+    bound = bind_loaded(loaded, definition, executor, sizes)
+    return bound._replace(outputs=outputs, release_gil=facts["release_gil"])
 
 
 def _bound_values(definition: Definition, names: Sequence[str]) -> list[int | float]:
     return [slot_value(definition.bound[name]) for name in names]
 
 
-def _prepare(artifact: Artifact, definition: Definition, executor: Executor) -> list[tuple[Any, int]]:
+def _prepare(loaded: LoadedArtifact, definition: Definition, executor: Executor) -> list[tuple[Any, int]]:
     """What is made once from bound values: memory that must stay, and its addresses."""
-    facts = artifact.metadata.get("prepare")
-    if facts is None:
+    if loaded.once is None:
         return []
-    interface, nothing = definition.interface, Signature((), (), ())
-    once = load_record(facts, artifact.blobs["prepare"], executor, nothing, f"{interface.name} (once)", interface)
+    facts = loaded.facts["prepare"]
     inputs = _bound_values(definition, facts["inputs"])
     arrays = [v for v in definition.bound.values() if isinstance(v, ArgumentInfo)]
-    return executor.prepare(once.loaded, inputs, facts["bytes"], arrays)
+    return executor.prepare(loaded.once.loaded, inputs, facts["bytes"], arrays)
 
 
 def output_layout(record: dict[str, Any]) -> OutputLayout:

@@ -25,7 +25,7 @@ from weft.ir.numpy_dtypes import convert, to_numpy
 from weft.tensor.access import independent_axes, is_injective, reads_target
 from weft.tensor.array_arithmetic import Array, accumulator, storage_type
 from weft.tensor.coverage import infer_fills, initial_value, initialization
-from weft.tensor.evaluate_expr import Point, evaluate_expr
+from weft.tensor.evaluate_expr import Point, evaluate_expr, part_of
 from weft.tensor.normalize import normalize
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.recurrences import constant_of, in_order
@@ -141,6 +141,11 @@ class Evaluation:
 
     def _scatter(self, target: Array, point: Point, indices: tuple[Array, ...], value: Array) -> None:
         """Points one after another, so that of several that meet one element each counts, and the last is last."""
+        if self.statement.op == "=" and point.mask is None:
+            part = part_of(target, indices, len(point.shape))
+            if part is not None and part.shape == point.shape:
+                part[...] = value
+                return
         places = tuple(point.select(i) for i in indices)
         values = point.select(value)
         if self.statement.op == "=":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -130,7 +131,29 @@ def _load(buffer: Buffer, point: Point, subscripts: tuple[Array, ...]) -> Array:
     if array.size == 0:
         # Nothing can be read: `subscripts` has found that no point that counts does.
         return np.zeros((1,) * len(point.shape), array.dtype)
-    return np.asarray(array[subscripts])
+    part = part_of(array, subscripts, len(point.shape))
+    return np.asarray(array[subscripts]) if part is None else part
+
+
+def part_of(array: Array, subscripts: tuple[Array, ...], rank: int) -> Array | None:
+    """The elements under ``subscripts`` without a copy, with one dimension for each of ``rank`` axes.
+
+    None where subscripts do more than run through a range along an axis of their own each.
+    """
+    ranges: list[Any] = [...]  # which keep a tensor of no dimension one
+    dimensions: dict[int, int] = {}
+    for dimension, subscript in enumerate(subscripts):
+        along = [d for d, n in enumerate(subscript.shape) if n != 1]
+        values = subscript.reshape(-1)
+        if len(along) > 1 or values.size == 0 or (np.diff(values) != 1).any() or dimensions.keys() & {*along}:
+            return None
+        first = int(values[0])
+        ranges.append(slice(first, first + values.size))
+        dimensions |= dict.fromkeys(along, dimension)
+    part: Array = array[tuple(ranges)]
+    single = [d for d in range(part.ndim) if d not in dimensions.values()]
+    ordered: Array = part.transpose(*single, *(dimensions[axis] for axis in sorted(dimensions)))
+    return np.reshape(ordered, [part.shape[dimensions[d]] if d in dimensions else 1 for d in range(rank)])
 
 
 def _logical(op: str, left: Expr, right: Expr, point: Point) -> Array:

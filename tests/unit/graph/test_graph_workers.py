@@ -1,0 +1,124 @@
+"""Groups compiled in processes beside this one, and what a second compilation finds."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from weft.graph import group_code, workers
+from weft.graph.builder import GraphBuilder
+from weft.graph.compile_graph import compile_graph
+from weft.graph.evaluate import evaluate
+from weft.graph.formulas import contraction, pointwise
+from weft.graph.workers import Workers
+from weft.ir.dtype import float32
+from weft.runtime.store import Artifact
+
+TASKS = [(str(n), n) for n in range(20)]
+
+
+def square(n: int) -> int:
+    return n * n
+
+
+def refuse_odd(n: int) -> int:
+    if n % 2:
+        raise ValueError(f"{n} is odd")
+    return os.getpid()
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(3), raising=False)
+
+
+@pytest.mark.usefixtures("cores")
+def test_every_task_is_answered_once_by_some_process() -> None:
+    with Workers[int, int](len(TASKS)) as pool:
+        made = sorted(pool.run(TASKS, square, ()))
+    assert sorted(made) == sorted((key, n * n) for key, n in TASKS)
+
+
+@pytest.mark.usefixtures("cores")
+def test_refusals_are_told_as_this_process_raises_them_and_others_do_the_rest() -> None:
+    with Workers[int, int](len(TASKS)) as pool:
+        made = dict(pool.run(TASKS, refuse_odd, (ValueError,)))
+    assert [str(made[key]) for key, n in TASKS if n % 2] == [f"{n} is odd" for _, n in TASKS if n % 2]
+    assert all(isinstance(made[key], int) for key, n in TASKS if n % 2 == 0)
+
+
+@pytest.mark.usefixtures("cores")
+def test_a_worker_that_dies_loses_nothing() -> None:
+    with Workers[int, int](len(TASKS)) as pool:
+        for process in pool._processes:
+            process.kill()
+        made = dict(pool.run(TASKS, square, ()))
+    assert made == {key: n * n for key, n in TASKS}
+
+
+def test_few_tasks_start_no_process() -> None:
+    with Workers[int, int](2) as pool:
+        assert not pool._processes
+
+
+_INTERRUPTED = """
+import os, threading, signal, time
+from weft.graph import workers
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started this may have it ignored
+os.sched_getaffinity = lambda _: range(2)
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    with workers.Workers(8) as pool:
+        for key, made in pool.run([(str(n), 30.0) for n in range(8)], time.sleep, ()):
+            pass
+except KeyboardInterrupt:
+    print("interrupted", all(p.poll() is not None for p in pool._processes))
+"""
+
+
+def test_ctrl_c_ends_all_at_once() -> None:
+    start = time.monotonic()
+    run = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.split() == ["interrupted", "True"]
+    assert time.monotonic() - start < 20
+
+
+def test_types_are_the_same_objects_after_a_pipe() -> None:
+    assert pickle.loads(pickle.dumps(float32)) is float32
+    assert pickle.loads(pickle.dumps(float32.with_lanes(8))) is float32.with_lanes(8)
+
+
+@pytest.mark.usefixtures("cores")
+def test_groups_compiled_by_workers_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "WORTH_IT", 2)
+    monkeypatch.setenv("WEFT_CACHE", "off")
+    g, rng = GraphBuilder("net"), np.random.default_rng(0)
+    x = h = g.input("x", "float32", (6, 8))
+    for size in (8, 12, 16, 8):
+        width = g.edges[h].shape[1]
+        h = g.formula("linear", [h, g.constant("w", rng.standard_normal((size, width), "f"))], contraction.linear)
+        h = g.formula("relu", [h], pointwise.same, "relu")
+    graph, array = g.finish([h]), rng.standard_normal((6, 8), "f")
+    [made] = compile_graph(graph).executable.run([array])
+    assert x == graph.inputs[0]
+    assert np.allclose(made, evaluate(graph, [array], wide=True)[0], atol=1e-4)
+
+
+def test_a_second_compilation_compiles_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    g = GraphBuilder("net")
+    graph = g.finish([g.formula("relu", [g.input("x", "float32", (5, 7))], pointwise.same, "relu")])
+    compile_graph(graph)
+
+    def refuse(task: group_code.Task) -> Artifact:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(group_code, "compile_task", refuse)
+    array = np.linspace(-1, 1, 35, dtype="f").reshape(5, 7)
+    assert np.array_equal(compile_graph(graph).executable.run([array])[0], np.maximum(array, 0))

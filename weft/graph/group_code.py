@@ -1,0 +1,132 @@
+"""Machine code of groups: each text once, from the artifact store or compiled, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from weft.graph.compile_group import Kernel, Prepared
+from weft.graph.processor import Processor
+from weft.graph.progress import Progress
+from weft.graph.workers import Workers
+from weft.ir.errors import Error, TargetError
+from weft.ir.stmt import Kernel as LoopKernel
+from weft.operators.scheduling import Scheduling
+from weft.operators.signature import Signature
+from weft.operators.specialization import LoadedArtifact, artifact_of, bind_loaded, code_key, load_artifact
+from weft.operators.stages import Build, build
+from weft.runtime.store import Artifact, default_store
+from weft.runtime.threads import get_num_threads, set_num_threads
+from weft.target.description import MachineDescription
+from weft.tensor.program import TensorProgram
+
+#: What a group may be refused with.
+REFUSALS = (Error, AssertionError, RecursionError)
+
+
+class Task(NamedTuple):
+    """All that the code of a group depends on, as a process of its own needs it; ``signature`` has constants too."""
+
+    program: TensorProgram
+    signature: Signature
+    constants: frozenset[str]
+    how: Scheduling
+    machine: MachineDescription
+    threads: int
+    estimate: Callable[[LoopKernel, bool], float]
+    misaligned: frozenset[str]
+
+    def build(self) -> Build:
+        return build(self.program, self.signature, self.machine, True, self.how, constants=self.constants)
+
+
+def compile_task(task: Task) -> Artifact:
+    """Machine code, with what the time model expects of it."""
+    if task.threads != get_num_threads():  # in a worker
+        set_num_threads(task.threads)
+    made = task.build()
+    separated = made.separated()
+    artifact = artifact_of(made, separated, misaligned=task.misaligned)
+    return artifact._replace(metadata={**artifact.metadata, "expected": task.estimate(separated.main, made.fast)})
+
+
+@dataclass
+class GroupCode:
+    """The code of all groups of one graph; a group that was refused once is refused again without a try."""
+
+    processor: Processor
+    title: str
+    _artifacts: dict[str, Artifact] = field(default_factory=dict)
+    _refused: dict[str, BaseException] = field(default_factory=dict)
+    _loaded: dict[str, LoadedArtifact] = field(default_factory=dict)
+
+    def prepare(self, groups: Iterable[Prepared]) -> None:
+        """Finds or compiles the code of all ``groups``; refusals are told when it is asked for."""
+        distinct = {self.key(g): g for g in groups}
+        missing = {key: g for key, g in distinct.items() if not self._find(key)}
+        if not missing:
+            return
+        tasks = [(key, self._task(group)) for key, group in missing.items()]
+        workers: Workers[Task, Artifact] = Workers(len(tasks))
+        with Progress(f"weft: compiling {self.title}", len(tasks)) as progress, workers:
+            for key, made in workers.run(tasks, compile_task, REFUSALS):
+                if isinstance(made, Artifact):
+                    default_store().put(key, made)
+                    self._artifacts[key] = made
+                else:
+                    self._refused[key] = made
+                progress.step()
+
+    def key(self, group: Prepared) -> str:
+        return code_key("group", self.processor.machine, group.misaligned, *group.key, self.processor.key)
+
+    def expected(self, group: Prepared) -> float:
+        """Seconds, by the time model; nothing is compiled for it."""
+        key = self.key(group)
+        if self._find(key):
+            return float(self._artifact(key, group).metadata["expected"])
+        task = self._task(group)
+        made = task.build()
+        return task.estimate(made.separated().main, made.fast)
+
+    def load(self, group: Prepared) -> Kernel:
+        """The kernel, with the constants of just this group packed."""
+        key, executor = self.key(group), self.processor.executor
+        if key not in self._loaded:
+            try:
+                self._loaded[key] = self._load(key, group)
+            except (TargetError, KeyError, TypeError, ValueError):  # written by something else under our key
+                default_store().remove(key)
+                del self._artifacts[key]
+                self._loaded[key] = self._load(key, group)
+        loaded = self._loaded[key]
+        special = bind_loaded(loaded, group.definition, executor)
+        keeps = (*group.keeps, *special.prepared)
+        return Kernel(group.program, special, group.tensors, special.fixed, keeps, loaded.facts["expected"])
+
+    def _load(self, key: str, group: Prepared) -> LoadedArtifact:
+        artifact = self._artifact(key, group)
+        return load_artifact(artifact, group.definition.interface, group.signature, self.processor.executor)
+
+    def _artifact(self, key: str, group: Prepared) -> Artifact:
+        if not self._find(key):
+            self.prepare([group])
+        if key in self._refused:
+            raise self._refused[key]
+        return self._artifacts[key]
+
+    def _find(self, key: str) -> bool:
+        if key in self._artifacts or key in self._refused:
+            return True
+        kept = default_store().get(key)
+        if kept is None or "expected" not in kept.metadata:
+            return False
+        self._artifacts[key] = kept
+        return True
+
+    def _task(self, group: Prepared) -> Task:
+        definition, processor = group.definition, self.processor
+        whole, constants = definition.complete(group.signature), frozenset(definition.bound)
+        made_for = definition.how, processor.machine, get_num_threads(), processor.estimate()
+        return Task(definition.program, whole, constants, *made_for, group.misaligned)

@@ -1,0 +1,160 @@
+"""Processes that compile beside this one.
+
+They are started afresh, not forked: this process may have threads, of the framework's too, that hold locks. Each gets
+tasks through a pipe and answers through another; it ends when its pipe does, so none outlives this process. What a
+worker cannot do, this process tries itself, and so says what is wrong as if there were no workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, BinaryIO, Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: Tasks from which on a worker pays: starting one takes as long as a few tasks.
+WORTH_IT = 8
+#: Processes at most, this one among them: each takes some 150 MB.
+MOST = 8
+
+
+class Workers(Generic[T, R]):
+    """As many processes as there are cores for ``count`` tasks, this one among them.
+
+    >>> with Workers(len(tasks)) as workers:
+    ...     for key, made in workers.run(tasks, compile_task, (Error,)):
+    """
+
+    def __init__(self, count: int) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._pending: deque[tuple[str, T]] = deque()
+        self._done: SimpleQueue[tuple[str, R | BaseException]] = SimpleQueue()
+        self._again: deque[tuple[str, T]] = deque()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        wanted = min(cores, MOST, count) - 1 if count >= WORTH_IT else 0
+        for _ in range(wanted if _can_start() else 0):
+            self._processes.append(_start())
+
+    def __enter__(self) -> Workers[T, R]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._pending.clear()
+        for process in self._processes:
+            process.kill()  # an answer that nobody waits for
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):  # what could not be written to one that is dead
+                    if pipe is not None:
+                        pipe.close()
+
+    def run(
+        self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R], refusals: tuple[type[BaseException], ...]
+    ) -> Iterator[tuple[str, R | BaseException]]:
+        """Each task's key with what ``fn`` gives, or with the error among ``refusals`` that it raises."""
+        self._pending.extend(tasks)
+        threads = [threading.Thread(target=self._feed, args=(p, fn), daemon=True) for p in self._processes]
+        for thread in threads:
+            thread.start()
+        while self._pending:
+            yield from self._run_here(self._pending, fn, refusals)
+            while not self._done.empty():
+                yield self._done.get()
+        for thread in threads:
+            thread.join()
+        while not self._done.empty():
+            yield self._done.get()
+        while self._again:
+            yield from self._run_here(self._again, fn, refusals)
+
+    def _run_here(
+        self, tasks: deque[tuple[str, T]], fn: Callable[[T], R], refusals: tuple[type[BaseException], ...]
+    ) -> Iterator[tuple[str, R | BaseException]]:
+        try:
+            key, task = tasks.popleft()
+        except IndexError:
+            return
+        made: R | BaseException
+        try:
+            made = fn(task)
+        except refusals as error:
+            made = error
+        yield key, made
+
+    def _feed(self, process: subprocess.Popen[bytes], fn: Callable[[T], R]) -> None:
+        """Gives one process a task after another; those that it fails are done here in the end."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while True:
+            try:
+                key, task = self._pending.pop()
+            except IndexError:
+                return
+            try:
+                _send(process.stdin, (fn, task))
+                made = _receive(process.stdout)
+            except (OSError, EOFError, ValueError, pickle.PicklingError, TypeError, AttributeError):
+                self._again.append((key, task))
+                return
+            if made is None:
+                self._again.append((key, task))
+            else:
+                self._done.put((key, made))
+
+
+def _can_start() -> bool:
+    """Whether another interpreter like this one can be started: not from a program that embeds it."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False) and os.name == "posix"
+
+
+def _start() -> subprocess.Popen[bytes]:
+    # The interpreter of a virtual environment finds its packages itself; what was added to the path it must be told.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+
+
+def serve() -> None:
+    """What a worker does: answers tasks until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides when it ends
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what somebody prints is not an answer
+    while True:
+        try:
+            fn, task = _receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            made = fn(task)
+        except Exception:  # told by the process that asked, which tries it too
+            made = None
+        _send(answers, made)
+
+
+def _send(pipe: BinaryIO | Any, value: object) -> None:
+    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    pipe.write(struct.pack("<Q", len(data)) + data)
+    pipe.flush()
+
+
+def _receive(pipe: BinaryIO | Any) -> Any:
+    header = pipe.read(8)
+    if len(header) < 8:
+        raise EOFError
+    (size,) = struct.unpack("<Q", header)
+    data = pipe.read(size)
+    if len(data) < size:
+        raise EOFError
+    return pickle.loads(data)
