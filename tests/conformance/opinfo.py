@@ -92,9 +92,12 @@ def check(ours: Any, theirs: Any, exact: Any) -> None:
     for n, (a, b, e) in enumerate(zip(ours, theirs, exact)):
         assert a.dtype == b.dtype, f"result {n} is {a.dtype}, not {b.dtype}"
         assert a.shape == b.shape, f"result {n} has shape {tuple(a.shape)}, not {tuple(b.shape)}"
-        assert a.stride() == b.stride() or 1 in b.shape or not b.numel(), (
-            f"result {n}: strides {a.stride()}, not {b.stride()}"
-        )
+        assert a.layout == b.layout, f"result {n} is {a.layout}, not {b.layout}"
+        if b.layout != torch.strided:
+            torch.testing.assert_close(a.to_dense(), b.to_dense(), equal_nan=True)
+            continue
+        same_strides = a.stride() == b.stride() or 1 in b.shape or not b.numel()
+        assert same_strides, f"result {n}: strides {a.stride()}, not {b.stride()}"
         if not b.is_floating_point() or e is None or e.shape != b.shape or not e.is_floating_point():
             torch.testing.assert_close(a, b, equal_nan=True)
             continue
@@ -122,14 +125,16 @@ def _exactly(fn: Any, args: list[Any], theirs: Any) -> list[Any]:
         return [None] * len(theirs)
 
 
-def seeded(fn: Any, args: list[Any], seed: int = 1) -> list[Any]:
+def seeded(fn: Any, args: list[Any], seed: int = 42) -> list[Any]:
+    """Results of a call; entries that draw random numbers set this seed themselves, which tracing does not keep."""
     torch.manual_seed(seed)
     return list(fn(*clones(args)))
 
 
 def is_random(fn: Any, args: list[Any]) -> bool:
-    pairs = zip(seeded(fn, args, 1), seeded(fn, args, 2))
-    return any(not torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs if a.layout == torch.strided)
+    pairs = zip(seeded(fn, args), seeded(fn, args, 43))
+    plain = [(a, b) for a, b in pairs if a.layout == torch.strided]
+    return any(not torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in plain)
 
 
 def try_sample(op: Any, sample: Any, outcome: Outcome) -> None:
@@ -146,7 +151,7 @@ def try_sample(op: Any, sample: Any, outcome: Outcome) -> None:
             outcome.fell_back.append(f"not traced: {str(error).splitlines()[0][:120]}")
             return
         # Torch itself draws other numbers for x.exponential_() than for what tracing makes of it.
-        drawn = is_random(fn, args)
+        drawn = is_random(gm, args)
         theirs = seeded(gm, args) if drawn else theirs
         model = FxModel(gm)
         model.find(clones(args))
@@ -170,7 +175,7 @@ def try_gradients(op: Any, dtype: Any, outcome: Outcome) -> None:
         outcome.samples += 1
         results = []
         for call in (fn, torch.compile(fn, backend="weft")):
-            torch.manual_seed(1)
+            torch.manual_seed(42)
             made = [m for m in call(*args) if m.requires_grad]
             total = sum((m.abs() ** 2).sum() for m in made)
             results.append(torch.autograd.grad(total, floats, allow_unused=True) if made and floats else ())

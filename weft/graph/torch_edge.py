@@ -17,7 +17,7 @@ WHOLE = (
     "_scaled_dot_product_flash_attention_for_cpu", "convolution", "addmm", "baddbmm", "mm", "bmm", "embedding",
     "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "upsample_nearest2d", "var", "var_mean", "tril",
     "triu", "masked_fill", "addcmul", "addcdiv", "lerp", "stack", "unbind", "split", "t", "transpose", "rsub",
-    "_unsafe_view", "slice_scatter", "select_scatter", "_fused_rms_norm", "roll",
+    "bernoulli", "rrelu", "_unsafe_view", "slice_scatter", "select_scatter", "_fused_rms_norm", "roll",
 )  # fmt: skip
 
 
