@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.ir.errors import Error
+from weft.ir.errors import Error, InternalError
 
 #: Operators of strings, sequences, optional values and training, which are no part of this.
 OUT_OF_SCOPE = (
@@ -117,6 +117,8 @@ def try_case(case: Any) -> Outcome:
             made = rep.run(dict(zip(names, map(as_array, inputs))))
             for n, (ours, theirs) in enumerate(zip(made, map(as_array, expected), strict=True)):
                 compare(ours, theirs, case, n)
+    except InternalError as error:
+        return Outcome(case.name, "wrong", f"{error.what} ({error.why})")
     except Error as error:
         return Outcome(case.name, "refused", f"{error.what} ({error.why})")
     except Exception as error:  # whatever it is, it is a fault of ours

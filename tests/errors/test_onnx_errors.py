@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "graph"))
 from onnx_models import TensorProto, mlp, model, node, onnx
 
 import weft
-from weft.ir.errors import ArgumentError, Error, ShapeError, UnsupportedError
+from weft.graph.onnx_table import TABLE
+from weft.ir.errors import ArgumentError, Error, InternalError, ShapeError, UnsupportedError
 
 SOUND = "export the model again, or check it with onnx.checker"
 SIGNATURE = "its inputs are x: float32[n, 2, 4] and its outputs y: undefined[…]"
@@ -138,13 +139,15 @@ error: net has nodes that Weft cannot compile
   why:   Resize `resize`: a tensor of shape (1, 1, 3999999983616, 3999999983616) has 63999999475712001073741824 bytes
   help:  see that the model was exported for such sizes; what Weft does not have, onnxruntime may"""),
     "an attribute of another type": (
-        lambda: weft.load_onnx(model([node("Softmax", "x", "y", axis="last")], {"x": [2]}, ["y"]))(
-            np.zeros(2, np.float32)
-        ),
-        UnsupportedError, """\
-error: net has nodes that Weft cannot compile
-  why:   Softmax `softmax`: TypeError '<' not supported between instances of 'str' and 'int'
-  help:  see that the model was exported for such sizes; what Weft does not have, onnxruntime may"""),
+        lambda: weft.load_onnx(model([node("Softmax", "x", "y", axis="last")], {"x": [2]}, ["y"])), ArgumentError, f"""\
+error: net is not a sound ONNX model
+  why:   Softmax `softmax`: its attribute axis is string, not int
+  help:  {SOUND}"""),
+    "an attribute of no meaning": (
+        lambda: weft.load_onnx(model([node("Softmax", "x", "y", alpha=1.0)], {"x": [2]}, ["y"])), ArgumentError, f"""\
+error: net is not a sound ONNX model
+  why:   Softmax `softmax`: it takes no attribute alpha
+  help:  {SOUND}"""),
     "a string as input": (
         lambda: weft.load_onnx(model([node("Identity", "x", "y")], {"x": [1]}, ["y"], kind=TensorProto.STRING)),
         UnsupportedError, """\
@@ -217,14 +220,33 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
 def test_any_damage_to_a_file_is_an_error_of_ours() -> None:
     """Bytes changed at random: the model runs, or is refused by an error of ours, but nothing else."""
     rng, whole = np.random.default_rng(5), bytearray(mlp().SerializeToString())
-    outcomes = {True: 0, False: 0}
+    outcomes = {"runs": 0, "refused": 0, "internal": 0}
     for _ in range(300):
         data = bytearray(whole)
         for place in rng.integers(0, len(data), 3):
             data[place] = rng.integers(0, 256)
         try:
             weft.load_onnx(bytes(data))(x())
-            outcomes[True] += 1
+            outcomes["runs"] += 1
+        except InternalError:
+            outcomes["internal"] += 1
         except Error:
-            outcomes[False] += 1
-    assert min(outcomes.values()) > 10
+            outcomes["refused"] += 1
+    assert min(outcomes["runs"], outcomes["refused"]) > 10
+    assert outcomes["internal"] == 0
+
+
+def test_a_fault_of_ours_is_told_from_a_model_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise KeyError("oops")
+
+    monkeypatch.setitem(TABLE, "Relu", broken)
+    with pytest.raises(InternalError) as caught:
+        net()(x())
+    assert (
+        str(caught.value)
+        == """\
+error: Relu `relu` of net could not be compiled
+  why:   KeyError: 'oops'
+  help:  this is a fault of Weft: please report it with the model"""
+    )

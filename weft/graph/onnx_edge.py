@@ -37,6 +37,7 @@ def onnx() -> Any:
     try:
         import onnx
         import onnx.numpy_helper
+        import onnx.shape_inference
     except ImportError:
         raise ArgumentError(
             "ONNX models need the onnx package", why="it is not installed", help="pip install weft[onnx]"
@@ -283,7 +284,46 @@ def fault_of(node: OnnxNode, opsets: Mapping[str, int]) -> str | None:
     if not schema.min_output <= len(node.outputs) <= schema.max_output:
         return f"it gives {_span(schema.min_output, schema.max_output)} outputs, not {len(node.outputs)}"
     missing = [a for a, facts in schema.attributes.items() if facts.required and a not in node.attributes]
-    return f"it has no attribute {missing[0]}" if missing else None
+    return f"it has no attribute {missing[0]}" if missing else _fault_of_attributes(node, schema)
+
+
+def _fault_of_attributes(node: OnnxNode, schema: Any) -> str | None:
+    for name, value in node.attributes.items():
+        if name not in schema.attributes:
+            return f"it takes no attribute {name}"
+        wanted = schema.attributes[name].type.name
+        if not isinstance(value, (Foreign, Parameter)) and wanted not in _kinds_of(value):
+            return f"its attribute {name} is {' or '.join(_kinds_of(value)).lower()}, not {wanted.lower()}"
+    return None
+
+
+def _kinds_of(value: Any) -> tuple[str, ...]:
+    """The types of attributes that such a value may be."""
+    single = {int: "INT", float: "FLOAT", str: "STRING", OnnxGraph: "GRAPH", np.ndarray: "TENSOR"}
+    if not isinstance(value, tuple):
+        return (single[type(value)],)
+    return tuple(f"{single[type(v)]}S" for v in value[:1]) or tuple(f"{kind}S" for kind in single.values())
+
+
+def fault_in_use(node: OnnxNode, opsets: Mapping[str, int], given: Sequence[Any]) -> str | None:
+    """Why a node cannot have such inputs, if ONNX's own inference of shapes says so.
+
+    ``given`` are terms: a type and a shape each, and an array where its values are known; None for what is left out.
+    """
+    helper, made = onnx().helper, onnx().numpy_helper
+    number = {t: onnx().TensorProto.DataType.Value(k) for k, t in _TYPES.items()}
+    ports = [(name, g) for name, g in zip(node.inputs, given) if name and g is not None]
+    inputs = {n: helper.make_tensor_value_info(n, number[g.dtype], g.shape) for n, g in ports}
+    values = {n: made.from_array(g.array, n) for n, g in ports if g.array is not None and g.dtype != dt.bfloat16}
+    outputs = [helper.make_tensor_value_info(name, 0, None) for name in node.outputs if name]
+    try:
+        proto = onnx().NodeProto.FromString(_node_bytes(node))
+        graph = helper.make_graph([proto], "use", list(inputs.values()), outputs, list(values.values()))
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in opsets.items()])
+        onnx().shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except Exception as error:  # the package's own, of several kinds
+        return str(error).strip().splitlines()[-1]
+    return None
 
 
 def is_older(node: OnnxNode, opsets: Mapping[str, int]) -> bool:

@@ -18,11 +18,11 @@ from weft.graph.formulas import views
 from weft.graph.formulas.common import axis
 from weft.graph.graph import Graph
 from weft.graph.onnx_check import tell
-from weft.graph.onnx_edge import body_of
+from weft.graph.onnx_edge import body_of, fault_in_use
 from weft.graph.onnx_file import Foreign, OnnxFile, OnnxFunction, OnnxGraph, OnnxNode, Parameter, needed_nodes
 from weft.graph.onnx_table import TABLE, NeedsValues, Site, Term, known_term
 from weft.ir.dtype import DType
-from weft.ir.errors import Error, UnsupportedError
+from weft.ir.errors import Error, InternalError, UnsupportedError
 from weft.ir.numerics import Numerics
 
 _ENTRIES = (onnx_pointwise, onnx_quantize, onnx_resize, onnx_shapes, onnx_sums, onnx_windows)
@@ -113,13 +113,22 @@ class _Translation:
         mark = self.builder.mark()
         try:
             return self._node(node, given, scope, opsets)
-        except NeedsValues:
+        except (NeedsValues, InternalError):
             raise
-        except Exception as error:  # an entry may meet what no sound model has: attributes of any type and size
+        except Error as refused:
             self.builder.undo(mark)
-            why = error.what if isinstance(error, Error) else f"{type(error).__name__} {error}"
-            self.refusals.setdefault(f"{node}: {why}")
-            return None
+            self.refusals.setdefault(f"{node}: {refused.what}")
+        except Exception as error:  # what no sound model has may surprise an entry; else it is the entry that is wrong
+            self.builder.undo(mark)
+            fault = None if node.domain else fault_in_use(node, opsets, given)
+            if fault is None:
+                raise InternalError(
+                    f"{node} of {self.file.where} could not be compiled",
+                    why=f"{type(error).__name__}: {error}",
+                    help="this is a fault of Weft: please report it with the model",
+                ) from error
+            self.refusals.setdefault(f"{node}: {fault}")
+        return None
 
     def _node(self, node: OnnxNode, given: list[Any], scope: Scope, opsets: Mapping[str, int]) -> Any:
         function = self.file.functions.get((node.domain, node.op))
