@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from weft.ir.errors import InternalError, UnsupportedError, did_you_mean
 from weft.ir.stmt import Kernel
-from weft.passes import gpu_to_cpu, guards, plain, registers, to_grid, vectors
+from weft.passes import caches, gpu_to_cpu, guards, plain, registers, to_grid, vectors
 from weft.passes.declare import Context, Pass
 
 PASSES: dict[str, Pass] = {
-    p.name: p for folder in (plain, to_grid, gpu_to_cpu, guards, vectors, registers) for p in folder.PASSES
+    p.name: p for folder in (plain, to_grid, gpu_to_cpu, guards, vectors, registers, caches) for p in folder.PASSES
 }
 
 

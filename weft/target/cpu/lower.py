@@ -56,6 +56,7 @@ PASSES = (
     "pad_registers",
     "unroll_registers",
     "transpose_tiles",
+    "prefetch_rows",
 )
 #: The forms of program that can be written down as LLVM IR.
 NEEDS = ("no blocks", "no reductions", "no tensorized nests", "no barriers", "strip mined")
