@@ -128,6 +128,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], torch.Tensor]
 def make_network(name: str, batch: int, device: str, dtype: str) -> tuple[Any, torch.Tensor]:
     """The model, ready for inference, and its input: the same in every process."""
     make, give = NETWORKS[name]
+    import_torchvision()  # which transformers imports too, where it is installed
     torch.manual_seed(0)
     torch.set_grad_enabled(False)
     model = make().eval()

@@ -59,7 +59,8 @@ def _finish_tiles(draft: Draft, c: Contraction, nest: Nest) -> None:
         refusal = draft.attempt(join_registers, draft, c, nest, reader)
         if refusal is None:
             return
-    loops = nest.of("blocks") if nest.of("pieces") else nest.of("panels") or nest.of("batch")
+    panels = nest.of("rows")[:1] if c.is_apart else nest.of("panels")
+    loops = nest.of("blocks") if nest.of("pieces") else panels or nest.of("batch")
     if reader is not None and loops and loops[-1] != nest.outer[-1] and nest.takes(loops[-1]):
         draft.attempt(join_panels, draft, c, loops[-1], reader)
     _keep_sums(draft, c, nest)

@@ -17,6 +17,7 @@ from weft.ir.stmt import LoopKind
 Part = Literal["batch", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes"]
 _BLOCKED: tuple[Part, ...] = ("batch", "blocks", "pieces", "rows", "panels", "reductions", "unrolled", "lanes")
 _WHOLE: tuple[Part, ...] = ("batch", "panels", "rows", "reductions", "unrolled", "lanes")
+_APART: tuple[Part, ...] = ("batch", "rows", "panels", "reductions", "unrolled", "lanes")
 _KINDS: dict[Part, LoopKind] = {"unrolled": "unroll", "lanes": "vector"}
 
 
@@ -38,7 +39,7 @@ class PartLoop:
 def part_loops(c: Contraction) -> list[PartLoop]:
     """The loops of the nest, outermost first."""
     found = [loop for i in c.stage.iters if i.loop is not None for loop in _loops_of(c, i)]
-    order = _BLOCKED if c.plan.blocking is not None else _WHOLE
+    order = _BLOCKED if c.plan.blocking is not None else _APART if c.is_apart else _WHOLE
     return sorted(found, key=lambda loop: (order.index(loop.part), loop.trips != 1 and loop.part == "batch"))
 
 

@@ -97,6 +97,11 @@ class Contraction:
         return tuple(a for a in self.operands if a.uses(self.plan.lane))
 
     @property
+    def is_apart(self) -> bool:
+        """Whether nothing is used again along the lanes: rows of tiles side by side then use whole lines of memory."""
+        return len(self.vector_operands) == len(self.operands)
+
+    @property
     def packed(self) -> tuple[StageAccess, ...]:
         """One access of each buffer that is copied into another order."""
         along = {a.buffer.name: a for a in reversed(self.vector_operands)}

@@ -56,7 +56,8 @@ def draw_contraction(
 def threaded_loops(draft: Draft, c: Contraction, loops: list[PartLoop]) -> list[PartLoop]:
     """The loops that run on threads: outside the pieces of a reduction, or inside where there are none to share."""
     blocked = any(loop.part == "pieces" for loop in loops)
-    ways = [("batch", "blocks"), ("rows", "panels")] if blocked else [("batch", "panels", "rows")]
+    whole = ("batch", "rows", "panels") if c.is_apart else ("batch", "panels", "rows")
+    ways = [("batch", "blocks"), ("rows", "panels")] if blocked else [whole]
     for parts in ways:
         among = [loop for stmt in parts for loop in loops if loop.part == stmt]
         names = [f"{loop.part} {loop.of}" for loop in among]
@@ -92,7 +93,7 @@ def _row_copy(draft: Draft, c: Contraction, access: StageAccess, row: str) -> Co
 
 def copy_depth(draft: Draft, c: Contraction, access: StageAccess, loops: list[PartLoop]) -> int:
     """How many of the loops around a tile a copy of ``access`` is made inside of; 0: before all of them."""
-    if c.stage.reuse_of(access) > 1 and access.buffer.name not in draft.constants:
+    if (c.is_apart or c.stage.reuse_of(access) > 1) and access.buffer.name not in draft.constants:
         return 0
     is_shared = sum(a.buffer.name == access.buffer.name for a in c.stage.reads) > 1
     if is_shared or access.buffer.name in draft.constants:

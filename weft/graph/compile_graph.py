@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.graph.arrays import Arrays, NumpyArrays, resolve
 from weft.graph.choose import Choice
+from weft.graph.choose_layouts import call_reordered
 from weft.graph.compile_group import Kernel, Prepared, prepare_group
 from weft.graph.executable import Executable, Step
 from weft.graph.fold_constants import fold_constants
@@ -200,6 +201,6 @@ def _with_call(graph: Graph, fragment: Fragment, reason: str) -> Graph:
     """``graph`` with a call of the framework in place of ``fragment``."""
     if fragment.library is None:
         raise InternalError(f"`{fragment.name}` has no call to be replaced by")
-    call = Opaque(fragment.name, fragment.library, fragment.outputs, reason, fragment.origin)
-    nodes: tuple[Node, ...] = tuple(call if n is fragment else n for n in graph.nodes)
-    return replace(graph, nodes=nodes)
+    edges, calls = call_reordered(graph, fragment, reason)
+    nodes: tuple[Node, ...] = tuple(m for n in graph.nodes for m in (calls if n is fragment else [n]))
+    return replace(graph, edges={**graph.edges, **edges}, nodes=nodes)

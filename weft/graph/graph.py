@@ -96,7 +96,8 @@ def _refs(value: Any) -> Iterator[str]:
 class Fragment:
     """What an operator means: ``program`` from the tensors ``inputs``, one a parameter, to ``outputs``.
 
-    ``library`` is the call of the framework that computes the same, where there is one. ``origin`` is where it stands
+    ``library`` is the call of the framework that computes the same, where there is one; ``library_order`` says which
+    axis of the call's result is each axis of ours, where layouts were chosen otherwise. ``origin`` is where it stands
     in the user's program.
     """
 
@@ -106,6 +107,7 @@ class Fragment:
     outputs: tuple[str, ...]
     library: Call | None = None
     origin: str = field(default="", compare=False)
+    library_order: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)

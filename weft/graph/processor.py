@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from weft.ir.numerics import is_fast
 from weft.runtime.executor import HOST, Executor
 from weft.runtime.threads import get_num_threads
 
@@ -83,7 +84,13 @@ class Cpu:
         return f"{self.machine.key} {get_num_threads()}"
 
     def simplify(self, graph: Graph) -> Graph:
-        return graph
+        from weft.graph.choose_layouts import choose_layouts
+        from weft.graph.price_program import price_program
+        from weft.runtime.machine_model import local_machine
+
+        if not is_fast(graph.numerics):  # the order of loops is part of the meaning
+            return graph
+        return choose_layouts(graph, functools.partial(price_program, self), local_machine().model.memory.read_all)
 
     def estimate(self) -> Callable[[LoopKernel, bool], float]:
         from weft.runtime.machine_model import local_machine

@@ -1,0 +1,141 @@
+"""Layouts over a graph: which axes are features, which answers cost least, and the meaning, which stays."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.graph.builder import GraphBuilder
+from weft.graph.choose_layouts import choose_layouts
+from weft.graph.compile_graph import _with_call, compile_graph
+from weft.graph.evaluate import evaluate
+from weft.graph.feature_axes import feature_axes
+from weft.graph.formulas import contraction, joints, pointwise, views, windows
+from weft.graph.graph import Call, Graph, Opaque, Ref, check_graph, shape_of
+from weft.graph.least_cost import Cost, least_cost
+from weft.graph.reorder import last, reorder_program
+from weft.graph.storage import Storage
+from weft.graph.text import print_graph
+from weft.ir import dtype as dt
+from weft.tensor.program import TensorProgram
+
+
+def values(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def network() -> Graph:
+    """Convolutions that a residual, a pool, a concatenation and a depthwise convolution lie between."""
+    g = GraphBuilder("net")
+    x = g.input("x", "float32", (2, 3, 9, 8))
+    w1, w2, w3 = (
+        g.constant(f"w{n}", values(*s, seed=n)) for n, s in enumerate(((8, 3, 3, 3), (8, 8, 1, 1), (8, 1, 3, 3)), 1)
+    )
+    around = ((1, 1), (1, 1), (1, 1), (1, 1))
+    a = g.formula("a", [x, w1], convolution, *around, 1, library=Call("aten.conv", (Ref(x), Ref(w1))))
+    b = g.formula("b", [a, w2], convolution, (1, 1), (0, 0), (0, 0), (1, 1), 1, library=Call("aten.conv", (Ref(a),)))
+    c = g.formula("c", [a, b], pointwise.binary, "add", dt.float32)
+    d = g.formula("d", [c, w3], convolution, *around, 8)
+    e = g.formula("e", [d, c], joints.join, 1, dt.float32)
+    p = g.formula("p", [e], windows.average_pool, (2, 2), (2, 2), (0, 0), (0, 0), False, True, None)
+    f = g.formula("f", [p], views.reshape, (2, 16 * 4 * 4))
+    w4 = g.constant("w4", values(16 * 4 * 4, 5, seed=4))
+    return g.finish([g.formula("y", [f, w4], contraction.matmul), p])
+
+
+def convolution(x: Any, weight: Any, *facts: Any) -> Any:
+    return windows.convolution(x, weight, None, *facts)
+
+
+def fast_when_last(program: TensorProgram, _constants: frozenset[str]) -> float:
+    """A time model that likes features, of which there are more than places, at the end of what is written."""
+    sizes = shape_of(program.outputs[0].shape)
+    return 0.1 if len(sizes) == 4 and sizes[-2] in (8, 4) else 1.0
+
+
+def test_features_are_what_weights_are_subscripted_with() -> None:
+    axes = feature_axes(network()).axes
+    assert {name: list(axes[name]) for name in "abcdep"} == {name: [1] for name in "abcdep"}
+    assert len({axes[name][1] for name in "abcde"}) == 1, "a residual and a concatenation make them one"
+    assert list(axes["x"]) == [1]
+    assert axes["x"][1] != axes["a"][1]
+
+
+def test_reordered_programs_mean_the_same() -> None:
+    graph = network()
+    a = graph.fragments[0]
+    x, w = values(2, 3, 9, 8), graph.constants["w1"]
+    (plain,) = evaluate_program(a.program, x, w)
+    names = [b.name for b in (*a.program.inputs, *a.program.outputs)]
+    moved = reorder_program(a.program, {names[0]: last(4, 1), names[2]: last(4, 1)})
+    (turned,) = evaluate_program(moved, x.transpose(0, 2, 3, 1), w)
+    np.testing.assert_allclose(turned.transpose(0, 3, 1, 2), plain, rtol=1e-5, atol=1e-5)
+
+
+def evaluate_program(program: TensorProgram, *args: Any) -> Any:
+    from weft.tensor.evaluate import evaluate as run
+
+    return run(program, [np.ascontiguousarray(a) for a in args])
+
+
+def test_layouts_keep_the_meaning() -> None:
+    graph = network()
+    x = values(2, 3, 9, 8)
+    changed = check_graph(choose_layouts(graph, fast_when_last, 1e9))
+    assert changed.edges["a"].shape == (2, 9, 8, 8)
+    assert changed.edges["p"].shape == graph.edges["p"].shape, "what others see stays as it is"
+    for ours, meant in zip(evaluate(changed, [x]), evaluate(graph, [x])):
+        np.testing.assert_allclose(ours, meant, rtol=1e-4, atol=1e-4)
+    assert choose_layouts(graph, lambda program, _: 1.0, 1e9) is graph, "nothing moves where nothing is gained"
+
+
+def test_compiled_with_layouts_as_the_evaluator_says() -> None:
+    graph = network()
+    x = values(2, 3, 9, 8)
+    for ours, meant in zip(compile_graph(graph).executable.run([x]), evaluate(graph, [x], wide=True)):
+        np.testing.assert_allclose(ours, meant, rtol=1e-4, atol=1e-4)
+
+
+def test_a_library_call_reads_and_makes_what_the_framework_names() -> None:
+    changed = choose_layouts(network(), fast_when_last, 1e9)
+    b = next(n for n in changed.fragments if n.outputs == ("b",))
+    called = check_graph(_with_call(changed, b, "a test"))
+    call = next(n for n in called.nodes if isinstance(n, Opaque))
+    (made,) = call.outputs
+    assert made is not None
+    assert called.edges[made].shape == (2, 8, 9, 8)
+    assert called.edges[made].strides == (576, 1, 64, 8), "features last in memory, under the framework's subscripts"
+    (read,) = call.inputs
+    assert called.edges[read].shape == (2, 8, 9, 8)
+    found = Storage(called).find(read)
+    assert found is not None
+    assert (found.root, found.layout.strides) == ("a", (576, 1, 64, 8)), "read where it lies"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_least_cost_is_least(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    questions = [f"q{n}" for n in range(7)]
+    costs = []
+    for _ in range(9):
+        asks = tuple(rng.choice(questions, int(rng.integers(1, 4)), replace=False).tolist())
+        costs.append(Cost(asks, {k: float(rng.random()) for k in product((False, True), repeat=len(asks))}))
+
+    def total(answers: dict[str, bool]) -> float:
+        return sum(c.at(answers) for c in costs)
+
+    best = min(total(dict(zip(questions, k))) for k in product((False, True), repeat=7))
+    assert total(least_cost(questions, costs)) == pytest.approx(best)
+
+
+def test_costs_that_ask_too_much_are_answered_one_by_one() -> None:
+    questions = [f"q{n}" for n in range(14)]
+    table = {k: float(sum(not a for a in k)) for k in product((False, True), repeat=14)}
+    assert all(least_cost(questions, [Cost(tuple(questions), table)]).values())
+
+
+def test_graphs_with_layouts_print() -> None:
+    assert "a_as_given" in print_graph(choose_layouts(network(), fast_when_last, 1e9))
