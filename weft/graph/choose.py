@@ -20,11 +20,14 @@ LIBRARY_RATE, LIBRARY_CALL = 0.8, 6e-6
 
 @dataclass(frozen=True)
 class Choice:
-    """Seconds of both candidates for one group; ``how`` they were found."""
+    """Seconds of both candidates for one group; ``how`` they were found; which call of the library's is quickest."""
 
     ours: float
     library: float
     how: str = "expected"
+    call: int = 0
+    #: of our kernel, where another than the time model's first choice was quicker
+    plan: str = ""
 
     @property
     def is_ours(self) -> bool:

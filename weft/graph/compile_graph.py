@@ -7,24 +7,24 @@ becomes a call of the framework: the partition learns from what was refused.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from weft.graph.arrays import Arrays, NumpyArrays, resolve
 from weft.graph.choose import Choice
-from weft.graph.choose_layouts import call_reordered
 from weft.graph.compile_group import Kernel, Prepared, prepare_group
 from weft.graph.executable import Executable, Step
 from weft.graph.fold_constants import fold_constants
 from weft.graph.fold_scales import fold_scales
-from weft.graph.graph import Fragment, Graph, Node, Opaque
+from weft.graph.graph import Fragment, Graph, Opaque
 from weft.graph.group_code import REFUSALS, GroupCode
 from weft.graph.group_program import group_program
+from weft.graph.library_epilogues import LibraryCall, with_call, with_narrow_bias
 from weft.graph.mapping import kind_of
 from weft.graph.move_reshapes import move_reshapes
 from weft.graph.partition import Group
 from weft.graph.storage import Storage
-from weft.ir.errors import Error, InternalError
+from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
 from weft.runtime.store import Artifact, default_store
 from weft.tensor.program import TensorProgram
@@ -68,12 +68,17 @@ class _Compilation:
         self.code = GroupCode(self.processor, graph.name)
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()
+        #: other plans than the time model's first choice that a measurement found better, by the keys of groups
+        self.plans: dict[tuple[str, str], str] = {}
 
     def _simplified(self, graph: Graph) -> Graph:
-        graph = fold_constants(graph, self._run_library, self.arrays.own)
+        graph = self._fold(graph)
         if is_fast(graph.numerics):
-            graph = fold_constants(fold_scales(graph), self._run_library, self.arrays.own)
-        return self.processor.simplify(move_reshapes(graph))
+            graph = self._fold(fold_scales(graph))
+        return self.processor.simplify(move_reshapes(graph), self.arrays, self._fold)
+
+    def _fold(self, graph: Graph) -> Graph:
+        return fold_constants(graph, self._run_library, self.arrays.own)
 
     def compile(self) -> Compiled:
         self._choose_libraries()
@@ -120,7 +125,9 @@ class _Compilation:
 
     def _prepare(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
         program = group_program(self.graph, group.members, outputs, storage.root, group.name)
-        return prepare_group(self.graph, storage, program, self.arrays)
+        prepared = prepare_group(self.graph, storage, program, self.arrays)
+        plan = self.plans.get(prepared.key)
+        return prepared if plan is None else prepared.by_plan(plan)
 
     def _take_apart(self, refused: _Refused) -> None:
         members = refused.group.members
@@ -129,7 +136,7 @@ class _Compilation:
             self.report.notes.append(f"{refused.group.name} was taken apart: {why}")
             self.alone |= {m.name for m in members}
         elif members[0].library is not None:
-            self.graph = _with_call(self.graph, members[0], f"no schedule: {why}")
+            self.graph = with_call(self.graph, members, members[0].library, f"no schedule: {why}")
         else:
             raise refused.error
 
@@ -148,44 +155,78 @@ class _Compilation:
         prepared = self._prepare_all(storage)
         if self.processor.measures_most:
             self.code.prepare(p for p in prepared.values() if isinstance(p, Prepared))
-        known: dict[tuple[str, str], Choice] = {}
-        for item in storage.partition.items:
-            group, core = prepared.get(id(item)), _core(item)
-            if core is None or not isinstance(item, Group) or not isinstance(group, Prepared):
-                continue
+        both = [(i, c, p) for i in storage.partition.items if (c := _core(i)) and (p := prepared.get(id(i)))]
+        groups = [(i, c, p) for i, c, p in both if isinstance(i, Group) and isinstance(p, Prepared)]
+        known = {p.key: kept for _, _, p in groups if (kept := self._kept_choice(p)) is not None}
+        missing = {p.key: (c, p) for _, c, p in groups if p.key not in known}
+        self.code.prepare(way for c, p in missing.values() for way in self.processor.candidates(p, c))
+        for item, core, group in groups:
             try:
                 if group.key not in known:
-                    known[group.key] = self._kept_choice(storage, item, core, group)
+                    known[group.key] = self._choice(storage, item, core, group)
             except REFUSALS:
                 continue  # compiling it will say what is wrong
             choice = self.report.choices[group.program.program] = known[group.key]
             if not choice.is_ours:
-                self.graph = _with_call(self.graph, core, f"the library is faster: {choice}")
+                self._take_library(item, core, storage.outputs(item), choice)
+            elif choice.plan:
+                self.plans[group.key] = choice.plan
 
-    def _kept_choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
+    def _take_library(self, group: Group, core: Fragment, outputs: list[str], choice: Choice) -> None:
+        calls = self.processor.library_calls(self.graph, group.members, core, outputs)
+        taken = calls[min(choice.call, len(calls) - 1)]
+        graph, call = with_narrow_bias(self.graph, taken.call, self.arrays)
+        members = group.members if taken.whole else [core]
+        self.graph = with_call(graph, members, call, f"the library is faster: {choice}")
+
+    def _choice_key(self, prepared: Prepared) -> str:
+        return cache_key("choice", *prepared.key, type(self.arrays).__name__, self.processor.key)
+
+    def _kept_choice(self, prepared: Prepared) -> Choice | None:
         """As this process or one before decided."""
-        framework = type(self.arrays).__name__
-        key = cache_key("choice", *prepared.key, framework, self.processor.key)
-        store = default_store()
-        kept = store.get(key)
-        if kept is not None:
-            with contextlib.suppress(TypeError):
-                return Choice(**kept.metadata)
-        made = self._choice(storage, group, core, prepared)
-        store.put(key, Artifact(asdict(made)))
-        return made
+        kept = default_store().get(self._choice_key(prepared))
+        with contextlib.suppress(TypeError):
+            return None if kept is None else Choice(**kept.metadata)
+        return None
 
     def _choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
-        """By the time model where that is clear, else by measuring both."""
-        is_alone = len(group.members) == 1
+        """By the time model where that is clear, else by measuring all candidates; it is kept."""
         processor = self.processor
-        expected = Choice(self.code.expected(prepared), processor.library_seconds(core.program))
-        if core.library is None or processor.is_clear(expected):
-            return expected
-        measured = processor.measure_kernel(self.graph, storage, self.code.load(prepared))
-        rest = 0.0 if is_alone else processor.epilogue_seconds(core.program)
-        theirs = processor.measure_call(self.graph, core.library, self.arrays) + rest
-        return Choice(measured, theirs, "measured")
+        calls = processor.library_calls(self.graph, group.members, core, storage.outputs(group))
+        ways = processor.candidates(prepared, core)
+        expected = Choice(self._expected(ways), processor.library_seconds(core.program))
+        is_clear = processor.is_clear(expected)
+        made = expected
+        if calls and not (is_clear and (expected.is_ours or len(calls) == 1)):
+            ours, plan = (expected.ours, "") if is_clear else self._measure_ways(storage, ways)
+            rest = 0.0 if len(group.members) == 1 else processor.epilogue_seconds(core.program)
+            times = [self._library_seconds(c) + (0.0 if c.whole else rest) for c in calls]
+            made = Choice(ours, min(times), "measured", times.index(min(times)), plan)
+        default_store().put(self._choice_key(prepared), Artifact(asdict(made)))
+        return made
+
+    def _expected(self, ways: list[Prepared]) -> float:
+        """Seconds by the usual plan; without a way there is none."""
+        try:
+            return self.code.expected(ways[0]) if ways else float("inf")
+        except REFUSALS:
+            return float("inf")
+
+    def _measure_ways(self, storage: Storage, ways: list[Prepared]) -> tuple[float, str]:
+        """Seconds of our kernel by the quickest plan, and its name, where that is not the time model's first choice."""
+        best = float("inf"), ""
+        for way in ways:
+            with contextlib.suppress(*REFUSALS):  # a plan that is refused is none
+                seconds = self.processor.measure_kernel(self.graph, storage, self.code.load(way))
+                best = min(best, (seconds, way.definition.how.plan))
+        return best
+
+    def _library_seconds(self, candidate: LibraryCall) -> float:
+        graph, call = with_narrow_bias(self.graph, candidate.call, self.arrays)
+        try:
+            return self.processor.measure_call(graph, call, self.arrays)
+        except Exception:  # a library that has no such kernel says so only when called
+            return float("inf")
 
 
 def _core(item: Group | Opaque) -> Fragment | None:
@@ -195,12 +236,3 @@ def _core(item: Group | Opaque) -> Fragment | None:
     found = [m for m in item.members if kind_of(m.program) == "contraction"]
     is_single = len(found) == 1 and found[0].library is not None
     return found[0] if is_single else None
-
-
-def _with_call(graph: Graph, fragment: Fragment, reason: str) -> Graph:
-    """``graph`` with a call of the framework in place of ``fragment``."""
-    if fragment.library is None:
-        raise InternalError(f"`{fragment.name}` has no call to be replaced by")
-    edges, calls = call_reordered(graph, fragment, reason)
-    nodes: tuple[Node, ...] = tuple(m for n in graph.nodes for m in (calls if n is fragment else [n]))
-    return replace(graph, edges={**graph.edges, **edges}, nodes=nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.graph.arrays import Arrays
@@ -51,6 +51,10 @@ class Prepared:
         return self.definition.key, self.signature.key + "".join(
             f";{name} anywhere" for name in sorted(self.misaligned)
         )
+
+    def by_plan(self, plan: str) -> Prepared:
+        """The same group by another plan than the time model's first choice."""
+        return replace(self, definition=self.definition.scheduled(self.definition.how._replace(plan=plan)))
 
 
 def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays: Arrays) -> Prepared:

@@ -142,7 +142,7 @@ def _keep(executable: CudaExecutable) -> None:
 
 def _why_not_recorded(graph: Graph, steps: Sequence[Step]) -> str | None:
     for step in steps:
-        if isinstance(step, Opaque) and not is_recordable(step.call.target):
+        if isinstance(step, Opaque) and not is_recordable(step.call):
             return f"{step.call.target} draws random numbers or waits for the GPU"
         if isinstance(step, Opaque) and any(n is not None and n not in graph.edges for n in step.outputs):
             return f"{step.call.target} gives what is not a tensor on the GPU"
@@ -205,11 +205,8 @@ class _Recorded:
         self.recording.launch()
         held = self.made | executable.fresh(self.new)
         steps.run(self.following, held, self.memory, stream)
-        for name, array in executable.fresh(self.copied).items():
-            array.copy_(steps.tensor(name, {}, self.memory))
-            held[name] = array
+        for name in self.copied:
+            held[name] = steps.tensor(name, {}, self.memory).clone()
         for name in self.cloned:
             held[name] = held[name].clone()
-        outputs = executable.finish(held, self.memory, dict(zip(executable.graph.inputs, checked)), given)
-        self.streams.leave(stream)
-        return outputs
+        return executable.finish(held, self.memory, dict(zip(executable.graph.inputs, checked)), given)

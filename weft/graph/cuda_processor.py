@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+from weft.graph.graph import shape_of
+from weft.graph.mapping import is_contraction
+from weft.ir.expr import Const, Var
+from weft.ir.numerics import is_fast
+from weft.ir.visit import loads
 from weft.runtime.executor import Executor, find_executor
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.rates import rates_of
@@ -14,9 +20,10 @@ from weft.tensor.cost import infer_cost
 if TYPE_CHECKING:
     from weft.graph.arrays import Arrays
     from weft.graph.choose import Choice
-    from weft.graph.compile_group import Kernel
+    from weft.graph.compile_group import Kernel, Prepared
     from weft.graph.executable import Step
-    from weft.graph.graph import Call, Graph
+    from weft.graph.graph import Call, Fragment, Graph
+    from weft.graph.library_epilogues import LibraryCall
     from weft.graph.storage import Storage
     from weft.ir.stmt import Kernel as LoopKernel
     from weft.tensor.program import TensorProgram
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
 LIBRARY_RATE = 0.7
 #: How many times as long one candidate must be expected to take so that neither is measured.
 CLEAR = 2.5
+#: Elements added up for one result up to which a convolution is no matter of matrix instructions: each channel alone.
+SHALLOW = 64
 #: Seconds of a library's kernel that does next to nothing, in a CUDA graph.
 LIBRARY_CALL = 3e-6
 
@@ -47,8 +56,25 @@ class Cuda:
     def key(self) -> str:
         return self.machine.key
 
-    def simplify(self, graph: Graph) -> Graph:
-        return graph
+    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
+        from weft.graph.channels_last import channels_last
+        from weft.graph.fold_scales import fold_scales
+        from weft.graph.join_products import join_products
+        from weft.graph.merge_equal import merge_equal
+        from weft.graph.pixel_products import pixel_products
+
+        if is_fast(graph.numerics):
+            graph = fold(fold_scales(graph, narrow=True))
+        return channels_last(fold(join_products(merge_equal(pixel_products(graph)))), arrays)
+
+    def library_calls(
+        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
+    ) -> list[LibraryCall]:
+        from weft.graph.library_epilogues import LibraryCall, library_calls
+
+        if not is_fast(graph.numerics):
+            return [] if core.library is None else [LibraryCall(core.library, False)]
+        return library_calls(graph, members, core, outputs)
 
     def estimate(self) -> Callable[[LoopKernel, bool], float]:
         return functools.partial(_gpu_seconds, self.machine)
@@ -69,6 +95,16 @@ class Cuda:
     def is_clear(self, expected: Choice) -> bool:
         return not 1 / CLEAR < expected.ours / expected.library < CLEAR
 
+    def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
+        """Products of matrices by several plans. Convolutions of many channels by windows, and attention, are far
+        behind the library."""
+        from weft.auto.gpu.other_plans import OTHER_PLANS
+
+        depth = max(prod(shape_of([a.hi for a in s.reduce_axes])) for s in core.program.statements)
+        if is_product(core.program):
+            return [group, *map(group.by_plan, OTHER_PLANS)]
+        return [group] if depth <= SHALLOW else []
+
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float:
         from weft.graph.cuda_measure import measure_kernel
 
@@ -83,6 +119,13 @@ class Cuda:
         from weft.graph.cuda_executable import CudaExecutable
 
         return CudaExecutable(graph, storage, steps, arrays)
+
+
+def is_product(program: TensorProgram) -> bool:
+    """Whether all that is multiplied is read under single subscripts: matrices, or batches of them."""
+    sums = [s for s in program.statements if is_contraction(s)]
+    indices = [i for s in sums for load in loads(s.value) for i in load.indices]
+    return len(sums) == 1 and all(isinstance(i, (Var, Const)) for i in indices)
 
 
 def _gpu_seconds(machine: GpuMachine, kernel: LoopKernel, fast: bool) -> float:

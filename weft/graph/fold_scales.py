@@ -25,14 +25,18 @@ class _Line:
     shift: Expr | None
 
 
-def fold_scales(graph: Graph) -> Graph:
-    """``graph`` with the scale of every such formula in the constant factor before it; folding computes that once."""
-    return _Folder(graph).fold()
+def fold_scales(graph: Graph, *, narrow: bool = False) -> Graph:
+    """``graph`` with the scale of every such formula in the constant factor before it; folding computes that once.
+
+    ``narrow``: also where the factor has 16 bits, and is rounded once more then. In return the product, which would
+    be rounded before it is scaled, is not.
+    """
+    return _Folder(graph, narrow).fold()
 
 
 class _Folder:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, narrow: bool) -> None:
+        self.graph, self.narrow = graph, narrow
         self.edges: dict[str, Edge] = dict(graph.edges)
         self.fixed = _fixed(graph)
         self.taken = {*graph.edges, *(n.name for n in graph.nodes)}
@@ -55,19 +59,22 @@ class _Folder:
             producer = self.graph.producers.get(name)
             if isinstance(producer, Fragment) and kind_of(producer.program) == "contraction":
                 is_private = len(self.graph.readers[name]) == 1 and name not in self.graph.results
-                is_plain = len(producer.program.statements) == 1 and len(producer.outputs) == 1
+                is_plain = _sum_of(producer.program) is not None and len(producer.outputs) == 1
                 return producer if is_private and is_plain else None
         return None
 
     def _folded(self, product: Fragment, node: Fragment) -> list[Node] | None:
         """The scaled factor, the product with it, and what is left of the formula."""
         definition = definition_of(node.program)
-        (statement,) = product.program.statements
+        statement = _sum_of(product.program)
+        assert statement is not None
         place = node.inputs.index(product.outputs[0])
         target = node.program.inputs[place]
-        if definition is None or not is_contraction(statement) or target.dtype.is_narrow_float:
+        if definition is None or not is_contraction(statement) or (target.dtype.is_narrow_float and not self.narrow):
             return None  # narrow weights would be rounded once more
         axes, value = definition
+        if isinstance(value, Cast) and value.type.is_narrow_float:  # what is left of the formula is rounded the same
+            value = value.operand
         fixed = {b.name for b, n in zip(node.program.inputs, node.inputs) if n in self.fixed}
         line = _line(value, target.name, axes, fixed)
         factor = self._factor(product, statement)
@@ -146,6 +153,18 @@ class _Folder:
         program = _formula(node.program.name, (target, table), output, axes, value)
         inputs = (*product.outputs, shift.name)
         return [first, replace(node, program=program, inputs=inputs, library=None)]
+
+
+def _sum_of(program: TensorProgram) -> Statement | None:
+    """The one sum of a product; a narrow one is rounded by a second statement."""
+    first, *rest = program.statements
+    if not rest:
+        return first
+    (last, *others) = rest
+    value = last.value.operand if isinstance(last.value, Cast) else last.value
+    is_rounding = isinstance(value, Load) and value.buffer == first.target and value.indices == last.indices
+    names = all(isinstance(i, Var) for i in last.indices) and len(last.indices) == len(first.indices)
+    return first if is_rounding and names and not others and last.op == "=" else None
 
 
 def _fixed(graph: Graph) -> set[str]:

@@ -14,9 +14,10 @@ from weft.runtime.threads import get_num_threads
 if TYPE_CHECKING:
     from weft.graph.arrays import Arrays
     from weft.graph.choose import Choice
-    from weft.graph.compile_group import Kernel
+    from weft.graph.compile_group import Kernel, Prepared
     from weft.graph.executable import Step
-    from weft.graph.graph import Call, Graph
+    from weft.graph.graph import Call, Fragment, Graph
+    from weft.graph.library_epilogues import LibraryCall
     from weft.graph.storage import Storage
     from weft.ir.stmt import Kernel as LoopKernel
     from weft.target.cpu.machine_model import MachineModel
@@ -43,8 +44,16 @@ class Processor(Protocol):
     def measures_most(self) -> bool:
         """Whether most groups with a library's candidate beside them are compiled and measured."""
 
-    def simplify(self, graph: Graph) -> Graph:
-        """Rewrites that pay on this processor, after those that pay on all."""
+    def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
+        """The ways to schedule a group around ``core`` that may be as fast as the library: all are compiled at once."""
+
+    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
+        """Rewrites that pay on this processor, after those that pay on all; ``fold`` computes what is constant."""
+
+    def library_calls(
+        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
+    ) -> list[LibraryCall]:
+        """What libraries offer for ``core`` of a group, its own call first, or for all of the group."""
 
     def estimate(self) -> Callable[[LoopKernel, bool], float]:
         """What gives, by the time model, the seconds of a scheduled kernel (with fast numerics or not).
@@ -83,7 +92,7 @@ class Cpu:
     def key(self) -> str:
         return f"{self.machine.key} {get_num_threads()}"
 
-    def simplify(self, graph: Graph) -> Graph:
+    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
         from weft.graph.choose_layouts import choose_layouts
         from weft.graph.price_program import price_program
         from weft.runtime.machine_model import local_machine
@@ -91,6 +100,13 @@ class Cpu:
         if not is_fast(graph.numerics):  # the order of loops is part of the meaning
             return graph
         return choose_layouts(graph, functools.partial(price_program, self), local_machine().model.memory.read_all)
+
+    def library_calls(
+        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
+    ) -> list[LibraryCall]:
+        from weft.graph.library_epilogues import LibraryCall
+
+        return [] if core.library is None else [LibraryCall(core.library, False)]
 
     def estimate(self) -> Callable[[LoopKernel, bool], float]:
         from weft.runtime.machine_model import local_machine
@@ -109,6 +125,9 @@ class Cpu:
 
     def is_clear(self, expected: Choice) -> bool:
         return expected.is_ours
+
+    def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
+        return [group]
 
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float:
         from weft.graph.measure import measure_kernel

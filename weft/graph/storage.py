@@ -60,9 +60,9 @@ class Storage:
         return Stored(source.root, Layout(canonical(edge.shape, layout.strides), layout.offset))
 
     def _own_strides(self, name: str) -> tuple[int, ...]:
-        """As the world outside wants it, where it sees the tensor itself; else row-major."""
+        """As somebody wants it: the world outside, where it sees the tensor itself, or a library; else row-major."""
         edge = self.graph.edges[name]
-        wished = edge.strides if name in self.graph.results else None
+        wished = edge.strides
         if wished is None or overlaps_itself(edge.shape, wished) or _gaps(edge.shape, wished):
             return dense_strides(edge.shape)
         return canonical(edge.shape, wished)

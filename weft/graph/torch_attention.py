@@ -10,8 +10,14 @@ import numpy as np
 from weft.graph.evaluate import as_numpy, evaluate_fragment
 from weft.graph.formulas import attention
 from weft.graph.graph import Call, Edge, Fragment, Ref
+from weft.graph.mapping import view_of
+from weft.graph.partition import is_free
 from weft.graph.torch_table import Site, lowers
 from weft.ir.errors import UnsupportedError
+from weft.ir.expr import Axis, Binary, Expr, Var, idx
+from weft.ir.visit import substitute
+from weft.tensor.simplify_values import simplify_subscript
+from weft.tensor.specialize import axis_ranges
 
 #: Elements up to which a mask that no input changes is computed, to see what it says.
 MOST_MASK = 1 << 24
@@ -23,9 +29,12 @@ def _attention(t: Site, q: Edge, k: Edge, v: Edge, bias: Any, dropout: float, ca
     given = [q, k, v, *([] if bias is None else [bias])]
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     made = t.make_all(given, attention.attention, bias is not None, causal, factor, q.shape[1] // k.shape[1])[0]
-    _, heads, rows, width = t.edge(made).shape
-    # Rows of all heads side by side, as these libraries lay it out: joining the heads then costs nothing.
-    t.builder.wish_strides(made, (rows * heads * width, width, heads * width, 1))
+    # Heads side by side in each row: joining them then costs nothing. Libraries give what they are given.
+    for name in (made, q.name, k.name, v.name):
+        maker = t.builder.producer(name)
+        if isinstance(maker, Fragment) and not is_free(maker):
+            _, heads, rows, width = t.edge(name).shape
+            t.builder.wish_strides(name, (rows * heads * width, width, heads * width, 1))
     return made
 
 
@@ -36,6 +45,9 @@ def _whole(
 ) -> str:  # fmt: skip
     """Masks that say nothing, or what "causal" says, are told so: libraries are faster then."""
     mask, causal = attn_mask if mask is None else mask, causal or is_causal
+    keys, values = _with_fewer_heads(t, k), _with_fewer_heads(t, v)
+    if keys is not None and values is not None and keys.shape[1] == values.shape[1]:
+        k, v, enable_gqa = keys, values, True
     said = None if mask is None or causal else _say(t, mask, q.shape[2], k.shape[2])
     if said is not None:
         mask, causal = None, said == "causal"
@@ -43,6 +55,25 @@ def _whole(
     refs = (Ref(q.name), Ref(k.name), Ref(v.name), None if mask is None else Ref(mask.name))
     t.call = Call(t.call.target, refs, named)
     return _attention(t, q, k, v, mask, dropout, causal, scale)
+
+
+def _with_fewer_heads(t: Site, edge: Edge) -> Edge | None:
+    """What ``edge`` is a copy of with each head repeated, where it is one: libraries read shared heads as they are."""
+    names = [Var(f"a{d}") for d in range(len(edge.shape))]
+    ranges = axis_ranges([Axis(v, idx(0), idx(n)) for v, n in zip(names, edge.shape)])
+    axes: tuple[Expr, ...] = tuple(v if n > 1 else idx(0) for v, n in zip(names, edge.shape))
+    places = axes
+    node = t.builder.producer(edge.name)
+    while isinstance(node, Fragment) and (view := view_of(node.program)) is not None:
+        bound = dict(zip(view.axes, places))
+        places = tuple(simplify_subscript(substitute(i, bound), ranges) for i in view.load.indices)
+        source = t.edge(node.inputs[0])
+        if len(source.shape) == 4 and source.shape[1] < edge.shape[1] and edge.shape[1] % source.shape[1] == 0:
+            head = simplify_subscript(Binary("//", axes[1], idx(edge.shape[1] // source.shape[1])), ranges)
+            if places == (axes[0], head, *axes[2:]):
+                return source
+        node = t.builder.producer(source.name)
+    return None
 
 
 def _say(t: Site, mask: Edge, rows: int, columns: int) -> str | None:

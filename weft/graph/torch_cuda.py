@@ -6,6 +6,7 @@ import contextlib
 import functools
 from typing import Any
 
+from weft.graph.graph import Call
 from weft.graph.torch_edge import torch
 from weft.runtime.executor import ALIGNMENT, Executor
 
@@ -19,7 +20,6 @@ class Streams:
         self._several = package.cuda.device_count() > 1
         self._current = package._C._cuda_getCurrentRawStream
         self._last: int | None = None
-        self._event: Any = None
 
     def device(self) -> Any:
         """This GPU is torch's current one inside."""
@@ -33,27 +33,22 @@ class Streams:
         return bool(torch().cuda.is_current_stream_capturing())
 
     def enter(self, memory: Any) -> int:
-        """The current stream, after what was done with ``memory`` on others."""
+        """The current stream, after what was done with ``memory`` on the one before."""
         stream = self.current()
-        if self._last is not None and stream != self._last:
-            package = torch()
-            now = package.cuda.current_stream(self.index)
-            if self._event is not None:
-                now.wait_event(self._event)
+        if stream != self._last:
+            cuda = torch().cuda
+            now = cuda.current_stream(self.index)
+            if self._last is not None:
+                done = cuda.Event()
+                done.record(cuda.ExternalStream(self._last, device=self.index))
+                now.wait_event(done)
             memory.record_stream(now)
+            self._last = stream
         return stream
 
-    def leave(self, stream: int) -> None:
-        """What `enter` began is on its way."""
-        if self._event is None:
-            self._event = torch().cuda.Event()
-        self._event.record(torch().cuda.current_stream(self.index))
-        self._last = stream
-
     def wait(self) -> None:
-        """Until all of it is done."""
-        if self._event is not None:
-            self._event.synchronize()
+        """Until the GPU has done all it was given."""
+        torch().cuda.synchronize(self.index)
 
     def aligned(self, array: Any) -> Any:
         """``array``, or a copy that begins where code counts on."""
@@ -97,12 +92,25 @@ class Recording:
         self._graph.reset()
 
 
+def is_recordable(call: Call) -> bool:
+    """Whether a call can be part of a CUDA graph: it neither draws random numbers nor waits for values."""
+    operator = _operator(call.target)
+    kinds = torch().Tag
+    bad = {kinds.nondeterministic_seeded, kinds.data_dependent_output, kinds.dynamic_output_shape}
+    found = bad & set(getattr(operator, "tags", ()))
+    return not found or (found == {kinds.nondeterministic_seeded} and _drops_nothing(operator, call))
+
+
+def _drops_nothing(operator: Any, call: Call) -> bool:
+    """Whether an operator that draws random numbers for dropout alone has none to do."""
+    names = [a.name for a in operator._schema.arguments]
+    given = {**dict(zip(names, call.args)), **dict(call.named)}
+    return "dropout_p" in names and not given.get("dropout_p", 0.0)
+
+
 @functools.cache
-def is_recordable(target: str) -> bool:
-    """Whether an operator can be part of a CUDA graph: it neither draws random numbers nor waits for values."""
+def _operator(target: str) -> Any:
     found: Any = torch().ops
     for part in target.split("."):
         found = getattr(found, part)
-    kinds = torch().Tag
-    bad = {kinds.nondeterministic_seeded, kinds.data_dependent_output, kinds.dynamic_output_shape}
-    return not bad & set(getattr(found, "tags", ()))
+    return found

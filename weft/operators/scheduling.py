@@ -24,12 +24,14 @@ MODES = ("auto", "naive", "polyhedral")
 class Scheduling(NamedTuple):
     """``how`` is one of `MODES` or the text of a trace; a trace says its numerics itself.
 
-    ``target`` makes the code; None: the first one for where the arrays of a call are.
+    ``target`` makes the code; None: the first one for where the arrays of a call are. ``plan`` names another than the
+    time model's first choice, on a GPU (`weft.auto.gpu.other_plans`).
     """
 
     how: str = "auto"
     numerics: Numerics = "fast"
     target: str | None = None
+    plan: str = ""
 
     @property
     def trace(self) -> str | None:
@@ -37,7 +39,7 @@ class Scheduling(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"{self.numerics} {self.target} {self.how}"
+        return f"{self.numerics} {self.target} {self.how}" + (f", {self.plan}" if self.plan else "")
 
 
 DEFAULT = Scheduling()
@@ -142,6 +144,10 @@ def _schedule_for_gpu(
             why="it decides what runs in parallel, not what is a block and what a thread",
             help='use schedule="auto" for arrays on a GPU',
         )
+    if how.plan:
+        from weft.auto.gpu.other_plans import schedule_otherwise
+
+        return schedule_otherwise(schedule, machine, constants, how.plan).decisions
     from weft.auto.gpu.scheduler import auto_schedule_gpu
 
     return auto_schedule_gpu(schedule, machine, constants).decisions

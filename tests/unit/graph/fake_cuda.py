@@ -6,7 +6,7 @@ So all of an executable for GPUs but the driver runs here: what is in which memo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +19,7 @@ from weft.graph.torch_arrays import TorchArrays
 from weft.runtime.executor import Executor
 
 #: The tape that calls go to at the moment; as on a GPU they do nothing else then.
-_tapes: list[list[Callable[[], None]]] = []
+tapes: list[list[Callable[[], None]]] = []
 
 
 class _Loaded:
@@ -33,8 +33,8 @@ class _Loaded:
         return SimpleNamespace(scratch_bytes=0)
 
     def start(self, plan: Any, values: Sequence[Any], stream: int, scratch: int) -> None:
-        if _tapes:
-            _tapes[-1].append(lambda: self._kernel.run(values))
+        if tapes:
+            tapes[-1].append(lambda: self._kernel.run(values))
         else:
             self._kernel.run(values)
 
@@ -66,6 +66,9 @@ class FakeCuda(Cuda):
     def estimate(self) -> Any:
         return _a_second
 
+    def candidates(self, group: Any, core: Any) -> list[Any]:
+        return [group]
+
     def library_seconds(self, program: Any) -> float:
         return 1.0
 
@@ -85,9 +88,9 @@ class FakeArrays(TorchArrays):
 
         def call(*args: Any, **named: Any) -> Any:
             made = found(*args, **named)
-            if _tapes:
+            if tapes:
                 results = made if isinstance(made, (tuple, list)) else [made]
-                _tapes[-1].append(lambda: _again(results, found(*args, **named)))
+                tapes[-1].append(lambda: _again(results, found(*args, **named)))
             return made
 
         return call
@@ -104,11 +107,11 @@ class _Recording:
         self.tape: list[Callable[[], None]] = []
 
     def __enter__(self) -> int:
-        _tapes.append(self.tape)
+        tapes.append(self.tape)
         return 0
 
     def __exit__(self, *error: Any) -> None:
-        _tapes.remove(self.tape)
+        tapes.remove(self.tape)
 
     def launch(self) -> None:
         for call in self.tape:
@@ -120,7 +123,7 @@ class _Recording:
 
 class _Streams(cuda_executable.Streams):
     def __init__(self, executor: Executor) -> None:
-        self.index, self._last, self._event = 0, None, None
+        self.index, self._last = 0, None
 
     def device(self) -> Any:
         return contextlib.nullcontext()
@@ -131,14 +134,14 @@ class _Streams(cuda_executable.Streams):
     def is_recording(self) -> bool:
         return False
 
-    def leave(self, stream: int) -> None:
-        self._last = stream
+    def enter(self, memory: Any) -> int:
+        return 0
+
+    def wait(self) -> None:
+        pass
 
 
-@pytest.fixture
-def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeArrays]]:
-    """``fake_cuda("aten.mm.default", ...)`` gives arrays of a GPU where these calls are the library's."""
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executables record tapes, on streams that are none."""
     monkeypatch.setattr(cuda_executable, "Recording", _Recording)
     monkeypatch.setattr(cuda_executable, "Streams", _Streams)
-    yield lambda *library: FakeArrays(FakeCuda(*library))
-    _tapes.clear()

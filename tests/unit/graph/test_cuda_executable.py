@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 import torch
 from torch import nn
 
-from tests.unit.graph.fake_cuda import FakeArrays, fake_cuda  # noqa: F401
+from tests.unit.graph.fake_cuda import FakeArrays
 from weft.graph import cuda_executable
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.torch_backend import ExportedModel
@@ -53,7 +53,7 @@ class Net(nn.Module):
 
 
 @pytest.mark.parametrize("library", [(), ("aten.addmm.default",)])
-def test_results_of_every_call_are_right_and_kept(fake_cuda: Fake, library: tuple[str, ...]) -> None:  # noqa: F811
+def test_results_of_every_call_are_right_and_kept(fake_cuda: Fake, library: tuple[str, ...]) -> None:
     model = Net().eval()
     xs = [torch.randn(8, 16) for _ in range(5)]
     compiled, call = compile_for(fake_cuda(*library), model, xs[0])
@@ -70,7 +70,7 @@ def test_results_of_every_call_are_right_and_kept(fake_cuda: Fake, library: tupl
     assert results[3][0].data_ptr() == results[3][1].data_ptr()
 
 
-def test_inputs_that_the_model_writes(fake_cuda: Fake) -> None:  # noqa: F811
+def test_inputs_that_the_model_writes(fake_cuda: Fake) -> None:
     class Counter(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -89,7 +89,7 @@ def test_inputs_that_the_model_writes(fake_cuda: Fake) -> None:  # noqa: F811
         torch.testing.assert_close(model.count, torch.full((4,), float(n)))
 
 
-def test_large_results_are_made_after_the_graph(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_large_results_are_made_after_the_graph(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_executable, "LARGE", 1024)
     model = nn.Sequential(nn.Linear(8, 8), nn.Softmax(-1), nn.Linear(8, 512)).eval()
     xs = [torch.randn(4, 8) for _ in range(4)]
@@ -102,7 +102,7 @@ def test_large_results_are_made_after_the_graph(fake_cuda: Fake, monkeypatch: py
             torch.testing.assert_close(y, model(x))
 
 
-def test_what_cannot_be_recorded_runs_in_order(fake_cuda: Fake) -> None:  # noqa: F811
+def test_what_cannot_be_recorded_runs_in_order(fake_cuda: Fake) -> None:
     def noisy(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x) + torch.bernoulli(torch.sigmoid(x))
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_recorded_runs_in_order(fake_cuda: Fake) -> None:  # noqa
     assert "random" in str(compiled.executable.reason)
 
 
-def test_graphs_called_longest_ago_are_given_up(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_graphs_called_longest_ago_are_given_up(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_executable, "MOST_RECORDED", 2)
     model = nn.Linear(4, 4).eval()
     several = [compile_for(fake_cuda(), model, torch.randn(n, 4)) for n in (1, 2, 3)]

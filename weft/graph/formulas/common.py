@@ -65,7 +65,10 @@ def element(x: Tensor, *indices: Any) -> Value:
 def elementwise(fn: Callable[..., Operand], *tensors: Tensor, dtype: DType, name: str = "O") -> Tensor:
     """``fn`` of the elements that broadcasting brings together, rounded to ``dtype``."""
     sizes = broadcast(*(shape(t) for t in tensors))
-    return compute(sizes, lambda *i: fn(*(at(t, i) for t in tensors)), name=name, dtype=dtype)
+    # One of the whole shape is read under the subscripts of the result, also along axes of one element: in place.
+    return compute(
+        sizes, lambda *i: fn(*(t[i] if shape(t) == sizes else at(t, i) for t in tensors)), name=name, dtype=dtype
+    )
 
 
 def reduce_axes(sizes: Shape, over: Sequence[int]) -> dict[int, ReduceAxis]:

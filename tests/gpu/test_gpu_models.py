@@ -1,0 +1,200 @@
+"""Whole models on a GPU: right in every call, on every stream, with results that stay."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any
+
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch")
+nn, F = torch.nn, torch.nn.functional
+
+
+class Perceptron(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(256, 512), nn.Linear(512, 256), nn.LayerNorm(256)
+
+    def forward(self, x: Any) -> Any:
+        return self.norm(x + self.down(F.gelu(self.up(x))))
+
+
+class Images(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.Conv2d(32, 32, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(32) for _ in range(3))
+        self.deep, self.one = nn.Conv2d(32, 32, 3, 1, 1, groups=32), nn.Conv2d(32, 32, 1, bias=False)
+        self.last = nn.Linear(32, 10)
+        for norm in self.norms:
+            norm.running_mean.normal_(0, 0.1)
+            norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x: Any) -> Any:
+        x = F.relu(self.norms[0](self.first(x)))
+        y = F.relu(self.norms[1](self.second(x)) + x)
+        y = F.relu6(self.deep(F.max_pool2d(y, 3, 2, 1)))
+        return self.last(F.relu(self.norms[2](self.one(y))).mean((2, 3)))
+
+
+class Attention(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = nn.Embedding(100, 128), nn.LayerNorm(128)
+        self.q, self.k, self.v, self.o = (nn.Linear(128, 128) for _ in range(4))
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.table(tokens)
+        batch, length, _ = x.shape
+        q, k, v = (f(x).view(batch, length, 4, 32).transpose(1, 2) for f in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, 128)
+        return self.norm(x + self.o(y))
+
+
+class Mixed(nn.Module):  # type: ignore[misc]
+    """What runs as torch's own in between, several results, views among them."""
+
+    def forward(self, x: Any) -> Any:
+        y = torch.relu(x).sort(-1)[0] + 1
+        return y.cumsum(-1), y.t(), x[1:].softmax(-1), x
+
+
+MODELS: dict[str, tuple[Any, Any]] = {
+    "perceptron": (Perceptron, lambda dtype: torch.randn(64, 256, device="cuda", dtype=dtype)),
+    "images": (Images, lambda dtype: torch.randn(2, 3, 64, 64, device="cuda", dtype=dtype)),
+    "attention": (Attention, lambda dtype: torch.randint(0, 100, (2, 64), device="cuda")),
+    "mixed": (Mixed, lambda dtype: torch.randn(64, 128, device="cuda", dtype=dtype)),
+}
+TOLERANCE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    torch.manual_seed(0)
+    with torch.no_grad(), torch.backends.cudnn.flags(allow_tf32=False):
+        yield
+
+
+def error(made: Any, right: Any) -> float:
+    return float((made.float() - right.float()).norm() / right.float().norm().clamp_min(1e-30))
+
+
+def tuple_of(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.filterwarnings("error:weft")
+@pytest.mark.parametrize("how", ["compile", "torch.compile"])
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("name", list(MODELS))
+def test_models(name: str, dtype: str, how: str) -> None:
+    """Several calls, all of whose results are looked at only afterwards."""
+    from weft.graph.torch_backend import register
+
+    register()
+    make, give = MODELS[name]
+    kind = getattr(torch, dtype)
+    model = make().eval().cuda().to(kind)
+    right = copy.deepcopy(model).float()
+    xs = [give(kind) for _ in range(4)]
+    torch._dynamo.reset()
+    fast = weft.compile(model, (xs[0],)) if how == "compile" else torch.compile(model, backend="weft")
+    made = [fast(x) for x in xs]
+    for x, results in zip(xs, made):
+        expected = tuple_of(right(x.float() if x.is_floating_point() else x))
+        same = tuple_of(model(x))
+        for ours, theirs, eager in zip(tuple_of(results), expected, same):
+            assert error(ours, theirs) <= TOLERANCE[dtype]
+            assert ours.stride() == eager.stride()
+            assert ours.device == eager.device
+    if how == "compile":
+        assert "eager, because" not in weft.explain(fast)
+
+
+def test_random_numbers_are_torchs_own() -> None:
+    def noisy(x: Any) -> Any:
+        return torch.relu(x) + torch.bernoulli(torch.sigmoid(x))
+
+    x = torch.randn(64, device="cuda")
+    fast = weft.compile(noisy, (x,))
+    torch.manual_seed(3)
+    ours = [fast(x) for _ in range(3)]
+    torch.manual_seed(3)
+    for y in ours:
+        torch.testing.assert_close(y, noisy(x))
+
+
+def test_buffers_that_the_model_writes() -> None:
+    class Counter(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = nn.Buffer(torch.zeros(64))
+
+        def forward(self, x: Any) -> Any:
+            self.count.add_(x)
+            return self.count * 2
+
+    model = Counter().cuda()
+    fast = weft.compile(model, (torch.ones(64, device="cuda"),))
+    model.count.zero_()
+    for n in range(1, 5):
+        torch.testing.assert_close(fast(torch.ones(64, device="cuda")), torch.full((64,), 2.0 * n, device="cuda"))
+        torch.testing.assert_close(model.count, torch.full((64,), float(n), device="cuda"))
+
+
+def test_weights_that_change_are_seen() -> None:
+    model, x = Perceptron().eval().cuda(), torch.randn(64, 256, device="cuda")
+    fast = weft.compile(model, (x,))
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-4)
+        for p in model.parameters():
+            p.add_(0.01)
+
+
+def test_threads_and_streams() -> None:
+    model = Perceptron().eval().cuda()
+    fast = weft.compile(model, (torch.randn(64, 256, device="cuda"),))
+    results: list[tuple[Any, Any]] = []
+
+    def work() -> None:
+        with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(30):
+                x = torch.randn(64, 256, device="cuda")
+                results.append((x, fast(x)))
+            torch.cuda.current_stream().synchronize()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    assert len(results) == 90
+    for x, y in results:
+        torch.testing.assert_close(y, model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_inside_a_graph_of_the_callers() -> None:
+    model, x = Perceptron().eval().cuda(), torch.randn(64, 256, device="cuda")
+    fast = weft.compile(model, (x,))
+    for _ in range(3):
+        fast(x)
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        y = fast(x)
+    x.normal_()
+    recorded.replay()
+    torch.testing.assert_close(y, model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_memory_that_begins_anywhere() -> None:
+    model = Perceptron().eval().cuda().bfloat16()
+    whole = torch.randn(64 * 256 + 1, device="cuda", dtype=torch.bfloat16)
+    x = whole[1:].view(64, 256)
+    fast = weft.compile(model, (x,))
+    for _ in range(3):
+        assert error(fast(x), model(x)) < 3e-2

@@ -1,0 +1,99 @@
+"""Groups of graphs as the GPU scheduler makes them: their CUDA text builds, and they compute the same on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+import weft
+from weft.graph.compile_group import prepare_group
+from weft.graph.cuda_processor import Cuda
+from weft.graph.group_program import group_program
+from weft.graph.partition import Group
+from weft.graph.storage import Storage
+from weft.graph.torch_arrays import TorchArrays
+from weft.graph.torch_backend import ExportedModel
+from weft.graph.torch_edge import export
+from weft.graph.torch_model import Options
+from weft.graph.torch_translate import translate
+from weft.operators.specialization import compile_record
+from weft.operators.stages import build
+from weft.runtime.executor import Executor
+from weft.target.cuda.machine import gpu_for_arch
+
+MACHINE = gpu_for_arch("sm_90")
+
+
+class _Described(Executor):
+    """A GPU that code can be made for, and that is not here."""
+
+    code_alignment = 16
+
+    def machine(self, target: str) -> Any:
+        return MACHINE
+
+
+def compute(model: Any, args: tuple[Any, ...]) -> tuple[list[Any], int]:
+    """The results of ``model`` by its groups as the GPU scheduler makes them, on the CPU; and how many there were."""
+    part = ExportedModel(export(model, args, {}), model, Options())
+    processor = Cuda(_Described())
+    arrays = TorchArrays(processor)
+    graph = processor.simplify(translate(part.model.gm, args, {}), arrays, lambda g: g)
+    storage = Storage(graph)
+    memory = dict(zip(graph.inputs, args))
+
+    def tensor(name: str) -> Any:
+        found, edge = storage.find(name), graph.edges[name]
+        assert found is not None
+        if found.root not in memory:
+            memory[found.root] = arrays.empty(graph.edges[found.root], found.layout.strides)
+        return arrays.view(memory[found.root], edge.shape, found.layout.strides, found.layout.offset)
+
+    count = 0
+    for item in storage.partition.items:
+        assert isinstance(item, Group)
+        program = group_program(graph, item.members, storage.outputs(item), storage.root, item.name)
+        prepared = prepare_group(graph, storage, program, arrays)
+        made = build(program.program, prepared.signature, MACHINE, True, prepared.definition.how)
+        kernel = made.kernel()
+        assert compile_record(kernel, MACHINE, fast=True, misaligned=prepared.misaligned).blobs["code"]
+        weft.kernel(kernel, numerics="fast")(*(tensor(name) for name in prepared.tensors))
+        count += 1
+    return [tensor(name) for name in graph.outputs], count
+
+
+def perceptron(x: Any, w: Any, b: Any, v: Any, gain: Any) -> Any:
+    h = F.gelu(torch.addmm(b, x, w.t()))
+    return F.layer_norm(x + h @ v, (64,), gain)
+
+
+def images(x: Any, w: Any, deep: Any, one: Any, gain: Any) -> Any:
+    y = F.relu(F.conv2d(x, w, stride=2, padding=1))
+    y = F.relu6(F.conv2d(F.max_pool2d(y, 3, 1, 1), deep, padding=1, groups=32) * gain[:, None, None])
+    return (F.relu(F.conv2d(y, one)) + y).mean((2, 3))
+
+
+def normal(*shape: int) -> Any:
+    return torch.randn(*shape) * 0.3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("model", "shapes"),
+    [
+        (perceptron, ((48, 64), (128, 64), (128,), (128, 64), (64,))),
+        (images, ((1, 16, 18, 18), (32, 16, 3, 3), (32, 1, 3, 3), (32, 32, 1, 1), (32,))),
+    ],
+)
+def test_groups_compute_the_same_on_the_cpu(model: Any, shapes: Any, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    args = tuple(normal(*shape).to(dtype) for shape in shapes)
+    with torch.no_grad():
+        (made,), count = compute(model, args)
+        expected = model(*(a.float() for a in args))
+    tolerance = 1e-4 if dtype == torch.float32 else 3e-2
+    assert float((made.float() - expected).norm() / expected.norm()) < tolerance
+    assert count <= 6

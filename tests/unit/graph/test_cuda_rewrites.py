@@ -1,0 +1,169 @@
+"""What graphs become for GPUs: products joined, channels last, what libraries do with each sum, masks told."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from tests.unit.graph.test_cuda_executable import Fake, compile_for
+from weft.graph import torch_edge
+from weft.graph.channels_last import strides_of
+
+
+def check(fake: Any, model: Any, *args: Any, tolerance: float = 1e-4) -> Any:
+    """Three calls of ``model`` are eager's; gives what was compiled."""
+    compiled, call = compile_for(fake, model, *args)
+    with torch.no_grad():
+        expected = model(*args)
+        for _ in range(3):
+            (made,) = call(*args)
+            scale = float(expected.abs().max())
+            torch.testing.assert_close(made.float(), expected.float(), rtol=tolerance, atol=tolerance * scale)
+    return compiled
+
+
+def targets(compiled: Any) -> list[str]:
+    return [c.call.target for c in compiled.report.calls]
+
+
+class Attention(nn.Module):
+    """Queries, keys and values by products of their own."""
+
+    def __init__(self, mask: str = "none", bias: bool = True) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(32, 32, bias=bias) for _ in range(3))
+        self.mask = mask
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, _ = x.shape
+        q, k, v = (f(x).view(batch, length, 4, 8).transpose(1, 2) for f in (self.q, self.k, self.v))
+        places = torch.arange(length)
+        seen = {
+            "none": None,
+            "all": (places >= 0)[None, None, None, :].expand(batch, 1, length, length),
+            "causal": (places[None, :] <= places[:, None])[None, None],
+            "window": ((places[None, :] - places[:, None]).abs() < 3)[None, None],
+        }[self.mask]
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        return y.transpose(1, 2).reshape(batch, length, 32)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("library", [True, False])
+def test_products_of_one_tensor_are_one(fake_cuda: Fake, bias: bool, library: bool) -> None:
+    target = "aten.addmm.default" if bias else "aten.mm.default"
+    model = Attention(bias=bias).eval()
+    compiled = check(fake_cuda(*[target] * library), model, torch.randn(2, 12, 32))
+    products = [k for g, k in compiled.report.groups if g.kind == "contraction" and "product" in g.name]
+    assert targets(compiled).count(target) == (1 if library else 0)
+    assert library or bias == (len(products) == 1)
+
+
+@pytest.mark.parametrize(
+    ("mask", "told"), [("all", (None, False)), ("causal", (None, True)), ("window", ("mask", False))]
+)
+def test_masks_that_no_input_changes_are_told(
+    fake_cuda: Fake,
+    monkeypatch: pytest.MonkeyPatch,
+    mask: str,
+    told: tuple[str | None, bool],
+) -> None:
+    monkeypatch.setattr(torch_edge, "_is_on_gpu", lambda *_: True)
+    compiled = check(
+        fake_cuda("aten.scaled_dot_product_attention.default"), Attention(mask).eval(), torch.randn(2, 12, 32)
+    )
+    (call,) = [c.call for c in compiled.report.calls if "attention" in c.call.target]
+    assert (call.args[3] and "mask", dict(call.named)["is_causal"]) == told
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_heads_that_are_repeated_are_read_once(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    def grouped(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        k = torch.relu(k)
+        many = k[:, :, None].expand(batch, 2, 3, 10, 8).reshape(batch, 6, 10, 8)
+        return F.scaled_dot_product_attention(q, many, many, is_causal=True)
+
+    monkeypatch.setattr(torch_edge, "_is_on_gpu", lambda *_: True)
+    arrays = fake_cuda("aten.scaled_dot_product_attention.default")
+    compiled = check(arrays, grouped, torch.randn(batch, 6, 10, 8), torch.randn(batch, 2, 10, 8))
+    (call,) = [c.call for c in compiled.report.calls]
+    assert dict(call.named)["enable_gqa"]
+    assert compiled.executable.graph.edges[call.args[1].name].shape == (batch, 2, 10, 8)
+
+
+class Block(nn.Module):
+    """Convolutions of nine taps and of one, batch norms, a residual, a depthwise one, a mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.one = nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.Conv2d(8, 16, 1, bias=False)
+        self.deep, self.back = nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.Conv2d(16, 8, 1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(n) for n in (8, 16, 16))
+        for norm in self.norms:
+            norm.running_mean.normal_(0, 0.1)
+            norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.relu(self.norms[0](self.first(x)))
+        y = F.relu(self.norms[1](self.one(x)))
+        y = F.relu6(self.norms[2](self.deep(F.max_pool2d(y, 3, 1, 1))))
+        return F.relu(self.back(y) + x).mean((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("library", "count"),
+    [("none", 0), ("aten.convolution.default", 2), ("aten.mm.default", 1), ("aten.addmm.default", 1)],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_images_have_their_channels_last(fake_cuda: Fake, library: str, count: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = Block().eval().to(dtype)
+    tolerance = 1e-4 if dtype == torch.float32 else 3e-2
+    compiled = check(fake_cuda(library), model, torch.randn(2, 3, 12, 12, dtype=dtype), tolerance=tolerance)
+    graph, find = compiled.executable.graph, compiled.executable.storage.find
+    stored = [n for s in compiled.executable.steps for n in getattr(getattr(s, "program", s), "outputs", ())]
+    images = [n for n in stored if n in graph.edges and len(graph.edges[n].shape) == 4 and graph.edges[n].shape[2] > 1]
+    assert images
+    for name in images:
+        assert find(name).layout.strides == strides_of(graph.edges[name].shape)
+    assert len([t for t in targets(compiled) if t == library]) == count
+
+
+def gelu_by_hand(x: torch.Tensor) -> torch.Tensor:
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+def gelu_of_torch(x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        (F.relu, False),
+        (gelu_by_hand, True),
+        (lambda x: F.gelu(x, approximate="tanh"), True),
+        (F.gelu, None),
+        (F.silu, None),
+    ],
+)
+def test_what_a_library_does_with_each_sum(fake_cuda: Fake, function: Any, named: bool | None) -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(16, 24)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = function(self.linear(x))
+            return result
+
+    arrays, x = fake_cuda("aten._addmm_activation.default"), torch.randn(8, 16)
+    # On a CPU this operator computes the other gelu, which differs by 5e-4.
+    compiled = check(arrays, Layer().eval(), x, tolerance=2e-3 if named else 1e-4)
+    calls = [c.call for c in compiled.report.calls]
+    assert [dict(c.named)["use_gelu"] for c in calls] == ([] if named is None else [named])
