@@ -10,12 +10,13 @@ import pytest
 
 from weft.graph.builder import GraphBuilder
 from weft.graph.choose_layouts import choose_layouts
-from weft.graph.compile_graph import _with_call, compile_graph
+from weft.graph.compile_graph import compile_graph
 from weft.graph.evaluate import evaluate
 from weft.graph.feature_axes import feature_axes
 from weft.graph.formulas import contraction, joints, pointwise, views, windows
 from weft.graph.graph import Call, Graph, Opaque, Ref, check_graph, shape_of
 from weft.graph.least_cost import Cost, least_cost
+from weft.graph.library_epilogues import with_call
 from weft.graph.reorder import last, reorder_program
 from weft.graph.storage import Storage
 from weft.graph.text import print_graph
@@ -102,7 +103,8 @@ def test_compiled_with_layouts_as_the_evaluator_says() -> None:
 def test_a_library_call_reads_and_makes_what_the_framework_names() -> None:
     changed = choose_layouts(network(), fast_when_last, 1e9)
     b = next(n for n in changed.fragments if n.outputs == ("b",))
-    called = check_graph(_with_call(changed, b, "a test"))
+    assert b.library is not None
+    called = check_graph(with_call(changed, [b], b.library, "a test"))
     call = next(n for n in called.nodes if isinstance(n, Opaque))
     (made,) = call.outputs
     assert made is not None
