@@ -21,7 +21,6 @@ from weft.ir.verify import verify
 from weft.passes.gpu_to_cpu.coalesce_blocks import coalesce_blocks
 from weft.passes.gpu_to_cpu.forward_phases import forward_phases
 from weft.passes.gpu_to_cpu.forward_shared import forward_shared
-from weft.passes.gpu_to_cpu.keep_values import minimum_cut
 from weft.passes.gpu_to_cpu.merge_blocks import merge_blocks
 from weft.passes.gpu_to_cpu.narrow_threads import narrow_threads
 from weft.passes.gpu_to_cpu.peel_borders import peel_borders
@@ -276,13 +275,3 @@ def test_subscripts_that_choose() -> None:
     text = """kernel k(A: float32[40], out B: float32[40]) { block b in 0:2 { thread t in 0:20 {
       B[b * 20 + t] = A[b * 20 + t == 0 ? b * 20 + t : b * 20 + t - 1] } } }"""
     assert "? A[" in after(text, inline_indices, spread_selects)
-
-
-def test_the_cheapest_cut() -> None:
-    costs = {"a": 4, "b": 4, "c": 1, "d": 4, "e": 8}
-    edges = [("a", "c"), ("b", "c"), ("c", "d"), ("c", "e")]
-    assert minimum_cut(costs, edges, ["a", "b"], ["d", "e"]) == {"c"}
-    assert minimum_cut(costs, edges, ["a"], ["d"]) == {"c"}
-    assert minimum_cut(costs, [], ["a"], ["a"]) == {"a"}
-    assert minimum_cut(costs, [], ["a"], ["b"]) == frozenset()
-    assert minimum_cut({"a": 1, "b": 1}, [("a", "b")], ["a"], ["b"]) == {"b"}

@@ -1,16 +1,13 @@
 """Values of one thread that live from one phase to another: stored, or computed again.
 
-Liveness says which values a later phase uses; to compute one again is rematerialization. Which ones are stored is a
-minimum cut: between what cannot be computed again (memory that may have changed, a
-variable that is assigned to, an expensive function) and what later phases use.
+Liveness says which values a later phase uses; to compute one again is rematerialization. Those are stored that depend
+on what cannot be computed again: memory that may have changed, a variable that is assigned to, an expensive function.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from weft.ir.expr import Binary, Call, Expr
 from weft.ir.intrinsics import INTRINSICS
@@ -66,11 +63,11 @@ def keep_values(plan: Plan, written: frozenset[str], changing: frozenset[str]) -
     moving = {n for n in made if n in changing}
     fixed = {n: let for n, let in made.items() if n not in moving}
     unsure = {*written, *private}
-    sources = [n for n, let in fixed.items() if _is_final(let.value, unsure, changing)]
-    edges = [(n, m) for m, let in fixed.items() for n in free_vars(let.value) if n in fixed]
-    costs = {n: let.var.dtype.itemsize for n, let in fixed.items()}
-    cut = minimum_cut(costs, edges, sources, [n for n in fixed if n in elsewhere])
-    return Kept(made, cut | (moving & elsewhere), spread, uses)
+    lasting: set[str] = set()
+    for n, let in fixed.items():  # in the order they are made: what one depends on comes before it
+        if _is_final(let.value, unsure, changing) or not lasting.isdisjoint(free_vars(let.value)):
+            lasting.add(n)
+    return Kept(made, frozenset((lasting | moving) & elsewhere), spread, uses)
 
 
 def _is_final(value: Expr, unsure: set[str], changing: frozenset[str]) -> bool:
@@ -94,75 +91,3 @@ def _use(step: Phase | Vote) -> Use:
     if isinstance(step, Vote):
         names |= {*free_vars(step.test), *(load.buffer.name for load in loads(step.test))}
     return Use(made, frozenset(names), assigned_names(body))
-
-
-#: A node comes apart into the side where paths enter and the side where they leave.
-_Side: TypeAlias = tuple[str, bool]
-_SOURCE, _SINK = ("", False), ("", True)
-_ENDLESS = 1 << 60
-
-
-def minimum_cut(
-    costs: Mapping[str, int], edges: Iterable[tuple[str, str]], sources: Collection[str], sinks: Collection[str]
-) -> frozenset[str]:
-    """Of the nodes of ``costs`` those that cut ``sources`` from ``sinks`` for the least sum; any node may be cut.
-
-    Of several cheapest cuts it is the one nearest to the sinks.
-    """
-    room: dict[_Side, dict[_Side, int]] = {}
-
-    def connect(a: _Side, b: _Side, capacity: int) -> None:
-        room.setdefault(a, {})[b] = room.get(a, {}).get(b, 0) + capacity
-        room.setdefault(b, {}).setdefault(a, 0)
-
-    for name, cost in costs.items():
-        connect((name, False), (name, True), cost)
-    for a, b in edges:
-        connect((a, True), (b, False), _ENDLESS)
-    for name in sources:
-        connect(_SOURCE, (name, False), _ENDLESS)
-    for name in sinks:
-        connect((name, True), _SINK, _ENDLESS)
-    while (path := _path(room)) is not None:
-        _push(room, path)
-    reaching = _reaching_sink(room)
-    return frozenset(n for n in costs if (n, True) in reaching and (n, False) not in reaching)
-
-
-def _path(room: dict[_Side, dict[_Side, int]]) -> list[_Side] | None:
-    """A shortest way from source to sink with room on it."""
-    came: dict[_Side, _Side] = {}
-    waiting = deque([_SOURCE])
-    while waiting:
-        here = waiting.popleft()
-        for there, left in room.get(here, {}).items():
-            if left and there not in came and there != _SOURCE:
-                came[there] = here
-                waiting.append(there)
-    if _SINK not in came:
-        return None
-    path = [_SINK]
-    while path[-1] != _SOURCE:
-        path.append(came[path[-1]])
-    return path[::-1]
-
-
-def _push(room: dict[_Side, dict[_Side, int]], path: list[_Side]) -> None:
-    steps = [(path[n], path[n + 1]) for n in range(len(path) - 1)]
-    amount = min(room[a][b] for a, b in steps)
-    for a, b in steps:
-        room[a][b] -= amount
-        room[b][a] += amount
-
-
-def _reaching_sink(room: dict[_Side, dict[_Side, int]]) -> set[_Side]:
-    """The sides from which the sink can still be reached."""
-    reaching = {_SINK}
-    waiting = deque([_SINK])
-    while waiting:
-        here = waiting.popleft()
-        for there in room.get(here, {}):
-            if there not in reaching and room[there].get(here, 0):
-                reaching.add(there)
-                waiting.append(there)
-    return reaching
