@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.ir.expr import Load, Var
-from weft.ir.nesting import find_path, statements
+from weft.ir.nesting import statements
 from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return
 from weft.ir.visit import walk
 from weft.poly.conflicts import Found, Meeting, Memory, Surroundings, after, before, commute, pairs, written_by
 from weft.poly.describe import describe
-from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, loop_named, sizes_of
+from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
 from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 
@@ -26,17 +26,8 @@ _MOST_LOOPS = 4
 _MOST_ALTERNATIVES = 3
 
 
-def check_reorder(
-    kernel: Kernel, old_order: Sequence[str], new_order: Sequence[str], numerics: str = "strict"
-) -> Verdict:
-    """Whether the loops ``old_order`` (nested, outermost first) may run as ``new_order``, a permutation.
-
-    Loops between them that are not named keep their places.
-    """
-    chain = _chain(kernel, old_order)
-    if isinstance(chain, str):
-        return refuse(chain)
-    order = _fill_places(chain, new_order)
+def check_reorder(kernel: Kernel, chain: Sequence[For], order: Sequence[For], numerics: str = "strict") -> Verdict:
+    """Whether the loops ``chain`` (each inside the one before) may run in ``order``, a permutation."""
     structure = _check_structure(chain, order)
     if structure is not None:
         return refuse(structure)
@@ -44,7 +35,7 @@ def check_reorder(
     return verdict if verdict.ok else replace(verdict, offers=lambda: _alternatives(kernel, chain, order, numerics))
 
 
-def _alternatives(kernel: Kernel, chain: list[For], wanted: list[For], numerics: str) -> tuple[str, ...]:
+def _alternatives(kernel: Kernel, chain: Sequence[For], wanted: Sequence[For], numerics: str) -> tuple[str, ...]:
     """The legal orders that are most like the one ``wanted``."""
     names: list[str] = []
     if numerics == "strict" and _check_memory(kernel, chain, wanted, "fast").ok:
@@ -62,29 +53,6 @@ def _alternatives(kernel: Kernel, chain: list[For], wanted: list[For], numerics:
             if len(names) == _MOST_ALTERNATIVES:
                 break
     return tuple(names)
-
-
-def _chain(kernel: Kernel, names: Sequence[str]) -> list[For] | str:
-    """The loops from the outermost to the innermost named one, or what is wrong with the names."""
-    loop_node = {name: loop_named(kernel, name) for name in names}
-    paths = {}
-    for name, loop in loop_node.items():
-        if loop is None:
-            return f"there is no loop `{name}`"
-        paths[name] = [s for s in find_path(kernel.body, loop) or [] if isinstance(s, For)]
-    longest = max(paths.values(), key=len)
-    for name, loop in loop_node.items():
-        if not any(s is loop for s in longest):
-            return f"loop `{name}` is not nested with `{longest[-1].var.name}`"
-    start = min(len(path) for path in paths.values()) - 1
-    return longest[start:]
-
-
-def _fill_places(chain: Sequence[For], new_order: Sequence[str]) -> list[For]:
-    """The chain with the places of the named loops filled in the new order."""
-    loops = {loop.var.name: loop for loop in chain}
-    names = iter(new_order)
-    return [loops[next(names)] if loop.var.name in new_order else loop for loop in chain]
 
 
 def _check_structure(chain: Sequence[For], order: Sequence[For]) -> str | None:

@@ -10,7 +10,7 @@ from weft.ir.nesting import sequence
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import If, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, substitute
-from weft.poly.check_fission import check_fission as check_separable
+from weft.poly.check_neighbours import check_fission as check_separable
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import blocks_inside, find_loop, node_of, path_to
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no, is_guard
@@ -34,7 +34,7 @@ def check_fission(kernel: Kernel, loop: str, after: str, *, numerics: Numerics) 
     if changed:
         return refuse(f"a guard tests `{sorted(changed)[0]}`, which the loop changes")
     sound = first_no([check_runs_through(old), check_no_barrier(old, "running it in two parts")])
-    verdict = check_separable(kernel, loop, after, numerics) if sound.ok else sound
+    verdict = check_separable(kernel, old, parts, position, numerics) if sound.ok else sound
     return verdict if verdict.ok else replace(verdict, offers=_elsewhere(loop, parts, position))
 
 

@@ -19,7 +19,7 @@ from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Seq
 from weft.ir.visit import substitute
-from weft.poly.check_fuse_loops import check_fuse_loops as check_mergeable
+from weft.poly.check_neighbours import check_fuse_loops as check_mergeable
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import blocks_inside, find_loop, path_to, ranges_at
@@ -43,7 +43,7 @@ def check_fuse_loops(kernel: Kernel, first: str, second: str, by: Pairing = "cou
     wrong = first_no(sound)
     if not wrong.ok:
         return wrong
-    verdict = check_mergeable(kernel, first, second, numerics, by_value=by == "value")
+    verdict = check_mergeable(kernel, a, b, numerics, by_value=by == "value")
     if not verdict.ok:
         return replace(verdict, offers=lambda: _otherwise(a, b, by))
     if a.kind in ("serial", "unroll"):

@@ -49,7 +49,8 @@ def check_reorder(kernel: Kernel, *loops: str, numerics: Numerics) -> Verdict:
         valid = check_valid(reorder(kernel, *loops).kernel)
         if not valid.ok:
             return valid
-    return check_order(widened[0], old, new, numerics)
+    loops_by_name = {name: find_loop(widened[0], name) for name in old}
+    return check_order(widened[0], list(loops_by_name.values()), [loops_by_name[name] for name in new], numerics)
 
 
 @primitive(check_reorder, "cannot reorder loops {*}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ir.nesting import exits, sequence, statements
 from weft.ir.stmt import Assert, Kernel, Seq, Stmt
-from weft.poly.check_swap import check_swap as check_independent
+from weft.poly.check_neighbours import check_swap as check_independent
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.find import node_of, path_to
 from weft.schedules.loop_facts import has_barrier

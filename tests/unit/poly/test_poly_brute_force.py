@@ -14,8 +14,7 @@ from weft.ir.nesting import find_path
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Block, For, Kernel, Seq
 from weft.ir.visit import substitute, walk
-from weft.poly.check_fission import check_fission
-from weft.poly.check_fuse_loops import check_fuse_loops
+from weft.poly.check_neighbours import check_fission, check_fuse_loops
 from weft.poly.check_parallel import check_parallel
 from weft.poly.check_reorder import check_reorder
 from weft.poly.verdict import Verdict
@@ -107,7 +106,7 @@ def test_reorder(chunk: int, first_seed: int) -> None:
         chain = loops[rng.randrange(len(loops) - 1) :]
         order = rng.sample(chain, len(chain))
         outer = [o.var.name for o in loops if o not in chain]
-        verdict = check_reorder(kernel, [s.var.name for s in chain], [s.var.name for s in order], numerics)
+        verdict = check_reorder(kernel, chain, order, numerics)
         if not movable(order):
             assert not verdict.ok
             continue
@@ -124,7 +123,7 @@ def test_fuse_loops(chunk: int, first_seed: int) -> None:
         x, y = (next(s for s in walk(kernel.body) if isinstance(s, For) and s.var.name == n) for n in "xy")
         outer = [o.var.name for o in loops_around(kernel, x)]
         shift = value(x.lo, {}) - value(y.lo, {})
-        verdict = check_fuse_loops(kernel, "x", "y", numerics)
+        verdict = check_fuse_loops(kernel, x, y, numerics)
         truth = True
         for sizes in runs(kernel, verdict):
             trace = enumerate_instances(kernel, sizes)
@@ -147,11 +146,12 @@ def test_fission(chunk: int, first_seed: int) -> None:
         halves = [Block(n, (), (), (), None, s.body) for n, s in (("one", x), ("two", y))]
         body = Seq((halves[0], substitute(halves[1], {y.var: name})))
         outer = loops_around(kernel, x)
-        whole = For(name, x.lo, x.hi, "serial", body)
+        split = For(name, x.lo, x.hi, "serial", body)
+        whole: For = split
         for o in reversed(outer):
             whole = For(o.var, o.lo, o.hi, o.kind, whole)
         kernel = Kernel(kernel.name, kernel.params, kernel.outputs, whole)
-        verdict = check_fission(kernel, "x", "one", numerics)
+        verdict = check_fission(kernel, split, body.body, 0, numerics)
         early = {id(s) for s in walk(body.body[0])}
         truth = True
         for sizes in runs(kernel, verdict):
