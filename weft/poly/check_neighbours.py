@@ -93,7 +93,7 @@ def _check_pairs(
     shared: Iterable[str],
     orders: Callable[[Meeting], list[list[Form]]],
 ) -> Verdict:
-    """Whether nothing of ``left`` meets anything of ``right`` in one of ``orders``; ``shared`` loops are around both."""
+    """Whether nothing of ``left`` meets anything of ``right`` in one of ``orders``; loops ``shared`` are around all."""
     around = Surroundings(frozenset(shared), written_by([*left, *right]), sizes_of(kernel))
     conflict = find_conflict(pairs(left, right), around, orders)
     return OK if conflict is None else refuse_conflict(conflict[0], conflict[1].a, conflict[1].b)
