@@ -1,6 +1,6 @@
 """What a call costs beyond its work: 64 elements, against numpy and torch in the same run.
 
-    python bench/call_overhead.py [--repeat 9] [--max-numpy-us 1.0] [--max-torch-us 1.5] [--max-cuda-us 5]
+    python bench/call_overhead.py [--max-numpy-us 1] [--max-torch-us 1.5] [--max-cuda-us 5] [--max-model-us 5]
 
 Each row is the least of several repeats, rows interleaved, so that a busy machine slows all alike.
 With a limit given, the exit status says whether it holds.
@@ -46,6 +46,47 @@ def torch_rows(op: Any) -> dict[str, Callable[[], Any]]:
         "torch.add, out=": lambda: torch.add(a, b, out=c),
         "torch.add": lambda: torch.add(a, b),
     }
+
+
+def model_rows() -> dict[str, Callable[[], Any]]:
+    """Whole models, next to nothing to compute in them: three formulas, fifty layers with weights to check, ONNX."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    torch.set_grad_enabled(False)
+    x, y = torch.rand(64), torch.rand(1, 4)
+    layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(50))).eval()
+    formulas, stack = weft.compile(lambda x: torch.relu(x * 2 + 1), (x,)), weft.compile(layers, (y,))
+    rows = {"weft.compile, 3 formulas": lambda: formulas(x), "weft.compile, 50 layers": lambda: stack(y)}
+    return rows | {f"{name}, kernels alone": _kernels_alone(fast, a) for name, fast, a in
+                   (("3 formulas", formulas, x), ("50 layers", stack, y))} | onnx_rows()  # fmt: skip
+
+
+def _kernels_alone(fast: Any, x: Any) -> Callable[[], Any]:
+    """The table of kernels with everything in place, through ctypes."""
+    import torch
+
+    (part,) = fast.parts.values()
+    (variant,) = part.model.variants.values()
+    executable = variant.compiled.executable
+    frame, edges = executable._make_frame(), executable.graph.edges
+    arrays = [x, *(torch.empty(edges[name].shape) for name in executable.made)]
+    for name, array in zip((*executable.graph.inputs, *executable.made), arrays):
+        executable._patch(frame.slots, name, array.data_ptr())
+    count = len(executable.kernels)
+    return lambda: (executable._run_table(frame.address, 0, count), arrays)
+
+
+def onnx_rows() -> dict[str, Callable[[], Any]]:
+    try:
+        from onnx import TensorProto, helper
+    except ImportError:
+        return {}
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", ports[:1], ports[1:])
+    net, x = weft.load_onnx(helper.make_model(graph)), np.random.rand(64).astype(np.float32)
+    return {"weft.load_onnx": lambda: net(x), "weft.load_onnx, run": lambda: net.run(None, {"x": x})}
 
 
 #: Sums of columns, then what needs them: two launches and a temporary between them.
@@ -128,18 +169,21 @@ def main() -> int:
     parser.add_argument("--max-numpy-us", type=float, default=float("inf"))
     parser.add_argument("--max-torch-us", type=float, default=float("inf"))
     parser.add_argument("--max-cuda-us", type=float, default=float("inf"))
+    parser.add_argument("--max-model-us", type=float, default=float("inf"))
     parser.add_argument("--only", choices=("cpu", "cuda"), help="rows of one target")
     options = parser.parse_args()
     op = weft.define(SOURCE)
     rows = {} if options.only == "cuda" else numpy_rows(op) | torch_rows(op)
     rows |= {} if options.only == "cpu" else cuda_rows(op)
+    rows |= {} if options.only == "cuda" else model_rows()
     times = measure(rows, options.repeat)
     for name, micros in times.items():
-        print(f"{name:<23} {micros:7.3f} us")
+        print(f"{name:<25} {micros:7.3f} us")
     limits = {
         "weft, numpy, out=": options.max_numpy_us,
         "weft, torch, out=": options.max_torch_us,
         "weft, cuda, out=": options.max_cuda_us,
+        "weft.compile, 3 formulas": options.max_model_us,
     }
     return int(any(times.get(name, 0.0) > limit for name, limit in limits.items()))
 

@@ -8,7 +8,6 @@ itself, so several threads may call at once.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,7 @@ from weft.graph.compile_group import Kernel
 from weft.graph.graph import Graph, Opaque
 from weft.graph.layout import canonical
 from weft.graph.memory import Arena, Life, pack
-from weft.graph.run_table import table_runner
+from weft.graph.run_table import KEPT_FRAMES, frame_keeper, table_runner
 from weft.graph.storage import Storage
 from weft.ir.errors import ArgumentError, Error
 from weft.runtime.arrays import aligned_bytes, describe
@@ -43,8 +42,9 @@ class _Frame:
     slots: Any
     table: Any
     record: Any
-    #: where the table begins
+    #: where the table begins, and where a structure is that has that and where the slots begin
     address: int
+    head: Any
     #: arrays over the arena that calls of the framework are given
     views: dict[str, Any] = field(default_factory=dict)
 
@@ -63,20 +63,43 @@ class Executable:
         self._count = 0
         self._lay_out()
         self._segments = _segments(self.steps)
-        self._input_strides = [self._strides(name) for name in graph.inputs]
-        self._free: list[_Frame] = []
-        self._lock = threading.Lock()
+        self._input_strides = [self.strides(name) for name in graph.inputs]
+        #: addresses of the frames that no call has, and all frames by address
+        self._free = (ctypes.c_int64 * KEPT_FRAMES)()
+        self._frames: dict[int, _Frame] = {}
         self._run_table = table_runner()
+        self._take_frame, self._give_frame = frame_keeper()
         self._places = [self._slots.get(name, []) for name in (*graph.inputs, *self._fresh)]
-        self._makers = [(graph.edges[name], self._strides(name)) for name in self._fresh]
+        self._makers = [(graph.edges[name], self.strides(name)) for name in self._fresh]
         self._direct = self._direct_results()
         self._calls: dict[str, Callable[..., Any]] = {
             s.name: arrays.function(s.call.target) for s in self.steps if isinstance(s, Opaque)
         }
 
+    # What machine code asks (`fast_model`)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a call is kernels alone, whose results are the outputs as they are, each once and in order."""
+        return self._direct == list(range(len(self._fresh)))
+
+    @property
+    def made(self) -> list[str]:
+        """Tensors that calls make new memory for."""
+        return self._fresh
+
+    @property
+    def patches(self) -> list[tuple[int, int, int]]:
+        """Which input or made tensor, by number, has its address in which slot, how many bytes further on."""
+        return [(n, slot.place, slot.offset) for n, slots in enumerate(self._places) for slot in slots]
+
+    @property
+    def frames_address(self) -> int:
+        return ctypes.addressof(self._free)
+
     # Before the first call
 
-    def _strides(self, name: str) -> tuple[int, ...]:
+    def strides(self, name: str) -> tuple[int, ...]:
         found = self.storage.find(name)
         assert found is not None
         return found.layout.strides
@@ -92,7 +115,7 @@ class Executable:
         edges = [self.graph.edges.get(name) for name in self.graph.outputs]
         strides = [None if e is None else e.strides for e in edges]
         plain = all(
-            name in self._fresh and s in (None, self._strides(name)) for name, s in zip(self.graph.outputs, strides)
+            name in self._fresh and s in (None, self.strides(name)) for name, s in zip(self.graph.outputs, strides)
         )
         if not plain or self.graph.updates or len(self.kernels) != len(self.steps):
             return None
@@ -156,7 +179,8 @@ class Executable:
         for name, array in self.graph.constants.items():
             if name in self._slots:
                 self._patch(slots, name, describe(array).pointer)
-        return _Frame(arena, slots, table, record, ctypes.addressof(table))
+        head = (ctypes.c_int64 * 2)(ctypes.addressof(table), base)
+        return _Frame(arena, slots, table, record, head[0], head)
 
     # A call
 
@@ -183,7 +207,9 @@ class Executable:
                 return self._run_direct(frame, checked, self._direct)
             return self._run(frame, checked if given is None else given, checked)
         finally:
-            self._free.append(frame)
+            address = ctypes.addressof(frame.head)
+            if not self._give_frame(self.frames_address, address):
+                del self._frames[address]
 
     def _run_direct(self, frame: _Frame, checked: Sequence[Any], results: list[int]) -> list[Any]:
         """Kernels alone, whose results are the outputs as they are: nothing is looked up by name."""
@@ -199,10 +225,12 @@ class Executable:
         return [made[n] for n in results]
 
     def _take(self) -> _Frame:
-        try:
-            return self._free.pop()
-        except IndexError:
-            return self._make_frame()
+        address = self._take_frame(self.frames_address)
+        if address:
+            return self._frames[address]
+        frame = self._make_frame()
+        self._frames[ctypes.addressof(frame.head)] = frame
+        return frame
 
     def _patch(self, slots: Any, root: str, pointer: int) -> None:
         for slot in self._slots.get(root, ()):
@@ -211,7 +239,7 @@ class Executable:
     def _run(self, frame: _Frame, given: Sequence[Any], checked: Sequence[Any]) -> list[Any]:
         held: dict[str, Any] = dict(zip(self.graph.inputs, checked))
         for name in self._fresh:
-            held[name] = self.arrays.empty(self.graph.edges[name], self._strides(name))
+            held[name] = self.arrays.empty(self.graph.edges[name], self.strides(name))
         for name, array in held.items():
             if name in self._slots:
                 self._patch(frame.slots, name, self.arrays.pointer(array))
@@ -251,7 +279,7 @@ class Executable:
             if name not in self.graph.edges:
                 held[name] = array
                 continue
-            edge, strides = self.graph.edges[name], self._strides(name)
+            edge, strides = self.graph.edges[name], self.strides(name)
             held[name] = array if self.arrays.fits(array, edge, strides) else self.arrays.arranged(array, edge, strides)
             self._patch(frame.slots, name, self.arrays.pointer(held[name]))
 

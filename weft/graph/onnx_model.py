@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.evaluate import as_numpy
+from weft.graph.fast_model import NUMPY, FastModel, is_fast
 from weft.graph.onnx_check import check_file
 from weft.graph.onnx_edge import read_model
 from weft.graph.onnx_file import OnnxFile, Port
@@ -22,6 +23,7 @@ from weft.graph.onnx_translate import translate
 from weft.ir.errors import ArgumentError, Error, ShapeError, UnsupportedError
 from weft.ir.numerics import Numerics
 from weft.ir.numpy_dtypes import from_numpy
+from weft.runtime.fastcall import MISS, CallTable, Specialization
 
 #: Executables that a model keeps, for as many kinds of inputs; the oldest goes first.
 MOST_KEPT = 64
@@ -44,6 +46,8 @@ class _Variant:
     outputs: tuple[Term, ...]
     #: outputs of the executable that share memory with something that stays
     shared: frozenset[str]
+    #: the same for machine code, where that alone can run it
+    fast: Specialization | None = None
 
     def run(self, arrays: Mapping[str, Any]) -> list[Any]:
         made: dict[str, Any] = {}
@@ -71,6 +75,8 @@ class OnnxModel:
         #: inputs that sizes of other tensors depend on: an executable is for their very values
         self._decisive: frozenset[str] = frozenset()
         self._lock = threading.RLock()
+        #: takes calls like some before, with arrays in the order of the inputs, without any Python
+        self._table = CallTable(len(self.inputs), len(self.outputs))
         for port in self.inputs:
             if port.dtype is None:
                 raise UnsupportedError(
@@ -90,6 +96,10 @@ class OnnxModel:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The output, or a tuple of them, for arrays in the order of the inputs or by their names."""
+        if not named:
+            result = self._table.call(None, *args)
+            if result is not MISS:
+                return result
         if len(args) > len(self.inputs):
             raise ArgumentError(f"{self._title} takes {len(self.inputs)} inputs, not {len(args)}", why=self._signature)
         made = self._run({**dict(zip((p.name for p in self.inputs), args)), **named})
@@ -101,7 +111,7 @@ class OnnxModel:
         for name in names or ():
             if name not in known:
                 raise ArgumentError(f"{self._title} has no output `{name}`", why=self._signature)
-        made = dict(zip(known, self._run(inputs)))
+        made = dict(zip(known, self._run_fast(inputs) or self._run(inputs)))
         return [made[name] for name in (known if names is None else names)]
 
     @property
@@ -120,9 +130,22 @@ class OnnxModel:
             texts.append(f"for {looks}: " + ("all is known" if variant.compiled is None else tell(variant.compiled)))
         return texts
 
+    def _run_fast(self, inputs: Mapping[str, Any]) -> list[Any] | None:
+        """A call for machine code alone; None where it is not."""
+        if not isinstance(inputs, Mapping) or len(inputs) != len(self.inputs):
+            return None
+        result = self._table.call(None, *[inputs.get(port.name) for port in self.inputs])
+        if result is MISS:
+            return None
+        return [result] if len(self.outputs) == 1 else list(result)
+
     def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
         arrays = self._checked(inputs)
-        return self.find(arrays).run(arrays)
+        variant = self.find(arrays)
+        made = variant.run(arrays)
+        if variant.fast is not None and variant.given == tuple(p.name for p in self.inputs):
+            self._table.add(variant.fast)
+        return made
 
     def _checked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Arrays by name, with the types and sizes that the model says."""
@@ -152,7 +175,7 @@ class OnnxModel:
                 except NeedsValues as needed:
                     self._decide_by(needed.names, arrays)
             while len(self.variants) >= MOST_KEPT:
-                del self.variants[next(iter(self.variants))]
+                self._drop(next(iter(self.variants)))
             self.variants[self._key(arrays)] = variant
         return variant
 
@@ -169,7 +192,13 @@ class OnnxModel:
                 why=f"Weft compiles for the values of inputs of up to {MOST_KNOWN} elements",
             )
         self._decisive |= new
-        self.variants.clear()  # their keys lack these values
+        for key in list(self.variants):  # which lack these values
+            self._drop(key)
+
+    def _drop(self, key: Any) -> None:
+        dropped = self.variants.pop(key)
+        if dropped.fast is not None:
+            self._table.remove(dropped.fast)
 
     def _compile(self, arrays: Mapping[str, Any]) -> _Variant:
         looks = {name: (_dtype(a), tuple(a.shape)) for name, a in arrays.items()}
@@ -179,7 +208,15 @@ class OnnxModel:
             return _Variant(None, (), made.outputs, frozenset())
         compiled = _compiled(made.graph, self._title)
         given = tuple(name for name in arrays if name not in values)
-        return _Variant(compiled, given, made.outputs, _shared(compiled))
+        shared = _shared(compiled)
+        is_plain = not shared and not values and [t.edge for t in made.outputs] == list(made.graph.outputs)
+        fast = _fast(compiled) if is_plain else None
+        return _Variant(compiled, given, made.outputs, shared, fast)
+
+
+def _fast(compiled: Compiled) -> Specialization | None:
+    executable = compiled.executable
+    return FastModel(executable).specialization(executable, NUMPY) if is_fast(executable) else None
 
 
 def _compiled(graph: Any, title: str) -> Compiled:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft.graph.fast_model import TORCH, is_fast
 from weft.graph.torch_edge import (
     export,
     flatten,
@@ -18,6 +19,7 @@ from weft.graph.torch_edge import (
 from weft.graph.torch_model import FxModel, Options, strides_of
 from weft.graph.torch_translate import reason_of
 from weft.ir.errors import ArgumentError
+from weft.runtime.fastcall import MISS, CallTable, Specialization
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
 COMPILED: list[FxModel] = []
@@ -90,8 +92,18 @@ class CompiledModel:
         self.model, self.options = model, options
         self.parts: dict[Any, ExportedModel | str] = {}
         self._last: ExportedModel | None = None
+        self._tables: dict[tuple[int, int], CallTable] = {}
+        #: takes calls like some before without any Python
+        self._fast: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if self._fast is not None and not named:
+            made = self._fast(None, *args)
+            if made is not MISS:
+                return made
+        return self._call_slowly(args, named)
+
+    def _call_slowly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         leaves: Sequence[Any]
         last = self._last
         if last is not None and not named and last.takes(args):
@@ -103,7 +115,23 @@ class CompiledModel:
             part = self._last = found
         if part.wants_gradients(leaves):
             return self.model(*args, **named)
-        return part(leaves)
+        made = part(leaves)
+        self._make_fast(part)
+        return made
+
+    def _make_fast(self, part: ExportedModel) -> None:
+        """Later calls like the last of ``part`` go through machine code alone, where they can."""
+        before, now = part.fast, part.find_fast()
+        if now is before:
+            return
+        for table in self._tables.values():
+            if before is not None:
+                table.remove(before)
+        if now is not None:
+            shape = len(now.arguments), len(now.outputs)
+            table = self._tables.setdefault(shape, CallTable(*shape))
+            table.add(now)
+            self._fast = table.call
 
     def find(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[ExportedModel | str, Sequence[Any]]:
         """What was exported for such arguments, now or before, or why that failed; and the tensors among them."""
@@ -148,9 +176,14 @@ class ExportedModel:
                 self._hold(n, program, owner, spec)
         updates, self._results = _read_outputs(signature)
         static = frozenset(n for n in range(len(specs)) if n not in self._user and n not in updates)
-        self.model = FxModel(program.graph_module, static, options, updates)
+        homes = {place: (table, name) for place, table, name in self._live}
+        self.model = FxModel(program.graph_module, static, options, updates, homes=homes)
         self._spec = program.call_spec.out_spec
         self._is_single = len(self._results) == 1 and self._spec.is_leaf()
+        self._is_plain = self._is_single or _is_tuple(self._results, self._spec)
+        #: what machine code was told about calls, and of which variant
+        self.fast: Specialization | None = None
+        self._fast_variant: Any = None
         self._has_gradients = any(t is not None and t.requires_grad for t in self._held)
         self._variant: Any = None
 
@@ -185,6 +218,18 @@ class ExportedModel:
             given[place] = value
         return given
 
+    def find_fast(self) -> Specialization | None:
+        """The last call for machine code; None where it needs Python."""
+        variant = self._variant
+        if variant is not self._fast_variant:
+            self._fast_variant, self.fast = variant, None
+            is_done = self.model.options.check is None or variant.is_checked
+            is_ready = variant.compiled is not None and variant.fast is not None and is_done
+            if is_ready and self._is_plain and self.kinds is not None:
+                executable = variant.compiled.executable
+                self.fast = variant.fast.specialization(executable, TORCH) if is_fast(executable) else None
+        return self.fast
+
     def __call__(self, leaves: Sequence[Any]) -> Any:
         given = self.arguments(leaves)
         variant = self._variant
@@ -199,6 +244,13 @@ class ExportedModel:
 
 
 _TENSOR = object()
+
+
+def _is_tuple(results: Sequence[Any], spec: Any) -> bool:
+    """Whether a model gives a plain tuple of several tensors."""
+    numbers = tuple(range(len(results)))
+    made = unflatten(numbers, spec)
+    return len(numbers) > 1 and type(made) is tuple and made == numbers and all(r is _TENSOR for r in results)
 
 
 def _read_outputs(signature: Any) -> tuple[dict[int, int], list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,11 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.executable import Executable
+from weft.graph.fast_model import FastModel, Weight
 from weft.graph.processor import CPU, Processor
 from weft.graph.torch_arrays import TorchArrays
 from weft.graph.torch_edge import no_modes, numerics_on, retrace, torch
 from weft.graph.torch_translate import reason_of, translate
 from weft.ir.errors import UnsupportedError
+from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class _Variant:
     stamps: list[tuple[int, int]] = field(default_factory=list)
     places: tuple[int, ...] = ()
     is_checked: bool = False
+    #: the stamps for machine code, where it can read this torch's tensors
+    fast: FastModel | None = None
 
 
 @dataclass
@@ -48,6 +54,8 @@ class FxModel:
     options: Options = field(default_factory=Options)
     updates: Mapping[int, int] = field(default_factory=dict)
     name: str = "model"
+    #: dictionaries of the user's model that have inputs, by place, and under which keys
+    homes: Mapping[int, tuple[dict[str, Any], str]] = field(default_factory=dict)
     #: why all of it runs as eager, where it does
     reason: str | None = None
 
@@ -79,11 +87,15 @@ class FxModel:
         if variant is not None and (variant.compiled is None or self.is_current(variant, args)):
             return variant
         with self._lock, no_modes():
+            if variant is not None and variant.fast is not None:
+                variant.fast.forget()
             variant = self.variants[key] = self._compile(args)
         return variant
 
     def is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
         """Whether parameters are where they were, and unchanged as far as torch counts changes."""
+        if variant.fast is not None and all(args[n] is t for n, t in zip(self._static, variant.constants)):
+            return bool(variant.fast.is_current())
         return variant.stamps == [_stamp(args[n]) for n in self._static]
 
     def _compile(self, args: Sequence[Any]) -> _Variant:
@@ -101,7 +113,21 @@ class FxModel:
             compiled = compile_graph(graph, arrays)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(reason_of(error))
-        return _Variant(compiled, None, tuple(constants.values()), stamps, places)
+        made = _Variant(compiled, None, tuple(constants.values()), stamps, places)
+        made.fast = self._fast(made)
+        return made
+
+    def _fast(self, variant: _Variant) -> FastModel | None:
+        assert variant.compiled is not None
+        executable, fields = variant.compiled.executable, state_fields()
+        if fields is None or not isinstance(executable, Executable) or any(t.is_inference() for t in variant.constants):
+            return None
+        weights = []
+        for place, tensor in zip(self._static, variant.constants):
+            table, key = self.homes.get(place, (None, None))
+            weights.append(Weight(tensor, tensor_state(tensor, fields), table, key))
+        has_gradients = any(t.requires_grad for t in variant.constants)
+        return FastModel(executable, weights, fields, torch().is_grad_enabled if has_gradients else None)
 
     def _failed(self, reason: str) -> _Variant:
         warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)
@@ -128,7 +154,7 @@ class FxModel:
         worst = _difference(made, expected)
         if worst is None:
             return made
-        variant.compiled, variant.reason = None, f"the first call differed from eager: {worst}"
+        variant.compiled, variant.fast, variant.reason = None, None, f"the first call differed from eager: {worst}"
         warnings.warn(f"weft: {self.name} runs as eager PyTorch: {variant.reason}", stacklevel=3)
         for n in self.updates:
             args[n].copy_(before[n])
@@ -152,6 +178,11 @@ def _processor(args: Sequence[Any]) -> Processor:
 def strides_of(tensor: Any) -> Any:
     """Of a tensor; sparse ones have a layout instead."""
     return tensor.stride() if tensor.layout == torch().strided else tensor.layout
+
+
+@functools.cache
+def state_fields() -> StateFields | None:
+    return find_state_fields(torch())
 
 
 def _stamp(tensor: Any) -> tuple[int, int]:

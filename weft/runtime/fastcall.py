@@ -102,12 +102,22 @@ class CallTable:
         if kept is None or kept[1] != with_torch:
             kept = self._make_plan(specialization, with_torch), with_torch
             self._plans[self._records.address_of(specialization)] = kept
-        self._active = [*(i for i in self._active if i != id(specialization)), id(specialization)][-_PLANS_AT_MOST:]
+        self._publish([*(i for i in self._active if i != id(specialization)), id(specialization)][-_PLANS_AT_MOST:])
+
+    def remove(self, specialization: Specialization) -> None:
+        """Calls that fit it are slow again."""
+        if id(specialization) in self._active:
+            self._publish([i for i in self._active if i != id(specialization)])
+
+    def _publish(self, active: list[int]) -> None:
+        self._active = active
         addresses = _words([self._plans[i][0] for i in reversed(self._active)])
-        # Another thread may call between any two of these lines: the new array is there before the old one goes.
-        # It is never shorter, so the old count is right for both.
+        # Another thread may call between any two of these lines: the new array is there before the old one goes,
+        # and the count is right for both.
+        count = text.TABLE.index("count")
+        self._header[count] = min(self._header[count], len(addresses))
         self._header[text.TABLE.index("plans")] = ctypes.addressof(addresses)
-        self._header[text.TABLE.index("count")] = len(addresses)
+        self._header[count] = len(addresses)
         self._addresses.append(addresses)
 
     def _make_plan(self, spec: Specialization, with_torch: bool) -> int:

@@ -31,7 +31,8 @@ class DeviceMemory(NamedTuple):
 class TensorLayout(NamedTuple):
     """An array argument: exactly this type, shape and strides (in elements); on the CPU, or as ``memory`` says.
 
-    Of a table without outputs, arguments may be ``written``.
+    Of a table without outputs, arguments may be ``written``. ``framework`` is the number of the only one whose arrays
+    are meant, 0 where it does not matter.
     """
 
     dtype: DType
@@ -39,6 +40,7 @@ class TensorLayout(NamedTuple):
     strides: tuple[int, ...]
     memory: DeviceMemory | None = None
     written: bool = False
+    framework: int = 0
 
     @property
     def is_dense(self) -> bool:
@@ -118,6 +120,7 @@ class Records:
             "type": numpy_type.num,
             "other_type": other.num if other.itemsize == size else numpy_type.num,
             "descr": self.address_of(numpy_type),
+            "framework": layout.framework,
             "place": text.ON_CPU,
             "mask": size - 1,
         }
