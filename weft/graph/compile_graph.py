@@ -199,11 +199,22 @@ class _Compilation:
         made = expected
         if calls and not (is_clear and (expected.is_ours or len(calls) == 1)):
             ours, plan = (expected.ours, "") if is_clear else self._measure_ways(storage, ways)
-            rest = 0.0 if len(group.members) == 1 else processor.epilogue_seconds(core.program)
+            rest = 0.0 if len(group.members) == 1 else self._rest_seconds(storage, group, core)
             times = [self._library_seconds(c) + (0.0 if c.whole else rest) for c in calls]
             made = Choice(ours, min(times), "measured", times.index(min(times)), plan)
         default_store().put(self._choice_key(prepared), Artifact(asdict(made)))
         return made
+
+    def _rest_seconds(self, storage: Storage, group: Group, core: Fragment) -> float:
+        """What the formulas of a group take as a kernel of their own, behind the library's call."""
+        least = self.processor.epilogue_seconds(core.program)
+        members = [m for m in group.members if m is not core]
+        outputs = [name for name in storage.outputs(group) if name not in core.outputs]
+        try:
+            program = group_program(self.graph, members, outputs, storage.root, "rest")
+            return max(least, self.code.expected(prepare_group(self.graph, storage, program, self.arrays)))
+        except REFUSALS:
+            return least
 
     def _expected(self, ways: list[Prepared]) -> float:
         """Seconds by the usual plan; without a way there is none."""
