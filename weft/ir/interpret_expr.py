@@ -10,26 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from weft.ir import expr as ex
 from weft.ir.dtype import DType, float32
 from weft.ir.errors import ProgramError
-from weft.ir.expr import (
-    Axis,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Load,
-    Ramp,
-    Reduce,
-    Select,
-    Shuffle,
-    Unary,
-    Var,
-    identity,
-)  # fmt: skip
 from weft.ir.interpret_memory import STRAND, Env, Memory, Scope, Site, is_concurrent
 from weft.ir.interpret_scalar import Function2, binary_op, call_op, cast_op, compare_op, scalar_value, unary_op
 
@@ -37,7 +20,7 @@ Evaluator: TypeAlias = Callable[[Env], Any]
 Address: TypeAlias = Callable[[Env, Memory], int]
 
 
-def compile_expr(expr: Expr, scope: Scope) -> Evaluator:
+def compile_expr(expr: ex.Expr, scope: Scope) -> Evaluator:
     """A closure that gives the value; a tuple of lanes for a vector."""
     if expr.dtype.lanes == 1:
         return compile_lane(expr, scope, 0)
@@ -45,24 +28,24 @@ def compile_expr(expr: Expr, scope: Scope) -> Evaluator:
     return lambda env: tuple([lane(env) for lane in lanes])
 
 
-def compile_lane(expr: Expr, scope: Scope, lane: int) -> Evaluator:
+def compile_lane(expr: ex.Expr, scope: Scope, lane: int) -> Evaluator:
     """A closure that gives lane ``lane``; a scalar has the same value in every lane."""
     return _COMPILERS[type(expr)](expr, scope, lane)
 
 
-def _const(expr: Const, scope: Scope, lane: int) -> Evaluator:
+def _const(expr: ex.Const, scope: Scope, lane: int) -> Evaluator:
     value = scalar_value(expr.dtype.scalar, expr.value)
     return lambda env: value
 
 
-def _var(expr: Var, scope: Scope, lane: int) -> Evaluator:
+def _var(expr: ex.Var, scope: Scope, lane: int) -> Evaluator:
     slot = scope.var_slot(expr)
     if expr.dtype.lanes > 1:
         return lambda env: env[slot][lane]
     return lambda env: env[slot]
 
 
-def _load(expr: Load, scope: Scope, lane: int) -> Evaluator:
+def _load(expr: ex.Load, scope: Scope, lane: int) -> Evaluator:
     slot = scope.buffer_slot(expr.buffer, expr.span)
     site = scope.site(expr.buffer, "read", expr.span)
     indices = [compile_lane(i, scope, lane) for i in expr.indices]
@@ -136,12 +119,12 @@ def _address(indices: tuple[Evaluator, ...], site: Site) -> Address:
     return address
 
 
-def _unary(expr: Unary, scope: Scope, lane: int) -> Evaluator:
+def _unary(expr: ex.Unary, scope: Scope, lane: int) -> Evaluator:
     fn, operand = unary_op(expr.op, expr.dtype.scalar), compile_lane(expr.operand, scope, lane)
     return lambda env: fn(operand(env))
 
 
-def _binary(expr: Binary, scope: Scope, lane: int) -> Evaluator:
+def _binary(expr: ex.Binary, scope: Scope, lane: int) -> Evaluator:
     left, right = compile_lane(expr.left, scope, lane), compile_lane(expr.right, scope, lane)
     if expr.op == "&&":
         return lambda env: left(env) and right(env)
@@ -171,40 +154,40 @@ def _fast_arithmetic(op: str, dtype: DType, left: Evaluator, right: Evaluator) -
     return add if op == "+" else multiply
 
 
-def _compare(expr: Compare, scope: Scope, lane: int) -> Evaluator:
+def _compare(expr: ex.Compare, scope: Scope, lane: int) -> Evaluator:
     left, right = compile_lane(expr.left, scope, lane), compile_lane(expr.right, scope, lane)
     fn = compare_op(expr.op)
     return lambda env: fn(left(env), right(env))
 
 
-def _select(expr: Select, scope: Scope, lane: int) -> Evaluator:
+def _select(expr: ex.Select, scope: Scope, lane: int) -> Evaluator:
     condition, then, otherwise = (compile_lane(e, scope, lane) for e in (expr.condition, expr.then, expr.otherwise))
     return lambda env: then(env) if condition(env) else otherwise(env)
 
 
-def _cast(expr: Cast, scope: Scope, lane: int) -> Evaluator:
+def _cast(expr: ex.Cast, scope: Scope, lane: int) -> Evaluator:
     fn, operand = cast_op(expr.operand.dtype, expr.dtype), compile_lane(expr.operand, scope, lane)
     return lambda env: fn(operand(env))
 
 
-def _call(expr: Call, scope: Scope, lane: int) -> Evaluator:
+def _call(expr: ex.Call, scope: Scope, lane: int) -> Evaluator:
     argument = expr.args[0].dtype if expr.args else expr.dtype
     fn = call_op(expr.name, argument, expr.dtype, expr.span or scope.span)
     args = [compile_lane(a, scope, lane) for a in expr.args]
     return lambda env: fn(*[a(env) for a in args])
 
 
-def _ramp(expr: Ramp, scope: Scope, lane: int) -> Evaluator:
+def _ramp(expr: ex.Ramp, scope: Scope, lane: int) -> Evaluator:
     base, stride = compile_lane(expr.base, scope, 0), compile_lane(expr.stride, scope, 0)
     fix = binary_op("+", expr.dtype.scalar)
     return lambda env: fix(base(env), lane * stride(env))
 
 
-def _broadcast(expr: Broadcast, scope: Scope, lane: int) -> Evaluator:
+def _broadcast(expr: ex.Broadcast, scope: Scope, lane: int) -> Evaluator:
     return compile_lane(expr.value, scope, 0)
 
 
-def _shuffle(expr: Shuffle, scope: Scope, lane: int) -> Evaluator:
+def _shuffle(expr: ex.Shuffle, scope: Scope, lane: int) -> Evaluator:
     position = expr.positions[lane]
     for vector in expr.vectors:
         if position < vector.dtype.lanes:
@@ -213,18 +196,18 @@ def _shuffle(expr: Shuffle, scope: Scope, lane: int) -> Evaluator:
     raise ProgramError(f"a shuffle picks lane {expr.positions[lane]}, which does not exist", span=expr.span)
 
 
-def _reduce(expr: Reduce, scope: Scope, lane: int) -> Evaluator:
+def _reduce(expr: ex.Reduce, scope: Scope, lane: int) -> Evaluator:
     """Combines in program order; narrow floats accumulate in float32 and are rounded once."""
     dtype = expr.dtype.scalar
     wide = float32 if dtype.is_narrow_float else dtype
     op = {"+": "max", "*": "min"}.get(expr.op, expr.op) if dtype.is_bool else expr.op
-    start, fn = scalar_value(wide, identity(expr.op, dtype).value), binary_op(op, wide)
+    start, fn = scalar_value(wide, ex.identity(expr.op, dtype).value), binary_op(op, wide)
     fold = _fold(expr.axes, expr.value, scope, lane, fn)
     finish = cast_op(wide, dtype)
     return lambda env: finish(fold(env, start))
 
 
-def _fold(axes: tuple[Axis, ...], value: Expr, scope: Scope, lane: int, fn: Function2) -> Function2:
+def _fold(axes: tuple[ex.Axis, ...], value: ex.Expr, scope: Scope, lane: int, fn: Function2) -> Function2:
     if not axes:
         item = compile_lane(value, scope, lane)
         return lambda env, total: fn(total, item(env))
@@ -241,18 +224,18 @@ def _fold(axes: tuple[Axis, ...], value: Expr, scope: Scope, lane: int, fn: Func
     return fold
 
 
-_COMPILERS: dict[type[Expr], Callable[[Any, Scope, int], Evaluator]] = {
-    Const: _const,
-    Var: _var,
-    Load: _load,
-    Unary: _unary,
-    Binary: _binary,
-    Compare: _compare,
-    Select: _select,
-    Cast: _cast,
-    Call: _call,
-    Reduce: _reduce,
-    Ramp: _ramp,
-    Broadcast: _broadcast,
-    Shuffle: _shuffle,
+_COMPILERS: dict[type[ex.Expr], Callable[[Any, Scope, int], Evaluator]] = {
+    ex.Const: _const,
+    ex.Var: _var,
+    ex.Load: _load,
+    ex.Unary: _unary,
+    ex.Binary: _binary,
+    ex.Compare: _compare,
+    ex.Select: _select,
+    ex.Cast: _cast,
+    ex.Call: _call,
+    ex.Reduce: _reduce,
+    ex.Ramp: _ramp,
+    ex.Broadcast: _broadcast,
+    ex.Shuffle: _shuffle,
 }

@@ -12,27 +12,12 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from weft.ir import stmt as st
 from weft.ir.errors import ProgramError
 from weft.ir.expr import Var
 from weft.ir.interpret_expr import Evaluator, compile_expr
 from weft.ir.interpret_memory import Env, Scope
 from weft.ir.span import Span
-from weft.ir.stmt import (
-    Assert,
-    Assign,
-    Block,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Tensorized,
-    While,
-)
 from weft.ir.visit import Node, children
 
 Signal: TypeAlias = int
@@ -73,14 +58,14 @@ class Code:
         return steps
 
 
-def compile_stmt(stmt: Stmt, scope: Scope) -> Code:
+def compile_stmt(stmt: st.Stmt, scope: Scope) -> Code:
     if stmt.span is not None:
         scope = replace(scope, span=stmt.span)
     return COMPILERS[type(stmt)](stmt, scope)
 
 
 def is_parallel(stmt: Node) -> bool:
-    return isinstance(stmt, For) and stmt.kind not in ("serial", "unroll")
+    return isinstance(stmt, st.For) and stmt.kind not in ("serial", "unroll")
 
 
 def has_parallel_loop(stmt: Node) -> bool:
@@ -90,11 +75,11 @@ def has_parallel_loop(stmt: Node) -> bool:
         node = pending.pop()
         if is_parallel(node):
             return True
-        pending.extend(c for c in children(node) if isinstance(c, Stmt))
+        pending.extend(c for c in children(node) if isinstance(c, st.Stmt))
     return False
 
 
-def _seq(stmt: Seq, scope: Scope) -> Code:
+def _seq(stmt: st.Seq, scope: Scope) -> Code:
     return in_order([compile_stmt(s, scope) for s in stmt.body])
 
 
@@ -125,7 +110,7 @@ def in_order(parts: list[Code]) -> Code:
     return Code(steps, targets)
 
 
-def compile_serial(stmt: For, scope: Scope) -> Code:
+def compile_serial(stmt: st.For, scope: Scope) -> Code:
     """A ``serial`` or ``unroll`` loop."""
     lo, hi = compile_expr(stmt.lo, scope), compile_expr(stmt.hi, scope)
     inner, slot = scope.with_loop(stmt.var)
@@ -138,7 +123,7 @@ def compile_serial(stmt: For, scope: Scope) -> Code:
     return _repeated(passes, compile_stmt(stmt.body, replace(inner, in_loop=True)))
 
 
-def _while(stmt: While, scope: Scope) -> Code:
+def _while(stmt: st.While, scope: Scope) -> Code:
     condition = compile_expr(stmt.condition, scope)
 
     def passes(env: Env) -> Iterator[None]:
@@ -169,7 +154,7 @@ def _repeated(passes: Callable[[Env], Iterator[None]], body: Code) -> Code:
     return Code(steps, body.targets) if body.targets else Code(run)
 
 
-def _if(stmt: If, scope: Scope) -> Code:
+def _if(stmt: st.If, scope: Scope) -> Code:
     condition = compile_expr(stmt.condition, scope)
     then = compile_stmt(stmt.then, scope)
     otherwise = in_order([]) if stmt.otherwise is None else compile_stmt(stmt.otherwise, scope)
@@ -182,7 +167,7 @@ def _either(condition: Evaluator, then: Code, otherwise: Code) -> Code:
     return Code(lambda env: yes(env) if condition(env) else no(env), targets)
 
 
-def _let(stmt: Let, scope: Scope) -> Code:
+def _let(stmt: st.Let, scope: Scope) -> Code:
     value = compile_expr(stmt.value, scope)
     inner, slot = scope.with_var(stmt.var)
     body = compile_stmt(stmt.body, replace(inner, own=scope.own | {stmt.var.name}))
@@ -206,7 +191,7 @@ def own_slot(var: Var, scope: Scope, span: Span | None) -> int:
     return slot
 
 
-def _assign(stmt: Assign, scope: Scope) -> Code:
+def _assign(stmt: st.Assign, scope: Scope) -> Code:
     slot, value = own_slot(stmt.var, scope, stmt.span), compile_expr(stmt.value, scope)
 
     def run(env: Env) -> Signal:
@@ -216,8 +201,8 @@ def _assign(stmt: Assign, scope: Scope) -> Code:
     return Code(run)
 
 
-def _jump(signal: Signal) -> Callable[[Stmt, Scope], Code]:
-    def compile_jump(stmt: Stmt, scope: Scope) -> Code:
+def _jump(signal: Signal) -> Callable[[st.Stmt, Scope], Code]:
+    def compile_jump(stmt: st.Stmt, scope: Scope) -> Code:
         if signal != RETURN and not scope.in_loop:
             raise ProgramError(
                 f"`{type(stmt).__name__.lower()}` outside a loop it can act on",
@@ -229,7 +214,7 @@ def _jump(signal: Signal) -> Callable[[Stmt, Scope], Code]:
     return compile_jump
 
 
-def compile_evaluate(stmt: Evaluate, scope: Scope) -> Code:
+def compile_evaluate(stmt: st.Evaluate, scope: Scope) -> Code:
     value = compile_expr(stmt.call, scope)
 
     def run(env: Env) -> Signal:
@@ -239,7 +224,7 @@ def compile_evaluate(stmt: Evaluate, scope: Scope) -> Code:
     return Code(run)
 
 
-def _assert(stmt: Assert, scope: Scope) -> Code:
+def _assert(stmt: st.Assert, scope: Scope) -> Code:
     condition, values = compile_expr(stmt.condition, scope), [compile_expr(v, scope) for v in stmt.values]
     span = stmt.span or scope.span
 
@@ -256,7 +241,7 @@ def format_message(message: str, values: list[int]) -> str:
     return re.sub(r"\{(\d+)\}", lambda m: str(values[int(m[1])]) if int(m[1]) < len(values) else m[0], message)
 
 
-def _block(stmt: Block, scope: Scope) -> Code:
+def _block(stmt: st.Block, scope: Scope) -> Code:
     inner, bound, starts = scope, list[tuple[int, Evaluator]](), list[tuple[int, Evaluator]]()
     for item in stmt.iters:
         binding, lo = compile_expr(item.binding, scope), compile_expr(item.lo, scope)
@@ -282,17 +267,17 @@ def _block(stmt: Block, scope: Scope) -> Code:
 
 
 #: By statement kind; `interpret` adds those that touch memory, the loops and the barriers.
-COMPILERS: dict[type[Stmt], Callable[[Any, Scope], Code]] = {
-    Seq: _seq,
-    While: _while,
-    If: _if,
-    Let: _let,
-    Assign: _assign,
-    Return: _jump(RETURN),
-    Break: _jump(BREAK),
-    Continue: _jump(CONTINUE),
-    Evaluate: compile_evaluate,
-    Tensorized: lambda stmt, scope: compile_stmt(stmt.body, scope),
-    Assert: _assert,
-    Block: _block,
+COMPILERS: dict[type[st.Stmt], Callable[[Any, Scope], Code]] = {
+    st.Seq: _seq,
+    st.While: _while,
+    st.If: _if,
+    st.Let: _let,
+    st.Assign: _assign,
+    st.Return: _jump(RETURN),
+    st.Break: _jump(BREAK),
+    st.Continue: _jump(CONTINUE),
+    st.Evaluate: compile_evaluate,
+    st.Tensorized: lambda stmt, scope: compile_stmt(stmt.body, scope),
+    st.Assert: _assert,
+    st.Block: _block,
 }

@@ -8,27 +8,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from weft.ir import dtype as dt
+from weft.ir import expr as ex
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType, parse_dtype
 from weft.ir.errors import InternalError, LanguageError
-from weft.ir.expr import (
-    AddressOf,
-    Axis,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Load,
-    Ramp,
-    Reduce,
-    Select,
-    Shuffle,
-    Unary,
-    Var,
-)
 from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.span import Source, Span
 
@@ -42,7 +25,7 @@ class ExprReader:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.vars: dict[str, Var] = {}
+        self.vars: dict[str, ex.Var] = {}
         self.buffers: dict[str, Buffer] = {}
 
     # Places, names, types
@@ -82,14 +65,14 @@ class ExprReader:
             self.fail(token, f"`{token}` is not a type", why="a vector has at least 2 lanes")
         return dtype
 
-    def find_var(self, tree: Any) -> Var:
+    def find_var(self, tree: Any) -> ex.Var:
         name = self.name(tree)
         declared = self.vars.get(name)
         if declared is None:
             buffer = name in self.buffers
             why = "it is a buffer, used without indices" if buffer else "no loop, let or parameter around it makes it"
             self.fail(tree, f"unknown variable `{name}`", why=why)
-        return Var(name, declared.type, span=self.span(tree))
+        return ex.Var(name, declared.type, span=self.span(tree))
 
     def find_buffer(self, tree: Any) -> Buffer:
         name = self.name(tree)
@@ -100,21 +83,21 @@ class ExprReader:
 
     # Expressions
 
-    def exprs(self, tree: Any) -> tuple[Expr, ...]:
+    def exprs(self, tree: Any) -> tuple[ex.Expr, ...]:
         return tuple(self.expr(t) for t in present(tree))
 
-    def expr(self, tree: Any) -> Expr:
+    def expr(self, tree: Any) -> ex.Expr:
         """By the rule of the grammar, which is a method here."""
-        made: Expr = getattr(self, tree.data)(tree)
+        made: ex.Expr = getattr(self, tree.data)(tree)
         return made
 
-    def var(self, tree: Any) -> Expr:
+    def var(self, tree: Any) -> ex.Expr:
         return self.find_var(tree.children[0])
 
-    def paren(self, tree: Any) -> Expr:
+    def paren(self, tree: Any) -> ex.Expr:
         return self.expr(tree.children[0])
 
-    def number(self, tree: Any, sign: str = "") -> Expr:
+    def number(self, tree: Any, sign: str = "") -> ex.Expr:
         text = str(tree.children[0])
         match = _NUMBER.match(text)
         if match is None:
@@ -133,8 +116,8 @@ class ExprReader:
             self.fail(tree, "this number is too long")
         return self.constant(tree, value, t)
 
-    def constant(self, tree: Any, value: int | float | bool, t: DType) -> Expr:
-        return self.build(tree, Const, value, t)
+    def constant(self, tree: Any, value: int | float | bool, t: DType) -> ex.Expr:
+        return self.build(tree, ex.Const, value, t)
 
     def suffix(self, text: str | None, tree: Any) -> DType | None:
         if text is None:
@@ -146,7 +129,7 @@ class ExprReader:
             self.fail(tree, f"`{text}` is not a type", why="a number has a type such as i32, u8, bf16 or f64")
         return dtype
 
-    def word(self, tree: Any, sign: str = "") -> Expr:
+    def word(self, tree: Any, sign: str = "") -> ex.Expr:
         text = str(tree.children[0])
         if text[0] in "in":
             return self.number(tree, sign)
@@ -155,84 +138,84 @@ class ExprReader:
             self.fail(tree, f"`{text}` is not a value", why="a vector of bools is written `true_x4`")
         return self.constant(tree, value == "true", dt.bool_.with_lanes(int(lanes or 1)))
 
-    def unary(self, tree: Any) -> Expr:
+    def unary(self, tree: Any) -> ex.Expr:
         op, operand = str(tree.children[0]), tree.children[1]
         if op == "-" and operand.data in ("number", "word") and not str(operand.children[0]).startswith(("t", "f")):
             negative = self.number(operand, "-")
-            return self.constant(tree, negative.value, negative.type) if isinstance(negative, Const) else negative
+            return self.constant(tree, negative.value, negative.type) if isinstance(negative, ex.Const) else negative
         if op == "+":
             self.fail(tree, "`+` stands between two operands")
-        return self.build(tree, Unary, op, self.expr(operand))
+        return self.build(tree, ex.Unary, op, self.expr(operand))
 
-    def binary(self, tree: Any) -> Expr:
+    def binary(self, tree: Any) -> ex.Expr:
         left, op, right = tree.children
-        return self.build(tree, Binary, str(op), self.expr(left), self.expr(right))
+        return self.build(tree, ex.Binary, str(op), self.expr(left), self.expr(right))
 
-    def compare(self, tree: Any) -> Expr:
+    def compare(self, tree: Any) -> ex.Expr:
         left, op, right = tree.children
-        return self.build(tree, Compare, str(op), self.expr(left), self.expr(right))
+        return self.build(tree, ex.Compare, str(op), self.expr(left), self.expr(right))
 
-    def function(self, tree: Any) -> Expr:
+    def function(self, tree: Any) -> ex.Expr:
         op, left, right = tree.children
-        return self.build(tree, Binary, str(op), self.expr(left), self.expr(right))
+        return self.build(tree, ex.Binary, str(op), self.expr(left), self.expr(right))
 
-    def select(self, tree: Any) -> Expr:
-        return self.build(tree, Select, *(self.expr(t) for t in tree.children))
+    def select(self, tree: Any) -> ex.Expr:
+        return self.build(tree, ex.Select, *(self.expr(t) for t in tree.children))
 
-    def load(self, tree: Any) -> Expr:
+    def load(self, tree: Any) -> ex.Expr:
         name, indices = tree.children
-        return self.build(tree, Load, self.find_buffer(name), self.exprs(indices))
+        return self.build(tree, ex.Load, self.find_buffer(name), self.exprs(indices))
 
-    def address(self, tree: Any) -> Expr:
+    def address(self, tree: Any) -> ex.Expr:
         _, name, indices = tree.children
-        return self.build(tree, AddressOf, self.find_buffer(name), self.exprs(indices))
+        return self.build(tree, ex.AddressOf, self.find_buffer(name), self.exprs(indices))
 
-    def cast(self, tree: Any) -> Expr:
-        return self.build(tree, Cast, self.dtype(tree.children[0]), self.expr(tree.children[1]))
+    def cast(self, tree: Any) -> ex.Expr:
+        return self.build(tree, ex.Cast, self.dtype(tree.children[0]), self.expr(tree.children[1]))
 
-    def call(self, tree: Any) -> Call:
+    def call(self, tree: Any) -> ex.Call:
         token, declared, arguments = tree.children
         name, args = self.name(token), self.exprs(arguments)
         intrinsic = INTRINSICS.get(name)
         if declared is not None:
-            return Call(name, args, self.dtype(declared), span=self.span(tree))
+            return ex.Call(name, args, self.dtype(declared), span=self.span(tree))
         if name in HINTS:
-            return Call(name, args, dt.index, span=self.span(tree))
+            return ex.Call(name, args, dt.index, span=self.span(tree))
         if intrinsic is None or not args:
             self.fail(tree, f"unknown function `{name}`", help=f"give its type, as in `{name}.float32(...)`")
-        return Call(name, args, intrinsic.result(args[0].dtype), span=self.span(tree))
+        return ex.Call(name, args, intrinsic.result(args[0].dtype), span=self.span(tree))
 
     def lanes(self, token: Any) -> int:
         if not str(token).isdigit():
             self.fail(token, f"`{token}` is not a number of lanes")
         return int(token)
 
-    def ramp(self, tree: Any) -> Expr:
+    def ramp(self, tree: Any) -> ex.Expr:
         base, stride, lanes = tree.children
-        return self.build(tree, Ramp, self.expr(base), self.expr(stride), self.lanes(lanes))
+        return self.build(tree, ex.Ramp, self.expr(base), self.expr(stride), self.lanes(lanes))
 
-    def broadcast(self, tree: Any) -> Expr:
+    def broadcast(self, tree: Any) -> ex.Expr:
         value, lanes = tree.children
-        return self.build(tree, Broadcast, self.expr(value), self.lanes(lanes))
+        return self.build(tree, ex.Broadcast, self.expr(value), self.lanes(lanes))
 
-    def shuffle(self, tree: Any) -> Expr:
+    def shuffle(self, tree: Any) -> ex.Expr:
         vectors, positions = tree.children
         picked = tuple(self.lanes(t) for t in positions.children)
-        return self.build(tree, Shuffle, self.exprs(vectors), picked)
+        return self.build(tree, ex.Shuffle, self.exprs(vectors), picked)
 
-    def reduce(self, tree: Any) -> Expr:
+    def reduce(self, tree: Any) -> ex.Expr:
         op, axes, value = tree.children
         saved = dict(self.vars)
         read_axes = tuple(self.axis(t) for t in present(axes))
-        result = self.build(tree, Reduce, str(op), read_axes, self.expr(value))
+        result = self.build(tree, ex.Reduce, str(op), read_axes, self.expr(value))
         self.vars = saved
         return result
 
-    def axis(self, tree: Any) -> Axis:
+    def axis(self, tree: Any) -> ex.Axis:
         """An axis, in scope from here on: later axes may depend on it."""
         name, lo, hi = tree.children
-        var = Var(self.name(name), dt.index, span=self.span(name))
-        found = self.build(tree, Axis, var, self.expr(lo), self.expr(hi))
+        var = ex.Var(self.name(name), dt.index, span=self.span(name))
+        found = self.build(tree, ex.Axis, var, self.expr(lo), self.expr(hi))
         self.vars[var.name] = var
         return found
 

@@ -15,39 +15,15 @@ from importlib import resources
 from typing import Any
 
 from weft.ir import dtype as dt
+from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
 from weft.ir.errors import LanguageError
 from weft.ir.expr import Var
 from weft.ir.parse_expr import ExprReader, present
 from weft.ir.span import Source, Span
-from weft.ir.stmt import (
-    Ahead,
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Barrier,
-    Block,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Iter,
-    Kernel,
-    Let,
-    Param,
-    Region,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    While,
-)
 
 
-def parse_kernel(text: str, name: str = "<text>") -> Kernel:
+def parse_kernel(text: str, name: str = "<text>") -> st.Kernel:
     """The kernel that ``text`` writes out; a `LanguageError` points at the place where it does not.
 
     The result is well typed but not yet verified.
@@ -112,7 +88,7 @@ def _expected(names: Sequence[str]) -> str:
 class KernelReader(ExprReader):
     """Statements and the signature."""
 
-    def kernel(self, tree: Any) -> Kernel:
+    def kernel(self, tree: Any) -> st.Kernel:
         name, param_trees, body = tree.children
         params = present(param_trees)
         for p in params:
@@ -122,9 +98,9 @@ class KernelReader(ExprReader):
                 self.vars[var.name] = var
         parameters = [self.param(p) for p in params]
         outputs = tuple(p.name for p, t in zip(parameters, params) if getattr(t.children[0], "type", None) == "OUT")
-        return Kernel(self.name(name), tuple(parameters), outputs, self.body(body), span=self.span(name))
+        return st.Kernel(self.name(name), tuple(parameters), outputs, self.body(body), span=self.span(name))
 
-    def param(self, tree: Any) -> Param:
+    def param(self, tree: Any) -> st.Param:
         if tree.data == "scalar_param":
             return self.vars[self.name(tree.children[-2])]
         buffer = self.buffer(tree.children[-1])
@@ -146,17 +122,17 @@ class KernelReader(ExprReader):
     def scope_name(self, node: Any) -> str:
         return str(node) if isinstance(node, str) else self.name(node)
 
-    def body(self, tree: Any) -> Stmt:
+    def body(self, tree: Any) -> st.Stmt:
         """What stands between braces: one statement, or a sequence of them."""
         return self.joined(tree.children, tree)
 
-    def joined(self, trees: Sequence[Any], tree: Any) -> Stmt:
+    def joined(self, trees: Sequence[Any], tree: Any) -> st.Stmt:
         items = self.items(trees)
-        return items[0] if len(items) == 1 else Seq(tuple(items), span=self.span(tree))
+        return items[0] if len(items) == 1 else st.Seq(tuple(items), span=self.span(tree))
 
-    def items(self, trees: Sequence[Any]) -> list[Stmt]:
+    def items(self, trees: Sequence[Any]) -> list[st.Stmt]:
         """The statements; a ``let`` or ``alloc`` without braces takes all that follow it as its body."""
-        statements: list[Stmt] = []
+        statements: list[st.Stmt] = []
         for at, tree in enumerate(trees):
             if tree.data in ("let", "alloc") and tree.children[-1] is None:
                 statements.append(self.bind(tree, partial(self.joined, trees[at + 1 :], tree)))
@@ -164,9 +140,9 @@ class KernelReader(ExprReader):
             statements.append(self.stmt(tree))
         return statements
 
-    def stmt(self, tree: Any) -> Stmt:
+    def stmt(self, tree: Any) -> st.Stmt:
         """By the rule of the grammar, which is a method here."""
-        made: Stmt = getattr(self, tree.data)(tree)
+        made: st.Stmt = getattr(self, tree.data)(tree)
         return made
 
     @contextmanager
@@ -178,26 +154,26 @@ class KernelReader(ExprReader):
         finally:
             self.vars, self.buffers = variables, buffers
 
-    def bind(self, tree: Any, body: Callable[[], Stmt]) -> Stmt:
+    def bind(self, tree: Any, body: Callable[[], st.Stmt]) -> st.Stmt:
         """A ``let`` or ``alloc`` around ``body``."""
         if tree.data == "alloc":
             buffer = self.buffer(tree.children[0])
             with self.scope():
                 self.buffers[buffer.name] = buffer
-                return Alloc(buffer, body(), span=self.span(tree))
+                return st.Alloc(buffer, body(), span=self.span(tree))
         name, t, value = tree.children[:3]
         var, held = Var(self.name(name), self.dtype(t), span=self.span(name)), self.expr(value)
         with self.scope():
             self.vars[var.name] = var
             inner = body()
-        return self.build(tree, Let, var, held, inner)
+        return self.build(tree, st.Let, var, held, inner)
 
-    def let(self, tree: Any) -> Stmt:
+    def let(self, tree: Any) -> st.Stmt:
         return self.bind(tree, lambda: self.body(tree.children[-1]))
 
     alloc = let
 
-    def loop(self, tree: Any) -> Stmt:
+    def loop(self, tree: Any) -> st.Stmt:
         word, name, lo, hi, ahead, body = tree.children
         var = Var(self.name(name), dt.index, span=self.span(name))
         low, high = self.expr(lo), self.expr(hi)
@@ -205,45 +181,45 @@ class KernelReader(ExprReader):
             self.vars[var.name] = var
             inner = self.body(body)
         kind = "serial" if word == "for" else str(word)
-        return self.build(tree, For, var, low, high, kind, inner, None if ahead is None else self.ahead(ahead))
+        return self.build(tree, st.For, var, low, high, kind, inner, None if ahead is None else self.ahead(ahead))
 
-    def ahead(self, tree: Any) -> Ahead:
+    def ahead(self, tree: Any) -> st.Ahead:
         distance, *rings = tree.children
         if not str(distance).isdigit():
             self.fail(distance, f"`{distance}` is not a number of turns")
-        return Ahead(int(distance), tuple(map(self.name, rings)))
+        return st.Ahead(int(distance), tuple(map(self.name, rings)))
 
-    def while_(self, tree: Any) -> Stmt:
+    def while_(self, tree: Any) -> st.Stmt:
         condition, body = tree.children
-        return self.build(tree, While, self.expr(condition), self.body(body))
+        return self.build(tree, st.While, self.expr(condition), self.body(body))
 
-    def if_(self, tree: Any) -> Stmt:
+    def if_(self, tree: Any) -> st.Stmt:
         condition, then, otherwise = tree.children
         last = None
         if otherwise is not None:
             last = self.body(otherwise) if otherwise.data == "body" else self.if_(otherwise)
-        return self.build(tree, If, self.expr(condition), self.body(then), last)
+        return self.build(tree, st.If, self.expr(condition), self.body(then), last)
 
-    def seq(self, tree: Any) -> Stmt:
-        return Seq(tuple(self.items(tree.children[0].children)), span=self.span(tree))
+    def seq(self, tree: Any) -> st.Stmt:
+        return st.Seq(tuple(self.items(tree.children[0].children)), span=self.span(tree))
 
-    def tensorized(self, tree: Any) -> Stmt:
+    def tensorized(self, tree: Any) -> st.Stmt:
         name, body = tree.children
-        return Tensorized(self.name(name), self.body(body), span=self.span(tree))
+        return st.Tensorized(self.name(name), self.body(body), span=self.span(tree))
 
-    def store(self, tree: Any) -> Stmt:
+    def store(self, tree: Any) -> st.Stmt:
         name, indices, value = tree.children
-        return self.build(tree, Store, self.find_buffer(name), self.exprs(indices), self.expr(value))
+        return self.build(tree, st.Store, self.find_buffer(name), self.exprs(indices), self.expr(value))
 
-    def assign(self, tree: Any) -> Stmt:
+    def assign(self, tree: Any) -> st.Stmt:
         name, value = tree.children
-        return self.build(tree, Assign, self.find_var(name), self.expr(value))
+        return self.build(tree, st.Assign, self.find_var(name), self.expr(value))
 
-    def atomic(self, tree: Any) -> Stmt:
+    def atomic(self, tree: Any) -> st.Stmt:
         result, name, indices, op, value, *expected = tree.children
         return self.build(
             tree,
-            Atomic,
+            st.Atomic,
             str(op)[:-1],
             self.find_buffer(name),
             self.exprs(indices),
@@ -252,27 +228,27 @@ class KernelReader(ExprReader):
             None if result is None else self.find_var(result),
         )
 
-    def assert_(self, tree: Any) -> Stmt:
+    def assert_(self, tree: Any) -> st.Stmt:
         condition, message, *values = tree.children
         parts = tuple(self.expr(v) for v in values)
-        return self.build(tree, Assert, self.expr(condition), self.string(str(message), message), parts)
+        return self.build(tree, st.Assert, self.expr(condition), self.string(str(message), message), parts)
 
-    def evaluate(self, tree: Any) -> Stmt:
-        return Evaluate(self.call(tree.children[0]), span=self.span(tree))
+    def evaluate(self, tree: Any) -> st.Stmt:
+        return st.Evaluate(self.call(tree.children[0]), span=self.span(tree))
 
-    def return_(self, tree: Any) -> Stmt:
-        return Return(span=self.span(tree))
+    def return_(self, tree: Any) -> st.Stmt:
+        return st.Return(span=self.span(tree))
 
-    def break_(self, tree: Any) -> Stmt:
-        return Break(span=self.span(tree))
+    def break_(self, tree: Any) -> st.Stmt:
+        return st.Break(span=self.span(tree))
 
-    def continue_(self, tree: Any) -> Stmt:
-        return Continue(span=self.span(tree))
+    def continue_(self, tree: Any) -> st.Stmt:
+        return st.Continue(span=self.span(tree))
 
-    def barrier(self, tree: Any) -> Stmt:
-        return self.build(tree, Barrier, str(tree.children[0]))
+    def barrier(self, tree: Any) -> st.Stmt:
+        return self.build(tree, st.Barrier, str(tree.children[0]))
 
-    def block(self, tree: Any) -> Stmt:
+    def block(self, tree: Any) -> st.Stmt:
         name, iter_trees, reads, writes, init, *rest = tree.children[1:]
         iters = [self.iter(t) for t in present(iter_trees)]
         with self.scope():
@@ -280,15 +256,15 @@ class KernelReader(ExprReader):
             read, written = (() if r is None else tuple(map(self.region, r.children)) for r in (reads, writes))
             first = None if init is None else self.body(init)
             body = self.joined(rest, tree)
-        return Block(self.name(name), tuple(iters), read, written, first, body, span=self.span(tree))
+        return st.Block(self.name(name), tuple(iters), read, written, first, body, span=self.span(tree))
 
-    def iter(self, tree: Any) -> Iter:
+    def iter(self, tree: Any) -> st.Iter:
         name, kind, lo, hi, binding = tree.children
         var = Var(self.name(name), dt.index, span=self.span(name))
-        return self.build(tree, Iter, var, self.expr(lo), self.expr(hi), str(kind), self.expr(binding))
+        return self.build(tree, st.Iter, var, self.expr(lo), self.expr(hi), str(kind), self.expr(binding))
 
-    def region(self, tree: Any) -> Region:
+    def region(self, tree: Any) -> st.Region:
         name, *sides = tree.children
         pairs = [s.children for s in sides if s is not None]
         extents = tuple(self.constant(start, 1, dt.index) if n is None else self.expr(n) for start, n in pairs)
-        return Region(self.find_buffer(name), tuple(self.expr(start) for start, _ in pairs), extents)
+        return st.Region(self.find_buffer(name), tuple(self.expr(start) for start, _ in pairs), extents)

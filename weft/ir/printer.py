@@ -27,52 +27,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from weft.ir import dtype as dt
+from weft.ir import expr as ex
+from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.errors import ProgramError
-from weft.ir.expr import (
-    AddressOf,
-    Axis,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Load,
-    Ramp,
-    Reduce,
-    Select,
-    Shuffle,
-    Unary,
-    Var,
-)
 from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.memory import PLAIN_SCOPES
-from weft.ir.stmt import (
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Barrier,
-    Block,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Iter,
-    Kernel,
-    Let,
-    Region,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    While,
-)
 
 #: Words of the notation; a variable or buffer of such a name is printed in backticks.
 KEYWORDS = frozenset(
@@ -94,17 +55,17 @@ PRECEDENCE: dict[str, int] = {
 _TERNARY, _COMPARE, _UNARY, _ATOM = 1, 4, 11, 12
 
 
-def print_expr(e: Expr) -> str:
+def print_expr(e: ex.Expr) -> str:
     """One line of text for ``e``."""
     return _guarded(lambda: _expr(e)[0])
 
 
-def print_stmt(s: Stmt) -> str:
+def print_stmt(s: st.Stmt) -> str:
     """The lines of ``s``, without a final newline."""
     return _guarded(lambda: "\n".join(_items(s, "")))
 
 
-def print_kernel(kernel: Kernel) -> str:
+def print_kernel(kernel: st.Kernel) -> str:
     """The text of ``kernel``; `parse_kernel` reads it back to an equal one."""
     return _guarded(lambda: "\n".join(_kernel(kernel)) + "\n")
 
@@ -117,7 +78,7 @@ def print_name(name: str) -> str:
     return "`" + json.dumps(name)[1:-1].replace("`", "\\u0060") + "`"
 
 
-def print_const(c: Const) -> str:
+def print_const(c: ex.Const) -> str:
     """A number with its type, where that is neither int64 nor float32."""
     t, value = c.type, c.value
     if t.is_bool:
@@ -150,30 +111,30 @@ def _suffix(t: DType, element: str) -> str:
     return f"{element}x{t.lanes}" if element else f"_x{t.lanes}"
 
 
-def _list(parts: Iterable[Expr]) -> str:
+def _list(parts: Iterable[ex.Expr]) -> str:
     return ", ".join(_expr(p)[0] for p in parts)
 
 
-def _inside(e: Expr, level: int) -> str:
+def _inside(e: ex.Expr, level: int) -> str:
     """``e`` as an operand of something that binds as tightly as ``level``."""
     text, own = _expr(e)
     return text if own >= level else f"({text})"
 
 
-def _expr(e: Expr) -> tuple[str, int]:
+def _expr(e: ex.Expr) -> tuple[str, int]:
     """The text, and how tightly its outermost operator binds."""
     printer = _EXPR.get(type(e))
     return printer(e) if printer is not None else (_other(e), _ATOM)
 
 
-def _unary(e: Unary) -> tuple[str, int]:
+def _unary(e: ex.Unary) -> tuple[str, int]:
     # `-3` is the constant; the negation of the constant 3 is `-(3)`.
-    bare = isinstance(e.operand, Const) and not print_const(e.operand).startswith("-")
+    bare = isinstance(e.operand, ex.Const) and not print_const(e.operand).startswith("-")
     operand = f"({_expr(e.operand)[0]})" if bare and e.op == "-" else _inside(e.operand, _UNARY)
     return f"{e.op}{operand}", _UNARY
 
 
-def _binary(e: Binary | Compare) -> tuple[str, int]:
+def _binary(e: ex.Binary | ex.Compare) -> tuple[str, int]:
     level = PRECEDENCE.get(e.op)
     if level is None:
         return f"{e.op}({_list((e.left, e.right))})", _ATOM
@@ -181,142 +142,142 @@ def _binary(e: Binary | Compare) -> tuple[str, int]:
     return f"{left} {e.op} {_inside(e.right, level + 1)}", level
 
 
-def _select(e: Select) -> tuple[str, int]:
+def _select(e: ex.Select) -> tuple[str, int]:
     condition = _inside(e.condition, _TERNARY + 1)
     return f"{condition} ? {_inside(e.then, _TERNARY)} : {_inside(e.otherwise, _TERNARY)}", _TERNARY
 
 
-def _call(e: Call) -> tuple[str, int]:
+def _call(e: ex.Call) -> tuple[str, int]:
     intrinsic = INTRINSICS.get(e.name)
     implied = intrinsic is not None and bool(e.args) and intrinsic.result(e.args[0].dtype) == e.type
     implied = implied or (e.name in HINTS and e.type == dt.index)
     return f"{print_name(e.name)}{'' if implied else f'.{e.type}'}({_list(e.args)})", _ATOM
 
 
-def _reduce(e: Reduce) -> tuple[str, int]:
+def _reduce(e: ex.Reduce) -> tuple[str, int]:
     axes = ", ".join(_axis(a) for a in e.axes)
     return f"reduce({e.op}; {axes}; {_expr(e.value)[0]})", _ATOM
 
 
-def _axis(a: Axis) -> str:
+def _axis(a: ex.Axis) -> str:
     return f"{print_name(a.var.name)} in {_range(a.lo, a.hi)}"
 
 
-def _range(lo: Expr, hi: Expr) -> str:
+def _range(lo: ex.Expr, hi: ex.Expr) -> str:
     return f"{_expr(lo)[0]}:{_expr(hi)[0]}"
 
 
-def _shuffle(e: Shuffle) -> tuple[str, int]:
+def _shuffle(e: ex.Shuffle) -> tuple[str, int]:
     return f"shuffle([{_list(e.vectors)}], [{', '.join(map(str, e.positions))}])", _ATOM
 
 
 def _other(e: Any) -> str:
     """Expressions of other layers, such as a boundary: shown as a call over their fields."""
     values = [getattr(e, f.name) for f in dataclasses.fields(e) if f.name != "span"]
-    shown = [_expr(v)[0] if isinstance(v, Expr) else str(v) for v in values]
+    shown = [_expr(v)[0] if isinstance(v, ex.Expr) else str(v) for v in values]
     return f"{type(e).__name__.lower()}({', '.join(shown)})"
 
 
 _EXPR: dict[type, Callable[[Any], tuple[str, int]]] = {
-    Const: lambda e: (print_const(e), _ATOM),
-    Var: lambda e: (print_name(e.name), _ATOM),
-    Load: lambda e: (_element(e.buffer, e.indices), _ATOM),
-    AddressOf: lambda e: (f"&{_element(e.buffer, e.indices)}", _ATOM),
-    Unary: _unary,
-    Binary: _binary,
-    Compare: _binary,
-    Select: _select,
-    Cast: lambda e: (f"{e.type}({_expr(e.operand)[0]})", _ATOM),
-    Call: _call,
-    Reduce: _reduce,
-    Ramp: lambda e: (f"ramp({_list((e.base, e.stride))}, {e.lanes})", _ATOM),
-    Broadcast: lambda e: (f"broadcast({_expr(e.value)[0]}, {e.lanes})", _ATOM),
-    Shuffle: _shuffle,
+    ex.Const: lambda e: (print_const(e), _ATOM),
+    ex.Var: lambda e: (print_name(e.name), _ATOM),
+    ex.Load: lambda e: (_element(e.buffer, e.indices), _ATOM),
+    ex.AddressOf: lambda e: (f"&{_element(e.buffer, e.indices)}", _ATOM),
+    ex.Unary: _unary,
+    ex.Binary: _binary,
+    ex.Compare: _binary,
+    ex.Select: _select,
+    ex.Cast: lambda e: (f"{e.type}({_expr(e.operand)[0]})", _ATOM),
+    ex.Call: _call,
+    ex.Reduce: _reduce,
+    ex.Ramp: lambda e: (f"ramp({_list((e.base, e.stride))}, {e.lanes})", _ATOM),
+    ex.Broadcast: lambda e: (f"broadcast({_expr(e.value)[0]}, {e.lanes})", _ATOM),
+    ex.Shuffle: _shuffle,
 }
 
 
-def _element(buffer: Buffer, indices: Iterable[Expr]) -> str:
+def _element(buffer: Buffer, indices: Iterable[ex.Expr]) -> str:
     return f"{print_name(buffer.name)}[{_list(indices)}]"
 
 
-def _items(s: Stmt, pad: str) -> Iterator[str]:
+def _items(s: st.Stmt, pad: str) -> Iterator[str]:
     """The lines of ``s`` standing alone between braces: a sequence needs no braces of its own there."""
-    body = s.body if isinstance(s, Seq) and len(s.body) != 1 else (s,)
+    body = s.body if isinstance(s, st.Seq) and len(s.body) != 1 else (s,)
     yield from _sequence(body, pad)
 
 
-def _sequence(body: tuple[Stmt, ...], pad: str) -> Iterator[str]:
+def _sequence(body: tuple[st.Stmt, ...], pad: str) -> Iterator[str]:
     for s in body[:-1]:
         yield from _stmt(s, pad)
     if not body:
         return
     last = body[-1]
-    if isinstance(last, (Let, Alloc)):
+    if isinstance(last, (st.Let, st.Alloc)):
         yield pad + _binding(last)
         yield from _items(last.body, pad)
     else:
         yield from _stmt(last, pad)
 
 
-def _stmt(s: Stmt, pad: str) -> Iterator[str]:
+def _stmt(s: st.Stmt, pad: str) -> Iterator[str]:
     simple = _SIMPLE.get(type(s))
     if simple is not None:
         yield pad + simple(s)
-    elif isinstance(s, Seq):
+    elif isinstance(s, st.Seq):
         yield pad + "seq {"
         yield from _sequence(s.body, pad + "  ")
         yield pad + "}"
-    elif isinstance(s, If):
+    elif isinstance(s, st.If):
         yield from _if(s, pad)
-    elif isinstance(s, Block):
+    elif isinstance(s, st.Block):
         yield from _block(s, pad)
     else:
         head, body = _header(s)
         yield from _braces(head, body, pad)
 
 
-def _braces(head: str, body: Stmt, pad: str) -> Iterator[str]:
+def _braces(head: str, body: st.Stmt, pad: str) -> Iterator[str]:
     yield f"{pad}{head} {{"
     yield from _items(body, pad + "  ")
     yield pad + "}"
 
 
-def _header(s: Stmt) -> tuple[str, Stmt]:
+def _header(s: st.Stmt) -> tuple[str, st.Stmt]:
     match s:
-        case For():
+        case st.For():
             word = "for" if s.kind == "serial" else s.kind
             return f"{word} {print_name(s.var.name)} in {_range(s.lo, s.hi)}{_ahead(s)}", s.body
-        case While():
+        case st.While():
             return f"while {_expr(s.condition)[0]}", s.body
-        case Tensorized():
+        case st.Tensorized():
             return f"tensorized {print_name(s.intrinsic)}", s.body
-        case Let() | Alloc():
+        case st.Let() | st.Alloc():
             return _binding(s), s.body
     raise ProgramError(f"cannot print a {type(s).__name__}", span=s.span)
 
 
-def _ahead(s: For) -> str:
+def _ahead(s: st.For) -> str:
     return "" if s.ahead is None else f" ahead {s.ahead.distance} of {', '.join(map(print_name, s.ahead.rings))}"
 
 
-def _binding(s: Let | Alloc) -> str:
-    if isinstance(s, Alloc):
+def _binding(s: st.Let | st.Alloc) -> str:
+    if isinstance(s, st.Alloc):
         return f"alloc {print_buffer(s.buffer)}"
     return f"let {print_name(s.var.name)}: {s.var.type} = {_expr(s.value)[0]}"
 
 
-def _if(s: If, pad: str, lead: str = "") -> Iterator[str]:
+def _if(s: st.If, pad: str, lead: str = "") -> Iterator[str]:
     yield f"{pad}{lead}if {_expr(s.condition)[0]} {{"
     yield from _items(s.then, pad + "  ")
     if s.otherwise is None:
         yield pad + "}"
-    elif isinstance(s.otherwise, If):
+    elif isinstance(s.otherwise, st.If):
         yield from _if(s.otherwise, pad, "} else ")
     else:
         yield from _braces("} else", s.otherwise, pad)
 
 
-def _block(s: Block, pad: str) -> Iterator[str]:
+def _block(s: st.Block, pad: str) -> Iterator[str]:
     yield f"{pad}block {print_name(s.name)}({', '.join(_iter(i) for i in s.iters)})"
     for word, regions in (("reads", s.reads), ("writes", s.writes)):
         if regions:
@@ -328,42 +289,42 @@ def _block(s: Block, pad: str) -> Iterator[str]:
     yield pad + "}"
 
 
-def _iter(i: Iter) -> str:
+def _iter(i: st.Iter) -> str:
     return f"{print_name(i.var.name)} {i.kind} {_range(i.lo, i.hi)} = {_expr(i.binding)[0]}"
 
 
-def _region(r: Region) -> str:
+def _region(r: st.Region) -> str:
     """``A[i, 0 +: 16]``: one element along the first dimension, sixteen along the second."""
-    one = Const(1, dt.index)
+    one = ex.Const(1, dt.index)
     sides = [_expr(a)[0] + ("" if n == one else f" +: {_expr(n)[0]}") for a, n in zip(r.starts, r.extents)]
     return f"{print_name(r.buffer.name)}[{', '.join(sides)}]"
 
 
-def _atomic(s: Atomic) -> str:
+def _atomic(s: st.Atomic) -> str:
     result = "" if s.result is None else f"{print_name(s.result.name)} = "
     expected = "" if s.expected is None else f" if {_expr(s.expected)[0]}"
     return f"{result}atomic {_element(s.buffer, s.indices)} {s.op}= {_expr(s.value)[0]}{expected}"
 
 
-def _assert(s: Assert) -> str:
+def _assert(s: st.Assert) -> str:
     values = "".join(f", {_expr(v)[0]}" for v in s.values)
     return f"assert {_expr(s.condition)[0]}, {json.dumps(s.message)}{values}"
 
 
 _SIMPLE: dict[type, Callable[[Any], str]] = {
-    Store: lambda s: f"{_element(s.buffer, s.indices)} = {_expr(s.value)[0]}",
-    Assign: lambda s: f"{print_name(s.var.name)} = {_expr(s.value)[0]}",
-    Atomic: _atomic,
-    Barrier: lambda s: f"barrier({s.scope})",
-    Return: lambda s: "return",
-    Break: lambda s: "break",
-    Continue: lambda s: "continue",
-    Evaluate: lambda s: f"call {_call(s.call)[0]}",
-    Assert: _assert,
+    st.Store: lambda s: f"{_element(s.buffer, s.indices)} = {_expr(s.value)[0]}",
+    st.Assign: lambda s: f"{print_name(s.var.name)} = {_expr(s.value)[0]}",
+    st.Atomic: _atomic,
+    st.Barrier: lambda s: f"barrier({s.scope})",
+    st.Return: lambda s: "return",
+    st.Break: lambda s: "break",
+    st.Continue: lambda s: "continue",
+    st.Evaluate: lambda s: f"call {_call(s.call)[0]}",
+    st.Assert: _assert,
 }
 
 
-def _kernel(kernel: Kernel) -> Iterator[str]:
+def _kernel(kernel: st.Kernel) -> Iterator[str]:
     params = []
     for p in kernel.params:
         text = print_buffer(p) if isinstance(p, Buffer) else f"{print_name(p.name)}: {p.type}"

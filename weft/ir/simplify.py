@@ -17,35 +17,16 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from weft.ir import dtype as dt
+from weft.ir import stmt as st
 from weft.ir.errors import ProgramError
 from weft.ir.expr import Const, Expr, Unary, Var
 from weft.ir.interval import Interval
 from weft.ir.nesting import inner_statements
 from weft.ir.simplify_expr import ExprSimplifier
-from weft.ir.stmt import (
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Block,
-    Break,
-    Continue,
-    For,
-    If,
-    Iter,
-    Kernel,
-    Let,
-    Region,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
 from weft.ir.visit import Node, fact, rebuild, substitute
 
 N = TypeVar("N", bound=Node)
-_NOTHING = Seq(())
+_NOTHING = st.Seq(())
 
 
 def simplify(node: N, ranges: Mapping[str, Interval] | None = None) -> N:
@@ -65,21 +46,21 @@ class Simplifier(ExprSimplifier):
     """Rules over statements."""
 
     def node(self, node: Any) -> Any:
-        if isinstance(node, Kernel):
+        if isinstance(node, st.Kernel):
             return self.kernel(node)
-        if isinstance(node, Stmt):
+        if isinstance(node, st.Stmt):
             self.mutable = set(assigned_names(node))
             return self.stmt(node)
         return rebuild(node, self.child)
 
-    def stmt(self, s: Stmt) -> Stmt:
+    def stmt(self, s: st.Stmt) -> st.Stmt:
         rule = _RULES.get(type(s))
         return rule(self, s) if rule is not None else rebuild(s, self.child)
 
     def child(self, n: Any) -> Any:
-        return self.stmt(n) if isinstance(n, Stmt) else super().child(n)
+        return self.stmt(n) if isinstance(n, st.Stmt) else super().child(n)
 
-    def kernel(self, k: Kernel) -> Kernel:
+    def kernel(self, k: st.Kernel) -> st.Kernel:
         self.mutable = set(assigned_names(k.body))
         sizes = {e.name for b in k.buffers for e in b.shape if isinstance(e, Var)}
         facts = {name: Interval(0, None) for name in sizes if name not in self.ranges}
@@ -87,7 +68,7 @@ class Simplifier(ExprSimplifier):
             body = self.stmt(k.body)
         return k if body is k.body else replace(k, body=body)
 
-    def loop(self, s: For) -> Stmt:
+    def loop(self, s: st.For) -> st.Stmt:
         lo, hi = self.expr(s.lo), self.expr(s.hi)
         trips = self.difference(hi, lo, dt.index)
         if trips.hi is not None and trips.hi <= 0:
@@ -102,17 +83,17 @@ class Simplifier(ExprSimplifier):
             return self.stmt(substitute(body, {s.var: lo}))
         if lo is s.lo and hi is s.hi and body is s.body:
             return s
-        return For(s.var, lo, hi, s.kind, body, s.ahead, span=s.span)
+        return st.For(s.var, lo, hi, s.kind, body, s.ahead, span=s.span)
 
-    def while_(self, s: While) -> Stmt:
+    def while_(self, s: st.While) -> st.Stmt:
         condition = self.expr(s.condition)
         if isinstance(condition, Const) and not condition.value:
             return _NOTHING
         with self.knowing(self.facts(condition, True)):
             body = self.stmt(s.body)
-        return s if condition is s.condition and body is s.body else While(condition, body, span=s.span)
+        return s if condition is s.condition and body is s.body else st.While(condition, body, span=s.span)
 
-    def if_(self, s: If) -> Stmt:
+    def if_(self, s: st.If) -> st.Stmt:
         condition = self.expr(s.condition)
         if isinstance(condition, Const):
             chosen = s.then if condition.value else s.otherwise
@@ -131,56 +112,56 @@ class Simplifier(ExprSimplifier):
             condition, then, otherwise = self.expr(Unary("!", condition, span=condition.span)), otherwise, None
         if condition is s.condition and then is s.then and otherwise is s.otherwise:
             return s
-        return If(condition, then, otherwise, span=s.span)
+        return st.If(condition, then, otherwise, span=s.span)
 
-    def seq(self, s: Seq) -> Stmt:
-        body: list[Stmt] = []
+    def seq(self, s: st.Seq) -> st.Stmt:
+        body: list[st.Stmt] = []
         for stmt in s.body:
             simple = self.stmt(stmt)
-            body += simple.body if isinstance(simple, Seq) else (simple,)
-            if body and isinstance(body[-1], (Return, Break, Continue)):
+            body += simple.body if isinstance(simple, st.Seq) else (simple,)
+            if body and isinstance(body[-1], (st.Return, st.Break, st.Continue)):
                 break
         if len(body) == 1:
             return body[0]
         if len(body) == len(s.body) and all(a is b for a, b in zip(body, s.body)):
             return s
-        return Seq(tuple(body), span=s.span)
+        return st.Seq(tuple(body), span=s.span)
 
-    def let(self, s: Let) -> Stmt:
+    def let(self, s: st.Let) -> st.Stmt:
         value = self.expr(s.value)
         known = s.var.type.is_integer and s.var.type.lanes == 1 and s.var.name not in self.mutable
         with self.knowing({s.var.name: self.bounds(value)} if known else {}):
             body = self.stmt(s.body)
         if is_empty(body):
             return _NOTHING
-        return s if value is s.value and body is s.body else Let(s.var, value, body, span=s.span)
+        return s if value is s.value and body is s.body else st.Let(s.var, value, body, span=s.span)
 
-    def assign(self, s: Assign) -> Stmt:
+    def assign(self, s: st.Assign) -> st.Stmt:
         value = self.expr(s.value)
-        return s if value is s.value else Assign(s.var, value, span=s.span)
+        return s if value is s.value else st.Assign(s.var, value, span=s.span)
 
-    def store(self, s: Store) -> Stmt:
+    def store(self, s: st.Store) -> st.Stmt:
         indices, value = self.exprs(s.indices), self.expr(s.value)
         if indices is s.indices and value is s.value:
             return s
-        return Store(s.buffer, indices, value, span=s.span)
+        return st.Store(s.buffer, indices, value, span=s.span)
 
-    def alloc(self, s: Alloc) -> Stmt:
+    def alloc(self, s: st.Alloc) -> st.Stmt:
         body = self.stmt(s.body)
         if is_empty(body):
             return _NOTHING
-        return s if body is s.body else Alloc(s.buffer, body, span=s.span)
+        return s if body is s.body else st.Alloc(s.buffer, body, span=s.span)
 
-    def assert_(self, s: Assert) -> Stmt:
+    def assert_(self, s: st.Assert) -> st.Stmt:
         condition = self.expr(s.condition)
         if isinstance(condition, Const) and condition.value:
             return _NOTHING
         values = self.exprs(s.values)
         if condition is s.condition and values is s.values:
             return s
-        return Assert(condition, s.message, values, span=s.span)
+        return st.Assert(condition, s.message, values, span=s.span)
 
-    def block(self, s: Block) -> Stmt:
+    def block(self, s: st.Block) -> st.Stmt:
         iters = tuple(map(self.iter, s.iters))
         with ExitStack() as inner:
             for i in iters:
@@ -188,56 +169,56 @@ class Simplifier(ExprSimplifier):
             reads, writes = (tuple(map(self.region, regions)) for regions in (s.reads, s.writes))
             init = None if s.init is None else self.stmt(s.init)
             body = self.stmt(s.body)
-        new = Block(s.name, iters, reads, writes, init, body, span=s.span)
+        new = st.Block(s.name, iters, reads, writes, init, body, span=s.span)
         return s if new == s else new
 
-    def iter(self, i: Iter) -> Iter:
-        return Iter(i.var, self.expr(i.lo), self.expr(i.hi), i.kind, self.expr(i.binding))
+    def iter(self, i: st.Iter) -> st.Iter:
+        return st.Iter(i.var, self.expr(i.lo), self.expr(i.hi), i.kind, self.expr(i.binding))
 
-    def region(self, r: Region) -> Region:
-        return Region(r.buffer, self.exprs(r.starts), self.exprs(r.extents))
+    def region(self, r: st.Region) -> st.Region:
+        return st.Region(r.buffer, self.exprs(r.starts), self.exprs(r.extents))
 
 
-_RULES: dict[type, Callable[[Any, Any], Stmt]] = {
-    For: Simplifier.loop,
-    While: Simplifier.while_,
-    If: Simplifier.if_,
-    Seq: Simplifier.seq,
-    Let: Simplifier.let,
-    Assign: Simplifier.assign,
-    Store: Simplifier.store,
-    Alloc: Simplifier.alloc,
-    Assert: Simplifier.assert_,
-    Block: Simplifier.block,
+_RULES: dict[type, Callable[[Any, Any], st.Stmt]] = {
+    st.For: Simplifier.loop,
+    st.While: Simplifier.while_,
+    st.If: Simplifier.if_,
+    st.Seq: Simplifier.seq,
+    st.Let: Simplifier.let,
+    st.Assign: Simplifier.assign,
+    st.Store: Simplifier.store,
+    st.Alloc: Simplifier.alloc,
+    st.Assert: Simplifier.assert_,
+    st.Block: Simplifier.block,
 }
 
 
-def is_empty(s: Stmt) -> bool:
+def is_empty(s: st.Stmt) -> bool:
     """Whether ``s`` is the statement that does nothing."""
-    return isinstance(s, Seq) and not s.body
+    return isinstance(s, st.Seq) and not s.body
 
 
 @fact
-def assigned_names(s: Stmt) -> frozenset[str]:
+def assigned_names(s: st.Stmt) -> frozenset[str]:
     """Variables that some statement in ``s`` gives a new value: what is said of them does not hold for long."""
-    var = s.var if isinstance(s, Assign) else s.result if isinstance(s, Atomic) else None
+    var = s.var if isinstance(s, st.Assign) else s.result if isinstance(s, st.Atomic) else None
     return frozenset(() if var is None else (var.name,)).union(*map(assigned_names, inner_statements(s)))
 
 
-def _can_unwrap(kind: str, body: Stmt) -> bool:
+def _can_unwrap(kind: str, body: st.Stmt) -> bool:
     """Whether a loop of one trip may be replaced by its body."""
     if kind in ("block", "thread"):
         return False
-    leaves = (Break, Continue) if kind in ("serial", "unroll") else (Break, Continue, Return)
+    leaves = (st.Break, st.Continue) if kind in ("serial", "unroll") else (st.Break, st.Continue, st.Return)
     return not _has_exit(body, leaves)
 
 
-def _has_exit(s: Stmt, leaves: tuple[type[Stmt], ...]) -> bool:
+def _has_exit(s: st.Stmt, leaves: tuple[type[st.Stmt], ...]) -> bool:
     if isinstance(s, leaves):
         return True
-    if isinstance(s, (For, While)):
+    if isinstance(s, (st.For, st.While)):
         # A break or continue in there belongs to the inner loop; a return does not.
-        leaves = tuple(kind for kind in leaves if kind is Return)
+        leaves = tuple(kind for kind in leaves if kind is st.Return)
     return bool(leaves) and any(_has_exit(inner, leaves) for inner in inner_statements(s))
 
 

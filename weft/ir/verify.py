@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.ir import stmt as st
 from weft.ir.ahead import why_not_ahead
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
@@ -16,26 +17,6 @@ from weft.ir.hardware import ACROSS_THREADS, HARDWARE
 from weft.ir.intrinsics import HINTS
 from weft.ir.printer import print_kernel, print_stmt
 from weft.ir.span import Span
-from weft.ir.stmt import (
-    Alloc,
-    Assign,
-    Atomic,
-    Barrier,
-    Block,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Kernel,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    While,
-)
 from weft.ir.verify_block import check_block
 from weft.ir.verify_expr import Problem, Report, check_assert, check_atomic, check_expr, check_lanes
 from weft.ir.verify_place import REFUSED_INSIDE, is_in_place
@@ -43,7 +24,7 @@ from weft.ir.verify_scope import CONCURRENT, Role, Scope, found_in_order, outerm
 from weft.ir.visit import children, walk
 
 
-def verify(kernel: Kernel) -> None:
+def verify(kernel: st.Kernel) -> None:
     """Raises one `ProgramError` that lists everything wrong with ``kernel``."""
     try:
         problems = find_problems(kernel)
@@ -57,7 +38,7 @@ def verify(kernel: Kernel) -> None:
     raise ProgramError(f"kernel `{kernel.name}` is not a valid program: {count}", span=first, notes=notes)
 
 
-def find_problems(kernel: Kernel) -> list[Problem]:
+def find_problems(kernel: st.Kernel) -> list[Problem]:
     """Everything wrong with ``kernel``, in program order."""
     quick = Verifier(kernel, places=False, anew=False)
     if quick.problems_of_kernel() or (
@@ -75,7 +56,7 @@ class Verifier:
     quick, but not all problems are told then.
     """
 
-    def __init__(self, kernel: Kernel, *, names: bool = True, places: bool = True, anew: bool = True) -> None:
+    def __init__(self, kernel: st.Kernel, *, names: bool = True, places: bool = True, anew: bool = True) -> None:
         self.kernel = kernel
         self.names = names
         self.places = places
@@ -87,7 +68,7 @@ class Verifier:
         #: The loops around, outermost first, and for let variables how many concurrent ones there are.
         self.loops: tuple[str, ...] = ()
         self.lets: dict[str, int] = {}
-        self.where: Stmt | Kernel = kernel
+        self.where: st.Stmt | st.Kernel = kernel
 
     def problems_of_kernel(self) -> list[Problem]:
         self.check_signature()
@@ -98,11 +79,11 @@ class Verifier:
 
     def problem(self, text: str, span: Span | None = None) -> None:
         here = self.where
-        lines = (print_kernel(here) if isinstance(here, Kernel) else print_stmt(here)).splitlines()
+        lines = (print_kernel(here) if isinstance(here, st.Kernel) else print_stmt(here)).splitlines()
         line = lines[0].strip().removesuffix("{").strip() if lines else "{ }"
         self.problems.append(Problem(text, line, span or here.span))
 
-    def inside(self, scope: Scope, body: Stmt, loop: str | None = None) -> None:
+    def inside(self, scope: Scope, body: st.Stmt, loop: str | None = None) -> None:
         """Checks ``body`` in ``scope`` and, where it is given, one more loop."""
         outer, loops = self.scope, self.loops
         self.scope = scope
@@ -182,7 +163,7 @@ class Verifier:
 
     # Statements
 
-    def check(self, s: Stmt) -> None:
+    def check(self, s: st.Stmt) -> None:
         known = None if self.anew else found_in_order(s)
         if known is not None and known.scope is not None and self.scope.agrees(known.scope, s):
             known.scope = self.scope
@@ -193,45 +174,45 @@ class Verifier:
         if known is not None and len(self.problems) == before:
             known.scope = self.scope
 
-    def check_stmt(self, s: Stmt) -> None:
+    def check_stmt(self, s: st.Stmt) -> None:
         match s:
-            case Seq():
+            case st.Seq():
                 for stmt in s.body:
                     self.check(stmt)
-            case For():
+            case st.For():
                 self.check_loop(s)
-            case While():
+            case st.While():
                 self.check_exprs(s.condition)
                 self.inside(self.scope, s.body, "while")
-            case If():
+            case st.If():
                 self.check_exprs(s.condition)
                 self.check(s.then)
                 if s.otherwise is not None:
                     self.check(s.otherwise)
-            case Let():
+            case st.Let():
                 self.check_let(s)
-            case Alloc():
+            case st.Alloc():
                 self.check_alloc(s)
-            case Tensorized():
+            case st.Tensorized():
                 self.check_hardware(s.intrinsic)
                 self.check(s.body)
-            case Block():
+            case st.Block():
                 check_block(self, s)
             case _:
                 self.check_simple(s)
 
-    def check_simple(self, s: Stmt) -> None:
+    def check_simple(self, s: st.Stmt) -> None:
         match s:
-            case Assign():
+            case st.Assign():
                 self.check_exprs(s.value)
                 self.check_assignable(s.var)
-            case Store() | Atomic():
+            case st.Store() | st.Atomic():
                 self.check_write(s)
-            case Break() | Continue() | Return() | Barrier():
+            case st.Break() | st.Continue() | st.Return() | st.Barrier():
                 self.check_leaving(s)
-            case Evaluate(call=Call(name=name)) if name in HARDWARE:
+            case st.Evaluate(call=Call(name=name)) if name in HARDWARE:
                 self.check_hardware_call(s)
-            case Evaluate(call=Call(name=name, args=args)) if name in HINTS:
+            case st.Evaluate(call=Call(name=name, args=args)) if name in HINTS:
                 self.check_exprs(*args)
                 if tuple(map(type, args)) != _HINT_TYPES[HINTS[name]]:
                     self.problem(f"`{name}` takes {HINTS[name]}")
@@ -240,18 +221,18 @@ class Verifier:
                     check_assert(self.report, s)
                 self.check_exprs(*(n for n in children(s) if isinstance(n, Expr)))
 
-    def check_leaving(self, s: Stmt) -> None:
+    def check_leaving(self, s: st.Stmt) -> None:
         if not self.places:
             return
         match s:
-            case Return() if self.is_inside("parallel", "vector"):
+            case st.Return() if self.is_inside("parallel", "vector"):
                 self.problem("return inside a parallel or vector loop, whose iterations are not threads")
-            case Barrier():
+            case st.Barrier():
                 self.check_barrier(s)
-            case Break() | Continue():
-                self.check_exit("break" if isinstance(s, Break) else "continue")
+            case st.Break() | st.Continue():
+                self.check_exit("break" if isinstance(s, st.Break) else "continue")
 
-    def check_loop(self, s: For) -> None:
+    def check_loop(self, s: st.For) -> None:
         self.check_exprs(s.lo, s.hi)
         refused = REFUSED_INSIDE.get(s.kind, ())
         if self.places and refused:
@@ -263,14 +244,14 @@ class Verifier:
             self.problem(f"part of the body cannot run ahead: {why}")
         self.inside(self.bind((s.var,), "loop"), s.body, s.kind)
 
-    def check_let(self, s: Let) -> None:
+    def check_let(self, s: st.Let) -> None:
         self.check_exprs(s.value)
         outer = self.lets
         self.lets = {**outer, s.var.name: self.fences}
         self.inside(self.bind((s.var,), "let"), s.body)
         self.lets = outer
 
-    def check_alloc(self, s: Alloc) -> None:
+    def check_alloc(self, s: st.Alloc) -> None:
         b = s.buffer
         if not self.names:
             self.check(s.body)
@@ -293,16 +274,16 @@ class Verifier:
         elif self.places and self.lets[var.name] != self.fences:
             self.problem(f"`{var.name}` is assigned across a concurrent loop: its let is outside", var.span)
 
-    def check_write(self, s: Store | Atomic) -> None:
+    def check_write(self, s: st.Store | st.Atomic) -> None:
         if self.names:
             self.check_written(s)
-        if isinstance(s, Atomic):
+        if isinstance(s, st.Atomic):
             if s.expected is not None:
                 self.check_exprs(s.expected)
             if s.result is not None:
                 self.check_assignable(s.result)
 
-    def check_written(self, s: Store | Atomic) -> None:
+    def check_written(self, s: st.Store | st.Atomic) -> None:
         name = s.buffer.name
         self.check_exprs(*s.indices, s.value)
         self.check_declared(s.buffer, s.span)
@@ -311,7 +292,7 @@ class Verifier:
             self.problem(f"`{name}` is written but it is not an output")
         elif s.buffer.scope == "constant":
             self.problem(f"`{name}` is written but it is in constant scope")
-        if isinstance(s, Atomic):
+        if isinstance(s, st.Atomic):
             check_atomic(self.report, s)
 
     def check_hardware(self, name: str) -> None:
@@ -320,7 +301,7 @@ class Verifier:
         elif self.places and self.is_inside("vector"):
             self.problem(f"the hardware intrinsic `{name}` inside a vector loop")
 
-    def check_hardware_call(self, s: Evaluate) -> None:
+    def check_hardware_call(self, s: st.Evaluate) -> None:
         self.check_hardware(s.call.name)
         if not self.names:
             return
@@ -342,7 +323,7 @@ class Verifier:
         elif loops[-1] in CONCURRENT:
             self.problem(f"{word} would leave {_article(loops[-1])} loop, whose iterations are concurrent")
 
-    def check_barrier(self, s: Barrier) -> None:
+    def check_barrier(self, s: st.Barrier) -> None:
         if self.is_inside("vector"):
             self.problem("a barrier inside a vector loop")
         elif s.scope == "grid" and not self.is_inside("thread", "block"):

@@ -14,26 +14,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from weft.ir import dtype as dt
+from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Axis, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var, idx
 from weft.ir.intrinsics import HINTS
 from weft.ir.nesting import find_path, inner_statements, statements
-from weft.ir.stmt import (
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Block,
-    Evaluate,
-    For,
-    If,
-    Kernel,
-    Let,
-    Region,
-    Stmt,
-    Store,
-    While,
-)
 from weft.ir.visit import Node, children, free_vars, substitute, walk
 
 CONCURRENT = ("parallel", "vector", "block", "thread")
@@ -48,7 +33,7 @@ class LoopRange:
     lo: Expr
     hi: Expr | None
     kind: str
-    node: Stmt
+    node: st.Stmt
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +72,7 @@ class Access:
 class Leaf:
     """A statement that touches memory, inside ``loops`` (outermost first) and where ``tests`` allow."""
 
-    stmt: Stmt
+    stmt: st.Stmt
     loops: tuple[LoopRange, ...]
     tests: tuple[Test, ...]
     accesses: tuple[Access, ...]
@@ -138,14 +123,14 @@ class _Scope(NamedTuple):
     values: Mapping[str, Expr] = MappingProxyType({})
     lets: Mapping[str, tuple[tuple[str, ...], bool]] = MappingProxyType({})
     owners: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    block: Block | None = None
+    block: st.Block | None = None
     sizes: frozenset[str] = frozenset()
 
     def names(self) -> tuple[str, ...]:
         return tuple(loop.name for loop in self.loops)
 
 
-def leaves(program: Kernel | Stmt, below: Stmt | None = None) -> list[Leaf]:
+def leaves(program: st.Kernel | st.Stmt, below: st.Stmt | None = None) -> list[Leaf]:
     """Every statement that touches memory, in program order; only those inside ``below`` (by identity) if given.
 
     The order numbers count all statements met, so they compare across calls with the same arguments only.
@@ -160,13 +145,13 @@ def leaves(program: Kernel | Stmt, below: Stmt | None = None) -> list[Leaf]:
 
 
 #: The last answers, with what was asked about: a check asks for the same leaves again and again.
-_recent: dict[tuple[int, int], tuple[Kernel | Stmt, Stmt | None, list[Leaf]]] = {}
+_recent: dict[tuple[int, int], tuple[st.Kernel | st.Stmt, st.Stmt | None, list[Leaf]]] = {}
 _MOST_RECENT = 12
 
 
-def _find_leaves(program: Kernel | Stmt, below: Stmt | None) -> list[Leaf]:
-    body = program.body if isinstance(program, Kernel) else program
-    scope = _Scope(sizes=sizes_of(program)) if isinstance(program, Kernel) else _Scope()
+def _find_leaves(program: st.Kernel | st.Stmt, below: st.Stmt | None) -> list[Leaf]:
+    body = program.body if isinstance(program, st.Kernel) else program
+    scope = _Scope(sizes=sizes_of(program)) if isinstance(program, st.Kernel) else _Scope()
     if below is not None:
         path = find_path(body, below)
         if path is None:
@@ -179,38 +164,38 @@ def _find_leaves(program: Kernel | Stmt, below: Stmt | None) -> list[Leaf]:
     return found
 
 
-def sizes_of(kernel: Kernel) -> frozenset[str]:
+def sizes_of(kernel: st.Kernel) -> frozenset[str]:
     """The variables that are dimensions of the kernel's buffers."""
     return frozenset(d.name for b in kernel.buffers for d in b.shape if isinstance(d, Var))
 
 
-def loop_named(kernel: Kernel, name: str) -> For | None:
+def loop_named(kernel: st.Kernel, name: str) -> st.For | None:
     """The first loop over ``name``."""
-    return next((s for s in statements(kernel.body) if isinstance(s, For) and s.var.name == name), None)
+    return next((s for s in statements(kernel.body) if isinstance(s, st.For) and s.var.name == name), None)
 
 
-def loops_inside(s: Stmt) -> list[For]:
+def loops_inside(s: st.Stmt) -> list[st.For]:
     """All loops below ``s``, in program order."""
-    return [inner for inner in statements(s) if isinstance(inner, For) and inner is not s]
+    return [inner for inner in statements(s) if isinstance(inner, st.For) and inner is not s]
 
 
-def _enter(s: Stmt, inner: Stmt, scope: _Scope) -> _Scope:
+def _enter(s: st.Stmt, inner: st.Stmt, scope: _Scope) -> _Scope:
     """What is known in ``inner``, which stands directly in ``s``."""
-    if isinstance(s, For):
+    if isinstance(s, st.For):
         return scope._replace(loops=(*scope.loops, LoopRange(s.var.name, s.lo, s.hi, s.kind, s)))
-    if isinstance(s, While):
+    if isinstance(s, st.While):
         name = f"pass{sum(loop.hi is None for loop in scope.loops) + 1}"
         loops = (*scope.loops, LoopRange(name, idx(0), None, "serial", s))
         return scope._replace(loops=loops)
-    if isinstance(s, If):
+    if isinstance(s, st.If):
         if s.then is s.otherwise:  # one object in both places says nothing about the condition
             return scope
         return scope._replace(tests=(*scope.tests, Test(s.condition, inner is s.then)))
-    if isinstance(s, Alloc):
+    if isinstance(s, st.Alloc):
         return scope._replace(owners={**scope.owners, s.buffer.name: scope.names()})
-    if isinstance(s, Let):
+    if isinstance(s, st.Let):
         return _enter_let(s, scope)
-    if isinstance(s, Block):
+    if isinstance(s, st.Block):
         values = {**scope.values, **{i.var.name: i.binding for i in s.iters}}
         tests = scope.tests
         if inner is s.init and s.init is not s.body:
@@ -220,7 +205,7 @@ def _enter(s: Stmt, inner: Stmt, scope: _Scope) -> _Scope:
     return scope
 
 
-def _enter_let(s: Let, scope: _Scope) -> _Scope:
+def _enter_let(s: st.Let, scope: _Scope) -> _Scope:
     assigned = is_assigned(s)
     if s.var.type == dt.index and not assigned and not any(isinstance(n, (Load, Call)) for n in walk(s.value)):
         return scope._replace(values={**scope.values, s.var.name: s.value})
@@ -228,17 +213,17 @@ def _enter_let(s: Let, scope: _Scope) -> _Scope:
     return scope._replace(lets={**scope.lets, s.var.name: (scope.names(), assigned)}, owners=owners)
 
 
-def is_assigned(let: Let) -> bool:
+def is_assigned(let: st.Let) -> bool:
     name = let.var.name
     for n in walk(let.body):
-        if isinstance(n, Assign) and n.var.name == name:
+        if isinstance(n, st.Assign) and n.var.name == name:
             return True
-        if isinstance(n, Atomic) and n.result is not None and n.result.name == name:
+        if isinstance(n, st.Atomic) and n.result is not None and n.result.name == name:
             return True
     return False
 
 
-def _collect(s: Stmt, scope: _Scope, touching: list[Leaf]) -> None:
+def _collect(s: st.Stmt, scope: _Scope, touching: list[Leaf]) -> None:
     accesses = tuple(_touches(s, scope))
     if accesses:
         block = None if scope.block is None else scope.block.name
@@ -249,11 +234,11 @@ def _collect(s: Stmt, scope: _Scope, touching: list[Leaf]) -> None:
         _collect(inner, _enter(s, inner, scope), touching)
 
 
-def _touches(s: Stmt, scope: _Scope) -> Iterator[Access]:
+def _touches(s: st.Stmt, scope: _Scope) -> Iterator[Access]:
     """What ``s`` itself touches, the statements inside it aside."""
-    if isinstance(s, Store):
+    if isinstance(s, st.Store):
         yield from _store_touches(s, scope)
-    elif isinstance(s, Atomic):
+    elif isinstance(s, st.Atomic):
         commutes = s.result is None and s.op not in ("exchange", "cas")
         owners = scope.owners.get(s.buffer.name, ())
         yield Access(s.buffer, s.indices, True, True, s.op if commutes else None, True, owners=owners)
@@ -261,36 +246,36 @@ def _touches(s: Stmt, scope: _Scope) -> Iterator[Access]:
             yield from _reads(e, scope)
         if s.result is not None:
             yield _scalar(s.result, scope, writes=True)
-    elif isinstance(s, Assign):
+    elif isinstance(s, st.Assign):
         yield _scalar(s.var, scope, writes=True)
         yield from _reads(s.value, scope)
-    elif isinstance(s, Evaluate):
+    elif isinstance(s, st.Evaluate):
         yield from _call_touches(s, scope)
     else:
         yield from _header_touches(s, scope)
 
 
-def _header_touches(s: Stmt, scope: _Scope) -> Iterator[Access]:
+def _header_touches(s: st.Stmt, scope: _Scope) -> Iterator[Access]:
     """What the conditions and bounds of a compound statement read."""
-    if isinstance(s, For):
+    if isinstance(s, st.For):
         parts: tuple[Expr, ...] = (s.lo, s.hi)
-    elif isinstance(s, (If, While)):
+    elif isinstance(s, (st.If, st.While)):
         parts = (s.condition,)
-    elif isinstance(s, Let):
+    elif isinstance(s, st.Let):
         parts = (s.value,)
-    elif isinstance(s, Assert):
+    elif isinstance(s, st.Assert):
         parts = (s.condition, *s.values)
-    elif isinstance(s, Block):
+    elif isinstance(s, st.Block):
         parts = tuple(i.binding for i in s.iters)
     else:
         parts = ()
     for e in parts:
         yield from _reads(e, scope)
-    if isinstance(s, Let) and is_assigned(s):
+    if isinstance(s, st.Let) and is_assigned(s):
         yield replace(_scalar(s.var, scope, writes=True), owners=scope.names())
 
 
-def _store_touches(s: Store, scope: _Scope) -> Iterator[Access]:
+def _store_touches(s: st.Store, scope: _Scope) -> Iterator[Access]:
     owners = scope.owners.get(s.buffer.name, ())
     split = split_update(s)
     if split is None:
@@ -303,7 +288,7 @@ def _store_touches(s: Store, scope: _Scope) -> Iterator[Access]:
         yield from _reads(e, scope)
 
 
-def split_update(s: Store) -> tuple[str, tuple[Expr, ...]] | None:
+def split_update(s: st.Store) -> tuple[str, tuple[Expr, ...]] | None:
     """The operator and the other operands of ``X[i] = X[i] op value``."""
     old = Load(s.buffer, s.indices)
     value = s.value
@@ -318,7 +303,7 @@ def split_update(s: Store) -> tuple[str, tuple[Expr, ...]] | None:
     return None
 
 
-def _call_touches(s: Evaluate, scope: _Scope) -> Iterator[Access]:
+def _call_touches(s: st.Evaluate, scope: _Scope) -> Iterator[Access]:
     """What the block around a call declares; a buffer it was given but that no block speaks of, all of it."""
     for e in s.call.args:
         yield from _reads(e, scope)
@@ -332,11 +317,11 @@ def _call_touches(s: Evaluate, scope: _Scope) -> Iterator[Access]:
             yield _region_access(region, not writes, writes, scope)
     for n in walk(s.call):
         if isinstance(n, AddressOf) and n.buffer.name not in declared:
-            everything = Region(n.buffer, tuple(idx(0) for _ in n.buffer.shape), n.buffer.shape)
+            everything = st.Region(n.buffer, tuple(idx(0) for _ in n.buffer.shape), n.buffer.shape)
             yield _region_access(everything, True, True, scope)
 
 
-def _region_access(region: Region, reads: bool, writes: bool, scope: _Scope) -> Access:
+def _region_access(region: st.Region, reads: bool, writes: bool, scope: _Scope) -> Access:
     axes = tuple(Axis(Var(f"at{d}"), idx(0), n) for d, n in enumerate(region.extents))
     indices = tuple(Binary("+", start, a.var) for start, a in zip(region.starts, axes))
     owners = scope.owners.get(region.buffer.name, ())

@@ -10,27 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.inequality import conjuncts
 from weft.ir.interval import bounds
-from weft.ir.stmt import (
-    Alloc,
-    Assign,
-    Atomic,
-    Block,
-    Evaluate,
-    For,
-    If,
-    Kernel,
-    Let,
-    LoopKind,
-    Seq,
-    Stmt,
-    Store,
-    Tensorized,
-    While,
-)
 from weft.ir.visit import loads, walk
 from weft.schedules.index_forms import NOTHING, Form, Forms, Term, add_forms, index_form, variables
 
@@ -43,10 +27,10 @@ class Nest:
     """A loop, or the whole program, and what is in it; ``trips`` is how often it runs, on average."""
 
     name: str
-    kind: LoopKind
+    kind: st.LoopKind
     trips: float
     depth: int
-    loop: For | None = None
+    loop: st.For | None = None
     parts: list[Nest | Leaf] = field(default_factory=list)
 
     def below(self) -> Iterator[Leaf]:
@@ -184,7 +168,7 @@ class Place(NamedTuple):
     intrinsic: str | None = None
 
 
-def read_nests(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> Program:
+def read_nests(kernel: st.Kernel, sizes: Mapping[str, int] | None = None) -> Program:
     """``kernel`` as nests; ``sizes`` are values of its symbolic sizes."""
     reader = NestReader(dict(sizes or {}))
     unknown = tuple(p.name for p in kernel.scalars if p.name not in reader.middle and p.type.is_integer)
@@ -207,34 +191,34 @@ class NestReader:
         self.outside: dict[str, frozenset[str]] = {}
         self._strides: dict[int, tuple[int, ...]] = {}
 
-    def read(self, s: Stmt, at: Place) -> None:
+    def read(self, s: st.Stmt, at: Place) -> None:
         kind = type(s)
-        if kind is Seq:
+        if kind is st.Seq:
             for part in s.body:  # type: ignore[attr-defined]
                 self.read(part, at)
-        elif isinstance(s, For):
+        elif isinstance(s, st.For):
             self._loop(s, at)
-        elif isinstance(s, Block):
+        elif isinstance(s, st.Block):
             self._block(s, at)
-        elif isinstance(s, (Store, Atomic)):
+        elif isinstance(s, (st.Store, st.Atomic)):
             self._store(s, at)
-        elif isinstance(s, If):
+        elif isinstance(s, st.If):
             self._if(s, at)
-        elif isinstance(s, Alloc):
+        elif isinstance(s, st.Alloc):
             self.outside[s.buffer.name] = frozenset(n.name for n in at.around)
             self.read(s.body, at)
-        elif isinstance(s, Tensorized):
+        elif isinstance(s, st.Tensorized):
             self.read(s.body, at._replace(intrinsic=s.intrinsic))
-        elif isinstance(s, Let):
+        elif isinstance(s, st.Let):
             self._let(s, at)
-        elif isinstance(s, Assign):
+        elif isinstance(s, st.Assign):
             self._leaf(s.value, (), at)
-        elif isinstance(s, While):
+        elif isinstance(s, st.While):
             self.read(s.body, self._inside(Nest("while", "serial", TYPICAL_LOOP, at.nest.depth + 1), at))
-        elif isinstance(s, Evaluate) and s.call.name == "stream":
+        elif isinstance(s, st.Evaluate) and s.call.name == "stream":
             self.streamed.update(a.buffer.name for a in walk(s.call) if hasattr(a, "buffer"))
 
-    def _loop(self, s: For, at: Place) -> None:
+    def _loop(self, s: st.For, at: Place) -> None:
         lo, hi = self.value(s.lo), self.value(s.hi)
         trips = max(0, hi - lo)
         name = s.var.name
@@ -242,7 +226,7 @@ class NestReader:
         at.forms[name] = add_forms(index_form(s.lo, at.forms, self.trips), Form({Term(name): 1}, 0))
         self.read(s.body, self.enter(at, name, s.kind, trips, s))
 
-    def enter(self, at: Place, name: str, kind: LoopKind, trips: float, loop: For | None = None) -> Place:
+    def enter(self, at: Place, name: str, kind: st.LoopKind, trips: float, loop: st.For | None = None) -> Place:
         """Inside a loop that runs ``trips`` times, which need not be in a program yet."""
         self.trips[name] = trips
         nest = Nest(name, kind, int(trips) if trips == int(trips) else trips, at.nest.depth + 1, loop)
@@ -253,23 +237,23 @@ class NestReader:
         at.nest.parts.append(nest)
         return at._replace(nest=nest, around=(*at.around, nest))
 
-    def _block(self, s: Block, at: Place) -> None:
+    def _block(self, s: st.Block, at: Place) -> None:
         forms = {i.var.name: index_form(i.binding, at.forms, self.trips) for i in s.iters}
         self.middle.update((i.var.name, self.value(i.binding)) for i in s.iters)
         self.read_block(s, at, forms)
 
-    def read_block(self, s: Block, at: Place, iterators: Forms) -> None:
+    def read_block(self, s: st.Block, at: Place, iterators: Forms) -> None:
         """A block whose iterators are what ``iterators`` says in terms of the loops around."""
         forms = {**at.forms, **iterators}  # blocks may call their iterators alike
         reduced = {t.variable for i in s.iters if i.kind == "reduce" for t in forms[i.var.name].coefficients}
         inside = at._replace(forms=forms, block=s.name, reduced=frozenset(reduced), restarts=s.init is not None)
         if s.init is not None:
             for part in walk(s.init):
-                if isinstance(part, Store):
+                if isinstance(part, st.Store):
                     self._store(part, inside, starts=True)
         self.read(s.body, inside)
 
-    def _store(self, s: Store | Atomic, at: Place, starts: bool = False) -> None:
+    def _store(self, s: st.Store | st.Atomic, at: Place, starts: bool = False) -> None:
         found: dict[tuple[str, tuple[Expr, ...]], Access] = {}
         for part in (s.value, *s.indices):
             for e in loads(part):
@@ -277,7 +261,7 @@ class NestReader:
                 if key not in found:
                     found[key] = self.access(e.buffer, e.indices, at.forms, False)
         written = self.access(s.buffer, s.indices, at.forms, True)
-        self._leaf(s.value, (*found.values(), written), at, starts, isinstance(s, Atomic))
+        self._leaf(s.value, (*found.values(), written), at, starts, isinstance(s, st.Atomic))
 
     def _leaf(
         self, value: Expr, accesses: tuple[Access, ...], at: Place, starts: bool = False, atomic: bool = False
@@ -324,14 +308,14 @@ class NestReader:
             step *= int(self.value(size))
         return tuple(reversed(found))
 
-    def _let(self, s: Let, at: Place) -> None:
+    def _let(self, s: st.Let, at: Place) -> None:
         if s.value.dtype.is_integer:
             at.forms[s.var.name] = index_form(s.value, at.forms, self.trips)
             self.middle[s.var.name] = self.value(s.value)
         self._leaf(s.value, tuple(self.access(e.buffer, e.indices, at.forms, False) for e in loads(s.value)), at)
         self.read(s.body, at)
 
-    def _if(self, s: If, at: Place) -> None:
+    def _if(self, s: st.If, at: Place) -> None:
         tests = [self._test(part, at.forms) for part in conjuncts(s.condition)]
         passed = 1.0
         for test in tests:

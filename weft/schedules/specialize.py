@@ -9,22 +9,9 @@ from functools import partial, reduce
 from typing import Any
 
 from weft.ir import dtype as dt
+from weft.ir import expr as ex
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError, ScheduleError
-from weft.ir.expr import (
-    Binary,
-    BinaryOp,
-    Compare,
-    CompareOp,
-    Const,
-    Expr,
-    Unary,
-    Var,
-    arithmetic,
-    as_expr,
-    compare,
-    idx,
-)
 from weft.ir.inequality import all_of
 from weft.ir.simplify import simplify
 from weft.ir.span import Source, Span
@@ -62,42 +49,42 @@ def specialize(kernel: Kernel, loop: str, condition: str, sizes: Mapping[str, in
     return Rewrite(replace_stmt(kernel, old, If(test, version, old, span=old.span)), made)
 
 
-def _condition(kernel: Kernel, text: str, sizes: Mapping[str, int] | None) -> Expr:
-    values: dict[str, Expr] = {name: idx(value) for name, value in (sizes or {}).items()}
+def _condition(kernel: Kernel, text: str, sizes: Mapping[str, int] | None) -> ex.Expr:
+    values: dict[str, ex.Expr] = {name: ex.idx(value) for name, value in (sizes or {}).items()}
     return parse_condition(text, values | {v.name: v for v in kernel.scalars})
 
 
-def _equalities(test: Expr) -> Iterator[tuple[Var, Const]]:
+def _equalities(test: ex.Expr) -> Iterator[tuple[ex.Var, ex.Const]]:
     """The variables ``test`` fixes, with their values."""
-    if isinstance(test, Binary) and test.op == "&&":
+    if isinstance(test, ex.Binary) and test.op == "&&":
         yield from _equalities(test.left)
         yield from _equalities(test.right)
-    elif isinstance(test, Compare) and test.op == "==":
+    elif isinstance(test, ex.Compare) and test.op == "==":
         for a, b in ((test.left, test.right), (test.right, test.left)):
-            if isinstance(a, Var) and isinstance(b, Const) and not a.dtype.is_float:
+            if isinstance(a, ex.Var) and isinstance(b, ex.Const) and not a.dtype.is_float:
                 yield a, b
 
 
-def _with_values(root: Stmt, values: Mapping[Var, Const]) -> Any:
+def _with_values(root: Stmt, values: Mapping[ex.Var, ex.Const]) -> Any:
     """``root`` with variables replaced everywhere but in the shapes of buffers, which stay as declared."""
 
     def visit(n: Any) -> Any:
         if isinstance(n, Buffer):
             return n
-        return values.get(n, n) if isinstance(n, Var) else rebuild(n, visit)
+        return values.get(n, n) if isinstance(n, ex.Var) else rebuild(n, visit)
 
     return visit(root)
 
 
-_ARITHMETIC: dict[type[ast.operator], BinaryOp] = {
+_ARITHMETIC: dict[type[ast.operator], ex.BinaryOp] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
 }  # fmt: skip
-_COMPARISONS: dict[type[ast.cmpop], CompareOp] = {
+_COMPARISONS: dict[type[ast.cmpop], ex.CompareOp] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
 
 
-def parse_condition(text: str, scalars: Mapping[str, Expr]) -> Expr:
+def parse_condition(text: str, scalars: Mapping[str, ex.Expr]) -> ex.Expr:
     """The bool expression that ``text`` writes over ``scalars``."""
     if not isinstance(text, str):
         raise ScheduleError(f"{text!r} is not a condition", why="a condition is a text", help='as in "M % 16 == 0"')
@@ -107,17 +94,17 @@ def parse_condition(text: str, scalars: Mapping[str, Expr]) -> Expr:
     return expr
 
 
-def parse_index(text: str, variables: Mapping[str, Expr]) -> Expr:
+def parse_index(text: str, variables: Mapping[str, ex.Expr]) -> ex.Expr:
     """The whole number that ``text`` writes over ``variables``."""
     expr = _parse(text, variables, "value", "this is not a value for a loop")
-    if isinstance(expr, Const) and expr.type.is_integer:
-        return idx(int(expr.value))
+    if isinstance(expr, ex.Const) and expr.type.is_integer:
+        return ex.idx(int(expr.value))
     if expr.dtype != dt.index:
         raise ScheduleError(f"`{text}` is not a value for a loop", why=f"it is {expr.dtype}, loops run over int64")
     return expr
 
 
-def _parse(text: str, scalars: Mapping[str, Expr], kind: str, wrong: str) -> Expr:
+def _parse(text: str, scalars: Mapping[str, ex.Expr], kind: str, wrong: str) -> ex.Expr:
     try:
         return _expr(ast.parse(text, mode="eval").body, scalars)
     except SyntaxError as error:
@@ -126,51 +113,51 @@ def _parse(text: str, scalars: Mapping[str, Expr], kind: str, wrong: str) -> Exp
         raise ScheduleError(wrong, span=span, why=error.msg) from None
 
 
-def _expr(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
+def _expr(node: ast.expr, scalars: Mapping[str, ex.Expr]) -> ex.Expr:
     try:
         return _build(node, scalars)
     except InternalError as error:  # the types do not go together
         raise ScheduleError(f"`{ast.unparse(node)}` cannot stand in a condition", why=error.why) from None
 
 
-def _build(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
+def _build(node: ast.expr, scalars: Mapping[str, ex.Expr]) -> ex.Expr:
     match node:
         case ast.Name(id=name):
             if name not in scalars:
                 raise unknown("size or scalar", name, scalars)
             return scalars[name]
         case ast.Constant(value=int() | float() | bool() as value):
-            return as_expr(value)
+            return ex.as_expr(value)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inside = _expr(operand, scalars)
-            return as_expr(-inside.value) if isinstance(inside, Const) else Unary("-", inside)
+            return ex.as_expr(-inside.value) if isinstance(inside, ex.Const) else ex.Unary("-", inside)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return Unary("!", _bool(operand, scalars))
+            return ex.Unary("!", _bool(operand, scalars))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            return arithmetic(_ARITHMETIC[type(op)], _number(left, scalars), _number(right, scalars))
+            return ex.arithmetic(_ARITHMETIC[type(op)], _number(left, scalars), _number(right, scalars))
         case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
             return _compare([left, *others], ops, scalars)
         case ast.BoolOp(op=op, values=values):
             parts = [_bool(v, scalars) for v in values]
-            return reduce(partial(Binary, "&&" if isinstance(op, ast.And) else "||"), parts)
+            return reduce(partial(ex.Binary, "&&" if isinstance(op, ast.And) else "||"), parts)
     raise ScheduleError(
         f"`{ast.unparse(node)}` cannot stand in a condition", why="conditions compare sizes, scalars and numbers"
     )
 
 
-def _number(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr | int | float | bool:
+def _number(node: ast.expr, scalars: Mapping[str, ex.Expr]) -> ex.Expr | int | float | bool:
     """A Python number stays one, so that it takes the type of what it meets."""
     expr = _expr(node, scalars)
-    return expr.value if isinstance(expr, Const) else expr
+    return expr.value if isinstance(expr, ex.Const) else expr
 
 
-def _bool(node: ast.expr, scalars: Mapping[str, Expr]) -> Expr:
+def _bool(node: ast.expr, scalars: Mapping[str, ex.Expr]) -> ex.Expr:
     expr = _expr(node, scalars)
     if not expr.dtype.is_bool:
         raise ScheduleError(f"`{ast.unparse(node)}` is not a condition", why="it has no comparison")
     return expr
 
 
-def _compare(nodes: list[ast.expr], ops: list[ast.cmpop], scalars: Mapping[str, Expr]) -> Expr:
+def _compare(nodes: list[ast.expr], ops: list[ast.cmpop], scalars: Mapping[str, ex.Expr]) -> ex.Expr:
     values = [_number(n, scalars) for n in nodes]
-    return all_of([compare(_COMPARISONS[type(op)], a, b) for a, op, b in zip(values, ops, values[1:])])
+    return all_of([ex.compare(_COMPARISONS[type(op)], a, b) for a, op, b in zip(values, ops, values[1:])])

@@ -6,28 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
 from weft.ir.expr import AddressOf
 from weft.ir.hardware import HARDWARE
 from weft.ir.intrinsics import HINTS
-from weft.ir.stmt import (
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Break,
-    Continue,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Return,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
 from weft.target.cpu.emit_atomic import emit_atomic
 from weft.target.cpu.emit_context import (
     ALLOCATE,
@@ -56,7 +40,7 @@ from weft.target.cpu.llvm_values import Value, constant, vector
 STACK_BUFFER, STACK_TOTAL = 16 << 10, 128 << 10
 
 
-def emit_stmt(f: Function, s: Stmt) -> None:
+def emit_stmt(f: Function, s: st.Stmt) -> None:
     emit = _EMIT.get(type(s))
     if emit is None:
         raise InternalError(f"no code for a {type(s).__name__} statement", span=s.span)
@@ -64,12 +48,12 @@ def emit_stmt(f: Function, s: Stmt) -> None:
         emit(f, s)
 
 
-def _emit_seq(f: Function, s: Seq) -> None:
+def _emit_seq(f: Function, s: st.Seq) -> None:
     for child in s.body:
         emit_stmt(f, child)
 
 
-def _emit_while(f: Function, s: While) -> None:
+def _emit_while(f: Function, s: st.While) -> None:
     head, body, done = (f.b.new_label(hint) for hint in ("while", "do", "done"))
     f.b.block(head)
     f.b.cond_branch(emit_expr(f, s.condition), body, done)
@@ -82,7 +66,7 @@ def _emit_while(f: Function, s: While) -> None:
     f.b.block(done)
 
 
-def _emit_if(f: Function, s: If) -> None:
+def _emit_if(f: Function, s: st.If) -> None:
     held = known_lanes(f, s.condition)
     if held is not None:
         _emit_known_lanes(f, held, s)
@@ -113,7 +97,7 @@ def _emit_if(f: Function, s: If) -> None:
     f.b.block(join)
 
 
-def _emit_known_lanes(f: Function, held: list[bool], s: If) -> None:
+def _emit_known_lanes(f: Function, held: list[bool], s: st.If) -> None:
     """``s``, whose condition holds in the lanes ``held``."""
     for chosen, body in ((held, s.then), ([not holds for holds in held], s.otherwise)):
         if body is None or not any(chosen):
@@ -125,7 +109,7 @@ def _emit_known_lanes(f: Function, held: list[bool], s: If) -> None:
             emit_stmt(f, body)
 
 
-def _emit_masked(f: Function, condition: Value, body: Stmt) -> None:
+def _emit_masked(f: Function, condition: Value, body: st.Stmt) -> None:
     """``body`` for the lanes where ``condition`` holds, skipped where there are none."""
     active = condition if f.mask is None else f.b.and_(f.mask, condition)
     then, join = f.b.new_label("lanes"), f.b.new_label("join")
@@ -136,7 +120,7 @@ def _emit_masked(f: Function, condition: Value, body: Stmt) -> None:
     f.b.block(join)
 
 
-def _emit_let(f: Function, s: Let) -> None:
+def _emit_let(f: Function, s: st.Let) -> None:
     value = emit_expr(f, s.value)
     bound: Value | Slot = value
     if s.var.name in f.program.mutable:
@@ -160,13 +144,13 @@ def assign(f: Function, name: str, value: Value) -> None:
     f.b.store(value, slot.pointer)
 
 
-def _emit_atomic(f: Function, s: Atomic) -> None:
+def _emit_atomic(f: Function, s: st.Atomic) -> None:
     old = emit_atomic(f, s)
     if s.result is not None:
         assign(f, s.result.name, old)
 
 
-def _emit_alloc(f: Function, s: Alloc) -> None:
+def _emit_alloc(f: Function, s: st.Alloc) -> None:
     count = s.buffer.element_count() if s.buffer.strides is None else None
     lanes = f.lanes if f.lane is not None else 1
     size = None if count is None else count * lanes * s.buffer.dtype.itemsize
@@ -181,7 +165,7 @@ def _fits_stack(f: Function, buffer: Buffer, size: int) -> bool:
     return size <= limit and f.stack_bytes + size <= STACK_TOTAL
 
 
-def _emit_stack_buffer(f: Function, s: Alloc, count: int, lanes: int) -> None:
+def _emit_stack_buffer(f: Function, s: st.Alloc, count: int, lanes: int) -> None:
     element = storage_type(s.buffer.dtype)
     pointer = f.b.alloca(f"[{count} x {element}]", align=64)
     f.stack_bytes += count * s.buffer.dtype.itemsize
@@ -198,7 +182,7 @@ def _forget_registers(f: Function, pointer: Value, size: int) -> None:
     f.b.call("llvm.memset.p0.i64", "void", [pointer, zero, Value(str(size), I64), constant("i1", False)])
 
 
-def _emit_heap_buffer(f: Function, s: Alloc, lanes: int) -> None:
+def _emit_heap_buffer(f: Function, s: st.Alloc, lanes: int) -> None:
     pointer = f.b.call(ALLOCATE, "ptr", [_emit_heap_bytes(f, s.buffer, lanes)])
     failed, fine = f.b.new_label("nomemory"), f.b.new_label("memory")
     f.b.cond_branch(f.b.icmp("eq", pointer, Value("null", "ptr")), failed, fine)
@@ -224,7 +208,7 @@ def _emit_heap_bytes(f: Function, buffer: Buffer, lanes: int) -> Value:
     return multiply(f, total, Value(str(buffer.dtype.itemsize * lanes), I64))
 
 
-def _emit_assert(f: Function, s: Assert) -> None:
+def _emit_assert(f: Function, s: st.Assert) -> None:
     holds = emit_expr(f, s.condition)
     fails = f.b.not_(holds)
     if f.mask is not None:
@@ -251,7 +235,7 @@ def _first_lane(f: Function, value: Value, fails: Value) -> Value:
     return f.b.extract(value, index)
 
 
-def _emit_break(f: Function, s: Break) -> None:
+def _emit_break(f: Function, s: st.Break) -> None:
     f.free_heap(f.loops[-1].heap_depth)
     f.b.branch(f.loops[-1].exit)
 
@@ -261,7 +245,7 @@ def _end_iteration(f: Function, loop: LoopLabels) -> None:
     f.b.branch(loop.latch)
 
 
-def _emit_return(f: Function, s: Return) -> None:
+def _emit_return(f: Function, s: st.Return) -> None:
     """Ends this thread: the iteration of the innermost loop whose iterations are threads, else the kernel."""
     threads = [loop for loop in f.loops if loop.is_thread]
     if threads:
@@ -270,7 +254,7 @@ def _emit_return(f: Function, s: Return) -> None:
         f.leave(status(0))
 
 
-def _emit_evaluate(f: Function, s: Evaluate) -> None:
+def _emit_evaluate(f: Function, s: st.Evaluate) -> None:
     if s.call.name in HARDWARE:
         emit_intrinsic(f, s.call)
     elif s.call.name in HINTS:
@@ -279,7 +263,7 @@ def _emit_evaluate(f: Function, s: Evaluate) -> None:
         emit_expr(f, s.call)
 
 
-def _emit_hint(f: Function, s: Evaluate) -> None:
+def _emit_hint(f: Function, s: st.Evaluate) -> None:
     place = s.call.args[0] if s.call.args else None
     if not isinstance(place, AddressOf):
         return  # about what runs on its own, which nothing does here
@@ -298,18 +282,18 @@ def _emit_prefetch(f: Function, place: AddressOf) -> None:
 
 
 _EMIT: dict[type, Callable[[Function, Any], None]] = {
-    Seq: _emit_seq,
-    For: lambda f, s: emit_for(f, s, emit_stmt),
-    While: _emit_while,
-    If: _emit_if,
-    Let: _emit_let,
-    Assign: lambda f, s: assign(f, s.var.name, emit_expr(f, s.value)),
-    Store: lambda f, s: emit_store(f, s.buffer, s.indices, emit_expr(f, s.value), emit_expr),
-    Atomic: _emit_atomic,
-    Alloc: _emit_alloc,
-    Assert: _emit_assert,
-    Break: _emit_break,
-    Continue: lambda f, s: _end_iteration(f, f.loops[-1]),
-    Return: _emit_return,
-    Evaluate: _emit_evaluate,
+    st.Seq: _emit_seq,
+    st.For: lambda f, s: emit_for(f, s, emit_stmt),
+    st.While: _emit_while,
+    st.If: _emit_if,
+    st.Let: _emit_let,
+    st.Assign: lambda f, s: assign(f, s.var.name, emit_expr(f, s.value)),
+    st.Store: lambda f, s: emit_store(f, s.buffer, s.indices, emit_expr(f, s.value), emit_expr),
+    st.Atomic: _emit_atomic,
+    st.Alloc: _emit_alloc,
+    st.Assert: _emit_assert,
+    st.Break: _emit_break,
+    st.Continue: lambda f, s: _end_iteration(f, f.loops[-1]),
+    st.Return: _emit_return,
+    st.Evaluate: _emit_evaluate,
 }
