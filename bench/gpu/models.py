@@ -98,6 +98,8 @@ def measure(row: Row, dtype: str, peers: Sequence[str], profiled: bool) -> dict[
             print(f"  {name}: {type(problem).__name__}: {str(problem)[:300]}")
             continue
         found["compile"][name] = time.perf_counter() - start
+        if name == "weft" and "one CUDA graph" not in weft.explain(run):
+            print(*[line for line in weft.explain(run).splitlines() if "in order" in line or "eager" in line])
         found["errors"][name] = error(y, right)
         runs[name] = run
     found["times"] = milliseconds(runs, x)

@@ -157,17 +157,18 @@ def test_weights_that_change_are_seen() -> None:
 
 def test_threads_and_streams() -> None:
     model = Perceptron().eval().cuda()
-    fast = weft.compile(model, (torch.randn(64, 256, device="cuda"),))
+    xs = torch.randn(90, 64, 256, device="cuda")  # torch draws none while another thread records a graph
+    fast = weft.compile(model, (xs[0],))
     results: list[tuple[Any, Any]] = []
 
-    def work() -> None:
+    def work(start: int) -> None:
         with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
-            for _ in range(30):
-                x = torch.randn(64, 256, device="cuda")
-                results.append((x, fast(x)))
+            for n in range(30):
+                results.append((xs[start + n], fast(xs[start + n])))
             torch.cuda.current_stream().synchronize()
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    torch.cuda.synchronize()
+    threads = [threading.Thread(target=work, args=(30 * n,)) for n in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -102,6 +102,13 @@ class CudaExecutable:
             self.arrays.copy(targets[name], value)
         return outputs
 
+    def notes(self) -> list[str]:
+        """For `explain`: how calls run."""
+        if self.reason is not None:
+            return [f"launches in order: {self.reason}"]
+        after = len(self.steps) - self._steps.following
+        return [f"one CUDA graph of {self._steps.following} steps" + (f", and {after} after it" if after else "")]
+
     def _record(self, checked: Sequence[Any]) -> _Recorded | None:
         try:
             self._recorded = _Recorded(self, self._steps, checked)
@@ -191,7 +198,7 @@ class _Recorded:
         self.new = [name for name in executable.roots if name not in inside]
         #: what calls in the graph make and steps after it or the caller read
         self.made: dict[str, Any] = dict(self.inputs)
-        self.recording = Recording()
+        self.recording = Recording(self.streams.index)
         with self.recording as stream:
             steps.run(first, self.made, self.memory, stream)
         roots = dict.fromkeys(map(steps.root, graph.outputs))

@@ -35,7 +35,7 @@ def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel, executor: Exe
         values = [*(a.data_ptr() for a in arrays), *kernel.fixed]
         loaded.start(plan, values, streams.current(), scratch.data_ptr())
 
-    return _seconds(run, sets)
+    return _seconds(run, sets, executor)
 
 
 def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
@@ -50,7 +50,7 @@ def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
         args = [resolve(a, arrays, by_name.__getitem__) for a in call.args]
         function(*args, **{key: resolve(a, arrays, by_name.__getitem__) for key, a in call.named})
 
-    return _seconds(run, sets)
+    return _seconds(run, sets, arrays.processor.executor)
 
 
 def _sets(edges: Sequence[Edge], strides: Sequence[tuple[int, ...]], device: str) -> list[list[Any]]:
@@ -68,12 +68,12 @@ def _values(edge: Edge, strides: tuple[int, ...], device: str) -> Any:
     return flat.as_strided(edge.shape, strides)
 
 
-def _seconds(run: Callable[[Sequence[Any]], None], sets: Sequence[Sequence[Any]]) -> float:
+def _seconds(run: Callable[[Sequence[Any]], None], sets: Sequence[Sequence[Any]], executor: Executor) -> float:
     """The median over launches of a graph of many runs."""
     package = torch()
     for arrays in sets[:2]:  # what libraries set up when first called
         run(arrays)
-    recording = Recording()
+    recording = Recording(Streams(executor).index)
     with recording:
         for n in range(_RUNS):
             run(sets[n % len(sets)])

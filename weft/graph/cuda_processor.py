@@ -59,13 +59,14 @@ class Cuda:
     def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
         from weft.graph.channels_last import channels_last
         from weft.graph.fold_scales import fold_scales
-        from weft.graph.join_products import join_products
+        from weft.graph.join_products import join_products, pad_products
         from weft.graph.merge_equal import merge_equal
         from weft.graph.pixel_products import pixel_products
 
         if is_fast(graph.numerics):
             graph = fold(fold_scales(graph, narrow=True))
-        return channels_last(fold(join_products(merge_equal(pixel_products(graph)))), arrays)
+        graph = fold(join_products(merge_equal(pixel_products(graph))))
+        return channels_last(fold(pad_products(graph)), arrays)
 
     def library_calls(
         self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]

@@ -182,6 +182,10 @@ class Executable:
         head = (ctypes.c_int64 * 2)(ctypes.addressof(table), base)
         return _Frame(arena, slots, table, record, head[0], head)
 
+    def notes(self) -> list[str]:
+        """For `explain`: how calls run, where that is not one table."""
+        return []
+
     # A call
 
     def check_inputs(self, given: Sequence[Any]) -> list[Any]:

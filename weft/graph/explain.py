@@ -61,6 +61,7 @@ def explain_compiled(compiled: Compiled) -> str:
         f"memory: an arena of {_bytes(executable.arena.size)} for {_bytes(stored)} of results of kernels, "
         f"{len(graph.constants)} constants",
     ]
+    lines += executable.notes()
     for n, (group, kernel) in enumerate(report.groups):
         choice = report.choices.get(kernel.program.program)
         time = "" if choice is None else f", {choice.ours * 1e6:.0f} us {choice.how}"

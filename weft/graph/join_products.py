@@ -1,7 +1,8 @@
 """Products of one tensor with several constant matrices, as one product with these side by side.
 
 Queries, keys and values, or gate and up: what were several results are cuts of one. On a GPU one large product is
-faster than some small ones, and a cut costs nothing.
+faster than some small ones, and a cut costs nothing. A matrix whose rows do not come out even gets columns of zeros
+(`pad_products`): matrix units and accesses of 16 bytes want multiples of 8, and 50,257 words are none.
 """
 
 from __future__ import annotations
@@ -40,6 +41,21 @@ def join_products(graph: Graph) -> Graph:
             groups.setdefault(key, []).append(factor)
     joined = [several for several in groups.values() if len(several) > 1]
     return _Joiner(graph).join(joined) if joined else graph
+
+
+#: Columns that rows of 16-bit elements are a multiple of, and from how many on padding pays.
+EVEN, MANY = 8, 512
+
+
+def pad_products(graph: Graph) -> Graph:
+    """``graph`` with products of 16-bit matrices whose columns do not come out even padded, and cut again."""
+    factors = [f for n in graph.nodes if isinstance(n, Fragment) and (f := _read(graph, n)) is not None]
+    uneven = [f for f in factors if _is_uneven(graph.edges[f.w])]
+    return _Joiner(graph).join([f] for f in uneven) if uneven else graph
+
+
+def _is_uneven(factor: Edge) -> bool:
+    return factor.dtype.is_narrow_float and factor.shape[1] % EVEN != 0 and factor.shape[1] >= MANY
 
 
 def _read(graph: Graph, node: Fragment) -> _Factor | None:
@@ -91,7 +107,8 @@ class _Joiner:
 
     def _joined(self, factors: list[_Factor]) -> list[Node]:
         first, made = factors[0], []  # type: _Factor, list[Node]
-        weight = self._side_by_side([f.weight for f in factors], 0 if first.turned else 1, made)
+        columns = 0 if first.turned else 1
+        weight = self._side_by_side([f.weight for f in factors], columns, made)
         names = {first.w: weight}
         if first.turned:
             turned = formula_program("turned", [self.edges[weight]], views.permute, (1, 0))
@@ -114,10 +131,22 @@ class _Joiner:
         return made
 
     def _side_by_side(self, names: list[str], axis: int, made: list[Node]) -> str:
+        if len(names) == 1:
+            return self._padded(names[0], axis, made)
         edges = [self.edges[name] for name in names]
         program = formula_program("join", edges, joints.join, axis, edges[0].dtype)
         call = Call("aten.cat.default", (tuple(map(Ref, names)), axis))
         return self._make(f"{names[0]}_joined", program, tuple(names), made, call)
+
+    def _padded(self, name: str, axis: int, made: list[Node]) -> str:
+        edge = self.edges[name]
+        rank, more = len(edge.shape), -edge.shape[axis] % EVEN
+        before, after = (0,) * rank, tuple(more if d == axis else 0 for d in range(rank))
+        program = formula_program("pad", [edge], joints.pad, before, after, "zero")
+        sizes = tuple(n for d in reversed(range(rank)) for n in (0, after[d]))
+        return self._make(
+            f"{name}_padded", program, (name,), made, Call("aten.constant_pad_nd.default", (Ref(name), sizes))
+        )
 
     def _make(
         self, name: str, program: TensorProgram, inputs: tuple[str, ...], made: list[Node], library: Call | None = None

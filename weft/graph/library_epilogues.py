@@ -19,7 +19,7 @@ from weft.graph.arrays import Arrays
 from weft.graph.channels_last import CONVOLUTION
 from weft.graph.choose_layouts import call_reordered
 from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Ref
-from weft.graph.mapping import definition_of
+from weft.graph.mapping import definition_of, view_of
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Expr, Load, Var, cast, idx
@@ -60,8 +60,23 @@ def library_calls(
     is_single = len(outputs) == 1 and members[-1].outputs == tuple(outputs) and len(members) > 1
     epilogue = _epilogue(graph, members, core) if is_single else None
     whole = [] if epilogue is None else _with_epilogue(core.library, epilogue)
-    same = [core.library, *_other_attention(core.library)]
+    same = [core.library, *_other_attention(core.library), *_shared_factor(graph, core.library)]
     return [*(LibraryCall(call, False) for call in same), *(LibraryCall(call, True) for call in whole)]
+
+
+def _shared_factor(graph: Graph, library: Call) -> list[Call]:
+    """A batch of products with one matrix, as the one product that it is: frameworks write some linear layers so."""
+    if library.target != "aten.bmm.default":
+        return []
+    name = library.args[1].name
+    batch, rows, columns = (Var(f"a{d}") for d in range(3))
+    places: tuple[Expr, ...] = (batch, rows, columns)
+    while isinstance(node := graph.producers.get(name), Fragment) and (view := view_of(node.program)) is not None:
+        places = tuple(substitute(i, dict(zip(view.axes, places))) for i in view.load.indices)
+        (name,) = node.inputs
+        if places == (rows, columns):
+            return [Call("aten.matmul.default", (library.args[0], Ref(name)))]
+    return []
 
 
 def _other_attention(library: Call) -> list[Call]:

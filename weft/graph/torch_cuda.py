@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from weft.graph.graph import Call
 from weft.graph.torch_edge import torch
+from weft.runtime.cuda_driver import ask, driver
 from weft.runtime.executor import ALIGNMENT, Executor
 
 
@@ -61,35 +63,58 @@ class Streams:
         return made.copy_(array)
 
 
+#: Streams that only recordings use, those free at the moment by GPU. A recorded graph keeps its own: libraries have
+#: memory for each stream, which two graphs that run at once must not share.
+_free_streams: dict[int, list[int]] = {}
+
+
+def _take_stream(index: int) -> int:
+    """A stream that nobody else uses, as no stream of torch's pool is."""
+    try:
+        return _free_streams.setdefault(index, []).pop()
+    except IndexError:
+        return int(ask("cuStreamCreate", driver().CUstream_flags.CU_STREAM_NON_BLOCKING))
+
+
 class Recording:
     """A CUDA graph of what is done inside ``with``, on a stream of its own; memory that torch allocates there is
     kept for it."""
 
-    def __init__(self) -> None:
-        package = torch()
-        self._graph = package.cuda.CUDAGraph()
-        self.launch = self._graph.replay
+    def __init__(self, index: int) -> None:
+        self._index, self._stream = index, _take_stream(index)
+        self._graph = torch().cuda.CUDAGraph()
+        self.launch: Callable[[], None] = self._graph.replay
 
     def __enter__(self) -> int:
-        package = torch()
-        package.cuda.synchronize()
-        self._stream = package.cuda.Stream()
-        self._inside = package.cuda.stream(self._stream)
+        cuda = torch().cuda
+        cuda.synchronize(self._index)
+        self._inside = cuda.stream(cuda.ExternalStream(self._stream, device=self._index))
         self._inside.__enter__()
+        _clear_workspaces()
         self._graph.capture_begin(capture_error_mode="thread_local")
-        return int(self._stream.cuda_stream)
+        return self._stream
 
     def __exit__(self, *error: Any) -> None:
         try:
             self._graph.capture_end()
-        except Exception:
+        except RuntimeError:
             if error[0] is None:
                 raise
         finally:
+            _clear_workspaces()
             self._inside.__exit__(*error)
 
     def reset(self) -> None:
+        """Gives back what it has; it is done on the GPU."""
         self._graph.reset()
+        _free_streams[self._index].append(self._stream)
+
+
+def _clear_workspaces() -> None:
+    """Memory that cuBLAS has for a stream is its graph's own: made anew inside, and not handed on to others after."""
+    clear = getattr(torch()._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None:
+        clear()
 
 
 def is_recordable(call: Call) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ class _Variant:
     compiled: Compiled | None = None
     reason: str | None = None
     constants: tuple[Any, ...] = ()
-    stamps: list[tuple[int, int]] = field(default_factory=list)
+    stamps: tuple[list[int], list[int]] = ([], [])
     places: tuple[int, ...] = ()
     is_checked: bool = False
     #: the stamps for machine code, where it can read this torch's tensors
@@ -63,6 +64,9 @@ class FxModel:
         self.variants: dict[Any, _Variant] = {}
         self._lock = threading.RLock()
         self._static = sorted(self.static)
+        holders = [node for node in self.gm.graph.nodes if node.op == "placeholder"] if self.static else []
+        #: the static ones that anything depends on
+        self._watched = [n for n in self._static if n >= len(holders) or holders[n].users]
         self._is_symbolic = _is_symbolic(self.gm)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -96,11 +100,11 @@ class FxModel:
         """Whether parameters are where they were, and unchanged as far as torch counts changes."""
         if variant.fast is not None and all(args[n] is t for n, t in zip(self._static, variant.constants)):
             return bool(variant.fast.is_current())
-        return variant.stamps == [_stamp(args[n]) for n in self._static]
+        return variant.stamps == _stamps([args[n] for n in self._watched])
 
     def _compile(self, args: Sequence[Any]) -> _Variant:
         constants = {n: args[n] for n in self._static}
-        stamps = [_stamp(args[n]) for n in self._static]
+        stamps = _stamps([args[n] for n in self._watched])
         places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
         try:
             self._refuse_tensors(args)
@@ -185,9 +189,16 @@ def state_fields() -> StateFields | None:
     return find_state_fields(torch())
 
 
-def _stamp(tensor: Any) -> tuple[int, int]:
-    """What changes where torch knows that a tensor did: where it is, and how often it was written to."""
-    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
+def _stamps(tensors: list[Any]) -> tuple[list[int], list[int]]:
+    """What changes where torch knows that tensors did: where they are, and how often they were written to."""
+    pointers = list(map(torch().Tensor.data_ptr, tensors))
+    try:
+        return pointers, list(map(_VERSION, tensors))
+    except RuntimeError:  # those of inference mode have none
+        return pointers, [0 if t.is_inference() else t._version for t in tensors]
+
+
+_VERSION = operator.attrgetter("_version")
 
 
 def _is_symbolic(gm: Any) -> bool:

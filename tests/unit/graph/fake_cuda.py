@@ -103,7 +103,7 @@ def _again(results: Sequence[Any], made: Any) -> None:
 
 
 class _Recording:
-    def __init__(self) -> None:
+    def __init__(self, index: int) -> None:
         self.tape: list[Callable[[], None]] = []
 
     def __enter__(self) -> int:

@@ -15,6 +15,7 @@ from torch import nn
 from tests.unit.graph.fake_cuda import FakeArrays
 from weft.graph import cuda_executable
 from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.explain import explain
 from weft.graph.torch_backend import ExportedModel
 from weft.graph.torch_edge import export
 from weft.graph.torch_model import Options
@@ -114,6 +115,7 @@ def test_what_cannot_be_recorded_runs_in_order(fake_cuda: Fake) -> None:
     for y in ours:
         torch.testing.assert_close(y, noisy(x))
     assert "random" in str(compiled.executable.reason)
+    assert "launches in order: aten.bernoulli.default draws random" in explain(compiled)
 
 
 def test_graphs_called_longest_ago_are_given_up(fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,33 @@ def test_heads_that_are_repeated_are_read_once(fake_cuda: Fake, monkeypatch: pyt
     assert compiled.executable.graph.edges[call.args[1].name].shape == (batch, 2, 10, 8)
 
 
+@pytest.mark.parametrize("library", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+def test_columns_that_do_not_come_out_even(fake_cuda: Fake, library: bool, bias: bool) -> None:
+    target = "aten.addmm.default" if bias else "aten.mm.default"
+    model = nn.Linear(32, 515, bias=bias).eval().bfloat16()
+    x = torch.randn(2, 8, 32, dtype=torch.bfloat16)
+    compiled = check(fake_cuda(*[target] * library), model, x, tolerance=3e-2)
+    edges = compiled.executable.graph.edges
+    made = [n for s in compiled.executable.steps for n in getattr(getattr(s, "program", s), "outputs", ())]
+    assert (16, 520) in [edges[n].shape for n in made]
+
+
+def test_a_batch_of_products_with_one_matrix(fake_cuda: Fake) -> None:
+    weight = nn.Parameter(torch.randn(24, 16))
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.bmm(x, self.weight.t().expand(5, 16, 24))
+
+    compiled = check(fake_cuda("aten.matmul.default"), Layer().eval(), torch.randn(5, 8, 16))
+    assert targets(compiled) == ["aten.matmul.default"]
+
+
 class Block(nn.Module):
     """Convolutions of nine taps and of one, batch norms, a residual, a depthwise one, a mean."""
 
