@@ -14,6 +14,7 @@ borders, all of them in the same way, need no condition.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import gcd
 from typing import Any
 
@@ -81,6 +82,7 @@ def _border(reads: Reads) -> Border | None:
     return find_border([a for _, a in reads.touched], frozenset(v.name for v in reads.segment.kernel.scalars))
 
 
+@lru_cache(maxsize=64)  # the check asks, and both rewrites of a read do
 def opened(e: Select, buffer: Buffer) -> Expr | None:
     """What ``e`` reads, if it is an element of ``buffer`` where that exists and zero elsewhere."""
     load = e.then.operand if isinstance(e.then, Cast) else e.then
