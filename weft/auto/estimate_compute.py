@@ -17,6 +17,8 @@ from weft.ir.expr import Binary
 from weft.schedules.nests import Access, Leaf, Nest
 from weft.target.cpu.machine_model import MachineModel
 
+#: Loads' worth of time for one element that goes to all lanes: many of them meet in the banks of the first cache.
+BROADCAST = 1.2
 #: Instructions to load or store one element of a vector that lies apart from the others.
 GATHERED, SCATTERED = 2.5, 2.5
 #: Stores' worth of time for one of them: each opens a line of its own.
@@ -210,8 +212,9 @@ def _access(region: Region, a: Access, model: MachineModel) -> Counts:
     size = a.buffer.dtype.itemsize
     lanes = region.lanes
     if lanes is None or not region.varies(a):
-        spread = 1.0 if lanes is not None else 0.5  # one element for all lanes takes a load as a vector does
-        return Counts(stores=0.5) if a.is_store else Counts(loads=spread)
+        if lanes is None or a.is_store:
+            return Counts(stores=0.5) if a.is_store else Counts(loads=0.5)
+        return Counts(loads=BROADCAST, control=1 - BROADCAST)  # longer under way, but one instruction
     step = a.step(lanes.nest.name, lanes.count)
     vectors = max(0.5, lanes.registers * size * 8 / lanes.bits)
     crossing = 1.0 if _is_aligned(a, lanes, model) else 1.6
