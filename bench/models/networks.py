@@ -139,7 +139,10 @@ def make_network(name: str, batch: int, device: str, dtype: str) -> tuple[Any, t
 
 
 def _settle(model: nn.Module) -> None:
-    """Running statistics as after some training: other than zero and one, so that folding them is seen."""
+    """As after some training: no weights of zeros, and statistics other than zero and one, so that faults are seen."""
+    for weight in model.parameters():
+        if weight.dim() > 1 and not weight.any():
+            weight.normal_(0.0, 0.02)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             assert module.running_mean is not None
