@@ -214,12 +214,33 @@ def _convolution(
     _float_only(x, weight)
     n = len(x.shape) - 2
     steps, around, wide, extra = (_pairs(v, n) for v in (strides, padding, dilations, output_padding))
+    if (
+        transposed
+        and groups == 1
+        and windows.spreads_evenly(x.shape[2:], weight.shape[2:], (steps, around, wide, extra))
+    ):
+        return _spread(t, x, weight, bias, steps, around, extra)
     if transposed:
         x, weight = _turned(t, x, weight, groups, steps, around, wide, extra)
         steps, around = (1,) * n, (0,) * n
     given = [x, weight, *([] if bias is None else [bias])]
     fn = convolution_without_bias if bias is None else windows.convolution
     return t.make(given, fn, steps, around, around, wide, groups, is_library=not transposed)
+
+
+def _spread(t: Site, x: Edge, weight: Edge, bias: Any, *facts: tuple[int, ...]) -> str:
+    """A transposed convolution whose strides divide all sizes."""
+    steps, around, extra = facts
+    sizes = windows.spread_sizes(x.shape[2:], weight.shape[2:], steps, around, extra)
+    given = [x, weight, *([] if bias is None else [bias])]
+    fn = spread_without_bias if bias is None else windows.spread
+    made = t.make(given, fn, steps, around, sizes, is_library=False)
+    whole = (x.shape[0], weight.shape[1], *sizes)
+    return t.make([t.edge(made)], views.reshape, whole, is_library=False)
+
+
+def spread_without_bias(x: Any, weight: Any, *facts: Any) -> Any:
+    return windows.spread(x, weight, None, *facts)
 
 
 def _turned(t: Site, x: Edge, weight: Edge, groups: int, *facts: tuple[int, ...]) -> tuple[Edge, Edge]:

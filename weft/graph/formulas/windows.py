@@ -265,6 +265,48 @@ def sum_pool(x: Tensor, kernel: Ints, strides: Ints, before: Ints, after: Ints, 
     return compute(result, body, name="O", dtype=x.dtype)
 
 
+def spreads_evenly(image: Ints, kernel: Ints, facts: Sequence[Ints]) -> bool:
+    """Whether `spread` can say a transposed convolution of these strides, paddings, dilations and additional rows."""
+    steps, around, wide, extra = facts
+    sizes = spread_sizes(image, kernel, steps, around, extra)
+    even = all(not (k % s or p % s or n % s) for k, s, p, n in zip(kernel, steps, around, sizes))
+    return even and all(d == 1 for d in wide)
+
+
+def spread_sizes(image: Ints, kernel: Ints, steps: Ints, around: Ints, extra: Ints) -> Ints:
+    """The sizes of what a transposed convolution makes."""
+    return tuple((n - 1) * s + k - 2 * p + e for n, s, k, p, e in zip(image, steps, kernel, around, extra))
+
+
+def spread(x: Tensor, weight: Tensor, bias: Tensor | None, steps: Ints, around: Ints, sizes: Ints) -> Tensor:
+    """A transposed convolution, (N, C, ...) with (C, F, ...): each place is the sum of the taps that reach it.
+
+    A place is a multiple of the stride and what is left of it, so the axes of the result are these two for each of the
+    image's: as a reshape of it they are the places themselves. No element is multiplied by a zero between elements.
+    """
+    taps = [k // s for k, s in zip(shape(weight)[2:], steps)]
+    kind, n = working_type(x.dtype), len(steps)
+    padded = x if all(t == 1 for t in taps) and not any(around) and _covers(x, steps, sizes) else x.outside("zero")
+    result = (shape(x)[0], shape(weight)[1], *(m for size, s in zip(sizes, steps) for m in (size // s, s)))
+
+    def body(b: Any, f: Any, *place: Any) -> Any:
+        c = reduce_axis(shape(x)[1], "c")
+        r = [reduce_axis(k, f"k{d}") for d, k in enumerate(taps)]
+        read = [affine(place[2 * d], 1, around[d] // steps[d]) - r[d] for d in range(n)]
+        tap = [place[2 * d + 1] + affine(r[d], steps[d]) for d in range(n)]
+        value = cast(kind, element(padded, b, c, *read)) * cast(kind, element(weight, c, f, *tap))
+        return w.sum(value, over=[c, *r])
+
+    if bias is None:
+        return compute(result, body, name="O", dtype=x.dtype)
+    product = compute(result, body, name="T", dtype=kind)
+    return compute(result, lambda *i: product[i] + cast(kind, bias[i[1]]), name="O", dtype=x.dtype)
+
+
+def _covers(x: Tensor, steps: Ints, sizes: Ints) -> bool:
+    return all(n * s == size for n, s, size in zip(shape(x)[2:], steps, sizes))
+
+
 def stretched(x: Tensor, steps: Ints, before: Ints, after: Ints) -> Tensor:
     """The image with zeros between its elements, which are ``steps`` apart, and around it (less where negative)."""
     front, image = shape(x)[:2], shape(x)[2:]
