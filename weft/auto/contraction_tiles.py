@@ -34,6 +34,8 @@ from weft.schedules.footprint import MOST_ROWS
 Rows = tuple[tuple[str, int], ...]
 #: Times of the busiest unit that differ by less, in updates, are taken for the same.
 SAME_BOUND = 0.05
+#: What tests in tests cost at most, in times: tiles that leave something over are listed where even ones cost more.
+TESTED = 1.25
 #: Times that an element by itself waits for the sum before it: tests stand between (measured 4 to 18 cycles).
 SINGLE = 4
 #: Loads and updates for each update that is needed, how often operands are read, width, rows.
@@ -116,8 +118,9 @@ def _tiles(draft: Draft, stage: Stage, lane: StageIter) -> list[tuple[float, Con
             loads = room.loads_if_fitting(rows, vectors)
             if loads is not None:
                 found.append((loads, room.waste(rows, width), room.passes(rows), width, rows))
-    if not all(i.exact for i in stage.iters):  # there are tests already: where two meet, each element is tested
-        found = [tile for tile in found if room.is_even(tile[4], tile[3])] or found
+    if not all(i.exact for i in stage.iters):  # there are tests already, and more where two of them meet
+        even = [tile for tile in found if room.is_even(tile[4], tile[3])]
+        found = even if even and room.least_time(even) <= TESTED * room.least_time(found) else found
     found.sort(key=lambda tile: (*tile[:3], -tile[3]))
     best: list[_Tile] = []
     for tile in found:
@@ -160,6 +163,9 @@ class _Registers:
     def time(self, loads: float, waste: float) -> float:
         """Of the busiest unit, in updates for each one that is needed."""
         return waste * max(1.0, loads * self.loads_worth)
+
+    def least_time(self, tiles: Sequence[_Tile]) -> float:
+        return min(self.time(loads, waste) for loads, waste, *_ in tiles)
 
     def is_used_by_all(self, name: str) -> bool:
         return all(name in uses for _, uses in self.operands)

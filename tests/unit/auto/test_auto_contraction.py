@@ -145,6 +145,14 @@ def test_tiles_come_out_even_where_there_are_tests_already() -> None:
     assert all(what.split()[2] in ("2", "4", "8", "16") for what in tiles)
 
 
+def test_tiles_that_leave_something_over_are_listed_where_even_ones_are_bad() -> None:
+    """748 rows of 78: 17 at a time and 39 lanes come out even, and hold hardly any sums."""
+    s = weft.schedule(weft.ops.causal_attention, *[(1, 2, 748, 78)] * 3, numerics="fast")
+    found = auto_schedule(s, NAMED["x86-64-avx2"], 1)
+    sums = {d.subject: d.why for d in found.decisions if d.topic == "registers" and d.what.startswith("tiles")}
+    assert sums == {"A": "12 of 16 registers", "Y": "12 of 16 registers"}
+
+
 def test_rows_of_tiles_lie_near_one_another() -> None:
     """Rows along the width of an image, where those along its height would do the same."""
     s = weft.schedule(weft.ops.conv2d, (1, 32, 30, 30), (64, 32, 3, 3), numerics="fast")
