@@ -80,6 +80,21 @@ graph's after constants were folded; beside them the layers that DNNFusion (2021
 """
 
 
+_WEAK = """
+## What is weak
+
+- Rows come from several commands on a machine that others used too: the same row twice differed by up to 0.08, so
+  ratios near 1 say little. Inductor is missing where it was left out for time.
+- Two threads on convolutions: they gain 1.3 to 1.6 from the second, onnxruntime 1.8 to 1.9. Few panels of filters
+  do not divide by two, and images are copied with zeros around them by one thread.
+- 3x3 convolutions of 512 channels on 7x7 and 16x16 places (ResNet, VGG-16, UNet): 73 to 82 of about 95 GFLOP/s that
+  others reach; the weights of a panel do not stay in the second cache.
+- Not built: Winograd (peers gain nothing from it here either), products with a common input as one, attention with
+  the product before it, images padded by whoever writes them, layouts blocked by lanes.
+- Models that call PyTorch in between pay for new memory in each call, 5 us a page on this machine.
+"""
+
+
 def page(run: ModelRun) -> str:
     peers = [p for p in dict.fromkeys(n for r in run.rows for n in r.ms) if p != OURS]
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
@@ -93,7 +108,7 @@ def page(run: ModelRun) -> str:
     parts += _table(
         ["model", "batch", *heads, "calls", "DNNFusion"], [_compile(r) for r in run.rows if r.threads == most]
     )
-    return "\n".join([*parts, *_missing(run.rows)])
+    return "\n".join([*parts, _WEAK, *_missing(run.rows)])
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
