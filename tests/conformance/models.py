@@ -156,8 +156,9 @@ def _train(model: Any, args: Any, outcome: Outcome) -> tuple[list[Any], list[Any
 
     torch_backend.register()
     for module in model.modules():
-        if "dropout" in type(module).__name__.lower():
-            module.p = 0.0
+        for name, value in vars(module).items():
+            if isinstance(value, float) and (name == "p" or "drop" in name):
+                setattr(module, name, 0.0)
     model.train()
     theirs_of, exact_of = copy.deepcopy(model), copy.deepcopy(model).double()
     ours = _gradients(model, torch.compile(model, backend="weft"), args)

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from weft.graph.graph import Call, Edge, Fragment, Graph, Node, Opaque, Shape, check_graph, shape_of
+from weft.graph.partition import is_free
 from weft.ir.dtype import DType
 from weft.ir.errors import UnsupportedError
 from weft.ir.numerics import Numerics
@@ -96,6 +97,21 @@ class GraphBuilder:
         )
         self._nodes.append(Fragment(fresh_name(name, self._taken), program, tuple(inputs), outputs, library, origin))
         return outputs
+
+    def own(self, name: str) -> bool:
+        """Gives a tensor that is a view here memory of its own, as somebody outside counts on; False if it is none."""
+        for place, node in enumerate(self._nodes):
+            if isinstance(node, Fragment) and node.outputs == (name,) and is_free(node):
+                self._nodes[place] = replace(node, is_copy=True)
+                return True
+        return False
+
+    def shown(self, name: str) -> str:
+        """The tensor in whose memory ``name`` may be: what it is a view of, in the end."""
+        producers = {o: n for n in self._nodes for o in n.outputs}
+        while (node := producers.get(name)) is not None and is_free(node) and node.inputs:
+            name = node.inputs[0]
+        return name
 
     def opaque(
         self,

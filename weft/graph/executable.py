@@ -252,13 +252,29 @@ class Executable:
                 self._call(segment, frame, held)
             else:
                 self._run_kernels(frame, *segment)
-        outputs = [self._output(name, frame, held) for name in self.graph.outputs]
+        shown = {name: self._output(name, frame, held) for name in dict.fromkeys(self.graph.outputs)}
+        outputs = [shown[name] for name in self.graph.outputs]
         if self.graph.updates:
             held |= dict(zip(self.graph.inputs, given))
             values = [self._tensor(value, frame, held) for _, value in self.graph.updates]
             for (name, _), value in zip(self.graph.updates, values):
                 self.arrays.copy(held[name], value)
+            outputs = self._with_updates(outputs, frame, held)
         return outputs
+
+    def _with_updates(self, outputs: list[Any], frame: _Frame, held: dict[str, Any]) -> list[Any]:
+        """Outputs that show what an input was left with are views of the input, as its layout lets them."""
+        left = {
+            value: held[name]
+            for name, value in self.graph.updates
+            if value not in self.graph.inputs and self._root(value) == value
+            and self.arrays.fits(held[name], self.graph.edges[name], self._strides(value))
+        }  # fmt: skip
+        held |= left
+        return [
+            self._output(name, frame, held) if name in self.graph.edges and self._root(name) in left else made
+            for name, made in zip(self.graph.outputs, outputs)
+        ]
 
     def _run_kernels(self, frame: _Frame, first: int, end: int) -> None:
         status = self._run_table(frame.address, first, end)

@@ -98,7 +98,7 @@ class Fragment:
 
     ``library`` is the call of the framework that computes the same, where there is one; ``library_order`` says which
     axis of the call's result is each axis of ours, where layouts were chosen otherwise. ``origin`` is where it stands
-    in the user's program.
+    in the user's program. A copy has memory of its own, though its elements are those of another tensor.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Fragment:
     library: Call | None = None
     origin: str = field(default="", compare=False)
     library_order: Shape | None = None
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

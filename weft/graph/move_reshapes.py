@@ -57,7 +57,7 @@ class _Mover:
 
     def _moved(self, node: Fragment) -> Iterator[Node]:
         kind = kind_of(node.program)
-        if kind == "view" and _is_reshape(node.program):
+        if kind == "view" and not node.is_copy and _is_reshape(node.program):
             self.sources[node.outputs[0]] = self._source(node.inputs[0])
             yield self._shortened(node)
             return

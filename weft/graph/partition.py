@@ -46,7 +46,7 @@ Item = Group | Opaque
 
 def is_free(node: Node) -> bool:
     """Whether readers take a node into their own subscripts and formulas: views, and what needs no tensors."""
-    if not isinstance(node, Fragment):
+    if not isinstance(node, Fragment) or node.is_copy:
         return False
     if kind_of(node.program) == "view":
         return True

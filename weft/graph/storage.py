@@ -60,7 +60,7 @@ class Storage:
         return Stored(source.root, Layout(canonical(edge.shape, layout.strides), layout.offset))
 
     def _own_strides(self, name: str) -> tuple[int, ...]:
-        """As somebody wants it: the world outside, where it sees the tensor itself, or a library; else row-major."""
+        """As somebody wants it: the world outside, where it sees it or a view of it, or a library; else row-major."""
         edge = self.graph.edges[name]
         wished = edge.strides
         if wished is None or overlaps_itself(edge.shape, wished) or _gaps(edge.shape, wished):
@@ -70,18 +70,37 @@ class Storage:
     def _stored_views(self) -> list[str]:
         """Free fragments that must be computed: the framework, the caller or a product wants them in memory."""
         wanted = {name for n in self.graph.nodes if _wants_memory(n) for name in n.inputs} | {*self.graph.results}
-        kept = []
+        kept: list[str] = []
         for node in self.graph.nodes:
-            if is_free(node) and wanted & {*node.outputs} and not self._is_in_memory(node.outputs[0] or ""):
-                kept.append(node.name)
+            while is_free(node) and wanted & {*node.outputs} and not self._is_in_memory(node.outputs[0] or ""):
+                assert isinstance(node, Fragment)
+                kept.append(self._to_store(node).name)
                 self._kept = frozenset(kept)
                 self._found.clear()
         return kept
 
     def _is_in_memory(self, name: str) -> bool:
-        """Whether a tensor is somewhere as frameworks can see it: torch has no strides that run backwards."""
+        """Whether a tensor is somewhere as its readers can see it: torch has no strides that run backwards."""
         found = self.find(name)
-        return found is not None and all(s >= 0 for s in found.layout.strides)
+        if found is None:
+            return False
+        readers = self.graph.readers.get(name, [])
+        is_shown = name in self.graph.results or any(isinstance(r, Opaque) for r in readers)
+        return not is_shown or all(s >= 0 for s in found.layout.strides)
+
+    def _to_store(self, node: Fragment) -> Fragment:
+        """What to compute for ``node``; of a result what it is a view of, since the caller counts on that too."""
+        if not {*node.outputs} & {*self.graph.results}:
+            return node
+        while node.inputs:
+            source = self.find(node.inputs[0])
+            before = self.graph.producers.get(node.inputs[0])
+            if not isinstance(before, Fragment) or not is_free(before) or before.name in self._kept:
+                break
+            if source is not None and all(s >= 0 for s in source.layout.strides):
+                break
+            node = before
+        return node
 
     def outputs(self, group: Group) -> list[str]:
         """The tensors of a group that others read."""

@@ -64,7 +64,8 @@ def _fragment_line(node: Fragment, texts: dict[TensorProgram, tuple[str, str]]) 
         texts[node.program] = name, print_program(replace(node.program, name=name))
     library = "" if node.library is None else f" library {_call_text(node.library)}"
     inputs = ", ".join(node.inputs)
-    return f"{', '.join(node.outputs)} = program {texts[node.program][0]}({inputs}){library}"
+    kind = "copy" if node.is_copy else "program"
+    return f"{', '.join(node.outputs)} = {kind} {texts[node.program][0]}({inputs}){library}"
 
 
 def _call_line(graph: Graph, node: Opaque) -> str:
@@ -89,7 +90,7 @@ def _argument_text(value: Any) -> str:
     return repr(value) if not isinstance(value, float) or abs(value) < float("inf") else f"number('{value}')"
 
 
-_LINE = re.compile(r"^(?P<outputs>[\w, ]+) = (?P<kind>program|call) (?P<rest>.*)$")
+_LINE = re.compile(r"^(?P<outputs>[\w, ]+) = (?P<kind>program|copy|call) (?P<rest>.*)$")
 _LOOK = re.compile(r"^(?P<type>\w+)\[(?P<shape>[\d,]*)\](?: strides \((?P<strides>[-\d,]*)\))?$")
 
 
@@ -133,8 +134,8 @@ class _Reader:
 
     def _node(self, match: re.Match[str]) -> None:
         outputs = [n.strip() for n in match["outputs"].split(",")]
-        if match["kind"] == "program":
-            self._fragment(outputs, match["rest"])
+        if match["kind"] != "call":
+            self._fragment(outputs, match["rest"], match["kind"] == "copy")
             return
         call, _, looks = match["rest"].rpartition(" -> ")
         for name, look in zip(outputs, looks.split("; ")):
@@ -143,7 +144,7 @@ class _Reader:
         made = tuple(None if n == "_" else n for n in outputs)
         self.nodes.append(Opaque(f"{outputs[0]}_call", _parse_call(call), made))
 
-    def _fragment(self, outputs: list[str], rest: str) -> None:
+    def _fragment(self, outputs: list[str], rest: str, is_copy: bool) -> None:
         use, _, library = rest.partition(" library ")
         name, _, inputs = use.rstrip(")").partition("(")
         program = self.programs[name]
@@ -151,7 +152,7 @@ class _Reader:
             self.edges[output] = Edge(output, buffer.dtype, shape_of(buffer.shape))
         read = tuple(n.strip() for n in inputs.split(",") if n.strip())
         call = _parse_call(library) if library else None
-        self.nodes.append(Fragment(f"{outputs[0]}_node", program, read, tuple(outputs), call))
+        self.nodes.append(Fragment(f"{outputs[0]}_node", program, read, tuple(outputs), call, is_copy=is_copy))
 
 
 def _ints(text: str) -> tuple[int, ...]:

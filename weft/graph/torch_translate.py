@@ -60,7 +60,8 @@ class _Translation:
             elif node.op == "call_function" and str(node.target) not in _NOTHING:
                 self.values[node] = self._call(node)
             elif node.op == "output":
-                outputs = self._outputs(node)
+                changed_inputs = {given[place] for place in updates}
+                outputs = self._outputs(node, frozenset(updates.values()), changed_inputs)
         changed = []
         for place, number in updates.items():
             name = given[place]
@@ -89,20 +90,51 @@ class _Translation:
             raise UnsupportedError(f"a constant of {value.dtype}")
         return self.builder.edges[self.builder.constant(name, value.detach().to(self.device))]
 
-    def _outputs(self, node: Any) -> list[str]:
+    def _outputs(self, node: Any, updates: frozenset[int], changed: set[str | None]) -> list[str]:
+        """The tensors given back and those that inputs are left with (``updates``); ``changed`` are these inputs."""
         names: list[str] = []
-        for value in node.args[0]:
+        owners = {v.name: n for n, v in self.values.items() if isinstance(v, Edge) and n.op != "call_function"}
+        for value in node.args[0]:  # who made a tensor has it, and who copies it has another
+            maker = _memory_of(value)
+            if isinstance(made := self.values.get(maker), Edge) and self.builder.shown(made.name) == made.name:
+                owners.setdefault(made.name, maker)
+        for place, value in enumerate(node.args[0]):
             held = self.values.get(value, value)
             name = held.name if isinstance(held, (Edge, Ref)) else None
             if name is None:
                 raise UnsupportedError("an output that is not a tensor")
+            if isinstance(held, Edge) and self._needs_copy(value, name, owners, place in updates, changed):
+                maker = self.values.get(_memory_of(value))
+                if not isinstance(maker, Edge) or not self.builder.own(maker.name):
+                    raise UnsupportedError(f"whose memory `{name}` is in")
+                owners[maker.name] = _memory_of(value)
             names.append(name)
             said = value.meta.get("val")
             if isinstance(held, Edge) and said is not None and said.device != self.device:
                 raise UnsupportedError(f"an output on {said.device}, while the model runs on {self.device}")
-            if isinstance(held, Edge) and said is not None and name not in self.builder.inputs_and_constants:
-                self.builder.wish_strides(name, tuple(int(s) for s in said.stride()))
+            for shown in (_memory_of(value), value):
+                self._wish_strides(shown)
         return names
+
+    def _wish_strides(self, value: Any) -> None:
+        """Asks for the layout that torch says a tensor has, which the caller sees, or a view of it."""
+        held, said = self.values.get(value), value.meta.get("val")
+        is_made = isinstance(held, Edge) and held.name not in self.builder.inputs_and_constants
+        if is_made and isinstance(said, torch().Tensor):
+            self.builder.wish_strides(held.name, tuple(int(s) for s in said.stride()))
+
+    def _needs_copy(
+        self, value: Any, name: str, owners: dict[str, Any], is_update: bool, changed: set[str | None]
+    ) -> bool:
+        """Whether a result would be a view here of what torch gives other memory; ``owners`` are whose memory is whose.
+
+        What an input is left with is read after other inputs were changed, and may be another tensor's otherwise.
+        """
+        root = self.builder.shown(name)
+        if is_update and root in self.builder.inputs_and_constants:
+            return root in changed
+        owner = _memory_of(value)
+        return owners.setdefault(root, owner) is not owner
 
     def _call(self, node: Any) -> Any:
         target = str(node.target)
@@ -183,6 +215,17 @@ class _Translation:
         if said.device != self.device or said.layout != torch().strided:
             return f"{node.name}_object"
         return Edge(node.name, dtype, tuple(int(n) for n in said.shape), tuple(int(s) for s in said.stride()))
+
+
+def _memory_of(node: Any) -> Any:
+    """The node in whose memory the result of ``node`` is: views are in that of their first argument."""
+    while node.op == "call_function":
+        schema = getattr(node.target, "_schema", None)
+        is_view = schema is None or any(r.alias_info is not None for r in schema.returns)
+        if not is_view and "_unsafe_view" not in str(node.target):
+            return node
+        node = node.args[0]
+    return node
 
 
 def reason_of(error: Exception) -> str:

@@ -281,6 +281,13 @@ def test_results_that_run_backwards_are_copied() -> None:
     assert compiled_part(fast).reason is None
 
 
+def test_results_that_repeat_a_copy_have_strides_of_zero() -> None:
+    x = torch.randn(3, 4)
+    fn = lambda x: (x.flip(0).expand(2, 3, 4), x.t().reshape(12).expand(2, 12))
+    for ours, theirs in zip(weft.compile(fn, (x,))(x), fn(x)):
+        same(ours, theirs)
+
+
 def test_tensors_without_elements() -> None:
     x = torch.randn(0, 4)
 
@@ -316,3 +323,36 @@ def test_views_of_folded_constants_that_the_library_laid_out_otherwise() -> None
     model, x = Biased().eval(), torch.randn(2, 4, 7, 8)
     for ours, theirs in zip(weft.compile(model, (x,))(x), model(x)):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def _keeps_old(x: Any) -> Any:
+    old = x.clone()
+    x.add_(1)
+    return old, x
+
+
+def _turns_itself(x: Any) -> Any:
+    x.copy_(x.t().clone())
+    return x.sum()
+
+
+def _swaps(x: Any) -> Any:
+    first, rest = x[0].clone(), x[1].clone()
+    x[0] = rest
+    x[1] = first
+    return first
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda x: x.clone(), lambda x: (x + 1, (x + 1).clone()), _keeps_old, _turns_itself, _swaps]
+)
+def test_copies_have_memory_of_their_own(fn: Any) -> None:
+    start = torch.randn(3, 3)
+    for fast in (weft.compile(fn, (start.clone(),)), torch.compile(fn, backend=backend)):
+        x, y = start.clone(), start.clone()
+        ours, theirs = ([m] if isinstance(m, torch.Tensor) else [*m] for m in (fast(x), fn(y)))
+        for a, b in zip(ours, theirs):
+            torch.testing.assert_close(a, b)
+            assert (a.data_ptr() == x.data_ptr()) == (b.data_ptr() == y.data_ptr())
+        torch.testing.assert_close(x, y)
+        assert len({a.data_ptr() for a in ours}) == len({b.data_ptr() for b in theirs})
