@@ -119,8 +119,9 @@ class _Translation:
     def _wish_strides(self, value: Any) -> None:
         """Asks for the layout that torch says a tensor has, which the caller sees, or a view of it."""
         held, said = self.values.get(value), value.meta.get("val")
-        is_made = isinstance(held, Edge) and held.name not in self.builder.inputs_and_constants
-        if is_made and isinstance(said, torch().Tensor):
+        if not isinstance(held, Edge) or held.name in self.builder.inputs_and_constants:
+            return
+        if isinstance(said, torch().Tensor):
             self.builder.wish_strides(held.name, tuple(int(s) for s in said.stride()))
 
     def _needs_copy(
