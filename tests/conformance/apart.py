@@ -17,7 +17,15 @@ def _child(fn: Callable[..., Any], args: tuple[Any, ...], pipe: Any) -> None:
 
 
 def run_apart(fn: Callable[..., Any], *args: Any, limit: float) -> tuple[str, Any]:
-    """``("done", result)``, or ``hang`` or ``crash`` and why, of a call in a forked process."""
+    """``("done", result)``, or ``hang`` or ``crash`` and why, of a call in a forked process.
+
+    What does not end is tried once more: on a busy machine it may only have waited.
+    """
+    found = _run_once(fn, *args, limit=limit)
+    return _run_once(fn, *args, limit=limit) if found[0] == "hang" else found
+
+
+def _run_once(fn: Callable[..., Any], *args: Any, limit: float) -> tuple[str, Any]:
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(fn, args, theirs))

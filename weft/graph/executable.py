@@ -268,7 +268,7 @@ class Executable:
             value: held[name]
             for name, value in self.graph.updates
             if value not in self.graph.inputs and self._root(value) == value
-            and self.arrays.fits(held[name], self.graph.edges[name], self._strides(value))
+            and self.arrays.fits(held[name], self.graph.edges[name], self.strides(value))
         }  # fmt: skip
         held |= left
         return [

@@ -205,7 +205,9 @@ class _Translation:
     def _opaque(self, node: Any, call: Call, reason: str) -> Any:
         said = node.meta.get("val")
         several = isinstance(said, (list, tuple))
-        results = [self._result(node, v) for v in (said if several else [said])]
+        used = {user.args[1] for user in node.users} if several else {0}
+        # Of results that nobody reads torch may say another shape than they have (embedding_bag).
+        results = [self._result(node, v) if n in used else None for n, v in enumerate(said if several else [said])]
         made = self.builder.opaque(node.name, call, results, reason=reason, origin=_origin(node))
         held = [None if n is None else self.builder.edges.get(n, Ref(n)) for n in made]
         return held if several else held[0]
