@@ -116,7 +116,9 @@ class ModelConductor:
                 row.missing[name] = answer["reason"]
                 worker.close()
                 return
-            _note(row, name, answer, is_cold)
+            _note(row, name, answer)
+            if self.plan.cold and "cold" in answer["seconds"]:  # else nobody knows what was kept from before
+                (row.cold_s if is_cold else row.warm_s)[name] = answer["seconds"]["cold"]
             if is_cold and keeps:
                 worker.close()
             else:
@@ -143,9 +145,6 @@ class ModelConductor:
             row.ratios = {n: ratio_of_medians(times, taken[OURS]) for n, times in taken.items() if n != OURS}
 
 
-def _note(row: ModelRow, name: str, answer: dict[str, Any], is_cold: bool) -> None:
-    seconds = answer["seconds"]
-    if "cold" in seconds:
-        (row.cold_s if is_cold else row.warm_s)[name] = seconds["cold"]
+def _note(row: ModelRow, name: str, answer: dict[str, Any]) -> None:
     if name == OURS:
-        row.tracing_s, row.counts, row.error = seconds["tracing"], answer["facts"], answer["error"]
+        row.tracing_s, row.counts, row.error = answer["seconds"]["tracing"], answer["facts"], answer["error"]

@@ -19,7 +19,7 @@ from weft.runtime.arrays import aligned_bytes
 
 #: Runs of which the quickest counts, and seconds after which no further one is begun.
 _RUNS, _ENOUGH = 5, 0.05
-#: Seconds that Python takes to leave a table of kernels for a call and to enter the next, measured on Zen 3.
+#: Seconds that Python takes to leave a table of kernels for a call and to enter the next; assumed, not measured.
 BETWEEN = 15e-6
 
 
