@@ -7,6 +7,7 @@ orders reads across them in its own subscripts, so nothing is converted but at b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -16,6 +17,7 @@ from weft.graph.builder import formula_program
 from weft.graph.feature_axes import buffer_names, feature_axes
 from weft.graph.formulas import views
 from weft.graph.graph import Edge, Fragment, Graph, Node, Opaque, dense_strides, shape_of
+from weft.graph.group_code import REFUSALS
 from weft.graph.least_cost import Cost, least_cost
 from weft.graph.mapping import kind_of
 from weft.graph.reorder import Order, inverse, last, reorder_program
@@ -95,7 +97,10 @@ class _Layouts:
         key = node.program, bool(orders)
         if key not in self._known:
             fixed = {b.name for b, n in zip(node.program.inputs, node.inputs) if n in self.graph.constants}
-            self._known[key] = self.expected(reorder_program(node.program, orders), frozenset(fixed))
+            try:
+                self._known[key] = self.expected(reorder_program(node.program, orders), frozenset(fixed))
+            except REFUSALS:  # compiling it will say what is wrong, and finds another way
+                self._known[key] = 0.0 if not orders else math.inf
         return self._known[key]
 
 

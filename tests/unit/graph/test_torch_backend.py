@@ -363,3 +363,16 @@ def test_results_of_calls_that_nobody_reads_may_have_another_shape() -> None:
     table, places, starts = torch.randn(7, 3), torch.tensor([1, 2, 4, 5, 4]), torch.tensor([0, 2])
     fn = lambda i, w, o: F.embedding_bag(i, w, o, mode="sum")
     same(weft.compile(fn, (places, table, starts))(places, table, starts), fn(places, table, starts))
+
+
+def test_a_schedule_that_fails_while_layouts_are_priced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: Any) -> float:
+        raise AssertionError("vi0")
+
+    monkeypatch.setattr("weft.graph.price_program.price_program", broken)
+    model, x = Convolutions().eval(), torch.randn(1, 3, 8, 8)
+    fast = weft.compile(model, (x,))
+    same(fast(x), model(x))
+    assert compiled_part(fast).reason is None
