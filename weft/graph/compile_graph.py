@@ -22,6 +22,7 @@ from weft.graph.group_program import group_program
 from weft.graph.library_epilogues import LibraryCall, with_call, with_narrow_bias
 from weft.graph.mapping import kind_of
 from weft.graph.move_reshapes import move_reshapes
+from weft.graph.open_sizes import OpenSizes
 from weft.graph.partition import Group
 from weft.graph.storage import Storage
 from weft.ir.errors import Error
@@ -55,17 +56,20 @@ class _Refused(Exception):
         self.group, self.error = group, error
 
 
-def compile_graph(graph: Graph, arrays: Arrays | None = None) -> Compiled:
-    """``graph`` for arrays of the framework that ``arrays`` speaks for, numpy unless said."""
-    return _Compilation(graph, arrays or NumpyArrays()).compile()
+def compile_graph(graph: Graph, arrays: Arrays | None = None, sizes: OpenSizes | None = None) -> Compiled:
+    """``graph`` for arrays of the framework that ``arrays`` speaks for, numpy unless said.
+
+    ``sizes`` is what other graphs of the same model, for other sizes, were compiled with.
+    """
+    return _Compilation(graph, arrays or NumpyArrays(), sizes or OpenSizes()).compile()
 
 
 class _Compilation:
-    def __init__(self, graph: Graph, arrays: Arrays) -> None:
-        self.arrays, self.processor = arrays, arrays.processor
+    def __init__(self, graph: Graph, arrays: Arrays, sizes: OpenSizes) -> None:
+        self.arrays, self.processor, self.sizes = arrays, arrays.processor, sizes
         self.graph = self._simplified(graph)
         self.report = Report()
-        self.code = GroupCode(self.processor, graph.name)
+        self.code = GroupCode(self.processor, graph.name, sizes)
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()
         #: other plans than the time model's first choice that a measurement found better, by the keys of groups
@@ -125,7 +129,7 @@ class _Compilation:
 
     def _prepare(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
         program = group_program(self.graph, group.members, outputs, storage.root, group.name)
-        prepared = prepare_group(self.graph, storage, program, self.arrays)
+        prepared = self.sizes.opened(group, prepare_group(self.graph, storage, program, self.arrays))
         plan = self.plans.get(prepared.key)
         return prepared if plan is None else prepared.by_plan(plan)
 

@@ -11,6 +11,7 @@ from weft.graph.group_program import GroupProgram
 from weft.graph.storage import Storage
 from weft.operators.bind import BoundDefinition
 from weft.operators.definition import Definition, ProgramDefinition
+from weft.operators.dynamic import general_key
 from weft.operators.scheduling import Scheduling
 from weft.operators.signature import Layout, Signature
 from weft.operators.specialization import Specialization
@@ -45,16 +46,24 @@ class Prepared:
     keeps: tuple[Any, ...]
     #: parameters that begin where accesses of several elements at once must not, on a GPU
     misaligned: frozenset[str] = frozenset()
+    #: sizes that code leaves open, and what they are here
+    sizes: tuple[tuple[str, int], ...] = ()
+    #: the same without open sizes, in case there is no code with them
+    closed: Prepared | None = None
 
     @property
     def key(self) -> tuple[str, str]:
-        return self.definition.key, self.signature.key + "".join(
-            f";{name} anywhere" for name in sorted(self.misaligned)
-        )
+        """What its code depends on."""
+        whole = self.definition.complete(self.signature)
+        sizes = dict(self.sizes)
+        layouts = general_key(self.definition.whole_interface, whole, sizes) if sizes else self.signature.key
+        return self.definition.key, layouts + "".join(f";{name} anywhere" for name in sorted(self.misaligned))
 
     def by_plan(self, plan: str) -> Prepared:
         """The same group by another plan than the time model's first choice."""
-        return replace(self, definition=self.definition.scheduled(self.definition.how._replace(plan=plan)))
+        closed = None if self.closed is None else self.closed.by_plan(plan)
+        definition = self.definition.scheduled(self.definition.how._replace(plan=plan))
+        return replace(self, definition=definition, closed=closed)
 
 
 def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays: Arrays) -> Prepared:

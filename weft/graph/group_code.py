@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from weft.graph.compile_group import Kernel, Prepared
+from weft.graph.open_sizes import OpenSizes
 from weft.graph.processor import Processor
 from weft.graph.progress import Progress
 from weft.graph.workers import Workers
@@ -14,8 +15,17 @@ from weft.ir.errors import Error, TargetError
 from weft.ir.stmt import Kernel as LoopKernel
 from weft.operators.scheduling import Scheduling
 from weft.operators.signature import Signature
-from weft.operators.specialization import LoadedArtifact, artifact_of, bind_loaded, code_key, load_artifact
+from weft.operators.specialization import (
+    LoadedArtifact,
+    Specialization,
+    artifact_of,
+    bind_loaded,
+    code_key,
+    load_artifact,
+)
 from weft.operators.stages import Build, build
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.executor import Executor
 from weft.runtime.store import Artifact, default_store
 from weft.runtime.threads import get_num_threads, set_num_threads
 from weft.target.description import MachineDescription
@@ -36,19 +46,23 @@ class Task(NamedTuple):
     threads: int
     estimate: Callable[[LoopKernel, bool], float]
     misaligned: frozenset[str]
+    symbolic: frozenset[str] = frozenset()
 
-    def build(self) -> Build:
-        return build(self.program, self.signature, self.machine, True, self.how, constants=self.constants)
+    def build(self, symbolic: frozenset[str] = frozenset()) -> Build:
+        """The stages of its code, some sizes left open."""
+        given = self.program, self.signature, self.machine, True, self.how
+        return build(*given, symbolic=symbolic, constants=self.constants)
 
 
 def compile_task(task: Task) -> Artifact:
-    """Machine code, with what the time model expects of it."""
+    """Machine code, with what the time model expects of it; where sizes are open, for those at hand."""
     if task.threads != get_num_threads():  # in a worker
         set_num_threads(task.threads)
-    made = task.build()
+    made = task.build(task.symbolic)
     separated = made.separated()
-    artifact = artifact_of(made, separated, misaligned=task.misaligned)
-    return artifact._replace(metadata={**artifact.metadata, "expected": task.estimate(separated.main, made.fast)})
+    artifact = artifact_of(made, separated, task.symbolic, task.misaligned)
+    known = task.build().separated() if task.symbolic else separated
+    return artifact._replace(metadata={**artifact.metadata, "expected": task.estimate(known.main, made.fast)})
 
 
 @dataclass
@@ -57,12 +71,18 @@ class GroupCode:
 
     processor: Processor
     title: str
+    open_sizes: OpenSizes
     _artifacts: dict[str, Artifact] = field(default_factory=dict)
     _refused: dict[str, BaseException] = field(default_factory=dict)
     _loaded: dict[str, LoadedArtifact] = field(default_factory=dict)
 
     def prepare(self, groups: Iterable[Prepared]) -> None:
         """Finds or compiles the code of all ``groups``; refusals are told when it is asked for."""
+        wanted = list(groups)
+        self._prepare(wanted)
+        self._prepare([g.closed for g in wanted if g.closed is not None and self.key(g) in self._refused])
+
+    def _prepare(self, groups: Iterable[Prepared]) -> None:
         distinct = {self.key(g): g for g in groups}
         missing = {key: g for key, g in distinct.items() if not self._find(key)}
         if not missing:
@@ -74,6 +94,8 @@ class GroupCode:
                 if isinstance(made, Artifact):
                     default_store().put(key, made)
                     self._artifacts[key] = made
+                    if missing[key].sizes:
+                        self.open_sizes.artifacts[key] = made
                 else:
                     self._refused[key] = made
                 progress.step()
@@ -83,6 +105,7 @@ class GroupCode:
 
     def expected(self, group: Prepared) -> float:
         """Seconds, by the time model; nothing is compiled for it."""
+        group = self._possible(group)
         key = self.key(group)
         if self._find(key):
             return float(self._artifact(key, group).metadata["expected"])
@@ -92,6 +115,7 @@ class GroupCode:
 
     def load(self, group: Prepared) -> Kernel:
         """The kernel, with the constants of just this group packed."""
+        group = self._possible(group)
         key, executor = self.key(group), self.processor.executor
         if key not in self._loaded:
             try:
@@ -100,10 +124,25 @@ class GroupCode:
                 default_store().remove(key)
                 del self._artifacts[key]
                 self._loaded[key] = self._load(key, group)
-        loaded = self._loaded[key]
-        special = bind_loaded(loaded, group.definition, executor)
+        special = self._bind(key, group, executor)
+        fixed = (*special.fixed, *(value for _, value in group.sizes))
         keeps = (*group.keeps, *special.prepared)
-        return Kernel(group.program, special, group.tensors, special.fixed, keeps, loaded.facts["expected"])
+        return Kernel(group.program, special, group.tensors, fixed, keeps, self._loaded[key].facts["expected"])
+
+    def _possible(self, group: Prepared) -> Prepared:
+        """``group``, or the same for its very sizes where no schedule leaves them open."""
+        is_refused = group.closed is not None and self.key(group) in self._refused
+        return group.closed if is_refused and group.closed is not None else group
+
+    def _bind(self, key: str, group: Prepared, executor: Executor) -> Specialization:
+        """Constants packed; other sizes of the model, whose code is the same, have them already."""
+        if not group.sizes:
+            return bind_loaded(self._loaded[key], group.definition, executor)
+        bound = group.definition.bound.items()
+        known = (key, *((n, v.pointer, v.shape) if isinstance(v, ArgumentInfo) else (n, v) for n, v in bound))
+        if known not in self.open_sizes.bound:
+            self.open_sizes.bound[known] = bind_loaded(self._loaded[key], group.definition, executor)
+        return self.open_sizes.bound[known]
 
     def _load(self, key: str, group: Prepared) -> LoadedArtifact:
         artifact = self._artifact(key, group)
@@ -111,7 +150,7 @@ class GroupCode:
 
     def _artifact(self, key: str, group: Prepared) -> Artifact:
         if not self._find(key):
-            self.prepare([group])
+            self._prepare([group])
         if key in self._refused:
             raise self._refused[key]
         return self._artifacts[key]
@@ -119,7 +158,7 @@ class GroupCode:
     def _find(self, key: str) -> bool:
         if key in self._artifacts or key in self._refused:
             return True
-        kept = default_store().get(key)
+        kept = self.open_sizes.artifacts.get(key) or default_store().get(key)
         if kept is None or "expected" not in kept.metadata:
             return False
         self._artifacts[key] = kept
@@ -129,4 +168,5 @@ class GroupCode:
         definition, processor = group.definition, self.processor
         whole, constants = definition.complete(group.signature), frozenset(definition.bound)
         made_for = definition.how, processor.machine, get_num_threads(), processor.estimate()
-        return Task(definition.program, whole, constants, *made_for, group.misaligned)
+        symbolic = frozenset(name for name, _ in group.sizes)
+        return Task(definition.program, whole, constants, *made_for, group.misaligned, symbolic)

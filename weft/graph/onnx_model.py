@@ -20,6 +20,7 @@ from weft.graph.onnx_edge import read_model
 from weft.graph.onnx_file import OnnxFile, Port
 from weft.graph.onnx_table import MOST_KNOWN, NeedsValues, Term
 from weft.graph.onnx_translate import translate
+from weft.graph.open_sizes import OpenSizes
 from weft.ir.errors import ArgumentError, Error, ShapeError, UnsupportedError
 from weft.ir.numerics import Numerics
 from weft.ir.numpy_dtypes import from_numpy
@@ -75,6 +76,7 @@ class OnnxModel:
         #: inputs that sizes of other tensors depend on: an executable is for their very values
         self._decisive: frozenset[str] = frozenset()
         self._lock = threading.RLock()
+        self._sizes = OpenSizes()
         #: takes calls like some before, with arrays in the order of the inputs, without any Python
         self._table = CallTable(len(self.inputs), len(self.outputs))
         for port in self.inputs:
@@ -206,7 +208,7 @@ class OnnxModel:
         made = translate(self.file, looks, values, self.numerics)
         if made.graph is None:
             return _Variant(None, (), made.outputs, frozenset())
-        compiled = _compiled(made.graph, self._title)
+        compiled = _compiled(made.graph, self._title, self._sizes)
         given = tuple(name for name in arrays if name not in values)
         shared = _shared(compiled)
         is_plain = not shared and not values and [t.edge for t in made.outputs] == list(made.graph.outputs)
@@ -219,9 +221,9 @@ def _fast(compiled: Compiled) -> Specialization | None:
     return FastModel(executable).specialization(executable, NUMPY) if is_fast(executable) else None
 
 
-def _compiled(graph: Any, title: str) -> Compiled:
+def _compiled(graph: Any, title: str, sizes: OpenSizes) -> Compiled:
     try:
-        return compile_graph(graph)
+        return compile_graph(graph, sizes=sizes)
     except Error:
         raise
     except (AssertionError, RecursionError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.graph.fast_model import TORCH, is_fast
+from weft.graph.open_sizes import OpenSizes
 from weft.graph.torch_edge import (
     export,
     flatten,
@@ -92,6 +93,7 @@ class CompiledModel:
         self.model, self.options = model, options
         self.parts: dict[Any, ExportedModel | str] = {}
         self._last: ExportedModel | None = None
+        self._sizes = OpenSizes()
         self._tables: dict[tuple[int, int], CallTable] = {}
         #: takes calls like some before without any Python
         self._fast: Callable[..., Any] | None = None
@@ -143,7 +145,7 @@ class CompiledModel:
 
     def _export(self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any]) -> ExportedModel | str:
         try:
-            part = ExportedModel(export(self.model, args, named), self.model, self.options)
+            part = ExportedModel(export(self.model, args, named), self.model, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
             reason = f"torch.export: {reason_of(error)}"
             warnings.warn(f"weft: the model runs as eager PyTorch: {reason}", stacklevel=4)
@@ -163,7 +165,7 @@ def _kind(leaf: Any) -> Any:
 class ExportedModel:
     """One exported program: parameters, then the tensors of a call."""
 
-    def __init__(self, program: Any, owner: Any, options: Options) -> None:
+    def __init__(self, program: Any, owner: Any, options: Options, sizes: OpenSizes) -> None:
         signature = program.graph_signature
         specs = signature.input_specs
         self.kinds: tuple[Any, ...] | None = None
@@ -177,7 +179,7 @@ class ExportedModel:
         updates, self._results = _read_outputs(signature)
         static = frozenset(n for n in range(len(specs)) if n not in self._user and n not in updates)
         homes = {place: (table, name) for place, table, name in self._live}
-        self.model = FxModel(program.graph_module, static, options, updates, homes=homes)
+        self.model = FxModel(program.graph_module, static, options, updates, homes=homes, sizes=sizes)
         self._spec = program.call_spec.out_spec
         self._is_single = len(self._results) == 1 and self._spec.is_leaf()
         self._is_plain = self._is_single or _is_tuple(self._results, self._spec)

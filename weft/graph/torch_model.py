@@ -13,6 +13,7 @@ from typing import Any
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.executable import Executable
 from weft.graph.fast_model import FastModel, Weight
+from weft.graph.open_sizes import OpenSizes
 from weft.graph.processor import CPU, Processor
 from weft.graph.torch_arrays import TorchArrays
 from weft.graph.torch_edge import no_modes, numerics_on, retrace, torch
@@ -57,6 +58,8 @@ class FxModel:
     name: str = "model"
     #: dictionaries of the user's model that have inputs, by place, and under which keys
     homes: Mapping[int, tuple[dict[str, Any], str]] = field(default_factory=dict)
+    #: what it has in common with the model for other sizes
+    sizes: OpenSizes = field(default_factory=OpenSizes)
     #: why all of it runs as eager, where it does
     reason: str | None = None
 
@@ -91,8 +94,10 @@ class FxModel:
         if variant is not None and (variant.compiled is None or self.is_current(variant, args)):
             return variant
         with self._lock, no_modes():
-            if variant is not None and variant.fast is not None:
-                variant.fast.forget()
+            if variant is not None:
+                self.sizes.forget_values()
+                if variant.fast is not None:
+                    variant.fast.forget()
             variant = self.variants[key] = self._compile(args)
         return variant
 
@@ -114,7 +119,7 @@ class FxModel:
             graph = translate(
                 gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device
             )
-            compiled = compile_graph(graph, arrays)
+            compiled = compile_graph(graph, arrays, self.sizes)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(reason_of(error))
         made = _Variant(compiled, None, tuple(constants.values()), stamps, places)

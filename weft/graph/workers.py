@@ -134,10 +134,9 @@ def serve() -> None:
     while True:
         try:
             fn, task = _receive(sys.stdin.buffer)
+            made = fn(task)
         except EOFError:
             return
-        try:
-            made = fn(task)
         except Exception:  # told by the process that asked, which tries it too
             made = None
         _send(answers, made)

@@ -1,0 +1,133 @@
+"""Models that are called with one size after another: few kernels for all of them, and right results for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.unit.graph.onnx_models import mlp
+from weft.graph import group_code
+from weft.graph.builder import GraphBuilder
+from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.evaluate import evaluate
+from weft.graph.formulas import contraction, pointwise, reductions, views
+from weft.graph.graph import Graph
+from weft.graph.open_sizes import OpenSizes, _generalize, _Text
+from weft.ir.dtype import float32
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each task that was compiled left sizes open."""
+    seen: list[bool] = []
+    compile_task = group_code.compile_task
+
+    def counted(task: group_code.Task) -> Any:
+        seen.append(bool(task.symbolic))
+        return compile_task(task)
+
+    monkeypatch.setattr(group_code, "compile_task", counted)
+    monkeypatch.setenv("WEFT_CACHE", "off")
+    return seen
+
+
+def network(n: int, batch: int = 1) -> Graph:
+    rng, g = np.random.default_rng(0), GraphBuilder("net")
+    x = g.input("x", "float32", (batch, n, 8))
+    h = g.formula("linear", [x, g.constant("w", rng.standard_normal((12, 8), "f"))], contraction.linear)
+    h = g.formula("relu", [h], pointwise.same, "relu")
+    r = g.formula("rows", [h], views.reshape, (batch * n * 3, 4))
+    s = g.formula("sum", [r], reductions.total, (1,), False, float32)
+    return g.finish([h, s])
+
+
+def check(graph: Graph, compiled: Compiled) -> None:
+    x = np.random.default_rng(1).standard_normal(graph.edges["x"].shape, "f")
+    for ours, expected in zip(compiled.executable.run([x]), evaluate(graph, [x], wide=True)):
+        assert np.allclose(ours, expected, atol=1e-4)
+
+
+def test_from_the_third_size_on_nothing_is_compiled(compilations: list[bool]) -> None:
+    sizes = OpenSizes()
+    for n in (6, 10, 7, 31, 2):
+        compilations.clear()
+        graph = network(n)
+        check(graph, compile_graph(graph, sizes=sizes))
+        if n == 6:
+            assert compilations
+            assert not any(compilations)
+        elif n == 10:
+            assert all(compilations)
+        else:
+            assert not compilations
+
+
+def test_a_first_size_comes_back_to_its_own_kernels(compilations: list[bool]) -> None:
+    sizes = OpenSizes()
+    for n in (6, 10, 6):
+        graph = network(n)
+        compiled = compile_graph(graph, sizes=sizes)
+        check(graph, compiled)
+    assert not any(k.code.params[-1][0] == "n_open" for k in compiled.executable.kernels)
+
+
+def test_two_sizes_that_change_at_once_are_still_right() -> None:
+    sizes = OpenSizes()
+    for n, batch in ((6, 1), (10, 2), (7, 3), (7, 2), (12, 2), (1, 1)):
+        graph = network(n, batch)
+        check(graph, compile_graph(graph, sizes=sizes))
+
+
+def test_packed_weights_are_one_copy_for_all_sizes() -> None:
+    sizes, weight = OpenSizes(), np.ones((64, 32), "f")
+    memory = []
+    for n in (48, 64, 80):
+        g = GraphBuilder("net")
+        h = g.formula("linear", [g.input("x", "float32", (n, 32)), g.constant("w", weight)], contraction.linear)
+        graph = g.finish([h])
+        compiled = compile_graph(graph, sizes=sizes)
+        check(graph, compiled)
+        memory.append(compiled.executable.kernels[0].fixed[0])
+    assert memory[1] == memory[2] != memory[0]
+
+
+def test_numbers_that_do_not_grow_together_are_no_size() -> None:
+    first, second = _Text.of("f(4,16) + 2.5e3 * X1"), _Text.of("f(6,36) + 2.5e3 * X1")
+    assert first.numbers == (4, 16)
+    found = _generalize(first, second)
+    assert found is not None
+    assert not found.fits(_Text.of("f(8,64) + 2.5e3 * X1"))
+    assert found.fits(_Text.of("f(8,56) + 2.5e3 * X1"))
+    assert _generalize(first, _Text.of("f(6,36) + 2.5e4 * X1")) is None
+    assert _generalize(_Text.of("f(4,16)"), _Text.of("f(7,17)")) is not None
+
+
+def test_onnx_sizes_by_name(compilations: list[bool]) -> None:
+    net = weft.load_onnx(mlp())
+    rng = np.random.default_rng(0)
+    for n in (3, 5, 4, 9):
+        compilations.clear()
+        x = rng.standard_normal((n, 2, 4), "f")
+        other = weft.load_onnx(mlp())(x) if n == 9 else None
+        count = len(compilations)
+        made = net(x)
+        assert n < 6 or np.allclose(made, other, atol=1e-5)
+        assert n not in (4, 9) or len(compilations) == count
+
+
+def test_torch_models_of_other_lengths() -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16)).eval()
+    fast = weft.compile(model, (torch.randn(2, 5, 8),))
+    with torch.no_grad():
+        for n in (5, 7, 9, 30):
+            x = torch.randn(2, n, 8)
+            assert torch.allclose(fast(x), model(x), atol=1e-5)
+        model[0].weight.mul_(2)
+        for n in (9, 5, 30):
+            x = torch.randn(2, n, 8)
+            assert torch.allclose(fast(x), model(x), atol=1e-5), "weights that changed"
