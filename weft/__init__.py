@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weft import onnx as onnx
     from weft.graph.explain import explain as explain
     from weft.graph.onnx_model import load_onnx as load_onnx
+    from weft.graph.profile import profile as profile
     from weft.graph.torch_backend import compile as compile
     from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.loop_kernel import kernel as kernel
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _LATER = {
     "compile": "weft.graph.torch_backend",
     "explain": "weft.graph.explain",
+    "profile": "weft.graph.profile",
     "get_num_threads": "weft.runtime.threads",
     "intrinsic": "weft.operators.intrinsic",
     "kernel": "weft.operators.loop_kernel",
@@ -87,6 +89,7 @@ __all__ = [
     "cuda",
     "define",
     "explain",
+    "profile",
     "get_num_threads",
     "intrinsic",
     "kernel",

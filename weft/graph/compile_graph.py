@@ -40,6 +40,10 @@ class Report:
     calls: list[Opaque] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     choices: dict[TensorProgram, Choice] = field(default_factory=dict)
+    #: nodes of the graph as the front end made it, views apart
+    operators: int = 0
+    #: seconds of steps by their ids, where `weft.profile` has measured them
+    measured: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays, sizes: OpenSizes) -> None:
         self.arrays, self.processor, self.sizes = arrays, arrays.processor, sizes
         self.graph = self._simplified(graph)
-        self.report = Report()
+        views = [n for n in graph.nodes if isinstance(n, Fragment) and kind_of(n.program) == "view"]
+        self.report = Report(operators=len(graph.nodes) - len(views))
         self.code = GroupCode(self.processor, graph.name, sizes)
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()

@@ -31,8 +31,9 @@ class Kernel:
     tensors: tuple[str, ...]
     fixed: tuple[int | float, ...]
     keeps: tuple[Any, ...]
-    #: seconds, by the time model
+    #: seconds, by the time model, and what takes most of them
     expected: float
+    bound: str
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Cuda:
             return [] if core.library is None else [LibraryCall(core.library, False)]
         return library_calls(graph, members, core, outputs)
 
-    def estimate(self) -> Callable[[LoopKernel, bool], float]:
+    def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
         return functools.partial(_gpu_seconds, self.machine)
 
     def library_seconds(self, program: TensorProgram) -> float:
@@ -129,10 +129,11 @@ def is_product(program: TensorProgram) -> bool:
     return len(sums) == 1 and all(isinstance(i, (Var, Const)) for i in indices)
 
 
-def _gpu_seconds(machine: GpuMachine, kernel: LoopKernel, fast: bool) -> float:
+def _gpu_seconds(machine: GpuMachine, kernel: LoopKernel, fast: bool) -> tuple[float, str]:
     from weft.auto.gpu.estimate import estimate_gpu
 
-    return estimate_gpu(kernel, machine).seconds
+    found = estimate_gpu(kernel, machine)
+    return found.seconds, found.bound
 
 
 @functools.cache

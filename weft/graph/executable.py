@@ -8,6 +8,7 @@ itself, so several threads may call at once.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,14 +17,16 @@ from weft.graph.arrays import Arrays, resolve
 from weft.graph.compile_group import Kernel
 from weft.graph.graph import Graph, Opaque
 from weft.graph.layout import canonical
-from weft.graph.memory import Arena, Life, pack
-from weft.graph.run_table import KEPT_FRAMES, frame_keeper, table_runner
+from weft.graph.memory import Arena, Life, host, pack
+from weft.graph.run_table import KEPT_FRAMES, frame_keeper, table_runner, table_timer
 from weft.graph.storage import Storage
 from weft.ir.errors import ArgumentError, Error
 from weft.runtime.arrays import aligned_bytes, describe
 from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel, scalar_bits
 
 Step = Kernel | Opaque
+#: Rows of the table, from the first to the one after the last, or a call.
+Segment = tuple[int, int] | Opaque
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Executable:
         self.graph, self.storage, self.steps, self.arrays = graph, storage, tuple(steps), arrays
         self.kernels = [s for s in self.steps if isinstance(s, Kernel)]
         self._fresh = self._output_roots()
+        #: tensors that are in the memory of a result before that is written: whose, and where in it
+        self._hosted: dict[str, tuple[str, int]] = {}
         self.arena = self._plan()
         self._slots: dict[str, list[_Slot]] = {}
         self._fixed: list[tuple[int, int]] = []
@@ -143,8 +148,11 @@ class Executable:
         for _, value in self.graph.updates:
             if self._root(value) in last:
                 last[self._root(value)] = len(self.steps)
-        inner = [name for name in first if name not in self._fresh]
-        return pack([Life(name, self.graph.edges[name].nbytes, first[name], last[name]) for name in inner])
+        lives = [Life(name, self.graph.edges[name].nbytes, first[name], last[name]) for name in first]
+        inner = [t for t in lives if t.name not in self._fresh]
+        called = {self._root(n) for s in self.steps if isinstance(s, Opaque) for n in self._reads(s)}
+        self._hosted = host([t for t in inner if t.name not in called], [t for t in lives if t.name in self._fresh])
+        return pack([t for t in inner if t.name not in self._hosted])
 
     def _lay_out(self) -> None:
         for step in self.steps:
@@ -156,7 +164,8 @@ class Executable:
                 found = self.storage.find(name)
                 assert found is not None
                 offset = found.layout.offset * self.graph.edges[name].dtype.itemsize
-                self._slots.setdefault(found.root, []).append(_Slot(start + n, offset))
+                root, first = self._hosted.get(found.root, (found.root, 0))
+                self._slots.setdefault(root, []).append(_Slot(start + n, first + offset))
             types = loaded.params[len(step.tensors) :]
             for n, (dtype, value) in enumerate(zip(types, step.fixed), start + len(step.tensors)):
                 self._fixed.append((n, int(value) if dtype is None else scalar_bits(dtype, value)))
@@ -211,9 +220,7 @@ class Executable:
                 return self._run_direct(frame, checked, self._direct)
             return self._run(frame, checked if given is None else given, checked)
         finally:
-            address = ctypes.addressof(frame.head)
-            if not self._give_frame(self.frames_address, address):
-                del self._frames[address]
+            self._give(frame)
 
     def _run_direct(self, frame: _Frame, checked: Sequence[Any], results: list[int]) -> list[Any]:
         """Kernels alone, whose results are the outputs as they are: nothing is looked up by name."""
@@ -236,11 +243,52 @@ class Executable:
         self._frames[ctypes.addressof(frame.head)] = frame
         return frame
 
+    def _give(self, frame: _Frame) -> None:
+        address = ctypes.addressof(frame.head)
+        if not self._give_frame(self.frames_address, address):
+            del self._frames[address]
+
     def _patch(self, slots: Any, root: str, pointer: int) -> None:
         for slot in self._slots.get(root, ()):
             slots[slot.place] = pointer + slot.offset
 
-    def _run(self, frame: _Frame, given: Sequence[Any], checked: Sequence[Any]) -> list[Any]:
+    def run_timed(self, checked: Sequence[Any]) -> list[tuple[Step, int, int]]:
+        """One call, and when each step began and ended, in nanoseconds."""
+        spans: list[tuple[Step, int, int]] = []
+
+        def run(segment: Segment, frame: _Frame, held: dict[str, Any]) -> None:
+            if isinstance(segment, Opaque):
+                start = time.perf_counter_ns()
+                self._call(segment, frame, held)
+                spans.append((segment, start, time.perf_counter_ns()))
+                return
+            first, end = segment
+            stamps = (ctypes.c_int64 * (end - first + 1))()
+            status = table_timer()(frame.address, first, end, ctypes.addressof(stamps))
+            if status:
+                raise self._failure(status, frame)
+            spans.extend(zip(self.kernels[first:end], stamps, stamps[1:]))
+
+        frame = self._take()
+        try:
+            self._run(frame, checked, checked, run)
+        finally:
+            self._give(frame)
+        return spans
+
+    def _run_segment(self, segment: Segment, frame: _Frame, held: dict[str, Any]) -> None:
+        if isinstance(segment, Opaque):
+            self._call(segment, frame, held)
+        else:
+            self._run_kernels(frame, *segment)
+
+    def _run(
+        self,
+        frame: _Frame,
+        given: Sequence[Any],
+        checked: Sequence[Any],
+        run: Callable[[Segment, _Frame, dict[str, Any]], None] | None = None,
+    ) -> list[Any]:
         held: dict[str, Any] = dict(zip(self.graph.inputs, checked))
         for name in self._fresh:
             held[name] = self.arrays.empty(self.graph.edges[name], self.strides(name))
@@ -248,10 +296,7 @@ class Executable:
             if name in self._slots:
                 self._patch(frame.slots, name, self.arrays.pointer(array))
         for segment in self._segments:
-            if isinstance(segment, Opaque):
-                self._call(segment, frame, held)
-            else:
-                self._run_kernels(frame, *segment)
+            (run or self._run_segment)(segment, frame, held)
         shown = {name: self._output(name, frame, held) for name in dict.fromkeys(self.graph.outputs)}
         outputs = [shown[name] for name in self.graph.outputs]
         if self.graph.updates:
@@ -332,9 +377,9 @@ class Executable:
         return root if name == found.root else self.arrays.view(root, edge.shape, strides, offset)
 
 
-def _segments(steps: Sequence[Step]) -> list[tuple[int, int] | Opaque]:
+def _segments(steps: Sequence[Step]) -> list[Segment]:
     """Runs of kernels, as rows of the table, and the calls between them."""
-    segments: list[tuple[int, int] | Opaque] = []
+    segments: list[Segment] = []
     row = start = 0
     for step in steps:
         if isinstance(step, Kernel):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.graph.compile_graph import Compiled
+from weft.graph.compile_graph import Compiled, Report
+from weft.graph.compile_group import Kernel
+from weft.graph.graph import Opaque
 from weft.ir.errors import ArgumentError
 
 
@@ -58,19 +60,33 @@ def explain_compiled(compiled: Compiled) -> str:
     lines = [
         f"{graph.name}: {len(graph.fragments)} fragments in {len(report.groups)} kernels ({distinct} different), "
         f"{len(report.calls)} calls of the framework",
+        f"fusion: {report.operators} operators that compute -> {len(report.groups) + len(report.calls)} steps",
         f"memory: an arena of {_bytes(executable.arena.size)} for {_bytes(stored)} of results of kernels, "
         f"{len(graph.constants)} constants",
     ]
     lines += executable.notes()
     for n, (group, kernel) in enumerate(report.groups):
-        choice = report.choices.get(kernel.program.program)
-        time = "" if choice is None else f", {choice.ours * 1e6:.0f} us {choice.how}"
         looks = ", ".join(str(graph.edges[o]) for o in kernel.program.outputs)
-        lines.append(f"kernel {n}, {group.kind}{time}: {group.name} -> {looks}")
+        lines.append(f"kernel {n}, {group.kind}{_times(report, kernel)}: {group.name} -> {looks}")
         origins = dict.fromkeys(m.origin for m in group.members if m.origin)
+        lines += [f"    of {', '.join(m.name for m in group.members)}"] if len(group.members) > 1 else []
         lines += [f"    from {', '.join(origins)}"] if origins else []
-    lines += [f"call {c.call.target}: {c.reason}" + (f" ({c.origin})" if c.origin else "") for c in report.calls]
+    lines += [_call_line(report, call) for call in report.calls]
     return "\n".join([*lines, *report.notes])
+
+
+def _times(report: Report, kernel: Kernel) -> str:
+    """What a kernel was expected to take, what takes most of it, and what it took where that was measured."""
+    choice = report.choices.get(kernel.program.program)
+    found = report.measured.get(id(kernel), choice.ours if choice is not None and choice.how == "measured" else None)
+    measured = "" if found is None else f", measured {found * 1e6:.1f}"
+    return f", expected {kernel.expected * 1e6:.1f} us ({kernel.bound}){measured}"
+
+
+def _call_line(report: Report, call: Opaque) -> str:
+    found = report.measured.get(id(call))
+    cost = "" if found is None else f", {found * 1e6:.1f} us"
+    return f"call {call.call.target}{cost}: {call.reason}" + (f" ({call.origin})" if call.origin else "")
 
 
 def _bytes(count: int) -> str:

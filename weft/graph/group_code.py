@@ -44,7 +44,7 @@ class Task(NamedTuple):
     how: Scheduling
     machine: MachineDescription
     threads: int
-    estimate: Callable[[LoopKernel, bool], float]
+    estimate: Callable[[LoopKernel, bool], tuple[float, str]]
     misaligned: frozenset[str]
     symbolic: frozenset[str] = frozenset()
 
@@ -62,7 +62,8 @@ def compile_task(task: Task) -> Artifact:
     separated = made.separated()
     artifact = artifact_of(made, separated, task.symbolic, task.misaligned)
     known = task.build().separated() if task.symbolic else separated
-    return artifact._replace(metadata={**artifact.metadata, "expected": task.estimate(known.main, made.fast)})
+    seconds, bound = task.estimate(known.main, made.fast)
+    return artifact._replace(metadata={**artifact.metadata, "expected": seconds, "bound": bound})
 
 
 @dataclass
@@ -111,7 +112,7 @@ class GroupCode:
             return float(self._artifact(key, group).metadata["expected"])
         task = self._task(group)
         made = task.build()
-        return task.estimate(made.separated().main, made.fast)
+        return task.estimate(made.separated().main, made.fast)[0]
 
     def load(self, group: Prepared) -> Kernel:
         """The kernel, with the constants of just this group packed."""
@@ -127,7 +128,8 @@ class GroupCode:
         special = self._bind(key, group, executor)
         fixed = (*special.fixed, *(value for _, value in group.sizes))
         keeps = (*group.keeps, *special.prepared)
-        return Kernel(group.program, special, group.tensors, fixed, keeps, self._loaded[key].facts["expected"])
+        facts = self._loaded[key].facts
+        return Kernel(group.program, special, group.tensors, fixed, keeps, facts["expected"], facts["bound"])
 
     def _possible(self, group: Prepared) -> Prepared:
         """``group``, or the same for its very sizes where no schedule leaves them open."""
@@ -159,7 +161,7 @@ class GroupCode:
         if key in self._artifacts or key in self._refused:
             return True
         kept = self.open_sizes.artifacts.get(key) or default_store().get(key)
-        if kept is None or "expected" not in kept.metadata:
+        if kept is None or "bound" not in kept.metadata:
             return False
         self._artifacts[key] = kept
         return True

@@ -26,13 +26,32 @@ class Arena(NamedTuple):
 def pack(lives: Sequence[Life]) -> Arena:
     """Offsets for all tensors: the largest first, each in the smallest gap between those alive with it."""
     placed: list[tuple[int, Life]] = []
-    offsets: dict[str, int] = {}
     for life in sorted(lives, key=lambda t: (-t.size, t.first, t.name)):
-        size = _rounded(life.size)
-        alive = sorted((o, t) for o, t in placed if t.first <= life.last and life.first <= t.last)
-        offsets[life.name] = _smallest_gap(alive, size)
-        placed.append((offsets[life.name], life))
-    return Arena(max((o + _rounded(t.size) for o, t in placed), default=0), offsets)
+        placed.append((_place(placed, life), life))
+    return Arena(max((o + _rounded(t.size) for o, t in placed), default=0), {t.name: o for o, t in placed})
+
+
+def host(lives: Sequence[Life], results: Sequence[Life]) -> dict[str, tuple[str, int]]:
+    """Which tensors can be in the memory of a result until that is written, and where in it.
+
+    Later ones are asked first: what the last step reads cannot be there, so what stands before it should.
+    """
+    hosted: dict[str, tuple[str, int]] = {}
+    for result in results:
+        placed: list[tuple[int, Life]] = []
+        for life in sorted(lives, key=lambda t: (-t.size, -t.last, t.name)):
+            if life.name in hosted or life.last >= result.first:
+                continue
+            offset = _place(placed, life)
+            if offset + life.size <= result.size:
+                placed.append((offset, life))
+                hosted[life.name] = result.name, offset
+    return hosted
+
+
+def _place(placed: list[tuple[int, Life]], life: Life) -> int:
+    alive = sorted((o, t) for o, t in placed if t.first <= life.last and life.first <= t.last)
+    return _smallest_gap(alive, _rounded(life.size))
 
 
 def _smallest_gap(alive: list[tuple[int, Life]], size: int) -> int:

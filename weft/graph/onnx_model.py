@@ -181,6 +181,14 @@ class OnnxModel:
             self.variants[self._key(arrays)] = variant
         return variant
 
+    def find_compiled(self, inputs: Sequence[Any]) -> tuple[Compiled, list[Any]]:
+        """What a call with ``inputs`` runs, and the arrays that it is given."""
+        arrays = self._checked(dict(zip((p.name for p in self.inputs), inputs)))
+        variant = self.find(arrays)
+        if variant.compiled is None:
+            raise ArgumentError(f"{self._title} has nothing to run", why="all of it is known when it is compiled")
+        return variant.compiled, variant.compiled.executable.check_inputs([arrays[name] for name in variant.given])
+
     def _key(self, arrays: Mapping[str, Any]) -> Any:
         decisive = self._decisive
         return tuple((name, a.dtype, a.shape, a.tobytes() if name in decisive else None) for name, a in arrays.items())

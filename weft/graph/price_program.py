@@ -24,6 +24,6 @@ def price_program(processor: Processor, program: TensorProgram, constants: froze
     if kept is None or "expected" not in kept.metadata:
         whole = definition.complete(signature)
         made = build(program, whole, processor.machine, True, definition.how, constants=constants)
-        kept = Artifact({"expected": processor.estimate()(made.separated().main, made.fast)})
+        kept = Artifact({"expected": processor.estimate()(made.separated().main, made.fast)[0]})
         store.put(key, kept)
     return float(kept.metadata["expected"])

@@ -55,8 +55,9 @@ class Processor(Protocol):
     ) -> list[LibraryCall]:
         """What libraries offer for ``core`` of a group, its own call first, or for all of the group."""
 
-    def estimate(self) -> Callable[[LoopKernel, bool], float]:
-        """What gives, by the time model, the seconds of a scheduled kernel (with fast numerics or not).
+    def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
+        """What gives, by the time model, the seconds of a scheduled kernel (with fast numerics or not), and what of the
+        machine takes most of them.
 
         It goes to other processes: a function of a module, with values that do too.
         """
@@ -108,7 +109,7 @@ class Cpu:
 
         return [] if core.library is None else [LibraryCall(core.library, False)]
 
-    def estimate(self) -> Callable[[LoopKernel, bool], float]:
+    def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
         from weft.runtime.machine_model import local_machine
 
         return functools.partial(_cpu_seconds, local_machine().model, get_num_threads())
@@ -145,10 +146,11 @@ class Cpu:
         return Executable(graph, storage, steps, arrays)
 
 
-def _cpu_seconds(model: MachineModel, threads: int, kernel: LoopKernel, fast: bool) -> float:
+def _cpu_seconds(model: MachineModel, threads: int, kernel: LoopKernel, fast: bool) -> tuple[float, str]:
     from weft.auto.estimate import estimate
 
-    return estimate(kernel, model, threads, fast=fast).seconds
+    found = estimate(kernel, model, threads, fast=fast)
+    return found.seconds, found.bound
 
 
 CPU = Cpu()

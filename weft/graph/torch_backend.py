@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft.graph.compile_graph import Compiled
 from weft.graph.fast_model import TORCH, is_fast
 from weft.graph.open_sizes import OpenSizes
 from weft.graph.torch_edge import (
@@ -142,6 +143,18 @@ class CompiledModel:
         if key not in self.parts:
             self.parts[key] = self._export(args, dict(named), leaves)
         return self.parts[key], leaves
+
+    def find_compiled(self, args: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
+        """What a call with ``args`` runs, and the tensors that it is given."""
+        part, leaves = self.find(args, {})
+        if isinstance(part, ExportedModel):
+            with torch().no_grad():
+                given = part.arguments(leaves)
+                variant = part.model.find(given)
+            if variant.compiled is not None:
+                return variant.compiled, [given[n] for n in variant.places]
+            part = variant.reason or ""
+        raise ArgumentError(f"the model runs as eager PyTorch: {part}")
 
     def _export(self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any]) -> ExportedModel | str:
         try:

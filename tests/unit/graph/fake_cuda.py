@@ -44,8 +44,8 @@ class _Executor(Executor):
         return _Loaded(super().load(*args))
 
 
-def _a_second(kernel: Any, fast: bool) -> float:
-    return 1.0
+def _a_second(kernel: Any, fast: bool) -> tuple[float, str]:
+    return 1.0, "memory"
 
 
 class FakeCuda(Cuda):
