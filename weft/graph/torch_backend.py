@@ -178,7 +178,7 @@ def _kind(leaf: Any) -> Any:
 class ExportedModel:
     """One exported program: parameters, then the tensors of a call."""
 
-    def __init__(self, program: Any, owner: Any, options: Options, sizes: OpenSizes) -> None:
+    def __init__(self, program: Any, owner: Any, options: Options, sizes: OpenSizes | None = None) -> None:
         signature = program.graph_signature
         specs = signature.input_specs
         self.kinds: tuple[Any, ...] | None = None
@@ -192,7 +192,7 @@ class ExportedModel:
         updates, self._results = _read_outputs(signature)
         static = frozenset(n for n in range(len(specs)) if n not in self._user and n not in updates)
         homes = {place: (table, name) for place, table, name in self._live}
-        self.model = FxModel(program.graph_module, static, options, updates, homes=homes, sizes=sizes)
+        self.model = FxModel(program.graph_module, static, options, updates, homes=homes, sizes=sizes or OpenSizes())
         self._spec = program.call_spec.out_spec
         self._is_single = len(self._results) == 1 and self._spec.is_leaf()
         self._is_plain = self._is_single or _is_tuple(self._results, self._spec)
