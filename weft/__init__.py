@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from weft import cuda as cuda
     from weft import onnx as onnx
     from weft.graph.explain import explain as explain
-    from weft.graph.onnx_model import load_onnx as load_onnx
+    from weft.graph.from_onnx.model import load_onnx as load_onnx
+    from weft.graph.from_torch.backend import compile as compile
     from weft.graph.profile import profile as profile
-    from weft.graph.torch_backend import compile as compile
     from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.loop_kernel import kernel as kernel
     from weft.operators.sanitize import sanitize as sanitize
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 #: Names found on first use: importing weft loads neither the builders nor the library.
 _LATER = {
-    "compile": "weft.graph.torch_backend",
+    "compile": "weft.graph.from_torch.backend",
     "explain": "weft.graph.explain",
     "profile": "weft.graph.profile",
     "get_num_threads": "weft.runtime.threads",
     "intrinsic": "weft.operators.intrinsic",
     "kernel": "weft.operators.loop_kernel",
-    "load_onnx": "weft.graph.onnx_model",
+    "load_onnx": "weft.graph.from_onnx.model",
     "sanitize": "weft.operators.sanitize",
     "schedule": "weft.operators.schedule",
     "set_num_threads": "weft.runtime.threads",

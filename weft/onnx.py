@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.graph.onnx_edge import model_of_node
-from weft.graph.onnx_model import OnnxModel, load_onnx
+from weft.graph.from_onnx.edge import model_of_node
+from weft.graph.from_onnx.model import OnnxModel, load_onnx
 from weft.ir.errors import ArgumentError, Error
 
 

@@ -32,8 +32,8 @@ HEAVY = {
     "lark": {"lang/syntax.py", "ir/parser.py"},
     "llvmlite": {"target/cpu/llvm.py"},
     "ml_dtypes": {"ir/numpy_dtypes.py"},
-    "torch": {"graph/torch_edge.py"},
-    "onnx": {"graph/onnx_edge.py"},
+    "torch": {"graph/from_torch/edge.py"},
+    "onnx": {"graph/from_onnx/edge.py"},
     "islpy": {"poly/isl_worker.py"},
     "cuda": {"target/cuda/nvrtc.py", "runtime/cuda_driver.py"},
 }

@@ -106,7 +106,7 @@ def _run_compile(model: Any, args: Any, outcome: Outcome) -> list[Any]:
 def _run_dynamo(model: Any, args: Any, outcome: Outcome) -> list[Any]:
     import torch
 
-    from weft.graph import torch_backend
+    from weft.graph.from_torch import backend as torch_backend
 
     torch_backend.register()
     made = torch.compile(model, backend="weft")(*args)
@@ -115,7 +115,7 @@ def _run_dynamo(model: Any, args: Any, outcome: Outcome) -> list[Any]:
 
 
 def _told(outcome: Outcome) -> None:
-    from weft.graph import torch_backend
+    from weft.graph.from_torch import backend as torch_backend
 
     models = torch_backend.COMPILED
     reasons = [m.reason for m in models if m.reason] + [v.reason for m in models for v in _variants(m) if v.reason]
@@ -152,7 +152,7 @@ def _train(model: Any, args: Any, outcome: Outcome) -> tuple[list[Any], list[Any
     """Results and gradients in training mode, dropout off: ours, eager's, eager's in float64."""
     import torch
 
-    from weft.graph import torch_backend
+    from weft.graph.from_torch import backend as torch_backend
 
     torch_backend.register()
     for module in model.modules():

@@ -23,8 +23,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from weft.graph import compile_graph as graph_compiler
-from weft.graph.torch_edge import retrace
-from weft.graph.torch_model import FxModel
+from weft.graph.from_torch.edge import retrace
+from weft.graph.from_torch.model import FxModel
 
 try:
     from tests.conformance.apart import run_apart
@@ -166,7 +166,7 @@ def try_sample(op: Any, sample: Any, outcome: Outcome) -> None:
 
 def try_gradients(op: Any, dtype: Any, outcome: Outcome) -> None:
     """Through `torch.compile`, which gives such graphs to eager operators."""
-    from weft.graph import torch_backend
+    from weft.graph.from_torch import backend as torch_backend
 
     torch_backend.register()
     for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=True), 1):

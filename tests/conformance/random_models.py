@@ -317,7 +317,7 @@ def _call(model: Any, fn: Any, seed: int) -> tuple[list[Any], list[Any], Any]:
 
 def _compare(model: Model, seed: int, how: str) -> tuple[str, str]:
     import weft
-    from weft.graph import torch_backend
+    from weft.graph.from_torch import backend as torch_backend
 
     theirs = _call(model, model, seed)
     if how == "dynamo":
@@ -351,7 +351,7 @@ def _check_memory(ours: Any, theirs: Any, before: list[Any]) -> None:
 
 
 def _models(fast: Any, how: str) -> list[Any]:
-    from weft.graph import torch_backend
+    from weft.graph.from_torch import backend as torch_backend
 
     if how == "dynamo":
         return list(torch_backend.COMPILED)

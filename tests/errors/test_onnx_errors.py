@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "graph"))
 from onnx_models import TensorProto, mlp, model, node, onnx
 
 import weft
-from weft.graph.onnx_table import TABLE
+from weft.graph.from_onnx.table import TABLE
 from weft.ir.errors import ArgumentError, Error, InternalError, ShapeError, UnsupportedError
 
 SOUND = "export the model again, or check it with onnx.checker"

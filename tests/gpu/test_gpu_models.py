@@ -99,7 +99,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "dtype", "how"), CASES)
 def test_models(name: str, dtype: str, how: str) -> None:
     """Several calls, all of whose results are looked at only afterwards."""
-    from weft.graph.torch_backend import register
+    from weft.graph.from_torch.backend import register
 
     register()
     make, give = MODELS[name]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from weft.cli.inputs import parse_size, random_value, read_array, read_pairs
-from weft.graph.onnx_file import Port
-from weft.graph.onnx_model import OnnxModel, load_onnx
+from weft.graph.from_onnx.file import Port
+from weft.graph.from_onnx.model import OnnxModel, load_onnx
 from weft.ir.errors import ArgumentError
 from weft.operators.interface import Parameter
 

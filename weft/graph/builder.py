@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from weft.graph.graph import Call, Edge, Fragment, Graph, Node, Opaque, Shape, check_graph, shape_of
-from weft.graph.partition import is_free
+from weft.graph.groups.partition import is_free
 from weft.ir.dtype import DType
 from weft.ir.errors import UnsupportedError
 from weft.ir.numerics import Numerics

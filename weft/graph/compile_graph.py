@@ -10,21 +10,21 @@ import contextlib
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from weft.graph.arrays import Arrays, NumpyArrays, resolve
-from weft.graph.choose import Choice
-from weft.graph.compile_group import Kernel, Prepared, prepare_group
-from weft.graph.executable import Executable, Step
-from weft.graph.fold_constants import fold_constants
-from weft.graph.fold_scales import fold_scales
 from weft.graph.graph import Fragment, Graph, Opaque
-from weft.graph.group_code import REFUSALS, GroupCode
-from weft.graph.group_program import group_program
-from weft.graph.library_epilogues import LibraryCall, with_call, with_narrow_bias
-from weft.graph.mapping import kind_of
-from weft.graph.move_reshapes import move_reshapes
-from weft.graph.open_sizes import OpenSizes
-from weft.graph.partition import Group
-from weft.graph.storage import Storage
+from weft.graph.groups.choose import Choice
+from weft.graph.groups.compile_group import Kernel, Prepared, prepare_group
+from weft.graph.groups.group_code import REFUSALS, GroupCode
+from weft.graph.groups.group_program import group_program
+from weft.graph.groups.mapping import kind_of
+from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.groups.partition import Group
+from weft.graph.groups.storage import Storage
+from weft.graph.rewrites.fold_constants import fold_constants
+from weft.graph.rewrites.fold_scales import fold_scales
+from weft.graph.rewrites.library_epilogues import LibraryCall, with_call, with_narrow_bias
+from weft.graph.rewrites.move_reshapes import move_reshapes
+from weft.graph.run.arrays import Arrays, NumpyArrays, resolve
+from weft.graph.run.executable import Executable, Step
 from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
 from weft.runtime.store import Artifact, default_store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.graph.compile_graph import Compiled, Report
-from weft.graph.compile_group import Kernel
 from weft.graph.graph import Opaque
+from weft.graph.groups.compile_group import Kernel
 from weft.ir.errors import ArgumentError
 
 
@@ -19,8 +19,8 @@ def explain(model: Any = None) -> str:
 
 
 def _parts(model: Any) -> list[str]:
-    from weft.graph.onnx_model import OnnxModel
-    from weft.graph.torch_backend import COMPILED, CompiledModel
+    from weft.graph.from_onnx.model import OnnxModel
+    from weft.graph.from_torch.backend import COMPILED, CompiledModel
 
     if isinstance(model, Compiled):
         return [explain_compiled(model)]

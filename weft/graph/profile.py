@@ -14,8 +14,8 @@ from statistics import median
 from typing import Any
 
 from weft.graph.compile_graph import Compiled
-from weft.graph.compile_group import Kernel
-from weft.graph.executable import Executable, Step
+from weft.graph.groups.compile_group import Kernel
+from weft.graph.run.executable import Executable, Step
 from weft.ir.errors import ArgumentError
 
 #: Calls that are not counted, and those that are, unless said.
@@ -94,8 +94,8 @@ def _row(compiled: Compiled, spans: Sequence[tuple[Step, int, int]], first: int)
 
 def _find(model: Any, inputs: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
     """What a call with ``inputs`` runs, and the arrays that it is given."""
-    from weft.graph.onnx_model import OnnxModel
-    from weft.graph.torch_backend import CompiledModel
+    from weft.graph.from_onnx.model import OnnxModel
+    from weft.graph.from_torch.backend import CompiledModel
 
     if isinstance(model, (OnnxModel, CompiledModel)):
         return model.find_compiled(inputs)

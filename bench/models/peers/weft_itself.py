@@ -12,7 +12,7 @@ from bench.field.peers import Array, Cannot, Prepared
 from bench.models.networks import make_network
 from bench.models.workloads import ModelWorkload
 from weft.graph.compile_graph import Compiled
-from weft.graph.torch_backend import CompiledModel
+from weft.graph.from_torch.backend import CompiledModel
 
 
 def version() -> str:

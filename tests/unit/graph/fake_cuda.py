@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from weft.graph import cuda_executable
-from weft.graph.cuda_processor import Cuda
-from weft.graph.torch_arrays import TorchArrays
+from weft.graph.from_torch.arrays import TorchArrays
+from weft.graph.run import cuda_executable
+from weft.graph.run.cuda_processor import Cuda
 from weft.runtime.executor import Executor
 
 #: The tape that calls go to at the moment; as on a GPU they do nothing else then.

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from weft.graph.builder import GraphBuilder
-from weft.graph.choose_layouts import choose_layouts
 from weft.graph.compile_graph import compile_graph
 from weft.graph.evaluate import evaluate
-from weft.graph.feature_axes import feature_axes
 from weft.graph.formulas import contraction, joints, pointwise, views, windows
 from weft.graph.graph import Call, Graph, Opaque, Ref, check_graph, shape_of
-from weft.graph.least_cost import Cost, least_cost
-from weft.graph.library_epilogues import with_call
-from weft.graph.reorder import last, reorder_program
-from weft.graph.storage import Storage
+from weft.graph.groups.storage import Storage
+from weft.graph.rewrites.choose_layouts import choose_layouts
+from weft.graph.rewrites.feature_axes import feature_axes
+from weft.graph.rewrites.least_cost import Cost, least_cost
+from weft.graph.rewrites.library_epilogues import with_call
+from weft.graph.rewrites.reorder import last, reorder_program
 from weft.graph.text import print_graph
 from weft.ir import dtype as dt
 from weft.tensor.program import TensorProgram

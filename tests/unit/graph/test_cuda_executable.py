@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 from tests.unit.graph.fake_cuda import FakeArrays
-from weft.graph import cuda_executable
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.explain import explain
-from weft.graph.torch_backend import ExportedModel
-from weft.graph.torch_edge import export
-from weft.graph.torch_model import Options
-from weft.graph.torch_translate import translate
+from weft.graph.from_torch.backend import ExportedModel
+from weft.graph.from_torch.edge import export
+from weft.graph.from_torch.model import Options
+from weft.graph.from_torch.translate import translate
+from weft.graph.run import cuda_executable
 
 Fake = Callable[..., FakeArrays]
 

@@ -9,16 +9,16 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 import weft
-from weft.graph.compile_group import prepare_group
-from weft.graph.cuda_processor import Cuda
-from weft.graph.group_program import group_program
-from weft.graph.partition import Group
-from weft.graph.storage import Storage
-from weft.graph.torch_arrays import TorchArrays
-from weft.graph.torch_backend import ExportedModel
-from weft.graph.torch_edge import export
-from weft.graph.torch_model import Options
-from weft.graph.torch_translate import translate
+from weft.graph.from_torch.arrays import TorchArrays
+from weft.graph.from_torch.backend import ExportedModel
+from weft.graph.from_torch.edge import export
+from weft.graph.from_torch.model import Options
+from weft.graph.from_torch.translate import translate
+from weft.graph.groups.compile_group import prepare_group
+from weft.graph.groups.group_program import group_program
+from weft.graph.groups.partition import Group
+from weft.graph.groups.storage import Storage
+from weft.graph.run.cuda_processor import Cuda
 from weft.operators.specialization import compile_record
 from weft.operators.stages import build
 from weft.runtime.executor import Executor

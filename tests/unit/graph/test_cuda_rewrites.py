@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from tests.unit.graph.test_cuda_executable import Fake, compile_for
-from weft.graph import torch_edge
-from weft.graph.channels_last import strides_of
+from weft.graph.from_torch import edge as torch_edge
+from weft.graph.rewrites.channels_last import strides_of
 
 
 def check(fake: Any, model: Any, *args: Any, tolerance: float = 1e-4) -> Any:

@@ -13,7 +13,7 @@ from weft.graph.compile_graph import compile_graph
 from weft.graph.evaluate import evaluate
 from weft.graph.formulas import contraction, joints, normalization, pointwise, reductions, views
 from weft.graph.graph import Call, Edge, Graph, Ref, check_graph
-from weft.graph.memory import Life, pack
+from weft.graph.run.memory import Life, pack
 from weft.graph.text import parse_graph, print_graph
 from weft.ir import dtype as dt
 from weft.ir.errors import Error, InternalError, UnsupportedError

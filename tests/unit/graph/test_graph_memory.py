@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.graph.memory import Life, host, pack
+from weft.graph.run.memory import Life, host, pack
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

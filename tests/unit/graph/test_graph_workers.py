@@ -11,12 +11,12 @@ import time
 import numpy as np
 import pytest
 
-from weft.graph import group_code, workers
 from weft.graph.builder import GraphBuilder
 from weft.graph.compile_graph import compile_graph
 from weft.graph.evaluate import evaluate
 from weft.graph.formulas import contraction, pointwise
-from weft.graph.workers import Workers
+from weft.graph.groups import group_code, workers
+from weft.graph.groups.workers import Workers
 from weft.ir.dtype import float32
 from weft.runtime.store import Artifact
 
@@ -69,7 +69,7 @@ def test_few_tasks_start_no_process() -> None:
 
 _INTERRUPTED = """
 import os, threading, signal, time
-from weft.graph import workers
+from weft.graph.groups import workers
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started this may have it ignored
 os.sched_getaffinity = lambda _: range(2)
 threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()

@@ -9,13 +9,13 @@ import pytest
 
 import weft
 from tests.unit.graph.onnx_models import mlp
-from weft.graph import group_code
 from weft.graph.builder import GraphBuilder
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.evaluate import evaluate
 from weft.graph.formulas import contraction, pointwise, reductions, views
 from weft.graph.graph import Graph
-from weft.graph.open_sizes import OpenSizes, _generalize, _Text
+from weft.graph.groups import group_code
+from weft.graph.groups.open_sizes import OpenSizes, _generalize, _Text
 from weft.ir.dtype import float32
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import weft
-from weft.graph import torch_backend
-from weft.graph.torch_backend import backend
+from weft.graph.from_torch import backend as torch_backend
+from weft.graph.from_torch.backend import backend
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -204,7 +204,7 @@ def test_random_numbers_are_eagers() -> None:
 
 
 def test_check_first_steps_back_on_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.graph.executable import Executable
+    from weft.graph.run.executable import Executable
 
     run = Executable.run_checked
     monkeypatch.setattr(Executable, "run_checked", lambda self, given: [o + 1 for o in run(self, given)])
@@ -220,7 +220,7 @@ def test_a_failure_to_compile_is_eager_with_the_reason(monkeypatch: pytest.Monke
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("broken on purpose")
 
-    monkeypatch.setattr("weft.graph.torch_model.compile_graph", fail)
+    monkeypatch.setattr("weft.graph.from_torch.model.compile_graph", fail)
     x = torch.randn(3)
     with pytest.warns(UserWarning, match="broken on purpose"):
         fast = weft.compile(torch.cos, (x,))
@@ -371,7 +371,7 @@ def test_a_schedule_that_fails_while_layouts_are_priced(
     def broken(*_: Any) -> float:
         raise AssertionError("vi0")
 
-    monkeypatch.setattr("weft.graph.price_program.price_program", broken)
+    monkeypatch.setattr("weft.graph.groups.price_program.price_program", broken)
     model, x = Convolutions().eval(), torch.randn(1, 3, 8, 8)
     fast = weft.compile(model, (x,))
     same(fast(x), model(x))

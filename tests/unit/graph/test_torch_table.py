@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from weft.graph.evaluate import evaluate
+from weft.graph.from_torch.edge import retrace
+from weft.graph.from_torch.translate import translate
 from weft.graph.graph import Fragment, Graph
-from weft.graph.torch_edge import retrace
-from weft.graph.torch_translate import translate
 from weft.ir.errors import UnsupportedError
 
 torch = pytest.importorskip("torch")

@@ -1,0 +1,1 @@
+"""ONNX models in: files that are not trusted, operators by a table of formulas; `weft.load_onnx`."""

@@ -1,0 +1,97 @@
+"""Whether a file is a sound model whose operators we have: all that is wrong at once, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from weft.graph.from_onnx.edge import fault_of, has_body, is_older
+from weft.graph.from_onnx.file import OnnxFile, OnnxGraph, OnnxNode, needed_nodes
+from weft.graph.from_onnx.table import TABLE
+from weft.ir.errors import ArgumentError, UnsupportedError
+
+#: Operators with graphs in them, which the translation itself walks through.
+CONTROL = ("If", "Loop", "Scan")
+#: Faults and refusals that are told; further ones are counted.
+_MOST_TOLD = 20
+
+
+def check_file(file: OnnxFile) -> None:
+    """Raises what is wrong with a model."""
+    _Check(file).run()
+
+
+def tell(items: list[str]) -> str:
+    rest = len(items) - _MOST_TOLD
+    return "; ".join(items[:_MOST_TOLD]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+class _Check:
+    def __init__(self, file: OnnxFile) -> None:
+        self.file = file
+        self.faults: list[str] = []
+        self.refused: dict[str, None] = {}
+
+    def run(self) -> None:
+        graph = self.file.graph
+        self._names(graph, set())
+        self._operators(needed_nodes(graph.nodes, {p.name for p in graph.outputs}), self.file.opsets, 0)
+        where = self.file.where
+        if self.faults:
+            raise ArgumentError(
+                f"{where} is not a sound ONNX model",
+                why=tell(self.faults),
+                help="export the model again, or check it with onnx.checker",
+            )
+        if self.refused:
+            raise UnsupportedError(
+                f"{where} has operators that Weft does not have",
+                why=tell(list(self.refused)),
+                help="onnxruntime has them all; or export the model without these",
+            )
+
+    def _names(self, graph: OnnxGraph, outer: set[str]) -> None:
+        """Every tensor is made once, and before it is read."""
+        made = {*outer, *(p.name for p in graph.inputs), *graph.constants}
+        later = {name for node in graph.nodes for name in node.outputs}
+        for node in graph.nodes:
+            for name in node.inputs:
+                if name and name not in made:
+                    self.faults.append(f"{node} reads `{name}`, {_why_missing(name, later)}")
+            for value in node.attributes.values():
+                for inner in value if isinstance(value, tuple) else (value,):
+                    if isinstance(inner, OnnxGraph):
+                        self._names(inner, made)
+            for name in node.outputs:
+                if name and name in made:
+                    self.faults.append(f"{node} makes `{name}`, which is there already")
+                made.add(name)
+        self.faults += [f"output `{p.name}` is made by no node" for p in graph.outputs if p.name not in made]
+
+    def _operators(self, nodes: Iterable[OnnxNode], opsets: Mapping[str, int], depth: int) -> None:
+        if depth > 32:
+            self.faults.append("its functions call each other without end")
+            return
+        for node in nodes:
+            function = self.file.functions.get((node.domain, node.op))
+            if function is not None:
+                self._operators(needed_nodes(function.nodes, {*function.outputs}), function.opsets, depth + 1)
+            elif fault := fault_of(node, opsets):
+                (self.refused.setdefault if node.domain else self._fault)(f"{node}: {fault}")
+            elif is_older(node, opsets):
+                self.refused.setdefault(f"{node}: in version {opsets['']} it means something else than later")
+            elif not _is_known(node) and not has_body(node, opsets):
+                self.refused.setdefault(str(node))
+            for value in node.attributes.values():
+                if isinstance(value, OnnxGraph):
+                    self._operators(value.nodes, opsets, depth + 1)
+
+    def _fault(self, text: str) -> None:
+        self.faults.append(text)
+
+
+def _is_known(node: OnnxNode) -> bool:
+    return not node.domain and (node.op in TABLE or node.op in CONTROL)
+
+
+def _why_missing(name: str, later: set[str]) -> str:
+    return "which only a later node makes (a cycle, or nodes out of order)" if name in later else "which nothing makes"

@@ -1,0 +1,1 @@
+"""PyTorch's models in: aten operators by a table of formulas; `torch.compile(backend="weft")` and `weft.compile`."""

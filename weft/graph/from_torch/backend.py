@@ -1,0 +1,302 @@
+"""`torch.compile(model, backend="weft")` and `weft.compile(model, example_inputs)`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from weft.graph.compile_graph import Compiled
+from weft.graph.from_torch.edge import (
+    export,
+    flatten,
+    lower_module,
+    register_backend,
+    static_inputs,
+    torch,
+    unflatten,
+)
+from weft.graph.from_torch.model import FxModel, Options, strides_of
+from weft.graph.from_torch.translate import reason_of
+from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.run.fast_model import TORCH, is_fast
+from weft.ir.errors import ArgumentError
+from weft.runtime.fastcall import MISS, CallTable, Specialization
+
+#: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
+COMPILED: list[FxModel] = []
+_MOST_KEPT = 64
+
+
+def backend(gm: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_mode: Any) -> Any:
+    """What Dynamo calls with a part of a program: gives the function that runs in its place."""
+    chosen = _options(options)
+    if torch().is_grad_enabled() and _wants_gradients(gm, example_inputs):
+        return _told(gm, "gradients are asked for: forward and backward run as eager operators")
+
+    def compiler(module: Any, _inputs: Sequence[Any]) -> Any:
+        model = FxModel(module, static_inputs(), chosen)
+        _remember(model)
+
+        def run(args: list[Any]) -> list[Any]:
+            given = list(args)
+            args.clear()  # the caller holds nothing: what is no longer used may go
+            return model(given)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    try:
+        return lower_module(gm, example_inputs, compiler)
+    except Exception as error:  # whatever torch cannot take apart, it can still run
+        return _told(gm, f"{type(error).__name__}: {error}")
+
+
+def register() -> None:
+    """Makes the backend known by its name, where the entry point of the package is not installed."""
+    register_backend(backend)
+
+
+def _options(given: Mapping[str, Any] | None) -> Options:
+    named = dict(given or {})
+    wrong = sorted(named.keys() - {"check", "numerics"})
+    if wrong:
+        raise ArgumentError(f"weft has no option `{wrong[0]}`", help="options are check and numerics")
+    if named.get("check") not in (None, "first"):
+        raise ArgumentError(f"check={named['check']!r} is not known", help='use options={"check": "first"}')
+    return Options(**named)
+
+
+def _wants_gradients(gm: Any, inputs: Sequence[Any]) -> bool:
+    tensors = [*inputs, *gm.parameters(), *gm.buffers()]
+    return any(isinstance(t, torch().Tensor) and t.requires_grad for t in tensors)
+
+
+def _told(gm: Any, reason: str) -> Any:
+    """The module as it is; the reason is kept for `explain`."""
+    _remember(FxModel(gm, reason=reason))
+    return gm.forward
+
+
+def _remember(model: FxModel) -> None:
+    COMPILED.append(model)
+    del COMPILED[:-_MOST_KEPT]
+
+
+class CompiledModel:
+    """A model compiled for the sizes it is called with, without Dynamo: it checks its inputs itself.
+
+    >>> fast = weft.compile(model, (x,))
+    >>> y = fast(x)
+    """
+
+    def __init__(self, model: Any, options: Options) -> None:
+        self.model, self.options = model, options
+        self.parts: dict[Any, ExportedModel | str] = {}
+        self._last: ExportedModel | None = None
+        self._sizes = OpenSizes()
+        self._tables: dict[tuple[int, int], CallTable] = {}
+        #: takes calls like some before without any Python
+        self._fast: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if self._fast is not None and not named:
+            made = self._fast(None, *args)
+            if made is not MISS:
+                return made
+        return self._call_slowly(args, named)
+
+    def _call_slowly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        leaves: Sequence[Any]
+        last = self._last
+        if last is not None and not named and last.takes(args):
+            part, leaves = last, args
+        else:
+            found, leaves = self.find(args, named)
+            if isinstance(found, str):
+                return self.model(*args, **named)
+            part = self._last = found
+        if part.wants_gradients(leaves):
+            return self.model(*args, **named)
+        made = part(leaves)
+        self._make_fast(part)
+        return made
+
+    def _make_fast(self, part: ExportedModel) -> None:
+        """Later calls like the last of ``part`` go through machine code alone, where they can."""
+        before, now = part.fast, part.find_fast()
+        if now is before:
+            return
+        for table in self._tables.values():
+            if before is not None:
+                table.remove(before)
+        if now is not None:
+            shape = len(now.arguments), len(now.outputs)
+            table = self._tables.setdefault(shape, CallTable(*shape))
+            table.add(now)
+            self._fast = table.call
+
+    def find(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[ExportedModel | str, Sequence[Any]]:
+        """What was exported for such arguments, now or before, or why that failed; and the tensors among them."""
+        leaves, spec = flatten((args, dict(named)))
+        key = (str(spec), *map(_kind, leaves))
+        if key not in self.parts:
+            self.parts[key] = self._export(args, dict(named), leaves)
+        return self.parts[key], leaves
+
+    def find_compiled(self, args: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
+        """What a call with ``args`` runs, and the tensors that it is given."""
+        part, leaves = self.find(args, {})
+        if isinstance(part, ExportedModel):
+            with torch().no_grad():
+                given = part.arguments(leaves)
+                variant = part.model.find(given)
+            if variant.compiled is not None:
+                return variant.compiled, [given[n] for n in variant.places]
+            part = variant.reason or ""
+        raise ArgumentError(f"the model runs as eager PyTorch: {part}")
+
+    def _export(self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any]) -> ExportedModel | str:
+        try:
+            part = ExportedModel(export(self.model, args, named), self.model, self.options, self._sizes)
+        except Exception as error:  # torch cannot trace every model
+            reason = f"torch.export: {reason_of(error)}"
+            warnings.warn(f"weft: the model runs as eager PyTorch: {reason}", stacklevel=4)
+            return reason
+        plain = not named and len(args) == len(leaves) and all(isinstance(a, torch().Tensor) for a in args)
+        part.kinds = tuple(map(_kind, leaves)) if plain else None
+        return part
+
+
+def _kind(leaf: Any) -> Any:
+    """What a compiled model depends on of an argument: how a tensor looks, any other value itself."""
+    if not isinstance(leaf, torch().Tensor):
+        return leaf
+    return leaf.shape, leaf.dtype, strides_of(leaf), leaf.device, leaf.is_neg()
+
+
+class ExportedModel:
+    """One exported program: parameters, then the tensors of a call."""
+
+    def __init__(self, program: Any, owner: Any, options: Options, sizes: OpenSizes | None = None) -> None:
+        signature = program.graph_signature
+        specs = signature.input_specs
+        self.kinds: tuple[Any, ...] | None = None
+        self._user = [n for n, spec in enumerate(specs) if spec.kind.name == "USER_INPUT"]
+        self._held: list[Any] = [None] * len(specs)
+        #: parameters and buffers where the model has them, so that other tensors in their place are seen
+        self._live: list[tuple[int, dict[str, Any], str]] = []
+        for n, spec in enumerate(specs):
+            if n not in self._user:
+                self._hold(n, program, owner, spec)
+        updates, self._results = _read_outputs(signature)
+        static = frozenset(n for n in range(len(specs)) if n not in self._user and n not in updates)
+        homes = {place: (table, name) for place, table, name in self._live}
+        self.model = FxModel(program.graph_module, static, options, updates, homes=homes, sizes=sizes or OpenSizes())
+        self._spec = program.call_spec.out_spec
+        self._is_single = len(self._results) == 1 and self._spec.is_leaf()
+        self._is_plain = self._is_single or _is_tuple(self._results, self._spec)
+        #: what machine code was told about calls, and of which variant
+        self.fast: Specialization | None = None
+        self._fast_variant: Any = None
+        self._has_gradients = any(t is not None and t.requires_grad for t in self._held)
+        self._variant: Any = None
+
+    def _hold(self, place: int, program: Any, owner: Any, spec: Any) -> None:
+        if spec.kind.name in ("PARAMETER", "BUFFER") and isinstance(owner, torch().nn.Module):
+            path, _, name = spec.target.rpartition(".")
+            module = owner.get_submodule(path)
+            table = module._parameters if spec.kind.name == "PARAMETER" else module._buffers
+            self._live.append((place, table, name))
+            self._held[place] = table[name]
+        else:
+            self._held[place] = {**program.state_dict, **program.constants}[spec.target]
+
+    def takes(self, args: tuple[Any, ...]) -> bool:
+        """Whether these are tensors like those it was compiled for."""
+        kinds = self.kinds
+        if kinds is None or len(args) != len(kinds):
+            return False
+        return all(isinstance(a, torch().Tensor) and _kind(a) == kind for a, kind in zip(args, kinds))
+
+    def wants_gradients(self, leaves: Sequence[Any]) -> bool:
+        if not torch().is_grad_enabled():
+            return False
+        return self._has_gradients or any(isinstance(t, torch().Tensor) and t.requires_grad for t in leaves)
+
+    def arguments(self, leaves: Sequence[Any]) -> list[Any]:
+        """All inputs of the program for a call."""
+        given = list(self._held)
+        for place, table, name in self._live:
+            given[place] = table[name]
+        for place, value in zip(self._user, leaves):
+            given[place] = value
+        return given
+
+    def find_fast(self) -> Specialization | None:
+        """The last call for machine code; None where it needs Python."""
+        variant = self._variant
+        if variant is not self._fast_variant:
+            self._fast_variant, self.fast = variant, None
+            is_done = self.model.options.check is None or variant.is_checked
+            is_ready = variant.compiled is not None and variant.fast is not None and is_done
+            if is_ready and self._is_plain and self.kinds is not None:
+                executable = variant.compiled.executable
+                self.fast = variant.fast.specialization(executable, TORCH) if is_fast(executable) else None
+        return self.fast
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        given = self.arguments(leaves)
+        variant = self._variant
+        if variant is None or not self.model.is_current(variant, given):
+            variant = self._variant = self.model.find(given)
+        made = self.model.run(variant, given)
+        if self._is_single:
+            return made[0]
+        rest = iter(made)
+        results = [next(rest) if constant is _TENSOR else constant for constant in self._results]
+        return unflatten(results, self._spec)
+
+
+_TENSOR = object()
+
+
+def _is_tuple(results: Sequence[Any], spec: Any) -> bool:
+    """Whether a model gives a plain tuple of several tensors."""
+    numbers = tuple(range(len(results)))
+    made = unflatten(numbers, spec)
+    return len(numbers) > 1 and type(made) is tuple and made == numbers and all(r is _TENSOR for r in results)
+
+
+def _read_outputs(signature: Any) -> tuple[dict[int, int], list[Any]]:
+    """Which inputs take which outputs, and the results: `_TENSOR`, or a plain value."""
+    places = {spec.target: n for n, spec in enumerate(signature.input_specs) if spec.target is not None}
+    names = {spec.arg.name: n for n, spec in enumerate(signature.input_specs) if hasattr(spec.arg, "name")}
+    updates: dict[int, int] = {}
+    results: list[Any] = []
+    for n, spec in enumerate(signature.output_specs):
+        kind = spec.kind.name
+        if kind == "USER_OUTPUT":
+            results.append(_TENSOR if type(spec.arg).__name__ == "TensorArgument" else getattr(spec.arg, "value", None))
+        elif kind == "BUFFER_MUTATION":
+            updates[places[spec.target]] = n
+        elif kind == "USER_INPUT_MUTATION":
+            updates[names[spec.target]] = n
+        else:
+            raise ArgumentError(f"a model that gives {kind.lower()}")
+    return updates, results
+
+
+def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | None = None) -> CompiledModel:
+    """``model`` compiled for ``example_inputs``; a call with other sizes compiles it for these too.
+
+    ``model`` is a module or a function of tensors, ``example_inputs`` a tensor or a tuple of arguments.
+    ``options={"check": "first"}`` compares the first call with eager, and stays with eager where they differ.
+    """
+    compiled = CompiledModel(model, _options(options))
+    args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    with torch().no_grad():
+        part, leaves = compiled.find(args, {})
+        if isinstance(part, ExportedModel):
+            part.model.find(part.arguments(leaves))
+    return compiled

@@ -1,0 +1,141 @@
+"""torch's streams, events and recording of CUDA graphs, as executables use them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.graph.from_torch.edge import torch
+from weft.graph.graph import Call
+from weft.runtime.cuda_driver import ask, driver
+from weft.runtime.executor import ALIGNMENT, Executor
+
+
+class Streams:
+    """The streams of one GPU: which is torch's current one, and an order among those that share memory of ours."""
+
+    def __init__(self, executor: Executor) -> None:
+        package = torch()
+        self.index = int(executor.name.partition(":")[2])
+        self._several = package.cuda.device_count() > 1
+        self._current = package._C._cuda_getCurrentRawStream
+        self._last: int | None = None
+
+    def device(self) -> Any:
+        """This GPU is torch's current one inside."""
+        return torch().cuda.device(self.index) if self._several else contextlib.nullcontext()
+
+    def current(self) -> int:
+        return int(self._current(self.index))
+
+    def is_recording(self) -> bool:
+        """Whether the caller records a graph of its own."""
+        return bool(torch().cuda.is_current_stream_capturing())
+
+    def enter(self, memory: Any) -> int:
+        """The current stream, after what was done with ``memory`` on the one before."""
+        stream = self.current()
+        if stream != self._last:
+            cuda = torch().cuda
+            now = cuda.current_stream(self.index)
+            if self._last is not None:
+                done = cuda.Event()
+                done.record(cuda.ExternalStream(self._last, device=self.index))
+                now.wait_event(done)
+            memory.record_stream(now)
+            self._last = stream
+        return stream
+
+    def wait(self) -> None:
+        """Until the GPU has done all it was given."""
+        torch().cuda.synchronize(self.index)
+
+    def aligned(self, array: Any) -> Any:
+        """``array``, or a copy that begins where code counts on."""
+        return array if array.data_ptr() % ALIGNMENT == 0 else array.clone()
+
+    def copied(self, array: Any) -> Any:
+        """A copy with the same strides."""
+        package = torch()
+        made = package.empty_strided(array.shape, array.stride(), dtype=array.dtype, device=array.device)
+        return made.copy_(array)
+
+
+#: Streams that only recordings use, those free at the moment by GPU. A recorded graph keeps its own: libraries have
+#: memory for each stream, which two graphs that run at once must not share.
+_free_streams: dict[int, list[int]] = {}
+
+
+def _take_stream(index: int) -> int:
+    """A stream that nobody else uses, as no stream of torch's pool is."""
+    try:
+        return _free_streams.setdefault(index, []).pop()
+    except IndexError:
+        return int(ask("cuStreamCreate", driver().CUstream_flags.CU_STREAM_NON_BLOCKING))
+
+
+class Recording:
+    """A CUDA graph of what is done inside ``with``, on a stream of its own; memory that torch allocates there is
+    kept for it."""
+
+    def __init__(self, index: int) -> None:
+        self._index, self._stream = index, _take_stream(index)
+        self._graph = torch().cuda.CUDAGraph()
+        self.launch: Callable[[], None] = self._graph.replay
+
+    def __enter__(self) -> int:
+        cuda = torch().cuda
+        cuda.synchronize(self._index)
+        self._inside = cuda.stream(cuda.ExternalStream(self._stream, device=self._index))
+        self._inside.__enter__()
+        _clear_workspaces()
+        self._graph.capture_begin(capture_error_mode="thread_local")
+        return self._stream
+
+    def __exit__(self, *error: Any) -> None:
+        try:
+            self._graph.capture_end()
+        except RuntimeError:
+            if error[0] is None:
+                raise
+        finally:
+            _clear_workspaces()
+            self._inside.__exit__(*error)
+
+    def reset(self) -> None:
+        """Gives back what it has; it is done on the GPU."""
+        self._graph.reset()
+        _free_streams[self._index].append(self._stream)
+
+
+def _clear_workspaces() -> None:
+    """Memory that cuBLAS has for a stream is its graph's own: made anew inside, and not handed on to others after."""
+    clear = getattr(torch()._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None:
+        clear()
+
+
+def is_recordable(call: Call) -> bool:
+    """Whether a call can be part of a CUDA graph: it neither draws random numbers nor waits for values."""
+    operator = _operator(call.target)
+    kinds = torch().Tag
+    bad = {kinds.nondeterministic_seeded, kinds.data_dependent_output, kinds.dynamic_output_shape}
+    found = bad & set(getattr(operator, "tags", ()))
+    return not found or (found == {kinds.nondeterministic_seeded} and _drops_nothing(operator, call))
+
+
+def _drops_nothing(operator: Any, call: Call) -> bool:
+    """Whether an operator that draws random numbers for dropout alone has none to do."""
+    names = [a.name for a in operator._schema.arguments]
+    given = {**dict(zip(names, call.args)), **dict(call.named)}
+    return "dropout_p" in names and not given.get("dropout_p", 0.0)
+
+
+@functools.cache
+def _operator(target: str) -> Any:
+    found: Any = torch().ops
+    for part in target.split("."):
+        found = getattr(found, part)
+    return found

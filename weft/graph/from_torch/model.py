@@ -1,0 +1,242 @@
+"""A module of aten operators that compiles itself for what it is called with, and runs as eager where it cannot."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.from_torch.arrays import TorchArrays
+from weft.graph.from_torch.edge import no_modes, numerics_on, retrace, torch
+from weft.graph.from_torch.translate import reason_of, translate
+from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.run.executable import Executable
+from weft.graph.run.fast_model import FastModel, Weight
+from weft.graph.run.processor import CPU, Processor
+from weft.ir.errors import UnsupportedError
+from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state
+
+
+@dataclass(frozen=True)
+class Options:
+    """``check="first"`` compares the first call of each kind with eager, and stays with eager where they differ."""
+
+    check: str | None = None
+    numerics: Any = "fast"
+
+
+@dataclass
+class _Variant:
+    """What was compiled for one set of sizes; ``reason`` where that failed."""
+
+    compiled: Compiled | None = None
+    reason: str | None = None
+    constants: tuple[Any, ...] = ()
+    stamps: tuple[list[int], list[int]] = ([], [])
+    places: tuple[int, ...] = ()
+    is_checked: bool = False
+    #: the stamps for machine code, where it can read this torch's tensors
+    fast: FastModel | None = None
+
+
+@dataclass
+class FxModel:
+    """``gm`` with inputs some of which, by place, are ``static``: the same tensors in every call.
+
+    ``updates`` says which inputs take the values of which outputs, as `translate` has it.
+    """
+
+    gm: Any
+    static: frozenset[int] = frozenset()
+    options: Options = field(default_factory=Options)
+    updates: Mapping[int, int] = field(default_factory=dict)
+    name: str = "model"
+    #: dictionaries of the user's model that have inputs, by place, and under which keys
+    homes: Mapping[int, tuple[dict[str, Any], str]] = field(default_factory=dict)
+    #: what it has in common with the model for other sizes
+    sizes: OpenSizes = field(default_factory=OpenSizes)
+    #: why all of it runs as eager, where it does
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        self.variants: dict[Any, _Variant] = {}
+        self._lock = threading.RLock()
+        self._static = sorted(self.static)
+        holders = [node for node in self.gm.graph.nodes if node.op == "placeholder"] if self.static else []
+        #: the static ones that anything depends on
+        self._watched = [n for n in self._static if n >= len(holders) or holders[n].users]
+        self._is_symbolic = _is_symbolic(self.gm)
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """One call; the results, without those that are updates."""
+        return self.run(self.find(args), args)
+
+    def run(self, variant: _Variant, args: Sequence[Any]) -> list[Any]:
+        """A call of what `find` found for such arguments."""
+        if variant.compiled is None:
+            return self._eager(args)
+        if not variant.is_checked and self.options.check == "first":
+            return self._check(variant, args)
+        return variant.compiled.executable.run_checked([args[n] for n in variant.places])
+
+    def find(self, args: Sequence[Any]) -> _Variant:
+        key = tuple(
+            (a.shape, strides_of(a), a.dtype, a.device, a.is_neg()) if isinstance(a, torch().Tensor) else a
+            for n, a in enumerate(args)
+            if n not in self.static
+        )
+        variant = self.variants.get(key)
+        if variant is not None and (variant.compiled is None or self.is_current(variant, args)):
+            return variant
+        with self._lock, no_modes():
+            if variant is not None:
+                self.sizes.forget_values()
+                if variant.fast is not None:
+                    variant.fast.forget()
+            variant = self.variants[key] = self._compile(args)
+        return variant
+
+    def is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
+        """Whether parameters are where they were, and unchanged as far as torch counts changes."""
+        if variant.fast is not None and all(args[n] is t for n, t in zip(self._static, variant.constants)):
+            return bool(variant.fast.is_current())
+        return variant.stamps == _stamps([args[n] for n in self._watched])
+
+    def _compile(self, args: Sequence[Any]) -> _Variant:
+        constants = {n: args[n] for n in self._static}
+        stamps = _stamps([args[n] for n in self._watched])
+        places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
+        try:
+            self._refuse_tensors(args)
+            arrays = TorchArrays(_processor(args))
+            gm = retrace(self.gm, list(args)) if self._is_symbolic else self.gm
+            numerics = numerics_on(arrays.device, self.options.numerics)
+            graph = translate(
+                gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device
+            )
+            compiled = compile_graph(graph, arrays, self.sizes)
+        except Exception as error:  # a fault of ours must not take the user's program with it
+            return self._failed(reason_of(error))
+        made = _Variant(compiled, None, tuple(constants.values()), stamps, places)
+        made.fast = self._fast(made)
+        return made
+
+    def _fast(self, variant: _Variant) -> FastModel | None:
+        assert variant.compiled is not None
+        executable, fields = variant.compiled.executable, state_fields()
+        if fields is None or not isinstance(executable, Executable) or any(t.is_inference() for t in variant.constants):
+            return None
+        weights = []
+        for place, tensor in zip(self._static, variant.constants):
+            table, key = self.homes.get(place, (None, None))
+            weights.append(Weight(tensor, tensor_state(tensor, fields), table, key))
+        has_gradients = any(t.requires_grad for t in variant.constants)
+        return FastModel(executable, weights, fields, torch().is_grad_enabled if has_gradients else None)
+
+    def _failed(self, reason: str) -> _Variant:
+        warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)
+        return _Variant(reason=reason)
+
+    def _refuse_tensors(self, args: Sequence[Any]) -> None:
+        if any(isinstance(a, torch().Tensor) and a.layout != torch().strided for a in args):
+            raise UnsupportedError("a sparse tensor")
+        if any(isinstance(a, torch().Tensor) and a.is_neg() for a in args):
+            raise UnsupportedError("a negated view, whose memory holds other values than it shows")
+
+    def _eager(self, args: Sequence[Any]) -> list[Any]:
+        made = list(self.gm(*args))
+        for place, number in self.updates.items():
+            args[place].copy_(made[number])
+        return [m for n, m in enumerate(made) if n not in self.updates.values()]
+
+    def _check(self, variant: _Variant, args: Sequence[Any]) -> list[Any]:
+        before = [a.clone() if isinstance(a, torch().Tensor) and n in self.updates else a for n, a in enumerate(args)]
+        assert variant.compiled is not None
+        made = variant.compiled.executable.run_checked([args[n] for n in variant.places])
+        expected = self._eager(before)
+        variant.is_checked = True
+        worst = _difference(made, expected)
+        if worst is None:
+            return made
+        variant.compiled, variant.fast, variant.reason = None, None, f"the first call differed from eager: {worst}"
+        warnings.warn(f"weft: {self.name} runs as eager PyTorch: {variant.reason}", stacklevel=3)
+        for n in self.updates:
+            args[n].copy_(before[n])
+        return expected
+
+
+def _processor(args: Sequence[Any]) -> Processor:
+    """What has the tensors of a call."""
+    devices = {str(a.device): a.device for a in args if isinstance(a, torch().Tensor)}
+    others = sorted(name for name, device in devices.items() if device.type not in ("cpu", "cuda"))
+    if others or len(devices) > 1:
+        raise UnsupportedError(f"tensors on {' and '.join(sorted(devices))}: graphs run on CPUs or on one NVIDIA GPU")
+    place = next(iter(devices.values()), torch().device("cpu"))
+    if place.type == "cpu":
+        return CPU
+    from weft.graph.run.cuda_processor import cuda_processor
+
+    return cuda_processor(place.index or 0)
+
+
+def strides_of(tensor: Any) -> Any:
+    """Of a tensor; sparse ones have a layout instead."""
+    return tensor.stride() if tensor.layout == torch().strided else tensor.layout
+
+
+@functools.cache
+def state_fields() -> StateFields | None:
+    return find_state_fields(torch())
+
+
+def _stamps(tensors: list[Any]) -> tuple[list[int], list[int]]:
+    """What changes where torch knows that tensors did: where they are, and how often they were written to."""
+    pointers = list(map(torch().Tensor.data_ptr, tensors))
+    try:
+        return pointers, list(map(_VERSION, tensors))
+    except RuntimeError:  # those of inference mode have none
+        return pointers, [0 if t.is_inference() else t._version for t in tensors]
+
+
+_VERSION = operator.attrgetter("_version")
+
+
+def _is_symbolic(gm: Any) -> bool:
+    """Whether some size is not a number."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch().SymInt):
+            return True
+        if isinstance(value, torch().Tensor) and any(isinstance(n, torch().SymInt) for n in value.shape):
+            return True
+    return False
+
+
+#: How far results may be from eager's: relative to the largest value, by the bits of the type's fraction.
+_TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
+
+
+def _difference(made: Sequence[Any], expected: Sequence[Any]) -> str | None:
+    """In words, where results are not those expected."""
+    for n, (ours, theirs) in enumerate(zip(made, expected)):
+        if not isinstance(theirs, torch().Tensor):
+            continue
+        name = str(theirs.dtype).removeprefix("torch.")
+        if name not in _TOLERANCE:
+            if not torch().equal(ours, theirs):
+                return f"output {n} is not equal"
+            continue
+        a, b = ours.double(), theirs.double()
+        same = (a == b) | (a.isnan() & b.isnan())
+        finite = b[b.isfinite()]
+        scale = float(finite.abs().max()) if finite.numel() else 0.0
+        off = (a - b).abs()[~same]
+        worst = float(off.nan_to_num(nan=float("inf")).max()) if off.numel() else 0.0
+        if worst > _TOLERANCE[name] * max(scale, 1e-3):
+            return f"output {n} is off by {worst:.3g}, its largest value is {scale:.3g}"
+    return None

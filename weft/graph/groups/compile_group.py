@@ -1,0 +1,123 @@
+"""A group as machine code: its program through the same scheduling, store and loader as any operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.graph.graph import Graph, dense_strides
+from weft.graph.groups.group_program import GroupProgram
+from weft.graph.groups.storage import Storage
+from weft.graph.run.arrays import Arrays
+from weft.operators.bind import BoundDefinition
+from weft.operators.definition import Definition, ProgramDefinition
+from weft.operators.dynamic import general_key
+from weft.operators.scheduling import Scheduling
+from weft.operators.signature import Layout, Signature
+from weft.operators.specialization import Specialization
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.arrays import describe
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Code of a group: the tensors that calls give it, then those it makes, in the order of its slots.
+
+    ``fixed`` are the values of its last slots; ``keeps`` is memory that must live as long as it.
+    """
+
+    program: GroupProgram
+    code: Specialization
+    tensors: tuple[str, ...]
+    fixed: tuple[int | float, ...]
+    keeps: tuple[Any, ...]
+    #: seconds, by the time model, and what takes most of them
+    expected: float
+    bound: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A group before it is compiled: what machine code depends on."""
+
+    program: GroupProgram
+    definition: Definition
+    signature: Signature
+    tensors: tuple[str, ...]
+    keeps: tuple[Any, ...]
+    #: parameters that begin where accesses of several elements at once must not, on a GPU
+    misaligned: frozenset[str] = frozenset()
+    #: sizes that code leaves open, and what they are here
+    sizes: tuple[tuple[str, int], ...] = ()
+    #: the same without open sizes, in case there is no code with them
+    closed: Prepared | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What its code depends on."""
+        whole = self.definition.complete(self.signature)
+        sizes = dict(self.sizes)
+        layouts = general_key(self.definition.whole_interface, whole, sizes) if sizes else self.signature.key
+        return self.definition.key, layouts + "".join(f";{name} anywhere" for name in sorted(self.misaligned))
+
+    def by_plan(self, plan: str) -> Prepared:
+        """The same group by another plan than the time model's first choice."""
+        closed = None if self.closed is None else self.closed.by_plan(plan)
+        definition = self.definition.scheduled(self.definition.how._replace(plan=plan))
+        return replace(self, definition=definition, closed=closed)
+
+
+def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays: Arrays) -> Prepared:
+    """``program`` with the constants it reads bound, so that packing and what depends on them alone is done once."""
+    names = dict(zip((b.name for b in program.program.params), program.inputs))
+    bound: dict[str, ArgumentInfo] = {}
+    keeps: list[Any] = []
+    for buffer, name in names.items():
+        found = storage.find(name)
+        assert found is not None
+        if found.root in graph.constants:
+            bound[buffer], kept = _constant(graph, name, graph.constants[found.root], found.layout.offset, arrays)
+            keeps.append(kept)
+    definition: Definition = ProgramDefinition(program.program, Scheduling("auto", graph.numerics))
+    if bound:
+        definition = BoundDefinition(definition, dict(bound))
+    open_inputs = [(b, n) for b, n in names.items() if b not in bound]
+    tensors = tuple((b, _layout(graph, storage, n)) for b, n in open_inputs)
+    made = [(b.name, _layout(graph, storage, n)) for b, n in zip(program.program.outputs, program.outputs)]
+    is_plain = all(layout.strides == dense_strides(layout.shape) for _, layout in made)
+    signature = Signature(tensors, (), () if is_plain else tuple(made))
+    slots = (*(n for _, n in open_inputs), *program.outputs)
+    params = {**dict(open_inputs), **{b.name: n for b, n in zip(program.program.outputs, program.outputs)}}
+    offsets = {b: _offset(graph, storage, n) for b, n in params.items()} | {b: v.pointer for b, v in bound.items()}
+    misaligned = frozenset(b for b, offset in offsets.items() if offset % arrays.processor.executor.code_alignment)
+    return Prepared(program, definition, signature, slots, tuple(keeps), misaligned)
+
+
+def _offset(graph: Graph, storage: Storage, name: str) -> int:
+    """Bytes from where a tensor's memory begins to its own first element."""
+    found = storage.find(name)
+    assert found is not None
+    return found.layout.offset * graph.edges[name].dtype.itemsize
+
+
+def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) -> tuple[ArgumentInfo, Any]:
+    """A constant as kernels see it; dense, so that only one that is not is copied."""
+    edge = graph.edges[name]
+    dense = dense_strides(edge.shape)
+    info = describe(array)
+    is_part = name not in graph.constants
+    if (
+        not is_part
+        and info.strides != dense
+        and any(n > 1 and s != d for n, s, d in zip(info.shape, info.strides, dense))
+    ):
+        array = arrays.arranged(array, edge, dense)
+        info = describe(array)
+    pointer = info.pointer + offset * edge.dtype.itemsize
+    return info._replace(shape=edge.shape, strides=dense, pointer=pointer), array
+
+
+def _layout(graph: Graph, storage: Storage, name: str) -> Layout:
+    found, edge = storage.find(name), graph.edges[name]
+    assert found is not None
+    return Layout(edge.dtype.name, edge.shape, found.layout.strides)

@@ -1,0 +1,90 @@
+"""How long candidates for a group really take on a GPU: many runs recorded as one CUDA graph, on random values.
+
+Runs go through several sets of arrays, so that what one leaves in the second cache is not what the next one reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.graph.from_torch.arrays import torch_type
+from weft.graph.from_torch.cuda import Recording, Streams
+from weft.graph.from_torch.edge import torch
+from weft.graph.graph import Call, Edge, Graph, dense_strides
+from weft.graph.groups.compile_group import Kernel
+from weft.graph.groups.storage import Storage
+from weft.graph.run.arrays import Arrays, resolve
+from weft.runtime.executor import Executor
+
+#: Runs in a recorded graph, how often it is launched, and bytes of arrays that runs go through.
+_RUNS, _LAUNCHES, _ROTATED = 16, 5, 128 << 20
+
+
+def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel, executor: Executor) -> float:
+    """Seconds of a kernel."""
+    streams, loaded = Streams(executor), kernel.code.loaded
+    edges = [graph.edges[name] for name in kernel.tensors]
+    found = [storage.find(name) for name in kernel.tensors]
+    strides = [f.layout.strides for f in found if f is not None]
+    sets = _sets(edges, strides, executor.name)
+    plan = loaded.plan([*(0 for _ in edges), *kernel.fixed])
+    scratch = torch().empty(max(plan.scratch_bytes, 1), dtype=torch().uint8, device=executor.name)
+
+    def run(arrays: Sequence[Any]) -> None:
+        values = [*(a.data_ptr() for a in arrays), *kernel.fixed]
+        loaded.start(plan, values, streams.current(), scratch.data_ptr())
+
+    return _seconds(run, sets, executor)
+
+
+def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
+    """Seconds of a call of the framework."""
+    names = list(dict.fromkeys(call.refs()))
+    edges = [graph.edges[name] for name in names]
+    sets = _sets(edges, [e.strides or dense_strides(e.shape) for e in edges], arrays.processor.executor.name)
+    function = arrays.function(call.target)
+
+    def run(given: Sequence[Any]) -> None:
+        by_name = dict(zip(names, given))
+        args = [resolve(a, arrays, by_name.__getitem__) for a in call.args]
+        function(*args, **{key: resolve(a, arrays, by_name.__getitem__) for key, a in call.named})
+
+    return _seconds(run, sets, arrays.processor.executor)
+
+
+def _sets(edges: Sequence[Edge], strides: Sequence[tuple[int, ...]], device: str) -> list[list[Any]]:
+    size = sum(e.nbytes for e in edges)
+    count = max(1, min(_RUNS, _ROTATED // max(size, 1)))
+    return [[_values(e, s, device) for e, s in zip(edges, strides)] for _ in range(count)]
+
+
+def _values(edge: Edge, strides: tuple[int, ...], device: str) -> Any:
+    """Random numbers; whole numbers are zero, for they may be subscripts."""
+    reach = 1 + sum((n - 1) * abs(s) for n, s in zip(edge.shape, strides))
+    kind = torch_type(edge.dtype)
+    flat = torch().randn(reach, device=device).to(kind) if edge.dtype.is_float else None
+    flat = torch().zeros(reach, dtype=kind, device=device) if flat is None else flat
+    return flat.as_strided(edge.shape, strides)
+
+
+def _seconds(run: Callable[[Sequence[Any]], None], sets: Sequence[Sequence[Any]], executor: Executor) -> float:
+    """The median over launches of a graph of many runs."""
+    package = torch()
+    for arrays in sets[:2]:  # what libraries set up when first called
+        run(arrays)
+    recording = Recording(Streams(executor).index)
+    with recording:
+        for n in range(_RUNS):
+            run(sets[n % len(sets)])
+    recording.launch()
+    times: list[float] = []
+    for _ in range(_LAUNCHES):
+        before, after = (package.cuda.Event(enable_timing=True) for _ in range(2))
+        before.record()
+        recording.launch()
+        after.record()
+        after.synchronize()
+        times.append(before.elapsed_time(after) / 1e3 / _RUNS)
+    recording.reset()
+    return sorted(times)[len(times) // 2]

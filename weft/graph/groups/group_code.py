@@ -1,0 +1,174 @@
+"""Machine code of groups: each text once, from the artifact store or compiled, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from weft.graph.groups.compile_group import Kernel, Prepared
+from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.groups.progress import Progress
+from weft.graph.groups.workers import Workers
+from weft.graph.run.processor import Processor
+from weft.ir.errors import Error, TargetError
+from weft.ir.stmt import Kernel as LoopKernel
+from weft.operators.scheduling import Scheduling
+from weft.operators.signature import Signature
+from weft.operators.specialization import (
+    LoadedArtifact,
+    Specialization,
+    artifact_of,
+    bind_loaded,
+    code_key,
+    load_artifact,
+)
+from weft.operators.stages import Build, build
+from weft.runtime.argument import ArgumentInfo
+from weft.runtime.executor import Executor
+from weft.runtime.store import Artifact, default_store
+from weft.runtime.threads import get_num_threads, set_num_threads
+from weft.target.description import MachineDescription
+from weft.tensor.program import TensorProgram
+
+#: What a group may be refused with.
+REFUSALS = (Error, AssertionError, RecursionError)
+
+
+class Task(NamedTuple):
+    """All that the code of a group depends on, as a process of its own needs it; ``signature`` has constants too."""
+
+    program: TensorProgram
+    signature: Signature
+    constants: frozenset[str]
+    how: Scheduling
+    machine: MachineDescription
+    threads: int
+    estimate: Callable[[LoopKernel, bool], tuple[float, str]]
+    misaligned: frozenset[str]
+    symbolic: frozenset[str] = frozenset()
+
+    def build(self, symbolic: frozenset[str] = frozenset()) -> Build:
+        """The stages of its code, some sizes left open."""
+        given = self.program, self.signature, self.machine, True, self.how
+        return build(*given, symbolic=symbolic, constants=self.constants)
+
+
+def compile_task(task: Task) -> Artifact:
+    """Machine code, with what the time model expects of it; where sizes are open, for those at hand."""
+    if task.threads != get_num_threads():  # in a worker
+        set_num_threads(task.threads)
+    made = task.build(task.symbolic)
+    separated = made.separated()
+    artifact = artifact_of(made, separated, task.symbolic, task.misaligned)
+    known = task.build().separated() if task.symbolic else separated
+    seconds, bound = task.estimate(known.main, made.fast)
+    return artifact._replace(metadata={**artifact.metadata, "expected": seconds, "bound": bound})
+
+
+@dataclass
+class GroupCode:
+    """The code of all groups of one graph; a group that was refused once is refused again without a try."""
+
+    processor: Processor
+    title: str
+    open_sizes: OpenSizes
+    _artifacts: dict[str, Artifact] = field(default_factory=dict)
+    _refused: dict[str, BaseException] = field(default_factory=dict)
+    _loaded: dict[str, LoadedArtifact] = field(default_factory=dict)
+
+    def prepare(self, groups: Iterable[Prepared]) -> None:
+        """Finds or compiles the code of all ``groups``; refusals are told when it is asked for."""
+        wanted = list(groups)
+        self._prepare(wanted)
+        self._prepare([g.closed for g in wanted if g.closed is not None and self.key(g) in self._refused])
+
+    def _prepare(self, groups: Iterable[Prepared]) -> None:
+        distinct = {self.key(g): g for g in groups}
+        missing = {key: g for key, g in distinct.items() if not self._find(key)}
+        if not missing:
+            return
+        tasks = [(key, self._task(group)) for key, group in missing.items()]
+        workers: Workers[Task, Artifact] = Workers(len(tasks))
+        with Progress(f"weft: compiling {self.title}", len(tasks)) as progress, workers:
+            for key, made in workers.run(tasks, compile_task, REFUSALS):
+                if isinstance(made, Artifact):
+                    default_store().put(key, made)
+                    self._artifacts[key] = made
+                    if missing[key].sizes:
+                        self.open_sizes.artifacts[key] = made
+                else:
+                    self._refused[key] = made
+                progress.step()
+
+    def key(self, group: Prepared) -> str:
+        return code_key("group", self.processor.machine, group.misaligned, *group.key, self.processor.key)
+
+    def expected(self, group: Prepared) -> float:
+        """Seconds, by the time model; nothing is compiled for it."""
+        group = self._possible(group)
+        key = self.key(group)
+        if self._find(key):
+            return float(self._artifact(key, group).metadata["expected"])
+        task = self._task(group)
+        made = task.build()
+        return task.estimate(made.separated().main, made.fast)[0]
+
+    def load(self, group: Prepared) -> Kernel:
+        """The kernel, with the constants of just this group packed."""
+        group = self._possible(group)
+        key, executor = self.key(group), self.processor.executor
+        if key not in self._loaded:
+            try:
+                self._loaded[key] = self._load(key, group)
+            except (TargetError, KeyError, TypeError, ValueError):  # written by something else under our key
+                default_store().remove(key)
+                del self._artifacts[key]
+                self._loaded[key] = self._load(key, group)
+        special = self._bind(key, group, executor)
+        fixed = (*special.fixed, *(value for _, value in group.sizes))
+        keeps = (*group.keeps, *special.prepared)
+        facts = self._loaded[key].facts
+        return Kernel(group.program, special, group.tensors, fixed, keeps, facts["expected"], facts["bound"])
+
+    def _possible(self, group: Prepared) -> Prepared:
+        """``group``, or the same for its very sizes where no schedule leaves them open."""
+        is_refused = group.closed is not None and self.key(group) in self._refused
+        return group.closed if is_refused and group.closed is not None else group
+
+    def _bind(self, key: str, group: Prepared, executor: Executor) -> Specialization:
+        """Constants packed; other sizes of the model, whose code is the same, have them already."""
+        if not group.sizes:
+            return bind_loaded(self._loaded[key], group.definition, executor)
+        bound = group.definition.bound.items()
+        known = (key, *((n, v.pointer, v.shape) if isinstance(v, ArgumentInfo) else (n, v) for n, v in bound))
+        if known not in self.open_sizes.bound:
+            self.open_sizes.bound[known] = bind_loaded(self._loaded[key], group.definition, executor)
+        return self.open_sizes.bound[known]
+
+    def _load(self, key: str, group: Prepared) -> LoadedArtifact:
+        artifact = self._artifact(key, group)
+        return load_artifact(artifact, group.definition.interface, group.signature, self.processor.executor)
+
+    def _artifact(self, key: str, group: Prepared) -> Artifact:
+        if not self._find(key):
+            self._prepare([group])
+        if key in self._refused:
+            raise self._refused[key]
+        return self._artifacts[key]
+
+    def _find(self, key: str) -> bool:
+        if key in self._artifacts or key in self._refused:
+            return True
+        kept = self.open_sizes.artifacts.get(key) or default_store().get(key)
+        if kept is None or "bound" not in kept.metadata:
+            return False
+        self._artifacts[key] = kept
+        return True
+
+    def _task(self, group: Prepared) -> Task:
+        definition, processor = group.definition, self.processor
+        whole, constants = definition.complete(group.signature), frozenset(definition.bound)
+        made_for = definition.how, processor.machine, get_num_threads(), processor.estimate()
+        symbolic = frozenset(name for name, _ in group.sizes)
+        return Task(definition.program, whole, constants, *made_for, group.misaligned, symbolic)

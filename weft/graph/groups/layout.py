@@ -1,0 +1,115 @@
+"""Where the elements of views are in memory: strides and an offset, found by composing maps.
+
+A reader whose tensor is a view of something stored takes it from there; only maps that no strides can say are
+composed into its subscripts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.graph.graph import Shape
+from weft.graph.groups.mapping import View
+from weft.ir.expr import Binary, Cast, Const, Expr, Unary, Var, idx
+
+
+class Layout(NamedTuple):
+    """Strides and the place of the first element, counted in elements."""
+
+    strides: Shape
+    offset: int = 0
+
+
+def view_layout(view: View, source: Layout) -> Layout | None:
+    """The layout of a view of a tensor that is stored as ``source`` says; None where strides cannot say it."""
+    form = _Form()
+    for index, stride in zip(view.load.indices, source.strides):
+        form.add(index, stride)
+    form.join_digits()
+    names = {v.name: n for n, v in enumerate(view.axes)}
+    strides = [0] * len(view.axes)
+    for atom, factor in form.terms.items():
+        if factor == 0:
+            continue
+        if not isinstance(atom, Var) or atom.name not in names:
+            return None
+        strides[names[atom.name]] = factor
+    return Layout(tuple(strides), source.offset + form.constant)
+
+
+class _Form:
+    """A sum of multiples of variables, quotients and remainders."""
+
+    def __init__(self) -> None:
+        self.terms: dict[Expr, int] = {}
+        self.constant = 0
+
+    def add(self, e: Expr, factor: int) -> None:
+        match e:
+            case Const(value=value):
+                self.constant += int(value) * factor
+            case Cast(operand=operand) if operand.dtype.is_integer:
+                self.add(operand, factor)
+            case Unary(op="-", operand=operand):
+                self.add(operand, -factor)
+            case Binary(op="+" | "-" as op, left=left, right=right):
+                self.add(left, factor)
+                self.add(right, factor if op == "+" else -factor)
+            case (
+                Binary(op="*", left=left, right=Const(value=value))
+                | Binary(op="*", left=Const(value=value), right=left)
+            ):
+                self.add(left, factor * int(value))
+            case _:
+                self.terms[e] = self.terms.get(e, 0) + factor
+
+    def join_digits(self) -> None:
+        """``a * (e % n) + a * n * (e // n)`` is ``a * e``, until there is nothing more of that kind."""
+        joined = True
+        while joined:
+            joined = False
+            for digit, factor in list(self.terms.items()):
+                if not (isinstance(digit, Binary) and digit.op == "%" and isinstance(digit.right, Const) and factor):
+                    continue
+                size = int(digit.right.value)
+                rest = _quotient(digit.left, size)
+                if self.terms.get(rest, 0) == factor * size:
+                    del self.terms[digit], self.terms[rest]
+                    self.add(digit.left, factor)
+                    joined = True
+                    break
+
+
+def _quotient(e: Expr, size: int) -> Expr:
+    if isinstance(e, Binary) and e.op == "//" and isinstance(e.right, Const):
+        return Binary("//", e.left, idx(int(e.right.value) * size))
+    return Binary("//", e, idx(size))
+
+
+def canonical(shape: Shape, strides: Shape) -> Shape:
+    """Strides with those of axes of one element, which say nothing, as a dense tensor would have them."""
+    result, dense = [], 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        result.append(dense if size == 1 else stride)
+        dense = max(dense, abs(stride) * size) if size != 1 else dense
+    return tuple(reversed(result))
+
+
+def is_dense(shape: Shape, layout: Layout) -> bool:
+    """Whether elements follow each other in row-major order."""
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(layout.strides)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def overlaps_itself(shape: Shape, strides: Shape) -> bool:
+    """Whether some elements may share a place."""
+    reach = 0
+    for stride, size in sorted((abs(s), n) for n, s in zip(shape, strides) if n > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False

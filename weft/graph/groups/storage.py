@@ -1,0 +1,135 @@
+"""Which tensors are stored, and in whose memory the others are: decided once for a graph and its partition."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from weft.graph.graph import Fragment, Graph, Opaque, dense_strides
+from weft.graph.groups.layout import Layout, canonical, is_dense, overlaps_itself, view_layout
+from weft.graph.groups.mapping import kind_of, view_of
+from weft.graph.groups.partition import Group, Partition, is_free
+
+
+class Stored(NamedTuple):
+    """A tensor in the memory of ``root``."""
+
+    root: str
+    layout: Layout
+
+
+class Storage:
+    """Layouts of all tensors that are in some memory."""
+
+    def __init__(self, graph: Graph, alone: frozenset[str] = frozenset()) -> None:
+        self.graph = graph
+        self._found: dict[str, Stored | None] = {}
+        self._kept: frozenset[str] = frozenset()
+        self._kept = frozenset(self._stored_views())
+        self._found.clear()
+        self.partition = Partition(graph, self._kept, alone)
+
+    def find(self, name: str) -> Stored | None:
+        """Where a tensor is; None where only its readers make it, and for objects of the framework."""
+        if name not in self.graph.edges:
+            return None
+        if name not in self._found:
+            self._found[name] = self._find(name)
+        return self._found[name]
+
+    def root(self, name: str) -> str | None:
+        """The tensor whose memory a reader of ``name`` is given; None where it reads through it."""
+        stored = self.find(name)
+        if stored is None:
+            return None
+        # What depends on constants alone is prepared once from dense ones, whatever the subscripts.
+        is_strided = not is_dense(self.graph.edges[name].shape, stored.layout)
+        return None if stored.root in self.graph.constants and is_strided and name != stored.root else stored.root
+
+    def _find(self, name: str) -> Stored | None:
+        edge, producer = self.graph.edges[name], self.graph.producers.get(name)
+        if producer is None or isinstance(producer, Opaque):
+            return Stored(name, Layout(canonical(edge.shape, edge.strides or dense_strides(edge.shape))))
+        if not is_free(producer) or producer.name in self._kept:
+            return Stored(name, Layout(self._own_strides(name)))
+        view = view_of(producer.program)
+        source = self.find(producer.inputs[0]) if view is not None else None
+        layout = None if view is None or source is None else view_layout(view, source.layout)
+        if layout is None or source is None:
+            return None
+        return Stored(source.root, Layout(canonical(edge.shape, layout.strides), layout.offset))
+
+    def _own_strides(self, name: str) -> tuple[int, ...]:
+        """As somebody wants it: the world outside, where it sees it or a view of it, or a library; else row-major."""
+        edge = self.graph.edges[name]
+        wished = edge.strides
+        if wished is None or overlaps_itself(edge.shape, wished) or _gaps(edge.shape, wished):
+            return dense_strides(edge.shape)
+        return canonical(edge.shape, wished)
+
+    def _stored_views(self) -> list[str]:
+        """Free fragments that must be computed: the framework, the caller or a product wants them in memory."""
+        wanted = {name for n in self.graph.nodes if _wants_memory(n) for name in n.inputs} | {*self.graph.results}
+        kept: list[str] = []
+        for node in self.graph.nodes:
+            while is_free(node) and wanted & {*node.outputs} and not self._is_in_memory(node.outputs[0] or ""):
+                assert isinstance(node, Fragment)
+                kept.append(self._to_store(node).name)
+                self._kept = frozenset(kept)
+                self._found.clear()
+        return kept
+
+    def _is_in_memory(self, name: str) -> bool:
+        """Whether a tensor is somewhere as its readers can see it: torch has no strides that run backwards."""
+        found = self.find(name)
+        if found is None:
+            return False
+        readers = self.graph.readers.get(name, [])
+        is_shown = name in self.graph.results or any(isinstance(r, Opaque) for r in readers)
+        return not is_shown or all(s >= 0 for s in found.layout.strides)
+
+    def _to_store(self, node: Fragment) -> Fragment:
+        """What to compute for ``node``; of a result what it is a view of, since the caller counts on that too."""
+        if not {*node.outputs} & {*self.graph.results}:
+            return node
+        while node.inputs:
+            source = self.find(node.inputs[0])
+            before = self.graph.producers.get(node.inputs[0])
+            if not isinstance(before, Fragment) or not is_free(before) or before.name in self._kept:
+                break
+            if source is not None and all(s >= 0 for s in source.layout.strides):
+                break
+            node = before
+        return node
+
+    def outputs(self, group: Group) -> list[str]:
+        """The tensors of a group that others read."""
+        return [name for m in group.members for name in m.outputs if name in self._read_outside]
+
+    @cached_property
+    def _read_outside(self) -> set[str]:
+        """Tensors that are read outside of the group that makes them."""
+        names = set()
+        for node in self.graph.nodes:
+            item = self.partition.item_of(node)
+            if item is not None:
+                names |= {name for name, source in self.partition.sources(node) if source is not item}
+        for result in self.graph.results:
+            stored = self.find(result)
+            names.add(result if stored is None else stored.root)
+        return names
+
+
+def _wants_memory(node: Fragment | Opaque) -> bool:
+    return isinstance(node, Opaque) or kind_of(node.program) in ("contraction", "scan")
+
+
+def _gaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether a layout has room between elements, or runs backwards: none to allocate."""
+    if any(s < 0 for s in strides):
+        return True
+    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    count = 1
+    for n in shape:
+        count *= n
+    return reach != count

@@ -1,0 +1,104 @@
+"""What depends on constants alone, computed once: casts, masks, tables of positions.
+
+Views stay views and what is made of nothing stays a formula: readers take both into their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from weft.graph.evaluate import evaluate_fragment
+from weft.graph.graph import Fragment, Graph, Node, Opaque
+from weft.graph.groups.partition import is_free
+from weft.runtime.arrays import describe
+
+#: Bytes up to which a constant that grew is kept: larger ones are computed in each call, as the model says.
+MOST_GROWN = 1 << 24
+#: Runs the library call of a fragment on arrays by name; None where the framework has none.
+Library = Callable[[Fragment, dict[str, Any]], "tuple[Any, ...] | None"]
+
+
+def fold_constants(graph: Graph, library: Library | None = None, own: Callable[[Any], Any] | None = None) -> Graph:
+    """``graph`` with constants in place of the fragments that read nothing else.
+
+    ``own`` makes arrays of the framework of numpy's, where the evaluator computed them.
+    """
+    fixed: dict[str, Fragment | None] = dict.fromkeys(graph.constants)
+    shown = _shown(graph)
+    folded: list[Fragment] = []
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        is_fixed = isinstance(node, Fragment) and all(name in fixed for name in node.inputs)
+        if isinstance(node, Fragment) and is_fixed and _is_worth_it(graph, node, shown):
+            fixed |= dict.fromkeys(node.outputs, node)
+            (nodes if is_free(node) else folded).append(node)
+        else:
+            nodes.append(node)
+    if not folded:
+        return graph
+    nodes = _needed(nodes, set(graph.results))
+    used = {name for n in nodes for name in n.inputs} | {*graph.results}
+    made = {name for node in folded for name in node.outputs}
+    values = _Values(graph.constants, fixed, library, own or (lambda array: array))
+    constants = {n: values.find(n) for n in (*graph.constants, *made) if n in used}
+    edges = dict(graph.edges)
+    for name in made:  # the library lays out its results as it likes
+        strides = describe(constants[name]).strides if name in constants else None
+        edges[name] = replace(edges[name], strides=strides)
+    return replace(graph, constants=constants, nodes=tuple(nodes), edges=edges)
+
+
+def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
+    """Nodes without the fragments that nobody reads any more."""
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if isinstance(node, Opaque) or wanted & {*node.outputs}:
+            kept.append(node)
+            wanted |= {*node.inputs}
+    return kept[::-1]
+
+
+class _Values:
+    """Values of constants and of what is made of them, each computed when first asked for."""
+
+    def __init__(
+        self,
+        constants: Mapping[str, Any],
+        makers: Mapping[str, Fragment | None],
+        library: Library | None,
+        own: Callable[[Any], Any],
+    ) -> None:
+        self._known, self._makers, self._library, self._own = dict(constants), makers, library, own
+
+    def find(self, name: str) -> Any:
+        if name not in self._known:
+            node = self._makers[name]
+            assert node is not None
+            self._known |= dict(zip(node.outputs, self._evaluate(node)))
+        return self._known[name]
+
+    def _evaluate(self, node: Fragment) -> tuple[Any, ...]:
+        inputs = {name: self.find(name) for name in node.inputs}
+        made = self._library(node, inputs) if self._library is not None else None
+        if made is not None:
+            return made
+        return tuple(map(self._own, evaluate_fragment(node, [inputs[name] for name in node.inputs])))
+
+
+def _shown(graph: Graph) -> set[str]:
+    """Tensors whose memory the caller gets, perhaps as a view, and may write to."""
+    shown = set(graph.results)
+    for node in reversed(graph.nodes):
+        if is_free(node) and shown & {*node.outputs}:
+            shown |= {*node.inputs}
+    return shown
+
+
+def _is_worth_it(graph: Graph, node: Fragment, shown: set[str]) -> bool:
+    if not is_free(node) and shown & {*node.outputs}:
+        return False
+    made = sum(graph.edges[name].nbytes for name in node.outputs)
+    read = sum(graph.edges[name].nbytes for name in node.inputs)
+    return made <= max(2 * read, MOST_GROWN) or is_free(node)

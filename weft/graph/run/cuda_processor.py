@@ -1,0 +1,142 @@
+"""A GPU that graphs run on: our kernels by Weft's GPU schedules, libraries through torch, timed on the device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from weft.graph.graph import shape_of
+from weft.graph.groups.mapping import is_contraction
+from weft.ir.expr import Const, Var
+from weft.ir.numerics import is_fast
+from weft.ir.visit import loads
+from weft.runtime.executor import Executor, find_executor
+from weft.target.cuda.machine import GpuMachine
+from weft.target.cuda.rates import rates_of
+from weft.tensor.cost import infer_cost
+
+if TYPE_CHECKING:
+    from weft.graph.graph import Call, Fragment, Graph
+    from weft.graph.groups.choose import Choice
+    from weft.graph.groups.compile_group import Kernel, Prepared
+    from weft.graph.groups.storage import Storage
+    from weft.graph.rewrites.library_epilogues import LibraryCall
+    from weft.graph.run.arrays import Arrays
+    from weft.graph.run.executable import Step
+    from weft.ir.stmt import Kernel as LoopKernel
+    from weft.tensor.program import TensorProgram
+
+#: The share of matrix instructions and of fused multiplications that a library reaches on large sizes.
+LIBRARY_RATE = 0.7
+#: How many times as long one candidate must be expected to take so that neither is measured.
+CLEAR = 2.5
+#: Elements added up for one result up to which a convolution is no matter of matrix instructions: each channel alone.
+SHALLOW = 64
+#: Seconds of a library's kernel that does next to nothing, in a CUDA graph.
+LIBRARY_CALL = 3e-6
+
+
+class Cuda:
+    """GPU ``executor``."""
+
+    measures_most = False
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    @property
+    def machine(self) -> GpuMachine:
+        found = self.executor.machine("cuda")
+        assert isinstance(found, GpuMachine)
+        return found
+
+    @property
+    def key(self) -> str:
+        return self.machine.key
+
+    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
+        from weft.graph.rewrites.channels_last import channels_last
+        from weft.graph.rewrites.fold_scales import fold_scales
+        from weft.graph.rewrites.join_products import join_products, pad_products
+        from weft.graph.rewrites.merge_equal import merge_equal
+        from weft.graph.rewrites.pixel_products import pixel_products
+
+        if is_fast(graph.numerics):
+            graph = fold(fold_scales(graph, narrow=True))
+        graph = fold(join_products(merge_equal(pixel_products(graph))))
+        return channels_last(fold(pad_products(graph)), arrays)
+
+    def library_calls(
+        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
+    ) -> list[LibraryCall]:
+        from weft.graph.rewrites.library_epilogues import LibraryCall, library_calls
+
+        if not is_fast(graph.numerics):
+            return [] if core.library is None else [LibraryCall(core.library, False)]
+        return library_calls(graph, members, core, outputs)
+
+    def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
+        return functools.partial(_gpu_seconds, self.machine)
+
+    def library_seconds(self, program: TensorProgram) -> float:
+        cost, machine = infer_cost(program), self.machine
+        rates = rates_of(machine.capability)
+        is_narrow = all(b.dtype.itemsize <= 2 for b in program.inputs if b.dtype.is_float)
+        lanes = (rates.wgmma or rates.mma) if is_narrow else rates.fma
+        compute = cost.flops / (2 * lanes * machine.sms * machine.clock * LIBRARY_RATE)
+        traffic = (cost.bytes_read + cost.bytes_written) / (machine.bandwidth * rates.copy_share)
+        return max(compute, traffic) + LIBRARY_CALL
+
+    def epilogue_seconds(self, program: TensorProgram) -> float:
+        rates, written = rates_of(self.machine.capability), infer_cost(program).bytes_written
+        return rates.launch + 2 * written / (self.machine.bandwidth * rates.copy_share)
+
+    def is_clear(self, expected: Choice) -> bool:
+        return not 1 / CLEAR < expected.ours / expected.library < CLEAR
+
+    def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
+        """Products of matrices by several plans. Convolutions of many channels by windows, and attention, are far
+        behind the library."""
+        from weft.auto.gpu.other_plans import OTHER_PLANS
+
+        depth = max(prod(shape_of([a.hi for a in s.reduce_axes])) for s in core.program.statements)
+        if is_product(core.program):
+            return [group, *map(group.by_plan, OTHER_PLANS)]
+        return [group] if depth <= SHALLOW else []
+
+    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float:
+        from weft.graph.groups.cuda_measure import measure_kernel
+
+        return measure_kernel(graph, storage, kernel, self.executor)
+
+    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> float:
+        from weft.graph.groups.cuda_measure import measure_call
+
+        return measure_call(graph, call, arrays)
+
+    def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
+        from weft.graph.run.cuda_executable import CudaExecutable
+
+        return CudaExecutable(graph, storage, steps, arrays)
+
+
+def is_product(program: TensorProgram) -> bool:
+    """Whether all that is multiplied is read under single subscripts: matrices, or batches of them."""
+    sums = [s for s in program.statements if is_contraction(s)]
+    indices = [i for s in sums for load in loads(s.value) for i in load.indices]
+    return len(sums) == 1 and all(isinstance(i, (Var, Const)) for i in indices)
+
+
+def _gpu_seconds(machine: GpuMachine, kernel: LoopKernel, fast: bool) -> tuple[float, str]:
+    from weft.auto.gpu.estimate import estimate_gpu
+
+    found = estimate_gpu(kernel, machine)
+    return found.seconds, found.bound
+
+
+@functools.cache
+def cuda_processor(index: int) -> Cuda:
+    """GPU number ``index``."""
+    return Cuda(find_executor(f"cuda:{index}"))

@@ -1,0 +1,392 @@
+"""A compiled graph: a flat table of kernels and the slots of their arguments, with calls of the framework between.
+
+All that does not change from call to call is written into a frame once: the arena, the table, every slot but those of
+inputs, results and what calls of the framework give. A call patches these and runs the table. Each call has a frame to
+itself, so several threads may call at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.graph.graph import Graph, Opaque
+from weft.graph.groups.compile_group import Kernel
+from weft.graph.groups.layout import canonical
+from weft.graph.groups.storage import Storage
+from weft.graph.run.arrays import Arrays, resolve
+from weft.graph.run.memory import Arena, Life, host, pack
+from weft.graph.run.run_table import KEPT_FRAMES, frame_keeper, table_runner, table_timer
+from weft.ir.errors import ArgumentError, Error
+from weft.runtime.arrays import aligned_bytes, describe
+from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel, scalar_bits
+
+Step = Kernel | Opaque
+#: Rows of the table, from the first to the one after the last, or a call.
+Segment = tuple[int, int] | Opaque
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A slot that holds the address of a tensor: its place among all slots, and bytes behind the root's first one."""
+
+    place: int
+    offset: int
+
+
+@dataclass(eq=False)
+class _Frame:
+    """What one call at a time uses."""
+
+    arena: Any
+    slots: Any
+    table: Any
+    record: Any
+    #: where the table begins, and where a structure is that has that and where the slots begin
+    address: int
+    head: Any
+    #: arrays over the arena that calls of the framework are given
+    views: dict[str, Any] = field(default_factory=dict)
+
+
+class Executable:
+    """``run(inputs)`` gives the outputs of the graph; inputs fit its edges (see `check_inputs`)."""
+
+    def __init__(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> None:
+        self.graph, self.storage, self.steps, self.arrays = graph, storage, tuple(steps), arrays
+        self.kernels = [s for s in self.steps if isinstance(s, Kernel)]
+        self._fresh = self._output_roots()
+        #: tensors that are in the memory of a result before that is written: whose, and where in it
+        self._hosted: dict[str, tuple[str, int]] = {}
+        self.arena = self._plan()
+        self._slots: dict[str, list[_Slot]] = {}
+        self._fixed: list[tuple[int, int]] = []
+        self._rows: list[tuple[int, int]] = []
+        self._count = 0
+        self._lay_out()
+        self._segments = _segments(self.steps)
+        self._input_strides = [self.strides(name) for name in graph.inputs]
+        #: addresses of the frames that no call has, and all frames by address
+        self._free = (ctypes.c_int64 * KEPT_FRAMES)()
+        self._frames: dict[int, _Frame] = {}
+        self._run_table = table_runner()
+        self._take_frame, self._give_frame = frame_keeper()
+        self._places = [self._slots.get(name, []) for name in (*graph.inputs, *self._fresh)]
+        self._makers = [(graph.edges[name], self.strides(name)) for name in self._fresh]
+        self._direct = self._direct_results()
+        self._calls: dict[str, Callable[..., Any]] = {
+            s.name: arrays.function(s.call.target) for s in self.steps if isinstance(s, Opaque)
+        }
+
+    # What machine code asks (`fast_model`)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a call is kernels alone, whose results are the outputs as they are, each once and in order."""
+        return self._direct == list(range(len(self._fresh)))
+
+    @property
+    def made(self) -> list[str]:
+        """Tensors that calls make new memory for."""
+        return self._fresh
+
+    @property
+    def patches(self) -> list[tuple[int, int, int]]:
+        """Which input or made tensor, by number, has its address in which slot, how many bytes further on."""
+        return [(n, slot.place, slot.offset) for n, slots in enumerate(self._places) for slot in slots]
+
+    @property
+    def frames_address(self) -> int:
+        return ctypes.addressof(self._free)
+
+    # Before the first call
+
+    def strides(self, name: str) -> tuple[int, ...]:
+        found = self.storage.find(name)
+        assert found is not None
+        return found.layout.strides
+
+    def _output_roots(self) -> list[str]:
+        """Tensors that kernels make and the caller gets: new memory in every call."""
+        made = {name for k in self.kernels for name in k.program.outputs}
+        roots = dict.fromkeys(self._root(name) for name in self.graph.outputs if name in self.graph.edges)
+        return [name for name in roots if name in made]
+
+    def _direct_results(self) -> list[int] | None:
+        """Which of the tensors that kernels make each output is; None where a call needs more than those."""
+        edges = [self.graph.edges.get(name) for name in self.graph.outputs]
+        strides = [None if e is None else e.strides for e in edges]
+        plain = all(
+            name in self._fresh and s in (None, self.strides(name)) for name, s in zip(self.graph.outputs, strides)
+        )
+        if not plain or self.graph.updates or len(self.kernels) != len(self.steps):
+            return None
+        return [self._fresh.index(name) for name in self.graph.outputs]
+
+    def _root(self, name: str) -> str:
+        found = self.storage.find(name)
+        assert found is not None
+        return found.root
+
+    def _reads(self, step: Step) -> list[str]:
+        read = step.inputs if isinstance(step, Opaque) else step.tensors
+        return [name for name in read if name in self.graph.edges]
+
+    def _plan(self) -> Arena:
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for n, step in enumerate(self.steps):
+            for name in step.program.outputs if isinstance(step, Kernel) else ():
+                first[name] = last[name] = n
+            for name in self._reads(step):
+                root = self._root(name)
+                if root in first:
+                    last[root] = n
+        for _, value in self.graph.updates:
+            if self._root(value) in last:
+                last[self._root(value)] = len(self.steps)
+        lives = [Life(name, self.graph.edges[name].nbytes, first[name], last[name]) for name in first]
+        inner = [t for t in lives if t.name not in self._fresh]
+        called = {self._root(n) for s in self.steps if isinstance(s, Opaque) for n in self._reads(s)}
+        self._hosted = host([t for t in inner if t.name not in called], [t for t in lives if t.name in self._fresh])
+        return pack([t for t in inner if t.name not in self._hosted])
+
+    def _lay_out(self) -> None:
+        for step in self.steps:
+            if not isinstance(step, Kernel):
+                continue
+            start = self._count
+            loaded: LoadedKernel = step.code.loaded
+            for n, name in enumerate(step.tensors):
+                found = self.storage.find(name)
+                assert found is not None
+                offset = found.layout.offset * self.graph.edges[name].dtype.itemsize
+                root, first = self._hosted.get(found.root, (found.root, 0))
+                self._slots.setdefault(root, []).append(_Slot(start + n, first + offset))
+            types = loaded.params[len(step.tensors) :]
+            for n, (dtype, value) in enumerate(zip(types, step.fixed), start + len(step.tensors)):
+                self._fixed.append((n, int(value) if dtype is None else scalar_bits(dtype, value)))
+            self._count = start + len(loaded.params) + 1
+            self._rows.append((loaded.address, start))
+
+    def _make_frame(self) -> _Frame:
+        arena = aligned_bytes(max(self.arena.size, 1))
+        record = (ctypes.c_int64 * RECORD_LENGTH)()
+        slots = (ctypes.c_uint64 * max(self._count, 1))()
+        table = (ctypes.c_uint64 * max(2 * len(self._rows), 1))()
+        for place, value in self._fixed:
+            slots[place] = value
+        base, first = ctypes.addressof(slots), arena.ctypes.data
+        for n, (kernel, (address, start)) in enumerate(zip(self.kernels, self._rows)):
+            table[2 * n], table[2 * n + 1] = address, base + 8 * start
+            slots[start + len(kernel.code.loaded.params)] = ctypes.addressof(record)
+        for name, offset in self.arena.offsets.items():
+            self._patch(slots, name, first + offset)
+        for name, array in self.graph.constants.items():
+            if name in self._slots:
+                self._patch(slots, name, describe(array).pointer)
+        head = (ctypes.c_int64 * 2)(ctypes.addressof(table), base)
+        return _Frame(arena, slots, table, record, head[0], head)
+
+    def notes(self) -> list[str]:
+        """For `explain`: how calls run, where that is not one table."""
+        return []
+
+    # A call
+
+    def check_inputs(self, given: Sequence[Any]) -> list[Any]:
+        """The inputs as code counts on them, copied where only their strides differ."""
+        if len(given) != len(self.graph.inputs):
+            raise ArgumentError(f"{self.graph.name} takes {len(self.graph.inputs)} tensors, not {len(given)}")
+        checked = []
+        for name, array, strides in zip(self.graph.inputs, given, self._input_strides):
+            edge = self.graph.edges[name]
+            fits = self.arrays.fits(array, edge, strides)
+            checked.append(array if fits else self.arrays.arranged(array, edge, strides))
+        return checked
+
+    def run(self, given: Sequence[Any]) -> list[Any]:
+        """One call; inputs are checked first."""
+        return self.run_checked(self.check_inputs(given), given)
+
+    def run_checked(self, checked: Sequence[Any], given: Sequence[Any] | None = None) -> list[Any]:
+        """One call with inputs that fit; ``given`` are the arrays that updates write to, where they are others."""
+        frame = self._take()
+        try:
+            if self._direct is not None:
+                return self._run_direct(frame, checked, self._direct)
+            return self._run(frame, checked if given is None else given, checked)
+        finally:
+            self._give(frame)
+
+    def _run_direct(self, frame: _Frame, checked: Sequence[Any], results: list[int]) -> list[Any]:
+        """Kernels alone, whose results are the outputs as they are: nothing is looked up by name."""
+        slots, pointer, empty = frame.slots, self.arrays.pointer, self.arrays.empty
+        made = [empty(edge, strides) for edge, strides in self._makers]
+        for array, places in zip((*checked, *made), self._places):
+            first = pointer(array)
+            for slot in places:
+                slots[slot.place] = first + slot.offset
+        status = self._run_table(frame.address, 0, len(self.kernels))
+        if status:
+            raise self._failure(status, frame)
+        return [made[n] for n in results]
+
+    def _take(self) -> _Frame:
+        address = self._take_frame(self.frames_address)
+        if address:
+            return self._frames[address]
+        frame = self._make_frame()
+        self._frames[ctypes.addressof(frame.head)] = frame
+        return frame
+
+    def _give(self, frame: _Frame) -> None:
+        address = ctypes.addressof(frame.head)
+        if not self._give_frame(self.frames_address, address):
+            del self._frames[address]
+
+    def _patch(self, slots: Any, root: str, pointer: int) -> None:
+        for slot in self._slots.get(root, ()):
+            slots[slot.place] = pointer + slot.offset
+
+    def run_timed(self, checked: Sequence[Any]) -> list[tuple[Step, int, int]]:
+        """One call, and when each step began and ended, in nanoseconds."""
+        spans: list[tuple[Step, int, int]] = []
+
+        def run(segment: Segment, frame: _Frame, held: dict[str, Any]) -> None:
+            if isinstance(segment, Opaque):
+                start = time.perf_counter_ns()
+                self._call(segment, frame, held)
+                spans.append((segment, start, time.perf_counter_ns()))
+                return
+            first, end = segment
+            stamps = (ctypes.c_int64 * (end - first + 1))()
+            status = table_timer()(frame.address, first, end, ctypes.addressof(stamps))
+            if status:
+                raise self._failure(status, frame)
+            spans.extend(zip(self.kernels[first:end], stamps, stamps[1:]))
+
+        frame = self._take()
+        try:
+            self._run(frame, checked, checked, run)
+        finally:
+            self._give(frame)
+        return spans
+
+    def _run_segment(self, segment: Segment, frame: _Frame, held: dict[str, Any]) -> None:
+        if isinstance(segment, Opaque):
+            self._call(segment, frame, held)
+        else:
+            self._run_kernels(frame, *segment)
+
+    def _run(
+        self,
+        frame: _Frame,
+        given: Sequence[Any],
+        checked: Sequence[Any],
+        run: Callable[[Segment, _Frame, dict[str, Any]], None] | None = None,
+    ) -> list[Any]:
+        held: dict[str, Any] = dict(zip(self.graph.inputs, checked))
+        for name in self._fresh:
+            held[name] = self.arrays.empty(self.graph.edges[name], self.strides(name))
+        for name, array in held.items():
+            if name in self._slots:
+                self._patch(frame.slots, name, self.arrays.pointer(array))
+        for segment in self._segments:
+            (run or self._run_segment)(segment, frame, held)
+        shown = {name: self._output(name, frame, held) for name in dict.fromkeys(self.graph.outputs)}
+        outputs = [shown[name] for name in self.graph.outputs]
+        if self.graph.updates:
+            held |= dict(zip(self.graph.inputs, given))
+            values = [self._tensor(value, frame, held) for _, value in self.graph.updates]
+            for (name, _), value in zip(self.graph.updates, values):
+                self.arrays.copy(held[name], value)
+            outputs = self._with_updates(outputs, frame, held)
+        return outputs
+
+    def _with_updates(self, outputs: list[Any], frame: _Frame, held: dict[str, Any]) -> list[Any]:
+        """Outputs that show what an input was left with are views of the input, as its layout lets them."""
+        left = {
+            value: held[name]
+            for name, value in self.graph.updates
+            if value not in self.graph.inputs and self._root(value) == value
+            and self.arrays.fits(held[name], self.graph.edges[name], self.strides(value))
+        }  # fmt: skip
+        held |= left
+        return [
+            self._output(name, frame, held) if name in self.graph.edges and self._root(name) in left else made
+            for name, made in zip(self.graph.outputs, outputs)
+        ]
+
+    def _run_kernels(self, frame: _Frame, first: int, end: int) -> None:
+        status = self._run_table(frame.address, first, end)
+        if status:
+            raise self._failure(status, frame)
+
+    def _failure(self, status: int, frame: _Frame) -> Error:
+        loaded: LoadedKernel = self.kernels[(status >> 32) - 1].code.loaded
+        return loaded.error(ctypes.c_int32(status & 0xFFFFFFFF).value, list(frame.record))
+
+    def _call(self, node: Opaque, frame: _Frame, held: dict[str, Any]) -> None:
+        def tensor(name: str) -> Any:
+            return self._tensor(name, frame, held)
+
+        args = [resolve(a, self.arrays, tensor) for a in node.call.args]
+        named = {key: resolve(a, self.arrays, tensor) for key, a in node.call.named}
+        made = self._calls[node.name](*args, **named)
+        results = made if isinstance(made, (tuple, list)) else (made,)
+        for name, array in zip(node.outputs, results):
+            if name is None:
+                continue
+            if name not in self.graph.edges:
+                held[name] = array
+                continue
+            edge, strides = self.graph.edges[name], self.strides(name)
+            held[name] = array if self.arrays.fits(array, edge, strides) else self.arrays.arranged(array, edge, strides)
+            self._patch(frame.slots, name, self.arrays.pointer(held[name]))
+
+    def _output(self, name: str, frame: _Frame, held: dict[str, Any]) -> Any:
+        """A tensor with just the strides that the caller counts on, those of axes of one element among them."""
+        found, edge = self.storage.find(name), self.graph.edges.get(name)
+        if found is None or edge is None or edge.strides in (None, found.layout.strides) or name in held:
+            return self._tensor(name, frame, held)
+        strides = edge.strides or ()
+        if canonical(edge.shape, strides) != canonical(edge.shape, found.layout.strides):
+            return self.arrays.arranged(self._tensor(name, frame, held), edge, strides)
+        root = held.get(found.root, self.graph.constants.get(found.root))
+        return self.arrays.view(root, edge.shape, strides, found.layout.offset)
+
+    def _tensor(self, name: str, frame: _Frame, held: dict[str, Any]) -> Any:
+        """A tensor of the graph as an array of the framework."""
+        if name not in self.graph.edges:
+            return held[name]
+        found, edge = self.storage.find(name), self.graph.edges[name]
+        assert found is not None
+        strides, offset = found.layout
+        root = held.get(found.root)
+        if root is None and found.root in self.graph.constants:
+            root = self.graph.constants[found.root]
+        if root is None:
+            if name not in frame.views:
+                start = self.arena.offsets[found.root] + offset * edge.dtype.itemsize
+                frame.views[name] = self.arrays.over(frame.arena, start, edge, strides)
+            return frame.views[name]
+        return root if name == found.root else self.arrays.view(root, edge.shape, strides, offset)
+
+
+def _segments(steps: Sequence[Step]) -> list[Segment]:
+    """Runs of kernels, as rows of the table, and the calls between them."""
+    segments: list[Segment] = []
+    row = start = 0
+    for step in steps:
+        if isinstance(step, Kernel):
+            row += 1
+            continue
+        if row > start:
+            segments.append((start, row))
+        segments.append(step)
+        start = row
+    return [*segments, (start, row)] if row > start else segments

@@ -1,0 +1,198 @@
+"""Calls of a whole model without any Python: arguments compared, weights checked, outputs made, kernels run.
+
+The fast call of operators (`weft.runtime.fastcall`) takes a model for one kernel: what it calls in place of one checks
+that the weights are what code was made for, takes a frame, puts the addresses of inputs and outputs into its slots and
+runs the table. Whatever is unusual gives the call back to Python, which does it, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from weft.graph.graph import dense_strides
+from weft.graph.run.executable import Executable
+from weft.graph.run.run_table import CONSTANTS, RUN_TABLE
+from weft.runtime.fastcall import Specialization, TensorLayout, fast_calls_available
+from weft.runtime.fastcall_text import MISSED, NUMPY, PYTHON_FUNCTIONS, TORCH
+from weft.runtime.kernel import LoadedKernel
+from weft.runtime.loader import LoadedObject
+from weft.runtime.native import load_native
+from weft.runtime.native_module import NativeModule, words
+from weft.runtime.torch_layout import StateFields, TensorState
+
+#: What machine code knows of a model. ``owner`` is an object that lives while a call runs; 0 where it is gone.
+MODEL = ("owner", "weights", "nweights", "grad_enabled", "patches", "npatches", "frames", "nkernels")
+#: A weight: the dictionary that has it under a key (0: none), the object that must be there, and what it looks like.
+WEIGHT = ("table", "key", "object", *TensorState._fields)
+#: Which slot of the call goes into which slot of a frame, that many bytes further on.
+PATCH = ("argument", "place", "offset")
+
+_SOURCE = '''
+def weft_call_model(slots):
+    model: Model = slots[model_slot]
+    owner = model.owner
+    if owner == 0 or wants_gradients(model) or not weft_is_current(model):
+        return missed
+    frame: Frame = weft_take_frame(model.frames)
+    if frame == 0:
+        return missed
+    patch_frame(model, frame.slots, slots)
+    Py_IncRef(owner)
+    thread = PyEval_SaveThread()
+    status = weft_run_table(frame.table, 0, model.nkernels)
+    PyEval_RestoreThread(thread)
+    weft_give_frame(model.frames, frame)
+    Py_DecRef(owner)
+    return 0 if status == 0 else missed  # the slow way fails too, and says why
+
+
+def patch_frame(model: Model, values, slots):
+    for i in range(model.npatches):
+        patch: Patch = model.patches + i * patch_size
+        values[patch.place] = slots[patch.argument] + patch.offset
+
+
+def wants_gradients(model: Model):
+    return model.grad_enabled != 0 and not is_false(PyObject_CallFunctionObjArgs(model.grad_enabled, 0))
+
+
+def weft_is_current(model: Model):
+    """Whether weights are where they were, and unchanged as far as torch counts changes."""
+    for i in range(model.nweights):
+        weight: Weight = model.weights + i * weight_size
+        if weight.table != 0 and PyDict_GetItem(weight.table, weight.key) != weight.object:
+            return 0
+        if not is_unchanged(weight, weight.structure):
+            return 0
+    return 1
+
+
+def is_unchanged(weight: Weight, tensor: Tensor):
+    if tensor.storage != weight.storage or tensor.offset != weight.offset or tensor.counter != weight.counter:
+        return 0
+    storage: Storage = tensor.storage
+    counter: Counter = tensor.counter
+    return storage.data == weight.data and counter.version == weight.version
+
+
+def is_false(obj):
+    """Takes the reference; an error counts as not false."""
+    if obj == 0:
+        PyErr_Clear()
+        return 0
+    Py_DecRef(obj)
+    return obj == object_false
+'''
+#: Of a torch that is not known, and where there is none: no weight is ever looked at.
+_NO_FIELDS = StateFields(0, 0, 0, 0, 0)
+_FUNCTIONS = ("PyErr_Clear", "PyEval_RestoreThread", "PyEval_SaveThread", "PyObject_CallFunctionObjArgs", "Py_DecRef",
+              "Py_IncRef")  # fmt: skip
+
+
+@functools.cache
+def _native(model_slot: int, fields: StateFields) -> LoadedObject:
+    structures = {
+        "Model": words(*MODEL), "Weight": words(*WEIGHT), "Patch": words(*PATCH), "Frame": words("table", "slots"),
+        "Tensor": {name: (getattr(fields, name), "i64") for name in ("storage", "offset", "counter")},
+        "Storage": {"data": (fields.data, "i64")}, "Counter": {"version": (fields.version, "i32")},
+    }  # fmt: skip
+    sizes = {"patch_size": 8 * len(PATCH), "weight_size": 8 * len(WEIGHT)}
+    constants = {**CONSTANTS, **sizes, "model_slot": model_slot, "missed": MISSED}
+    functions = {name: PYTHON_FUNCTIONS[name] for name in _FUNCTIONS} | {"PyDict_GetItem": "ptr (ptr, ptr)"}
+    module = NativeModule(RUN_TABLE + _SOURCE, constants, structures, functions, ("object_false",))
+    symbols = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in functions}
+    return load_native(module, {**symbols, "object_false": id(False)})
+
+
+class _ModelKernel(LoadedKernel):
+    """As fast calls see a model; it has what machine code reads."""
+
+    keeps: FastModel
+
+
+class Weight(NamedTuple):
+    """A tensor that code counts on; ``table[key]`` is where a model has it, if it does."""
+
+    tensor: Any
+    state: TensorState
+    table: dict[str, Any] | None = None
+    key: str | None = None
+
+
+class FastModel:
+    """What machine code needs to run an executable; the executable itself may go when `forget` was called."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        weights: Sequence[Weight] = (),
+        fields: StateFields | None = None,
+        grad_enabled: Any = None,
+    ) -> None:
+        """``grad_enabled`` is asked in every call, where some weight may have gradients."""
+        self._weights, self._grad_enabled = tuple(weights), grad_enabled
+        self._fields = fields or _NO_FIELDS
+        patches = executable.patches
+        records = [field for w in weights for field in _weight_fields(w)]
+        self._memory = [_words(records), _words([field for patch in patches for field in patch])]
+        first, second = map(ctypes.addressof, self._memory)
+        gradients = 0 if grad_enabled is None else id(grad_enabled)
+        counts = len(weights), len(patches)
+        self._record = _words(
+            [id(executable), first, counts[0], gradients, second, counts[1], executable.frames_address,
+             len(executable.kernels)]
+        )  # fmt: skip
+        self._count = len(executable.graph.inputs) + len(executable.made)
+
+    def forget(self) -> None:
+        """Calls go to Python from now on."""
+        self._record[0] = 0
+        self._weights = ()
+
+    @functools.cached_property
+    def is_current(self) -> Any:
+        """A function that says whether the weights are unchanged."""
+        check = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code.address("weft_is_current"))
+        return functools.partial(check, ctypes.addressof(self._record))
+
+    @property
+    def _code(self) -> LoadedObject:
+        return _native(self._count, self._fields)
+
+    def specialization(self, executable: Executable, framework: int) -> Specialization:
+        """For `CallTable`: one kernel, as it were, from inputs to outputs."""
+        graph = executable.graph
+        names = (*graph.inputs, *executable.made)
+        layouts = [
+            TensorLayout(graph.edges[n].dtype, graph.edges[n].shape, executable.strides(n), framework=framework)
+            for n in names
+        ]
+        kernel = _ModelKernel(self._code, "weft_call_model", [None] * (self._count + 1))
+        kernel.keeps = self
+        inputs, outputs = range(len(graph.inputs)), range(len(graph.inputs), self._count)
+        given, made = [layouts[n] for n in inputs], [layouts[n] for n in outputs]
+        fixed = [ctypes.addressof(self._record)]
+        return Specialization(kernel, given, inputs, made, outputs, fixed=fixed, release_gil=False)
+
+
+def is_fast(executable: Any) -> bool:
+    """Whether calls of an executable can go through machine code alone: kernels, and outputs that they make densely."""
+    if not isinstance(executable, Executable) or not executable.is_direct or not fast_calls_available():
+        return False
+    edges = executable.graph.edges
+    return all(executable.strides(n) == dense_strides(edges[n].shape) for n in executable.made)
+
+
+def _weight_fields(weight: Weight) -> list[int]:
+    table, key = (0, 0) if weight.table is None else (id(weight.table), id(weight.key))
+    return [table, key, id(weight.tensor), *weight.state]
+
+
+def _words(values: Sequence[int]) -> Any:
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+__all__ = ["NUMPY", "TORCH", "FastModel", "Weight", "is_fast"]

@@ -1,0 +1,156 @@
+"""What a graph runs on: how its groups are timed, and what becomes of the steps. This machine's CPU here; a GPU in
+`cuda_processor`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from weft.ir.numerics import is_fast
+from weft.runtime.executor import HOST, Executor
+from weft.runtime.threads import get_num_threads
+
+if TYPE_CHECKING:
+    from weft.graph.graph import Call, Fragment, Graph
+    from weft.graph.groups.choose import Choice
+    from weft.graph.groups.compile_group import Kernel, Prepared
+    from weft.graph.groups.storage import Storage
+    from weft.graph.rewrites.library_epilogues import LibraryCall
+    from weft.graph.run.arrays import Arrays
+    from weft.graph.run.executable import Step
+    from weft.ir.stmt import Kernel as LoopKernel
+    from weft.target.cpu.machine_model import MachineModel
+    from weft.target.description import MachineDescription
+    from weft.tensor.program import TensorProgram
+
+
+class Processor(Protocol):
+    """Seconds are of one run of a candidate for a group, expected or measured."""
+
+    @property
+    def executor(self) -> Executor:
+        """What loads and runs kernels."""
+
+    @property
+    def machine(self) -> MachineDescription:
+        """What code is made for."""
+
+    @property
+    def key(self) -> str:
+        """What choices between candidates depend on."""
+
+    @property
+    def measures_most(self) -> bool:
+        """Whether most groups with a library's candidate beside them are compiled and measured."""
+
+    def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
+        """The ways to schedule a group around ``core`` that may be as fast as the library: all are compiled at once."""
+
+    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
+        """Rewrites that pay on this processor, after those that pay on all; ``fold`` computes what is constant."""
+
+    def library_calls(
+        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
+    ) -> list[LibraryCall]:
+        """What libraries offer for ``core`` of a group, its own call first, or for all of the group."""
+
+    def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
+        """What gives, by the time model, the seconds of a scheduled kernel (with fast numerics or not), and what of the
+        machine takes most of them.
+
+        It goes to other processes: a function of a module, with values that do too.
+        """
+
+    def library_seconds(self, program: TensorProgram) -> float:
+        """Of a library's product or convolution, expected."""
+
+    def epilogue_seconds(self, program: TensorProgram) -> float:
+        """Of reading the results of a library again and writing them changed, as a kernel of its own does."""
+
+    def is_clear(self, expected: Choice) -> bool:
+        """Whether expected times decide, so that nothing is measured."""
+
+    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float: ...
+
+    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> float: ...
+
+    def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
+        """What runs the steps."""
+
+
+class Cpu:
+    """This machine's CPU."""
+
+    executor = HOST
+    measures_most = True
+
+    @property
+    def machine(self) -> MachineDescription:
+        return HOST.machine("cpu")
+
+    @property
+    def key(self) -> str:
+        return f"{self.machine.key} {get_num_threads()}"
+
+    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
+        from weft.graph.groups.price_program import price_program
+        from weft.graph.rewrites.choose_layouts import choose_layouts
+        from weft.runtime.machine_model import local_machine
+
+        if not is_fast(graph.numerics):  # the order of loops is part of the meaning
+            return graph
+        return choose_layouts(graph, functools.partial(price_program, self), local_machine().model.memory.read_all)
+
+    def library_calls(
+        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
+    ) -> list[LibraryCall]:
+        from weft.graph.rewrites.library_epilogues import LibraryCall
+
+        return [] if core.library is None else [LibraryCall(core.library, False)]
+
+    def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
+        from weft.runtime.machine_model import local_machine
+
+        return functools.partial(_cpu_seconds, local_machine().model, get_num_threads())
+
+    def library_seconds(self, program: TensorProgram) -> float:
+        from weft.graph.groups.choose import library_seconds
+
+        return library_seconds(program)
+
+    def epilogue_seconds(self, program: TensorProgram) -> float:
+        from weft.graph.groups.choose import epilogue_seconds
+
+        return epilogue_seconds(program)
+
+    def is_clear(self, expected: Choice) -> bool:
+        return expected.is_ours
+
+    def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
+        return [group]
+
+    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float:
+        from weft.graph.groups.measure import measure_kernel
+
+        return measure_kernel(graph, storage, kernel)
+
+    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> float:
+        from weft.graph.groups.measure import measure_call
+
+        return measure_call(graph, call, arrays)
+
+    def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
+        from weft.graph.run.executable import Executable
+
+        return Executable(graph, storage, steps, arrays)
+
+
+def _cpu_seconds(model: MachineModel, threads: int, kernel: LoopKernel, fast: bool) -> tuple[float, str]:
+    from weft.auto.estimate import estimate
+
+    found = estimate(kernel, model, threads, fast=fast)
+    return found.seconds, found.bound
+
+
+CPU = Cpu()
