@@ -70,7 +70,7 @@ def _grow(draft: D, chain: Chain, taken: set[str], rules: ChainRules[D]) -> list
             continue
         if stage.outer != chain.anchor.outer:
             continue
-        larger = _joined(stages, chain, stage)
+        larger = _joined(stages, chain, stage, taken)
         if larger is None:
             continue
         reason = rules.why_apart(draft, larger, stage)
@@ -105,7 +105,7 @@ def _readers(stages: Stages, stage: Stage) -> list[Stage]:
     return [r for r in stages.consumers(stage) if r not in writers]
 
 
-def _joined(stages: Stages, chain: Chain, stage: Stage) -> Chain | None:
+def _joined(stages: Stages, chain: Chain, stage: Stage, taken: Container[str]) -> Chain | None:
     """``chain`` with ``stage``, and other results that read it; None where one of its readers is elsewhere."""
     writers = stages.writers(stage.write.buffer.name)
     is_output = stages.is_output(stage)
@@ -120,7 +120,7 @@ def _joined(stages: Stages, chain: Chain, stage: Stage) -> Chain | None:
     for reader in readers:
         if reader.name not in inside and not _adopt(stages, chain, reader, stage, more, sinks):
             return None
-    return chain.with_stages(more, sinks)
+    return None if any(name in taken for name in more) else chain.with_stages(more, sinks)
 
 
 def _adopt(

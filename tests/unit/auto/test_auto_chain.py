@@ -42,6 +42,16 @@ def loss(float(M,N) X, int(M) L) -> (Loss) {
     C(m) = log(Total(m)) + Top(m) - X(m,L(m))
     Loss +=! C(m)
 }"""
+ATTENTION_WITH_STATISTICS = """
+def attention(float(B,H,S,D) Q, float(B,H,T,D) K, float(B,H,T,E) V, float(B,1,S,T) M) -> (O, Lse) {
+    R(b,h,s,t) +=! Q(b,h,s,d) * K(b,h,t,d)
+    P(b,h,s,t) = R(b,h,s,t) * 0.35 + M(b,0,s,t)
+    Top(b,h,s) max=! P(b,h,s,t)
+    Y(b,h,s,e) +=! exp(P(b,h,s,t) - Top(b,h,s)) * V(b,h,t,e)
+    Total(b,h,s) +=! exp(P(b,h,s,t) - Top(b,h,s))
+    O(b,h,s,e) = Y(b,h,s,e) / Total(b,h,s)
+    Lse(b,h,s) = Top(b,h,s) + log(Total(b,h,s))
+}"""
 
 
 def scheduled(op: weft.Operator | str, *args: Any, threads: int = 2) -> AutoSchedule:
@@ -198,3 +208,13 @@ def test_copies_for_lanes_begin_where_shared_loops_are() -> None:
     assert lanes
     assert not any(isinstance(n, Binary) and n.op in ("%", "//") for e in lanes for n in walk(e))
     np.testing.assert_allclose(s.build()(*args), weft.define(text, schedule="naive")(*args), rtol=1e-4)
+
+
+def test_a_result_that_is_in_a_chain_joins_no_other() -> None:
+    q, k, v, m = floats(2, 4, 10, 8), floats(2, 4, 10, 8), floats(2, 4, 10, 8), floats(2, 1, 10, 10)
+    scheduled(ATTENTION_WITH_STATISTICS, q, k, v, m)
+    o, lse = weft.define(ATTENTION_WITH_STATISTICS)(q, k, v, m)
+    weights = np.exp(np.einsum("bhsd,bhtd->bhst", q, k, dtype=np.float64) * 0.35 + m)
+    np.testing.assert_allclose(lse, np.log(weights.sum(-1)), rtol=1e-5, atol=1e-5)
+    expected = np.einsum("bhst,bhte->bhse", weights / weights.sum(-1, keepdims=True), v)
+    np.testing.assert_allclose(o, expected, rtol=1e-4, atol=1e-5)
