@@ -64,7 +64,8 @@ def summary(rows: Sequence[ModelRow]) -> list[str]:
 
 _HEAD = """# Whole models against the field
 
-`python -m bench.models --write` adds to this page. Inference in float32; everyone runs the same model with the same
+`python -m bench.models --write` adds to this page, so rows are of different runs and commits.
+Inference in float32; everyone runs the same model with the same
 random weights in a process of its own, in turns, the others standing still; results are checked against eager. A
 figure is the median over turns, in milliseconds; a ratio is the best peer's time over Weft's, with the 95 % interval
 of a bootstrap over turns: more than 1 says that Weft is faster. `inductor` has weights frozen, `openvino` computes in
