@@ -23,7 +23,7 @@ from weft.graph.rewrites.fold_constants import fold_constants
 from weft.graph.rewrites.fold_scales import fold_scales
 from weft.graph.rewrites.library_epilogues import LibraryCall, with_call, with_narrow_bias
 from weft.graph.rewrites.move_reshapes import move_reshapes
-from weft.graph.run.arrays import Arrays, NumpyArrays, resolve
+from weft.graph.run.arrays import Arrays, NumpyArrays, arguments
 from weft.graph.run.executable import Executable, Step
 from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
@@ -153,8 +153,7 @@ class _Compilation:
         """The framework's own result for a fragment of constants."""
         if node.library is None or any(name not in values for name in node.library.refs()):
             return None
-        args = [resolve(a, self.arrays, values.__getitem__) for a in node.library.args]
-        named = {key: resolve(a, self.arrays, values.__getitem__) for key, a in node.library.named}
+        args, named = arguments(node.library, self.arrays, values.__getitem__)
         made = self.arrays.function(node.library.target)(*args, **named)
         return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 

@@ -14,7 +14,7 @@ from weft.graph.from_torch.edge import torch
 from weft.graph.graph import Call, Edge, Graph, dense_strides
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
-from weft.graph.run.arrays import Arrays, resolve
+from weft.graph.run.arrays import Arrays, arguments
 from weft.runtime.executor import Executor
 
 #: Runs in a recorded graph, how often it is launched, and bytes of arrays that runs go through.
@@ -46,9 +46,8 @@ def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
     function = arrays.function(call.target)
 
     def run(given: Sequence[Any]) -> None:
-        by_name = dict(zip(names, given))
-        args = [resolve(a, arrays, by_name.__getitem__) for a in call.args]
-        function(*args, **{key: resolve(a, arrays, by_name.__getitem__) for key, a in call.named})
+        args, named = arguments(call, arrays, dict(zip(names, given)).__getitem__)
+        function(*args, **named)
 
     return _seconds(run, sets, arrays.processor.executor)
 

@@ -13,7 +13,7 @@ import numpy as np
 from weft.graph.graph import Call, Edge, Graph, dense_strides
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
-from weft.graph.run.arrays import Arrays, resolve
+from weft.graph.run.arrays import Arrays, arguments
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime.arrays import aligned_bytes
 
@@ -42,8 +42,7 @@ def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
     """Seconds of a call of the framework on zeros, in the middle of a graph: its results lie in new memory."""
     given: dict[str, Any] = {name: _zeros(arrays, graph.edges[name]) for name in call.refs()}
     function = arrays.function(call.target)
-    args = [resolve(a, arrays, given.__getitem__) for a in call.args]
-    named = {key: resolve(a, arrays, given.__getitem__) for key, a in call.named}
+    args, named = arguments(call, arrays, given.__getitem__)
     made = function(*args, **named)
     results = made if isinstance(made, (tuple, list)) else (made,)
     pages = sum(getattr(r, "nbytes", 0) for r in results) / mmap.PAGESIZE

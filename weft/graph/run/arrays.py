@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from weft.graph.graph import Edge, Ref, Special
+from weft.graph.graph import Call, Edge, Ref, Special
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
 from weft.ir.numpy_dtypes import to_numpy
@@ -112,12 +112,17 @@ def _moved(array: Any, offset: int) -> Any:
     return np.asarray(_At())
 
 
-def resolve(value: Any, arrays: Arrays, tensors: Callable[[str], Any]) -> Any:
+def arguments(call: Call, arrays: Arrays, tensors: Callable[[str], Any]) -> tuple[list[Any], dict[str, Any]]:
+    """What the function of a call is given, in order and by name."""
+    return [_resolve(a, arrays, tensors) for a in call.args], {k: _resolve(a, arrays, tensors) for k, a in call.named}
+
+
+def _resolve(value: Any, arrays: Arrays, tensors: Callable[[str], Any]) -> Any:
     """An argument of a call with tensors and framework values in place of their names."""
     if isinstance(value, Ref):
         return tensors(value.name)
     if isinstance(value, Special):
         return arrays.special(value)
     if isinstance(value, tuple):
-        return [resolve(v, arrays, tensors) for v in value]
+        return [_resolve(v, arrays, tensors) for v in value]
     return value

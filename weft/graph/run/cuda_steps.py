@@ -14,7 +14,7 @@ from weft.graph.graph import Edge, Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.layout import canonical
 from weft.graph.groups.storage import Storage, Stored
-from weft.graph.run.arrays import Arrays, resolve
+from weft.graph.run.arrays import Arrays, arguments
 from weft.graph.run.executable import Step
 from weft.graph.run.memory import Arena, Life, pack
 from weft.ir import dtype as dt
@@ -112,11 +112,7 @@ class CudaSteps:
         return start + found.layout.offset * edge.dtype.itemsize
 
     def _call(self, node: Opaque, held: dict[str, Any], memory: Memory) -> None:
-        def tensor(name: str) -> Any:
-            return self.tensor(name, held, memory)
-
-        args = [resolve(a, self.arrays, tensor) for a in node.call.args]
-        named = {key: resolve(a, self.arrays, tensor) for key, a in node.call.named}
+        args, named = arguments(node.call, self.arrays, lambda name: self.tensor(name, held, memory))
         made = self._calls[node.name](*args, **named)
         results = made if isinstance(made, (tuple, list)) else (made,)
         for name, array in zip(node.outputs, results):

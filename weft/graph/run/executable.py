@@ -17,7 +17,7 @@ from weft.graph.graph import Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.layout import canonical
 from weft.graph.groups.storage import Storage
-from weft.graph.run.arrays import Arrays, resolve
+from weft.graph.run.arrays import Arrays, arguments
 from weft.graph.run.memory import Arena, Life, host, pack
 from weft.graph.run.run_table import KEPT_FRAMES, frame_keeper, table_runner, table_timer
 from weft.ir.errors import ArgumentError, Error
@@ -331,11 +331,7 @@ class Executable:
         return loaded.error(ctypes.c_int32(status & 0xFFFFFFFF).value, list(frame.record))
 
     def _call(self, node: Opaque, frame: _Frame, held: dict[str, Any]) -> None:
-        def tensor(name: str) -> Any:
-            return self._tensor(name, frame, held)
-
-        args = [resolve(a, self.arrays, tensor) for a in node.call.args]
-        named = {key: resolve(a, self.arrays, tensor) for key, a in node.call.named}
+        args, named = arguments(node.call, self.arrays, lambda name: self._tensor(name, frame, held))
         made = self._calls[node.name](*args, **named)
         results = made if isinstance(made, (tuple, list)) else (made,)
         for name, array in zip(node.outputs, results):
