@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
@@ -95,12 +96,26 @@ def test_changing_sizes_through_torch_compile_stay_compiled() -> None:
 def test_gradients_run_as_eager_and_are_told() -> None:
     model, x = nn.Linear(4, 3), torch.randn(2, 4)
     with torch.enable_grad():
-        torch.compile(model, backend=backend)(x).sum().backward()
+        with pytest.warns(UserWarning, match="gradients are asked for"):
+            torch.compile(model, backend=backend)(x).sum().backward()
         expected = torch.autograd.grad(model(x).sum(), model.weight)[0]
         assert "gradients are asked for" in weft.explain()
-        direct = weft.compile(model, (x,))(x)
+        with pytest.warns(UserWarning, match="gradients are asked for.*torch.no_grad"):
+            direct = weft.compile(model, (x,))(x)
     torch.testing.assert_close(model.weight.grad, expected)
     assert direct.requires_grad
+
+
+def test_wrong_arguments_are_the_model_s_own_error_and_nothing_else(
+    caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    model = nn.Linear(4, 3)
+    fast = weft.compile(model, (torch.randn(2, 4),))
+    for wrong in (torch.randn(2, 5), torch.ones(2, 4, dtype=torch.int64)):
+        with pytest.raises(RuntimeError, match="mat1"):
+            fast(wrong)
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert not recwarn.list
 
 
 def test_outputs_alias_and_have_the_strides_of_eager() -> None:

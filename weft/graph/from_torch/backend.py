@@ -26,13 +26,18 @@ from weft.runtime.fastcall import MISS, CallTable, Specialization
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
 COMPILED: list[FxModel] = []
 _MOST_KEPT = 64
+_GRADIENTS = (
+    "gradients are asked for (forward and backward run as eager operators); "
+    "under torch.no_grad() or torch.inference_mode() it is compiled"
+)
 
 
 def backend(gm: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_mode: Any) -> Any:
     """What Dynamo calls with a part of a program: gives the function that runs in its place."""
     chosen = _options(options)
     if torch().is_grad_enabled() and _wants_gradients(gm, example_inputs):
-        return _told(gm, "gradients are asked for: forward and backward run as eager operators")
+        warnings.warn(f"weft: the model runs as eager PyTorch: {_GRADIENTS}", stacklevel=2)
+        return _told(gm, _GRADIENTS)
 
     def compiler(module: Any, _inputs: Sequence[Any]) -> Any:
         model = FxModel(module, static_inputs(), chosen)
@@ -96,6 +101,8 @@ class CompiledModel:
         self._last: ExportedModel | None = None
         self._sizes = OpenSizes()
         self._tables: dict[tuple[int, int], CallTable] = {}
+        #: reasons for eager calls that the user was warned of
+        self._told: set[str] = set()
         #: takes calls like some before without any Python
         self._fast: Callable[..., Any] | None = None
 
@@ -114,13 +121,26 @@ class CompiledModel:
         else:
             found, leaves = self.find(args, named)
             if isinstance(found, str):
-                return self.model(*args, **named)
+                return self._call_eager(found, args, named)
             part = self._last = found
         if part.wants_gradients(leaves):
+            self.tell(_GRADIENTS, stacklevel=3)
             return self.model(*args, **named)
         made = part(leaves)
         self._make_fast(part)
         return made
+
+    def _call_eager(self, reason: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The model itself; arguments that it does not take either are its own error, and all there is to say."""
+        made = self.model(*args, **named)
+        self.tell(reason, stacklevel=4)
+        return made
+
+    def tell(self, reason: str, stacklevel: int) -> None:
+        """Why calls run as eager PyTorch, each reason once."""
+        if reason not in self._told:
+            self._told.add(reason)
+            warnings.warn(f"weft: the model runs as eager PyTorch: {reason}", stacklevel=stacklevel + 1)
 
     def _make_fast(self, part: ExportedModel) -> None:
         """Later calls like the last of ``part`` go through machine code alone, where they can."""
@@ -160,9 +180,7 @@ class CompiledModel:
         try:
             part = ExportedModel(export(self.model, args, named), self.model, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
-            reason = f"torch.export: {reason_of(error)}"
-            warnings.warn(f"weft: the model runs as eager PyTorch: {reason}", stacklevel=4)
-            return reason
+            return f"torch.export: {reason_of(error)}"
         plain = not named and len(args) == len(leaves) and all(isinstance(a, torch().Tensor) for a in args)
         part.kinds = tuple(map(_kind, leaves)) if plain else None
         return part
@@ -299,4 +317,6 @@ def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | Non
         part, leaves = compiled.find(args, {})
         if isinstance(part, ExportedModel):
             part.model.find(part.arguments(leaves))
+        else:
+            compiled.tell(part, stacklevel=2)
     return compiled

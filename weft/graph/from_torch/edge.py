@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.ir.dtype import DType, parse_dtype
@@ -106,8 +109,21 @@ def export(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     table = decompositions()
     if _is_on_gpu(module, args, named):  # where torch has a choice of kernels for it
         table = {op: fn for op, fn in table.items() if _packet(op) != "scaled_dot_product_attention"}
-    with torch().no_grad():
+    with torch().no_grad(), _hushed():
         return export_program(module, args, named, strict=False).run_decompositions(table)
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Nothing of what torch tells its own developers while it traces: a failure comes as an exception besides."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        logger.disabled = was_disabled
 
 
 def _is_on_gpu(module: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
