@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +19,7 @@ from weft.graph.from_torch.edge import (
     unflatten,
 )
 from weft.graph.from_torch.model import FxModel, Options, strides_of
+from weft.graph.from_torch.programs import Programs
 from weft.graph.from_torch.translate import reason_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH, is_fast
@@ -25,7 +28,9 @@ from weft.runtime.fastcall import MISS, CallTable, Specialization
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
 COMPILED: list[FxModel] = []
-_MOST_KEPT = 64
+_MOST_REMEMBERED = 64
+#: Sizes that a model keeps executables for; the oldest goes first.
+MOST_KEPT = 64
 _GRADIENTS = (
     "gradients are asked for (forward and backward run as eager operators); "
     "under torch.no_grad() or torch.inference_mode() it is compiled"
@@ -85,7 +90,7 @@ def _told(gm: Any, reason: str) -> Any:
 
 def _remember(model: FxModel) -> None:
     COMPILED.append(model)
-    del COMPILED[:-_MOST_KEPT]
+    del COMPILED[:-_MOST_REMEMBERED]
 
 
 class CompiledModel:
@@ -99,7 +104,7 @@ class CompiledModel:
         self.model, self.options = model, options
         self.parts: dict[Any, ExportedModel | str] = {}
         self._last: ExportedModel | None = None
-        self._sizes = OpenSizes()
+        self._sizes, self._programs, self._lock = OpenSizes(), Programs(), threading.RLock()
         self._tables: dict[tuple[int, int], CallTable] = {}
         #: reasons for eager calls that the user was warned of
         self._told: set[str] = set()
@@ -160,9 +165,21 @@ class CompiledModel:
         """What was exported for such arguments, now or before, or why that failed; and the tensors among them."""
         leaves, spec = flatten((args, dict(named)))
         key = (str(spec), *map(_kind, leaves))
-        if key not in self.parts:
-            self.parts[key] = self._export(args, dict(named), leaves)
-        return self.parts[key], leaves
+        found = self.parts.get(key)
+        if found is None:
+            with self._lock:
+                found = self.parts.get(key) or self._export(args, dict(named), leaves, str(spec))
+                self._keep(key, found)
+        return found, leaves
+
+    def _keep(self, key: Any, part: ExportedModel | str) -> None:
+        self.parts[key] = part
+        if len(self.parts) <= MOST_KEPT:
+            return
+        oldest = self.parts.pop(next(iter(self.parts)))
+        if isinstance(oldest, ExportedModel) and oldest.fast is not None:
+            for table in self._tables.values():
+                table.remove(oldest.fast)
 
     def find_compiled(self, args: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
         """What a call with ``args`` runs, and the tensors that it is given."""
@@ -176,9 +193,12 @@ class CompiledModel:
             part = variant.reason or ""
         raise ArgumentError(f"the model runs as eager PyTorch: {part}")
 
-    def _export(self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any]) -> ExportedModel | str:
+    def _export(
+        self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any], nested: str
+    ) -> ExportedModel | str:
         try:
-            part = ExportedModel(export(self.model, args, named), self.model, self.options, self._sizes)
+            program = self._programs.find(nested, leaves, functools.partial(export, self.model, args, named))
+            part = ExportedModel(program, self.model, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
             return f"torch.export: {reason_of(error)}"
         plain = not named and len(args) == len(leaves) and all(isinstance(a, torch().Tensor) for a in args)

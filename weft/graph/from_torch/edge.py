@@ -101,16 +101,38 @@ def retrace(gm: Any, args: Sequence[Any]) -> Any:
     return make_fx(torch().func.functionalize(apart), tracing_mode="fake")(*args)
 
 
-def export(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """The program of ``model`` for such arguments, without Dynamo, with functional operators."""
+def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Any:
+    """The program of ``model`` for such arguments, without Dynamo, with functional operators.
+
+    ``dims`` are, for each leaf of the arguments, the dimensions that it should be a program for all sizes of.
+    """
     from torch.export import export as export_program
 
     module = model if isinstance(model, torch().nn.Module) else _as_module(model)
     table = decompositions()
     if _is_on_gpu(module, args, named):  # where torch has a choice of kernels for it
         table = {op: fn for op, fn in table.items() if _packet(op) != "scaled_dot_product_attention"}
+    shapes = _dynamic_shapes(args, named, dims) if any(dims) else None
     with torch().no_grad(), _hushed():
-        return export_program(module, args, named, strict=False).run_decompositions(table)
+        program = export_program(module, args, named, strict=False, dynamic_shapes=shapes)
+        return program.run_decompositions(table)
+
+
+def _dynamic_shapes(args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]]) -> Any:
+    from torch.export import Dim, ShapesCollection
+
+    shapes = ShapesCollection()
+    for leaf, open_dims in zip(flatten((args, named))[0], dims):
+        if open_dims:
+            shapes[leaf] = dict.fromkeys(open_dims, Dim.AUTO)
+    return shapes
+
+
+def fake_tensors() -> Any:
+    """Tensors made within have no memory."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode()
 
 
 @contextlib.contextmanager

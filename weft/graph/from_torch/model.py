@@ -12,7 +12,8 @@ from typing import Any
 
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.from_torch.arrays import TorchArrays
-from weft.graph.from_torch.edge import no_modes, numerics_on, retrace, torch
+from weft.graph.from_torch.edge import no_modes, numerics_on, torch
+from weft.graph.from_torch.symbolic import at_sizes, is_symbolic
 from weft.graph.from_torch.translate import reason_of, translate
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.executable import Executable
@@ -70,7 +71,7 @@ class FxModel:
         holders = [node for node in self.gm.graph.nodes if node.op == "placeholder"] if self.static else []
         #: the static ones that anything depends on
         self._watched = [n for n in self._static if n >= len(holders) or holders[n].users]
-        self._is_symbolic = _is_symbolic(self.gm)
+        self._is_symbolic = self.reason is None and is_symbolic(self.gm)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """One call; the results, without those that are updates."""
@@ -114,7 +115,7 @@ class FxModel:
         try:
             self._refuse_tensors(args)
             arrays = TorchArrays(_processor(args))
-            gm = retrace(self.gm, list(args)) if self._is_symbolic else self.gm
+            gm = at_sizes(self.gm, args) if self._is_symbolic else self.gm
             numerics = numerics_on(arrays.device, self.options.numerics)
             graph = translate(
                 gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device
@@ -204,17 +205,6 @@ def _stamps(tensors: list[Any]) -> tuple[list[int], list[int]]:
 
 
 _VERSION = operator.attrgetter("_version")
-
-
-def _is_symbolic(gm: Any) -> bool:
-    """Whether some size is not a number."""
-    for node in gm.graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, torch().SymInt):
-            return True
-        if isinstance(value, torch().Tensor) and any(isinstance(n, torch().SymInt) for n in value.shape):
-            return True
-    return False
 
 
 #: How far results may be from eager's: relative to the largest value, by the bits of the type's fraction.
