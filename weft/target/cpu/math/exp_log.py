@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from weft.target.cpu.math import coefficients as c
+from weft.target.cpu.math.coefficients import fitted
 from weft.target.cpu.math.formula import (
     F32,
     Format,
@@ -66,7 +66,7 @@ def exp2(x: Term) -> Term:
 
 def _exp_core(r: Term) -> Term:
     """e^r - 1 for |r| up to half of ln 2."""
-    return fma(r * r, horner(r, pick(r, c.EXP_F32, c.EXP_F64)), r)
+    return fma(r * r, horner(r, pick(r, "EXP")), r)
 
 
 def _scale_twice(p: Term, low_bits: Term) -> Term:
@@ -144,10 +144,10 @@ def log1p_core(f: Term) -> tuple[Term, Term]:
     """log(1 + f) = first + second for 1 + f in [sqrt(1/2), sqrt 2); |second| is the smaller."""
     half_square = 0.5 * f * f
     if f.is_single:
-        return f, fma(f * f * f, even_odd(f, c.LOG_F32), -half_square)
+        return f, fma(f * f * f, even_odd(f, fitted("LOG_F32")), -half_square)
     s = f / (2.0 + f)
     z = s * s
-    return f, s * (half_square + z * horner(z, c.LOG_F64)) - half_square
+    return f, s * (half_square + z * horner(z, fitted("LOG_F64"))) - half_square
 
 
 def _natural(f: Term, e: Term) -> Term:
@@ -216,7 +216,7 @@ def log_pair(x: Term) -> Pair:
     square = multiply(Pair(s, s_low), Pair(s, s_low))
     cube = multiply(square, Pair(s, s_low))
     third = multiply(cube, constant_pair(x, 2.0 / 3.0, 3.700743415417188e-17))
-    tail = cube.high * square.high * horner(square.high, c.LOG_PAIR_F64)
+    tail = cube.high * square.high * horner(square.high, fitted("LOG_PAIR_F64"))
     first = two_sum(e * 0.6931471805598903, 2.0 * s)
     second = two_sum(first.high, third.high)
     low = first.low + second.low + (third.low + tail + 2.0 * s_low + e * 5.497923018708371e-14)
@@ -239,7 +239,7 @@ def cosh(x: Term) -> Term:
 def sinh(x: Term) -> Term:
     a = x.abs()
     u = a * a
-    small = fma(u * a, horner(u, pick(x, c.SINH_F32, c.SINH_F64)), a)
+    small = fma(u * a, horner(u, pick(x, "SINH")), a)
     quarter, two = _half_exp(a)
     large = two * (quarter - 0.0625 / quarter)
     return where(a < 1.0, small, large).with_sign_of(x)

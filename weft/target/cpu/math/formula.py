@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from weft.target.cpu.builder import Builder
 from weft.target.cpu.llvm_values import Value, constant, lanes_of
+from weft.target.cpu.math.coefficients import fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +171,9 @@ def even_odd(x: Term, coefficients: Sequence[float]) -> Term:
     return fma(x, horner(square, coefficients[1::2]), horner(square, coefficients[0::2]))
 
 
-def pick(x: Term, single: Sequence[float], double: Sequence[float]) -> Sequence[float]:
-    """The coefficients for this precision."""
-    return single if x.is_single else double
+def pick(x: Term, name: str) -> Sequence[float]:
+    """The coefficients called ``name`` for this precision."""
+    return fitted(f"{name}_F{x.format.bits}")
 
 
 def nearest(x: Term, scale: float = 1.0, bias: int = 0) -> tuple[Term, Term]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from weft.target.cpu.llvm_values import constant, vector
-from weft.target.cpu.math import coefficients as c
+from weft.target.cpu.math.coefficients import fitted
 from weft.target.cpu.math.exp_log import exp_scaled, log_pair, split_mantissa
 from weft.target.cpu.math.formula import (
     F32,
@@ -45,11 +45,11 @@ def _pow_single(a: Term, y: Term) -> Term:
     """2^(y log2 a) in float64, with polynomials no longer than a float32 result needs."""
     m, e = split_mantissa(a)
     f = (m - 1.0).widen()
-    exponent = fma(f, even_odd(f, c.LOG2_MEDIUM), e.widen())
+    exponent = fma(f, even_odd(f, fitted("LOG2_MEDIUM")), e.widen())
     product = _edge_product(a, y, y.widen() * exponent, 1000.0)
     t = at_least(at_most(product, 200.0), -200.0)
     count, low_bits = nearest(t)
-    p = horner(t - count, c.EXP2_MEDIUM)
+    p = horner(t - count, fitted("EXP2_MEDIUM"))
     return (p.bits() + (low_bits << F64.mantissa)).as_float().narrow()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from weft.target.cpu.math import coefficients as c
+from weft.target.cpu.math.coefficients import fitted
 from weft.target.cpu.math.exp_log import exp_scaled, expm1_small, log, log_pair
 from weft.target.cpu.math.formula import (
     Term,
@@ -41,16 +41,17 @@ def _erf_by_pieces(x: Term) -> Term:
     In the first piece, whose middle is 0, only the small part is rounded before the last step.
     """
     a = at_most(x.abs(), 4.0)
-    count, piece = nearest(a, 1.0 / c.ERF_PIECE)
-    t = fma(count, -c.ERF_PIECE, a)  # exact
-    middle, *coefficients = (look_up(table, piece) for table in c.ERF_PIECES_F32)
+    (width,) = fitted("ERF_PIECE")
+    count, piece = nearest(a, 1.0 / width)
+    t = fma(count, -width, a)  # exact
+    middle, *coefficients = (look_up(fitted(f"ERF_PIECES_F32_{n}"), piece) for n in range(6))
     return fma(t, horner(t, coefficients), middle + t).with_sign_of(x)
 
 
 def _erf_by_exponential(x: Term) -> Term:
     """1 - e^-(a + a q(a)): one polynomial for the whole range and no cancellation; the sign comes last."""
     a = at_most(x.abs(), 4.0)
-    return expm1_small(-a, a * even_odd(a, [-k for k in c.ERF_EXPONENT_F32])).with_sign_of(x)
+    return expm1_small(-a, a * even_odd(a, [-k for k in fitted("ERF_EXPONENT_F32")])).with_sign_of(x)
 
 
 def _erf_double(x: Term) -> Term:
@@ -61,14 +62,14 @@ def _erf_double(x: Term) -> Term:
 
 def _erf_near(x: Term) -> Term:
     """|x| <= 1; NaN and larger give something finite or NaN."""
-    return fma(x, horner(x * x, pick(x, c.ERF_SLOPE_F32, c.ERF_SLOPE_F64)), x)
+    return fma(x, horner(x * x, pick(x, "ERF_SLOPE")), x)
 
 
 def _erfc_far(a: Term) -> Term:
     """erfc for a >= 0.6: e^(-a^2) times a function of (a - k)/(a + k) that hardly bends."""
     k = 2.0 if a.is_single else 2.5
     w = (a - k) / (a + k)
-    shape = even_odd(w, pick(a, c.ERFCX_F32, c.ERFCX_F64)) / fma(a, 2.0, 1.0)
+    shape = even_odd(w, pick(a, "ERFCX")) / fma(a, 2.0, 1.0)
     square = two_product(a, a)
     return exp_scaled(-square.high, -square.low) * shape
 
@@ -110,7 +111,7 @@ def _gamma_near(z: Term) -> Term:
         more = z > 2.0
         z = where(more, z - 1.0, z)
         product = where(more, product * z, product)
-    return product * horner(z - 1.5, c.GAMMA_CORE) / factor
+    return product * horner(z - 1.5, fitted("GAMMA_CORE")) / factor
 
 
 def _stirling_pair(z: Term) -> Pair:
@@ -119,7 +120,7 @@ def _stirling_pair(z: Term) -> Pair:
     shifted = z - 0.5
     product = two_product(logarithm.high, shifted)
     inverse = 1.0 / z
-    series = inverse * horner(inverse * inverse, c.STIRLING)
+    series = inverse * horner(inverse * inverse, fitted("STIRLING"))
     low = product.low + logarithm.low * shifted
     total = two_sum(product.high, -z)
     half_log = quick_two_sum(total.high, z.like(0.9189385332046728))
@@ -141,7 +142,7 @@ def sin_pi(a: Term) -> Term:
     folded = where(rest > 0.5, 1.0 - rest, rest)
     r = folded * math.pi
     u = r * r
-    value = fma(u * r, horner(u, c.SIN_HALF_F64), r)
+    value = fma(u * r, horner(u, fitted("SIN_HALF_F64")), r)
     half = whole * 0.5
     return where(trunc(half).differs(half), -value, value)
 
@@ -183,7 +184,7 @@ def _lgamma_plain(a: Term) -> Term:
 
     near = _lgamma_near(at_most(a, 9.0), shared)
     inverse = 1.0 / a
-    series = fma(inverse, horner(inverse * inverse, c.STIRLING), 0.9189385332046728)
+    series = fma(inverse, horner(inverse * inverse, fitted("STIRLING")), 0.9189385332046728)
     return where(a < 8.0, near, fma(a - 0.5, logarithm[0], series - a))
 
 
@@ -197,6 +198,6 @@ def _lgamma_near(a: Term, logarithm: Callable[[Term], Term]) -> Term:
         z = where(more, z - 1.0, z)
         product = where(more, product * z, product)
     t = z - 2.0
-    core = t * (z - 1.0) * even_odd(t, c.LGAMMA_CORE)
+    core = t * (z - 1.0) * even_odd(t, fitted("LGAMMA_CORE"))
     factor = logarithm(where(low, a, product))
     return where(low, core - factor, core + factor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from weft.target.cpu.math import coefficients as c
 from weft.target.cpu.math.formula import Term, fma, horner, pick, sign_mask, where
 from weft.target.cpu.math.reduce_angle import Angle, reduce_angle
 
@@ -26,7 +25,7 @@ def cos(x: Term) -> Term:
 def _half_turn_sine(angle: Angle) -> Term:
     r = angle.rest
     u = r * r
-    value = fma(u * r, horner(u, pick(r, c.SIN_HALF_F32, c.SIN_HALF_F64)), r)
+    value = fma(u * r, horner(u, pick(r, "SIN_HALF")), r)
     return value.flipped_by(angle.steps << (r.format.bits - 1))
 
 
@@ -35,10 +34,10 @@ def tan(x: Term) -> Term:
     angle = reduce_angle(x.abs(), steps_per_half_turn=2)
     r = angle.rest
     u = r * r
-    sine = fma(u * r, horner(u, pick(r, c.SIN_F32, c.SIN_F64)), r)
+    sine = fma(u * r, horner(u, pick(r, "SIN")), r)
     half = 0.5 * u
     near_one = 1.0 - half
-    cosine = near_one + fma(u * u, horner(u, pick(r, c.COS_F32, c.COS_F64)), (1.0 - near_one) - half)
+    cosine = near_one + fma(u * u, horner(u, pick(r, "COS")), (1.0 - near_one) - half)
     odd = (angle.steps & 1).differs(0)
     result = where(odd, -cosine, sine) / where(odd, sine, cosine)
     return result.flipped_by(x.bits() & sign_mask(x.format))
@@ -47,7 +46,7 @@ def tan(x: Term) -> Term:
 def _atan_unit(q: Term) -> Term:
     """What atan(q) has beyond q, for q in [0, 1]."""
     u = q * q
-    return u * q * horner(u, pick(q, c.ATAN_F32, c.ATAN_F64))
+    return u * q * horner(u, pick(q, "ATAN"))
 
 
 def atan(x: Term) -> Term:
@@ -78,7 +77,7 @@ def atan2(y: Term, x: Term) -> Term:
 
 def _asin_tail(z: Term, s: Term) -> Term:
     """asin(s) - s where z = s^2 <= 1/4."""
-    return z * s * horner(z, pick(z, c.ASIN_F32, c.ASIN_F64))
+    return z * s * horner(z, pick(z, "ASIN"))
 
 
 def asin(x: Term) -> Term:
