@@ -271,6 +271,8 @@ def _inner_tests(region: Region) -> list[frozenset[str]]:
     A loop that a test asks about is cut where the test starts to matter; masks that are always the same cost nothing.
     So it is with the tiles of one loop: all but the last are full, which is asked before them.
     """
+    if not region.leaf.tests:
+        return []
     innermost = region.runs[-1][0].name if region.runs else ""
     tile = {nest.name for nest, _ in region.copies} | ({region.lanes.nest.name} if region.lanes is not None else set())
     once = {nest.name for nest in region.leaf.nests if nest.trips <= 1}

@@ -121,6 +121,8 @@ class _Box:
 
     def grow(self, name: str, trips: float, done: float = 1) -> bool:
         """With one more loop inside, of which ``done`` iterations are there; whether that changes anything."""
+        if trips == done and name not in self.scattered:
+            return False
         found = self.terms.get(name, ())
         for d, term, times in found:
             before, values = term.values(done), term.values(trips)
