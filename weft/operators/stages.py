@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.ir.errors import ArgumentError
+from weft.ir.expr import Expr
 from weft.ir.numerics import is_fast
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
@@ -102,15 +103,17 @@ def build(
     how: Scheduling = DEFAULT,
     *,
     symbolic: frozenset[str] = frozenset(),
+    strides: Mapping[str, Sequence[Expr]] | None = None,
     constants: frozenset[str] = frozenset(),
 ) -> Build:
     """The build for ``signature``; without one, sizes stay symbolic, and with one those named in ``symbolic``.
 
-    ``constants`` are parameters that have the same values in every call.
+    ``strides`` are those of tensors that are not dense, where they follow from such sizes; ``constants`` are parameters
+    that have the same values in every call.
     """
     sizes: dict[str, int] = {}
     if signature is not None:
         sizes = solve_sizes(program, signature.shapes, dict(signature.constants))
-        program = specialize(program, sizes, signature.strides, symbolic)
+        program = specialize(program, sizes, strides or signature.strides, symbolic)
         sizes = {name: value for name, value in sizes.items() if name not in symbolic}
     return Build(program, machine, checks, how, sizes, constants)

@@ -109,12 +109,13 @@ def describe_shape(shape: Sequence[Expr]) -> str:
 def specialize(
     program: TensorProgram,
     sizes: Mapping[str, int],
-    layouts: Mapping[str, Sequence[int]] | None = None,
+    layouts: Mapping[str, Sequence[int | Expr]] | None = None,
     symbolic: frozenset[str] = frozenset(),
 ) -> TensorProgram:
     """``program`` with values for its ``sizes`` and ``constants``; the constants leave ``params``.
 
-    ``layouts`` gives element strides for parameters and outputs that are not dense and row-major.
+    ``layouts`` gives element strides for parameters and outputs that are not dense and row-major; they may have sizes in
+    them that stay open.
     Sizes named in ``symbolic`` stay open. Raises ShapeError where a requirement fails or a range
     would have a negative length.
     """
@@ -127,7 +128,11 @@ def specialize(
         new = rebuild_buffer(old, lambda e: simplify(substitute(e, values)))
         _check_extents(new, old, sizes)
         strides = layouts.get(old.name)
-        mapping[old.name] = new if strides is None else replace(new, strides=tuple(map(idx, strides)))
+        mapping[old.name] = (
+            new
+            if strides is None
+            else replace(new, strides=tuple(s if isinstance(s, Expr) else idx(s) for s in strides))
+        )
     return replace(
         program,
         params=tuple(mapping[p.name] if isinstance(p, Buffer) else p for p in program.params if p not in values),

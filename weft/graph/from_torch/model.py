@@ -13,7 +13,7 @@ from typing import Any
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
-from weft.graph.from_torch.symbolic import at_sizes, is_symbolic
+from weft.graph.from_torch.symbolic import at_sizes
 from weft.graph.from_torch.translate import reason_of, translate
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.executable import Executable
@@ -71,7 +71,6 @@ class FxModel:
         holders = [node for node in self.gm.graph.nodes if node.op == "placeholder"] if self.static else []
         #: the static ones that anything depends on
         self._watched = [n for n in self._static if n >= len(holders) or holders[n].users]
-        self._is_symbolic = self.reason is None and is_symbolic(self.gm)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """One call; the results, without those that are updates."""
@@ -115,7 +114,7 @@ class FxModel:
         try:
             self._refuse_tensors(args)
             arrays = TorchArrays(_processor(args))
-            gm = at_sizes(self.gm, args) if self._is_symbolic else self.gm
+            gm = at_sizes(self.gm, args)
             numerics = numerics_on(arrays.device, self.options.numerics)
             graph = translate(
                 gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device

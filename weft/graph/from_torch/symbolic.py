@@ -26,7 +26,10 @@ def is_symbolic(gm: Any) -> bool:
 
 
 def at_sizes(gm: Any, args: Sequence[Any]) -> Any:
-    """``gm`` for ``args``, which its guards hold for: Dynamo has checked them, or `check_sizes`."""
+    """``gm`` for ``args``, which its guards hold for: Dynamo has checked them, or `check_sizes`.
+
+    Also where its sizes are numbers: operators have the same names in graphs of all sizes.
+    """
     said = [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
     return _Copy(_Numbers(said, args)).copy(gm)
 
@@ -96,6 +99,7 @@ class _Copy:
 
     def copy(self, gm: Any) -> Any:
         graph = torch().fx.Graph()
+        gm.graph.eliminate_dead_code()
         with fake_tensors():
             for node in gm.graph.nodes:
                 self._node(graph, node)
@@ -109,9 +113,15 @@ class _Copy:
             if self.made.get(node.args[0]) is False:
                 raise UnsupportedError(f"a size for which not {node.args[1:]}")
         else:
-            copied = graph.node_copy(node, self.made.__getitem__)
-            copied.meta["val"] = self._value(said)
+            copied = self._copied(graph, node)
+            copied.meta = {**node.meta, "val": self._value(said)}
             self.made[node] = self.numbers.find(said) if _is_symbol(said) else copied
+
+    def _copied(self, graph: Any, node: Any) -> Any:
+        """Named by what it does, so that operators are called the same however many nodes there were for sizes."""
+        name = None if node.op == "call_function" else node.name
+        args, named = (torch().fx.node.map_arg(a, self.made.__getitem__) for a in (node.args, node.kwargs))
+        return graph.create_node(node.op, node.target, args, named, name, node.type)
 
     def _value(self, said: Any) -> Any:
         if isinstance(said, (list, tuple)):

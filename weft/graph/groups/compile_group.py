@@ -9,9 +9,9 @@ from weft.graph.graph import Graph, dense_strides
 from weft.graph.groups.group_program import GroupProgram
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arrays import Arrays
+from weft.ir.expr import Expr
 from weft.operators.bind import BoundDefinition
 from weft.operators.definition import Definition, ProgramDefinition
-from weft.operators.dynamic import general_key
 from weft.operators.scheduling import Scheduling
 from weft.operators.signature import Layout, Signature
 from weft.operators.specialization import Specialization
@@ -49,15 +49,17 @@ class Prepared:
     misaligned: frozenset[str] = frozenset()
     #: sizes that code leaves open, and what they are here
     sizes: tuple[tuple[str, int], ...] = ()
+    #: how strides of tensors that are not dense follow from these
+    strides: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
     #: the same without open sizes, in case there is no code with them
     closed: Prepared | None = None
 
     @property
     def key(self) -> tuple[str, str]:
         """What its code depends on."""
-        whole = self.definition.complete(self.signature)
-        sizes = dict(self.sizes)
-        layouts = general_key(self.definition.whole_interface, whole, sizes) if sizes else self.signature.key
+        layouts = self.signature.key
+        if self.sizes:  # shapes are in the text of the program
+            layouts = "; ".join(f"{name} strides {', '.join(map(str, own))}" for name, own in self.strides)
         return self.definition.key, layouts + "".join(f";{name} anywhere" for name in sorted(self.misaligned))
 
     def by_plan(self, plan: str) -> Prepared:

@@ -12,6 +12,7 @@ from weft.graph.groups.progress import Progress
 from weft.graph.groups.workers import Workers
 from weft.graph.run.processor import Processor
 from weft.ir.errors import Error, TargetError
+from weft.ir.expr import Expr
 from weft.ir.stmt import Kernel as LoopKernel
 from weft.operators.scheduling import Scheduling
 from weft.operators.signature import Signature
@@ -47,18 +48,22 @@ class Task(NamedTuple):
     estimate: Callable[[LoopKernel, bool], tuple[float, str]]
     misaligned: frozenset[str]
     symbolic: frozenset[str] = frozenset()
+    #: strides that follow from sizes that are left open
+    strides: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
 
-    def build(self, symbolic: frozenset[str] = frozenset()) -> Build:
-        """The stages of its code, some sizes left open."""
+    def build(self, *, is_open: bool = False) -> Build:
+        """The stages of its code, with sizes left open or for those at hand."""
         given = self.program, self.signature, self.machine, True, self.how
-        return build(*given, symbolic=symbolic, constants=self.constants)
+        if not is_open:
+            return build(*given, constants=self.constants)
+        return build(*given, symbolic=self.symbolic, strides=dict(self.strides), constants=self.constants)
 
 
 def compile_task(task: Task) -> Artifact:
     """Machine code, with what the time model expects of it; where sizes are open, for those at hand."""
     if task.threads != get_num_threads():  # in a worker
         set_num_threads(task.threads)
-    made = task.build(task.symbolic)
+    made = task.build(is_open=bool(task.symbolic))
     separated = made.separated()
     artifact = artifact_of(made, separated, task.symbolic, task.misaligned)
     known = task.build().separated() if task.symbolic else separated
@@ -126,7 +131,8 @@ class GroupCode:
                 del self._artifacts[key]
                 self._loaded[key] = self._load(key, group)
         special = self._bind(key, group, executor)
-        fixed = (*special.fixed, *(value for _, value in group.sizes))
+        sizes = dict(group.sizes)
+        fixed = (*special.fixed, *(sizes[name] for name, _ in special.params if name in sizes))
         keeps = (*group.keeps, *special.prepared)
         facts = self._loaded[key].facts
         return Kernel(group.program, special, group.tensors, fixed, keeps, facts["expected"], facts["bound"])
@@ -171,4 +177,4 @@ class GroupCode:
         whole, constants = definition.complete(group.signature), frozenset(definition.bound)
         made_for = definition.how, processor.machine, get_num_threads(), processor.estimate()
         symbolic = frozenset(name for name, _ in group.sizes)
-        return Task(definition.program, whole, constants, *made_for, group.misaligned, symbolic)
+        return Task(definition.program, whole, constants, *made_for, group.misaligned, symbolic, group.strides)

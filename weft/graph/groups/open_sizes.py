@@ -1,103 +1,174 @@
-"""Kernels for many sizes of one model: what differs between two of its sizes becomes a size of the program.
+"""Kernels for many sizes of one model: what differs between its sizes becomes a size of the program.
 
-A group is first compiled for the sizes at hand. Where the model comes with others, the texts of the same group for both
-differ in numbers alone. A number that differs becomes the size ``n`` of a program, the others that differ a multiple of
-it and a rest. Two sizes are no proof of that, and none is needed: a third is taken only where the program, with that
-``n``, is its text, number by number. All others are compiled for themselves.
+A group is first compiled for the sizes at hand. Where the model comes with others, the texts of the same group, and the
+strides of its tensors, differ in numbers alone. A number that differs becomes a size of a program, unless it is a
+multiple of such, or of the product of two, and a rest. A few sizes are no proof of that, and none is needed: a further
+one is taken only where the program, with its sizes, is its text, number by number. All others are compiled for
+themselves.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import combinations_with_replacement
+from math import prod
+from typing import Any, NamedTuple
 
 from weft.graph.groups.compile_group import Prepared
 from weft.graph.groups.partition import Group
 from weft.ir.errors import Error
+from weft.ir.expr import Expr, Var, idx
 from weft.ir.span import Source
 from weft.operators.bind import BoundDefinition
 from weft.operators.definition import Definition
-from weft.operators.dynamic import dynamic_sizes
 from weft.operators.specialization import Specialization
 from weft.runtime.store import Artifact
 
-#: What the open size is called.
-SIZE = "n_open"
-#: Whole numbers, but for those in names, types and floats.
-_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+#: Whole numbers, of floats too (what a mean divides by), but for those in names and types.
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.0)?(?![\w.])")
+#: Open sizes of a program at most, and texts of one group that are compared.
+MOST_SIZES, MOST_TEXTS = 3, 4
+
+
+def size_name(place: int) -> str:
+    """What an open size is called."""
+    return f"n{place}_open"
 
 
 @dataclass(frozen=True)
 class _Text:
-    """A program's text: what stands between its numbers, and these."""
+    """A program's text: what is not a number in it, and its numbers, the strides of tensors that are not dense last."""
 
-    between: tuple[str, ...]
+    rest: _Rest
     numbers: tuple[int, ...]
 
     @staticmethod
-    def of(text: str) -> _Text:
-        return _Text(tuple(_NUMBER.split(text)), tuple(map(int, _NUMBER.findall(text))))
+    def of(text: str, strides: Sequence[tuple[str, tuple[int, ...]]] = ()) -> _Text:
+        found = _NUMBER.findall(text)
+        numbers = [*(int(n.removesuffix(".0")) for n in found), *(n for _, own in strides for n in own)]
+        floats = tuple("." in n for n in found)
+        rest = _Rest(tuple(_NUMBER.split(text)), floats, tuple((name, len(own)) for name, own in strides))
+        return _Text(rest, tuple(numbers))
+
+
+class _Rest(NamedTuple):
+    """Of a text: what stands between its numbers, which of these are floats, and the tensors that are not dense, with
+    how many strides they have."""
+
+    between: tuple[str, ...]
+    floats: tuple[bool, ...]
+    strided: tuple[tuple[str, int], ...]
+
+    @property
+    def float_type(self) -> str:
+        return "float64" if any("float64" in part for part in self.between) else "float32"
 
 
 @dataclass(frozen=True)
-class _Line:
-    """``slope * n + rest``."""
+class _Form:
+    """``slope`` times the product of the sizes ``factors``, by number, and a ``rest``."""
 
     slope: int
+    factors: tuple[int, ...]
     rest: int
 
+    def at(self, sizes: Sequence[int]) -> int:
+        return self.slope * prod(sizes[f] for f in self.factors) + self.rest
+
+    def expression(self, sizes: Sequence[Var]) -> Expr:
+        made: Expr = idx(self.slope)
+        for f in self.factors:
+            made = sizes[f] * made
+        return made + idx(self.rest) if self.rest else made
+
     def __str__(self) -> str:
-        if self.slope == 0:
+        if not self.slope:
             return str(self.rest)
-        product = SIZE if self.slope == 1 else f"{self.slope} * {SIZE}"
+        product = " * ".join([*([str(self.slope)] if self.slope != 1 else []), *map(size_name, self.factors)])
         rest = f" {'+' if self.rest > 0 else '-'} {abs(self.rest)}" if self.rest else ""
-        return f"({product}{rest})" if rest or self.slope != 1 else product
+        return f"({product}{rest})" if rest or " " in product else product
 
 
 @dataclass(frozen=True)
 class _Open:
-    """The text with lines in place of its numbers; number ``place`` is the size itself."""
+    """The text with forms in place of its numbers; those at ``places`` are the sizes themselves."""
 
-    between: tuple[str, ...]
-    lines: tuple[_Line, ...]
-    place: int
+    rest: _Rest
+    forms: tuple[_Form, ...]
+    places: tuple[int, ...]
+
+    def sizes(self, text: _Text) -> tuple[int, ...]:
+        return tuple(text.numbers[p] for p in self.places)
 
     def fits(self, text: _Text) -> bool:
-        if text.between != self.between:
+        if text.rest != self.rest:
             return False
-        n = text.numbers[self.place]
-        return n > 1 and all(line.slope * n + line.rest == m for line, m in zip(self.lines, text.numbers))
+        sizes = self.sizes(text)
+        return min(sizes) > 1 and all(form.at(sizes) == n for form, n in zip(self.forms, text.numbers))
+
+    @property
+    def strides(self) -> Iterator[tuple[str, tuple[_Form, ...]]]:
+        forms = iter(self.forms[len(self.rest.floats) :])
+        for name, count in self.rest.strided:
+            yield name, tuple(next(forms) for _ in range(count))
 
     def __str__(self) -> str:
-        numbers = [*map(str, self.lines), ""]
-        return "".join(part for pair in zip(self.between, numbers) for part in pair)
+        numbers = [self._number(form, is_float) for form, is_float in zip(self.forms, self.rest.floats)]
+        return "".join(part for pair in zip(self.rest.between, [*numbers, ""]) for part in pair)
+
+    def _number(self, form: _Form, is_float: bool) -> str:
+        if not is_float:
+            return str(form)
+        return f"{self.rest.float_type}({form})" if form.slope else f"{form.rest}.0"
 
 
-def _generalize(first: _Text, second: _Text) -> _Open | None:
-    """Where numbers differ as one size does."""
-    if first.between != second.between:
+def _generalize(texts: Sequence[_Text]) -> _Open | None:
+    """What these are at different sizes; None where their numbers do not follow from a few of them."""
+    columns = list(zip(*(t.numbers for t in texts)))
+    differing = sorted((n for n, c in enumerate(columns) if len({*c}) > 1), key=lambda n: (_spread(columns[n]), n))
+    forms = {n: _Form(0, (), c[0]) for n, c in enumerate(columns)}
+    places: list[int] = []
+    for n in differing:
+        found = _form(columns[n], [columns[p] for p in places])
+        if found is None:
+            found = _Form(1, (len(places),), 0)
+            places.append(n)
+        forms[n] = found
+    if not places or len(places) > MOST_SIZES:
         return None
-    steps = [b - a for a, b in zip(first.numbers, second.numbers)]
-    differing = [n for n, step in enumerate(steps) if step]
-    if not differing:
-        return None
-    place = min(differing, key=lambda n: (abs(steps[n]), n))
-    lines = []
-    for a, step in zip(first.numbers, steps):
-        slope, left = divmod(step, steps[place])
-        if left:
-            return None
-        lines.append(_Line(slope, a - slope * first.numbers[place]))
-    return _Open(first.between, tuple(lines), place)
+    return _Open(texts[0].rest, tuple(forms[n] for n in range(len(columns))), tuple(places))
+
+
+def _spread(column: tuple[int, ...]) -> int:
+    return max(column) - min(column)
+
+
+def _form(column: tuple[int, ...], sizes: Sequence[tuple[int, ...]]) -> _Form | None:
+    """How a number follows from the sizes: as a mere multiple first, which few sizes do not feign."""
+    numbered = range(len(sizes))
+    ways = [(n,) for n in numbered] + list(combinations_with_replacement(numbered, 2))
+    fitting = [f for factors in ways for f in _fitting(column, factors, sizes)]
+    return min(fitting, key=lambda f: f.rest != 0, default=None)
+
+
+def _fitting(column: tuple[int, ...], factors: tuple[int, ...], sizes: Sequence[tuple[int, ...]]) -> Iterator[_Form]:
+    products = [prod(sizes[f][t] for f in factors) for t in range(len(column))]
+    least, most = products.index(min(products)), products.index(max(products))
+    if products[least] == products[most]:
+        return
+    slope, left = divmod(column[most] - column[least], products[most] - products[least])
+    form = _Form(slope, factors, column[least] - slope * products[least])
+    if not left and all(slope * p + form.rest == n for p, n in zip(products, column)):
+        yield form
 
 
 @dataclass
 class OpenSizes:
     """What the sizes of one model have in common; kept with the model."""
 
-    _first: dict[tuple[str, ...], _Text] = field(default_factory=dict)
-    _last: dict[tuple[str, ...], _Text] = field(default_factory=dict)
+    _texts: dict[tuple[str, ...], list[_Text]] = field(default_factory=dict)
     _open: dict[tuple[str, ...], _Open] = field(default_factory=dict)
     _definitions: dict[str, Definition | None] = field(default_factory=dict)
     #: code for many sizes, by its key
@@ -107,43 +178,54 @@ class OpenSizes:
 
     def opened(self, group: Group, prepared: Prepared) -> Prepared:
         """``prepared`` by a program for many sizes, from the second differing size of the group on."""
-        name, text = tuple(m.name for m in group.members), _Text.of(prepared.definition.source.text)
-        first = self._first.setdefault(name, text)
-        if first == text:
+        name, text = tuple(m.name for m in group.members), _text(prepared)
+        texts = self._texts.setdefault(name, [text])
+        if texts[0] == text:
             return prepared
         known = self._open.get(name)
         if known is None or not known.fits(text):
-            known = _generalize(self._last.get(name, first), text)
-            self._last[name] = text
+            alike = [t for t in texts if t.rest == text.rest and t != text]
+            known = _generalize([*alike, text]) if alike else None
+            self._texts[name] = [*[t for t in texts if t != text][: MOST_TEXTS - 1], text]
             if known is None or not known.fits(text):
                 return prepared
             self._open[name] = known
-        return self._with(prepared, str(known))
+        return self._with(prepared, known, text)
 
     def forget_values(self) -> None:
         """Constants have other values now."""
         self.bound.clear()
 
-    def _with(self, prepared: Prepared, text: str) -> Prepared:
-        whole = self._definition(prepared, text)
+    def _with(self, prepared: Prepared, known: _Open, text: _Text) -> Prepared:
+        whole = self._definition(prepared, str(known), len(known.places))
         if whole is None:
             return prepared
         bound = prepared.definition.bound
         definition = BoundDefinition(whole, bound) if bound else whole
-        sizes = dynamic_sizes(definition.whole_interface, definition.complete(prepared.signature), definition.dynamic)
-        if not sizes:  # strides that follow from the size
-            return prepared
-        return replace(prepared, definition=definition, sizes=tuple(sizes.items()), closed=prepared)
+        variables = {s.name: s for s in whole.program.sizes}
+        names = [size_name(n) for n in range(len(known.places))]
+        strides = tuple(
+            (name, tuple(f.expression([variables[n] for n in names]) for f in forms)) for name, forms in known.strides
+        )
+        sizes = tuple(zip(names, known.sizes(text)))
+        return replace(prepared, definition=definition, sizes=sizes, strides=strides, closed=prepared)
 
-    def _definition(self, prepared: Prepared, text: str) -> Definition | None:
+    def _definition(self, prepared: Prepared, text: str, count: int) -> Definition | None:
         """None where the language does not take the text: a subscript that it cannot prove right, say."""
         key = f"{prepared.definition.how.key} {text}"
         if key not in self._definitions:
-            made = Definition(Source(f"<operator of any {SIZE}>", text), None, prepared.definition.how, (SIZE,))
+            names = tuple(map(size_name, range(count)))
+            made = Definition(Source("<operator of open sizes>", text), None, prepared.definition.how, names)
             try:
                 params = [[p.name for p in d.program.params] for d in (made, prepared.definition)]
-                is_same = params[0] == params[1] and [s.name for s in made.program.sizes] == [SIZE]
+                is_same = params[0] == params[1] and {s.name for s in made.program.sizes} == {*names}
                 self._definitions[key] = made if is_same and not made.program.scalars else None
             except Error:
                 self._definitions[key] = None
         return self._definitions[key]
+
+
+def _text(prepared: Prepared) -> _Text:
+    layouts = (*prepared.signature.tensors, *prepared.signature.outputs)
+    strides = [(name, layout.strides) for name, layout in layouts if not layout.is_dense]
+    return _Text.of(prepared.definition.source.text, strides)
