@@ -161,8 +161,8 @@ class Operator(Callee):
         definition = self._definition
         whole = None if signature is None else definition.complete(signature)
         sizes = {} if whole is None else dynamic_sizes(definition.whole_interface, whole, definition.dynamic)
-        options = {"symbolic": frozenset(sizes), "constants": frozenset(definition.bound)}
-        return build(definition.program, whole, machine, self._checks, definition.how, **options)
+        given = definition.program, whole, machine, self._checks, definition.how
+        return build(*given, symbolic=frozenset(sizes), constants=frozenset(definition.bound))
 
     def _compile(
         self, signature: Signature, machine: MachineDescription, executor: Executor, misaligned: frozenset[str]

@@ -114,10 +114,9 @@ def specialize(
 ) -> TensorProgram:
     """``program`` with values for its ``sizes`` and ``constants``; the constants leave ``params``.
 
-    ``layouts`` gives element strides for parameters and outputs that are not dense and row-major; they may have sizes in
-    them that stay open.
-    Sizes named in ``symbolic`` stay open. Raises ShapeError where a requirement fails or a range
-    would have a negative length.
+    ``layouts`` gives element strides for parameters and outputs that are not dense and row-major.
+    Sizes named in ``symbolic`` stay open, in strides too. Raises ShapeError where a requirement fails
+    or a range would have a negative length.
     """
     values = {v: e for v, e in _size_values(program, sizes).items() if v.name not in symbolic}
     for requirement in program.requirements:
@@ -128,11 +127,9 @@ def specialize(
         new = rebuild_buffer(old, lambda e: simplify(substitute(e, values)))
         _check_extents(new, old, sizes)
         strides = layouts.get(old.name)
-        mapping[old.name] = (
-            new
-            if strides is None
-            else replace(new, strides=tuple(s if isinstance(s, Expr) else idx(s) for s in strides))
-        )
+        if strides is not None:
+            new = replace(new, strides=tuple(s if isinstance(s, Expr) else idx(s) for s in strides))
+        mapping[old.name] = new
     return replace(
         program,
         params=tuple(mapping[p.name] if isinstance(p, Buffer) else p for p in program.params if p not in values),
