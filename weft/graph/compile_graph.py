@@ -19,7 +19,7 @@ from weft.graph.groups.mapping import kind_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
 from weft.graph.groups.storage import Storage
-from weft.graph.rewrites.fold_constants import fold_constants
+from weft.graph.rewrites.fold_constants import fold_constants, makers
 from weft.graph.rewrites.fold_scales import fold_scales
 from weft.graph.rewrites.library_epilogues import LibraryCall, with_call, with_narrow_bias
 from weft.graph.rewrites.move_reshapes import move_reshapes
@@ -50,6 +50,8 @@ class Report:
 class Compiled:
     executable: Executable
     report: Report
+    #: fragments that constants were made by, one after another
+    made: tuple[Fragment, ...] = ()
 
 
 class _Refused(Exception):
@@ -71,6 +73,7 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None, sizes: OpenSizes |
 class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays, sizes: OpenSizes) -> None:
         self.arrays, self.processor, self.sizes = arrays, arrays.processor, sizes
+        self.made: list[Fragment] = []
         self.graph = self._simplified(graph)
         views = [n for n in graph.nodes if isinstance(n, Fragment) and kind_of(n.program) == "view"]
         self.report = Report(operators=len(graph.nodes) - len(views))
@@ -87,7 +90,9 @@ class _Compilation:
         return self.processor.simplify(move_reshapes(graph), self.arrays, self._fold)
 
     def _fold(self, graph: Graph) -> Graph:
-        return fold_constants(graph, self._run_library, self.arrays.own)
+        folded = fold_constants(graph, lambda node, values: run_library(node, values, self.arrays), self.arrays.own)
+        self.made += [node for node in makers(graph, folded.constants) if node not in self.made]
+        return folded
 
     def compile(self) -> Compiled:
         self._choose_libraries()
@@ -111,7 +116,8 @@ class _Compilation:
                 kernel = self._load(item, prepared[id(item)])
                 self.report.groups.append((item, kernel))
                 steps.append(kernel)
-        return Compiled(self.processor.executable(self.graph, storage, steps, self.arrays), self.report)
+        executable = self.processor.executable(self.graph, storage, steps, self.arrays)
+        return Compiled(executable, self.report, tuple(self.made))
 
     def _load(self, group: Group, prepared: Prepared | Exception) -> Kernel:
         try:
@@ -148,14 +154,6 @@ class _Compilation:
             self.graph = with_call(self.graph, members, members[0].library, f"no schedule: {why}")
         else:
             raise refused.error
-
-    def _run_library(self, node: Fragment, values: dict[str, Any]) -> tuple[Any, ...] | None:
-        """The framework's own result for a fragment of constants."""
-        if node.library is None or any(name not in values for name in node.library.refs()):
-            return None
-        args, named = arguments(node.library, self.arrays, values.__getitem__)
-        made = self.arrays.function(node.library.target)(*args, **named)
-        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
     def _choose_libraries(self) -> None:
         """Products and convolutions that the library does faster become calls of it."""
@@ -246,6 +244,15 @@ class _Compilation:
             return self.processor.measure_call(graph, call, self.arrays)
         except Exception:  # a library that has no such kernel says so only when called
             return float("inf")
+
+
+def run_library(node: Fragment, values: dict[str, Any], arrays: Arrays) -> tuple[Any, ...] | None:
+    """The framework's own result for a fragment of constants."""
+    if node.library is None or any(name not in values for name in node.library.refs()):
+        return None
+    args, named = arguments(node.library, arrays, values.__getitem__)
+    made = arrays.function(node.library.target)(*args, **named)
+    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 
 def _core(item: Group | Opaque) -> Fragment | None:

@@ -13,6 +13,7 @@ from typing import Any
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
+from weft.graph.from_torch.kept import KeptModule
 from weft.graph.from_torch.symbolic import at_sizes
 from weft.graph.from_torch.translate import reason_of, translate
 from weft.graph.groups.open_sizes import OpenSizes
@@ -116,10 +117,14 @@ class FxModel:
             arrays = TorchArrays(_processor(args))
             gm = at_sizes(self.gm, args)
             numerics = numerics_on(arrays.device, self.options.numerics)
-            graph = translate(
-                gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device
-            )
-            compiled = compile_graph(graph, arrays, self.sizes)
+            kept = KeptModule(gm, constants, arrays, self.updates, self.name, numerics)
+            compiled = kept.load(self.sizes)
+            if compiled is None:
+                graph = translate(
+                    gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device
+                )
+                compiled = compile_graph(graph, arrays, self.sizes)
+                kept.save(graph, compiled)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(reason_of(error))
         made = _Variant(compiled, None, tuple(constants.values()), stamps, places)

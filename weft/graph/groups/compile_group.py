@@ -34,6 +34,9 @@ class Kernel:
     #: seconds, by the time model, and what takes most of them
     expected: float
     bound: str
+    #: of schedules, where it is not the time model's first choice; and whether code is for many sizes
+    plan: str = ""
+    is_open: bool = False
 
 
 @dataclass(frozen=True)

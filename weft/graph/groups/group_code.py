@@ -135,7 +135,8 @@ class GroupCode:
         fixed = (*special.fixed, *(sizes[name] for name, _ in special.params if name in sizes))
         keeps = (*group.keeps, *special.prepared)
         facts = self._loaded[key].facts
-        return Kernel(group.program, special, group.tensors, fixed, keeps, facts["expected"], facts["bound"])
+        expected, plan = (facts["expected"], facts["bound"]), group.definition.how.plan
+        return Kernel(group.program, special, group.tensors, fixed, keeps, *expected, plan, bool(group.sizes))
 
     def _possible(self, group: Prepared) -> Prepared:
         """``group``, or the same for its very sizes where no schedule leaves them open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -36,6 +37,13 @@ class Storage:
         if name not in self._found:
             self._found[name] = self._find(name)
         return self._found[name]
+
+    def over(self, graph: Graph) -> Storage:
+        """The same for another graph that differs in the values of constants alone."""
+        other = copy(self)
+        other.partition = copy(self.partition)
+        other.graph = other.partition.graph = graph
+        return other
 
     def root(self, name: str) -> str | None:
         """The tensor whose memory a reader of ``name`` is given; None where it reads through it."""

@@ -5,7 +5,7 @@ Views stay views and what is made of nothing stays a formula: readers take both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,20 @@ def fold_constants(graph: Graph, library: Library | None = None, own: Callable[[
         strides = describe(constants[name]).strides if name in constants else None
         edges[name] = replace(edges[name], strides=strides)
     return replace(graph, constants=constants, nodes=tuple(nodes), edges=edges)
+
+
+def makers(graph: Graph, names: Iterable[str]) -> list[Fragment]:
+    """The fragments of ``graph`` that tensors are made by, constants apart, each after what it reads."""
+    wanted = {name for name in names if name not in graph.constants}
+    kept = _needed([n for n in graph.nodes if isinstance(n, Fragment)], wanted)
+    return [node for node in kept if isinstance(node, Fragment)]
+
+
+def constant_values(
+    known: Mapping[str, Any], made: Sequence[Fragment], library: Library, own: Callable[[Any], Any]
+) -> Callable[[str], Any]:
+    """What finds constants by name: those ``known``, and those ``made`` of them."""
+    return _Values(known, {name: node for node in made for name in node.outputs}, library, own).find
 
 
 def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:

@@ -1,0 +1,94 @@
+"""Plans on disk: a model that was compiled before is neither translated nor decided about again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from weft.graph import plan
+from weft.graph.from_torch import model as fx_model
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def translations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A store of its own, and what was translated."""
+    made: list[str] = []
+    translate = fx_model.translate
+
+    def counted(*args: Any, **named: Any) -> Any:
+        made.append(named["name"])
+        return translate(*args, **named)
+
+    monkeypatch.setattr(fx_model, "translate", counted)
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    return made
+
+
+def network(seed: int, *, tied: bool = False) -> Any:
+    torch.manual_seed(seed)
+    made = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(),
+        torch.nn.Linear(8 * 16, 16), torch.nn.GELU(), torch.nn.Linear(16, 16), torch.nn.Linear(16, 16),
+    ).eval()  # fmt: skip
+    made[1].running_mean.normal_()
+    made[1].running_var.uniform_(0.5, 2)
+    if tied:
+        made[7].weight = made[6].weight
+    return made
+
+
+def check(model: Any, x: Any) -> Any:
+    with torch.no_grad():
+        fast = weft.compile(model, (x,))
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+    return fast
+
+
+def test_weights_are_those_of_the_model_at_hand(translations: list[str]) -> None:
+    x = torch.rand(2, 3, 6, 6)
+    first = check(network(0), x)
+    assert len(translations) == 1
+    model = network(1)
+    fast = check(model, x)
+    assert len(translations) == 1
+    assert weft.explain(fast) == weft.explain(first)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+    assert len(translations) == 1
+
+
+def test_other_models_have_plans_of_their_own(translations: list[str]) -> None:
+    x = torch.rand(2, 3, 6, 6)
+    check(network(0), x)
+    check(network(0, tied=True), x)
+    check(network(0).double(), x.double())
+    check(network(0), torch.rand(3, 3, 6, 6))
+    assert len(translations) == 4
+    check(network(2, tied=True), x)
+    assert len(translations) == 4
+
+
+def test_a_plan_that_cannot_be_read_is_made_again(translations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.rand(2, 3, 6, 6)
+    check(network(0), x)
+    monkeypatch.setattr(plan.pickle, "loads", lambda _: object())
+    check(network(0), x)
+    assert len(translations) == 2
+    monkeypatch.undo()
+    check(network(0), x)
+
+
+def test_further_sizes_after_a_plan(translations: list[str]) -> None:
+    check(network(0), torch.rand(2, 3, 6, 6))
+    model = network(1)
+    fast = check(model, torch.rand(2, 3, 6, 6))
+    with torch.no_grad():
+        for batch in (3, 4, 5):
+            x = torch.rand(batch, 3, 6, 6)
+            torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,115 @@
+"""What was decided about a graph, kept on disk: a second process makes the constants, loads code, and runs.
+
+A plan is a compiled graph without values and machine code: the graph as rewrites left it, which fragments its constants
+are made by, where tensors are, and the groups. The values are those of the process that loads it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.graph.compile_graph import Compiled, Report, run_library
+from weft.graph.graph import Fragment, Graph, Opaque
+from weft.graph.groups.compile_group import Kernel, prepare_group
+from weft.graph.groups.group_code import REFUSALS, GroupCode
+from weft.graph.groups.group_program import GroupProgram
+from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.groups.partition import Group
+from weft.graph.groups.storage import Storage
+from weft.graph.rewrites.fold_constants import constant_values
+from weft.graph.run.arrays import Arrays
+from weft.graph.run.executable import Executable
+from weft.runtime.arrays import describe
+from weft.runtime.store import Artifact, default_store
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A kernel to be: its group, and by which plan of schedules."""
+
+    group: Group
+    program: GroupProgram
+    plan: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``constants`` of ``graph`` have no values; those among ``given`` are tensors of the front end, by number, the
+    others are ``made`` by fragments, one after another."""
+
+    graph: Graph
+    given: Mapping[str, int]
+    made: tuple[Fragment, ...]
+    constants: tuple[str, ...]
+    storage: Storage
+    steps: tuple[_Step | Opaque, ...]
+    report: Report
+
+    def load(self, tensors: Sequence[Any], arrays: Arrays, sizes: OpenSizes) -> Compiled | None:
+        """The same with values; None where they are not as it was made for."""
+        known = {name: tensors[n] for name, n in self.given.items()}
+        values = constant_values(known, self.made, lambda node, given: run_library(node, given, arrays), arrays.own)
+        constants = {name: values(name) for name in self.constants}
+        if any(not _is_like(self.graph, name, value) for name, value in constants.items()):
+            return None
+        assert isinstance(self.graph.constants, dict)
+        self.graph.constants.update(constants)  # which all of the plan shares
+        code = GroupCode(arrays.processor, self.graph.name, sizes)
+        groups = {id(s): self._prepared(s, arrays, sizes) for s in self.steps if isinstance(s, _Step)}
+        code.prepare(groups.values())
+        steps = [s if isinstance(s, Opaque) else code.load(groups[id(s)]) for s in self.steps]
+        self.report.groups = [(s.group, k) for s, k in zip(self.steps, steps) if isinstance(k, Kernel)]  # type: ignore[union-attr]
+        return Compiled(arrays.processor.executable(self.graph, self.storage, steps, arrays), self.report, self.made)
+
+    def _prepared(self, step: _Step, arrays: Arrays, sizes: OpenSizes) -> Any:
+        prepared = sizes.opened(step.group, prepare_group(self.graph, self.storage, step.program, arrays))
+        return prepared.by_plan(step.plan) if step.plan else prepared
+
+
+def _is_like(graph: Graph, name: str, value: Any) -> bool:
+    edge, info = graph.edges[name], describe(value)
+    return (info.dtype, info.shape) == (edge.dtype, edge.shape) and edge.strides in (None, info.strides)
+
+
+def save_plan(key: str, compiled: Compiled, given: Mapping[str, int]) -> None:
+    """Keeps what ``compiled`` is under ``key``; ``given`` are the front end's tensors by the names of constants."""
+    plan = _plan(compiled, given)
+    if plan is not None:
+        default_store().put(key, Artifact({}, {"plan": pickle.dumps(plan, pickle.HIGHEST_PROTOCOL)}))
+
+
+def _plan(compiled: Compiled, given: Mapping[str, int]) -> Plan | None:
+    """None where some constant is made otherwise, where code is for other sizes too, and for a GPU."""
+    executable = compiled.executable
+    if not isinstance(executable, Executable):
+        return None
+    names = {*given, *(name for node in compiled.made for name in node.outputs)}
+    kernels = [s for s in executable.steps if isinstance(s, Kernel)]
+    constants = tuple(executable.graph.constants)
+    if not names.issuperset(constants) or any(k.is_open for k in kernels):
+        return None
+    graph = replace(executable.graph, constants={})
+    groups = iter(compiled.report.groups)
+    steps = [s if isinstance(s, Opaque) else _step(*next(groups)) for s in executable.steps]
+    report = replace(compiled.report, groups=[], measured={})
+    return Plan(graph, dict(given), compiled.made, constants, executable.storage.over(graph), tuple(steps), report)
+
+
+def _step(group: Group, kernel: Kernel) -> _Step:
+    return _Step(group, kernel.program, kernel.plan)
+
+
+def load_plan(key: str, tensors: Sequence[Any], arrays: Arrays, sizes: OpenSizes) -> Compiled | None:
+    """What was kept under ``key``, with these tensors of the front end; None where there is none that works here."""
+    kept = default_store().get(key)
+    if kept is None:
+        return None
+    try:
+        plan: Plan = pickle.loads(kept.blobs["plan"])
+        return plan.load(tensors, arrays, sizes)
+    except (*REFUSALS, KeyError, AttributeError, TypeError, pickle.UnpicklingError):  # of something else under our key
+        default_store().remove(key)
+        return None
