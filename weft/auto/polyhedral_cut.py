@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from weft.auto.draft import Draft
 from weft.auto.polyhedral_follow import sum_text
+from weft.ir.solve import Form, combine
 from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves
-from weft.poly.solve import Form, combine
 from weft.schedules.find import find_loop, loops_around
 
 

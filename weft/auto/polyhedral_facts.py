@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from weft.auto.stages import UNKNOWN_EXTENT
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const
+from weft.ir.solve import Form
 from weft.ir.stmt import Kernel
 from weft.poly.domain import touch_of
 from weft.poly.leaves import leaves
-from weft.poly.solve import Form
 from weft.schedules.find import find_loop, loop_range, ranges_at
 
 

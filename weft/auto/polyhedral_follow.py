@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from weft.ir.errors import ScheduleError
+from weft.ir.solve import Form, combine
 from weft.ir.stmt import For, Stmt
 from weft.poly.isl_schedule import Band, Row
-from weft.poly.solve import Form, combine
 from weft.schedules.find import blocks_inside, find_loop, loops_around
 from weft.schedules.fission import body_parts
 from weft.schedules.schedule import Schedule

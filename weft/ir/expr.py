@@ -434,8 +434,10 @@ def const(value: Number, dtype: DType) -> Const:
 
 def identity(op: str, dtype: DType) -> Const:
     """The value that ``op`` leaves every other one unchanged with: what an empty reduction gives."""
-    if op in ("+", "*"):
-        return const(op == "*", dtype)
+    if op in ("+", "*", "|", "^", "||", "&&"):
+        return const(op in ("*", "&&"), dtype)
+    if op == "&":
+        return const(-1, dtype)
     if dtype.is_float:
         return Const(math.inf if op == "min" else -math.inf, dtype)
     return const(dtype.max_value if op == "min" else dtype.min_value, dtype)

@@ -183,10 +183,6 @@ def _ramp(expr: ex.Ramp, scope: Scope, lane: int) -> Evaluator:
     return lambda env: fix(base(env), lane * stride(env))
 
 
-def _broadcast(expr: ex.Broadcast, scope: Scope, lane: int) -> Evaluator:
-    return compile_lane(expr.value, scope, 0)
-
-
 def _shuffle(expr: ex.Shuffle, scope: Scope, lane: int) -> Evaluator:
     position = expr.positions[lane]
     for vector in expr.vectors:
@@ -236,6 +232,6 @@ _COMPILERS: dict[type[ex.Expr], Callable[[Any, Scope, int], Evaluator]] = {
     ex.Call: _call,
     ex.Reduce: _reduce,
     ex.Ramp: _ramp,
-    ex.Broadcast: _broadcast,
+    ex.Broadcast: lambda expr, scope, lane: compile_lane(expr.value, scope, 0),
     ex.Shuffle: _shuffle,
 }

@@ -7,6 +7,7 @@ Each function here takes an operator and a type and returns the Python function 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -52,6 +53,7 @@ def scalar_value(dtype: DType, value: Any) -> Value:
     return _rounding(dtype)(np.float64(value))
 
 
+@functools.cache
 def wrap(dtype: DType) -> Function1:
     """Brings any Python integer into the range of ``dtype``, modulo 2**bits."""
     mask, half = (1 << dtype.bits) - 1, 1 << (dtype.bits - 1)
@@ -60,6 +62,7 @@ def wrap(dtype: DType) -> Function1:
     return lambda v: v & mask
 
 
+@functools.cache
 def _rounding(dtype: DType) -> Function1:
     """From a wider or equal float to ``dtype``."""
     if dtype.bits == 64:
@@ -71,6 +74,7 @@ def _rounding(dtype: DType) -> Function1:
     return lambda v: np.float32(convert(np.asarray(v), dtype))
 
 
+@functools.cache
 def unary_op(op: str, dtype: DType) -> Function1:
     if op == "!":
         return operator.not_
@@ -80,11 +84,13 @@ def unary_op(op: str, dtype: DType) -> Function1:
     return (lambda v: fix(-v)) if op == "-" else (lambda v: fix(~v))
 
 
+@functools.cache
 def compare_op(op: str) -> Function2:
     test = _COMPARISONS[op]
     return lambda a, b: bool(test(a, b))
 
 
+@functools.cache
 def binary_op(op: str, dtype: DType) -> Function2:
     """The meaning of ``op``; the lazy ``&&`` and ``||`` are evaluated where their operands are."""
     found: Function2 | None
@@ -131,6 +137,7 @@ def _truncating(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+@functools.cache
 def cast_op(source: DType, target: DType) -> Function1:
     """Wraps between integers, saturates from float to integer (NaN gives 0), rounds to nearest even."""
     source, target = source.scalar, target.scalar

@@ -79,10 +79,6 @@ def has_parallel_loop(stmt: Node) -> bool:
     return False
 
 
-def _seq(stmt: st.Seq, scope: Scope) -> Code:
-    return in_order([compile_stmt(s, scope) for s in stmt.body])
-
-
 def in_order(parts: list[Code]) -> Code:
     targets = frozenset[Target]().union(*(p.targets for p in parts))
     if len(parts) == 1:
@@ -268,7 +264,7 @@ def _block(stmt: st.Block, scope: Scope) -> Code:
 
 #: By statement kind; `interpret` adds those that touch memory, the loops and the barriers.
 COMPILERS: dict[type[st.Stmt], Callable[[Any, Scope], Code]] = {
-    st.Seq: _seq,
+    st.Seq: lambda stmt, scope: in_order([compile_stmt(s, scope) for s in stmt.body]),
     st.While: _while,
     st.If: _if,
     st.Let: _let,

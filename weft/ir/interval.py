@@ -176,10 +176,6 @@ def _cast(e: Cast, ranges: Ranges) -> Interval:
     return EVERYTHING if source == dt.uint64 and not interval.within(0, dt.int64.max_value) else interval
 
 
-def _ramp(e: Ramp, ranges: Ranges) -> Interval:
-    return bounds(e.base, ranges).plus(bounds(e.stride, ranges).times(Interval(0, e.lanes - 1)))
-
-
 def _bit_and(a: Interval, b: Interval) -> Interval:
     nonnegative = [x for x in (a, b) if x.lo is not None and x.lo >= 0]
     if not nonnegative:
@@ -208,5 +204,5 @@ _RULES: dict[type, Callable[[Any, Ranges], Interval]] = {
     Select: lambda e, r: bounds(e.then, r).union(bounds(e.otherwise, r)),
     Cast: _cast,
     Broadcast: lambda e, r: bounds(e.value, r),
-    Ramp: _ramp,
+    Ramp: lambda e, r: bounds(e.base, r).plus(bounds(e.stride, r).times(Interval(0, e.lanes - 1))),
 }

@@ -155,20 +155,12 @@ def _call(e: ex.Call) -> tuple[str, int]:
 
 
 def _reduce(e: ex.Reduce) -> tuple[str, int]:
-    axes = ", ".join(_axis(a) for a in e.axes)
+    axes = ", ".join(f"{print_name(a.var.name)} in {_range(a.lo, a.hi)}" for a in e.axes)
     return f"reduce({e.op}; {axes}; {_expr(e.value)[0]})", _ATOM
-
-
-def _axis(a: ex.Axis) -> str:
-    return f"{print_name(a.var.name)} in {_range(a.lo, a.hi)}"
 
 
 def _range(lo: ex.Expr, hi: ex.Expr) -> str:
     return f"{_expr(lo)[0]}:{_expr(hi)[0]}"
-
-
-def _shuffle(e: ex.Shuffle) -> tuple[str, int]:
-    return f"shuffle([{_list(e.vectors)}], [{', '.join(map(str, e.positions))}])", _ATOM
 
 
 def _other(e: Any) -> str:
@@ -192,7 +184,7 @@ _EXPR: dict[type, Callable[[Any], tuple[str, int]]] = {
     ex.Reduce: _reduce,
     ex.Ramp: lambda e: (f"ramp({_list((e.base, e.stride))}, {e.lanes})", _ATOM),
     ex.Broadcast: lambda e: (f"broadcast({_expr(e.value)[0]}, {e.lanes})", _ATOM),
-    ex.Shuffle: _shuffle,
+    ex.Shuffle: lambda e: (f"shuffle([{_list(e.vectors)}], [{', '.join(map(str, e.positions))}])", _ATOM),
 }
 
 

@@ -118,7 +118,7 @@ class ExprSimplifier:
         t, op = e.dtype, e.op
         left, right = self.expr(e.left), self.expr(e.right)
         if isinstance(left, ex.Const) and isinstance(right, ex.Const):
-            return _folded(fold_binary(op, left, right), e)
+            return fold_binary(op, left, right)
         low, high = self.bounds(left), self.bounds(right)
         if op in ("tdiv", "tmod"):
             if low.lo is None or high.lo is None or low.lo < 0 or high.lo < 0:
@@ -144,7 +144,7 @@ class ExprSimplifier:
     def least_or_greatest(self, e: ex.Binary) -> ex.Expr:
         left, right = self.expr(e.left), self.expr(e.right)
         if isinstance(left, ex.Const) and isinstance(right, ex.Const):
-            return _folded(fold_binary(e.op, left, right), e)
+            return fold_binary(e.op, left, right)
         if left == right:
             return left
         t = e.dtype
@@ -160,7 +160,7 @@ class ExprSimplifier:
         if isinstance(right, ex.Const) and isinstance(left, ex.Binary) and left.op == e.op:
             inner = left.right
             if isinstance(inner, ex.Const):
-                left, right = left.left, _folded(fold_binary(e.op, inner, right), right)
+                left, right = left.left, fold_binary(e.op, inner, right)
         return _kept_binary(e, e.op, left, right)
 
     def difference(self, left: ex.Expr, right: ex.Expr, t: DType) -> Interval:
@@ -174,7 +174,7 @@ class ExprSimplifier:
     def compare(self, e: ex.Compare) -> ex.Expr:
         left, right = self.expr(e.left), self.expr(e.right)
         if isinstance(left, ex.Const) and isinstance(right, ex.Const):
-            return _folded(fold_compare(e.op, left, right), e)
+            return fold_compare(e.op, left, right)
         t = left.dtype
         if t.is_integer and t.lanes == 1:
             gap = Interval(0, 0) if left == right else self.difference(left, right, t)
@@ -188,7 +188,7 @@ class ExprSimplifier:
     def negate(self, e: ex.Unary) -> ex.Expr:
         operand = self.expr(e.operand)
         if isinstance(operand, ex.Const):
-            return _folded(fold_unary("!", operand), e)
+            return fold_unary("!", operand)
         if isinstance(operand, ex.Unary) and operand.op == "!":
             return operand.operand
         if isinstance(operand, ex.Compare) and (not operand.left.dtype.is_float or operand.op in ("==", "!=")):
@@ -257,7 +257,7 @@ class ExprSimplifier:
             return self.sum(e)
         operand = self.expr(e.operand)
         if isinstance(operand, ex.Const):
-            return _folded(fold_unary(e.op, operand), e)
+            return fold_unary(e.op, operand)
         if isinstance(operand, ex.Unary) and operand.op == e.op:
             return operand.operand
         return e if operand is e.operand else ex.Unary(e.op, operand, span=e.span)
@@ -275,7 +275,7 @@ class ExprSimplifier:
                 return self.divide(e)
         left, right = self.expr(e.left), self.expr(e.right)
         if isinstance(left, ex.Const) and isinstance(right, ex.Const):
-            return _folded(fold_binary(op, left, right), _kept_binary(e, op, left, right))
+            return fold_binary(op, left, right)
         same = drop_neutral(op, left, right)
         return same if same is not None else _kept_binary(e, op, left, right)
 
@@ -284,9 +284,7 @@ class ExprSimplifier:
         if operand.dtype == e.type:
             return operand
         if isinstance(operand, ex.Const):
-            folded = fold_cast(e.type, operand)
-            if folded is not None:
-                return folded
+            return fold_cast(e.type, operand)
         if isinstance(operand, ex.Cast) and self.is_transparent(e.type, operand):
             return self.cast(ex.Cast(e.type, operand.operand, span=e.span))
         return e if operand is e.operand else ex.Cast(e.type, operand, span=e.span)
@@ -348,10 +346,6 @@ _RULES: dict[type, Callable[[Any, Any], ex.Expr]] = {
     ex.Reduce: ExprSimplifier.reduce,
     ex.Ramp: ExprSimplifier.ramp,
 }
-
-
-def _folded(constant: ex.Const | None, unfolded: ex.Expr) -> ex.Expr:
-    return unfolded if constant is None else constant
 
 
 def _kept(old: ex.Expr, new: ex.Expr) -> ex.Expr:

@@ -242,7 +242,7 @@ def mentions(s: Stmt) -> Mentions:
         return inner[0]._replace(bound=inner[0].bound | own.bound)
     stored = {s.buffer.name} if isinstance(s, (Store, Atomic)) else set[str]()
     loaded = own.loaded | stored if isinstance(s, Atomic) else own.loaded
-    addressed, hinted = own.addressed, own.addressed if _is_hint(s) else set[str]()
+    addressed, hinted = own.addressed, own.addressed if isinstance(s, Evaluate) and s.call.name in HINTS else set[str]()
     return Mentions(
         _united(own.bound, [m.bound for m in inner]),
         _united({s.buffer.name} if isinstance(s, Alloc) else (), [m.allocated for m in inner]),
@@ -251,10 +251,6 @@ def mentions(s: Stmt) -> Mentions:
         _united(() if hinted else addressed, [m.addressed for m in inner]),
         _united(hinted, [m.hinted for m in inner]),
     )
-
-
-def _is_hint(s: Stmt) -> bool:
-    return isinstance(s, Evaluate) and s.call.name in HINTS
 
 
 class _Names(NamedTuple):

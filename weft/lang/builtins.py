@@ -32,29 +32,9 @@ def _like(x: Expr, value: float) -> Const:
     return const(value, x.dtype)
 
 
-def _relu(x: Expr) -> Expr:
-    return Binary("max", x, _like(x, 0))
-
-
-def _exp10(x: Expr) -> Expr:
-    return _call("pow", _like(x, 10), x)
-
-
 def _periodic(x: Expr) -> Expr:
     """``x`` less the nearest even number, times pi: exact before the one rounding."""
     return (x - _call("rint", x * 0.5) * 2.0) * math.pi
-
-
-def _sinpi(x: Expr) -> Expr:
-    return _call("sin", _periodic(x))
-
-
-def _cospi(x: Expr) -> Expr:
-    return _call("cos", _periodic(x))
-
-
-def _rcbrt(x: Expr) -> Expr:
-    return 1.0 / _call("cbrt", x)
 
 
 def _norm(*parts: Expr) -> Expr:
@@ -62,18 +42,6 @@ def _norm(*parts: Expr) -> Expr:
     for p in parts[1:]:
         total = total + p * p
     return _call("sqrt", total)
-
-
-def _rnorm(*parts: Expr) -> Expr:
-    return 1.0 / _norm(*parts)
-
-
-def _rhypot(a: Expr, b: Expr) -> Expr:
-    return 1.0 / _call("hypot", a, b)
-
-
-def _normcdf(x: Expr) -> Expr:
-    return _call("erfc", x * -math.sqrt(0.5)) * 0.5
 
 
 def _ldexp(x: Expr, n: Expr) -> Expr:
@@ -172,24 +140,20 @@ def _erfcinv(x: Expr) -> Expr:
     return Select(inside, y, edge)
 
 
-def _normcdfinv(p: Expr) -> Expr:
-    return _erfcinv(p * 2.0) * -math.sqrt(2.0)
-
-
 #: name -> number of arguments and meaning
 COMPOSED: dict[str, tuple[int, Compose]] = {
-    "relu": (1, _relu),
-    "exp10": (1, _exp10),
-    "sinpi": (1, _sinpi),
-    "cospi": (1, _cospi),
-    "rcbrt": (1, _rcbrt),
+    "relu": (1, lambda x: Binary("max", x, _like(x, 0))),
+    "exp10": (1, lambda x: _call("pow", _like(x, 10), x)),
+    "sinpi": (1, lambda x: _call("sin", _periodic(x))),
+    "cospi": (1, lambda x: _call("cos", _periodic(x))),
+    "rcbrt": (1, lambda x: 1.0 / _call("cbrt", x)),
     "fdivide": (2, lambda a, b: a / b),
-    "rhypot": (2, _rhypot),
+    "rhypot": (2, lambda a, b: 1.0 / _call("hypot", a, b)),
     "norm3d": (3, _norm),
     "norm4d": (4, _norm),
-    "rnorm3d": (3, _rnorm),
-    "rnorm4d": (4, _rnorm),
-    "normcdf": (1, _normcdf),
+    "rnorm3d": (3, lambda *parts: 1.0 / _norm(*parts)),
+    "rnorm4d": (4, lambda *parts: 1.0 / _norm(*parts)),
+    "normcdf": (1, lambda x: _call("erfc", x * -math.sqrt(0.5)) * 0.5),
     "ldexp": (2, _ldexp),
     "scalbn": (2, _ldexp),
     "logb": (1, _logb),
@@ -203,7 +167,7 @@ COMPOSED: dict[str, tuple[int, Compose]] = {
     "erfcx": (1, _erfcx),
     "erfinv": (1, _erfinv),
     "erfcinv": (1, _erfcinv),
-    "normcdfinv": (1, _normcdfinv),
+    "normcdfinv": (1, lambda p: _erfcinv(p * 2.0) * -math.sqrt(2.0)),
 }
 _OTHER_NAMES = {"fabs": "abs", "nearbyint": "rint"}
 #: Operators without a symbol in the language, by the name they are written with.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Const, Expr
+from weft.ir.expr import Const
 from weft.ir.printer import print_expr
 from weft.ir.stmt import Param
 from weft.operators.interface import Interface, Output, Parameter, place_of
@@ -23,13 +23,10 @@ def interface_of(program: TensorProgram) -> Interface:
     return Interface(program.name, params, outputs, program.source)
 
 
-def _dim(size: Expr) -> str | int:
-    return int(size.value) if isinstance(size, Const) else print_expr(size)
-
-
 def _parameter(program: TensorProgram, param: Param) -> Parameter:
     if isinstance(param, Buffer):
-        return Parameter(param.name, "tensor", param.dtype.name, tuple(map(_dim, param.shape)), place_of(param.span))
+        dims = tuple(int(n.value) if isinstance(n, Const) else print_expr(n) for n in param.shape)
+        return Parameter(param.name, "tensor", param.dtype.name, dims, place_of(param.span))
     role = "constant" if param in program.constants else "scalar"
     return Parameter(param.name, role, param.dtype.name, (), place_of(param.span))  # type: ignore[arg-type]
 

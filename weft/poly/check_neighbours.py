@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from weft.ir.nesting import find_path, statements
+from weft.ir.solve import Form, combine
 from weft.ir.stmt import Assert, For, Kernel, Stmt
 from weft.poly.conflicts import Meeting, Surroundings, before, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
 from weft.poly.domain import Reader, leaf_domain
 from weft.poly.leaves import CONCURRENT, Leaf, leaves, sizes_of
 from weft.poly.refuse_meeting import refuse_meeting, touches
-from weft.poly.solve import Form, combine
 from weft.poly.verdict import OK, Verdict, refuse
 
 
@@ -63,7 +63,7 @@ def check_fuse_loops(
     if not left or not right:
         return OK
     concurrent = one.kind in CONCURRENT or other.kind in CONCURRENT
-    place = _value if by_value else _count
+    place = (lambda leaf, loop: {loop.var.name: 1}) if by_value else _count
 
     def orders(meeting: Meeting) -> list[list[Form]]:
         """Work of the first loop must not meet work of an earlier iteration of the second, which will precede it."""
@@ -74,10 +74,6 @@ def check_fuse_loops(
         return [*early, [combine({"": -1}, ahead, -1)]] if concurrent else early
 
     return _check_pairs(kernel, left, right, left[0].loop_names[: left[0].loop_names.index(first)], orders)
-
-
-def _value(_: Leaf, loop: For) -> Form:
-    return {loop.var.name: 1}
 
 
 def _count(leaf: Leaf, loop: For) -> Form:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from weft.ir.nesting import find_path, inner_statements, statements
 from weft.ir.numerics import is_fast
+from weft.ir.solve import Form
 from weft.ir.stmt import Assign, Atomic, Barrier, Break, Continue, For, Kernel, Let, Return, Stmt, While
 from weft.poly.conflicts import Meeting, Surroundings, after, before, commute, find_conflict, pairs, written_by
 from weft.poly.describe import refuse_conflict
 from weft.poly.leaves import Access, Leaf, leaves, loop_named, loops_inside, sizes_of
-from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 
 _CALLS = {"parallel": 's.parallel("{}")', "vector": 's.vectorize("{}")', "unroll": 's.unroll("{}")'}

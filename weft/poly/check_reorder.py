@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from weft.ir.expr import Load, Var
 from weft.ir.nesting import statements
+from weft.ir.solve import Form, Unknown
 from weft.ir.stmt import Barrier, Break, Continue, For, Kernel, Return
 from weft.ir.visit import walk
 from weft.poly.conflicts import Found, Meeting, Memory, Surroundings, after, before, commute, pairs, written_by
 from weft.poly.describe import describe
 from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
-from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 
 #: Longer chains have too many orders to try them all.

@@ -17,12 +17,12 @@ from functools import cached_property
 from typing import TypeAlias
 
 from weft.ir.numerics import is_fast
+from weft.ir.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, holds, solve
 from weft.poly.domain import Domain, Touch, leaf_domain, touch_of
 from weft.poly.gaps import Gaps
 from weft.poly.infer_spans import loop_ranges
 from weft.poly.leaves import Access, Leaf
 from weft.poly.products import Products
-from weft.poly.solve import UNKNOWN, Clause, Elimination, Form, Point, Unknown, combine, evaluate, holds, solve
 from weft.poly.verdict import Witness
 
 Found: TypeAlias = "Witness | Unknown | None"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from weft.ir.solve import Unknown
 from weft.poly.leaves import Access
-from weft.poly.solve import Unknown
 from weft.poly.verdict import Verdict, Witness, refuse
 
 

@@ -16,9 +16,9 @@ from weft.ir.expr import Binary, Broadcast, Cast, Compare, Const, Expr, Load, Ra
 from weft.ir.inequality import NEGATED
 from weft.ir.interval import bounds
 from weft.ir.printer import print_expr
+from weft.ir.solve import Clause, Form, Literal, combine
 from weft.ir.visit import free_vars, walk
 from weft.poly.leaves import Access, Leaf, Test
-from weft.poly.solve import Clause, Form, Literal, combine
 
 #: More alternatives than this in one condition are not followed; the condition then says nothing.
 _MOST_ALTERNATIVES = 16

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from weft.ir.inequality import quotient
 from weft.ir.interval import EVERYTHING, Interval
-from weft.poly.solve import Form
+from weft.ir.solve import Form
 
 #: Rounds of narrowing; what takes longer is left to the solver.
 _ROUNDS = 4

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.poly.solve import UNKNOWN, Answer, Clause, Form
+from weft.ir.solve import UNKNOWN, Answer, Clause, Form
 
 _START_SECONDS = 10.0
 

@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeAlias
 
 from weft.ir.nesting import inner_statements
 from weft.ir.numerics import is_fast
+from weft.ir.solve import Form
 from weft.ir.stmt import Block, For, Kernel, Stmt
 from weft.poly.conflicts import written_by
 from weft.poly.domain import Domain, leaf_domain, touch_of
 from weft.poly.isl_oracle import ask_worker
 from weft.poly.leaves import Access, Leaf, leaves
-from weft.poly.solve import Form
 
 #: isl's own choice; everything that legally can in one nest; nothing.
 Fusion = Literal["clusters", "most", "none"]

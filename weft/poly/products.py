@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from weft.poly.solve import Elimination, Form, Point, combine
+from weft.ir.solve import Elimination, Form, Point, combine
 
 
 class Products:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import TypeAlias
 
+from weft.ir.solve import Form, Unknown
 from weft.ir.stmt import Kernel
 from weft.poly.conflicts import Meeting, Surroundings, after, before, find_conflict, written_by
 from weft.poly.describe import describe
 from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
-from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 
 Touch: TypeAlias = tuple[Leaf, Access]

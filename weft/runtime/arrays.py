@@ -67,26 +67,18 @@ def _check_dtype(info: ArgumentInfo, dtype: str | DType | None, place: Place, *,
         return
     if info.dtype != wanted:
         in_torch = info.framework == "torch"
-        kind = f"torch.{wanted}" if in_torch else _numpy_spelling(wanted)
+        kind = f"torch.{wanted}" if in_torch else "ml_dtypes.bfloat16" if wanted.kind == "bfloat" else f"numpy.{wanted}"
         convert = f"convert it: {place.name}.{'to' if in_torch else 'astype'}({kind})"
         make = f"pass {'torch' if in_torch else 'numpy'}.empty({info.shape}, dtype={kind})"
         raise place.error(
             f"must be {wanted}, not {info.dtype}",
-            why=f"it was called with {_article(info)} of {info.dtype}",
+            why=f"it was called with {'a torch tensor' if in_torch else 'an array'} of {info.dtype}",
             help=make if is_output else convert,
         )
 
 
-def _numpy_spelling(dtype: DType) -> str:
-    return "ml_dtypes.bfloat16" if dtype.kind == "bfloat" else f"numpy.{dtype}"
-
-
 def _a(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
-
-
-def _article(info: ArgumentInfo) -> str:
-    return "a torch tensor" if info.framework == "torch" else "an array"
 
 
 def _describe_any(value: Any, place: Place, *, is_output: bool) -> ArgumentInfo:

@@ -84,7 +84,7 @@ class CallTable:
         self._records = Records()
         fits = nargs <= text.MAX_ARGUMENTS and nouts <= text.MAX_OUTPUTS
         self._native = native_calls() if fits else None
-        self.call: Callable[..., Any] = _always_miss
+        self.call: Callable[..., Any] = lambda *_: MISS
         self.capsule: object = None
         if self._native is not None:
             self._header = _words([nargs, nouts, 0, 0])
@@ -149,10 +149,6 @@ class CallTable:
 
 def _words(values: Sequence[int]) -> Any:
     return (ctypes.c_int64 * len(values))(*values)
-
-
-def _always_miss(*_: Any) -> Any:
-    return MISS
 
 
 def _raise_status(kernel: LoadedKernel | DeviceStart, status: int, address: int) -> None:

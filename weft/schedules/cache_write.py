@@ -22,12 +22,12 @@ from weft.ir.expr import Expr, Load, Unary, Var
 from weft.ir.inequality import all_of
 from weft.ir.nesting import exits, sequence
 from weft.ir.simplify import simplify
+from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, substitute
 from weft.poly.conflicts import Meeting
 from weft.poly.describe import describe
 from weft.poly.leaves import Access, Leaf
-from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.boxes import infer_box
 from weft.schedules.copy_reads import check_place, check_result, emit_set, surroundings

@@ -23,13 +23,13 @@ from functools import partial
 from weft.ir.expr import Compare, idx
 from weft.ir.nesting import statements
 from weft.ir.numerics import is_fast
+from weft.ir.solve import Form
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Seq, Stmt
 from weft.ir.visit import loads, mentions, stores
 from weft.poly.conflicts import after, before
 from weft.poly.infer_spans import Spans, infer_spans, is_at_most, knowing_loops
 from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.refuse_meeting import check_precedes, refuse_meeting, touches
-from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import (
     all_allocs,
@@ -135,7 +135,9 @@ def _check_all_once(kernel: Kernel, moved: Kernel, stage: Stage, numerics: Numer
         exact = is_fast(numerics) or is_exact(kernel, m.block)
         block = find_block(moved, m.block.name)
         path = path_to(moved, block)
-        depth = max((n for n, s in enumerate(path) if any(s is f or _is_same_loop(s, f) for f in shared)), default=-1)
+        depth = max(
+            (n for n, s in enumerate(path) if isinstance(s, For) and any(s.var == f.var for f in shared)), default=-1
+        )
         root = next(s for s in path[depth + 1 :] if isinstance(s, (For, If, Block)))
         for program, top, target in ((kernel, m.root, m.block), (moved, root, block)):
             verdict = check_instances(program, top, target, m.repeated, exact=exact)
@@ -143,10 +145,6 @@ def _check_all_once(kernel: Kernel, moved: Kernel, stage: Stage, numerics: Numer
                 reason = f"not every element of output `{stage.buffer.name}` would be computed once: {verdict.reason}"
                 return refuse(reason, kind="unproved")
     return OK
-
-
-def _is_same_loop(s: Stmt, loop: For) -> bool:
-    return isinstance(s, For) and s.var == loop.var
 
 
 def _check_instances(kernel: Kernel, stage: Stage, numerics: Numerics) -> Verdict:

@@ -17,13 +17,13 @@ from weft.ir.interval import Interval, bounds
 from weft.ir.memory import SCOPES, storage_scopes
 from weft.ir.nesting import sequence
 from weft.ir.simplify import simplify
+from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Region, Seq, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.poly.check_parallel import check_parallel
 from weft.poly.conflicts import Meeting, Surroundings, written_by
 from weft.poly.describe import describe, iteration
 from weft.poly.leaves import Access, Leaf, leaves, sizes_of
-from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.borders import Border
 from weft.schedules.boxes import Box, infer_box

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from weft.ir.expr import Expr, Var
 from weft.ir.nesting import sequence
+from weft.ir.solve import Form, Unknown
 from weft.ir.stmt import Block, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.poly.conflicts import Meeting, after
 from weft.poly.describe import describe
 from weft.poly.leaves import Access, Leaf
-from weft.poly.solve import Form, Unknown
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.copy_reads import emit_set, surroundings
 from weft.schedules.find import all_allocs, find_block, find_loop, loops_around

@@ -15,7 +15,7 @@ from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, Kernel, LoopKind
+from weft.ir.stmt import For, Kernel
 from weft.ir.visit import substitute
 from weft.schedules.footprint import Touch, infer_touches
 from weft.schedules.nests import Leaf, Nest, Program, read_nests
@@ -45,7 +45,10 @@ class Model:
         """Operations of one run."""
         inside = 0
         for child in nest.parts:
-            inside += self.operations(child) if isinstance(child, Nest) else 0 if child.starts else _operations(child)
+            if isinstance(child, Nest):
+                inside += self.operations(child)
+            elif not child.starts:
+                inside += count_operations(child.value) + child.is_atomic
         return int(nest.trips * inside)
 
     def footprint(self, nest: Nest, *, iteration: bool = False) -> dict[str, int]:
@@ -76,10 +79,6 @@ class Model:
         return {touch.name: int(touch.touched[-1]) for touch in self.touches[leaf]}
 
 
-def _operations(leaf: Leaf) -> int:
-    return count_operations(leaf.value) + leaf.is_atomic
-
-
 def explain(
     kernel: Kernel,
     sizes: Mapping[str, int] | None = None,
@@ -91,9 +90,8 @@ def explain(
     specialized = Kernel(kernel.name, kernel.params, kernel.outputs, substitute(kernel.body, values))
     model = make_model(specialized, caches or DEFAULT_CACHES, lanes)
     unknown = sorted(p.name for p in kernel.scalars if p.name not in (sizes or {}) and _is_size(kernel, p))
-    rows = [_heading(model)] + [
-        _row(nest, depth, model, not unknown) for nest, depth in _walk(model.root, 0) if nest.loop
-    ]
+    heading = ["loop", "runs", "as", *(f"into {level}" for level in model.caches), "one run touches"]
+    rows = [heading] + [_row(nest, depth, model, not unknown) for nest, depth in _walk(model.root, 0) if nest.loop]
     lines = [*_summary(kernel, model, unknown), "", *_aligned(rows)]
     return "\n".join(lines) + "\n"
 
@@ -153,15 +151,12 @@ def _limit(model: Model, work: int) -> str:
     return f"{most}, {_count(int(cycles[most]))} cycles of one core ({others})"
 
 
-def _heading(model: Model) -> list[str]:
-    return ["loop", "runs", "as", *(f"into {level}" for level in model.caches), "one run touches"]
-
-
 def _row(nest: Nest, depth: int, model: Model, has_sizes: bool) -> list[str]:
     assert nest.loop is not None
     traffic = [_amount(sum(model.traffic(nest, size).values())) if has_sizes else "?" for size in model.caches.values()]
     touched = ", ".join(f"{name} {_amount(n)}" for name, n in model.footprint(nest).items()) if has_sizes else "?"
-    return ["  " * depth + nest.name, _trips(nest.loop, nest, has_sizes), _how(nest.loop.kind), *traffic, touched]
+    kind = "in order" if nest.loop.kind == "serial" else nest.loop.kind
+    return ["  " * depth + nest.name, _trips(nest.loop, nest, has_sizes), kind, *traffic, touched]
 
 
 def _trips(loop: For, nest: Nest, has_sizes: bool) -> str:
@@ -169,10 +164,6 @@ def _trips(loop: For, nest: Nest, has_sizes: bool) -> str:
     if isinstance(extent, Const):
         return str(extent.value)
     return f"about {nest.trips:g}" if has_sizes else print_expr(extent)
-
-
-def _how(kind: LoopKind) -> str:
-    return "in order" if kind == "serial" else kind
 
 
 def _amount(count: int) -> str:

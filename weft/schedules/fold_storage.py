@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.ir.expr import Binary, Expr, Load, idx
+from weft.ir.expr import Binary, Load, idx
 from weft.ir.interval import Interval
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Atomic, For, Kernel, Store
@@ -124,12 +124,9 @@ def fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int) -> Rewrite:
 
     def fold(n: object) -> Load | Store | Atomic | None:
         if isinstance(n, (Load, Store, Atomic)) and n.buffer.name == buffer:
-            return replace(n, buffer=ring, indices=_folded(n.indices, dim, factor))
+            turn = Binary("%", n.indices[dim], idx(factor))
+            return replace(n, buffer=ring, indices=(*n.indices[:dim], turn, *n.indices[dim + 1 :]))
         return None
 
     body = replace_buffers(rewrite(alloc.body, fold), {old: ring})
     return Rewrite(replace_stmt(kernel, alloc, Alloc(ring, declare_accesses(body, [buffer]), span=alloc.span)))
-
-
-def _folded(indices: tuple[Expr, ...], dim: int, factor: int) -> tuple[Expr, ...]:
-    return (*indices[:dim], Binary("%", indices[dim], idx(factor)), *indices[dim + 1 :])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ir.nesting import inner_statements
 from weft.ir.printer import print_expr
-from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Region, Seq, Stmt, Tensorized, While
+from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt, Tensorized, While
 from weft.ir.visit import stores
 
 
@@ -54,8 +54,5 @@ def _head(s: Stmt) -> str | None:
 def _block(s: Block) -> str:
     bindings = ", ".join(f"{i.var.name}={print_expr(i.binding)}" for i in s.iters)
     init = " init" if s.init is not None else ""
-    return f"block {s.name}({bindings}){init} writes {', '.join(map(_region, s.writes))}"
-
-
-def _region(r: Region) -> str:
-    return f"{r.buffer.name}[{', '.join(map(print_expr, r.starts))}]"
+    writes = ", ".join(f"{r.buffer.name}[{', '.join(map(print_expr, r.starts))}]" for r in s.writes)
+    return f"block {s.name}({bindings}){init} writes {writes}"

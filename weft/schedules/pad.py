@@ -18,11 +18,11 @@ from dataclasses import replace
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Block, If, Kernel, Stmt, Store
+from weft.ir.solve import Unknown
+from weft.ir.stmt import Alloc, Block, If, Kernel, Store
 from weft.ir.visit import free_vars, substitute
 from weft.poly.conflicts import Meeting, Surroundings, written_by
 from weft.poly.leaves import Access, Leaf, Test, leaves, sizes_of
-from weft.poly.solve import Unknown
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.boxes import Box
 from weft.schedules.copy_reads import written_before
@@ -66,8 +66,7 @@ def pad(kernel: Kernel, block: str) -> Rewrite:
         if _find_harm(kernel, target, guard) is None:
             # The innermost of that condition: one further out guards other blocks too.
             path = reversed(path_to(kernel, find_block(kernel, block)))
-            own = next(s for s in path if _is_guard(s, guard.condition))
-            assert isinstance(own, If)
+            own = next(s for s in path if isinstance(s, If) and s.condition == guard.condition)
             kernel = replace_stmt(kernel, own, own.then)
     old = find_block(kernel, block)
     return Rewrite(replace_stmt(kernel, old, _widened(old, ranges_at(kernel, old))))
@@ -85,10 +84,6 @@ def _widened(block: Block, ranges: Mapping[str, Interval]) -> Block:
             i = replace(i, lo=i.binding if least is None else idx(least))
         iters.append(i)
     return replace(block, iters=tuple(iters))
-
-
-def _is_guard(s: Stmt, condition: Expr) -> bool:
-    return isinstance(s, If) and s.condition == condition
 
 
 def find_guards(kernel: Kernel, block: Block) -> list[If]:

@@ -23,8 +23,7 @@ from typing import Literal, get_args
 
 from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import DType
-from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, const, identity, idx
+from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, identity, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import sequence
 from weft.ir.printer import print_expr
@@ -219,7 +218,7 @@ class Factoring:
         iters = tuple(left if i is old else i for i in self.block.iters)
         store = self.block.body
         assert isinstance(store, Store)
-        init = Store(store.buffer, store.indices, identity_of(self.op, self.buffer.dtype))
+        init = Store(store.buffer, store.indices, identity(self.op, self.buffer.dtype))
         body = substitute(self.block.body, whole)
         reads, writes = (tuple(substitute(r, whole) for r in rs) for rs in (self.block.reads, self.block.writes))
         return replace(self.block, iters=(*iters, partial_iter), init=init, body=body, reads=reads, writes=writes)
@@ -257,7 +256,7 @@ class Factoring:
         elements, through = self._with_parts(place.storage.shape[axis], axis, "_init", taken)
         kept = _element(place, elements, axis, through, self.segment)
         name = fresh_name(f"{place.storage.name}_init", taken)
-        start = identity_of(self.op, self.buffer.dtype)
+        start = identity(self.op, self.buffer.dtype)
         scope = scope_of(self.segment, elements)
         return nest(elements.loops, elements.guards, emit_set(name, (place.storage, kept), start, scope, taken))
 
@@ -303,12 +302,3 @@ def _find_update(segment: Segment, block: Block) -> tuple[Leaf, Access]:
     if access.update is None or any(a is not access and a.buffer == access.buffer for a in leaf.accesses):
         raise NotProjectable(f"block `{block.name}` is not of the form `X = X + value`, where the value does not use X")
     return leaf, access
-
-
-def identity_of(op: BinaryOp, dtype: DType) -> Const:
-    """What ``op`` combines with any value to that value."""
-    if op in ("+", "*", "min", "max"):
-        return identity(op, dtype)
-    if op in ("&&", "||"):
-        return const(op == "&&", dtype)
-    return const(-1 if op == "&" else 0, dtype)

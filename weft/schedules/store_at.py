@@ -19,6 +19,7 @@ from weft.ir.expr import Binary, Compare, Expr, Select, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import sequence, statements
 from weft.ir.simplify_expr import ExprSimplifier
+from weft.ir.solve import Form
 from weft.ir.stmt import Alloc, Break, Continue, For, Kernel, Return, Seq
 from weft.ir.visit import free_vars, mentions, substitute
 from weft.poly.conflicts import Meeting, Surroundings, after, find_conflict, written_by
@@ -26,7 +27,6 @@ from weft.poly.describe import refuse_conflict
 from weft.poly.infer_spans import Span, Spans, is_at_most, knowing_loops
 from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
 from weft.poly.refuse_meeting import refuse_meeting, touches
-from weft.poly.solve import Form
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import check_place, is_settled
 from weft.schedules.find import all_loops, find_alloc, find_loop, loops_around, path_to, size_ranges

@@ -8,6 +8,7 @@ names). Range inference ignores the access; `expand_outside` turns the node into
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
@@ -49,8 +50,7 @@ def expand_outside(node: N) -> N:
 def _expand(node: Outside) -> Expr:
     if node.mode == "value":
         return _guarded(node)
-    place = {"edge": _clamp, "wrap": _wrap, "reflect": _reflect}[node.mode]
-    indices = tuple(place(i, size) for i, size in zip(node.load.indices, node.load.buffer.shape))
+    indices = tuple(_PLACES[node.mode](i, size) for i, size in zip(node.load.indices, node.load.buffer.shape))
     return Load(node.load.buffer, indices, span=node.span or node.load.span)
 
 
@@ -62,16 +62,15 @@ def _guarded(node: Outside) -> Expr:
     return Select(all_of(inside), load, fill, span=node.span) if inside else load
 
 
-def _clamp(i: Expr, size: Expr) -> Expr:
-    return Binary("max", Binary("min", i, size - 1), idx(0))
-
-
-def _wrap(i: Expr, size: Expr) -> Expr:
-    return Binary("%", i, size)
-
-
 def _reflect(i: Expr, size: Expr) -> Expr:
     """The distance from 0 on a path that goes up to ``size - 1`` and back; a size of 1 stays at 0."""
     period = Binary("max", (size - 1) * 2, idx(1))
     along = Binary("%", i, period)
     return Binary("min", along, (size - 1) * 2 - along)
+
+
+_PLACES: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "edge": lambda i, size: Binary("max", Binary("min", i, size - 1), idx(0)),
+    "wrap": lambda i, size: Binary("%", i, size),
+    "reflect": _reflect,
+}

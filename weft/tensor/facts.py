@@ -2,7 +2,7 @@
 
 `Facts` holds the ranges of index variables and inequalities ``p >= 0``. `proves(goal)` answers
 whether ``goal >= 0`` follows: first by putting each variable at its worse end, then by showing
-that the facts and ``goal <= -1`` together have no solution (Fourier-Motzkin elimination over the
+that the facts and ``goal <= -1`` together have no solution (`weft.ir.solve`, over the
 products of atoms, after adding what is known of each quotient, remainder, minimum and product).
 A yes is a proof; a no means only that none was found.
 """
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import gcd
-from typing import TypeAlias
 
 from weft.ir import dtype as dt
 from weft.ir.expr import Axis, Binary, Cast, Expr, Select, Var
 from weft.ir.interval import Interval
+from weft.ir.solve import solve
 from weft.ir.visit import free_vars
 from weft.tensor.conditions import alternatives
 from weft.tensor.infer_ranges import Range, Ranges
@@ -215,61 +215,10 @@ def _tighten(c: Polynomial) -> Polynomial:
     return Polynomial({m: k for m, k in terms.items() if k})
 
 
-#: An inequality ``>= 0`` over numbered products; column -1 is the constant.
-Row: TypeAlias = "dict[int, int]"
-
-
 def _has_no_solution(constraints: list[Polynomial]) -> bool:
-    """Fourier-Motzkin elimination; False also where it grows too large."""
-    columns: dict[Monomial, int] = {(): -1}
+    """Whether no integers satisfy them, each product counting as a variable; False also where that is hard to tell."""
+    names: dict[Monomial, str] = {(): ""}
     for c in constraints:
         for m in c.terms:
-            columns.setdefault(m, len(columns) - 1)
-    current = [{columns[m]: k for m, k in c.terms.items()} for c in constraints]
-    while True:
-        target = _cheapest_column(current)
-        if target is None:
-            return False
-        following = _eliminate(target, current)
-        if following is None:
-            return True
-        if len(following) > MOST_CONSTRAINTS:
-            return False
-        current = following
-
-
-def _cheapest_column(rows: list[Row]) -> int | None:
-    """The column whose elimination leaves fewest rows."""
-    up: dict[int, int] = {}
-    down: dict[int, int] = {}
-    for row in rows:
-        for column, k in row.items():
-            if column >= 0:
-                side = up if k > 0 else down
-                side[column] = side.get(column, 0) + 1
-    growth = {c: up.get(c, 0) * down.get(c, 0) - up.get(c, 0) - down.get(c, 0) for c in {*up, *down}}
-    return min(growth, key=lambda c: (growth[c], c)) if growth else None
-
-
-def _eliminate(column: int, rows: list[Row]) -> list[Row] | None:
-    """The rows without ``column``; None where two of them contradict."""
-    kept = {tuple(sorted(r.items())): r for r in rows if column not in r}
-    up = [r for r in rows if r.get(column, 0) > 0]
-    down = [r for r in rows if r.get(column, 0) < 0]
-    for p in up:
-        for q in down:
-            combined = _combine(p, -q[column], q, p[column])
-            if any(c >= 0 for c in combined):
-                kept[tuple(sorted(combined.items()))] = combined
-            elif combined.get(-1, 0) < 0:
-                return None
-    return list(kept.values())
-
-
-def _combine(p: Row, a: int, q: Row, b: int) -> Row:
-    """``a*p + b*q`` over what its coefficients share; the constant rounds down, since the products are integers."""
-    total = {c: k * a for c, k in p.items()}
-    for c, k in q.items():
-        total[c] = total.get(c, 0) + k * b
-    common = gcd(*(k for c, k in total.items() if c >= 0)) or 1
-    return {c: k // common for c, k in total.items() if k // common}
+            names.setdefault(m, str(len(names)))
+    return solve((), [{names[m]: k for m, k in c.terms.items()} for c in constraints]) is None

@@ -47,7 +47,7 @@ def count_touched(program: TensorProgram, buffer: Buffer, *, writes: bool) -> in
         elif marked is not None:
             marks = marked if marks is None else marks | marked
         else:
-            bound += _used_points(statement, indices)
+            bound += math.prod(len(r) for r in infer_box(_axes_of(statement, indices), {}).values())
     return min(math.prod(shape), _count(_merge(boxes), marks, shape) + bound)
 
 
@@ -81,15 +81,12 @@ def _box(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...]) 
 def _side(statement: Statement, subscript: Expr, size: int) -> Side | None:
     """The values of a subscript that are below ``size``; None where data decide or there are too many points."""
     form = affine_form(subscript)
-    ranges = {a.var.name: range(constant_of(a.lo), constant_of(a.hi)) for a in statement.all_axes if _is_plain(a)}
+    plain = [a for a in statement.all_axes if isinstance(a.lo, Const) and isinstance(a.hi, Const)]
+    ranges = {a.var.name: range(constant_of(a.lo), constant_of(a.hi)) for a in plain}
     if form is not None and form.coefficients.keys() <= ranges.keys():
         return _image(form, ranges, size)
     marked = _mark(statement, [subscript], (size,))
     return None if marked is None else np.flatnonzero(marked)
-
-
-def _is_plain(axis: Axis) -> bool:
-    return isinstance(axis.lo, Const) and isinstance(axis.hi, Const)
 
 
 def _image(form: Affine, ranges: dict[str, range], size: int) -> Side | None:
@@ -150,10 +147,6 @@ def _mark(statement: Statement, indices: Sequence[Expr], shape: tuple[int, ...])
 
 def _axes_of(statement: Statement, indices: Sequence[Expr]) -> tuple[Axis, ...]:
     return axes_for((name for i in indices for name in free_vars(i)), statement.all_axes)
-
-
-def _used_points(statement: Statement, indices: Sequence[Expr]) -> int:
-    return math.prod(len(r) for r in infer_box(_axes_of(statement, indices), {}).values())
 
 
 def _merge(boxes: list[Box]) -> list[Box]:

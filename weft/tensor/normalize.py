@@ -114,14 +114,10 @@ def order_axes(statement: Statement) -> Statement:
     waiting, ordered = list(statement.axes), list[Axis]()
     while waiting:
         names = {a.var.name for a in waiting}
-        ready = next((a for a in waiting if not names & _range_names(a)), waiting[0])
+        ready = next((a for a in waiting if names.isdisjoint({*free_vars(a.lo), *free_vars(a.hi)})), waiting[0])
         waiting.remove(ready)
         ordered.append(ready)
     return statement if tuple(ordered) == statement.axes else replace(statement, axes=tuple(ordered))
-
-
-def _range_names(axis: Axis) -> set[str]:
-    return {*free_vars(axis.lo), *free_vars(axis.hi)}
 
 
 def set_once(statement: Statement) -> Statement:

@@ -161,7 +161,7 @@ def floor_div(n: Polynomial, d: Polynomial) -> Polynomial:
     if by < 0:
         return floor_div(-n, constant(-by))
     whole = {m: c // by for m, c in n.terms.items() if c % by == 0 or not m}
-    rest = Polynomial({m: c for m, c in n.terms.items() if m and c % by} | _rest_constant(n, by))
+    rest = Polynomial({m: c for m, c in n.terms.items() if m and c % by}) + n.constant % by
     quotient = Polynomial({m: c for m, c in whole.items() if c})
     if rest.as_int is not None:
         return quotient
@@ -170,10 +170,6 @@ def floor_div(n: Polynomial, d: Polynomial) -> Polynomial:
         # (2a + r) // 2b == (a + r // 2) // b
         rest = Polynomial({m: c // common for m, c in rest.terms.items() if c // common})
     return quotient + _floor_div_atom(rest, constant(by // common))
-
-
-def _rest_constant(n: Polynomial, by: int) -> dict[Monomial, int]:
-    return {(): n.constant % by} if n.constant % by else {}
 
 
 def _floor_div_atom(n: Polynomial, d: Polynomial) -> Polynomial:

@@ -106,7 +106,8 @@ def check_index(
     if not access.guards and any(_is_open(a) for a in value.atoms()):
         return Verdict("unknown")
     goals = [value - Polynomial.of(lo), Polynomial.of(hi) - 1 - value]
-    cases = _guard_cases(access.guards, None if assume_no_wrap else intervals)
+    known_ranges = None if assume_no_wrap else intervals
+    cases = alternatives(all_of(access.guards), known_ranges) if access.guards else [[]]
     failed = [g for g in goals if not _holds(g, facts, cases)]
     if not failed:
         return Verdict("proved")
@@ -142,10 +143,6 @@ def _is_empty(axes: Sequence[Axis]) -> bool:
     """Whether no point exists at all."""
     extents = [(Polynomial.of(a.hi) - Polynomial.of(a.lo)).as_int for a in axes]
     return any(e is not None and e <= 0 for e in extents)
-
-
-def _guard_cases(guards: Sequence[Expr], intervals: Mapping[str, Interval] | None) -> list[list[Polynomial]]:
-    return alternatives(all_of(guards), intervals) if guards else [[]]
 
 
 def _holds(goal: Polynomial, facts: Facts, cases: list[list[Polynomial]]) -> bool:

@@ -32,17 +32,14 @@ def first_of_block(statements: Sequence[Statement], position: int) -> int:
 def steps_behind(writer: Statement, read: Load) -> dict[int, int]:
     """How many steps of their innermost block a read is behind what is written, by dimension, where that is plain."""
     step = writer.recurrences[-1].axis.var if writer.recurrences else None
+    axes = {a.var.name for a in writer.axes}
     steps: dict[int, int] = {}
     for dimension, (own, index) in enumerate(zip(writer.indices, read.indices)):
         form, distance = affine_form(own), simplify(own - index)
         moves = form is not None and step is not None and form.coefficients.get(step.name) == 1
-        if moves and form is not None and isinstance(distance, Const) and not {*form.coefficients} & _own(writer):
+        if moves and form is not None and isinstance(distance, Const) and axes.isdisjoint(form.coefficients):
             steps[dimension] = int(distance.value)
     return steps
-
-
-def _own(statement: Statement) -> set[str]:
-    return {a.var.name for a in statement.axes}
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,8 @@ class Value:
 
     def __neg__(self) -> Value:
         if self.position is not None and self.kind != "value":
-            return _positional(Unary("-", self.position), Unary("-", self.expr), self.kind)
+            position = Unary("-", self.position)
+            return index_value(position) if self.kind == "index" else Value(Unary("-", self.expr), position, self.kind)
         return Value(Unary("-", cast_expr(dt.int32, self.expr) if self.dtype.is_bool else self.expr))
 
     def __abs__(self) -> Value:
@@ -291,7 +292,3 @@ def parse_type(name: str | DType) -> DType:
             why="the types are " + ", ".join(dt.SCALAR_TYPES),
         )
     return dtype
-
-
-def _positional(position: Expr, expr: Expr, kind: Kind) -> Value:
-    return index_value(position) if kind == "index" else Value(expr, position, kind)

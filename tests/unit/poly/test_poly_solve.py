@@ -9,10 +9,10 @@ import signal
 
 import pytest
 
+from weft.ir.solve import UNKNOWN, Form, evaluate, solve
 from weft.poly import isl_oracle
 from weft.poly.isl_oracle import ask_isl, set_text
 from weft.poly.isl_worker import answer
-from weft.poly.solve import UNKNOWN, Form, evaluate, solve
 
 
 def random_form(rng: random.Random, names: str, largest: int) -> Form:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from weft.ir.affine import affine_form
 from weft.ir.expr import Binary, Expr, Ramp
+from weft.ir.solve import Form, combine, solve
 from weft.ir.stmt import For
-from weft.poly.solve import Form, combine, solve
 
 
 def are_apart(a: Sequence[Expr], b: Sequence[Expr], loops: Sequence[For]) -> bool:

@@ -6,9 +6,10 @@ from weft.ir.affine import affine_form, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Broadcast, Const, Expr, Load, Ramp, Reduce, Shuffle, Var, idx
 from weft.ir.intrinsics import HINTS
+from weft.ir.nesting import inner_statements
 from weft.ir.offsets import joined_offset
-from weft.ir.stmt import JUMPS, Alloc, Assign, Atomic, Barrier, Block, Evaluate, For, If, Let, Seq, Stmt, Store, While
-from weft.ir.visit import Node, children, mentions, walk
+from weft.ir.stmt import JUMPS, Alloc, Assign, Atomic, Barrier, Block, Evaluate, For, If, Let, Stmt, Store, While
+from weft.ir.visit import mentions, walk
 
 _FORBIDDEN: dict[type, str] = {
     While: "a while loop",
@@ -82,14 +83,8 @@ def _spread(node: Stmt, varying: set[str], *, masked: bool) -> None:
             masked = masked or is_varying(condition, varying)
         case For(lo=lo, hi=hi):
             masked = masked or is_varying(lo, varying) or is_varying(hi, varying)
-    for child in _statements(node):
+    for child in inner_statements(node):
         _spread(child, varying, masked=masked)
-
-
-def _statements(node: Node) -> list[Stmt]:
-    if isinstance(node, Seq):
-        return list(node.body)
-    return [c for c in children(node) if isinstance(c, Stmt)]
 
 
 def check_independent(loop: For) -> str | None:

@@ -25,9 +25,8 @@ from dataclasses import dataclass
 
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
-from weft.ir.expr import Binary, Const, Expr, Load, Var, const, identity, idx
+from weft.ir.expr import Binary, Expr, Load, Var, identity, idx
 from weft.ir.hardware import ACROSS_THREADS
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Barrier, For, Seq, Stmt, Store, Tensorized
@@ -154,13 +153,6 @@ def build_reduction(
     return Tensorized(THREAD_REDUCE, Seq((Store(passed, (number,), value), wait, body, wait)), span=store.span)
 
 
-def zero_of(op: str, dtype: DType) -> Const:
-    """The value that ``op`` leaves every other one unchanged with, bit operations included."""
-    if op in ("|", "^"):
-        return const(0, dtype)
-    return const(-1, dtype) if op == "&" else identity(op, dtype)
-
-
 def combined(op: str, a: Expr, b: Expr) -> Expr:
     return Binary(op, a, b)  # type: ignore[arg-type]
 
@@ -185,5 +177,5 @@ def read_reduction(s: Tensorized) -> Reduction:
     (given,) = [n for n in walk(combine) if isinstance(n, Load) and n.buffer == bring.buffer]
     steps = linear_form(given.indices[0]).terms
     group = tuple(Digit(steps[loop.var], int(loop.hi.value)) for loop in loops)  # type: ignore[attr-defined]
-    zero = zero_of(combine.op, inner.buffer.dtype)
+    zero = identity(combine.op, inner.buffer.dtype)
     return Reduction(combine.op, inner.buffer, inner.indices, bring.value, zero, group, bring.buffer, wait.scope)

@@ -18,6 +18,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
 from weft.ir.expr import Load
 from weft.ir.nesting import around, inner_statements
+from weft.ir.solve import Form, combine
 from weft.ir.stmt import JUMPS, Alloc, Barrier, BarrierScope, For, If, Kernel, Let, Seq, Stmt, Tensorized, While
 from weft.ir.visit import map_statements, walk
 from weft.passes.analysis.loop_ranges import constant_extent, runs_at_least_once
@@ -26,7 +27,6 @@ from weft.passes.analysis.thread_shapes import WARP, suffix_products
 from weft.passes.analysis.thread_units import headers
 from weft.poly.conflicts import Meeting, Memory, Surroundings, after, before, commute, difference, primed, written_by
 from weft.poly.leaves import Access, Leaf, leaves, sizes_of
-from weft.poly.solve import Form, combine
 
 
 @dataclass(frozen=True, slots=True)

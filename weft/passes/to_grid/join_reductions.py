@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, idx
+from weft.ir.expr import Compare, Const, Expr, Load, Select, Var, identity, idx
 from weft.ir.interval import Interval
 from weft.ir.stmt import Alloc, For, Seq, Stmt, Store
 from weft.ir.visit import substitute
 from weft.passes.analysis.conditions import guarded
 from weft.passes.analysis.loop_ranges import extent, loop_range
 from weft.passes.analysis.thread_digits import Digit
-from weft.passes.analysis.thread_reductions import Candidate, build_reduction, combined, zero_of
+from weft.passes.analysis.thread_reductions import Candidate, build_reduction, combined
 from weft.passes.analysis.thread_shapes import WARP, Shape
 from weft.passes.analysis.thread_units import Unit
 from weft.passes.to_grid.launch_storage import LaunchStorage
@@ -47,7 +47,7 @@ class ReductionJoiner:
         is_own = c.store.buffer.name in self.storage.placement.own
         if is_own and not tests:
             return self.mark(self.together(unit, c, value, place))
-        zero = zero_of(c.op, c.store.buffer.dtype)
+        zero = identity(c.op, c.store.buffer.dtype)
         result = Buffer(self.fresh(f"{c.store.buffer.name}_all"), c.store.buffer.dtype, (idx(1),), scope="local")
         everything = Load(result, (idx(0),))
         update = Store(place.buffer, place.indices, combined(c.op, place, everything), span=c.store.span)
@@ -65,7 +65,7 @@ class ReductionJoiner:
         value: Expr = substitute(moved, values)
         ends = [Compare("<", loop.var, extent(loop)) for loop in c.loops if not _is_whole(loop, unit.group)]
         for test in reversed([*tests, *(substitute(end, values) for end in ends)]):
-            value = Select(test, value, zero_of(c.op, c.store.buffer.dtype))
+            value = Select(test, value, identity(c.op, c.store.buffer.dtype))
         return value
 
     def together(self, unit: Unit, c: Candidate, value: Expr, place: Load) -> Stmt:

@@ -30,8 +30,7 @@ def emit_binary(f: Function, op: str, a: Value, b: Value, dtype: DType) -> Value
 def emit_compare(f: Function, op: str, a: Value, b: Value, dtype: DType) -> Value:
     x, y = literal_of(a), literal_of(b)
     if dtype == index and x is not None and y is not None and a.lanes == 1:
-        folded = fold_compare(op, idx(x), idx(y))
-        return constant("i1", folded is not None and bool(folded.value))
+        return constant("i1", fold_compare(op, idx(x), idx(y)).value)
     if dtype.is_float:
         return f.b.fcmp(_FLOAT_PREDICATES[op], a, b)
     prefix = "" if op in ("==", "!=") else "s" if dtype.is_signed else "u"
@@ -42,9 +41,7 @@ def _emit_index(f: Function, op: str, a: Value, b: Value) -> Value:
     """Numbers are folded here: a subscript of unrolled variables must come out as a literal."""
     x, y = literal_of(a), literal_of(b)
     if x is not None and y is not None:
-        folded = fold_binary(op, idx(x), idx(y))
-        if folded is not None:
-            return constant(I64, folded.value)
+        return constant(I64, fold_binary(op, idx(x), idx(y)).value)
     if op in ("+", "*"):
         return add(f, a, b) if op == "+" else multiply(f, a, b)
     return _INTEGER[op](f, a, b, index)

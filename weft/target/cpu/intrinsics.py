@@ -20,7 +20,6 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
 from weft.ir.expr import AddressOf, Call
 from weft.ir.hardware import HARDWARE, Hardware, declare
-from weft.ir.stmt import Param
 from weft.target.cpu.builder import Builder, Module
 from weft.target.cpu.emit_context import Function, function_attributes
 from weft.target.cpu.emit_expr import emit_expr
@@ -82,7 +81,7 @@ def emit_template(b: Builder, text: str, operands: Operands) -> None:
 def emit_alone(hardware: Hardware, machine: Machine) -> str:
     """The LLVM text of a function that does nothing but ``hardware``."""
     module = Module(header=[f'target triple = "{machine.triple}"'])
-    params = [(_operand_type(p), p.name) for p in hardware.meaning.params]
+    params = [("ptr" if isinstance(p, Buffer) else llvm_type(p.dtype), p.name) for p in hardware.meaning.params]
     b = module.function("alone", "void", params, attributes=function_attributes(machine))
     emit = hardware.emit["cpu"]
     operands = {name: b.argument(name) for _, name in params}
@@ -92,7 +91,3 @@ def emit_alone(hardware: Hardware, machine: Machine) -> str:
         emit(b, operands)
     b.ret()
     return module.text()
-
-
-def _operand_type(param: Param) -> str:
-    return "ptr" if isinstance(param, Buffer) else llvm_type(param.dtype)
