@@ -93,6 +93,8 @@ class Hardware:
 
 #: What the threads of a group do together, which no small kernel says: see `weft.passes.analysis.thread_reductions`.
 ACROSS_THREADS = frozenset({"thread_reduce"})
+#: What a copy engine does, for boxes of any shape: see `weft.target.cuda.select_copies`.
+BULK_COPY = "bulk_copy"
 
 #: The declared intrinsics by name.
 HARDWARE: dict[str, Hardware] = {}

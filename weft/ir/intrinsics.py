@@ -165,4 +165,5 @@ INTRINSICS: dict[str, Intrinsic] = _table()
 HINTS: dict[str, str] = {
     "prefetch": "one address", "stream": "one address", "async_fill": "one address", "hold": "one address",
     "async_commit": "one number", "async_wait": "one number", "products_wait": "one number", "publish": "nothing",
+    "turn_claim": "one number", "turn_await": "one number", "turn_release": "one number",
 }  # fmt: skip

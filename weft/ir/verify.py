@@ -13,7 +13,7 @@ from weft.ir.ahead import why_not_ahead
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ProgramError
 from weft.ir.expr import AddressOf, Call, Const, Expr, Reduce, Var
-from weft.ir.hardware import ACROSS_THREADS, HARDWARE
+from weft.ir.hardware import ACROSS_THREADS, BULK_COPY, HARDWARE
 from weft.ir.intrinsics import HINTS
 from weft.ir.printer import print_kernel, print_stmt
 from weft.ir.span import Span
@@ -296,7 +296,7 @@ class Verifier:
             check_atomic(self.report, s)
 
     def check_hardware(self, name: str) -> None:
-        if name not in HARDWARE and name not in ACROSS_THREADS:
+        if name not in HARDWARE and name not in (*ACROSS_THREADS, BULK_COPY):
             self.problem(f"`{name}` is not a declared hardware intrinsic")
         elif self.places and self.is_inside("vector"):
             self.problem(f"the hardware intrinsic `{name}` inside a vector loop")

@@ -36,7 +36,7 @@ class Context:
     choose_lanes: Callable[[For, bool], int] = lambda loop, scheduled: 1
     #: What is missing to run a hardware intrinsic; nothing where it can be.
     missing_for: Callable[[Hardware], Sequence[str]] = lambda hardware: ("code for this target",)
-    #: Cores, and bytes of the cache that each has to itself.
+    #: Cores (of a GPU its multiprocessors), and bytes of the cache that each has to itself.
     cores: int = 1
     cache_bytes: int = 1 << 20
     #: Memory that the threads of a block share, and the most threads of a block.
@@ -44,6 +44,8 @@ class Context:
     most_threads: int = 1024
     #: Whether threads can start copies to shared memory that run on their own.
     has_async_copies: bool = False
+    #: What the addresses of arrays are multiples of, in bytes, where the machine has an engine that copies boxes of them.
+    aligned: Mapping[str, int] | None = None
     #: Memory whose elements are worth keeping in registers while a loop updates them.
     scopes: tuple[Scope, ...] = PLAIN_SCOPES
     #: The memories that buffers may be in.

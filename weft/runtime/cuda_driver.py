@@ -132,12 +132,18 @@ def driver_address(function: str) -> int:
     return ctypes.cast(getattr(_library(), function), ctypes.c_void_p).value or 0
 
 
+def library_function(name: str) -> Any:
+    """A function of the driver's library, which answers with a status."""
+    function = getattr(_library(), name)
+    function.restype = ctypes.c_int
+    return function
+
+
 @functools.cache
 def launch_function() -> Any:
     """``cuLaunchKernelEx`` of the driver's library: a configuration, a function, its parameters, nothing."""
-    function = _library().cuLaunchKernelEx
+    function = library_function("cuLaunchKernelEx")
     function.argtypes = [ctypes.c_void_p] * 4
-    function.restype = ctypes.c_int
     return function
 
 

@@ -31,6 +31,7 @@ from weft.runtime.cuda_driver import (
     note_launch,
     owner_number,
 )
+from weft.runtime.cuda_maps import encode_map, move_map
 from weft.runtime.kernel import slot_bits, status_error
 from weft.target.cuda.machine import DEFAULT_SHARED
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size, launches_of
@@ -102,6 +103,8 @@ class Frame:
         self.slots = (ctypes.c_uint64 * max(1, len(names)))()
         self.slots[len(program.names) : len(names)] = [step % (1 << 64) for step in plan.steps.values()]
         self.kept: list[Any] = []
+        #: Tensor maps, and the slots with the addresses of their arrays.
+        self.maps: list[tuple[int, int]] = []
         base = ctypes.addressof(self.slots)
         place = {name: base + 8 * i for i, name in enumerate(names)}
         self.launches = [self._launch(program, launch, grid, place, stream) for launch, grid in plan.launches]
@@ -109,6 +112,11 @@ class Frame:
     def _launch(
         self, program: LoadedProgram, launch: Launch, grid: tuple[int, int, int], place: Mapping[str, int], stream: int
     ) -> tuple[Any, ...]:
+        for made in launch.maps:
+            memory, address = encode_map(made)
+            self.kept.append(memory)
+            self.maps.append((address, program.names.index(made.buffer)))
+            place = {**place, made.name: address}
         pointers = (ctypes.c_void_p * max(1, len(launch.params)))(*(place[name] for name in launch.params))
         config, attribute = launch_config(launch, grid, stream)
         self.kept += [pointers, attribute, config]
@@ -162,7 +170,7 @@ class LoadedProgram:
     def _check_names(self) -> None:
         known = set(self.names)
         for launch in self.program.launches:
-            unknown = [name for name in launch.params if name not in known | {s.name for s in launch.steps}]
+            unknown = [name for name in launch.params if name not in known | {s.name for s in (*launch.steps, *launch.maps)}]
             if unknown:
                 raise InternalError(f"launch `{launch.name}` wants `{unknown[0]}`, which no call has")
 
@@ -217,6 +225,8 @@ class LoadedProgram:
 
     def _launch(self, frame: Frame) -> None:
         note_launch(self.owner_number)
+        for address, slot in frame.maps:
+            move_map(address, frame.slots[slot])
         for launch in frame.launches:
             status = self._start(*launch)
             if status:

@@ -14,6 +14,7 @@ from weft.runtime.argument import ArgumentInfo, Framework
 from weft.runtime.cuda_arrays import allocator, main_framework, stream_getter
 from weft.runtime.cuda_driver import device_count, driver_address, error_of, recent_ring
 from weft.runtime.cuda_program import LoadedProgram, Plan, launch_config
+from weft.runtime.cuda_maps import encode_map
 from weft.runtime.executor import ALIGNMENT, FastStart, Made
 from weft.runtime.fastcall_native import native_calls
 from weft.runtime.fastcall_records import DeviceMemory, Records, TensorLayout
@@ -60,6 +61,7 @@ class DeviceStart:
             "scratch": records.words(records.record(self._scratch, first, allocate=True)) if self._scratch else 0,
             "offsets": records.words(plan.offsets),
             "noffsets": len(plan.offsets),
+            "move": driver_address("cuTensorMapReplaceAddress") if any(x.maps for x, _ in plan.launches) else 0,
         }
         records.address_of(self)
         return [fields[name] for name in text.START]
@@ -70,9 +72,15 @@ class DeviceStart:
         records.address_of(attribute)
         # A slot by its number, a step of a loop around launches by the address of a word that holds it.
         steps = self.plan.steps
-        params = [records.words([steps[n]]) if n in steps else self.params.index(n) for n in launch.params]
+        maps = {made.name: encode_map(made) for made in launch.maps}
+        for memory, _ in maps.values():
+            records.address_of(memory)
+        places = [word for m in launch.maps for word in (maps[m.name][1], self.params.index(m.buffer))]
+        own = {n: at for n, (_, at) in maps.items()} | {n: records.words([steps[n]]) for n in launch.params if n in steps}
+        params = [own[n] if n in own else self.params.index(n) for n in launch.params]
         words = struct.unpack("=7q", bytes(config))
-        return [self.program.functions[launch.name], len(params), records.words(params), *words]
+        lists = len(params), records.words(params), len(maps), records.words(places)
+        return [self.program.functions[launch.name], *lists, *words]
 
 
 def start_of(
@@ -82,7 +90,9 @@ def start_of(
     framework, index = main_framework(list(arrays.values())), program.device.index
     exchange = _common_exchange([type(v.owner) for v in arrays.values()])
     unusual = any(v.framework != framework or v.note is not None for v in arrays.values())
-    unusual = unusual or any(len(launch.steps) > text.MAX_STEPS for launch, _ in plan.launches)
+    unusual = unusual or any(
+        len(launch.steps) > text.MAX_STEPS or len(launch.maps) > text.MAX_MAPS for launch, _ in plan.launches
+    )
     if unusual or exchange is None or not _tells_stream(exchange, framework, index):
         return None
 

@@ -74,6 +74,16 @@ def remember_owner(start: Start):
     ring[0] = ring[0] + 1
 
 
+def move_maps(move, launch: Launch, slots):
+    """Tensor maps get the addresses of their arrays in this call."""
+    maps = launch.maps
+    for i in range(launch.nmaps):
+        status = move(maps[2 * i], slots[maps[2 * i + 1]])
+        if status != 0:
+            return status
+    return 0
+
+
 def launch_one(fn, launch: Launch, slots, stream):
     config = room(7)
     pointers = room(pointers_length)
@@ -89,7 +99,10 @@ def launch_one(fn, launch: Launch, slots, stream):
 def launch_all(start: Start, slots, stream):
     """The launches in order; the status of the one that was refused, MISSED where it was the first."""
     for i in range(start.nlaunches):
-        status = launch_one(start.launch, start.launches + i * launch_size, slots, stream)
+        launch = start.launches + i * launch_size
+        status = move_maps(start.move, launch, slots)
+        if status == 0:
+            status = launch_one(start.launch, launch, slots, stream)
         if status != 0:
             return missed if i == 0 else status
     return 0

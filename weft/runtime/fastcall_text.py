@@ -34,10 +34,10 @@ EXCHANGE = ("cls", "export", "stream", "framework")
 #: How a plan for a GPU is started, in place of its address; see `fastcall_run_text`.
 START = (
     "launch", "current", "context", "stream", "device", "records", "owner", "recent",
-    "nlaunches", "launches", "scratch", "offsets", "noffsets",
+    "nlaunches", "launches", "scratch", "offsets", "noffsets", "move",
 )  # fmt: skip
 #: A launch: its last fields are the driver's structure CUlaunchConfig, of seven words.
-LAUNCH = ("function", "nparams", "params", *(f"config{i}" for i in range(7)))
+LAUNCH = ("function", "nparams", "params", "nmaps", "maps", *(f"config{i}" for i in range(7)))
 #: Where that structure has the stream, in words.
 CONFIG_STREAM = 4
 #: Where the records of asserts on a device begin, and how many there are.
@@ -77,6 +77,8 @@ MAX_OUTPUTS = 8
 MAX_FIXED = 32
 #: Loops around a launch whose steps it is given.
 MAX_STEPS = 8
+#: Arrays that the copy engine fetches from for a launch.
+MAX_MAPS = 8
 _SLOTS = MAX_ARGUMENTS + MAX_OUTPUTS + MAX_FIXED + 1
 
 #: Functions of CPython that the code calls, and their types.
@@ -116,7 +118,7 @@ _CONSTANTS = {
     "view_words": VIEW_WORDS, "view_export": 8 * VIEW.index("export"), "launch_size": 8 * len(LAUNCH),
     "launch_config": 8 * LAUNCH.index("config0"), "config_stream": CONFIG_STREAM, "recent_mask": RECENT - 1,
     "views_length": VIEW_WORDS * MAX_ARGUMENTS, "out_views_length": VIEW_WORDS * MAX_OUTPUTS,
-    "slots_length": _SLOTS, "pointers_length": _SLOTS + MAX_STEPS, "max_outputs": MAX_OUTPUTS, "max_rank": MAX_RANK,
+    "slots_length": _SLOTS, "pointers_length": _SLOTS + MAX_STEPS + MAX_MAPS, "max_outputs": MAX_OUTPUTS, "max_rank": MAX_RANK,
     "numpy_types": NUMPY_TYPES, "aligned_from": ALIGNED_FROM, "carray": CARRAY, "owns_data": OWNS_DATA,
     "array_aligned": 0x100, "array_writable": 0x400, "native_order": ord("="), "any_order": ord("|"),
     "minus_one": (0xBFF << 52) - (1 << 64),  # the bits of -1.0

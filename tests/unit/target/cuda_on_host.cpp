@@ -1,6 +1,8 @@
 // What cuda_on_host.h needs: threads that wait for each other. Built once, loaded with every kernel.
 #include <barrier>
+#include <condition_variable>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -37,6 +39,40 @@ extern "C" void host_gather(const void* value, int bytes, void* all) {
     std::memcpy((char*)all + lane * bytes, &exchanged[number / 32 * 32 + lane], bytes);
   host_sync_warp();
 }
+// Transaction barriers: what is left of this phase in arrivals and bytes, the arrivals of each, and phases that are over.
+struct Turn { int left = 0, bytes = 0, arrivals = 0, phases = 0; };
+static std::mutex turns_lock;
+static std::condition_variable phase_over;
+static std::map<void*, Turn> turns;
+static void settle(Turn& t) {
+  if (t.left || t.bytes) return;
+  t.left = t.arrivals;
+  ++t.phases;
+  phase_over.notify_all();
+}
+extern "C" void host_turn_start(unsigned long long* turn, int arrivals) {
+  const std::lock_guard<std::mutex> held(turns_lock);
+  turns[turn] = {arrivals, 0, arrivals, 0};
+}
+extern "C" void host_turn_expect(unsigned long long* turn, int bytes) {
+  const std::lock_guard<std::mutex> held(turns_lock);
+  Turn& t = turns[turn];
+  t.bytes += bytes;
+  --t.left;
+  settle(t);
+}
+extern "C" void host_turn_arrive(unsigned long long* turn, int bytes) {
+  const std::lock_guard<std::mutex> held(turns_lock);
+  Turn& t = turns[turn];
+  if (bytes) t.bytes -= bytes; else --t.left;
+  settle(t);
+}
+extern "C" void host_turn_wait(unsigned long long* turn, int parity) {
+  std::unique_lock<std::mutex> held(turns_lock);
+  phase_over.wait(held, [=] { return turns[turn].phases % 2 != parity; });
+}
+static std::unique_ptr<std::barrier<>> some_barrier;
+extern "C" void host_sync_some(int) { if (is_concurrent) some_barrier->arrive_and_wait(); }
 extern "C" int host_lane() { return number % 32; }
 
 static void run_thread(void (*call)(void**), void** args, Index block, unsigned n) {
@@ -57,6 +93,7 @@ static void run_block(void (*call)(void**), void** args, Index block, unsigned t
     return;
   }
   block_barrier = std::make_unique<std::barrier<>>(threads);
+  some_barrier = std::make_unique<std::barrier<>>(threads > 128 ? threads - 128 : threads);
   warp_barriers.clear();
   exchanged.assign((threads + 31) / 32 * 32, Slot());
   for (unsigned n = 0; n < threads; n += 32)

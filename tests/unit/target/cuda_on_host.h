@@ -8,6 +8,7 @@
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static
 #define __CUDA_ARCH__ 700
@@ -28,6 +29,11 @@ extern "C" void host_sync_warp();
 extern "C" void host_exchange(void* value, int bytes, int distance);
 extern "C" void host_gather(const void* value, int bytes, void* all);
 extern "C" int host_lane();
+extern "C" void host_sync_some(int threads);
+extern "C" void host_turn_start(unsigned long long* turn, int arrivals);
+extern "C" void host_turn_wait(unsigned long long* turn, int parity);
+extern "C" void host_turn_expect(unsigned long long* turn, int bytes);
+extern "C" void host_turn_arrive(unsigned long long* turn, int bytes);
 extern "C" void host_lock();
 extern "C" void host_unlock();
 
@@ -140,6 +146,27 @@ void host_wgmma(float* c, const void* a, const void* b, int block, int tile, int
       }
     }
   }
+}
+
+// The copy engine: a box of 16-bit elements to swizzled rows of 128 bytes, zeros where there is no array.
+struct HostMap { uint64_t base; int64_t rank, strides[4]; int32_t sizes[5], box[5]; };
+inline void host_bulk_copy(void* to, const void* map, unsigned long long* turn, const int* at) {
+  const HostMap& m = *(const HostMap*)map;
+  int count = 1;
+  for (int d = 0; d < m.rank; ++d) count *= m.box[d];
+  for (int n = 0; n < count; ++n) {
+    bool inside = true;
+    const char* from = (const char*)m.base;
+    for (int d = 0, rest = n; d < m.rank; rest /= m.box[d++]) {
+      const int64_t i = at[d] + rest % m.box[d];
+      inside = inside && i >= 0 && i < m.sizes[d];
+      from += i * (d == 0 ? 2 : m.strides[d - 1]);
+    }
+    const size_t where = (size_t)to + 2 * n;
+    const uint16_t value = inside ? *(const uint16_t*)from : 0;
+    memcpy((void*)(where ^ (where >> 3 & 0x70)), &value, 2);
+  }
+  host_turn_arrive(turn, 2 * count);
 }
 
 inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }

@@ -26,7 +26,7 @@ from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.parser import parse_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
-from weft.target.cuda import async_copies, emit_mma, emit_wgmma, prelude
+from weft.target.cuda import async_copies, emit_mma, emit_roles, emit_wgmma, prelude
 from weft.target.cuda.lower import compile_kernel, lower_kernel
 from weft.target.cuda.machine import GpuMachine, gpu_for_arch
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size, launches_of
@@ -65,6 +65,18 @@ _COPIES = (
     (emit_wgmma._COMMIT, "inline void wgmma_commit() {}"),
     (emit_wgmma._WAIT, "template <int PENDING> void wgmma_wait() {}"),
     (emit_wgmma._HOLD, "template <int COUNT> void hold_sums(float*) {}"),
+    # A turn is a word: phases that are over, arrivals that are missing, and how many there are of these.
+    (emit_roles._START, "template <int TURNS, int WARPS> void start_turns(unsigned long long* turns) {"
+     " if (host_thread.x + host_thread.y + host_thread.z == 0)"
+     " for (int i = 0; i < 2 * TURNS; ++i) host_turn_start(turns + i, i < TURNS ? 1 : WARPS); __syncthreads(); }"),
+    (emit_roles._WAIT, "inline void turn_wait(unsigned long long* turn, int parity) { host_turn_wait(turn, parity); }"),
+    (emit_roles._EXPECT, "inline void turn_expect(unsigned long long* turn, int bytes) {"
+     " host_turn_expect(turn, bytes); }"),
+    (emit_roles._RELEASE, "inline void turn_release(unsigned long long* turn) {"
+     " __syncwarp(); if (host_lane() == 0) host_turn_arrive(turn, 0); }"),
+    (emit_roles._SYNC, "template <int THREADS> void sync_consumers() { host_sync_some(THREADS); }"),
+    *((emit_roles._REGISTERS.format(name=name, way=way), f"template <int COUNT> void {name}_registers() {{}}")
+      for name, way in (("give", "dec"), ("take", "inc"))),
 )  # fmt: skip
 
 
@@ -102,13 +114,32 @@ class HostRunner:
             return
         grid = (ctypes.c_uint * 3)(*(max(0, evaluate_size(n, sizes)) for n in launch.grid))
         block = (ctypes.c_uint * 3)(*launch.block)
-        values = (ctypes.c_uint64 * max(1, len(launch.params)))(*(slots[p] % (1 << 64) for p in launch.params))
+        maps = {m.name: _Map(slots[m.buffer], len(m.sizes), m.strides, m.sizes, m.box) for m in launch.maps}
+        given = [slots.get(p, 0) % (1 << 64) for p in launch.params]
+        values = (ctypes.c_uint64 * max(1, len(launch.params)))(*given)
         places = (ctypes.c_void_p * max(1, len(launch.params)))()
-        for n in range(len(launch.params)):
-            places[n] = ctypes.addressof(values) + 8 * n
+        for n, name in enumerate(launch.params):
+            places[n] = ctypes.addressof(maps[name]) if name in maps else ctypes.addressof(values) + 8 * n
         call = ctypes.cast(getattr(self.library, f"call_{launch.name}"), ctypes.c_void_p)
         waits = int(any(word in self.program.source for word in ("__sync", "__shfl")))
         _host().host_launch(call, places, grid, block, waits)
+
+
+class _Map(ctypes.Structure):
+    """What `host_bulk_copy` reads, in the place of a map that the driver encodes."""
+
+    _fields_ = (
+        ("base", ctypes.c_uint64),
+        ("rank", ctypes.c_int64),
+        ("strides", ctypes.c_int64 * 4),
+        ("sizes", ctypes.c_int32 * 5),
+        ("box", ctypes.c_int32 * 5),
+        ("rest", ctypes.c_byte * 40),
+    )
+
+    def __init__(self, base: int, rank: int, strides: Any, sizes: Any, box: Any) -> None:
+        arrays = (ctypes.c_int64 * 4)(*strides), (ctypes.c_int32 * 5)(*sizes), (ctypes.c_int32 * 5)(*box)
+        super().__init__(base, rank, *arrays)
 
 
 def _temporary(buffer: Buffer, sizes: Mapping[str, Any]) -> Fenced:
@@ -145,6 +176,10 @@ def build(program: CudaProgram) -> ctypes.CDLL:
     for old, new in _COPIES:
         text = text.replace(old, new)
     text = _in_cpp_matrices(text)
+    bulk = r"__device__ __forceinline__ void bulk_copy_(\d)\((.*?)\) \{.*?\n}\n"
+    text = re.sub(bulk, lambda m: f"void bulk_copy_{m[1]}({m[2]}) {{ const int at[] = {{"
+                  f"{', '.join(f'c{i}' for i in range(int(m[1])))}}}; host_bulk_copy(to, map, turn, at); }}\n",
+                  text, flags=re.DOTALL)  # fmt: skip
     text = re.sub(r"extern __shared__ (.*)\[\];", r"static \1[1 << 18];", text)
     calls = [f'extern "C" void call_{n.name}(void** args) {{ host_call({n.name}, args); }}' for n in program.launches]
     number = len(list(_folder().glob("*.cpp")))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
@@ -19,6 +20,9 @@ from weft.target.c_text.context import Memory as Memory
 from weft.target.c_text.context import TextFunction, TextProgram
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.swizzle import SWIZZLE
+
+if TYPE_CHECKING:
+    from weft.target.cuda.emit_roles import Roles
 
 #: Functions that are cheaper to compute together with a 1 that is added.
 _PLUS_ONE = {"erf": "one_plus_erf", "tanh": "one_plus_tanh"}
@@ -114,6 +118,8 @@ class Function(TextFunction):
     thread_loops: tuple[For, ...] = ()
     #: Buffers that one statement alone stores to.
     stored_once: frozenset[str] = frozenset()
+    #: Where the copy engine works for the launch: what its producer and its consumers share.
+    roles: Roles | None = None
 
     @property
     def machine(self) -> GpuMachine:

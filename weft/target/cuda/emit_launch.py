@@ -14,7 +14,7 @@ from weft.ir.errors import TargetError, UnsupportedError
 from weft.ir.expr import Const, Expr, Var, idx
 from weft.ir.interval import EVERYTHING, Interval, bounds
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import Assert, Barrier, For, Kernel, Let, Stmt
+from weft.ir.stmt import Alloc, Assert, Barrier, For, Kernel, Let, Stmt
 from weft.ir.visit import mentions, stores, walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.c_text.c_types import storage_type, value_type
@@ -25,11 +25,12 @@ from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
 from weft.target.cuda.emit_mma import find_fragments
 from weft.target.cuda.emit_reduce import reductions_shuffle
+from weft.target.cuda.emit_roles import emit_roles, find_roles, wider_shape
 from weft.target.cuda.emit_stmt import EMITTERS
 from weft.target.cuda.launch_bounds import blocks_at_once, blocks_together, check_registers
 from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID, GpuMachine
 from weft.target.cuda.prelude import RESERVED, prelude_text
-from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site
+from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site, TensorMap
 from weft.target.cuda.read_launches import (
     Grid,
     Nest,
@@ -97,6 +98,9 @@ def emit_launch(
         f.line(f"if (*{FAILED}) return;")
     counts = thread_counts(grid)
     shape = block_shape(counts) or (prod(counts), 1, 1)
+    f.roles = roles = find_roles(grid.body, prod(shape), f.fresh("turns"))
+    if roles is not None:
+        grid = replace(grid, inner=(*grid.inner, Alloc(roles.barriers, grid.body)))
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
     f.thread_loops, f.stored_once = grid.threads, _stored_once(grid.body)
     f.rings, f.fragments = find_rings(grid.body), find_fragments(grid.body)
@@ -109,7 +113,12 @@ def emit_launch(
         shared = _emit_shared(f, grid, kernel.name, swizzled)
         _emit_inner(f, grid, scopes)
         _emit_threads(f, grid, scopes)
-        emit_stmt(f, grid.body)
+        if roles is None:
+            emit_stmt(f, grid.body)
+        else:
+            emit_roles(f, roles, grid.body, shape, grid.threads)
+            shape = wider_shape(shape)
+    maps = () if roles is None else roles.tensor_maps
     extra = ((FAILED,) if may_have_failed or has_assert else ()) + ((ERROR_RECORD,) if has_assert else ())
     together = any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(nest.body))
     if together and has_assert:
@@ -120,9 +129,9 @@ def emit_launch(
             help="check before, in a nest of its own",
         )
     limits = _bounds(program, grid, prod(shape), kernel.name if together else None)
-    head = _head(program, nest, name, params, extra, limits)
-    names = tuple(p.name for p in params) + extra
-    launch = Launch(name, blocks, shape, shared, names, nest.condition, cooperative=together)
+    head = _head(program, nest, name, params, extra, maps, limits if roles is None else f"{prod(shape)}, 1")
+    names = (*(p.name for p in params), *extra, *(m.name for m in maps))
+    launch = Launch(name, blocks, shape, shared, names, nest.condition, cooperative=together, maps=maps)
     return launch, "\n".join([head, *f.lines, "}"])
 
 
@@ -137,7 +146,13 @@ def _bounds(program: Program, grid: Grid, threads: int, kernel: str | None) -> s
 
 
 def _head(
-    program: Program, nest: Nest, name: str, params: tuple[Buffer | Var, ...], extra: tuple[str, ...], limits: str
+    program: Program,
+    nest: Nest,
+    name: str,
+    params: tuple[Buffer | Var, ...],
+    extra: tuple[str, ...],
+    maps: tuple[TensorMap, ...],
+    limits: str,
 ) -> str:
     written = written_names(nest.body)
     exchanged = _exchanged(nest)
@@ -150,6 +165,7 @@ def _head(
         else:
             texts.append(f"{value_type(p.dtype)} {program.names.of(p.name)}")
     texts += [f"long long* {e}" for e in extra]
+    texts += [f"const __grid_constant__ TensorMap {m.name}" for m in maps]
     lead = f'extern "C" __global__ void __launch_bounds__({limits})\n{name}('
     if len(lead.splitlines()[1]) + len(", ".join(texts)) < 118:
         return f"{lead}{', '.join(texts)}) {{"

@@ -22,6 +22,7 @@ from weft.target.c_text.c_types import value_type
 from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.cuda.emit_context import Code, Function
+from weft.target.cuda.emit_roles import emit_block_barrier
 from weft.target.cuda.machine import WARP
 
 FULL_MASK = "0xffffffffu"
@@ -145,7 +146,7 @@ def _emit_between_warps(f: Function, p: _Pass) -> None:
     start = _next_place(f, p) if p.is_compact else 0
     passed = p.reduction.passed
     emit_stmt(f, If(p.leads(), Store(passed, (simplify(p.own() + idx(start)),), p.value)))
-    f.line("__syncthreads();")
+    emit_block_barrier(f)
     counters = [Var(f.fresh("w")) for _ in p.steps.warps]
     place: Expr = p.first(f.ranges) + idx(start)
     for counter, digit in zip(counters, p.steps.warps):
@@ -162,7 +163,7 @@ def _emit_between_warps(f: Function, p: _Pass) -> None:
             sum_up = For(counter, idx(0), idx(digit.extent), "unroll", sum_up)
         emit_stmt(f, sum_up)
     if not f.reductions_shuffle or f.serial_depth:
-        f.line("__syncthreads();")
+        emit_block_barrier(f)
 
 
 def _next_place(f: Function, p: _Pass) -> int:
@@ -171,7 +172,7 @@ def _next_place(f: Function, p: _Pass) -> int:
     name = p.reduction.passed.name
     start = f.places.get(name, 0)
     if start + warps > prod(f.threads):
-        f.line("__syncthreads();")
+        emit_block_barrier(f)
         start = 0
     f.places[name] = start + warps
     return start

@@ -9,7 +9,7 @@ from typing import Any
 from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import AddressOf, Load, Var
-from weft.ir.hardware import HARDWARE
+from weft.ir.hardware import BULK_COPY, HARDWARE
 from weft.ir.interval import bounds
 from weft.ir.intrinsics import HINTS
 from weft.ir.stmt import Alloc, Assert, Atomic, Barrier, Evaluate, For, If, Return, Store, Tensorized, While
@@ -24,6 +24,7 @@ from weft.target.cuda.emit_atomic import emit_atomic
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory
 from weft.target.cuda.emit_hardware import emit_hardware, emit_hardware_call
 from weft.target.cuda.emit_reduce import emit_reduction
+from weft.target.cuda.emit_roles import emit_await, emit_block_barrier, emit_bulk_copy, emit_claim, emit_release
 from weft.target.cuda.emit_vector import emit_vector, is_whole_copy
 from weft.target.cuda.emit_wgmma import emit_hold, emit_products_wait
 from weft.target.cuda.program import ERROR_RECORD, FAILED
@@ -139,8 +140,10 @@ def _fragment(f: Function, s: Alloc) -> None:
 
 
 def _barrier(f: Function, s: Barrier) -> None:
-    name = {"warp": "__syncwarp", "block": "__syncthreads"}.get(s.scope) or f.use("grid_barrier")
-    f.line(f"{name}();")
+    if s.scope == "block":
+        emit_block_barrier(f)
+    else:
+        f.line(f"{'__syncwarp' if s.scope == 'warp' else f.use('grid_barrier')}();")
 
 
 def _assert(f: Function, s: Assert) -> None:
@@ -179,6 +182,9 @@ _HINTS: dict[str, Callable[..., None]] = {
     "publish": emit_publish,
     "products_wait": emit_products_wait,
     "hold": emit_hold,
+    "turn_claim": emit_claim,
+    "turn_await": emit_await,
+    "turn_release": emit_release,
 }
 
 
@@ -186,6 +192,8 @@ def _tensorized(f: Function, s: Tensorized) -> None:
     if is_reduction(s):
         if not emit_reduction(f, s):
             emit_stmt(f, s.body)
+    elif s.intrinsic == BULK_COPY:
+        emit_bulk_copy(f, s)
     elif not emit_hardware(f, s):
         emit_stmt(f, s.body)
 

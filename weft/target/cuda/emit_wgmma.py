@@ -56,10 +56,10 @@ def emit_start(f: Function, type: str, call: Call) -> None:
     with f.braces():
         apart = {f.fresh("a_at"): a_k, f.fresh("b_at"): b_k}
         for at, place in zip(apart, (a, b)):
-            f.line(f"const auto* const {at} = {_pointer(f, place)};")
+            f.line(f"const auto* const {at} = {emit_place(f, place)};")
         for step in range(steps):
             places = ", ".join(f"{at} + {step * STEPS * (1 if k == 1 else LENGTH)}" for at, k in apart.items())
-            f.line(f"{name}<{arguments}>({_pointer(f, sums)}, {places});")
+            f.line(f"{name}<{arguments}>({emit_place(f, sums)}, {places});")
     f.line(f"{f.define('wgmma_commit', _COMMIT)}();")
 
 
@@ -89,7 +89,7 @@ def emit_hold(f: Function, place: AddressOf) -> None:
     f.line(f"{f.define('hold_sums', _HOLD)}<{memory.elements}>({memory.pointer});")
 
 
-def _pointer(f: Function, place: Expr) -> str:
+def emit_place(f: Function, place: Expr) -> str:
     """Where a matrix begins; swizzled rows begin a pattern there, which is no other place than without it."""
     assert isinstance(place, AddressOf)
     pointer, offset = f.memory(place.buffer).pointer, emit_expr(f, offset_expr(place.buffer, place.indices))

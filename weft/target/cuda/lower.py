@@ -9,7 +9,7 @@ from functools import partial
 from weft.ir.asserts import assert_sites
 from weft.ir.stmt import Assert, Kernel
 from weft.ir.visit import walk
-from weft.passes.declare import Context, Pass
+from weft.passes.declare import Context, declared_in
 from weft.passes.registry import register, run_passes, too_deep
 from weft.target.cuda.disassemble import disassemble
 from weft.target.cuda.emit_hardware import missing_for
@@ -23,6 +23,7 @@ from weft.target.description import Code
 PASSES = (
     "check_supported",
     "check_divergence",
+    "select_copies",
     "lower_blocks",
     "run_ahead",
     "lower_reduce",
@@ -39,17 +40,23 @@ PASSES = (
     "cut_pieces",
     "promote_registers",
     "place_waits",
+    "persist_blocks",
     "select_products",
     "decide_by_first_lane",
 )
+_own = declared_in(__package__)
 register(
-    [Pass(__package__, "select_products", ("grid form",), only_if=("hardware intrinsics",), options=("missing_for",))]
+    [
+        _own("select_copies", only_if="what runs ahead, hardware intrinsics", options="aligned, missing_for"),
+        _own("persist_blocks", needs="grid form", only_if="hardware intrinsics", options="cores"),
+        _own("select_products", needs="grid form", only_if="hardware intrinsics", options="missing_for"),
+    ]
 )
 #: The forms of program that can be written down as CUDA C++.
 NEEDS = ("no blocks", "no reductions", "no vectors", "grid form")
 
 
-def context_of(machine: GpuMachine, *, fast: bool = False) -> Context:
+def context_of(machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str, int] | None = None) -> Context:
     """What the passes may know; ``fast`` numerics let floats be added and multiplied in another order."""
     return Context(
         target="CUDA",
@@ -60,13 +67,17 @@ def context_of(machine: GpuMachine, *, fast: bool = False) -> Context:
         most_threads=machine.max_threads_per_block,
         scopes=("global", "shared"),
         has_async_copies=machine.has("cp.async"),
+        aligned=(aligned or {}) if machine.has("tma") else None,
+        cores=machine.sms,
         missing_for=partial(missing_for, machine=machine),
     )
 
 
-def lower_kernel(kernel: Kernel, machine: GpuMachine, *, fast: bool = False) -> Kernel:
-    """``kernel`` in grid form."""
-    return run_passes(PASSES, kernel, context_of(machine, fast=fast))
+def lower_kernel(
+    kernel: Kernel, machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str, int] | None = None
+) -> Kernel:
+    """``kernel`` in grid form; pointers are multiples of as many bytes as ``aligned`` says."""
+    return run_passes(PASSES, kernel, context_of(machine, fast=fast, aligned=aligned))
 
 
 def emit_kernel(
@@ -77,7 +88,7 @@ def emit_kernel(
 
 
 def _emit(kernel: Kernel, machine: GpuMachine, fast: bool, aligned: Mapping[str, int] | None) -> CudaProgram:
-    lowered = lower_kernel(kernel, machine, fast=fast)
+    lowered = lower_kernel(kernel, machine, fast=fast, aligned=aligned)
     numbers: dict[tuple[str, object], int] = {}
     for n in walk(kernel):
         if isinstance(n, Assert):

@@ -5,6 +5,7 @@ What the runtime gives a launch, by the names in ``params``:
 - a buffer parameter or temporary: its device address;
 - a scalar parameter: its bits as in the slots of a CPU call (integers and bools extended to eight bytes,
   float32 in the low four, float16 and bfloat16 as float32), so one array of slots serves both targets;
+- a `TensorMap` of the launch: its 128 bytes, encoded for the address of its buffer;
 - `FAILED`: the address of an int64 in device memory, zero unless an assert has failed since the last reset;
 - `ERROR_RECORD`: the address of eight int64 the host can read (pinned, mapped): the number of the assert that
   failed (from 1, 0 for none), then up to seven values. The thread that sets `FAILED` fills it, the number last.
@@ -47,6 +48,22 @@ class Launch:
     condition: Expr | None = None
     cooperative: bool = False
     steps: tuple[Steps, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """How the copy engine fetches boxes of 16-bit elements from ``buffer``; the parameter ``name`` of a launch.
+
+    ``sizes`` are those of the array and ``box`` what is fetched at once, from the dimension along memory on; ``strides``
+    are the bytes from one element to the next along the others.
+    """
+
+    name: str
+    buffer: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +154,7 @@ def is_host_size(expr: Expr, scalars: frozenset[str]) -> bool:
 
 #: What sizes are made of, and what else a program is.
 SIZES = (Const, Var, Binary, Compare, Select, Unary, Cast)
-_KINDS = {kind.__name__: kind for kind in (*SIZES, Launch, Steps, Site, Buffer)}
+_KINDS = {kind.__name__: kind for kind in (*SIZES, Launch, TensorMap, Steps, Site, Buffer)}
 
 
 def _to_json(value: Any) -> Any:

@@ -21,6 +21,11 @@ Where too little would be under way so late (`AHEAD`), a second barrier comes fi
     for each piece:
       barrier; start the products of this piece; wait for the piece before; barrier; start copies
 
+Where the copy engine fills the ring there are no barriers, but turns that are awaited and released::
+
+    for each piece:
+      wait for the turn; start the products of this piece; wait for the piece before; release its turn
+
 What is read and written between two barriers is the same as before, in the same order.
 """
 
@@ -112,6 +117,9 @@ class _Select:
             inner = replace(inner, rings=find_rings(s), site=replace(inner.site, swizzled=swizzled))
         elif s.kind == "thread":
             inner = replace(inner, site=replace(inner.site, threads=(*inner.site.threads, s)))
+        bulk = inner.bulk_loop(s)
+        if bulk is not None:
+            return bulk
         found = inner.read_loop(s)
         if found is None:
             return replace(s, body=inner.stmt(s.body))
@@ -218,6 +226,22 @@ class _Select:
         loop = replace(found.loop, body=sequence(body))
         return sequence([hint("hold", products.sums), loop, *_settled(products)])
 
+    def bulk_loop(self, s: For) -> Stmt | None:
+        """A loop whose turns are filled by the copy engine: a turn is released when the next one's products have started
+        and its own are done; None where ``s`` is no such loop."""
+        *parts, release = flat(s.body)
+        if not parts or not _is_hint(release, "turn_release") or not isinstance(parts[-1], Tensorized) or not _runs(s):
+            return None
+        products = self.products(parts[-1])
+        if not isinstance(products, GroupProducts) or not isinstance(release, Evaluate):
+            return None
+        number = release.call.args[0]
+        before, last = (hint("turn_release", simplify(e)) for e in (number - 1, substitute(number, {s.var: s.hi - 1})))
+        later = If(Compare(">", s.var, s.lo), before)
+        start = _start(parts[-1].intrinsic, products)
+        body = sequence([*parts[:-1], start, hint("products_wait", idx(1)), later])
+        return sequence([hint("hold", products.sums), replace(s, body=body), *_settled(products), last])
+
     def started_late(self, found: _Loop, products: GroupProducts) -> list[Stmt] | None:
         """The copies of the iteration before; None where the last iteration has some, too, or rings are too short."""
         var, first, last = found.loop.var, found.loop.lo, simplify(found.loop.hi - 1)
@@ -303,6 +327,10 @@ def _start(name: str, p: GroupProducts) -> Stmt:
 def _settled(products: GroupProducts) -> list[Stmt]:
     """The sums are there."""
     return [hint("products_wait", idx(0)), hint("hold", products.sums)]
+
+
+def _is_hint(s: Stmt, name: str) -> bool:
+    return isinstance(s, Evaluate) and s.call.name == name
 
 
 def _is_sync(s: Stmt) -> bool:

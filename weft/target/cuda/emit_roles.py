@@ -1,0 +1,229 @@
+"""A launch that the copy engine works for, as CUDA C++: four warps more, one thread of which gives the engine its orders.
+
+The body of the launch is written twice (warp specialization). The producer runs the loops around bulk copies alone; the
+consumers run all else, without the barriers between filling a ring and using it. Both count the turns of the ring: a
+pair of transaction barriers in shared memory for each place in it says when a turn has arrived, and when all warps have
+released it. Registers that the producer does not need go to the consumers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.errors import InternalError
+from weft.ir.expr import AddressOf, Const, Expr, Var, idx
+from weft.ir.nesting import flat, sequence
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Barrier, Evaluate, For, Seq, Stmt, Tensorized
+from weft.ir.visit import map_statements, substitute
+from weft.passes.analysis.loop_ranges import constant_extent
+from weft.target.c_text.emit_expr import emit_expr
+from weft.target.c_text.emit_stmt import emit_stmt
+from weft.target.cuda.emit_context import LEVEL, Function
+from weft.target.cuda.emit_wgmma import emit_place
+from weft.target.cuda.machine import WARP, GpuMachine
+from weft.target.cuda.persist_blocks import bulk_copies, find_bulk_loop
+from weft.target.cuda.program import TensorMap
+from weft.target.cuda.read_boxes import read_box, turn_bytes
+
+#: Threads of a warp group, which the producer is one of.
+GROUP = 4 * WARP
+#: Registers of a producer's thread next to two groups of consumers, and to more; they come in steps of 8, up to 240.
+PRODUCER, LEAST, STEP, MOST = 40, 24, 8, 240
+
+MAP = "struct alignas(64) TensorMap { unsigned char bytes[128]; };"
+_START = """template <int TURNS, int WARPS> __device__ __forceinline__ void start_turns(unsigned long long* turns) {
+  if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+    for (int i = 0; i < 2 * TURNS; ++i) {
+      const unsigned at = (unsigned)__cvta_generic_to_shared(turns + i);
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(i < TURNS ? 1 : WARPS) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+  __syncthreads();
+}"""
+_WAIT = """__device__ __forceinline__ void turn_wait(unsigned long long* turn, int parity) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(turn);
+  asm volatile("{\\n.reg .pred p;\\nagain:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n@!p bra again;\\n}"
+               ::"r"(at), "r"(parity) : "memory");
+}"""
+_EXPECT = """__device__ __forceinline__ void turn_expect(unsigned long long* turn, int bytes) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(turn);
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}"""
+#: By each warp, once all of its lanes are done.
+_RELEASE = """__device__ __forceinline__ void turn_release(unsigned long long* turn) {
+  unsigned lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  const unsigned at = (unsigned)__cvta_generic_to_shared(turn);
+  __syncwarp();
+  if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}"""
+_COPY = """__device__ __forceinline__ void bulk_copy_{n}(void* to, const TensorMap* map, unsigned long long* turn, {params}) {{
+  asm volatile("cp.async.bulk.tensor.{n}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {{{places}}}], [%2];"
+               ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(map),
+                 "r"((unsigned)__cvta_generic_to_shared(turn)), {args} : "memory");
+}}"""
+_REGISTERS = """template <int COUNT> __device__ __forceinline__ void {name}_registers() {{
+  asm volatile("setmaxnreg.{way}.sync.aligned.u32 %0;" ::"n"(COUNT));
+}}"""
+_SYNC = """template <int THREADS> __device__ __forceinline__ void sync_consumers() {
+  asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+}"""
+
+
+@dataclass(slots=True)
+class Roles:
+    """The transaction barriers of a ring of so many ``turns`` of ``bytes``, the ``consumers`` and the maps used so far."""
+
+    barriers: Buffer
+    turns: int
+    bytes: int
+    consumers: int
+    maps: dict[TensorMap, str] = field(default_factory=dict)
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMap, ...]:
+        return tuple(replace(made, name=name) for made, name in self.maps.items())
+
+
+def find_roles(body: Stmt, consumers: int, name: str) -> Roles | None:
+    """None where the copy engine has nothing to do in a launch; ``name`` is free for its barriers."""
+    rings = {b.name: b for copy in bulk_copies(body) if (box := read_box(copy.body)) for b in (box.store.buffer,)}
+    if not rings:
+        return None
+    turns = int(next(iter(rings.values())).shape[0].value)  # type: ignore[attr-defined]
+    barriers = Buffer(name, dt.uint64, (idx(2 * turns),), scope="shared")
+    return Roles(barriers, turns, sum(map(turn_bytes, rings.values())), consumers)
+
+
+def wider_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Threads along x, y and z with those of the producer behind the others."""
+    x, y, z = shape
+    if z > 1:
+        return x, y, z + GROUP // (x * y)
+    return (x, y + GROUP // x, 1) if y > 1 else (x + GROUP, 1, 1)
+
+
+def emit_roles(f: Function, roles: Roles, body: Stmt, shape: tuple[int, int, int], threads: tuple[For, ...]) -> None:
+    axis, first = next((a, n) for a, n in zip("zyx", reversed(shape)) if n > 1)
+    turns = f.memory(roles.barriers).pointer
+    f.line(f"{f.define('start_turns', _START)}<{roles.turns}, {roles.consumers // WARP}>({turns});")
+    own, others = _registers(f.machine, roles.consumers)
+    with f.braces(f"if (threadIdx.{axis} >= {first})"):
+        if own:
+            f.line(f"{f.define('give_registers', _REGISTERS.format(name='give', way='dec'))}<{own}>();")
+        rest = [f"threadIdx.{a} == 0" for a in "xyz" if a < axis]
+        with f.braces(f"if ({' && '.join([f'threadIdx.{axis} == {first}', *rest])})"):
+            emit_stmt(f, simplify(substitute(_producer(body), {x.var: idx(0) for x in threads}), f.ranges))
+    with f.braces("else"):
+        if own:
+            f.line(f"{f.define('take_registers', _REGISTERS.format(name='take', way='inc'))}<{others}>();")
+        emit_stmt(f, _consumer(body, find_bulk_loop(body)))
+
+
+def _registers(machine: GpuMachine, consumers: int) -> tuple[int, int]:
+    """Of a thread of the producer and of the consumers; 0 where there are enough for all."""
+    groups = consumers // GROUP
+    if groups < 2:
+        return 0, 0
+    own = PRODUCER if groups == 2 else LEAST
+    return own, min(MOST, (machine.registers_per_sm - GROUP * own) // consumers // STEP * STEP)
+
+
+_NOTHING = Seq(())
+
+
+def _is_hint(s: Stmt, *names: str) -> bool:
+    return isinstance(s, Evaluate) and s.call.name in names
+
+
+def _producer(s: Stmt) -> Stmt:
+    """What gives the engine its orders."""
+    if _is_hint(s, "turn_claim") or (isinstance(s, Tensorized) and bulk_copies(s)):
+        return s
+    if not bulk_copies(s):
+        return _NOTHING
+    return _producer(s.body) if isinstance(s, Alloc) else map_statements(s, _producer)
+
+
+def _consumer(s: Stmt, loop: For) -> Stmt:
+    """All else; in ``loop`` turns are waited for instead of other threads."""
+    if s is loop:
+        own = (n for n in flat(loop.body) if not isinstance(n, Barrier) and not _is_hint(n, "turn_claim", "publish"))
+        return replace(loop, body=sequence([n for n in own if not bulk_copies(n)]))
+    return map_statements(s, lambda n: _consumer(n, loop))
+
+
+def _place(f: Function, number: Expr, *, is_free: bool) -> str:
+    """The barrier of a turn."""
+    roles = f.roles
+    assert roles is not None
+    slot = simplify(number % roles.turns, f.ranges) + (roles.turns if is_free else 0)
+    return f"{f.memory(roles.barriers).pointer} + {emit_expr(f, simplify(slot, f.ranges)).inside(LEVEL['+'] + 1)}"
+
+
+def _parity(f: Function, number: Expr) -> str:
+    assert f.roles is not None
+    return emit_expr(f, simplify(number // f.roles.turns % 2, f.ranges)).inside(LEVEL["+"] + 1)
+
+
+def emit_claim(f: Function, number: Expr) -> None:
+    """The engine is about to fill a turn, which all warps have released."""
+    assert f.roles is not None
+    f.line(f"{f.define('turn_wait', _WAIT)}({_place(f, number, is_free=True)}, 1 - {_parity(f, number)});")
+    f.line(f"{f.define('turn_expect', _EXPECT)}({_place(f, number, is_free=False)}, {f.roles.bytes});")
+
+
+def emit_await(f: Function, number: Expr) -> None:
+    """A turn has arrived."""
+    f.line(f"{f.define('turn_wait', _WAIT)}({_place(f, number, is_free=False)}, {_parity(f, number)});")
+
+
+def emit_release(f: Function, number: Expr) -> None:
+    f.line(f"{f.define('turn_release', _RELEASE)}({_place(f, number, is_free=True)});")
+
+
+def emit_block_barrier(f: Function) -> None:
+    """Of all threads but the producer's."""
+    name = "__syncthreads" if f.roles is None else f"{f.define('sync_consumers', _SYNC)}<{f.roles.consumers}>"
+    f.line(f"{name}();")
+
+
+def emit_bulk_copy(f: Function, s: Tensorized) -> None:
+    """The orders for one box after another."""
+    box, roles = read_box(s.body), f.roles
+    if box is None or roles is None:
+        raise InternalError("a bulk copy of what is no box", span=s.span)
+    f.define("TensorMap", MAP)
+    name, count = _map(f, box.load.buffer, box.dimensions, box.sizes), len(box.sizes)
+    text = _COPY.format(
+        n=count, params=", ".join(f"int c{i}" for i in range(count)),
+        places=", ".join(f"%{3 + i}" for i in range(count)), args=", ".join(f'"r"(c{i})' for i in range(count)),
+    )  # fmt: skip
+    copy = f.define(f"bulk_copy_{count}", text)
+    for numbers in product(*(range(constant_extent(x) or 0) for x in box.apart)):
+        values: dict[Var, Expr] = {x.var: idx(n) for x, n in zip(box.apart, numbers)}
+        store, load = (substitute(n, values) for n in (box.store, box.load))
+        to = emit_place(f, AddressOf(store.buffer, store.indices))
+        places = [emit_expr(f, simplify(load.indices[d], f.ranges)).text for d in box.dimensions]
+        turn = _place(f, store.indices[0], is_free=False)
+        f.line(f"{copy}({to}, &{name}, {turn}, {', '.join(places)});")
+
+
+def _map(f: Function, source: Buffer, dimensions: tuple[int, ...], box: tuple[int, ...]) -> str:
+    assert f.roles is not None
+    numbers = [
+        [int(e.value) for e in found if isinstance(e, Const)] for found in (source.shape, source.element_strides())
+    ]
+    sizes, strides = (tuple(found[d] for d in dimensions) for found in numbers)
+    steps = tuple(source.dtype.itemsize * n for n in strides[1:])
+    made = TensorMap("", source.name, sizes, steps, box)
+    if made not in f.roles.maps:
+        f.roles.maps[made] = f.fresh(f"{source.name}_map")
+    return f.roles.maps[made]

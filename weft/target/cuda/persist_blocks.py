@@ -1,0 +1,128 @@
+"""Blocks that the copy engine works for go from tile to tile, so that it is ahead of them across tiles, too.
+
+    block i in 0:32 { block j in 0:16 {           block b in 0:132 { thread t { for wave in 0:4 {
+      thread t {                                    if wave * 132 + b < 512 {
+        for k in 0:64 {                               let i = ..., j = ...
+          bulk_copy to R[k % 4]                       for k in 0:64 {
+          products of R[k % 4]                          turn_claim(n); bulk_copy to R[n % 4]
+        }                                               turn_await(n); products of R[n % 4]; turn_release(n)
+        ...                                           }
+      }                                               ...
+    } }                                           } } } }
+
+There are as many blocks as multiprocessors, and ``n`` counts the turns of a ring over all tiles: its hints say where the
+engine waits until a turn is free, and products until it is there (`emit_roles`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from weft.ir.expr import AddressOf, Compare, Expr, Load, Var, idx
+from weft.ir.hardware import BULK_COPY
+from weft.ir.nesting import around, find_path, flat, perfect_nest, sequence, strip
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Barrier, For, If, Kernel, Let, Stmt, Store, Tensorized, hint
+from weft.ir.visit import Node, fresh_name, map_statements, mentions, rewrite, used_names, walk
+from weft.passes.analysis.loop_ranges import constant_extent
+
+
+def persist_blocks(kernel: Kernel, *, cores: int) -> Kernel:
+    """``kernel``, in grid form, with at most ``cores`` blocks in launches with bulk copies."""
+    taken = used_names(kernel)
+
+    def visit(s: Stmt) -> Stmt:
+        if isinstance(s, For) and s.kind == "block":
+            return _persisted(s, cores, taken) if bulk_copies(s) else s
+        return map_statements(s, visit)
+
+    return replace(kernel, body=visit(kernel.body))
+
+
+def bulk_copies(s: Stmt) -> list[Tensorized]:
+    """What the copy engine does in ``s``."""
+    return [n for n in walk(s) if isinstance(n, Tensorized) and n.intrinsic == BULK_COPY]
+
+
+def find_bulk_loop(s: Stmt) -> For:
+    """The loop each of whose iterations is a turn of the rings that the engine fills."""
+    loops = [n for n in walk(s) if isinstance(n, For) and n.kind == "serial" and bulk_copies(n)]
+    return next(n for n in loops if any(bulk_copies(part) and not _is_around(part) for part in flat(n.body)))
+
+
+def _is_around(s: Stmt) -> bool:
+    return any(isinstance(n, For) and bulk_copies(n) for n in walk(s))
+
+
+def _persisted(launch: For, cores: int, taken: set[str]) -> Stmt:
+    blocks, s = perfect_nest(launch, "block")
+    inner: list[Alloc | Let] = []
+    while isinstance(s, (Alloc, Let)):
+        inner.append(s)
+        s = strip(s.body)
+    threads, body = perfect_nest(s, "thread")
+    counts = [constant_extent(x) or 0 for x in blocks]
+    total = prod(counts)
+    count = min(total, cores)
+    rounds = -(-total // count)
+    turn = For(Var(fresh_name("wave", taken)), idx(0), idx(rounds), "serial", body)
+    block = replace(launch, var=Var(fresh_name("b", taken)), hi=idx(count))
+    tile = turn.var * count + block.var
+    body = _numbered(turn, body)
+    if mentions(body).stored & {s.buffer.name for s in inner if isinstance(s, Alloc)} - _rings(body):
+        body = sequence([body, Barrier()])  # the next tile uses the same memory
+    for s in reversed([x for x in inner if isinstance(x, Let)]):
+        body = replace(s, body=body)
+    for x, n in zip(reversed(blocks), _digits(tile, counts)):
+        body = Let(x.var, simplify(n), body)
+    body = replace(turn, body=If(Compare("<", tile, idx(total)), body))
+    body = around(threads, body)
+    for s in reversed([x for x in inner if isinstance(x, Alloc)]):
+        body = replace(s, body=body)
+    return simplify(replace(block, body=body))
+
+
+def _digits(number: Expr, counts: Sequence[int]) -> list[Expr]:
+    """``number`` taken apart, the last digit first."""
+    found = []
+    for n, count in enumerate(reversed(counts)):
+        found.append(number if n == len(counts) - 1 else number % count)
+        number = number // count
+    return found
+
+
+def _rings(s: Stmt) -> frozenset[str]:
+    return frozenset(name for copy in bulk_copies(s) for name in mentions(copy).stored)
+
+
+def _numbered(turn: For, body: Stmt) -> Stmt:
+    """``body`` with turns counted through all iterations of ``turn``, and hints about them."""
+    loop, rings = find_bulk_loop(body), _rings(body)
+    around_it = [s for s in find_path(body, loop) or () if isinstance(s, For)]
+    number: Expr = turn.var
+    for x in around_it:
+        number = number * (constant_extent(x) or 0) + x.var
+
+    def visit(n: Node) -> Node | None:
+        if isinstance(n, (Load, Store, AddressOf)) and n.buffer.name in rings:
+            return replace(n, indices=(number % n.buffer.shape[0], *n.indices[1:]))
+        return None
+
+    fills = [s for s in flat(loop.body) if bulk_copies(s)]
+    last = fills[-1]
+    parts: list[Stmt] = [hint("turn_claim", number)]
+    waiting: list[Stmt] = []
+    for s in flat(loop.body):
+        parts.append(rewrite(s, visit))
+        if s is last:
+            waiting = [hint("turn_await", number)]
+        elif waiting and not isinstance(s, Barrier):
+            parts[-1:-1], waiting = waiting, []
+    made = replace(loop, body=sequence([*parts, hint("turn_release", number)]))
+
+    def put(s: Stmt) -> Stmt:
+        return made if s is loop else map_statements(s, put)
+
+    return put(body)

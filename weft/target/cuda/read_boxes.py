@@ -1,0 +1,125 @@
+"""Boxes of arrays in memory that the copy engine fetches to shared memory by itself: Hopper's bulk tensor copies.
+
+A nest of loops around one store is such a copy where rows of shared memory are 128 bytes, and subscripts of the array
+count up with those of the shared buffer::
+
+    for i in 0:128 { for j in 0:64 { R[turn, i, j] = m + i < 4000 && k + j < 4096 ? A[m + i, k + j] : 0 } }
+
+What is outside of the array comes as zeros. A dimension that several loops go through (``A[k, 64 * b + i]``) is fetched
+by one copy for each iteration of the outer ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from weft.ir.affine import linear_form
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, Var, idx
+from weft.ir.simplify import simplify
+from weft.ir.stmt import For, Stmt, Store
+from weft.ir.visit import substitute, walk
+from weft.passes.analysis.loop_ranges import constant_extent
+from weft.target.cuda.swizzle import has_rows
+
+#: What addresses and strides of an array are multiples of, the most dimensions, and the most elements along one.
+ALIGN, MOST_DIMENSIONS, MOST_ELEMENTS = 16, 5, 256
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A copy from ``load`` to ``store``, once for each iteration of the loops ``apart``.
+
+    ``dimensions`` are those of the array from the one along memory on, ``sizes`` how much of each is fetched.
+    """
+
+    apart: tuple[For, ...]
+    store: Store
+    load: Load
+    dimensions: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+def read_box(nest: Stmt) -> Box | None:
+    """``nest`` as a copy of the engine; None where it is none, or the array does not lie as the engine needs it."""
+    loops: list[For] = []
+    while isinstance(nest, For) and nest.lo == idx(0) and constant_extent(nest):
+        loops.append(nest)
+        nest = nest.body
+    if not isinstance(nest, Store) or not loops or nest.buffer.scope != "shared" or not has_rows(nest.buffer):
+        return None
+    load = _source(nest)
+    if load is None or why_not_fetched(load.buffer) is not None:
+        return None
+    taken = _dimensions(loops, nest, load)
+    if taken is None:
+        return None
+    apart, own = loops[: len(loops) - len(taken)], loops[len(loops) - len(taken) :]
+    others = [d for d in range(load.buffer.rank) if d not in taken]
+    sizes = (*(constant_extent(x) or 0 for x in reversed(own)), *(1 for _ in others))
+    start: dict[Var, Expr] = {x.var: idx(0) for x in own}
+    store, load = (substitute(n, start) for n in (nest, load))
+    return Box(tuple(apart), store, load, (*reversed(taken), *reversed(others)), sizes)
+
+
+def why_not_fetched(buffer: Buffer) -> str | None:
+    """Why the engine cannot fetch boxes of ``buffer``; None where it can, if its address is a multiple of 16 bytes."""
+    if buffer.scope != "global" or buffer.dtype.itemsize != 2 or buffer.rank > MOST_DIMENSIONS:
+        return f"`{buffer.name}` is no array of 16-bit elements with up to {MOST_DIMENSIONS} dimensions"
+    sizes, strides = (tuple(e) for e in (buffer.shape, buffer.element_strides()))
+    numbers = [int(e.value) for e in (*sizes, *strides) if isinstance(e, Const)]
+    if len(numbers) < 2 * buffer.rank:
+        return f"not all sizes of `{buffer.name}` are numbers"
+    steps = [2 * n for n in numbers[buffer.rank : -1]]
+    if numbers[-1] != 1 or any(n % ALIGN or n <= 0 for n in steps):
+        return f"rows of `{buffer.name}` do not begin at multiples of {ALIGN} bytes"
+    return None
+
+
+def _source(s: Store) -> Load | None:
+    """What is copied: everything that is there, zeros elsewhere."""
+    value, tests = s.value, list[Expr]()
+    if isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
+        tests, value = _conjuncts(value.condition), value.then
+    if not isinstance(value, Load) or value.dtype != s.buffer.dtype:
+        return None
+    inside = {simplify(Compare("<", e, n)) for e, n in zip(value.indices, value.buffer.shape)}
+    inside |= {simplify(Compare(">=", e, idx(0))) for e in value.indices}
+    return value if all(simplify(t) in inside for t in tests) else None
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    if isinstance(e, Binary) and e.op == "&&":
+        return [*_conjuncts(e.left), *_conjuncts(e.right)]
+    return [e]
+
+
+def _dimensions(loops: list[For], s: Store, load: Load) -> list[int] | None:
+    """The dimension of the array that each of the innermost loops goes through, the last along memory.
+
+    The others go through these dimensions too, in larger steps. The shared buffer is gone through in the order of loops.
+    """
+    counted = [simplify(i) for i in s.indices[-len(loops) :]]
+    whole = [e == x.var and n == x.hi for e, x, n in zip(counted, loops, s.buffer.shape[-len(loops) :])]
+    if len(s.indices) <= len(loops) or not all(whole):
+        return None
+    terms = [linear_form(simplify(i)).terms for i in load.indices]
+    taken: list[int] = []
+    for loop in reversed(loops):
+        found = [d for d, own in enumerate(terms) if own.get(loop.var)]
+        if len(found) != 1:
+            return None
+        if terms[found[0]][loop.var] != 1 or found[0] in taken:
+            break
+        if (constant_extent(loop) or 0) > MOST_ELEMENTS:
+            return None
+        taken.insert(0, found[0])
+    free = {x.var for x in loops}
+    hidden = any(v in free for own in terms for atom in own if atom not in free for v in walk(atom))
+    return taken if taken and taken[-1] == load.buffer.rank - 1 and not hidden else None
+
+
+def turn_bytes(ring: Buffer) -> int:
+    """Bytes of one turn of a ring."""
+    return prod(int(n.value) for n in ring.shape[1:] if isinstance(n, Const)) * ring.dtype.itemsize

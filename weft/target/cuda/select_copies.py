@@ -1,0 +1,150 @@
+"""Copies by the copy engine in place of copies by threads, where a loop fills rings ahead for warp groups to multiply.
+
+    for k ahead 3 of R {                                     for k {
+      thread t { unroll u { R[k % 4, ..] = A[..] } }           tensorized bulk_copy { for i, j { R[k % 4, i, j] = A[..] } }
+      thread t { products of R[k % 4] }                        thread t { products of R[k % 4] }
+    }                                                        }
+
+The engine copies boxes on its own (`read_boxes`); who waits for what comes later (`persist_blocks`, `emit_roles`). All
+rings of the loop have to be such boxes: otherwise threads copy, as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.ir.ahead import loops_ahead, split_ahead
+from weft.ir.expr import Binary, Const, Expr, Var, idx
+from weft.ir.hardware import BULK_COPY, Hardware
+from weft.ir.nesting import around, find_path, flat, sequence, strip
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Seq, Stmt, Store, Tensorized
+from weft.ir.visit import free_vars, fresh_name, loads, map_statements, mentions, stores, substitute, used_names, walk
+from weft.passes.analysis.loop_ranges import constant_extent
+from weft.target.cuda.intrinsics import WGMMA
+from weft.target.cuda.read_boxes import ALIGN, read_box
+from weft.target.cuda.swizzle import find_swizzled
+
+
+def select_copies(
+    kernel: Kernel, *, aligned: Mapping[str, int] | None, missing_for: Callable[[Hardware], Sequence[str]]
+) -> Kernel:
+    """``kernel`` with bulk copies; ``aligned`` says what addresses of arrays are multiples of, None: there is no engine."""
+    known = [h.name for h in WGMMA if not missing_for(h)]
+    if aligned is None or not known:
+        return kernel
+    fixed = {b.name for b in kernel.buffers if aligned.get(b.name, 1) < ALIGN}
+    taken = used_names(kernel)
+
+    def in_launch(launch: For) -> Stmt:
+        found = loops_ahead(launch)
+        if len(found) != 1 or not _is_counted(launch, found[0]):
+            return launch
+        made = _filled(found[0], mentions(launch).allocated | fixed, known, taken)
+        return launch if made is None else _replaced(launch, found[0], made)
+
+    def visit(s: Stmt) -> Stmt:
+        return in_launch(s) if isinstance(s, For) and s.kind == "block" else map_statements(s, visit)
+
+    return replace(kernel, body=visit(kernel.body))
+
+
+def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    return new if s is old else map_statements(s, lambda n: _replaced(n, old, new))
+
+
+def _is_counted(launch: For, loop: For) -> bool:
+    """Whether blocks and loops down to ``loop`` run numbers of times from 0 on, so that turns can be counted."""
+    path = find_path(launch, loop) or []
+    plain = all(isinstance(s, (Seq, Alloc, For)) for s in path)
+    loops = [s for s in path if isinstance(s, For)]
+    return plain and all(x.kind in ("block", "serial") and x.lo == idx(0) and constant_extent(x) for x in loops)
+
+
+def _has_turns(loop: For, rings: frozenset[str]) -> bool:
+    """Whether each iteration is a turn of every ring, one after another, and rings have as many of them."""
+    turns = set()
+    for block in (n for n in walk(loop.body) if isinstance(n, Block)):
+        values = {i.var: i.binding for i in block.iters}
+        accesses = [*loads(block.body), *stores(block.body)]
+        turns |= {
+            (a.buffer.shape[0], simplify(substitute(a.indices[0], values))) for a in accesses if a.buffer.name in rings
+        }
+    return len(turns) == 1 and all(turn == simplify(loop.var % depth) for depth, turn in turns)
+
+
+def _filled(loop: For, unfit: set[str], known: Sequence[str], taken: set[str]) -> For | None:
+    """``loop`` with its rings filled by the engine, which cannot read ``unfit`` arrays; None where that is not so."""
+    assert loop.ahead is not None
+    rings = frozenset(loop.ahead.rings)
+    fills, rest = split_ahead(loop.body, rings)
+    products = [n for n in walk(rest) if isinstance(n, Tensorized) and n.intrinsic in known]
+    multiplied = sum(n.buffer.name in rings for p in products for n in loads(p))
+    used = sum(n.buffer.name in rings for n in loads(rest))
+    if not rings <= find_swizzled(rest, known) or multiplied != used or not _has_turns(loop, rings):
+        return None
+    copies = []
+    for fill in flat(fills):
+        nest = _as_box(fill, taken)
+        box = None if nest is None else read_box(nest)
+        if nest is None or box is None or box.load.buffer.name in unfit:
+            return None
+        copies.append(Tensorized(BULK_COPY, nest))
+    return replace(loop, body=sequence([*copies, rest]), ahead=None)
+
+
+def _as_box(fill: Stmt, taken: set[str]) -> Stmt | None:
+    """The copies of all threads as one nest of loops through what they fill; None where they do not fill all of it."""
+    loops: list[For] = []
+    s = strip(fill)
+    while isinstance(s, For):
+        loops.append(s)
+        s = strip(s.body)
+    if not isinstance(s, Block) or s.init is not None or not isinstance(s.body, Store):
+        return None
+    inside = {x.var.name for x in loops}
+    own = [i for i in s.iters if inside & free_vars(i.binding).keys()]
+    if not _is_one_to_one(loops, own):
+        return None
+    fixed: dict[Var, Expr] = {i.var: i.binding for i in s.iters if i not in own}
+    through = [For(Var(fresh_name(i.var.name, taken)), i.lo, i.hi, "serial", s.body) for i in own]
+    fixed |= {i.var: x.var for i, x in zip(own, through)}
+    return around(through, substitute(s.body, fixed))
+
+
+def _is_one_to_one(loops: Sequence[For], own: Sequence[Iter]) -> bool:
+    """Whether the iterations of ``loops`` are those of the iterators, each once."""
+    counts = [constant_extent(x) for x in loops]
+    sizes = [int(i.hi.value) for i in own if isinstance(i.hi, Const) and i.lo == idx(0)]
+    inside = {x.var.name for x in loops}
+    known = all(inside >= free_vars(i.binding).keys() and all(map(_is_arithmetic, walk(i.binding))) for i in own)
+    if not known or None in counts or len(sizes) < len(own) or any(x.lo != idx(0) for x in loops):
+        return False
+    if prod(n or 0 for n in counts) != prod(sizes):
+        return False
+    values = dict(zip((x.var.name for x in loops), np.indices([n or 0 for n in counts], np.int64, sparse=True)))
+    places = [np.broadcast_to(_evaluated(i.binding, values), [n or 0 for n in counts]).ravel() for i in own]
+    if any((p < 0).any() or (p >= n).any() for p, n in zip(places, sizes)):
+        return False
+    return len(np.unique(np.ravel_multi_index(places, sizes))) == prod(sizes)
+
+
+def _evaluated(e: Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """``e``, made of `_ARITHMETIC`, for all iterations at once."""
+    if isinstance(e, Binary):
+        return np.asarray(_ARITHMETIC[e.op](_evaluated(e.left, values), _evaluated(e.right, values)))
+    return values[e.name] if isinstance(e, Var) else np.asarray(e.value)  # type: ignore[attr-defined]
+
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide, "%": np.remainder,
+}  # fmt: skip
+
+
+def _is_arithmetic(n: Any) -> bool:
+    return isinstance(n, (Var, Const)) or (isinstance(n, Binary) and n.op in _ARITHMETIC)
