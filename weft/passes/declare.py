@@ -10,7 +10,7 @@ from importlib import import_module
 from weft.ir.buffer import Scope
 from weft.ir.hardware import Hardware
 from weft.ir.memory import PLAIN_SCOPES, SCOPES, MemoryScope
-from weft.ir.stmt import For, Kernel
+from weft.ir.stmt import For, Kernel, Stmt
 from weft.passes.analysis.contents import CONTENTS, contents
 
 #: What a pass may depend on: what is in the program, what numerics allow, what the machine has.
@@ -39,6 +39,8 @@ class Context:
     #: Cores (of a GPU its multiprocessors), and bytes of the cache that each has to itself.
     cores: int = 1
     cache_bytes: int = 1 << 20
+    #: Blocks that a core has at a time whose threads run a body, so many of them with as many bytes of shared memory.
+    residents: Callable[[Stmt, int, int], int] = lambda body, threads, shared: 1
     #: Memory that the threads of a block share, and the most threads of a block.
     shared_bytes: int = 48 << 10
     most_threads: int = 1024

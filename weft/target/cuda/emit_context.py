@@ -22,7 +22,7 @@ from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.swizzle import SWIZZLE
 
 if TYPE_CHECKING:
-    from weft.target.cuda.emit_roles import Roles
+    from weft.target.cuda.emit_roles import Engine
 
 #: Functions that are cheaper to compute together with a 1 that is added.
 _PLUS_ONE = {"erf": "one_plus_erf", "tanh": "one_plus_tanh"}
@@ -118,8 +118,8 @@ class Function(TextFunction):
     thread_loops: tuple[For, ...] = ()
     #: Buffers that one statement alone stores to.
     stored_once: frozenset[str] = frozenset()
-    #: Where the copy engine works for the launch: what its producer and its consumers share.
-    roles: Roles | None = None
+    #: What the copy engine does for the launch.
+    engine: Engine | None = None
 
     @property
     def machine(self) -> GpuMachine:

@@ -25,7 +25,7 @@ from weft.target.cuda.async_copies import find_rings
 from weft.target.cuda.emit_context import LEVEL, Code, Function, Memory, Program
 from weft.target.cuda.emit_mma import find_fragments
 from weft.target.cuda.emit_reduce import reductions_shuffle
-from weft.target.cuda.emit_roles import emit_roles, find_roles, wider_shape
+from weft.target.cuda.emit_roles import emit_roles, find_engine, wider_shape
 from weft.target.cuda.emit_stmt import EMITTERS
 from weft.target.cuda.launch_bounds import blocks_at_once, blocks_together, check_registers
 from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID, GpuMachine
@@ -98,9 +98,9 @@ def emit_launch(
         f.line(f"if (*{FAILED}) return;")
     counts = thread_counts(grid)
     shape = block_shape(counts) or (prod(counts), 1, 1)
-    f.roles = roles = find_roles(grid.body, prod(shape), f.fresh("turns"))
-    if roles is not None:
-        grid = replace(grid, inner=(*grid.inner, Alloc(roles.barriers, grid.body)))
+    f.engine = engine = find_engine(grid, prod(shape), f.fresh("turns"), program.machine)
+    if engine is not None:
+        grid = replace(grid, inner=(*grid.inner, Alloc(engine.barriers, grid.body)))
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
     f.thread_loops, f.stored_once = grid.threads, _stored_once(grid.body)
     f.rings, f.fragments = find_rings(grid.body), find_fragments(grid.body)
@@ -113,12 +113,12 @@ def emit_launch(
         shared = _emit_shared(f, grid, kernel.name, swizzled)
         _emit_inner(f, grid, scopes)
         _emit_threads(f, grid, scopes)
-        if roles is None:
+        if engine is None:
             emit_stmt(f, grid.body)
         else:
-            emit_roles(f, roles, grid.body, shape, grid.threads)
-            shape = wider_shape(shape)
-    maps = () if roles is None else roles.tensor_maps
+            emit_roles(f, engine, grid.body, shape, grid.threads)
+            shape = wider_shape(shape, engine.roles.producers)
+    maps = () if engine is None else engine.tensor_maps
     extra = ((FAILED,) if may_have_failed or has_assert else ()) + ((ERROR_RECORD,) if has_assert else ())
     together = any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(nest.body))
     if together and has_assert:
@@ -129,7 +129,7 @@ def emit_launch(
             help="check before, in a nest of its own",
         )
     limits = _bounds(program, grid, prod(shape), kernel.name if together else None)
-    head = _head(program, nest, name, params, extra, maps, limits if roles is None else f"{prod(shape)}, 1")
+    head = _head(program, nest, name, params, extra, maps, limits if engine is None else f"{prod(shape)}, {engine.roles.residents}")
     names = (*(p.name for p in params), *extra, *(m.name for m in maps))
     launch = Launch(name, blocks, shape, shared, names, nest.condition, cooperative=together, maps=maps)
     return launch, "\n".join([head, *f.lines, "}"])

@@ -24,15 +24,12 @@ from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.cuda.emit_context import LEVEL, Function
 from weft.target.cuda.emit_wgmma import emit_place
+from weft.target.cuda.launch_bounds import Roles, choose_roles
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.persist_blocks import bulk_copies, find_bulk_loop
 from weft.target.cuda.program import TensorMap
 from weft.target.cuda.read_boxes import read_box, turn_bytes
-
-#: Threads of a warp group, which the producer is one of.
-GROUP = 4 * WARP
-#: Registers of a producer's thread next to two groups of consumers, and to more; they come in steps of 8, up to 240.
-PRODUCER, LEAST, STEP, MOST = 40, 24, 8, 240
+from weft.target.cuda.read_launches import Grid
 
 MAP = "struct alignas(64) TensorMap { unsigned char bytes[128]; };"
 _START = """template <int TURNS, int WARPS> __device__ __forceinline__ void start_turns(unsigned long long* turns) {
@@ -78,13 +75,14 @@ _SYNC = """template <int THREADS> __device__ __forceinline__ void sync_consumers
 
 
 @dataclass(slots=True)
-class Roles:
-    """The transaction barriers of a ring of so many ``turns`` of ``bytes``, the ``consumers`` and the maps used so far."""
+class Engine:
+    """What the copy engine does for a launch: the transaction barriers of a ring of so many ``turns`` of ``bytes``, who
+    waits for them (``roles``), and the maps used so far."""
 
     barriers: Buffer
     turns: int
     bytes: int
-    consumers: int
+    roles: Roles
     maps: dict[TensorMap, str] = field(default_factory=dict)
 
     @property
@@ -92,48 +90,40 @@ class Roles:
         return tuple(replace(made, name=name) for made, name in self.maps.items())
 
 
-def find_roles(body: Stmt, consumers: int, name: str) -> Roles | None:
+def find_engine(grid: Grid, consumers: int, name: str, machine: GpuMachine) -> Engine | None:
     """None where the copy engine has nothing to do in a launch; ``name`` is free for its barriers."""
+    body = grid.body
     rings = {b.name: b for copy in bulk_copies(body) if (box := read_box(copy.body)) for b in (box.store.buffer,)}
     if not rings:
         return None
     turns = int(next(iter(rings.values())).shape[0].value)  # type: ignore[attr-defined]
     barriers = Buffer(name, dt.uint64, (idx(2 * turns),), scope="shared")
-    return Roles(barriers, turns, sum(map(turn_bytes, rings.values())), consumers)
+    roles = choose_roles(body, consumers, sum(b.byte_count() or 0 for b in grid.shared), machine)
+    return Engine(barriers, turns, sum(map(turn_bytes, rings.values())), roles)
 
 
-def wider_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Threads along x, y and z with those of the producer behind the others."""
+def wider_shape(shape: tuple[int, int, int], more: int) -> tuple[int, int, int]:
+    """Threads along x, y and z with so many ``more`` behind the others."""
     x, y, z = shape
     if z > 1:
-        return x, y, z + GROUP // (x * y)
-    return (x, y + GROUP // x, 1) if y > 1 else (x + GROUP, 1, 1)
+        return x, y, z + more // (x * y)
+    return (x, y + more // x, 1) if y > 1 else (x + more, 1, 1)
 
 
-def emit_roles(f: Function, roles: Roles, body: Stmt, shape: tuple[int, int, int], threads: tuple[For, ...]) -> None:
+def emit_roles(f: Function, engine: Engine, body: Stmt, shape: tuple[int, int, int], threads: tuple[For, ...]) -> None:
     axis, first = next((a, n) for a, n in zip("zyx", reversed(shape)) if n > 1)
-    turns = f.memory(roles.barriers).pointer
-    f.line(f"{f.define('start_turns', _START)}<{roles.turns}, {roles.consumers // WARP}>({turns});")
-    own, others = _registers(f.machine, roles.consumers)
+    turns, roles = f.memory(engine.barriers).pointer, engine.roles
+    f.line(f"{f.define('start_turns', _START)}<{engine.turns}, {roles.consumers // WARP}>({turns});")
     with f.braces(f"if (threadIdx.{axis} >= {first})"):
-        if own:
-            f.line(f"{f.define('give_registers', _REGISTERS.format(name='give', way='dec'))}<{own}>();")
+        if roles.moved:
+            f.line(f"{f.define('give_registers', _REGISTERS.format(name='give', way='dec'))}<{roles.moved[0]}>();")
         rest = [f"threadIdx.{a} == 0" for a in "xyz" if a < axis]
         with f.braces(f"if ({' && '.join([f'threadIdx.{axis} == {first}', *rest])})"):
             emit_stmt(f, simplify(substitute(_producer(body), {x.var: idx(0) for x in threads}), f.ranges))
     with f.braces("else"):
-        if own:
-            f.line(f"{f.define('take_registers', _REGISTERS.format(name='take', way='inc'))}<{others}>();")
+        if roles.moved:
+            f.line(f"{f.define('take_registers', _REGISTERS.format(name='take', way='inc'))}<{roles.moved[1]}>();")
         emit_stmt(f, _consumer(body, find_bulk_loop(body)))
-
-
-def _registers(machine: GpuMachine, consumers: int) -> tuple[int, int]:
-    """Of a thread of the producer and of the consumers; 0 where there are enough for all."""
-    groups = consumers // GROUP
-    if groups < 2:
-        return 0, 0
-    own = PRODUCER if groups == 2 else LEAST
-    return own, min(MOST, (machine.registers_per_sm - GROUP * own) // consumers // STEP * STEP)
 
 
 _NOTHING = Seq(())
@@ -162,22 +152,22 @@ def _consumer(s: Stmt, loop: For) -> Stmt:
 
 def _place(f: Function, number: Expr, *, is_free: bool) -> str:
     """The barrier of a turn."""
-    roles = f.roles
-    assert roles is not None
-    slot = simplify(number % roles.turns, f.ranges) + (roles.turns if is_free else 0)
-    return f"{f.memory(roles.barriers).pointer} + {emit_expr(f, simplify(slot, f.ranges)).inside(LEVEL['+'] + 1)}"
+    engine = f.engine
+    assert engine is not None
+    slot = simplify(number % engine.turns, f.ranges) + (engine.turns if is_free else 0)
+    return f"{f.memory(engine.barriers).pointer} + {emit_expr(f, simplify(slot, f.ranges)).inside(LEVEL['+'] + 1)}"
 
 
 def _parity(f: Function, number: Expr) -> str:
-    assert f.roles is not None
-    return emit_expr(f, simplify(number // f.roles.turns % 2, f.ranges)).inside(LEVEL["+"] + 1)
+    assert f.engine is not None
+    return emit_expr(f, simplify(number // f.engine.turns % 2, f.ranges)).inside(LEVEL["+"] + 1)
 
 
 def emit_claim(f: Function, number: Expr) -> None:
     """The engine is about to fill a turn, which all warps have released."""
-    assert f.roles is not None
+    assert f.engine is not None
     f.line(f"{f.define('turn_wait', _WAIT)}({_place(f, number, is_free=True)}, 1 - {_parity(f, number)});")
-    f.line(f"{f.define('turn_expect', _EXPECT)}({_place(f, number, is_free=False)}, {f.roles.bytes});")
+    f.line(f"{f.define('turn_expect', _EXPECT)}({_place(f, number, is_free=False)}, {f.engine.bytes});")
 
 
 def emit_await(f: Function, number: Expr) -> None:
@@ -191,14 +181,14 @@ def emit_release(f: Function, number: Expr) -> None:
 
 def emit_block_barrier(f: Function) -> None:
     """Of all threads but the producer's."""
-    name = "__syncthreads" if f.roles is None else f"{f.define('sync_consumers', _SYNC)}<{f.roles.consumers}>"
+    name = "__syncthreads" if f.engine is None else f"{f.define('sync_consumers', _SYNC)}<{f.engine.roles.consumers}>"
     f.line(f"{name}();")
 
 
 def emit_bulk_copy(f: Function, s: Tensorized) -> None:
     """The orders for one box after another."""
-    box, roles = read_box(s.body), f.roles
-    if box is None or roles is None:
+    box = read_box(s.body)
+    if box is None or f.engine is None:
         raise InternalError("a bulk copy of what is no box", span=s.span)
     f.define("TensorMap", MAP)
     name, count = _map(f, box.load.buffer, box.dimensions, box.sizes), len(box.sizes)
@@ -217,13 +207,13 @@ def emit_bulk_copy(f: Function, s: Tensorized) -> None:
 
 
 def _map(f: Function, source: Buffer, dimensions: tuple[int, ...], box: tuple[int, ...]) -> str:
-    assert f.roles is not None
+    assert f.engine is not None
     numbers = [
         [int(e.value) for e in found if isinstance(e, Const)] for found in (source.shape, source.element_strides())
     ]
     sizes, strides = (tuple(found[d] for d in dimensions) for found in numbers)
     steps = tuple(source.dtype.itemsize * n for n in strides[1:])
     made = TensorMap("", source.name, sizes, steps, box)
-    if made not in f.roles.maps:
-        f.roles.maps[made] = f.fresh(f"{source.name}_map")
-    return f.roles.maps[made]
+    if made not in f.engine.maps:
+        f.engine.maps[made] = f.fresh(f"{source.name}_map")
+    return f.engine.maps[made]

@@ -8,6 +8,7 @@ it is used. Told how many blocks there can be, it uses what they leave.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 from weft.ir.buffer import Buffer
@@ -28,6 +29,10 @@ ADDRESSES, FRAGMENTS = 24, 64
 SLACK = 0.08
 #: Registers are given to warps in steps of so many a thread.
 REGISTER_STEP = 8
+#: Threads of a warp group. Registers of a thread that only gives orders to the copy engine, next to two groups of others
+#: and to more, and the most of those; blocks with such threads that a multiprocessor is to have at most.
+GROUP = 4 * WARP
+PRODUCER, LEAST, MOST, MOST_RESIDENTS = 40, 24, 240, 2
 
 
 def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
@@ -48,6 +53,32 @@ def resident_blocks(machine: GpuMachine, threads: int, registers: int, shared: i
     by_shared = machine.shared_per_sm // (shared + RESERVED_SHARED)
     limits = (machine.max_threads_per_sm // (warps * WARP), machine.registers_per_sm // each, by_shared)
     return min(machine.max_blocks_per_sm, *limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Threads that give orders to the copy engine and those that ``consume`` what it fetches: how many there are, how many
+    such blocks a multiprocessor has, and registers of a thread of each, where some are moved from one to the other."""
+
+    producers: int
+    consumers: int
+    residents: int
+    moved: tuple[int, int] | None = None
+
+
+def choose_roles(body: Stmt, consumers: int, shared: int, machine: GpuMachine) -> Roles:
+    """As many blocks as there is room for: while one stores its results, others multiply. A block alone moves registers
+    from its producer, which is a whole warp group then, to large tiles of sums."""
+    words = sum(_words(b) for b in _kept(body)) + ADDRESSES + REGISTER_STEP
+    for residents in range(MOST_RESIDENTS, 0, -1):
+        threads = residents * (consumers + WARP)
+        each = machine.registers_per_sm // threads // REGISTER_STEP * REGISTER_STEP
+        fits = threads <= machine.max_threads_per_sm and residents * (shared + RESERVED_SHARED) <= machine.shared_per_sm
+        if fits and each >= words:
+            return Roles(WARP, consumers, residents)
+    own = PRODUCER if consumers <= 2 * GROUP else LEAST
+    rest = (machine.registers_per_sm - GROUP * own) // consumers // REGISTER_STEP * REGISTER_STEP
+    return Roles(GROUP, consumers, 1, (own, min(MOST, rest)))
 
 
 def blocks_together(count: int, threads: int, shared: int, machine: GpuMachine, at: For, kernel: str) -> int:

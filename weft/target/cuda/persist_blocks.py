@@ -16,7 +16,7 @@ engine waits until a turn is free, and products until it is there (`emit_roles`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -29,13 +29,14 @@ from weft.ir.visit import Node, fresh_name, map_statements, mentions, rewrite, u
 from weft.passes.analysis.loop_ranges import constant_extent
 
 
-def persist_blocks(kernel: Kernel, *, cores: int) -> Kernel:
-    """``kernel``, in grid form, with at most ``cores`` blocks in launches with bulk copies."""
+def persist_blocks(kernel: Kernel, *, cores: int, residents: Callable[[Stmt, int, int], int]) -> Kernel:
+    """``kernel``, in grid form, with no more blocks in launches with bulk copies than ``cores`` have at a time: as many
+    ``residents`` each as a thread's body, so many threads and bytes of shared memory allow."""
     taken = used_names(kernel)
 
     def visit(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "block":
-            return _persisted(s, cores, taken) if bulk_copies(s) else s
+            return _persisted(s, cores, residents, taken) if bulk_copies(s) else s
         return map_statements(s, visit)
 
     return replace(kernel, body=visit(kernel.body))
@@ -56,7 +57,7 @@ def _is_around(s: Stmt) -> bool:
     return any(isinstance(n, For) and bulk_copies(n) for n in walk(s))
 
 
-def _persisted(launch: For, cores: int, taken: set[str]) -> Stmt:
+def _persisted(launch: For, cores: int, residents: Callable[[Stmt, int, int], int], taken: set[str]) -> Stmt:
     blocks, s = perfect_nest(launch, "block")
     inner: list[Alloc | Let] = []
     while isinstance(s, (Alloc, Let)):
@@ -65,7 +66,8 @@ def _persisted(launch: For, cores: int, taken: set[str]) -> Stmt:
     threads, body = perfect_nest(s, "thread")
     counts = [constant_extent(x) or 0 for x in blocks]
     total = prod(counts)
-    count = min(total, cores)
+    shared = sum(x.buffer.byte_count() or 0 for x in inner if isinstance(x, Alloc))
+    count = min(total, cores * residents(body, prod(constant_extent(x) or 0 for x in threads), shared))
     rounds = -(-total // count)
     turn = For(Var(fresh_name("wave", taken)), idx(0), idx(rounds), "serial", body)
     block = replace(launch, var=Var(fresh_name("b", taken)), hi=idx(count))

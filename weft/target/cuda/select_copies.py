@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from weft.ir import dtype as dt
 from weft.ir.ahead import loops_ahead, split_ahead
-from weft.ir.expr import Binary, Const, Expr, Var, idx
+from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import BULK_COPY, Hardware
 from weft.ir.nesting import around, find_path, flat, sequence, strip
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Seq, Stmt, Store, Tensorized
+from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import free_vars, fresh_name, loads, map_statements, mentions, stores, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.target.cuda.intrinsics import WGMMA
@@ -101,15 +103,19 @@ def _filled(loop: For, unfit: set[str], known: Sequence[str], taken: set[str]) -
 def _as_box(fill: Stmt, taken: set[str]) -> Stmt | None:
     """The copies of all threads as one nest of loops through what they fill; None where they do not fill all of it."""
     loops: list[For] = []
+    tests: list[Expr] = []
     s = strip(fill)
-    while isinstance(s, For):
-        loops.append(s)
-        s = strip(s.body)
+    while isinstance(s, For) or (isinstance(s, If) and s.otherwise is None):
+        if isinstance(s, For):
+            loops.append(s)
+        else:
+            tests.append(s.condition)
+        s = strip(s.body if isinstance(s, For) else s.then)
     if not isinstance(s, Block) or s.init is not None or not isinstance(s.body, Store):
         return None
     inside = {x.var.name for x in loops}
     own = [i for i in s.iters if inside & free_vars(i.binding).keys()]
-    if not _is_one_to_one(loops, own):
+    if not _is_one_to_one(loops, tests, own):
         return None
     fixed: dict[Var, Expr] = {i.var: i.binding for i in s.iters if i not in own}
     through = [For(Var(fresh_name(i.var.name, taken)), i.lo, i.hi, "serial", s.body) for i in own]
@@ -117,34 +123,36 @@ def _as_box(fill: Stmt, taken: set[str]) -> Stmt | None:
     return around(through, substitute(s.body, fixed))
 
 
-def _is_one_to_one(loops: Sequence[For], own: Sequence[Iter]) -> bool:
-    """Whether the iterations of ``loops`` are those of the iterators, each once."""
+def _is_one_to_one(loops: Sequence[For], tests: Sequence[Expr], own: Sequence[Iter]) -> bool:
+    """Whether the iterations of ``loops`` in which all ``tests`` hold are those of the iterators, each once."""
     counts = [constant_extent(x) for x in loops]
     sizes = [int(i.hi.value) for i in own if isinstance(i.hi, Const) and i.lo == idx(0)]
     inside = {x.var.name for x in loops}
-    known = all(inside >= free_vars(i.binding).keys() and all(map(_is_arithmetic, walk(i.binding))) for i in own)
+    asked = (*tests, *(i.binding for i in own))
+    known = all(inside >= free_vars(e).keys() and all(map(_is_arithmetic, walk(e))) for e in asked)
     if not known or None in counts or len(sizes) < len(own) or any(x.lo != idx(0) for x in loops):
         return False
-    if prod(n or 0 for n in counts) != prod(sizes):
-        return False
-    values = dict(zip((x.var.name for x in loops), np.indices([n or 0 for n in counts], np.int64, sparse=True)))
-    places = [np.broadcast_to(_evaluated(i.binding, values), [n or 0 for n in counts]).ravel() for i in own]
-    if any((p < 0).any() or (p >= n).any() for p, n in zip(places, sizes)):
+    shape = [n or 0 for n in counts]
+    values = dict(zip((x.var.name for x in loops), np.indices(shape, np.int64, sparse=True)))
+    runs, *places = (np.broadcast_to(_evaluated(e, values), shape) for e in (reduce(partial(Binary, "&&"), tests, Const(True, dt.bool_)), *(i.binding for i in own)))
+    places = [p[runs] for p in places]
+    if places[0].size != prod(sizes) or any((p < 0).any() or (p >= n).any() for p, n in zip(places, sizes)):
         return False
     return len(np.unique(np.ravel_multi_index(places, sizes))) == prod(sizes)
 
 
 def _evaluated(e: Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """``e``, made of `_ARITHMETIC`, for all iterations at once."""
-    if isinstance(e, Binary):
+    if isinstance(e, (Binary, Compare)):
         return np.asarray(_ARITHMETIC[e.op](_evaluated(e.left, values), _evaluated(e.right, values)))
     return values[e.name] if isinstance(e, Var) else np.asarray(e.value)  # type: ignore[attr-defined]
 
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide, "%": np.remainder,
+    "<": np.less, "&&": np.logical_and,
 }  # fmt: skip
 
 
 def _is_arithmetic(n: Any) -> bool:
-    return isinstance(n, (Var, Const)) or (isinstance(n, Binary) and n.op in _ARITHMETIC)
+    return isinstance(n, (Var, Const)) or (isinstance(n, (Binary, Compare)) and n.op in _ARITHMETIC)
