@@ -214,7 +214,8 @@ class Verifier:
                 self.check_hardware_call(s)
             case st.Evaluate(call=Call(name=name, args=args)) if name in HINTS:
                 self.check_exprs(*args)
-                if tuple(map(type, args)) != _HINT_TYPES[HINTS[name]]:
+                wanted = _HINT_TYPES[HINTS[name]]
+                if tuple(map(type, args)) != wanted if wanted is not None else len(args) != 1:
                     self.problem(f"`{name}` takes {HINTS[name]}")
             case _:
                 if self.names:
@@ -360,7 +361,12 @@ class Verifier:
             self.problem(f"buffer `{b.name}` is used with another type, shape, layout or scope than declared", span)
 
 
-_HINT_TYPES: dict[str, tuple[type, ...]] = {"one address": (AddressOf,), "one number": (Const,), "nothing": ()}
+_HINT_TYPES: dict[str, tuple[type, ...] | None] = {
+    "one address": (AddressOf,),
+    "one number": (Const,),
+    "one count": None,
+    "nothing": (),
+}
 
 
 def _article(kind: str) -> str:

@@ -10,7 +10,7 @@ from importlib import import_module
 from weft.ir.buffer import Scope
 from weft.ir.hardware import Hardware
 from weft.ir.memory import PLAIN_SCOPES, SCOPES, MemoryScope
-from weft.ir.stmt import For, Kernel, Stmt
+from weft.ir.stmt import For, Kernel
 from weft.passes.analysis.contents import CONTENTS, contents
 
 #: What a pass may depend on: what is in the program, what numerics allow, what the machine has.
@@ -39,14 +39,14 @@ class Context:
     #: Cores (of a GPU its multiprocessors), and bytes of the cache that each has to itself.
     cores: int = 1
     cache_bytes: int = 1 << 20
-    #: Blocks that a core has at a time whose threads run a body, so many of them with as many bytes of shared memory.
-    residents: Callable[[Stmt, int, int], int] = lambda body, threads, shared: 1
+    #: Whether threads that keep so many words each, and so many of them, leave registers for one that orders copies.
+    has_registers: Callable[[int, int], bool] = lambda words, threads: False
     #: Memory that the threads of a block share, and the most threads of a block.
     shared_bytes: int = 48 << 10
     most_threads: int = 1024
     #: Whether threads can start copies to shared memory that run on their own.
     has_async_copies: bool = False
-    #: What the addresses of arrays are multiples of, in bytes, where the machine has an engine that copies boxes of them.
+    #: Bytes that the addresses of arrays are multiples of, where the machine has an engine that copies boxes of them.
     aligned: Mapping[str, int] | None = None
     #: Memory whose elements are worth keeping in registers while a loop updates them.
     scopes: tuple[Scope, ...] = PLAIN_SCOPES

@@ -1,4 +1,4 @@
-"""Tensor maps: what the copy engine is told of an array. The driver encodes them; from call to call the address changes.
+"""Tensor maps, which tell the copy engine of an array: encoded by the driver once, moved to its address at each call.
 
 Whoever launches holds the GIL from writing the address until the driver has taken the parameters, so one map does for
 all calls of a plan.

@@ -170,7 +170,8 @@ class LoadedProgram:
     def _check_names(self) -> None:
         known = set(self.names)
         for launch in self.program.launches:
-            unknown = [name for name in launch.params if name not in known | {s.name for s in (*launch.steps, *launch.maps)}]
+            own = {s.name for s in launch.steps} | {m.name for m in launch.maps}
+            unknown = [name for name in launch.params if name not in known | own]
             if unknown:
                 raise InternalError(f"launch `{launch.name}` wants `{unknown[0]}`, which no call has")
 

@@ -13,8 +13,8 @@ from weft.runtime import fastcall_text as text
 from weft.runtime.argument import ArgumentInfo, Framework
 from weft.runtime.cuda_arrays import allocator, main_framework, stream_getter
 from weft.runtime.cuda_driver import device_count, driver_address, error_of, recent_ring
-from weft.runtime.cuda_program import LoadedProgram, Plan, launch_config
 from weft.runtime.cuda_maps import encode_map
+from weft.runtime.cuda_program import LoadedProgram, Plan, launch_config
 from weft.runtime.executor import ALIGNMENT, FastStart, Made
 from weft.runtime.fastcall_native import native_calls
 from weft.runtime.fastcall_records import DeviceMemory, Records, TensorLayout
@@ -76,7 +76,9 @@ class DeviceStart:
         for memory, _ in maps.values():
             records.address_of(memory)
         places = [word for m in launch.maps for word in (maps[m.name][1], self.params.index(m.buffer))]
-        own = {n: at for n, (_, at) in maps.items()} | {n: records.words([steps[n]]) for n in launch.params if n in steps}
+        own = {n: at for n, (_, at) in maps.items()} | {
+            n: records.words([steps[n]]) for n in launch.params if n in steps
+        }
         params = [own[n] if n in own else self.params.index(n) for n in launch.params]
         words = struct.unpack("=7q", bytes(config))
         lists = len(params), records.words(params), len(maps), records.words(places)

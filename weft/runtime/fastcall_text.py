@@ -118,7 +118,8 @@ _CONSTANTS = {
     "view_words": VIEW_WORDS, "view_export": 8 * VIEW.index("export"), "launch_size": 8 * len(LAUNCH),
     "launch_config": 8 * LAUNCH.index("config0"), "config_stream": CONFIG_STREAM, "recent_mask": RECENT - 1,
     "views_length": VIEW_WORDS * MAX_ARGUMENTS, "out_views_length": VIEW_WORDS * MAX_OUTPUTS,
-    "slots_length": _SLOTS, "pointers_length": _SLOTS + MAX_STEPS + MAX_MAPS, "max_outputs": MAX_OUTPUTS, "max_rank": MAX_RANK,
+    "slots_length": _SLOTS, "pointers_length": _SLOTS + MAX_STEPS + MAX_MAPS, "max_outputs": MAX_OUTPUTS,
+    "max_rank": MAX_RANK,
     "numpy_types": NUMPY_TYPES, "aligned_from": ALIGNED_FROM, "carray": CARRAY, "owns_data": OWNS_DATA,
     "array_aligned": 0x100, "array_writable": 0x400, "native_order": ord("="), "any_order": ord("|"),
     "minus_one": (0xBFF << 52) - (1 << 64),  # the bits of -1.0

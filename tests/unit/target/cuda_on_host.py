@@ -176,7 +176,7 @@ def build(program: CudaProgram) -> ctypes.CDLL:
     for old, new in _COPIES:
         text = text.replace(old, new)
     text = _in_cpp_matrices(text)
-    bulk = r"__device__ __forceinline__ void bulk_copy_(\d)\((.*?)\) \{.*?\n}\n"
+    bulk = r"__device__ __forceinline__\nvoid bulk_copy_(\d)\((.*?)\) \{.*?\n}\n"
     text = re.sub(bulk, lambda m: f"void bulk_copy_{m[1]}({m[2]}) {{ const int at[] = {{"
                   f"{', '.join(f'c{i}' for i in range(int(m[1])))}}}; host_bulk_copy(to, map, turn, at); }}\n",
                   text, flags=re.DOTALL)  # fmt: skip

@@ -340,6 +340,10 @@ def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
     deep = f"operands {tiles.depth} steps at a time in shared memory, {tiles.stages - 1} ahead"
     room = f"{tiles.shared_bytes(size) >> 10} KiB of {draft.machine.shared_per_block >> 10}"
     draft.decide("storage", p.name, deep, room)
+    if tiles.grouped:
+        problem = p.why_not_fetched(draft.machine)
+        by = "all threads" if problem else "the copy engine, for blocks that go from tile to tile"
+        draft.decide("storage", p.name, f"copied by {by}", problem or "if arrays begin at multiples of 16 bytes")
     draft.scheduled.add(p.name)
 
 

@@ -12,6 +12,8 @@ from math import prod
 
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.stages import Stage, StageAccess, StageIter
+from weft.target.cuda.machine import GpuMachine
+from weft.target.cuda.read_boxes import why_not_fetched
 
 #: Below so many rows, columns or steps there is too little reuse for tiles in shared memory.
 FEWEST, SHALLOWEST = 16, 8
@@ -58,6 +60,12 @@ class Product:
     @property
     def sides(self) -> tuple[Side, Side]:
         return self.rows, self.columns
+
+    def why_not_fetched(self, machine: GpuMachine) -> str | None:
+        """Why the copy engine cannot bring the operands; None where it can."""
+        if not machine.has("tma"):
+            return f"{machine.name} has no copy engine"
+        return next((why for s in self.sides if (why := why_not_fetched(s.access.buffer)) is not None), None)
 
     @property
     def results(self) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.auto.gpu.contraction_product import Product
+from weft.target.cuda.launch_bounds import choose_roles
 from weft.target.cuda.machine import WARP, GpuMachine
 
 #: Registers of a thread besides its sums.
@@ -116,6 +117,8 @@ def _has_room(machine: GpuMachine, tiles: Tiles, itemsize: int) -> bool:
     sums = tiles.rows * tiles.columns // tiles.threads
     registers = min(machine.max_registers_per_thread, machine.registers_per_sm // tiles.threads)
     if tiles.threads > machine.max_threads_per_block or sums + OTHER_REGISTERS > registers:
+        return False
+    if tiles.grouped and choose_roles(sums, tiles.threads, machine) is None:
         return False
     return tiles.shared_bytes(itemsize) <= machine.shared_per_block
 

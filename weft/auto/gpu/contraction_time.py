@@ -41,22 +41,26 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     """The launch that multiplies; parts are not added up yet."""
     tiles, rates = plan.tiles, rates_of(machine.capability)
     size = product.rows.access.buffer.dtype.itemsize
-    piece = _piece(tiles, rates, size)
+    fetched = tiles.grouped and product.why_not_fetched(machine) is None
+    piece = _piece(tiles, rates, size, fetched)
     pieces = ceil(product.steps / (plan.parts * tiles.depth))
     blocks = count_blocks(product, tiles) * plan.parts
     copied = (tiles.rows + tiles.columns) * tiles.depth * size
     stored = tiles.rows * tiles.columns * product.stage.write.buffer.dtype.itemsize
     warps = tiles.threads / WARP
     alone = max(piece.issued / min(ISSUE, warps), piece.lsu, piece.matrix)
-    waits = rates.barrier + rates.shared_latency + (rates.mma_latency if tiles.warps else 0)
-    each = max(alone + waits, rates.memory_latency / (tiles.stages - 1))
+    if fetched:  # two of the stages are being multiplied; a block is alone on its multiprocessor
+        each, shared = max(alone, rates.fetch_latency / max(1, tiles.stages - 2)), machine.shared_per_block
+    else:
+        waits = rates.barrier + rates.shared_latency + (rates.mma_latency if tiles.warps else 0)
+        each, shared = max(alone + waits, rates.memory_latency / (tiles.stages - 1)), tiles.shared_bytes(size)
     work = LaunchWork(
         blocks=blocks,
         threads=tiles.threads,
         registers=piece.registers,
-        shared=tiles.shared_bytes(size),
+        shared=shared,
         dram=sum(buffer_bytes(s.access.buffer) for s in product.sides) + blocks * stored,
-        l2=blocks * (pieces * copied + stored),
+        l2=blocks * (pieces * copied * (rates.l2_bytes / rates.fetched_bytes if fetched else 1.0) + stored),
         issued=pieces * piece.issued + stored / WIDEST,
         lsu=pieces * piece.lsu + stored / L1_BYTES,
         matrix=pieces * piece.matrix,
@@ -74,7 +78,8 @@ def product_seconds(product: Product, machine: GpuMachine, plan: ContractionPlan
     return seconds + rates_of(machine.capability).launch + (plan.parts + 1) * product.results * 4 / machine.bandwidth
 
 
-def _piece(tiles: Tiles, rates: Rates, size: int) -> Piece:
+def _piece(tiles: Tiles, rates: Rates, size: int, fetched: bool) -> Piece:
+    """``fetched``: the copy engine brings operands."""
     copied = (tiles.rows + tiles.columns) * tiles.depth * size
     copies = copied / WIDEST / WARP * COPY
     products = tiles.rows * tiles.columns * tiles.depth
@@ -89,9 +94,9 @@ def _piece(tiles: Tiles, rates: Rates, size: int) -> Piece:
         read = 1.0 * tiles.rows // GROUP_ROWS * (GROUP_ROWS + tiles.columns) * tiles.depth * size
         registers = tiles.columns // 2 + OTHER_REGISTERS
         return Piece(
-            copies + 8 * warps,
+            (0 if fetched else copies) + 8 * warps,
             (read + copied) / (L1_BYTES * rates.shared_share),
-            products / (rates.wgmma * rates.wgmma_share),
+            products / (rates.wgmma * (rates.fetched_share if fetched else rates.wgmma_share)),
             registers,
         )
     read = warps * (tiles.own_rows + tiles.own_columns) * tiles.depth * size

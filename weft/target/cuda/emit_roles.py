@@ -1,4 +1,4 @@
-"""A launch that the copy engine works for, as CUDA C++: four warps more, one thread of which gives the engine its orders.
+"""A launch that the copy engine works for, as CUDA C++: with one more thread that gives the engine its orders.
 
 The body of the launch is written twice (warp specialization). The producer runs the loops around bulk copies alone; the
 consumers run all else, without the barriers between filling a ring and using it. Both count the turns of the ring: a
@@ -24,7 +24,7 @@ from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.cuda.emit_context import LEVEL, Function
 from weft.target.cuda.emit_wgmma import emit_place
-from weft.target.cuda.launch_bounds import Roles, choose_roles
+from weft.target.cuda.launch_bounds import Roles, choose_roles, kept_words
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.persist_blocks import bulk_copies, find_bulk_loop
 from weft.target.cuda.program import TensorMap
@@ -60,7 +60,8 @@ _RELEASE = """__device__ __forceinline__ void turn_release(unsigned long long* t
   __syncwarp();
   if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
 }"""
-_COPY = """__device__ __forceinline__ void bulk_copy_{n}(void* to, const TensorMap* map, unsigned long long* turn, {params}) {{
+_COPY = """__device__ __forceinline__
+void bulk_copy_{n}(void* to, const TensorMap* map, unsigned long long* turn, {params}) {{
   asm volatile("cp.async.bulk.tensor.{n}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                "[%0], [%1, {{{places}}}], [%2];"
                ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(map),
@@ -92,13 +93,14 @@ class Engine:
 
 def find_engine(grid: Grid, consumers: int, name: str, machine: GpuMachine) -> Engine | None:
     """None where the copy engine has nothing to do in a launch; ``name`` is free for its barriers."""
-    body = grid.body
-    rings = {b.name: b for copy in bulk_copies(body) if (box := read_box(copy.body)) for b in (box.store.buffer,)}
+    rings = {b.name: b for copy in bulk_copies(grid.body) if (box := read_box(copy.body)) for b in (box.store.buffer,)}
     if not rings:
         return None
     turns = int(next(iter(rings.values())).shape[0].value)  # type: ignore[attr-defined]
     barriers = Buffer(name, dt.uint64, (idx(2 * turns),), scope="shared")
-    roles = choose_roles(body, consumers, sum(b.byte_count() or 0 for b in grid.shared), machine)
+    roles = choose_roles(kept_words(grid.body), consumers, machine)
+    if roles is None:
+        raise InternalError("too few registers for what the copy engine fetches")
     return Engine(barriers, turns, sum(map(turn_bytes, rings.values())), roles)
 
 

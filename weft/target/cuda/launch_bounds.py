@@ -29,15 +29,17 @@ ADDRESSES, FRAGMENTS = 24, 64
 SLACK = 0.08
 #: Registers are given to warps in steps of so many a thread.
 REGISTER_STEP = 8
-#: Threads of a warp group. Registers of a thread that only gives orders to the copy engine, next to two groups of others
-#: and to more, and the most of those; blocks with such threads that a multiprocessor is to have at most.
+#: Threads of a warp group. Registers of a thread that only gives orders to the copy engine, next to two groups of
+#: others and to more, and the most of those.
 GROUP = 4 * WARP
-PRODUCER, LEAST, MOST, MOST_RESIDENTS = 40, 24, 240, 2
+PRODUCER, LEAST, MOST = 40, 24, 240
+#: Registers of a thread besides its sums that an instruction of warp groups takes.
+OPERANDS = 28
 
 
 def blocks_at_once(body: Stmt, threads: int, machine: GpuMachine) -> int | None:
     """The blocks of a launch whose threads run ``body`` that a multiprocessor has registers for; None: no matter."""
-    words = sum(_words(b) for b in _kept(body))
+    words = kept_words(body)
     names = (n.name if isinstance(n, Call) else n.intrinsic for n in walk(body) if isinstance(n, (Call, Tensorized)))
     if any(name in HARDWARE for name in names):
         words += FRAGMENTS
@@ -57,28 +59,31 @@ def resident_blocks(machine: GpuMachine, threads: int, registers: int, shared: i
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Threads that give orders to the copy engine and those that ``consume`` what it fetches: how many there are, how many
-    such blocks a multiprocessor has, and registers of a thread of each, where some are moved from one to the other."""
+    """How many threads give orders to the copy engine, how many multiply what it fetches, and registers of a thread of
+    each, where some are moved from one to the other."""
 
     producers: int
     consumers: int
-    residents: int
     moved: tuple[int, int] | None = None
 
 
-def choose_roles(body: Stmt, consumers: int, shared: int, machine: GpuMachine) -> Roles:
-    """As many blocks as there is room for: while one stores its results, others multiply. A block alone moves registers
-    from its producer, which is a whole warp group then, to large tiles of sums."""
-    words = sum(_words(b) for b in _kept(body)) + ADDRESSES + REGISTER_STEP
-    for residents in range(MOST_RESIDENTS, 0, -1):
-        threads = residents * (consumers + WARP)
-        each = machine.registers_per_sm // threads // REGISTER_STEP * REGISTER_STEP
-        fits = threads <= machine.max_threads_per_sm and residents * (shared + RESERVED_SHARED) <= machine.shared_per_sm
-        if fits and each >= words:
-            return Roles(WARP, consumers, residents)
+def choose_roles(words: int, consumers: int, machine: GpuMachine) -> Roles | None:
+    """For ``consumers`` that keep so many ``words`` each, in a block that is alone on its multiprocessor.
+
+    The producer is a whole warp group where others need its registers. None where there are too few of these.
+    """
+    if machine.registers_per_sm // (consumers + WARP) >= words + FRAGMENTS + ADDRESSES:
+        return Roles(WARP, consumers)
+    if machine.registers_per_sm // (consumers + GROUP) < words + OPERANDS:
+        return None  # an instruction has no more than the kernel starts with
     own = PRODUCER if consumers <= 2 * GROUP else LEAST
     rest = (machine.registers_per_sm - GROUP * own) // consumers // REGISTER_STEP * REGISTER_STEP
-    return Roles(GROUP, consumers, 1, (own, min(MOST, rest)))
+    return Roles(GROUP, consumers, (own, min(MOST, rest)))
+
+
+def kept_words(body: Stmt) -> int:
+    """What a thread that runs ``body`` keeps of its own."""
+    return sum(_words(b) for b in _kept(body))
 
 
 def blocks_together(count: int, threads: int, shared: int, machine: GpuMachine, at: For, kernel: str) -> int:

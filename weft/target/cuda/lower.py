@@ -48,8 +48,12 @@ PASSES = (
 _own = declared_in(__package__)
 register(
     [
-        _own("select_copies", only_if="what runs ahead, hardware intrinsics", options="aligned, missing_for"),
-        _own("persist_blocks", needs="grid form", only_if="hardware intrinsics", options="cores, residents"),
+        _own(
+            "select_copies",
+            only_if="what runs ahead, hardware intrinsics",
+            options="aligned, missing_for, has_registers",
+        ),
+        _own("persist_blocks", needs="grid form", only_if="hardware intrinsics", options="cores"),
         _own("select_products", needs="grid form", only_if="hardware intrinsics", options="missing_for"),
     ]
 )
@@ -70,7 +74,7 @@ def context_of(machine: GpuMachine, *, fast: bool = False, aligned: Mapping[str,
         has_async_copies=machine.has("cp.async"),
         aligned=(aligned or {}) if machine.has("tma") else None,
         cores=machine.sms,
-        residents=lambda *launch: choose_roles(*launch, machine).residents,
+        has_registers=lambda words, threads: choose_roles(words, threads, machine) is not None,
         missing_for=partial(missing_for, machine=machine),
     )
 

@@ -10,13 +10,13 @@
       }                                               ...
     } }                                           } } } }
 
-There are as many blocks as multiprocessors, and ``n`` counts the turns of a ring over all tiles: its hints say where the
+There are as many blocks as multiprocessors, and ``n`` counts the turns of a ring over all tiles: hints say where the
 engine waits until a turn is free, and products until it is there (`emit_roles`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -29,14 +29,13 @@ from weft.ir.visit import Node, fresh_name, map_statements, mentions, rewrite, u
 from weft.passes.analysis.loop_ranges import constant_extent
 
 
-def persist_blocks(kernel: Kernel, *, cores: int, residents: Callable[[Stmt, int, int], int]) -> Kernel:
-    """``kernel``, in grid form, with no more blocks in launches with bulk copies than ``cores`` have at a time: as many
-    ``residents`` each as a thread's body, so many threads and bytes of shared memory allow."""
+def persist_blocks(kernel: Kernel, *, cores: int) -> Kernel:
+    """``kernel``, in grid form, with at most a block for each of ``cores`` in launches with bulk copies."""
     taken = used_names(kernel)
 
     def visit(s: Stmt) -> Stmt:
         if isinstance(s, For) and s.kind == "block":
-            return _persisted(s, cores, residents, taken) if bulk_copies(s) else s
+            return _persisted(s, cores, taken) if bulk_copies(s) else s
         return map_statements(s, visit)
 
     return replace(kernel, body=visit(kernel.body))
@@ -57,7 +56,7 @@ def _is_around(s: Stmt) -> bool:
     return any(isinstance(n, For) and bulk_copies(n) for n in walk(s))
 
 
-def _persisted(launch: For, cores: int, residents: Callable[[Stmt, int, int], int], taken: set[str]) -> Stmt:
+def _persisted(launch: For, cores: int, taken: set[str]) -> Stmt:
     blocks, s = perfect_nest(launch, "block")
     inner: list[Alloc | Let] = []
     while isinstance(s, (Alloc, Let)):
@@ -66,8 +65,7 @@ def _persisted(launch: For, cores: int, residents: Callable[[Stmt, int, int], in
     threads, body = perfect_nest(s, "thread")
     counts = [constant_extent(x) or 0 for x in blocks]
     total = prod(counts)
-    shared = sum(x.buffer.byte_count() or 0 for x in inner if isinstance(x, Alloc))
-    count = min(total, cores * residents(body, prod(constant_extent(x) or 0 for x in threads), shared))
+    count = min(total, cores)
     rounds = -(-total // count)
     turn = For(Var(fresh_name("wave", taken)), idx(0), idx(rounds), "serial", body)
     block = replace(launch, var=Var(fresh_name("b", taken)), hi=idx(count))

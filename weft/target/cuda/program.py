@@ -55,8 +55,8 @@ class Launch:
 class TensorMap:
     """How the copy engine fetches boxes of 16-bit elements from ``buffer``; the parameter ``name`` of a launch.
 
-    ``sizes`` are those of the array and ``box`` what is fetched at once, from the dimension along memory on; ``strides``
-    are the bytes from one element to the next along the others.
+    ``sizes`` are those of the array and ``box`` what is fetched at once, from the dimension along memory on;
+    ``strides`` are the bytes from one element to the next along the others.
     """
 
     name: str

@@ -23,29 +23,34 @@ BANKS, BANK_BYTES = 32, 4
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Of one multiprocessor and cycle unless it says otherwise: ``fma`` and ``special`` are lanes, ``mma`` (of 16-bit
-    elements by one warp) and ``wgmma`` (by four) products added up; tf32 has half of that."""
+    elements by one warp) and ``wgmma`` (by four) products added up; tf32 has half of that. From the second cache come
+    ``l2_bytes`` for threads, and ``fetched_bytes`` by the copy engine."""
 
     fma: int
     mma: int
     wgmma: int = 0
     special: int = 16
     l2_bytes: float = 28.0
-    #: Cycles until data come from shared memory, the second cache, memory that is idle; and how many more from memory
-    #: that is busy all the time.
+    fetched_bytes: float = 48.0
+    #: Cycles until data come from shared memory, the second cache, memory that is idle, by the copy engine while it is
+    #: busy; and how many more from memory that is busy all the time.
     shared_latency: int = 32
     l2_latency: int = 270
     memory_latency: int = 560
+    fetch_latency: int = 1200
     queueing: int = 1400
     #: Cycles of a barrier of a block, of a matrix instruction until its sums are there, until the next block starts.
     barrier: int = 50
     mma_latency: int = 70
     block_start: int = 160
     #: The shares of nominal rates that the best programs reach for long: bandwidth of memory, multiplications of
-    #: threads, matrix instructions of warps and of groups, bandwidth of shared memory.
+    #: threads, matrix instructions of warps, of groups, and of groups whose operands the copy engine brings, bandwidth
+    #: of shared memory.
     copy_share: float = 0.88
     fma_share: float = 0.68
     mma_share: float = 0.75
     wgmma_share: float = 0.55
+    fetched_share: float = 0.66
     shared_share: float = 0.9
     #: Seconds between two launches of a graph that do nothing, and of a barrier of all blocks.
     launch: float = 1.6e-6
@@ -54,8 +59,8 @@ class Rates:
 
 #: What was measured, on one H200 by `bench.gpu.model_rank`, and is taken for all others too.
 MEASURED = frozenset(
-    ("queueing", "block_start", "copy_share", "fma_share", "mma_share", "wgmma_share", "shared_share")
-) | {"launch", "grid_barrier"}
+    ("queueing", "block_start", "copy_share", "fma_share", "mma_share", "wgmma_share", "fetched_share", "shared_share")
+) | {"launch", "grid_barrier", "fetched_bytes", "fetch_latency"}
 
 _AMPERE = Rates(64, 1024, l2_bytes=28.0, l2_latency=210, memory_latency=520)
 _SMALL = Rates(128, 512, l2_bytes=16.0, memory_latency=550)

@@ -59,8 +59,9 @@ def read_box(nest: Stmt) -> Box | None:
     others = [d for d in range(load.buffer.rank) if d not in taken]
     sizes = (*(constant_extent(x) or 0 for x in reversed(own)), *(1 for _ in others))
     start: dict[Var, Expr] = {x.var: idx(0) for x in own}
-    store, load = (substitute(n, start) for n in (nest, load))
-    return Box(tuple(apart), store, load, (*reversed(taken), *reversed(others)), sizes)
+    return Box(
+        tuple(apart), substitute(nest, start), substitute(load, start), (*reversed(taken), *reversed(others)), sizes
+    )
 
 
 def why_not_fetched(buffer: Buffer) -> str | None:
@@ -98,7 +99,7 @@ def _conjuncts(e: Expr) -> list[Expr]:
 def _dimensions(loops: list[For], s: Store, load: Load) -> list[int] | None:
     """The dimension of the array that each of the innermost loops goes through, the last along memory.
 
-    The others go through these dimensions too, in larger steps. The shared buffer is gone through in the order of loops.
+    The others go through these dimensions too, in larger steps; all go through the shared buffer in order.
     """
     counted = [simplify(i) for i in s.indices[-len(loops) :]]
     whole = [e == x.var and n == x.hi for e, x, n in zip(counted, loops, s.buffer.shape[-len(loops) :])]

@@ -1,9 +1,9 @@
 """Copies by the copy engine in place of copies by threads, where a loop fills rings ahead for warp groups to multiply.
 
-    for k ahead 3 of R {                                     for k {
-      thread t { unroll u { R[k % 4, ..] = A[..] } }           tensorized bulk_copy { for i, j { R[k % 4, i, j] = A[..] } }
-      thread t { products of R[k % 4] }                        thread t { products of R[k % 4] }
-    }                                                        }
+    for k ahead 3 of R {                               for k {
+      thread t { unroll u { R[k % 4, ..] = A[..] } }     bulk_copy { for i, j { R[k % 4, i, j] = A[..] } }
+      thread t { products of R[k % 4] }                  thread t { products of R[k % 4] }
+    }                                                  }
 
 The engine copies boxes on its own (`read_boxes`); who waits for what comes later (`persist_blocks`, `emit_roles`). All
 rings of the loop have to be such boxes: otherwise threads copy, as written.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
 from math import prod
 from typing import Any
 
@@ -23,7 +22,7 @@ from weft.ir import dtype as dt
 from weft.ir.ahead import loops_ahead, split_ahead
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import BULK_COPY, Hardware
-from weft.ir.nesting import around, find_path, flat, sequence, strip
+from weft.ir.nesting import around, find_path, flat, inner_statements, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import free_vars, fresh_name, loads, map_statements, mentions, stores, substitute, used_names, walk
@@ -34,9 +33,16 @@ from weft.target.cuda.swizzle import find_swizzled
 
 
 def select_copies(
-    kernel: Kernel, *, aligned: Mapping[str, int] | None, missing_for: Callable[[Hardware], Sequence[str]]
+    kernel: Kernel,
+    *,
+    aligned: Mapping[str, int] | None,
+    missing_for: Callable[[Hardware], Sequence[str]],
+    has_registers: Callable[[int, int], bool],
 ) -> Kernel:
-    """``kernel`` with bulk copies; ``aligned`` says what addresses of arrays are multiples of, None: there is no engine."""
+    """``kernel`` with bulk copies; ``aligned`` are bytes that addresses are multiples of, None without an engine.
+
+    A block's threads have orders given by one more, if it ``has_registers``: by words that a thread keeps, and threads.
+    """
     known = [h.name for h in WGMMA if not missing_for(h)]
     if aligned is None or not known:
         return kernel
@@ -45,7 +51,7 @@ def select_copies(
 
     def in_launch(launch: For) -> Stmt:
         found = loops_ahead(launch)
-        if len(found) != 1 or not _is_counted(launch, found[0]):
+        if len(found) != 1 or not _is_counted(launch, found[0]) or not has_registers(*_kept(found[0])):
             return launch
         made = _filled(found[0], mentions(launch).allocated | fixed, known, taken)
         return launch if made is None else _replaced(launch, found[0], made)
@@ -68,6 +74,18 @@ def _is_counted(launch: For, loop: For) -> bool:
     return plain and all(x.kind in ("block", "serial") and x.lo == idx(0) and constant_extent(x) for x in loops)
 
 
+def _kept(loop: For) -> tuple[int, int]:
+    """Words of the sums of a thread, and how many threads there are."""
+    threads, words = 1, 0
+    s: Stmt | None = loop.body
+    while s is not None and not isinstance(s, Tensorized):
+        threads *= (constant_extent(s) or 0) if isinstance(s, For) and s.kind == "thread" else 1
+        s = next((n for n in reversed(inner_statements(s)) if any(isinstance(m, Tensorized) for m in walk(n))), None)
+    for sums in {n.buffer for n in stores(s)} if s is not None else ():
+        words += (sums.element_count() or 0) // max(1, threads)
+    return words, threads
+
+
 def _has_turns(loop: For, rings: frozenset[str]) -> bool:
     """Whether each iteration is a turn of every ring, one after another, and rings have as many of them."""
     turns = set()
@@ -80,7 +98,7 @@ def _has_turns(loop: For, rings: frozenset[str]) -> bool:
     return len(turns) == 1 and all(turn == simplify(loop.var % depth) for depth, turn in turns)
 
 
-def _filled(loop: For, unfit: set[str], known: Sequence[str], taken: set[str]) -> For | None:
+def _filled(loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[str]) -> For | None:
     """``loop`` with its rings filled by the engine, which cannot read ``unfit`` arrays; None where that is not so."""
     assert loop.ahead is not None
     rings = frozenset(loop.ahead.rings)
@@ -134,7 +152,7 @@ def _is_one_to_one(loops: Sequence[For], tests: Sequence[Expr], own: Sequence[It
         return False
     shape = [n or 0 for n in counts]
     values = dict(zip((x.var.name for x in loops), np.indices(shape, np.int64, sparse=True)))
-    runs, *places = (np.broadcast_to(_evaluated(e, values), shape) for e in (reduce(partial(Binary, "&&"), tests, Const(True, dt.bool_)), *(i.binding for i in own)))
+    runs, *places = (np.broadcast_to(_evaluated(e, values), shape) for e in (_all(tests), *(i.binding for i in own)))
     places = [p[runs] for p in places]
     if places[0].size != prod(sizes) or any((p < 0).any() or (p >= n).any() for p, n in zip(places, sizes)):
         return False
@@ -152,6 +170,13 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide, "%": np.remainder,
     "<": np.less, "&&": np.logical_and,
 }  # fmt: skip
+
+
+def _all(tests: Sequence[Expr]) -> Expr:
+    found: Expr = Const(True, dt.bool_)
+    for test in tests:
+        found = Binary("&&", found, test)
+    return found
 
 
 def _is_arithmetic(n: Any) -> bool:

@@ -11,12 +11,7 @@ the fragments of the next piece's first step are loaded while that step is compu
       last step:           barrier; load step 0 of the next piece; multiply
 
 ``wgmma`` reads shared memory itself and runs on its own, so a piece is started while the one before it is computed.
-Copies may not yet overwrite that one: they are started an iteration later than written::
-
-    for each piece:
-      wait for the piece before the last; barrier; start the products of this piece; start copies
-
-Where too little would be under way so late (`AHEAD`), a second barrier comes first::
+Where threads copy, a second barrier keeps them from overwriting that one::
 
     for each piece:
       barrier; start the products of this piece; wait for the piece before; barrier; start copies
@@ -36,7 +31,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Binary, Call, Compare, Const, Expr, Var, idx
+from weft.ir.expr import AddressOf, Call, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import flat, sequence
@@ -49,10 +44,6 @@ from weft.target.cuda.async_copies import Copy, copy_of, find_rings
 from weft.target.cuda.intrinsics import MMA, WGMMA
 from weft.target.cuda.read_products import GroupProducts, Products, Site, read_groups, read_products
 from weft.target.cuda.swizzle import find_swizzled
-
-#: Bytes that copies have asked for when a piece is started, at least, so that the next ones are there in time: what
-#: a multiprocessor gets while one request is answered, as measured on an H200.
-AHEAD = 80 << 10
 
 
 def select_products(kernel: Kernel, *, missing_for: Callable[[Hardware], Sequence[str]]) -> Kernel:
@@ -76,12 +67,6 @@ class _Loop:
     copies: tuple[Stmt, ...]
     products: Products | GroupProducts
     name: str
-
-    @property
-    def pending(self) -> int:
-        """Groups of copies that are not waited for."""
-        counts = [s.call.args[0] for s in self.sync if isinstance(s, Evaluate) and s.call.name == "async_wait"]
-        return min(int(n.value) for n in counts if isinstance(n, Const))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,18 +202,13 @@ class _Select:
 
     def group_loop(self, found: _Loop, products: GroupProducts) -> Stmt:
         start = _start(found.name, products)
-        late = self.started_late(found, products)
-        if late is None:
-            body = [*found.sync, start, hint("products_wait", idx(1)), Barrier(), *found.copies]
-        else:
-            *sync, barrier = (_less(s) for s in found.sync)
-            body = [*sync, hint("products_wait", idx(1)), barrier, start, *late]
+        body = [*found.sync, start, hint("products_wait", idx(1)), Barrier(), *found.copies]
         loop = replace(found.loop, body=sequence(body))
         return sequence([hint("hold", products.sums), loop, *_settled(products)])
 
     def bulk_loop(self, s: For) -> Stmt | None:
-        """A loop whose turns are filled by the copy engine: a turn is released when the next one's products have started
-        and its own are done; None where ``s`` is no such loop."""
+        """A loop whose turns the copy engine fills: each is released when its products are done, and those of the next
+        one have started; None where ``s`` is no such loop."""
         *parts, release = flat(s.body)
         if not parts or not _is_hint(release, "turn_release") or not isinstance(parts[-1], Tensorized) or not _runs(s):
             return None
@@ -241,28 +221,6 @@ class _Select:
         start = _start(parts[-1].intrinsic, products)
         body = sequence([*parts[:-1], start, hint("products_wait", idx(1)), later])
         return sequence([hint("hold", products.sums), replace(s, body=body), *_settled(products), last])
-
-    def started_late(self, found: _Loop, products: GroupProducts) -> list[Stmt] | None:
-        """The copies of the iteration before; None where the last iteration has some, too, or rings are too short."""
-        var, first, last = found.loop.var, found.loop.lo, simplify(found.loop.hi - 1)
-        stages = found.pending + 2
-        rings = [place.buffer for place in (products.a, products.b)]
-        under_way = sum(b.byte_count() or 0 for b in rings) * (stages - 2) // stages
-        if stages < 3 or under_way < AHEAD:
-            return None
-        made: list[Stmt] = []
-        for copy in found.copies:
-            if isinstance(copy, Evaluate):
-                made.append(copy)
-                continue
-            if not isinstance(copy, If) or copy.otherwise is not None:
-                return None
-            if simplify(substitute(copy.condition, {var: last})) != Const(False, dt.bool_):
-                return None
-            before = substitute(copy, {var: var - 1})
-            inside = Binary("&&", Compare(">", var, first), before.condition)
-            made.append(simplify(If(inside, before.then), self.site.ranges))
-        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,13 +295,6 @@ def _is_sync(s: Stmt) -> bool:
     if isinstance(s, Barrier):
         return s.scope == "block"
     return isinstance(s, Evaluate) and s.call.name in ("async_wait", "publish")
-
-
-def _less(s: Stmt) -> Stmt:
-    """``s`` with one group less that is not waited for: copies are started an iteration later."""
-    if isinstance(s, Evaluate) and s.call.name == "async_wait":
-        return hint("async_wait", simplify(s.call.args[0] - 1))
-    return s
 
 
 def _runs(s: For) -> bool:
