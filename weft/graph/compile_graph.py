@@ -7,6 +7,7 @@ becomes a call of the framework: the partition learns from what was refused.
 from __future__ import annotations
 
 import contextlib
+import functools
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -24,7 +25,8 @@ from weft.graph.rewrites.fold_scales import fold_scales
 from weft.graph.rewrites.library_epilogues import LibraryCall, with_call, with_narrow_bias
 from weft.graph.rewrites.move_reshapes import move_reshapes
 from weft.graph.run.arrays import Arrays, NumpyArrays, arguments
-from weft.graph.run.executable import Executable, Step
+from weft.graph.run.executable import Executable
+from weft.graph.run.segments import Step
 from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
 from weft.runtime.store import Artifact, default_store
@@ -52,6 +54,11 @@ class Compiled:
     report: Report
     #: fragments that constants were made by, one after another
     made: tuple[Fragment, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some code is for many sizes."""
+        return any(kernel.is_open for _, kernel in self.report.groups)
 
 
 class _Refused(Exception):
@@ -90,7 +97,8 @@ class _Compilation:
         return self.processor.simplify(move_reshapes(graph), self.arrays, self._fold)
 
     def _fold(self, graph: Graph) -> Graph:
-        folded = fold_constants(graph, lambda node, values: run_library(node, values, self.arrays), self.arrays.own)
+        library = functools.partial(run_library, self.arrays)
+        folded = fold_constants(graph, library, self.arrays.own, self.sizes.folded)
         self.made += [node for node in makers(graph, folded.constants) if node not in self.made]
         return folded
 
@@ -117,6 +125,7 @@ class _Compilation:
                 self.report.groups.append((item, kernel))
                 steps.append(kernel)
         executable = self.processor.executable(self.graph, storage, steps, self.arrays)
+        executable.arenas = self.sizes.arenas
         return Compiled(executable, self.report, tuple(self.made))
 
     def _load(self, group: Group, prepared: Prepared | Exception) -> Kernel:
@@ -246,7 +255,7 @@ class _Compilation:
             return float("inf")
 
 
-def run_library(node: Fragment, values: dict[str, Any], arrays: Arrays) -> tuple[Any, ...] | None:
+def run_library(arrays: Arrays, node: Fragment, values: dict[str, Any]) -> tuple[Any, ...] | None:
     """The framework's own result for a fragment of constants."""
     if node.library is None or any(name not in values for name in node.library.refs()):
         return None

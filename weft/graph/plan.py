@@ -6,6 +6,7 @@ are made by, where tensors are, and the groups. The values are those of the proc
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +52,8 @@ class Plan:
     def load(self, tensors: Sequence[Any], arrays: Arrays, sizes: OpenSizes) -> Compiled | None:
         """The same with values; None where they are not as it was made for."""
         known = {name: tensors[n] for name, n in self.given.items()}
-        values = constant_values(known, self.made, lambda node, given: run_library(node, given, arrays), arrays.own)
+        library = functools.partial(run_library, arrays)
+        values = constant_values(known, self.made, library, arrays.own, sizes.folded)
         constants = {name: values(name) for name in self.constants}
         if any(not _is_like(self.graph, name, value) for name, value in constants.items()):
             return None
@@ -62,7 +64,9 @@ class Plan:
         code.prepare(groups.values())
         steps = [s if isinstance(s, Opaque) else code.load(groups[id(s)]) for s in self.steps]
         self.report.groups = [(s.group, k) for s, k in zip(self.steps, steps) if isinstance(k, Kernel)]  # type: ignore[union-attr]
-        return Compiled(arrays.processor.executable(self.graph, self.storage, steps, arrays), self.report, self.made)
+        executable = arrays.processor.executable(self.graph, self.storage, steps, arrays)
+        executable.arenas = sizes.arenas
+        return Compiled(executable, self.report, self.made)
 
     def _prepared(self, step: _Step, arrays: Arrays, sizes: OpenSizes) -> Any:
         prepared = sizes.opened(step.group, prepare_group(self.graph, self.storage, step.program, arrays))

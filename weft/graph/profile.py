@@ -15,7 +15,8 @@ from typing import Any
 
 from weft.graph.compile_graph import Compiled
 from weft.graph.groups.compile_group import Kernel
-from weft.graph.run.executable import Executable, Step
+from weft.graph.run.executable import Executable
+from weft.graph.run.segments import Step
 from weft.ir.errors import ArgumentError
 
 #: Calls that are not counted, and those that are, unless said.

@@ -184,11 +184,17 @@ def load_artifact(artifact: Artifact, interface: Interface, signature: Signature
 
 
 def bind_loaded(
-    loaded: LoadedArtifact, definition: Definition, executor: Executor, sizes: Mapping[str, int] = MappingProxyType({})
+    loaded: LoadedArtifact,
+    definition: Definition,
+    executor: Executor,
+    sizes: Mapping[str, int] = MappingProxyType({}),
+    prepared: Sequence[tuple[Any, int]] | None = None,
 ) -> Specialization:
-    """Code with the values that ``definition`` binds, and ``sizes`` for those that it leaves open."""
+    """Code with the values that ``definition`` binds, and ``sizes`` for those that it leaves open; ``prepared`` is what
+    `prepare_constants` made of these values before."""
     facts = loaded.facts
-    prepared = _prepare(loaded, definition, executor)
+    if prepared is None:
+        prepared = prepare_constants(loaded, definition, executor)
     fixed = (*_bound_values(definition, facts["kept"]), *(a for _, a in prepared), *sizes.values())
     return loaded.main._replace(fixed=fixed, prepared=tuple(array for array, _ in prepared))
 
@@ -212,7 +218,7 @@ def _bound_values(definition: Definition, names: Sequence[str]) -> list[int | fl
     return [slot_value(definition.bound[name]) for name in names]
 
 
-def _prepare(loaded: LoadedArtifact, definition: Definition, executor: Executor) -> list[tuple[Any, int]]:
+def prepare_constants(loaded: LoadedArtifact, definition: Definition, executor: Executor) -> list[tuple[Any, int]]:
     """What is made once from bound values: memory that must stay, and its addresses."""
     if loaded.once is None:
         return []

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
 import weft
 from weft.graph.from_torch import backend
+from weft.graph.from_torch import model as fx_model
+from weft.graph.run import arenas
+from weft.graph.run.background import BACKGROUND
 
 torch = pytest.importorskip("torch")
 
@@ -100,6 +107,103 @@ def test_weights_that_change_are_seen_at_all_sizes() -> None:
     model[0].weight.data = torch.rand(8, 8)
     for rows in (3, 5):
         check(model, fast, rows, 8)
+
+
+def variant_of(fast: Any, model: Any, *shape: int) -> Any:
+    part, leaves = fast.find((torch.rand(shape),), {})
+    return part.model.find(part.arguments(leaves))
+
+
+def test_a_new_size_after_weights_changed() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval()
+    fast = weft.compile(model, (torch.rand(2, 8),))
+    for rows in (2, 3, 4):
+        check(model, fast, rows, 8)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    check(model, fast, 7, 8)
+    model[0].weight = torch.nn.Parameter(torch.rand(8, 8))
+    check(model, fast, 9, 8)
+
+
+@pytest.mark.parametrize("has_call", [False, True])
+def test_hot_sizes_get_code_of_their_own(monkeypatch: pytest.MonkeyPatch, has_call: bool) -> None:
+    """Where calls go through machine code alone, and where they need Python."""
+    monkeypatch.setattr(fx_model, "HOT_CALLS", 5)
+
+    class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8)
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            y = torch.relu(self.layer(x))
+            return torch.sort(y, 0)[0] if has_call else y
+
+    model = Net().eval()
+    fast = weft.compile(model, (torch.rand(20, 8),))
+    for rows in (20, 30, 40, 50):
+        check(model, fast, rows, 8)
+    assert variant_of(fast, model, 50, 8).compiled.is_open
+    for _ in range(7):
+        check(model, fast, 50, 8)
+    BACKGROUND.wait()
+    assert not variant_of(fast, model, 50, 8).compiled.is_open
+    assert variant_of(fast, model, 40, 8).compiled.is_open
+    for rows in (50, 40, 50):
+        check(model, fast, rows, 8)
+    with torch.no_grad():
+        model.layer.weight.mul_(2)
+    for rows in (50, 40, 50):
+        check(model, fast, rows, 8)
+
+
+def test_threads_that_call_while_a_size_gets_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fx_model, "HOT_CALLS", 10)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).eval()
+    fast = weft.compile(model, (torch.rand(20, 8),))
+    check(model, fast, 30, 8)
+
+    def call(rows: int) -> None:
+        for n in range(40):
+            check(model, fast, rows + n % 3, 8)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(call, (31, 40, 31)))
+    BACKGROUND.wait()
+    check(model, fast, 31, 8)
+
+
+def test_a_fork_after_several_sizes() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).eval()
+    fast = weft.compile(model, (torch.rand(20, 8),))
+    for rows in (20, 30, 40):
+        check(model, fast, rows, 8)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for rows in (40, 20, 50):
+                check(model, fast, rows, 8)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_sizes_share_the_memory_between_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arenas, "SPARE", 0)
+    layers = [part for _ in range(3) for part in (torch.nn.Linear(64, 64), torch.nn.Softmax(-1))]
+    model = torch.nn.Sequential(*layers).eval()
+    fast = weft.compile(model, (torch.rand(20, 64),))
+    executables = []
+    for rows in (20, 50, 40, 30, 50, 20):
+        check(model, fast, rows, 64)
+        executables.append(variant_of(fast, model, rows, 64).compiled.executable)
+    distinct = {id(e): e for e in executables}.values()
+    assert len(distinct) == 4
+    largest = max(e.arena.size for e in distinct)
+    assert 0 < sum(e.held_bytes for e in distinct) <= largest
 
 
 def test_few_of_many_sizes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

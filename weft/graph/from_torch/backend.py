@@ -285,9 +285,10 @@ class ExportedModel:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         given = self.arguments(leaves)
-        variant = self._variant
+        variant = None if self._variant is None else self._variant.newest
         if variant is None or not self.model.is_current(variant, given):
-            variant = self._variant = self.model.find(given)
+            variant = self.model.find(given)
+        self._variant = variant
         made = self.model.run(variant, given)
         if self._is_single:
             return made[0]

@@ -6,6 +6,7 @@ import functools
 import operator
 import threading
 import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +18,15 @@ from weft.graph.from_torch.kept import KeptModule
 from weft.graph.from_torch.symbolic import at_sizes
 from weft.graph.from_torch.translate import reason_of, translate
 from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.run.background import BACKGROUND
 from weft.graph.run.executable import Executable
 from weft.graph.run.fast_model import FastModel, Weight
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
 from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state
+
+#: Calls after which a size gets code of its own, and sizes of a model that have such at a time, beside the first.
+HOT_CALLS, MOST_SPECIAL = 32, 4
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Options:
     numerics: Any = "fast"
 
 
-@dataclass
+@dataclass(eq=False)
 class _Variant:
     """What was compiled for one set of sizes; ``reason`` where that failed."""
 
@@ -44,6 +49,14 @@ class _Variant:
     is_checked: bool = False
     #: the stamps for machine code, where it can read this torch's tensors
     fast: FastModel | None = None
+    #: calls of code for many sizes; None where it is for these sizes, or will be
+    calls: int | None = None
+    #: what was compiled for just these sizes meanwhile
+    replacement: _Variant | None = None
+
+    @property
+    def newest(self) -> _Variant:
+        return self if self.replacement is None else self.replacement
 
 
 @dataclass
@@ -83,7 +96,37 @@ class FxModel:
             return self._eager(args)
         if not variant.is_checked and self.options.check == "first":
             return self._check(variant, args)
+        if variant.calls is not None:
+            self._count(variant, args)
         return variant.compiled.executable.run_checked([args[n] for n in variant.places])
+
+    def _count(self, variant: _Variant, args: Sequence[Any]) -> None:
+        """Asks for code for just these sizes where they are met often."""
+        assert variant.calls is not None
+        variant.calls += 1
+        if variant.calls < HOT_CALLS and not (variant.fast is not None and variant.fast.is_spent):
+            return
+        variant.calls = None
+        if variant.fast is not None:
+            variant.fast.refill()
+        special = [v for v in self.sizes.special if v() is not None]
+        if len(special) < MOST_SPECIAL:
+            BACKGROUND.submit(functools.partial(self._specialize, variant, list(args)))
+
+    def _specialize(self, before: _Variant, args: Sequence[Any]) -> None:
+        """Code for just the sizes of ``args`` in place of that for many."""
+        sizes = self.sizes.closed()
+        with no_modes(), torch().no_grad():
+            made = self._compile(args, sizes)
+        with self._lock:
+            key = next((key for key, variant in self.variants.items() if variant is before), None)
+            if key is None or made.compiled is None or not self.is_current(made, args):
+                return
+            self.sizes.take_values(sizes)
+            self.variants[key] = before.replacement = made
+            self.sizes.special.append(weakref.ref(made))
+            if before.fast is not None:
+                before.fast.forget()
 
     def find(self, args: Sequence[Any]) -> _Variant:
         key = tuple(
@@ -95,10 +138,8 @@ class FxModel:
         if variant is not None and (variant.compiled is None or self.is_current(variant, args)):
             return variant
         with self._lock, no_modes():
-            if variant is not None:
-                self.sizes.forget_values()
-                if variant.fast is not None:
-                    variant.fast.forget()
+            if variant is not None and variant.fast is not None:
+                variant.fast.forget()
             variant = self.variants[key] = self._compile(args)
         return variant
 
@@ -108,26 +149,29 @@ class FxModel:
             return bool(variant.fast.is_current())
         return variant.stamps == _stamps([args[n] for n in self._watched])
 
-    def _compile(self, args: Sequence[Any]) -> _Variant:
+    def _compile(self, args: Sequence[Any], sizes: OpenSizes | None = None) -> _Variant:
+        sizes = sizes or self.sizes
         constants = {n: args[n] for n in self._static}
         stamps = _stamps([args[n] for n in self._watched])
         places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
         try:
             self._refuse_tensors(args)
+            sizes.check_values(*stamps)
             arrays = TorchArrays(_processor(args))
             gm = at_sizes(self.gm, args)
             numerics = numerics_on(arrays.device, self.options.numerics)
             kept = KeptModule(gm, constants, arrays, self.updates, self.name, numerics)
-            compiled = kept.load(self.sizes)
+            compiled = kept.load(sizes)
             if compiled is None:
                 graph = translate(
                     gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device
                 )
-                compiled = compile_graph(graph, arrays, self.sizes)
+                compiled = compile_graph(graph, arrays, sizes)
                 kept.save(graph, compiled)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(reason_of(error))
         made = _Variant(compiled, None, tuple(constants.values()), stamps, places)
+        made.calls = 0 if compiled.is_open else None
         made.fast = self._fast(made)
         return made
 
@@ -140,8 +184,9 @@ class FxModel:
         for place, tensor in zip(self._static, variant.constants):
             table, key = self.homes.get(place, (None, None))
             weights.append(Weight(tensor, tensor_state(tensor, fields), table, key))
+        left = -1 if variant.calls is None else HOT_CALLS
         has_gradients = any(t.requires_grad for t in variant.constants)
-        return FastModel(executable, weights, fields, torch().is_grad_enabled if has_gradients else None)
+        return FastModel(executable, weights, fields, torch().is_grad_enabled if has_gradients else None, left)
 
     def _failed(self, reason: str) -> _Variant:
         warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)

@@ -23,6 +23,7 @@ from weft.operators.specialization import (
     bind_loaded,
     code_key,
     load_artifact,
+    prepare_constants,
 )
 from weft.operators.stages import Build, build
 from weft.runtime.argument import ArgumentInfo
@@ -31,6 +32,7 @@ from weft.runtime.store import Artifact, default_store
 from weft.runtime.threads import get_num_threads, set_num_threads
 from weft.target.description import MachineDescription
 from weft.tensor.program import TensorProgram
+from weft.version import blake2b
 
 #: What a group may be refused with.
 REFUSALS = (Error, AssertionError, RecursionError)
@@ -144,14 +146,16 @@ class GroupCode:
         return group.closed if is_refused and group.closed is not None else group
 
     def _bind(self, key: str, group: Prepared, executor: Executor) -> Specialization:
-        """Constants packed; other sizes of the model, whose code is the same, have them already."""
-        if not group.sizes:
-            return bind_loaded(self._loaded[key], group.definition, executor)
-        bound = group.definition.bound.items()
-        known = (key, *((n, v.pointer, v.shape) if isinstance(v, ArgumentInfo) else (n, v) for n, v in bound))
-        if known not in self.open_sizes.bound:
-            self.open_sizes.bound[known] = bind_loaded(self._loaded[key], group.definition, executor)
-        return self.open_sizes.bound[known]
+        """Constants packed; what packs the same constants alike, for other sizes of the model, has done so already."""
+        loaded, definition, packed = self._loaded[key], group.definition, self.open_sizes.packed
+        if loaded.once is None:
+            return bind_loaded(loaded, definition, executor)
+        arrays = [(v.pointer, v.shape) for v in definition.bound.values() if isinstance(v, ArgumentInfo)]
+        code = blake2b(self._artifacts[key].blobs["prepare"]).digest()
+        known = code, tuple(arrays), str(loaded.facts["prepare"])
+        if known not in packed:
+            packed[known] = prepare_constants(loaded, definition, executor), group.keeps
+        return bind_loaded(loaded, definition, executor, prepared=packed[known][0])
 
     def _load(self, key: str, group: Prepared) -> LoadedArtifact:
         artifact = self._artifact(key, group)

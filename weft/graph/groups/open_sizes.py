@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 from weft.graph.groups.compile_group import Prepared
 from weft.graph.groups.partition import Group
+from weft.graph.rewrites.fold_constants import Memory
+from weft.graph.run.arenas import Arenas
 from weft.ir.errors import Error
 from weft.ir.expr import Expr, Var, idx
 from weft.ir.span import Source
 from weft.operators.bind import BoundDefinition
 from weft.operators.definition import Definition
-from weft.operators.specialization import Specialization
 from weft.runtime.store import Artifact
 
 #: Whole numbers, of floats too (what a mean divides by), but for those in names and types.
@@ -173,8 +174,15 @@ class OpenSizes:
     _definitions: dict[str, Definition | None] = field(default_factory=dict)
     #: code for many sizes, by its key
     artifacts: dict[str, Artifact] = field(default_factory=dict)
-    #: code with constants packed, by what it was made of: one copy for all sizes
-    bound: dict[Any, Specialization] = field(default_factory=dict)
+    #: what constants were computed to, and what code packs of them, by that code: one copy for all sizes
+    folded: Memory = field(default_factory=dict)
+    packed: dict[Any, tuple[list[tuple[Any, int]], tuple[Any, ...]]] = field(default_factory=dict)
+    #: how often what is at an address was written to, when these were made
+    _versions: dict[int, int] = field(default_factory=dict)
+    #: memory between kernels
+    arenas: Arenas = field(default_factory=Arenas)
+    #: variants of the model that are for their very sizes, as long as they are there
+    special: list[Any] = field(default_factory=list)
 
     def opened(self, group: Group, prepared: Prepared) -> Prepared:
         """``prepared`` by a program for many sizes, from the second differing size of the group on."""
@@ -192,9 +200,28 @@ class OpenSizes:
             self._open[name] = known
         return self._with(prepared, known, text)
 
+    def closed(self) -> OpenSizes:
+        """For code that leaves no size open, with the constants and the memory of this."""
+        made = OpenSizes(folded=dict(self.folded), packed=dict(self.packed), arenas=self.arenas)
+        made._versions = dict(self._versions)
+        return made
+
+    def take_values(self, other: OpenSizes) -> None:
+        """The constants of another, which has them as they are now."""
+        self.folded |= other.folded
+        self.packed |= other.packed
+
+    def check_values(self, pointers: Sequence[int], versions: Sequence[int]) -> None:
+        """Forgets what was made of constants where they have been written to since, or are others."""
+        now = dict(zip(pointers, versions))
+        if any(self._versions.get(pointer) != version for pointer, version in now.items()):
+            self.forget_values()
+        self._versions |= now
+
     def forget_values(self) -> None:
         """Constants have other values now."""
-        self.bound.clear()
+        for made in (self.folded, self.packed, self._versions):
+            made.clear()
 
     def _with(self, prepared: Prepared, known: _Open, text: _Text) -> Prepared:
         whole = self._definition(prepared, str(known), len(known.places))

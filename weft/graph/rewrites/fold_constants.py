@@ -20,7 +20,16 @@ MOST_GROWN = 1 << 24
 Library = Callable[[Fragment, dict[str, Any]], "tuple[Any, ...] | None"]
 
 
-def fold_constants(graph: Graph, library: Library | None = None, own: Callable[[Any], Any] | None = None) -> Graph:
+#: What was computed of constants before, with what it was computed of, which stays at its addresses meanwhile.
+Memory = dict[Any, tuple[tuple[Any, ...], Mapping[str, Any]]]
+
+
+def fold_constants(
+    graph: Graph,
+    library: Library | None = None,
+    own: Callable[[Any], Any] | None = None,
+    memory: Memory | None = None,
+) -> Graph:
     """``graph`` with constants in place of the fragments that read nothing else.
 
     ``own`` makes arrays of the framework of numpy's, where the evaluator computed them.
@@ -41,7 +50,7 @@ def fold_constants(graph: Graph, library: Library | None = None, own: Callable[[
     nodes = _needed(nodes, set(graph.results))
     used = {name for n in nodes for name in n.inputs} | {*graph.results}
     made = {name for node in folded for name in node.outputs}
-    values = _Values(graph.constants, fixed, library, own or (lambda array: array))
+    values = _Values(graph.constants, fixed, library, own or (lambda array: array), {} if memory is None else memory)
     constants = {n: values.find(n) for n in (*graph.constants, *made) if n in used}
     edges = dict(graph.edges)
     for name in made:  # the library lays out its results as it likes
@@ -58,10 +67,10 @@ def makers(graph: Graph, names: Iterable[str]) -> list[Fragment]:
 
 
 def constant_values(
-    known: Mapping[str, Any], made: Sequence[Fragment], library: Library, own: Callable[[Any], Any]
+    known: Mapping[str, Any], made: Sequence[Fragment], library: Library, own: Callable[[Any], Any], memory: Memory
 ) -> Callable[[str], Any]:
     """What finds constants by name: those ``known``, and those ``made`` of them."""
-    return _Values(known, {name: node for node in made for name in node.outputs}, library, own).find
+    return _Values(known, {name: node for node in made for name in node.outputs}, library, own, memory).find
 
 
 def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
@@ -83,8 +92,10 @@ class _Values:
         makers: Mapping[str, Fragment | None],
         library: Library | None,
         own: Callable[[Any], Any],
+        memory: Memory,
     ) -> None:
         self._known, self._makers, self._library, self._own = dict(constants), makers, library, own
+        self._memory = memory
 
     def find(self, name: str) -> Any:
         if name not in self._known:
@@ -95,10 +106,21 @@ class _Values:
 
     def _evaluate(self, node: Fragment) -> tuple[Any, ...]:
         inputs = {name: self.find(name) for name in node.inputs}
+        key = node.program, node.library and node.library.target, tuple(map(_identity, inputs.values()))
+        if key not in self._memory:
+            self._memory[key] = self._computed(node, inputs), inputs
+        return self._memory[key][0]
+
+    def _computed(self, node: Fragment, inputs: dict[str, Any]) -> tuple[Any, ...]:
         made = self._library(node, inputs) if self._library is not None else None
         if made is not None:
             return made
         return tuple(map(self._own, evaluate_fragment(node, [inputs[name] for name in node.inputs])))
+
+
+def _identity(array: Any) -> object:
+    info = describe(array)
+    return info.pointer, info.shape, info.strides, info.dtype
 
 
 def _shown(graph: Graph) -> set[str]:

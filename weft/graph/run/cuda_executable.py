@@ -21,7 +21,7 @@ from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arrays import Arrays
 from weft.graph.run.cuda_steps import CudaSteps, Memory, makes
-from weft.graph.run.executable import Step
+from weft.graph.run.segments import Step
 from weft.ir.errors import ArgumentError
 
 #: Graphs that a process keeps recorded, those called last: each has memory for the tensors between its steps.

@@ -15,8 +15,8 @@ from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.layout import canonical
 from weft.graph.groups.storage import Storage, Stored
 from weft.graph.run.arrays import Arrays, arguments
-from weft.graph.run.executable import Step
 from weft.graph.run.memory import Arena, Life, pack
+from weft.graph.run.segments import Step
 from weft.ir import dtype as dt
 
 

@@ -17,16 +17,14 @@ from weft.graph.graph import Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.layout import canonical
 from weft.graph.groups.storage import Storage
+from weft.graph.run.arenas import Arenas
 from weft.graph.run.arrays import Arrays, arguments
 from weft.graph.run.memory import Arena, Life, host, pack
 from weft.graph.run.run_table import KEPT_FRAMES, frame_keeper, table_runner, table_timer
+from weft.graph.run.segments import Segment, Step, segments_of
 from weft.ir.errors import ArgumentError, Error
-from weft.runtime.arrays import aligned_bytes, describe
+from weft.runtime.arrays import describe
 from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel, scalar_bits
-
-Step = Kernel | Opaque
-#: Rows of the table, from the first to the one after the last, or a call.
-Segment = tuple[int, int] | Opaque
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,13 @@ class Executable:
         self._rows: list[tuple[int, int]] = []
         self._count = 0
         self._lay_out()
-        self._segments = _segments(self.steps)
+        self._segments = segments_of(self.steps)
         self._input_strides = [self.strides(name) for name in graph.inputs]
         #: addresses of the frames that no call has, and all frames by address
         self._free = (ctypes.c_int64 * KEPT_FRAMES)()
         self._frames: dict[int, _Frame] = {}
+        #: memory that executables for other sizes of the same model share
+        self.arenas = Arenas()
         self._run_table = table_runner()
         self._take_frame, self._give_frame = frame_keeper()
         self._places = [self._slots.get(name, []) for name in (*graph.inputs, *self._fresh)]
@@ -173,7 +173,7 @@ class Executable:
             self._rows.append((loaded.address, start))
 
     def _make_frame(self) -> _Frame:
-        arena = aligned_bytes(max(self.arena.size, 1))
+        arena = self.arenas.take(max(self.arena.size, 1), self)
         record = (ctypes.c_int64 * RECORD_LENGTH)()
         slots = (ctypes.c_uint64 * max(self._count, 1))()
         table = (ctypes.c_uint64 * max(2 * len(self._rows), 1))()
@@ -247,6 +247,18 @@ class Executable:
         address = ctypes.addressof(frame.head)
         if not self._give_frame(self.frames_address, address):
             del self._frames[address]
+
+    @property
+    def held_bytes(self) -> int:
+        """Of the arenas of all frames."""
+        return sum(frame.arena.nbytes for frame in list(self._frames.values()))
+
+    def release(self) -> list[Any]:
+        """The arenas of frames that no call has."""
+        released = []
+        while address := self._take_frame(self.frames_address):
+            released.append(self._frames.pop(address).arena)
+        return released
 
     def _patch(self, slots: Any, root: str, pointer: int) -> None:
         for slot in self._slots.get(root, ()):
@@ -371,18 +383,3 @@ class Executable:
                 frame.views[name] = self.arrays.over(frame.arena, start, edge, strides)
             return frame.views[name]
         return root if name == found.root else self.arrays.view(root, edge.shape, strides, offset)
-
-
-def _segments(steps: Sequence[Step]) -> list[Segment]:
-    """Runs of kernels, as rows of the table, and the calls between them."""
-    segments: list[Segment] = []
-    row = start = 0
-    for step in steps:
-        if isinstance(step, Kernel):
-            row += 1
-            continue
-        if row > start:
-            segments.append((start, row))
-        segments.append(step)
-        start = row
-    return [*segments, (start, row)] if row > start else segments

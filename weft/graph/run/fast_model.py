@@ -24,7 +24,8 @@ from weft.runtime.native_module import NativeModule, words
 from weft.runtime.torch_layout import StateFields, TensorState
 
 #: What machine code knows of a model. ``owner`` is an object that lives while a call runs; 0 where it is gone.
-MODEL = ("owner", "weights", "nweights", "grad_enabled", "patches", "npatches", "frames", "nkernels")
+#: ``left`` is how many calls machine code takes before one goes to Python; below zero, all.
+MODEL = ("owner", "weights", "nweights", "grad_enabled", "patches", "npatches", "frames", "nkernels", "left")
 #: A weight: the dictionary that has it under a key (0: none), the object that must be there, and what it looks like.
 WEIGHT = ("table", "key", "object", *TensorState._fields)
 #: Which slot of the call goes into which slot of a frame, that many bytes further on.
@@ -34,11 +35,12 @@ _SOURCE = '''
 def weft_call_model(slots):
     model: Model = slots[model_slot]
     owner = model.owner
-    if owner == 0 or wants_gradients(model) or not weft_is_current(model):
+    if owner == 0 or model.left == 0 or wants_gradients(model) or not weft_is_current(model):
         return missed
     frame: Frame = weft_take_frame(model.frames)
     if frame == 0:
         return missed
+    model.left = model.left - 1
     patch_frame(model, frame.slots, slots)
     Py_IncRef(owner)
     thread = PyEval_SaveThread()
@@ -131,8 +133,10 @@ class FastModel:
         weights: Sequence[Weight] = (),
         fields: StateFields | None = None,
         grad_enabled: Any = None,
+        calls: int = -1,
     ) -> None:
-        """``grad_enabled`` is asked in every call, where some weight may have gradients."""
+        """``grad_enabled`` is asked in every call, where some weight may have gradients; ``calls`` is how many calls
+        are taken before `is_spent` is true, and is asked by Python; below zero, it never is."""
         self._weights, self._grad_enabled = tuple(weights), grad_enabled
         self._fields = fields or _NO_FIELDS
         patches = executable.patches
@@ -143,9 +147,18 @@ class FastModel:
         counts = len(weights), len(patches)
         self._record = _words(
             [id(executable), first, counts[0], gradients, second, counts[1], executable.frames_address,
-             len(executable.kernels)]
+             len(executable.kernels), calls]
         )  # fmt: skip
         self._count = len(executable.graph.inputs) + len(executable.made)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether machine code took as many calls as it was to take."""
+        return bool(self._record[MODEL.index("left")] == 0)
+
+    def refill(self) -> None:
+        """Machine code takes all calls from now on."""
+        self._record[MODEL.index("left")] = -1
 
     def forget(self) -> None:
         """Calls go to Python from now on."""

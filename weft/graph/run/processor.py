@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.graph.groups.storage import Storage
     from weft.graph.rewrites.library_epilogues import LibraryCall
     from weft.graph.run.arrays import Arrays
-    from weft.graph.run.executable import Step
+    from weft.graph.run.segments import Step
     from weft.ir.stmt import Kernel as LoopKernel
     from weft.target.cpu.machine_model import MachineModel
     from weft.target.description import MachineDescription
