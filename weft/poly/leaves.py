@@ -16,7 +16,7 @@ from typing import NamedTuple
 from weft.ir import dtype as dt
 from weft.ir import stmt as st
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Axis, Binary, Call, Compare, Const, Expr, Load, Reduce, Select, Var, idx
+from weft.ir.expr import AddressOf, Axis, Binary, BinaryOp, Call, Compare, Const, Expr, Load, Reduce, Select, Var, idx
 from weft.ir.intrinsics import HINTS
 from weft.ir.nesting import find_path, inner_statements, statements
 from weft.ir.visit import Node, children, free_vars, substitute, walk
@@ -290,16 +290,23 @@ def _store_touches(s: st.Store, scope: _Scope) -> Iterator[Access]:
 
 def split_update(s: st.Store) -> tuple[str, tuple[Expr, ...]] | None:
     """The operator and the other operands of ``X[i] = X[i] op value``."""
-    old = Load(s.buffer, s.indices)
+    found = update_of(s)
+    if found is not None and found[0] in _UPDATES:
+        return "+" if found[0] == "-" else found[0], (found[1],)
     value = s.value
-    if isinstance(value, Binary) and value.op in _UPDATES:
-        op = "+" if value.op == "-" else value.op
-        if value.left == old:
-            return op, (value.right,)
-        if value.right == old and value.op != "-":
-            return op, (value.left,)
-    if isinstance(value, Call) and value.name == "fma" and value.args[2] == old:
+    if isinstance(value, Call) and value.name == "fma" and value.args[2] == Load(s.buffer, s.indices):
         return "+", value.args[:2]
+    return None
+
+
+def update_of(s: st.Store) -> tuple[BinaryOp, Expr] | None:
+    """The operator and the value of ``X[i] = X[i] op value``, or of ``value op X[i]`` where that is the same."""
+    if isinstance(s.value, Binary):
+        old, op, left, right = Load(s.buffer, s.indices), s.value.op, s.value.left, s.value.right
+        if left == old:
+            return op, right
+        if right == old and op in _UPDATES - {"-"}:
+            return op, left
     return None
 
 

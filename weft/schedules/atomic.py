@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
-from weft.ir.expr import Binary, Expr, Load
 from weft.ir.stmt import Atomic, AtomicOp, Kernel, Store
-from weft.ir.visit import loads
+from weft.ir.visit import loads, stores
+from weft.poly.leaves import update_of
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.find import find_block
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
@@ -25,11 +25,12 @@ from weft.schedules.trace import Numerics
 def check_atomic(kernel: Kernel, block: str, *, numerics: Numerics) -> Verdict:
     """The block must be one update, of a kind that can be done in one step, and start its results elsewhere."""
     block_node = find_block(kernel, block)
-    if not isinstance(block_node.body, Store) or _update(block_node.body) is None:
+    store = block_node.body
+    update = update_of(store) if isinstance(store, Store) else None
+    if update is None or any(x.buffer.name in {w.buffer.name for w in stores(store)} for x in loads(update[1])):
         return refuse(f"block `{block}` is not of the form `X = X + value`, where the value does not use X")
-    op, _ = _update(block_node.body) or ("", None)
-    if op not in get_args(AtomicOp):
-        return refuse(f"`{op}` cannot be done to memory in one step")
+    if update[0] not in get_args(AtomicOp):
+        return refuse(f"`{update[0]}` cannot be done to memory in one step")
     if block_node.init is not None:
         return refuse(f"block `{block}` also starts its results: the updates of others could come before")
     return OK
@@ -40,18 +41,6 @@ def atomic(kernel: Kernel, block: str) -> Rewrite:
     block_node = find_block(kernel, block)
     store = block_node.body
     assert isinstance(store, Store)
-    op, value = _update(store) or ("+", store.value)
+    op, value = update_of(store) or ("+", store.value)
     step = Atomic(op, store.buffer, store.indices, value, span=store.span)  # type: ignore[arg-type]
     return Rewrite(replace_stmt(kernel, block_node, replace(block_node, body=step)))
-
-
-def _update(store: Store) -> tuple[str, Expr] | None:
-    """The operator and the value of ``X = X op value``."""
-    value = store.value
-    if not isinstance(value, Binary):
-        return None
-    for old, new in ((value.left, value.right), (value.right, value.left)):
-        is_old = isinstance(old, Load) and old.buffer == store.buffer and old.indices == store.indices
-        if is_old and not any(x.buffer == store.buffer for x in loads(new)):
-            return value.op, new
-    return None

@@ -22,7 +22,7 @@ from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, If, Kernel, Store
 from weft.ir.visit import free_vars, substitute
 from weft.poly.conflicts import Meeting, Surroundings, written_by
-from weft.poly.leaves import Access, Leaf, Test, leaves, sizes_of
+from weft.poly.leaves import Access, Leaf, Test, leaves, sizes_of, update_of
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.boxes import Box
 from weft.schedules.copy_reads import written_before
@@ -167,24 +167,14 @@ def adds_zeros(kernel: Kernel, block: Block, guard: If) -> bool:
     (leaf,) = [f for f in leaves(kernel, block) if isinstance(f.stmt, Store)] or (None,)
     if leaf is None or leaf.update_op != "+" or not isinstance(leaf.stmt, Store):
         return False
-    added = _added(leaf.stmt)
+    update = update_of(leaf.stmt)
+    added = update[1] if update is not None and update[0] == "+" else None
     ranges = ranges_at(kernel, block)
     gaps = {gap_of(c, ranges) for c in conjuncts(leaf.resolve(guard.condition))}
     if added is None or len(gaps) != 1 or not _starts_at_zero(kernel, leaf.stmt):
         return False
     (gap,) = gaps
     return gap is not None and _is_zero(kernel, leaf, added, gap, ranges)
-
-
-def _added(s: Store) -> Expr | None:
-    """The value that ``s`` adds to its element."""
-    value = s.value
-    if not isinstance(value, Binary) or value.op != "+":
-        return None
-    for old, new in ((value.left, value.right), (value.right, value.left)):
-        if isinstance(old, Load) and old.buffer.name == s.buffer.name and old.indices == s.indices:
-            return new
-    return None
 
 
 def _starts_at_zero(kernel: Kernel, update: Store) -> bool:

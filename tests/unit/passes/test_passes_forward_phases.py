@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from forward_everywhere import forward_phases
 
 from weft.ir.interpret import interpret
 from weft.ir.parser import parse_kernel
-from weft.passes.gpu_to_cpu.forward_phases import forward_phases
 
 OWN = """kernel p(A: int32[8], out B: int32[8]) { block b in 0:1 {
   alloc s: int32[8] in shared

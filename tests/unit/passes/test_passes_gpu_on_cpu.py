@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "target"))
+from forward_everywhere import forward_phases
 from run_compiled import check_against_interpreter, make_arguments
 
 from weft.ir.buffer import Buffer
@@ -19,7 +20,6 @@ from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel
 from weft.ir.verify import verify
 from weft.passes.gpu_to_cpu.coalesce_blocks import coalesce_blocks
-from weft.passes.gpu_to_cpu.forward_phases import forward_phases
 from weft.passes.gpu_to_cpu.forward_shared import forward_shared
 from weft.passes.gpu_to_cpu.merge_blocks import merge_blocks
 from weft.passes.gpu_to_cpu.narrow_threads import narrow_threads
@@ -27,7 +27,6 @@ from weft.passes.gpu_to_cpu.peel_borders import peel_borders
 from weft.passes.gpu_to_cpu.remove_barriers import remove_barriers
 from weft.passes.gpu_to_cpu.separate_blocks import separate_blocks
 from weft.passes.gpu_to_cpu.split_threads import split_threads
-from weft.passes.gpu_to_cpu.spread_selects import spread_selects
 from weft.passes.gpu_to_cpu.unroll_phases import unroll_phases
 from weft.passes.guards.hoist_guards import hoist_guards
 from weft.passes.plain.inline_indices import inline_indices
@@ -194,7 +193,7 @@ def merge(kernel: Kernel) -> Kernel:
 
 def test_a_stencil_of_two_steps_in_tiles() -> None:
     """Copies go, values are handed on, blocks are merged to rows: in the end there is one array of the two."""
-    passes = (*TO_PHASES, merge, separate_blocks, narrow_threads, spread_selects, hoist_guards, peel_borders)
+    passes = (*TO_PHASES, merge, separate_blocks, narrow_threads, hoist_guards, peel_borders)
     done = after(STENCIL, *passes)
     assert "block bx_group in" in done
     assert done.count("alloc") == 1
@@ -241,7 +240,7 @@ def test_other_blocks_are_not_merged(text: str) -> None:
 def test_the_ends_of_a_row_are_apart() -> None:
     text = """kernel k(n: int64, A: float32[n], out B: float32[n]) { block b in 0:2 { thread x in 0:n {
       if b == 0 { B[x] = A[x == 0 ? x : x - 1] + A[x == n - 1 ? x : x + 1] } } } }"""
-    done = after(text, inline_indices, spread_selects, hoist_guards, peel_borders)
+    done = after(text, inline_indices, hoist_guards, peel_borders)
     row = done[done.index("thread x") :]
     assert "B[x] = A[x - 1] + A[x + 1]" in row
     assert "?" not in row
@@ -269,9 +268,3 @@ def test_an_element_that_one_thread_changes_is_not_read_through() -> None:
       if t == 9 { S[t] = 7_i32 }
       B[b * 32 + t] = S[t]"""
     after(program(body), split_threads, narrow_threads, hoist_guards, forward_phases)
-
-
-def test_subscripts_that_choose() -> None:
-    text = """kernel k(A: float32[40], out B: float32[40]) { block b in 0:2 { thread t in 0:20 {
-      B[b * 20 + t] = A[b * 20 + t == 0 ? b * 20 + t : b * 20 + t - 1] } } }"""
-    assert "? A[" in after(text, inline_indices, spread_selects)

@@ -15,7 +15,5 @@ PASSES = (
     _pass("merge_blocks", needs="no barriers", only_if="block loops, thread loops", options="cores, cache_bytes"),
     _pass("separate_blocks", needs="no barriers", only_if="block loops, thread loops"),
     _pass("narrow_threads", needs="no barriers", only_if="thread loops"),
-    _pass("spread_selects", needs="no barriers", only_if="thread loops, choices"),
     _pass("peel_borders", needs="no barriers", only_if="thread loops"),
-    _pass("forward_phases", needs="no barriers", only_if="thread loops, shared storage"),
 )

@@ -21,18 +21,16 @@ from weft.ir.expr import AddressOf, Expr, Load, Var
 from weft.ir.interval import Interval, Ranges, bounds
 from weft.ir.nesting import inner_statements, perfect_nest, strip
 from weft.ir.simplify import assigned_names, simplify
-from weft.ir.stmt import JUMPS, Alloc, Assert, Assign, Atomic, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store
+from weft.ir.stmt import JUMPS, Assert, Assign, Atomic, Evaluate, For, If, Let, Seq, Stmt, Store
 from weft.ir.visit import (
     children,
     free_vars,
     fresh_name,
     loads,
-    map_statements,
     mentions,
     replace_buffers,
     rewrite,
     substitute,
-    used_names,
     walk,
 )
 from weft.passes.analysis.conditions import conjuncts, guarded, is_pure, peel_guards
@@ -42,22 +40,6 @@ from weft.passes.gpu_to_cpu.forward_shared import is_cheap
 
 #: Statements that do something.
 _EFFECTS = (Assert, Assign, Atomic, Evaluate, Store, *JUMPS)
-
-
-def forward_phases(kernel: Kernel) -> Kernel:
-    """``kernel`` with less in shared memory."""
-    return replace(kernel, body=_visit(kernel.body, {}, used_names(kernel)))
-
-
-def _visit(s: Stmt, shared: dict[str, Buffer], taken: set[str]) -> Stmt:
-    """``shared`` are arrays that nothing after ``s`` touches."""
-    if isinstance(s, Alloc) and s.buffer.scope == "shared":
-        shared = {**shared, s.buffer.name: s.buffer}
-    inner = shared if isinstance(s, (Alloc, Let, If)) else {}
-    s = map_statements(s, lambda n: _visit(n, inner, taken))
-    if not isinstance(s, Seq) or not shared:
-        return s
-    return replace(s, body=tuple(forwarded(s.body, shared, taken)))
 
 
 def forwarded(parts: Sequence[Stmt], shared: Mapping[str, Buffer], taken: set[str]) -> list[Stmt]:

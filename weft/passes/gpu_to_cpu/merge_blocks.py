@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from weft.ir.affine import linear_form
+from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
+from weft.ir.dtype import index
 from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import flat, has_loop, perfect_nest, strip
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, For, If, Kernel, Let, Seq, Stmt, Store
-from weft.ir.visit import free_vars, fresh_name, map_statements, mentions, rewrite, substitute, used_names, walk
+from weft.ir.visit import Node, free_vars, fresh_name, map_statements, mentions, rewrite, substitute, used_names, walk
 from weft.passes.analysis.conditions import guarded, is_pure, peel_guards
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.passes.analysis.thread_teams import Team
 from weft.passes.gpu_to_cpu.forward_phases import forwarded
-from weft.passes.gpu_to_cpu.spread_selects import lift_choices
 from weft.passes.guards.hoist_guards import narrow
 
 #: Blocks that are merged at most.
@@ -62,7 +62,7 @@ def _merged(loop: For, taken: set[str], limits: _Limits) -> Stmt | None:
     if len(parts) < 2 or not all(isinstance(stmt, For) and stmt.kind == "thread" for stmt in parts):
         return None
     shared = {b.name: b for b in buffers}
-    parts = [lift_choices(stmt) for stmt in forwarded(parts, shared, taken)]
+    parts = [_lift_choices(stmt) for stmt in forwarded(parts, shared, taken)]
     row = _find_row(loop, parts, shared)
     return None if row is None else row.merged(taken, limits)
 
@@ -196,6 +196,29 @@ def _plus(e: Expr, more: Expr) -> Expr:
     if isinstance(e, Select):
         return replace(e, then=_plus(e.then, more), otherwise=_plus(e.otherwise, more))
     return Binary("+", e, more)
+
+
+def _lift_choices(s: Stmt) -> Stmt:
+    """``s`` with choices in sums of subscripts as choices between sums."""
+
+    def lifted(n: Node) -> Node | None:
+        return replace(n, indices=tuple(map(_lifted, n.indices))) if isinstance(n, (Load, Store)) else None
+
+    return rewrite(s, lifted)
+
+
+def _lifted(e: Expr) -> Expr:
+    """``(c ? x : y) + 1`` as ``c ? x + 1 : y + 1``."""
+    if isinstance(e, Select):
+        return replace(e, then=_lifted(e.then), otherwise=_lifted(e.otherwise))
+    total = linear_form(e)
+    choice = next((atom for atom in total.terms if isinstance(atom, Select)), None)
+    if choice is None:
+        return e
+    factor = total.terms.pop(choice)
+    arms = (Linear().add(total).add(linear_form(arm), factor) for arm in (choice.then, choice.otherwise))
+    then, otherwise = (_lifted(arm.expr(index)) for arm in arms)
+    return Select(choice.condition, then, otherwise, span=e.span)
 
 
 def _find_row(loop: For, parts: Sequence[Stmt], shared: dict[str, Buffer]) -> _Row | None:
