@@ -21,9 +21,8 @@ from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
 from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.fold_constants import fold_constants, makers
-from weft.graph.rewrites.fold_scales import fold_scales
-from weft.graph.rewrites.library_epilogues import LibraryCall, with_call, with_narrow_bias
-from weft.graph.rewrites.move_reshapes import move_reshapes
+from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with_call, with_constants
+from weft.graph.rewrites.simplify import simplify
 from weft.graph.run.arrays import Arrays, NumpyArrays, arguments
 from weft.graph.run.executable import Executable
 from weft.graph.run.segments import Step
@@ -81,7 +80,7 @@ class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays, sizes: OpenSizes) -> None:
         self.arrays, self.processor, self.sizes = arrays, arrays.processor, sizes
         self.made: list[Fragment] = []
-        self.graph = self._simplified(graph)
+        self.graph = simplify(graph, arrays, self._fold)
         views = [n for n in graph.nodes if isinstance(n, Fragment) and kind_of(n.program) == "view"]
         self.report = Report(operators=len(graph.nodes) - len(views))
         self.code = GroupCode(self.processor, graph.name, sizes)
@@ -89,12 +88,6 @@ class _Compilation:
         self.alone: frozenset[str] = frozenset()
         #: other plans than the time model's first choice that a measurement found better, by the keys of groups
         self.plans: dict[tuple[str, str], str] = {}
-
-    def _simplified(self, graph: Graph) -> Graph:
-        graph = self._fold(graph)
-        if is_fast(graph.numerics):
-            graph = self._fold(fold_scales(graph))
-        return self.processor.simplify(move_reshapes(graph), self.arrays, self._fold)
 
     def _fold(self, graph: Graph) -> Graph:
         library = functools.partial(run_library, self.arrays)
@@ -188,11 +181,20 @@ class _Compilation:
                 self.plans[group.key] = choice.plan
 
     def _take_library(self, group: Group, core: Fragment, outputs: list[str], choice: Choice) -> None:
-        calls = self.processor.library_calls(self.graph, group.members, core, outputs)
+        calls = self._library_calls(group, core, outputs)
         taken = calls[min(choice.call, len(calls) - 1)]
-        graph, call = with_narrow_bias(self.graph, taken.call, self.arrays)
+        graph, call = with_constants(self.graph, taken.call, self.arrays)
         members = group.members if taken.whole else [core]
         self.graph = with_call(graph, members, call, f"the library is faster: {choice}")
+
+    def _library_calls(self, group: Group, core: Fragment, outputs: list[str]) -> list[LibraryCall]:
+        """What libraries offer for ``core`` of a group, its own call first, or for all of the group."""
+        assert core.library is not None
+        own = [LibraryCall(core.library, False)]
+        if not is_fast(self.graph.numerics):
+            return own
+        epilogue = epilogue_of(self.graph, group.members, core, outputs)
+        return [*own, *self.arrays.other_calls(self.graph, core, epilogue)]
 
     def _choice_key(self, prepared: Prepared) -> str:
         return cache_key("choice", *prepared.key, type(self.arrays).__name__, self.processor.key)
@@ -207,7 +209,7 @@ class _Compilation:
     def _choice(self, storage: Storage, group: Group, core: Fragment, prepared: Prepared) -> Choice:
         """By the time model where that is clear, else by measuring all candidates; it is kept."""
         processor = self.processor
-        calls = processor.library_calls(self.graph, group.members, core, storage.outputs(group))
+        calls = self._library_calls(group, core, storage.outputs(group))
         ways = processor.candidates(prepared, core)
         expected = Choice(self._expected(ways), processor.library_seconds(core.program))
         is_clear = processor.is_clear(expected)
@@ -248,7 +250,7 @@ class _Compilation:
         return best
 
     def _library_seconds(self, candidate: LibraryCall) -> float:
-        graph, call = with_narrow_bias(self.graph, candidate.call, self.arrays)
+        graph, call = with_constants(self.graph, candidate.call, self.arrays)
         try:
             return self.processor.measure_call(graph, call, self.arrays)
         except Exception:  # a library that has no such kernel says so only when called

@@ -8,7 +8,7 @@ Everything is frozen; a rewrite makes a new graph. A model that learns is two gr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
@@ -25,12 +25,16 @@ Shape: TypeAlias = "tuple[int, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A tensor between nodes; ``strides`` (in elements) where somebody outside the graph asks for such ones."""
+    """A tensor between nodes; ``strides`` (in elements) where somebody asks for such ones.
+
+    ``order`` tells which axis is the first, the second … in memory, where kernels of ours shall see the tensor so.
+    """
 
     name: str
     dtype: DType
     shape: Shape
     strides: Shape | None = None
+    order: Shape | None = None
 
     @property
     def count(self) -> int:
@@ -43,6 +47,10 @@ class Edge:
     def __str__(self) -> str:
         layout = "" if self.strides is None else f" strides {self.strides}"
         return f"{self.dtype}{list(self.shape)}{layout}"
+
+    def ordered(self, order: Shape) -> Edge:
+        """The same tensor with its axes in this order in memory."""
+        return replace(self, strides=ordered_strides(self.shape, order), order=order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +104,7 @@ def _refs(value: Any) -> Iterator[str]:
 class Fragment:
     """What an operator means: ``program`` from the tensors ``inputs``, one a parameter, to ``outputs``.
 
-    ``library`` is the call of the framework that computes the same, where there is one; ``library_order`` says which
-    axis of the call's result is each axis of ours, where layouts were chosen otherwise. ``origin`` is where it stands
+    ``library`` is the call of the framework that computes the same, where there is one. ``origin`` is where it stands
     in the user's program. A copy has memory of its own, though its elements are those of another tensor.
     """
 
@@ -107,7 +114,6 @@ class Fragment:
     outputs: tuple[str, ...]
     library: Call | None = None
     origin: str = field(default="", compare=False)
-    library_order: Shape | None = None
     is_copy: bool = False
 
 
@@ -214,3 +220,9 @@ def dense_strides(shape: Shape) -> Shape:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+def ordered_strides(shape: Shape, order: Shape) -> Shape:
+    """The strides of a tensor without gaps whose axes are in this order in memory."""
+    strides = dict(zip(order, dense_strides(tuple(shape[d] for d in order))))
+    return tuple(strides[d] for d in range(len(shape)))

@@ -41,7 +41,7 @@ def print_graph(graph: Graph) -> str:
         if isinstance(node, Fragment):
             lines.append(_fragment_line(node, texts))
             wished = [graph.edges[n] for n in node.outputs if graph.edges[n].strides is not None]
-            lines += [f"layout {e.name} strides {_numbers(e.strides or ())}" for e in wished]
+            lines += [f"layout {e.name}{_layout(e)}" for e in wished]
         else:
             lines.append(_call_line(graph, node))
     lines.append(f"return {', '.join(graph.outputs)}")
@@ -54,8 +54,13 @@ def _numbers(values: tuple[int, ...]) -> str:
 
 
 def _look(edge: Edge) -> str:
-    strides = "" if edge.strides is None else f" strides {_numbers(edge.strides)}"
-    return f"{edge.dtype}[{','.join(map(str, edge.shape))}]{strides}"
+    return f"{edge.dtype}[{','.join(map(str, edge.shape))}]{_layout(edge)}"
+
+
+def _layout(edge: Edge) -> str:
+    if edge.order is not None:
+        return f" order {_numbers(edge.order)}"
+    return "" if edge.strides is None else f" strides {_numbers(edge.strides)}"
 
 
 def _fragment_line(node: Fragment, texts: dict[TensorProgram, tuple[str, str]]) -> str:
@@ -91,7 +96,7 @@ def _argument_text(value: Any) -> str:
 
 
 _LINE = re.compile(r"^(?P<outputs>[\w, ]+) = (?P<kind>program|copy|call) (?P<rest>.*)$")
-_LOOK = re.compile(r"^(?P<type>\w+)\[(?P<shape>[\d,]*)\](?: strides \((?P<strides>[-\d,]*)\))?$")
+_LOOK = re.compile(r"^(?P<type>\w+)\[(?P<shape>[\d,]*)\](?: (?P<kind>strides|order) \((?P<layout>[-\d,]*)\))?$")
 
 
 def parse_graph(text: str, constants: Mapping[str, Any] | None = None) -> Graph:
@@ -120,8 +125,8 @@ class _Reader:
                 self.edges[name] = _edge(name, look)
                 named[word].append(name)
             elif word == "layout":
-                name, _, strides = rest.partition(" strides ")
-                self.edges[name] = replace(self.edges[name], strides=_ints(strides.strip("()")))
+                name, kind, numbers = rest.split(" ")
+                self.edges[name] = _laid_out(self.edges[name], kind, numbers.strip("()"))
             elif word in ("return", "update"):
                 named[word].append(rest)
             else:
@@ -164,8 +169,12 @@ def _edge(name: str, look: str) -> Edge:
     dtype = parse_dtype(match["type"]) if match is not None else None
     if match is None or dtype is None:
         raise ProgramError(f"`{look}` is not how a tensor looks", help="write float32[2,3]")
-    strides = None if match["strides"] is None else _ints(match["strides"])
-    return Edge(name, dtype, _ints(match["shape"]), strides)
+    plain = Edge(name, dtype, _ints(match["shape"]))
+    return plain if match["kind"] is None else _laid_out(plain, match["kind"], match["layout"])
+
+
+def _laid_out(edge: Edge, kind: str, numbers: str) -> Edge:
+    return edge.ordered(_ints(numbers)) if kind == "order" else replace(edge, strides=_ints(numbers))
 
 
 def _parse_call(text: str) -> Call:

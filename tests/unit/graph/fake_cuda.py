@@ -66,6 +66,8 @@ class FakeCuda(Cuda):
     def estimate(self) -> Any:
         return _a_second
 
+    bytes_per_second = 1e9
+
     def candidates(self, group: Any, core: Any) -> list[Any]:
         return [group]
 

@@ -18,6 +18,7 @@ from weft.graph.groups.compile_group import prepare_group
 from weft.graph.groups.group_program import group_program
 from weft.graph.groups.partition import Group
 from weft.graph.groups.storage import Storage
+from weft.graph.rewrites.simplify import simplify
 from weft.graph.run.cuda_processor import Cuda
 from weft.operators.specialization import compile_record
 from weft.operators.stages import build
@@ -41,7 +42,7 @@ def compute(model: Any, args: tuple[Any, ...]) -> tuple[list[Any], int]:
     part = ExportedModel(export(model, args, {}), model, Options())
     processor = Cuda(_Described())
     arrays = TorchArrays(processor)
-    graph = processor.simplify(translate(part.model.gm, args, {}), arrays, lambda g: g)
+    graph = simplify(translate(part.model.gm, args, {}), arrays, lambda g: g)
     storage = Storage(graph)
     memory = dict(zip(graph.inputs, args))
 

@@ -60,6 +60,10 @@ def convolution(
     return compute(result, lambda *i: product[i] + cast(kind, bias[i[1]]), name="O", dtype=x.dtype)
 
 
+def convolution_without_bias(x: Tensor, weight: Tensor, *facts: Any) -> Tensor:
+    return convolution(x, weight, None, *facts)
+
+
 def _places(place: tuple[Any, ...], taps: list[Any], strides: Ints, before: Ints, dilations: Ints) -> list[Any]:
     return [affine(p, s) + affine(k, d, -b) for p, k, s, b, d in zip(place, taps, strides, before, dilations)]
 

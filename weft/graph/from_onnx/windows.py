@@ -63,12 +63,8 @@ def _check_channels(have: int, wanted: int, filters: int, groups: int) -> None:
 
 def _convolved(t: Site, x: Term, weight: Term, bias: Term | None, *facts: Any) -> Term:
     if bias is None:
-        return t.make([x, weight], convolution_without_bias, *facts)
+        return t.make([x, weight], windows.convolution_without_bias, *facts)
     return t.make([x, weight, bias], windows.convolution, *facts)
-
-
-def convolution_without_bias(x: Any, weight: Any, *facts: Any) -> Any:
-    return windows.convolution(x, weight, None, *facts)
 
 
 @lowers("ConvTranspose")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from weft.graph.from_torch import library
 from weft.graph.from_torch.edge import torch
-from weft.graph.graph import Edge, Special
+from weft.graph.graph import Call, Edge, Fragment, Graph, Special
 from weft.graph.groups.layout import canonical
+from weft.graph.rewrites.library_epilogues import Epilogue, LibraryCall
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, InternalError
 from weft.ir.numpy_dtypes import from_numpy
+from weft.runtime.executor import HOST
 
 
 class TorchArrays:
@@ -71,6 +74,19 @@ class TorchArrays:
 
     def special(self, value: Special) -> Any:
         return special_value(value)
+
+    def call_of(self, formula: Callable[..., Any], args: Sequence[Hashable], edges: Sequence[Edge]) -> Call | None:
+        return library.call_of(formula, args, edges)
+
+    def is_for_last(self, call: Call) -> bool:
+        return self._is_on_gpu and library.is_for_last(call)
+
+    def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
+        return library.other_calls(graph, core, epilogue) if self._is_on_gpu else []
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return self.processor.executor is not HOST
 
 
 @functools.cache

@@ -224,7 +224,7 @@ def _convolution(
         x, weight = _turned(t, x, weight, groups, steps, around, wide, extra)
         steps, around = (1,) * n, (0,) * n
     given = [x, weight, *([] if bias is None else [bias])]
-    fn = convolution_without_bias if bias is None else windows.convolution
+    fn = windows.convolution_without_bias if bias is None else windows.convolution
     return t.make(given, fn, steps, around, around, wide, groups, is_library=not transposed)
 
 
@@ -257,10 +257,6 @@ def _turned(t: Site, x: Edge, weight: Edge, groups: int, *facts: tuple[int, ...]
     merged = t.make([t.edge(swapped)], views.reshape, sizes, is_library=False)
     flipped = t.make([t.edge(merged)], joints.flip, tuple(range(2, n + 2)), is_library=False)
     return t.edge(stretched), t.edge(flipped)
-
-
-def convolution_without_bias(x: Any, weight: Any, *facts: Any) -> Any:
-    return windows.convolution(x, weight, None, *facts)
 
 
 def _pairs(value: Any, n: int) -> tuple[int, ...]:

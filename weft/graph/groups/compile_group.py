@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.graph.graph import Graph, dense_strides
 from weft.graph.groups.group_program import GroupProgram
+from weft.graph.groups.layout import canonical
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arrays import Arrays
 from weft.ir.expr import Expr
@@ -123,6 +124,10 @@ def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) 
 
 
 def _layout(graph: Graph, storage: Storage, name: str) -> Layout:
+    """As programs of groups have the tensor: its axes in the order of memory."""
     found, edge = storage.find(name), graph.edges[name]
     assert found is not None
-    return Layout(edge.dtype.name, edge.shape, found.layout.strides)
+    if edge.order is None:
+        return Layout(edge.dtype.name, edge.shape, found.layout.strides)
+    shape, strides = (tuple(of[d] for d in edge.order) for of in (edge.shape, found.layout.strides))
+    return Layout(edge.dtype.name, shape, canonical(shape, strides))

@@ -1,6 +1,7 @@
 """The fragments of a group as one tensor program: concatenated, with views composed into their readers.
 
-Tensors are named by their place, so groups that compute the same have the same text, and are compiled once.
+Tensors are named by their place, so groups that compute the same have the same text, and are compiled once. Axes are
+in the order that they have in memory.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from weft.graph.graph import Edge, Fragment, Graph
 from weft.graph.groups.mapping import definition_of
+from weft.graph.rewrites.reorder import reorder_program
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr, Load, Var, idx
 from weft.ir.visit import Node, loads, replace_buffers, rewrite, substitute
@@ -120,7 +122,9 @@ class _Concatenation:
             temporaries=tuple(names[b] for b in inner),
             statements=tuple(_with_buffers(s, names) for s in statements),
         )
-        return GroupProgram(program, tuple(inputs), tuple(outputs))
+        edges = {names[b].name: self.graph.edges[n] for n, b in (*inputs.items(), *self.own.items()) if b in names}
+        orders = {name: e.order for name, e in edges.items() if e.order is not None}
+        return GroupProgram(reorder_program(program, orders), tuple(inputs), tuple(outputs))
 
 
 def group_program(

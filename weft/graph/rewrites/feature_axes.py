@@ -42,7 +42,7 @@ class _Union:
 
 def feature_axes(graph: Graph) -> FeatureAxes:
     union, features = _Union(), set[Place]()
-    fixed = _fixed(graph)
+    fixed = fixed_tensors(graph)
     for node in graph.fragments:
         if kind_of(node.program) == "scan":
             continue
@@ -66,7 +66,8 @@ def buffer_names(node: Fragment) -> dict[str, str]:
     return names | {b.name: n for b, n in zip(node.program.outputs, node.outputs)}
 
 
-def _fixed(graph: Graph) -> set[str]:
+def fixed_tensors(graph: Graph) -> set[str]:
+    """Constants and what is made of them alone."""
     fixed = set(graph.constants)
     for node in graph.fragments:
         if node.inputs and all(n in fixed for n in node.inputs):

@@ -1,8 +1,8 @@
 """Products of one tensor with several constant matrices, as one product with these side by side.
 
-Queries, keys and values, or gate and up: what were several results are cuts of one. On a GPU one large product is
-faster than some small ones, and a cut costs nothing. A matrix whose rows do not come out even gets columns of zeros
-(`pad_products`): matrix units and accesses of 16 bytes want multiples of 8, and 50,257 words are none.
+Queries, keys and values, or gate and up: what were several results are cuts of one. One large product is faster than
+some small ones where launches or packing cost, and a cut costs nothing. A matrix whose rows do not come out even gets
+columns of zeros (`pad_products`): a GPU's matrix units and accesses want multiples of 8, and 50,257 words are none.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from weft.graph.builder import formula_program
 from weft.graph.formulas import contraction, joints, views
-from weft.graph.graph import Call, Edge, Fragment, Graph, Node, Ref, shape_of
+from weft.graph.graph import Fragment, Graph, Node
 from weft.graph.groups.mapping import kind_of
-from weft.ir.visit import fresh_name
+from weft.graph.rewrites.additions import Additions
+from weft.graph.rewrites.costs import Costs
 from weft.tensor.program import TensorProgram
 
 
@@ -30,8 +31,8 @@ class _Factor:
     bias: str | None
 
 
-def join_products(graph: Graph) -> Graph:
-    """``graph`` with such products joined; folding puts the constants side by side once."""
+def join_products(graph: Graph, costs: Costs) -> Graph:
+    """``graph`` with such products joined where that takes no longer; folding puts constants side by side once."""
     groups: dict[tuple[object, ...], list[_Factor]] = {}
     for node in graph.nodes:
         factor = _read(graph, node) if isinstance(node, Fragment) else None
@@ -39,32 +40,37 @@ def join_products(graph: Graph) -> Graph:
             depth = graph.edges[factor.w].shape[0]
             key = factor.x, factor.turned, factor.bias is None, graph.edges[factor.w].dtype, depth
             groups.setdefault(key, []).append(factor)
-    joined = [several for several in groups.values() if len(several) > 1]
-    return _Joiner(graph).join(joined) if joined else graph
+    joined = [several for several in groups.values() if len(several) > 1 and _pays(graph, several, costs)]
+    return _Joiner(graph, costs).join(joined) if joined else graph
 
 
-#: Columns that rows of 16-bit elements are a multiple of, and from how many on padding pays.
-EVEN, MANY = 8, 512
+def _pays(graph: Graph, factors: list[_Factor], costs: Costs) -> bool:
+    x, parts = graph.edges[factors[0].x], [graph.edges[f.w] for f in factors]
+    columns = sum(w.shape[1] for w in parts)
+    whole = replace(parts[0], shape=(parts[0].shape[0], columns))
+    apart = [formula_program("product", [x, w], contraction.matmul) for w in parts]
+    return costs.takes_no_longer([formula_program("product", [x, whole], contraction.matmul)], apart)
 
 
-def pad_products(graph: Graph) -> Graph:
-    """``graph`` with products of 16-bit matrices whose columns do not come out even padded, and cut again."""
+#: Columns from which on padding pays.
+MANY = 512
+
+
+def pad_products(graph: Graph, costs: Costs) -> Graph:
+    """``graph`` with products whose columns do not come out even for the processor padded, and cut again."""
     factors = [f for n in graph.nodes if isinstance(n, Fragment) and (f := _read(graph, n)) is not None]
-    uneven = [f for f in factors if _is_uneven(graph.edges[f.w])]
-    return _Joiner(graph).join([f] for f in uneven) if uneven else graph
-
-
-def _is_uneven(factor: Edge) -> bool:
-    return factor.dtype.is_narrow_float and factor.shape[1] % EVEN != 0 and factor.shape[1] >= MANY
+    uneven = [f for f in factors if graph.edges[f.w].shape[1] % costs.even(graph.edges[f.w].dtype)]
+    many = [f for f in uneven if graph.edges[f.w].shape[1] >= MANY]
+    return _Joiner(graph, costs).join([f] for f in many) if many else graph
 
 
 def _read(graph: Graph, node: Fragment) -> _Factor | None:
     """``node`` as a product of a matrix with a constant one; by its formula, whatever it is called."""
     edges = [graph.edges[name] for name in node.inputs]
     ranks = [len(e.shape) for e in edges]
-    if kind_of(node.program) != "contraction" or ranks[-2:] != [2, 2] or edges[-1].shape[0] != edges[-2].shape[1]:
+    if kind_of(node.program) != "contraction" or ranks[-1:] != [2] or edges[-1].shape[0] != edges[-2].shape[-1]:
         return None
-    if ranks == [2, 2]:
+    if len(ranks) == 2 and ranks[0] > 1:
         (x, w), bias = node.inputs, None
         same = formula_program("product", edges, contraction.matmul)
     elif ranks == [1, 2, 2] and edges[0].count == edges[2].shape[1]:
@@ -72,7 +78,7 @@ def _read(graph: Graph, node: Fragment) -> _Factor | None:
         same = formula_program("product", edges, contraction.add_product, 1, 1)
     else:
         return None
-    if node.library is None or node.program != same or {*node.outputs} & {*graph.results}:
+    if replace(same, name=node.program.name) != node.program or {*node.outputs} & {*graph.results}:
         return None
     producer = graph.producers.get(w)
     turned = isinstance(producer, Fragment) and producer.program == _turned(graph, producer.inputs)
@@ -88,12 +94,7 @@ def _turned(graph: Graph, inputs: tuple[str, ...]) -> TensorProgram | None:
     return formula_program("turned", edges, views.permute, (1, 0)) if is_matrix else None
 
 
-class _Joiner:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.edges: dict[str, Edge] = dict(graph.edges)
-        self.taken = {*graph.edges, *(n.name for n in graph.nodes)}
-
+class _Joiner(Additions):
     def join(self, groups: Iterable[list[_Factor]]) -> Graph:
         first: dict[str, list[Node]] = {}
         gone: set[str] = set()
@@ -107,53 +108,29 @@ class _Joiner:
 
     def _joined(self, factors: list[_Factor]) -> list[Node]:
         first, made = factors[0], []  # type: _Factor, list[Node]
-        columns = 0 if first.turned else 1
-        weight = self._side_by_side([f.weight for f in factors], columns, made)
+        weight = self._side_by_side([f.weight for f in factors], first, 0 if first.turned else 1, made)
         names = {first.w: weight}
         if first.turned:
-            turned = formula_program("turned", [self.edges[weight]], views.permute, (1, 0))
-            names[first.w] = self._make(f"{weight}_turned", turned, (weight,), made)
+            names[first.w] = self.make(f"{weight}_turned", (weight,), made, views.permute, (1, 0))
         if first.bias is not None:
-            names[first.bias] = self._side_by_side([f.bias for f in factors if f.bias is not None], 0, made)
+            names[first.bias] = self._side_by_side([f.bias for f in factors if f.bias is not None], first, 0, made)
         inputs = tuple(names.get(n, n) for n in first.node.inputs)
-        given = [self.edges[n] for n in inputs]
         formula = (contraction.matmul,) if first.bias is None else (contraction.add_product, 1, 1)
-        program = formula_program("product", given, *formula)
-        assert first.node.library is not None
-        whole = self._make(f"{first.node.name}_joined", program, inputs, made, first.node.library.renamed(names))
+        whole = self.make(f"{first.node.name}_joined", inputs, made, *formula)
         start = 0
         for f in factors:
             (name,) = f.node.outputs
-            rows, columns = self.edges[name].shape
-            cut = formula_program("cut", [self.edges[whole]], views.cut, (0, start), (1, 1), (rows, columns))
+            *rows, columns = self.edges[name].shape
+            starts, steps = (*(0 for _ in rows), start), (1,) * (len(rows) + 1)
+            cut = formula_program("cut", [self.edges[whole]], views.cut, starts, steps, (*rows, columns))
             made.append(Fragment(f.node.name, cut, (whole,), (name,), origin=f.node.origin))
             start += columns
         return made
 
-    def _side_by_side(self, names: list[str], axis: int, made: list[Node]) -> str:
-        if len(names) == 1:
-            return self._padded(names[0], axis, made)
-        edges = [self.edges[name] for name in names]
-        program = formula_program("join", edges, joints.join, axis, edges[0].dtype)
-        call = Call("aten.cat.default", (tuple(map(Ref, names)), axis))
-        return self._make(f"{names[0]}_joined", program, tuple(names), made, call)
-
-    def _padded(self, name: str, axis: int, made: list[Node]) -> str:
-        edge = self.edges[name]
-        rank, more = len(edge.shape), -edge.shape[axis] % EVEN
+    def _side_by_side(self, names: list[str], first: _Factor, axis: int, made: list[Node]) -> str:
+        if len(names) > 1:
+            return self.make(f"{names[0]}_joined", tuple(names), made, joints.join, axis, self.edges[names[0]].dtype)
+        (name,), rank, factor = names, len(self.edges[names[0]].shape), self.edges[first.w]
+        more = -factor.shape[1] % self.costs.even(factor.dtype)
         before, after = (0,) * rank, tuple(more if d == axis else 0 for d in range(rank))
-        program = formula_program("pad", [edge], joints.pad, before, after, "zero")
-        sizes = tuple(n for d in reversed(range(rank)) for n in (0, after[d]))
-        return self._make(
-            f"{name}_padded", program, (name,), made, Call("aten.constant_pad_nd.default", (Ref(name), sizes))
-        )
-
-    def _make(
-        self, name: str, program: TensorProgram, inputs: tuple[str, ...], made: list[Node], library: Call | None = None
-    ) -> str:
-        """A new tensor, by a new fragment."""
-        (output,) = program.outputs
-        edge = Edge(fresh_name(name, self.taken), output.dtype, shape_of(output.shape))
-        self.edges[edge.name] = edge
-        made.append(Fragment(fresh_name(f"{edge.name}_node", self.taken), program, inputs, (edge.name,), library))
-        return edge.name
+        return self.make(f"{name}_padded", (name,), made, joints.pad, before, after, "zero")

@@ -15,10 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Ref
-from weft.graph.groups.mapping import definition_of, view_of
-from weft.graph.rewrites.channels_last import CONVOLUTION
-from weft.graph.rewrites.choose_layouts import call_reordered
+from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Shape, dense_strides, ordered_strides
+from weft.graph.groups.mapping import definition_of
+from weft.graph.rewrites.reorder import last
 from weft.graph.run.arrays import Arrays
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -28,8 +27,6 @@ from weft.tensor.evaluate import evaluate
 from weft.tensor.program import Statement, TensorProgram
 
 Activation = Literal["none", "relu", "gelu_tanh"]
-_ATTENTION = "aten.scaled_dot_product_attention.default"
-_MM, _ADDMM = "aten.mm.default", "aten.addmm.default"
 _POINTS = 61
 Array = np.ndarray[Any, Any]
 
@@ -51,77 +48,36 @@ class LibraryCall:
     whole: bool
 
 
-def library_calls(
-    graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
-) -> list[LibraryCall]:
-    """What libraries offer for the product or convolution of a group, and for all of the group."""
-    if core.library is None:
-        return []
+def epilogue_of(graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]) -> Epilogue | None:
+    """What follows the product or convolution of a group, where libraries may have it too."""
     is_single = len(outputs) == 1 and members[-1].outputs == tuple(outputs) and len(members) > 1
-    epilogue = _epilogue(graph, members, core) if is_single else None
-    whole = [] if epilogue is None else _with_epilogue(core.library, epilogue)
-    same = [core.library, *_other_attention(core.library), *_shared_factor(graph, core.library)]
-    return [*(LibraryCall(call, False) for call in same), *(LibraryCall(call, True) for call in whole)]
+    return _epilogue(graph, members, core) if is_single else None
 
 
-def _shared_factor(graph: Graph, library: Call) -> list[Call]:
-    """A batch of products with one matrix, as the one product that it is: frameworks write some linear layers so."""
-    if library.target != "aten.bmm.default":
-        return []
-    name = library.args[1].name
-    batch, rows, columns = (Var(f"a{d}") for d in range(3))
-    places: tuple[Expr, ...] = (batch, rows, columns)
-    while isinstance(node := graph.producers.get(name), Fragment) and (view := view_of(node.program)) is not None:
-        places = tuple(substitute(i, dict(zip(view.axes, places))) for i in view.load.indices)
-        (name,) = node.inputs
-        if places == (rows, columns):
-            return [Call("aten.matmul.default", (library.args[0], Ref(name)))]
-    return []
-
-
-def _other_attention(library: Call) -> list[Call]:
-    """Attention by the library that torch would not take by itself, which is quicker for short rows."""
-    if library.target != _ATTENTION or library.args[3] is not None:
-        return []
-    named = dict(library.named)
-    args = (*library.args[:3], 0.0, named["is_causal"], False)
-    return [Call("aten._scaled_dot_product_flash_attention.default", args, (("scale", named["scale"]),))]
-
-
-def _with_epilogue(library: Call, epilogue: Epilogue) -> list[Call]:
-    activation, other = epilogue.activation, epilogue.other
-    shift = None if epilogue.bias is None else Ref(epilogue.bias)
-    if library.target == CONVOLUTION:
-        x, weight, bias, strides, padding, dilations, transposed, _, groups = library.args
-        if activation != "relu" or transposed or None not in (bias, shift):
-            return []
-        last = (shift or bias, strides, padding, dilations, groups)
-        if other is None:
-            return [Call("aten.cudnn_convolution_relu.default", (x, weight, *last))]
-        return [Call("aten.cudnn_convolution_add_relu.default", (x, weight, Ref(other), 1.0, *last))]
-    is_product = library.target in (_ADDMM, _MM) and not library.named and other is None
-    if not is_product or (library.target == _MM) != (shift is not None):
-        return []
-    args = library.args if shift is None else (shift, *library.args)
-    if activation == "none":
-        return [Call(_ADDMM, args)]
-    return [Call("aten._addmm_activation.default", args, (("use_gelu", activation == "gelu_tanh"),))]
-
-
-def with_narrow_bias(graph: Graph, call: Call, arrays: Arrays) -> tuple[Graph, Call]:
-    """``graph`` with a copy of the bias of a call in the type of what it multiplies, where it has another."""
+def with_constants(graph: Graph, call: Call, arrays: Arrays) -> tuple[Graph, Call]:
+    """``graph`` with copies of the constants of a call as the library wants them: a bias in the type of what is
+    multiplied, weights with features last."""
     names = list(call.refs())
     first = max(names, key=lambda n: len(graph.edges[n].shape) if n in graph.edges else 0, default="")
-    wide = [n for n in names if n in graph.constants and _is_wider(graph.edges[n], graph.edges[first])]
     edges, constants = dict(graph.edges), dict(graph.constants)
-    for name in wide:
-        edge = Edge(f"{name}_{edges[first].dtype}", edges[first].dtype, edges[name].shape)
-        if edge.name not in edges:
-            made = arrays.empty(edge, (1,) * len(edge.shape))
-            arrays.copy(made, constants[name])
-            edges[edge.name], constants[edge.name] = edge, made
-        call = call.renamed({name: edge.name})
+    for name in dict.fromkeys(n for n in names if n in graph.constants):
+        edge = edges[name]
+        if _is_wider(edge, edges[first]):
+            made = Edge(f"{name}_{edges[first].dtype}", edges[first].dtype, edge.shape)
+        elif arrays.is_for_last(call) and len(edge.shape) > 2:
+            made = replace(edge, name=f"{name}_features_last", strides=_features_last(edge))
+        else:
+            continue
+        if made.name not in edges:
+            constants[made.name] = arrays.empty(made, made.strides or dense_strides(made.shape))
+            arrays.copy(constants[made.name], constants[name])
+            edges[made.name] = made
+        call = call.renamed({name: made.name})
     return replace(graph, edges=edges, constants=constants), call
+
+
+def _features_last(edge: Edge) -> Shape:
+    return ordered_strides(edge.shape, last(len(edge.shape), 1))
 
 
 def _is_wider(bias: Edge, factor: Edge) -> bool:
@@ -131,16 +87,12 @@ def _is_wider(bias: Edge, factor: Edge) -> bool:
 
 def with_call(graph: Graph, members: Sequence[Fragment], call: Call, reason: str) -> Graph:
     """``graph`` with one call in place of all ``members``, where the last of them stood."""
-    *first, last = members
-    if last.library_order is not None:
-        edges, calls = call_reordered(graph, last, reason)
-        nodes = tuple(m for n in graph.nodes for m in (calls if n is last else [n]))
-        return replace(graph, edges={**graph.edges, **edges}, nodes=nodes)
+    *first, final = members
     gone = {id(m) for m in first}
     read = {*graph.results, *(name for n in graph.nodes for name in n.inputs)}
-    outputs = tuple(name if name in read else None for name in last.outputs)
-    node = Opaque(last.name, call, outputs, reason, members[0].origin)
-    nodes = tuple(node if n is last else n for n in graph.nodes if id(n) not in gone)
+    outputs = tuple(name if name in read else None for name in final.outputs)
+    node = Opaque(final.name, call, outputs, reason, members[0].origin)
+    nodes = tuple(node if n is final else n for n in graph.nodes if id(n) not in gone)
     return replace(graph, nodes=nodes)
 
 

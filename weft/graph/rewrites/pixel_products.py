@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from weft.graph.builder import formula_program
-from weft.graph.formulas import contraction
+from weft.graph.formulas import contraction, windows
 from weft.graph.formulas.common import element, shape
-from weft.graph.graph import Call, Edge, Fragment, Graph, Node, Ref, Shape, shape_of
+from weft.graph.graph import Edge, Fragment, Graph, Node, Shape, shape_of
 from weft.graph.groups.mapping import definition_of, kind_of
-from weft.graph.rewrites.channels_last import CONVOLUTION
+from weft.graph.rewrites.additions import Additions
+from weft.graph.rewrites.costs import Costs
+from weft.graph.rewrites.reorder import last, reorder_program
+from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Load, Var, idx
 from weft.ir.visit import Node as IrNode
-from weft.ir.visit import free_vars, fresh_name, loads, rewrite, substitute
+from weft.ir.visit import free_vars, loads, rewrite, substitute
 from weft.tensor.program import Statement, TensorProgram
 from weft.tensor.python_api import Tensor, compute
 
@@ -54,16 +58,14 @@ def image_of(y: Tensor, sizes: Shape) -> Tensor:
     return compute(sizes, lambda n, f, i, j: element(y, (n * h + i) * w + j, f), name="O")
 
 
-def pixel_products(graph: Graph) -> Graph:
-    """``graph`` with such convolutions, and the formulas that follow them, over pixels."""
-    return _Rewriter(graph).rewrite()
+def pixel_products(graph: Graph, costs: Costs) -> Graph:
+    """``graph`` with such convolutions that take no less so, and the formulas that follow them, over pixels."""
+    return _Rewriter(graph, costs).rewrite()
 
 
-class _Rewriter:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.edges: dict[str, Edge] = dict(graph.edges)
-        self.taken = {*graph.edges, *(n.name for n in graph.nodes)}
+class _Rewriter(Additions):
+    def __init__(self, graph: Graph, costs: Costs) -> None:
+        super().__init__(graph, costs)
         #: images that are views of matrices of pixels
         self.pixels: dict[str, str] = {}
 
@@ -82,12 +84,26 @@ class _Rewriter:
             yield node
 
     def _is_product(self, node: Fragment) -> bool:
-        if node.library is None or node.library.target != CONVOLUTION or len(self.edges[node.outputs[0]].shape) != 4:
+        """Whether it is a convolution whose windows lie next to one another; by its formula."""
+        whole, given = self.edges[node.outputs[0]].shape, [self.edges[n] for n in node.inputs]
+        is_window = [len(e.shape) for e in given] in ([4, 4], [4, 4, 1]) and len(whole) == 4
+        if not is_window or kind_of(node.program) != "contraction":
             return False
-        _, _, _, strides, padding, dilations, transposed, _, groups = node.library.args
-        taps = self.edges[node.inputs[1]].shape[2:]
-        plain = not any(padding) and {*dilations, groups} == {1} and not transposed
-        return plain and tuple(strides) == taps
+        taps, zeros, ones = given[1].shape[2:], (0, 0), (1, 1)
+        fits = given[0].shape[1] == given[1].shape[1] and all(n >= k for n, k in zip(given[0].shape[2:], taps))
+        formula = windows.convolution if len(given) == 3 else windows.convolution_without_bias
+        same = formula_program("windows", given, formula, taps, zeros, zeros, ones, 1) if fits else None
+        return same is not None and replace(same, name=node.program.name) == node.program and self._pays(node)
+
+    def _pays(self, node: Fragment) -> bool:
+        """Whether the product takes no longer than the convolution, with its features last."""
+        x, weight = (self.edges[n] for n in node.inputs[:2])
+        batch, filters, *image = self.edges[node.outputs[0]].shape
+        rows = Edge("rows", x.dtype, (batch * prod(image), prod(weight.shape[1:])))
+        factor = Edge("factor", weight.dtype, (rows.shape[1], filters))
+        product = formula_program("product", [rows, factor], contraction.matmul)
+        windows_last = reorder_program(node.program, {b.name: last(4, 1) for b in _images(node.program)})
+        return self.costs.takes_no_longer([product], [windows_last])
 
     def _product(self, node: Fragment) -> Iterator[Node]:
         x, weight = (self.edges[n] for n in node.inputs[:2])
@@ -97,15 +113,12 @@ class _Rewriter:
         if taps == (1, 1):
             rows = self._pixels_of(x.name, made)
         else:
-            rows = self._make(f"{x.name}_patches", made, (x.name,), patches, taps, sizes[2:])
-        factor = self._make(f"{weight.name}_columns", made, (weight.name,), filters)
+            rows = self.make(f"{x.name}_patches", (x.name,), made, patches, taps, sizes[2:])
+        factor = self.make(f"{weight.name}_columns", (weight.name,), made, filters)
         if len(node.inputs) == 2:
-            call = Call("aten.mm.default", (Ref(rows), Ref(factor)))
-            name = self._make(f"{node.name}_pixels", made, (rows, factor), contraction.matmul, library=call)
+            name = self.make(f"{node.name}_pixels", (rows, factor), made, contraction.matmul)
         else:
-            given = (node.inputs[2], rows, factor)
-            call = Call("aten.addmm.default", tuple(map(Ref, given)))
-            name = self._make(f"{node.name}_pixels", made, given, contraction.add_product, 1, 1, library=call)
+            name = self.make(f"{node.name}_pixels", (node.inputs[2], rows, factor), made, contraction.add_product, 1, 1)
         yield from made
         yield self._image(node, name)
 
@@ -113,7 +126,7 @@ class _Rewriter:
         """The matrix of pixels of an image."""
         if name not in self.pixels:
             sizes = self.edges[name].shape
-            self.pixels[name] = self._make(f"{name}_rows", made, (name,), patches, (1, 1), sizes[2:])
+            self.pixels[name] = self.make(f"{name}_rows", (name,), made, patches, (1, 1), sizes[2:])
         return self.pixels[name]
 
     def _image(self, node: Fragment, pixels: str) -> Fragment:
@@ -153,29 +166,15 @@ class _Rewriter:
         made: list[Node] = []
         whole = self.edges[node.outputs[0]].shape
         inputs = tuple(self._pixels_of(n, made) if self.edges[n].shape == whole else n for n in node.inputs)
-        (output,) = program.outputs
-        edge = Edge(fresh_name(f"{node.outputs[0]}_pixels", self.taken), output.dtype, shape_of(output.shape))
-        self.edges[edge.name] = edge
+        edge = self.edge(f"{node.outputs[0]}_pixels", program)
         yield from made
-        yield Fragment(fresh_name(f"{node.name}_pixels", self.taken), program, inputs, (edge.name,), origin=node.origin)
+        yield Fragment(self.fresh(f"{node.name}_pixels"), program, inputs, (edge.name,), origin=node.origin)
         yield self._image(node, edge.name)
 
-    def _make(
-        self,
-        name: str,
-        made: list[Node],
-        inputs: tuple[str, ...],
-        formula: Any,
-        *args: Any,
-        library: Call | None = None,
-    ) -> str:
-        """A new tensor, by a new fragment."""
-        program = formula_program(name, [self.edges[n] for n in inputs], formula, *args)
-        (output,) = program.outputs
-        edge = Edge(fresh_name(name, self.taken), output.dtype, shape_of(output.shape))
-        self.edges[edge.name] = edge
-        made.append(Fragment(fresh_name(f"{edge.name}_node", self.taken), program, inputs, (edge.name,), library))
-        return edge.name
+
+def _images(program: TensorProgram) -> list[Buffer]:
+    """What a convolution reads and makes, but its weights and bias."""
+    return [b for b in (program.inputs[0], *program.outputs, *program.temporaries) if len(b.shape) == 4]
 
 
 def _size(buffer: Any) -> Shape:

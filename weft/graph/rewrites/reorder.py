@@ -20,12 +20,10 @@ def last(rank: int, axis: int) -> Order:
     return (*(d for d in range(rank) if d != axis), axis)
 
 
-def inverse(order: Order) -> Order:
-    return tuple(order.index(d) for d in range(len(order)))
-
-
 def reorder_program(program: TensorProgram, orders: Mapping[str, Order]) -> TensorProgram:
     """``program`` with the tensors that ``orders`` names stored so; loops follow the order of what they write."""
+    if not orders:
+        return program
     buffers = {
         b.name: replace(b, shape=tuple(b.shape[d] for d in orders[b.name]))
         for b in (*program.inputs, *program.outputs, *program.temporaries)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from weft.graph.graph import Call, Edge, Ref, Special
+from weft.graph.graph import Call, Edge, Fragment, Graph, Ref, Special
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime.arrays import describe
+
+if TYPE_CHECKING:
+    from weft.graph.rewrites.library_epilogues import Epilogue, LibraryCall
 
 
 class Arrays(Protocol):
@@ -50,6 +53,15 @@ class Arrays(Protocol):
 
     def special(self, value: Special) -> Any:
         """What only the framework knows, by kind and name."""
+
+    def call_of(self, formula: Callable[..., Any], args: Sequence[Hashable], edges: Sequence[Edge]) -> Call | None:
+        """The framework's call for a formula of these tensors, where it has one."""
+
+    def is_for_last(self, call: Call) -> bool:
+        """Whether the library under a call computes with features last, and converts what lies otherwise."""
+
+    def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
+        """What libraries offer for ``core`` beside its own call, and for all of a group that ends as told."""
 
 
 class NumpyArrays:
@@ -98,6 +110,15 @@ class NumpyArrays:
 
     def special(self, value: Special) -> Any:
         raise UnsupportedError(f"numpy has no {value.kind} `{value.name}`")
+
+    def call_of(self, formula: Callable[..., Any], args: Sequence[Hashable], edges: Sequence[Edge]) -> Call | None:
+        return None
+
+    def is_for_last(self, call: Call) -> bool:
+        return False
+
+    def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
+        return []
 
 
 def _moved(array: Any, offset: int) -> Any:

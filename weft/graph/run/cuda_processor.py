@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from weft.graph.graph import shape_of
 from weft.graph.groups.mapping import is_contraction
 from weft.ir.expr import Const, Var
-from weft.ir.numerics import is_fast
 from weft.ir.visit import loads
 from weft.runtime.executor import Executor, find_executor
 from weft.target.cuda.machine import GpuMachine
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from weft.graph.groups.choose import Choice
     from weft.graph.groups.compile_group import Kernel, Prepared
     from weft.graph.groups.storage import Storage
-    from weft.graph.rewrites.library_epilogues import LibraryCall
     from weft.graph.run.arrays import Arrays
     from weft.graph.run.segments import Step
+    from weft.ir.dtype import DType
     from weft.ir.stmt import Kernel as LoopKernel
     from weft.tensor.program import TensorProgram
 
@@ -36,12 +35,15 @@ CLEAR = 2.5
 SHALLOW = 64
 #: Seconds of a library's kernel that does next to nothing, in a CUDA graph.
 LIBRARY_CALL = 3e-6
+#: Columns of 16-bit elements that matrix units and accesses of 16 bytes take at a time.
+EVEN = 8
 
 
 class Cuda:
     """GPU ``executor``."""
 
     measures_most = False
+    folds_narrow = True
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -56,26 +58,16 @@ class Cuda:
     def key(self) -> str:
         return self.machine.key
 
-    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
-        from weft.graph.rewrites.channels_last import channels_last
-        from weft.graph.rewrites.fold_scales import fold_scales
-        from weft.graph.rewrites.join_products import join_products, pad_products
-        from weft.graph.rewrites.merge_equal import merge_equal
-        from weft.graph.rewrites.pixel_products import pixel_products
+    @property
+    def bytes_per_second(self) -> float:
+        return self.machine.bandwidth * rates_of(self.machine.capability).copy_share
 
-        if is_fast(graph.numerics):
-            graph = fold(fold_scales(graph, narrow=True))
-        graph = fold(join_products(merge_equal(pixel_products(graph))))
-        return channels_last(fold(pad_products(graph)), arrays)
+    def even(self, dtype: DType) -> int:
+        return EVEN if dtype.is_narrow_float else 1
 
-    def library_calls(
-        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
-    ) -> list[LibraryCall]:
-        from weft.graph.rewrites.library_epilogues import LibraryCall, library_calls
-
-        if not is_fast(graph.numerics):
-            return [] if core.library is None else [LibraryCall(core.library, False)]
-        return library_calls(graph, members, core, outputs)
+    def price(self, program: TensorProgram, constants: frozenset[str]) -> float:
+        """What a library takes, or any kernel: scheduling all that models are made of would take too long."""
+        return self.library_seconds(program)
 
     def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
         return functools.partial(_gpu_seconds, self.machine)
@@ -86,12 +78,12 @@ class Cuda:
         is_narrow = all(b.dtype.itemsize <= 2 for b in program.inputs if b.dtype.is_float)
         lanes = (rates.wgmma or rates.mma) if is_narrow else rates.fma
         compute = cost.flops / (2 * lanes * machine.sms * machine.clock * LIBRARY_RATE)
-        traffic = (cost.bytes_read + cost.bytes_written) / (machine.bandwidth * rates.copy_share)
+        traffic = (cost.bytes_read + cost.bytes_written) / self.bytes_per_second
         return max(compute, traffic) + LIBRARY_CALL
 
     def epilogue_seconds(self, program: TensorProgram) -> float:
         rates, written = rates_of(self.machine.capability), infer_cost(program).bytes_written
-        return rates.launch + 2 * written / (self.machine.bandwidth * rates.copy_share)
+        return rates.launch + 2 * written / self.bytes_per_second
 
     def is_clear(self, expected: Choice) -> bool:
         return not 1 / CLEAR < expected.ours / expected.library < CLEAR

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from weft.ir.numerics import is_fast
 from weft.runtime.executor import HOST, Executor
 from weft.runtime.threads import get_num_threads
 
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
     from weft.graph.groups.choose import Choice
     from weft.graph.groups.compile_group import Kernel, Prepared
     from weft.graph.groups.storage import Storage
-    from weft.graph.rewrites.library_epilogues import LibraryCall
     from weft.graph.run.arrays import Arrays
     from weft.graph.run.segments import Step
+    from weft.ir.dtype import DType
     from weft.ir.stmt import Kernel as LoopKernel
     from weft.target.cpu.machine_model import MachineModel
     from weft.target.description import MachineDescription
@@ -47,13 +46,20 @@ class Processor(Protocol):
     def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
         """The ways to schedule a group around ``core`` that may be as fast as the library: all are compiled at once."""
 
-    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
-        """Rewrites that pay on this processor, after those that pay on all; ``fold`` computes what is constant."""
+    @property
+    def folds_narrow(self) -> bool:
+        """Whether scales go into weights of 16 bits too, which are rounded once more then."""
 
-    def library_calls(
-        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
-    ) -> list[LibraryCall]:
-        """What libraries offer for ``core`` of a group, its own call first, or for all of the group."""
+    @property
+    def bytes_per_second(self) -> float:
+        """Read from memory, or written."""
+
+    def even(self, dtype: DType) -> int:
+        """What columns of a matrix of such elements should be a multiple of."""
+
+    def price(self, program: TensorProgram, constants: frozenset[str]) -> float:
+        """Of a program by itself, expected, where the inputs named ``constants`` are packed before: what rewrites are
+        decided by."""
 
     def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
         """What gives, by the time model, the seconds of a scheduled kernel (with fast numerics or not), and what of the
@@ -84,6 +90,7 @@ class Cpu:
 
     executor = HOST
     measures_most = True
+    folds_narrow = False
 
     @property
     def machine(self) -> MachineDescription:
@@ -93,21 +100,19 @@ class Cpu:
     def key(self) -> str:
         return f"{self.machine.key} {get_num_threads()}"
 
-    def simplify(self, graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
-        from weft.graph.groups.price_program import price_program
-        from weft.graph.rewrites.choose_layouts import choose_layouts
+    @property
+    def bytes_per_second(self) -> float:
         from weft.runtime.machine_model import local_machine
 
-        if not is_fast(graph.numerics):  # the order of loops is part of the meaning
-            return graph
-        return choose_layouts(graph, functools.partial(price_program, self), local_machine().model.memory.read_all)
+        return local_machine().model.memory.read_all
 
-    def library_calls(
-        self, graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]
-    ) -> list[LibraryCall]:
-        from weft.graph.rewrites.library_epilogues import LibraryCall
+    def even(self, dtype: DType) -> int:
+        return 1
 
-        return [] if core.library is None else [LibraryCall(core.library, False)]
+    def price(self, program: TensorProgram, constants: frozenset[str]) -> float:
+        from weft.graph.groups.price_program import price_program
+
+        return price_program(self, program, constants)
 
     def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
         from weft.runtime.machine_model import local_machine
