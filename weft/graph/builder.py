@@ -33,6 +33,9 @@ from weft.tensor.value import parse_type
 #: From placeholders for the inputs to the tensors that are the outputs.
 Formula: TypeAlias = "Callable[..., Tensor | Sequence[Tensor]]"
 
+#: The library's call for a formula, its plain arguments, and tensors; None where it has none.
+Library: TypeAlias = "Callable[[Formula, Sequence[Hashable], Sequence[Edge]], Call | None]"
+
 #: Programs of formulas, kept over graphs: models repeat their layers, and processes their models.
 _programs: dict[Hashable, TensorProgram] = {}
 
@@ -40,8 +43,8 @@ _programs: dict[Hashable, TensorProgram] = {}
 class GraphBuilder:
     """Collects tensors and nodes; `finish` gives the graph."""
 
-    def __init__(self, name: str, numerics: Numerics = "fast") -> None:
-        self.name, self.numerics = _identifier(name), numerics
+    def __init__(self, name: str, numerics: Numerics = "fast", library: Library | None = None) -> None:
+        self.name, self.numerics, self._library = _identifier(name), numerics, library
         self.edges: dict[str, Edge] = {}
         self._inputs: list[str] = []
         self._constants: dict[str, Any] = {}
@@ -97,6 +100,10 @@ class GraphBuilder:
         )
         self._nodes.append(Fragment(fresh_name(name, self._taken), program, tuple(inputs), outputs, library, origin))
         return outputs
+
+    def call_of(self, fn: Formula, args: Sequence[Hashable], inputs: Sequence[str]) -> Call | None:
+        """The library's call for a formula, where the graph is made for one."""
+        return None if self._library is None else self._library(fn, args, [self.edges[n] for n in inputs])
 
     def own(self, name: str) -> bool:
         """Gives a tensor that is a view here memory of its own, as somebody outside counts on; False if it is none."""

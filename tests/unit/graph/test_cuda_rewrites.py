@@ -11,8 +11,10 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from tests.unit.graph.test_cuda_executable import Fake, compile_for
+from weft.graph.builder import GraphBuilder
 from weft.graph.from_torch import edge as torch_edge
-from weft.graph.graph import ordered_strides
+from weft.graph.graph import Call, Ref, ordered_strides
+from weft.graph.rewrites.library_epilogues import with_constants
 
 
 def check(fake: Any, model: Any, *args: Any, tolerance: float = 1e-4) -> Any:
@@ -159,6 +161,20 @@ def test_images_have_their_channels_last(fake_cuda: Fake, library: str, count: i
     for name in images:
         assert find(name).layout.strides == ordered_strides(graph.edges[name].shape, (0, 2, 3, 1))
     assert len([t for t in targets(compiled) if t == library]) == count
+
+
+@pytest.mark.parametrize("target", ["aten.convolution.default", "aten.cudnn_convolution_relu.default"])
+def test_weights_lie_as_the_library_computes(fake_cuda: Fake, target: str) -> None:
+    """Once; or the library would convert them in every call."""
+    g = GraphBuilder("net")
+    x, w = g.input("x", "float32", (2, 3, 8, 8)), g.constant("w", torch.randn(4, 3, 3, 3))
+    b = g.constant("b", torch.randn(4))
+    call = Call(target, (Ref(x), Ref(w), Ref(b), (1, 1), (1, 1), (1, 1), False, (0, 0), 1))
+    graph, changed = with_constants(g.finish([x]), call, fake_cuda())
+    name = changed.args[1].name
+    assert graph.edges[name].strides == graph.constants[name].stride() == (27, 1, 9, 3)
+    torch.testing.assert_close(graph.constants[name], graph.constants[w])
+    assert changed.args[2] == Ref(b)
 
 
 def gelu_by_hand(x: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from weft.graph.compile_graph import Compiled, compile_graph
@@ -17,24 +18,26 @@ from weft.graph.evaluate import as_numpy
 from weft.graph.from_onnx.check import check_file
 from weft.graph.from_onnx.edge import read_model
 from weft.graph.from_onnx.file import OnnxFile, Port
+from weft.graph.from_onnx.places import Host, Place, find_place
 from weft.graph.from_onnx.table import MOST_KNOWN, NeedsValues, Term
 from weft.graph.from_onnx.translate import translate
+from weft.graph.graph import Graph
 from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.run.arrays import Arrays
 from weft.graph.run.fast_model import NUMPY, FastModel, is_fast
 from weft.ir.errors import ArgumentError, Error, ShapeError, UnsupportedError
 from weft.ir.numerics import Numerics
-from weft.ir.numpy_dtypes import from_numpy
 from weft.runtime.fastcall import MISS, CallTable, Specialization
 
 #: Executables that a model keeps, for as many kinds of inputs; the oldest goes first.
 MOST_KEPT = 64
 
 
-def load_onnx(source: Any, *, numerics: Numerics = "fast") -> OnnxModel:
-    """The model in a file, in bytes, or an `onnx.ModelProto`; it is compiled when first called."""
+def load_onnx(source: Any, *, numerics: Numerics = "fast", device: str = "cpu") -> OnnxModel:
+    """The model in a file, in bytes, or an `onnx.ModelProto`; it is compiled when first called, for ``device``."""
     file = read_model(source)
     check_file(file)
-    return OnnxModel(file, numerics)
+    return OnnxModel(file, numerics, find_place(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,7 @@ class _Variant:
     outputs: tuple[Term, ...]
     #: outputs of the executable that share memory with something that stays
     shared: frozenset[str]
+    place: Place
     #: the same for machine code, where that alone can run it
     fast: Specialization | None = None
 
@@ -55,8 +59,8 @@ class _Variant:
         if self.compiled is not None:
             graph = self.compiled.executable.graph
             results = self.compiled.executable.run([arrays[name] for name in self.given])
-            made = {n: a.copy() if n in self.shared else a for n, a in zip(graph.outputs, results)}
-        return [t.array.copy() if t.edge is None else made[t.edge] for t in self.outputs]
+            made = {n: self.place.copied(a) if n in self.shared else a for n, a in zip(graph.outputs, results)}
+        return [self.place.take(t.array.copy()) if t.edge is None else made[t.edge] for t in self.outputs]
 
 
 class OnnxModel:
@@ -65,8 +69,8 @@ class OnnxModel:
     ``inputs`` and ``outputs`` have a name, a type and a shape, whose sizes are numbers, names, or None.
     """
 
-    def __init__(self, file: OnnxFile, numerics: Numerics = "fast") -> None:
-        self.file, self.numerics = file, numerics
+    def __init__(self, file: OnnxFile, numerics: Numerics = "fast", place: Place | None = None) -> None:
+        self.file, self.numerics, self.place = file, numerics, place or Host()
         stored = file.graph.constants
         self.inputs: tuple[Port, ...] = tuple(p for p in file.graph.inputs if p.name not in stored)
         #: inputs that have a value of their own where none is given
@@ -144,7 +148,7 @@ class OnnxModel:
     def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
         arrays = self._checked(inputs)
         variant = self.find(arrays)
-        made = variant.run(arrays)
+        made = self.place.give(variant.run(arrays), inputs)
         if variant.fast is not None and variant.given == tuple(p.name for p in self.inputs):
             self._table.add(variant.fast)
         return made
@@ -162,7 +166,7 @@ class OnnxModel:
             names = ", ".join(f"`{m}`" for m in missing)
             raise ArgumentError(f"{self._title} needs {names} too", why=self._signature)
         sizes: dict[str, tuple[int, str]] = {}
-        return {n: _check_array(ports[n], inputs[n], sizes) for n in ports if n in inputs}
+        return {n: _check_array(ports[n], inputs[n], sizes, self.place) for n in ports if n in inputs}
 
     def find(self, arrays: Mapping[str, Any]) -> _Variant:
         """What was made for such inputs, now or before."""
@@ -190,12 +194,12 @@ class OnnxModel:
         return variant.compiled, variant.compiled.executable.check_inputs([arrays[name] for name in variant.given])
 
     def _key(self, arrays: Mapping[str, Any]) -> Any:
-        decisive = self._decisive
-        return tuple((name, a.dtype, a.shape, a.tobytes() if name in decisive else None) for name, a in arrays.items())
+        decisive, look = self._decisive, self.place.look
+        return tuple((n, *look(a), as_numpy(a).tobytes() if n in decisive else None) for n, a in arrays.items())
 
     def _decide_by(self, names: frozenset[str], arrays: Mapping[str, Any]) -> None:
         new = names - self._decisive
-        large = [n for n in sorted(names) if arrays[n].size > MOST_KNOWN]
+        large = [n for n in sorted(names) if prod(arrays[n].shape) > MOST_KNOWN]
         if large or not new:
             raise UnsupportedError(
                 f"sizes in {self._title} depend on the values of `{(large or sorted(names))[0]}`",
@@ -211,17 +215,18 @@ class OnnxModel:
             self._table.remove(dropped.fast)
 
     def _compile(self, arrays: Mapping[str, Any]) -> _Variant:
-        looks = {name: (_dtype(a), tuple(a.shape)) for name, a in arrays.items()}
-        values = {name: arrays[name].copy() for name in arrays if name in self._decisive or arrays[name].size == 0}
-        made = translate(self.file, looks, values, self.numerics)
+        looks = {name: self.place.look(a) for name, a in arrays.items()}
+        decisive = [name for name in arrays if name in self._decisive or 0 in arrays[name].shape]
+        values = {name: as_numpy(arrays[name]).copy() for name in decisive}
+        made = translate(self.file, looks, values, self.numerics, self.place.arrays.call_of)
         if made.graph is None:
-            return _Variant(None, (), made.outputs, frozenset())
-        compiled = _compiled(made.graph, self._title, self._sizes)
+            return _Variant(None, (), made.outputs, frozenset(), self.place)
+        compiled = _compiled(made.graph, self._title, self._sizes, self.place.arrays)
         given = tuple(name for name in arrays if name not in values)
         shared = _shared(compiled)
         is_plain = not shared and not values and [t.edge for t in made.outputs] == list(made.graph.outputs)
         fast = _fast(compiled) if is_plain else None
-        return _Variant(compiled, given, made.outputs, shared, fast)
+        return _Variant(compiled, given, made.outputs, shared, self.place, fast)
 
 
 def _fast(compiled: Compiled) -> Specialization | None:
@@ -229,9 +234,10 @@ def _fast(compiled: Compiled) -> Specialization | None:
     return FastModel(executable).specialization(executable, NUMPY) if is_fast(executable) else None
 
 
-def _compiled(graph: Any, title: str, sizes: OpenSizes) -> Compiled:
+def _compiled(graph: Graph, title: str, sizes: OpenSizes, arrays: Arrays) -> Compiled:
+    constants = {name: arrays.own(array) for name, array in graph.constants.items()}
     try:
-        return compile_graph(graph, sizes=sizes)
+        return compile_graph(replace(graph, constants=constants), arrays, sizes)
     except Error:
         raise
     except (AssertionError, RecursionError) as error:
@@ -251,23 +257,19 @@ def _shared(compiled: Compiled) -> frozenset[str]:
     return frozenset(shared)
 
 
-def _dtype(array: Any) -> Any:
-    return from_numpy(array.dtype)
-
-
 def _listed(ports: Sequence[Port]) -> str:
     return ", ".join(map(str, ports)) or "none"
 
 
-def _check_array(port: Port, given: Any, sizes: dict[str, tuple[int, str]]) -> Any:
-    """``given`` as a numpy array; ``sizes`` are those of names met so far, and where."""
+def _check_array(port: Port, given: Any, sizes: dict[str, tuple[int, str]], place: Place) -> Any:
+    """``given`` as an array of ``place``; ``sizes`` are those of names met so far, and where."""
     try:
-        array = as_numpy(given)
+        array = place.take(given)
     except Error as error:
         raise ArgumentError(
             f"input `{port.name}` is a {type(given).__name__}", why=error.what, help="pass a numpy array"
         ) from None
-    if _dtype(array) != port.dtype:
+    if place.look(array)[0] != port.dtype:
         raise ArgumentError(
             f"input `{port.name}` is {array.dtype}, not {port.dtype}", help=f"pass {port.name}.astype(...) of that type"
         )

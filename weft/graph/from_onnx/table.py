@@ -115,7 +115,9 @@ class Site:
             check_size(shape_of(output.shape), output.dtype)
         if _is_small(terms, program):
             return self._evaluate(program, terms, sources)
-        made = self.builder.fragment(self.node.op, program, [self.edge(t) for t in terms], origin=str(self.node))
+        inputs = [self.edge(t) for t in terms]
+        library = self.builder.call_of(fn, args, inputs)
+        made = self.builder.fragment(self.node.op, program, inputs, library=library, origin=str(self.node))
         return tuple(self._term(name, sources) for name in made)
 
     def _evaluate(self, program: TensorProgram, terms: Sequence[Term], sources: frozenset[str]) -> tuple[Term, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph.builder import GraphBuilder
+from weft.graph.builder import GraphBuilder, Library
 from weft.graph.formulas import views
 from weft.graph.formulas.common import axis
 from weft.graph.from_onnx import pointwise as onnx_pointwise
@@ -49,12 +49,15 @@ def translate(
     looks: Mapping[str, tuple[DType, tuple[int, ...]]],
     values: Mapping[str, Any],
     numerics: Numerics = "fast",
+    call_of: Library | None = None,
 ) -> Translated:
     """``file`` for inputs of these types and shapes; of some the ``values`` are known.
 
+    ``call_of`` gives a library's calls for formulas.
+
     Raises `NeedsValues` where shapes depend on the values of further inputs.
     """
-    return _Translation(file, GraphBuilder(file.graph.name or "model", numerics)).run(looks, values)
+    return _Translation(file, GraphBuilder(file.graph.name or "model", numerics, call_of)).run(looks, values)
 
 
 class _Refused:

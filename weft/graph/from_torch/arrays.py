@@ -61,7 +61,7 @@ class TorchArrays:
         return flat.view(torch_type(edge.dtype)).as_strided(edge.shape, strides)
 
     def own(self, array: Any) -> Any:
-        dtype = from_numpy(array.dtype)
+        dtype, array = from_numpy(array.dtype), array if array.flags.writeable else array.copy()
         is_narrow = dtype is not None and dtype.kind == "bfloat"  # which numpy and torch have each their own of
         made = self._torch.from_numpy(array.view("i2") if is_narrow else array).view(torch_type(dtype))
         return made.to(self.device)

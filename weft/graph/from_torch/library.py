@@ -14,7 +14,7 @@ from weft.ir.expr import Expr, Var
 from weft.ir.visit import substitute
 
 _MM, _ADDMM, _BMM = "aten.mm.default", "aten.addmm.default", "aten.bmm.default"
-_CONVOLUTION = "aten.convolution.default"
+_CONVOLUTION, _CUDNN = "aten.convolution.default", "aten.cudnn_convolution"
 _ATTENTION = "aten.scaled_dot_product_attention.default"
 
 
@@ -78,7 +78,7 @@ _CALLS: dict[Callable[..., Any], Callable[..., Call | None]] = {
 
 def is_for_last(call: Call) -> bool:
     """Whether it computes with features last in memory, and converts what lies otherwise; cuDNN, of images."""
-    return call.target == _CONVOLUTION and len(call.args[3]) > 1
+    return call.target.startswith(_CUDNN) or (call.target == _CONVOLUTION and len(call.args[3]) > 1)
 
 
 def other_calls(graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
@@ -122,8 +122,8 @@ def _with_epilogue(library: Call, epilogue: Epilogue) -> list[Call]:
             return []
         last = (shift or bias, strides, padding, dilations, groups)
         if other is None:
-            return [Call("aten.cudnn_convolution_relu.default", (x, weight, *last))]
-        return [Call("aten.cudnn_convolution_add_relu.default", (x, weight, Ref(other), 1.0, *last))]
+            return [Call(f"{_CUDNN}_relu.default", (x, weight, *last))]
+        return [Call(f"{_CUDNN}_add_relu.default", (x, weight, Ref(other), 1.0, *last))]
     is_product = library.target in (_ADDMM, _MM) and not library.named and other is None
     if not is_product or (library.target == _MM) != (shift is not None):
         return []
