@@ -140,11 +140,16 @@ def library_function(name: str) -> Any:
 
 
 @functools.cache
+def driver_function(name: str, arguments: int) -> Any:
+    """A function of the driver's library that takes so many addresses and handles, and answers with a status."""
+    function = library_function(name)
+    function.argtypes = [ctypes.c_void_p] * arguments
+    return function
+
+
 def launch_function() -> Any:
     """``cuLaunchKernelEx`` of the driver's library: a configuration, a function, its parameters, nothing."""
-    function = library_function("cuLaunchKernelEx")
-    function.argtypes = [ctypes.c_void_p] * 4
-    return function
+    return driver_function("cuLaunchKernelEx", 4)
 
 
 def wait_for(stream: int, other: int) -> None:

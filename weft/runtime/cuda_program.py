@@ -32,6 +32,7 @@ from weft.runtime.cuda_driver import (
     owner_number,
 )
 from weft.runtime.cuda_maps import encode_map, move_map
+from weft.runtime.cuda_patch import PatchedLaunches
 from weft.runtime.kernel import slot_bits, status_error
 from weft.target.cuda.machine import DEFAULT_SHARED
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, evaluate_size, launches_of
@@ -122,6 +123,11 @@ class Frame:
         self.kept += [pointers, attribute, config]
         addresses = ctypes.addressof(config), program.functions[launch.name], ctypes.addressof(pointers)
         return (*map(ctypes.c_void_p, addresses), None)
+
+    def move_maps(self) -> None:
+        """Tensor maps to where their arrays are now."""
+        for address, slot in self.maps:
+            move_map(address, self.slots[slot])
 
 
 def launch_config(launch: Launch, grid: tuple[int, int, int], stream: int) -> tuple[_Config, _Attribute]:
@@ -217,21 +223,30 @@ class LoadedProgram:
         ``scratch`` is the address of the memory that ``plan`` asks for. Returns before the GPU is done.
         """
         frame = plan.take(self, stream)
+        self._fill(frame, plan, values, scratch)
+        note_launch(self.owner_number)
+        for launch in frame.launches:
+            self.launch(launch)
+        plan.frames[stream].append(frame)
+
+    def record(self, plan: Plan, values: Sequence[int | float], stream: int, scratch: int = 0) -> PatchedLaunches:
+        """As `start`, on a stream that records a graph; what it gives changes the call in that graph later."""
+        frame = Frame(self, plan, stream)
+        self._fill(frame, plan, values, scratch)
+        return PatchedLaunches(self, plan, frame, stream)
+
+    def _fill(self, frame: Frame, plan: Plan, values: Sequence[int | float], scratch: int) -> None:
         slots = slot_bits([dtype for _, dtype in self.params], values)
         slots += [*(scratch + offset for offset in plan.offsets), *self.record_addresses]
         for place, bits in enumerate(slots):
             frame.slots[place] = bits
-        self._launch(frame)
-        plan.frames[stream].append(frame)
+        frame.move_maps()
 
-    def _launch(self, frame: Frame) -> None:
-        note_launch(self.owner_number)
-        for address, slot in frame.maps:
-            move_map(address, frame.slots[slot])
-        for launch in frame.launches:
-            status = self._start(*launch)
-            if status:
-                self._launch_again(status, launch)
+    def launch(self, launch: tuple[Any, ...]) -> None:
+        """One launch of a frame."""
+        status = self._start(*launch)
+        if status:
+            self._launch_again(status, launch)
 
     def _start_in_context(self, *launch: Any) -> int:
         with self.device.current():

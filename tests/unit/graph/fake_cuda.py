@@ -6,6 +6,7 @@ So all of an executable for GPUs but the driver runs here: what is in which memo
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +38,31 @@ class _Loaded:
             tapes[-1].append(lambda: self._kernel.run(values))
         else:
             self._kernel.run(values)
+
+    def record(self, plan: Any, values: Sequence[Any], stream: int, scratch: int) -> _Patched:
+        now = list(values)
+        tapes[-1].append(lambda: self._kernel.run(now))
+        return _Patched(now)
+
+
+class _Patched:
+    def __init__(self, values: list[Any]) -> None:
+        self._values = values
+
+    def change(self, handle: int, addresses: dict[int, int]) -> None:
+        for place, address in addresses.items():
+            self._values[place] = address
+
+
+class _Marks:
+    def __init__(self, steps: int) -> None:
+        self._times: list[int] = []
+
+    def mark(self) -> None:
+        self._times.append(time.perf_counter_ns())
+
+    def nanoseconds(self) -> list[int]:
+        return [t - self._times[0] for t in self._times]
 
 
 class _Executor(Executor):
@@ -105,6 +131,8 @@ def _again(results: Sequence[Any], made: Any) -> None:
 
 
 class _Recording:
+    is_open, handle = True, 0
+
     def __init__(self, index: int) -> None:
         self.tape: list[Callable[[], None]] = []
 
@@ -146,4 +174,5 @@ class _Streams(cuda_executable.Streams):
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executables record tapes, on streams that are none."""
     monkeypatch.setattr(cuda_executable, "Recording", _Recording)
+    monkeypatch.setattr(cuda_executable, "Marks", _Marks)
     monkeypatch.setattr(cuda_executable, "Streams", _Streams)

@@ -130,3 +130,32 @@ def test_graphs_called_longest_ago_are_given_up(fake_cuda: Fake, monkeypatch: py
                     torch.testing.assert_close(call(x)[0], model(x))
     kept = [c.executable._recorded is not None for c, _ in several]
     assert kept == [False, True, True]
+
+
+def test_kernels_read_and_write_what_the_caller_has(fake_cuda: Fake) -> None:
+    """Nothing is copied where kernels alone have it, and nothing of a call before is seen."""
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.softmax(x, -1)
+        return y, torch.special.bessel_j1(y) + 1
+
+    xs = [torch.randn(8, 16) for _ in range(6)]
+    compiled, call = compile_for(fake_cuda(), model, xs[0])
+    results = [call(x) for x in xs]
+    for x, (soft, last) in zip(xs, results):
+        torch.testing.assert_close(soft, model(x)[0])
+        torch.testing.assert_close(last, model(x)[1])
+    recorded = compiled.executable._recorded
+    assert recorded is not None
+    assert recorded.places == [], "the input is read where it is"
+    assert len(recorded.copied) == 1, "what torch's own function reads is in the graph's memory"
+    assert len(recorded.patched_results) == 1
+
+
+def test_profile_of_a_gpu(fake_cuda: Fake) -> None:
+    model = Net().eval()
+    compiled, _ = compile_for(fake_cuda("aten.addmm.default"), model, torch.randn(8, 16))
+    with torch.no_grad():
+        spans = compiled.executable.run_timed([torch.randn(8, 16)])
+    assert [step for step, _, _ in spans] == list(compiled.executable.steps)
+    assert all(begin <= end for _, begin, end in spans)

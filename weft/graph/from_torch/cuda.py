@@ -63,6 +63,27 @@ class Streams:
         return made.copy_(array)
 
 
+class Marks:
+    """Points in time on the current stream; steps are queued before they run, so that none waits for Python."""
+
+    def __init__(self, steps: int) -> None:
+        self._events: list[Any] = []
+        torch().cuda._sleep(steps * _CYCLES)
+
+    def mark(self) -> None:
+        event = torch().cuda.Event(enable_timing=True)
+        event.record()
+        self._events.append(event)
+
+    def nanoseconds(self) -> list[int]:
+        """Of all marks since the first."""
+        self._events[-1].synchronize()
+        return [int(self._events[0].elapsed_time(e) * 1e6) for e in self._events]
+
+
+#: Cycles of a GPU in which Python starts a step, or more.
+_CYCLES = 100_000
+
 #: Streams that only recordings use, those free at the moment by GPU. A recorded graph keeps its own: libraries have
 #: memory for each stream, which two graphs that run at once must not share.
 _free_streams: dict[int, list[int]] = {}
@@ -82,7 +103,9 @@ class Recording:
 
     def __init__(self, index: int) -> None:
         self._index, self._stream = index, _take_stream(index)
-        self._graph = torch().cuda.CUDAGraph()
+        #: whether what was recorded can be changed: not by a torch that keeps its graphs to itself
+        self.is_open = hasattr(torch().cuda.CUDAGraph, "raw_cuda_graph_exec")
+        self._graph = torch().cuda.CUDAGraph(**({"keep_graph": True} if self.is_open else {}))
         self.launch: Callable[[], None] = self._graph.replay
 
     def __enter__(self) -> int:
@@ -97,12 +120,19 @@ class Recording:
     def __exit__(self, *error: Any) -> None:
         try:
             self._graph.capture_end()
+            if self.is_open:
+                self._graph.instantiate()
         except RuntimeError:
             if error[0] is None:
                 raise
         finally:
             _clear_workspaces()
             self._inside.__exit__(*error)
+
+    @functools.cached_property
+    def handle(self) -> int:
+        """What the driver knows the graph by that is launched."""
+        return int(self._graph.raw_cuda_graph_exec())
 
     def reset(self) -> None:
         """Gives back what it has; it is done on the GPU."""

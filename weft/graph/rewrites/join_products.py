@@ -68,9 +68,10 @@ def _read(graph: Graph, node: Fragment) -> _Factor | None:
     """``node`` as a product of a matrix with a constant one; by its formula, whatever it is called."""
     edges = [graph.edges[name] for name in node.inputs]
     ranks = [len(e.shape) for e in edges]
-    if kind_of(node.program) != "contraction" or ranks[-1:] != [2] or edges[-1].shape[0] != edges[-2].shape[-1]:
+    is_product = kind_of(node.program) == "contraction" and len(ranks) > 1 and ranks[-1] == 2 and ranks[-2] > 1
+    if not is_product or edges[-1].shape[0] != edges[-2].shape[-1]:
         return None
-    if len(ranks) == 2 and ranks[0] > 1:
+    if len(ranks) == 2:
         (x, w), bias = node.inputs, None
         same = formula_program("product", edges, contraction.matmul)
     elif ranks == [1, 2, 2] and edges[0].count == edges[2].shape[1]:

@@ -1,9 +1,11 @@
 """A compiled graph on a GPU. The first call runs its steps in order; the second records them as a CUDA graph, which
 later calls launch: one call of the driver, whatever their number.
 
-A recorded graph reads and writes memory of its own. Inputs are copied there; results are copied from there, so what a
-caller has is never written again. Large results of the last steps are not recorded: these steps follow the graph.
-Calls on other streams wait for each other on the GPU, so there is one set of memory however many threads call.
+A recorded graph reads and writes memory of its own. What kernels of ours alone read of a caller, and results that they
+make, are in the caller's memory: their launches are changed before each launch of the graph. Other inputs are copied,
+other results copied from there, so what a caller has is never written again. Large results of the last steps are not
+recorded: these steps follow the graph. Calls on other streams wait for each other on the GPU, so there is one set of
+memory however many threads call.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.graph.from_torch.cuda import Recording, Streams, is_recordable
+from weft.graph.from_torch.cuda import Marks, Recording, Streams, is_recordable
 from weft.graph.graph import Graph, Opaque
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
@@ -28,6 +30,8 @@ from weft.ir.errors import ArgumentError
 MOST_RECORDED = 16
 #: Bytes from which on a result is better written by a step after the graph than copied.
 LARGE = 1 << 20
+#: Steps up to which the graph is changed for a tensor that they have, rather than the tensor copied.
+MOST_PATCHED = 3
 #: Steps that may follow a graph.
 MOST_FOLLOWING = 4
 
@@ -79,6 +83,15 @@ class CudaExecutable:
                         _keep(self)
                         return recorded.run(checked, given)
             return self._run_in_order(checked, given)
+
+    def run_timed(self, checked: Sequence[Any]) -> list[tuple[Step, int, int]]:
+        """One call in order, and when each step began and ended, in nanoseconds."""
+        with self.streams.device():
+            held = dict(zip(self.graph.inputs, map(self.streams.aligned, checked))) | self.fresh(self.roots)
+            memory, marks = self._steps.allocate(), Marks(len(self.steps))
+            self._steps.run_timed(held, memory, self.streams.current(), marks.mark)
+            times = marks.nanoseconds()
+        return list(zip(self.steps, times, times[1:]))
 
     def _run_in_order(self, checked: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         aligned = [self.streams.aligned(a) for a in checked]
@@ -186,34 +199,67 @@ class _Recorded:
     def __init__(self, executable: CudaExecutable, steps: CudaSteps, checked: Sequence[Any]) -> None:
         self.executable, self.steps, self.streams = executable, steps, executable.streams
         graph = executable.graph
-        self.memory = steps.allocate()
-        read = {name for step in steps.steps for name in steps.reads(step)}
-        self.inputs = {n: self.streams.copied(a) for n, a in zip(graph.inputs, checked) if n in read}
-        self.places = [n for n, name in enumerate(graph.inputs) if name in read]
-        self.targets = list(self.inputs.values())
+        self.memory, self.recording = steps.allocate(), Recording(self.streams.index)
         first = range(steps.following)
         self.following = range(steps.following, len(steps.steps))
+        read = {name for step in steps.steps for name in steps.reads(step)}
         inside = {name for n in first for name in makes(steps.steps[n])}
-        self.copied = [name for name in executable.roots if name in inside]
-        self.new = [name for name in executable.roots if name not in inside]
+        #: what is in the caller's memory: by name, the numbers of steps and their places
+        self.patches = self._find_patches(first, [*(n for n in graph.inputs if n in read), *executable.roots])
+        self.launched: dict[int, Any] = dict.fromkeys(n for steps_of in self.patches.values() for n in steps_of)
+        self.inputs = {n: self.streams.copied(a) for n, a in zip(graph.inputs, checked) if n in read}
+        self.places = [n for n, name in enumerate(graph.inputs) if name in self.inputs and name not in self.patches]
+        self.targets = [self.inputs[graph.inputs[n]] for n in self.places]
+        self.patched_inputs = [(n, name) for n, name in enumerate(graph.inputs) if name in self.patches]
+        patched = [name for name in executable.roots if name in self.patches]
+        self.copied = [name for name in executable.roots if name in inside and name not in self.patches]
+        self.new = [name for name in executable.roots if name not in inside or name in self.patches]
+        self.fresh = [(name, graph.edges[name], steps.find(name).layout.strides) for name in self.new]
+        self.patched_results = patched
         #: what calls in the graph make and steps after it or the caller read
-        self.made: dict[str, Any] = dict(self.inputs)
-        self.recording = Recording(self.streams.index)
+        self.made: dict[str, Any] = self.inputs | executable.fresh(patched)
+        self.addresses: dict[str, int] = {}
         with self.recording as stream:
-            steps.run(first, self.made, self.memory, stream)
+            steps.run(first, self.made, self.memory, stream, self.launched)
         roots = dict.fromkeys(map(steps.root, graph.outputs))
-        self.cloned = [name for name in roots if name in self.made and name in inside]
+        self.cloned = [n for n in roots if n in self.made and n in inside and n not in self.patches]
+        for name in self.patches:
+            self.made.pop(name, None)
+
+    def _find_patches(self, first: range, names: Sequence[str]) -> dict[str, dict[int, dict[int, int]]]:
+        """The tensors that a few launches have, and no library; others are better copied."""
+        if not self.recording.is_open:
+            return {}
+        found = {name: self.steps.places(name, first) for name in names}
+        return {name: places for name, places in found.items() if places and len(places) <= MOST_PATCHED}
 
     def run(self, checked: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        executable, steps = self.executable, self.steps
+        executable, steps, empty = self.executable, self.steps, self.executable.arrays.empty
         stream = self.streams.enter(self.memory.arena)
         for target, place in zip(self.targets, self.places):
             target.copy_(checked[place])
+        held = self.made | {name: empty(edge, strides) for name, edge, strides in self.fresh}
+        for place, name in self.patched_inputs:
+            held[name] = self.streams.aligned(checked[place])
+        self._patch(held)
         self.recording.launch()
-        held = self.made | executable.fresh(self.new)
         steps.run(self.following, held, self.memory, stream)
         for name in self.copied:
             held[name] = steps.tensor(name, {}, self.memory).clone()
         for name in self.cloned:
             held[name] = held[name].clone()
         return executable.finish(held, self.memory, dict(zip(executable.graph.inputs, checked)), given)
+
+    def _patch(self, held: Mapping[str, Any]) -> None:
+        """Tells the graph where the tensors are that are not where they were in the call before."""
+        pointer, known = self.executable.arrays.pointer, self.addresses
+        changed: dict[int, dict[int, int]] = {}
+        for name, steps in self.patches.items():
+            address = pointer(held[name])
+            if known.get(name) == address:
+                continue
+            known[name] = address
+            for number, places in steps.items():
+                changed.setdefault(number, {}).update((place, address + more) for place, more in places.items())
+        for number, addresses in changed.items():
+            self.launched[number].change(self.recording.handle, addresses)

@@ -6,7 +6,7 @@ calls make is torch's, and given back to its allocator after the last step that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,22 +85,58 @@ class CudaSteps:
         made = self.arrays.empty(Edge("arena", dt.uint8, (size,), None), (1,))
         return Memory(made, self.arrays.pointer(made))
 
-    def run(self, numbers: Sequence[int], held: dict[str, Any], memory: Memory, stream: int) -> None:
-        """Steps in order, each on ``stream``, which is torch's current one."""
+    def run(
+        self,
+        numbers: Sequence[int],
+        held: dict[str, Any],
+        memory: Memory,
+        stream: int,
+        patched: dict[int, Any] | None = None,
+    ) -> None:
+        """Steps in order, each on ``stream``, which is torch's current one. Launches of steps that are among
+        ``patched`` are recorded so that they can be changed, and go there."""
         for n in numbers:
             step = self.steps[n]
-            if isinstance(step, Kernel):
-                self._launch(n, step, held, memory, stream)
-            else:
+            if not isinstance(step, Kernel):
                 self._call(step, held, memory)
+            elif patched is not None and n in patched:
+                patched[n] = self._launch(n, step, held, memory, stream, record=True)
+            else:
+                self._launch(n, step, held, memory, stream)
             for name in self._ends[n]:
                 held.pop(name, None)
 
-    def _launch(self, number: int, kernel: Kernel, held: Mapping[str, Any], memory: Memory, stream: int) -> None:
+    def run_timed(self, held: dict[str, Any], memory: Memory, stream: int, mark: Callable[[], None]) -> None:
+        """All steps, with a mark before each and after the last."""
+        for n in range(len(self.steps)):
+            mark()
+            self.run([n], held, memory, stream)
+        mark()
+
+    def _launch(
+        self, number: int, kernel: Kernel, held: Mapping[str, Any], memory: Memory, stream: int, record: bool = False
+    ) -> Any:
         values = [*(self.address(name, held, memory) for name in kernel.tensors), *kernel.fixed]
         scratch = self.arena.offsets.get(_scratch(number), 0) + memory.address
         loaded = kernel.code.loaded
-        loaded.start(loaded.plan(values), values, stream, scratch)
+        start = loaded.record if record else loaded.start
+        return start(loaded.plan(values), values, stream, scratch)
+
+    def places(self, root: str, numbers: Sequence[int]) -> dict[int, dict[int, int]] | None:
+        """Where steps have a tensor: by their numbers, the places of parameters and bytes from its beginning.
+
+        None where not only kernels have it.
+        """
+        found: dict[int, dict[int, int]] = {}
+        for n in numbers:
+            step = self.steps[n]
+            names = step.inputs if isinstance(step, Opaque) else step.tensors
+            own = [(place, name) for place, name in enumerate(names) if self.root(name) == root]
+            if own and isinstance(step, Opaque):
+                return None
+            offsets = {p: self.find(x).layout.offset * self.graph.edges[x].dtype.itemsize for p, x in own}
+            found |= {n: offsets} if own else {}
+        return found
 
     def address(self, name: str, held: Mapping[str, Any], memory: Memory) -> int:
         """Where the first element of a tensor is."""
