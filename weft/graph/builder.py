@@ -48,6 +48,7 @@ class GraphBuilder:
         self.edges: dict[str, Edge] = {}
         self._inputs: list[str] = []
         self._constants: dict[str, Any] = {}
+        self._observed: set[str] = set()
         self._nodes: list[Node] = []
         self._taken: set[str] = set()
 
@@ -149,8 +150,11 @@ class GraphBuilder:
         return next((node for node in reversed(self._nodes) if name in node.outputs), None)
 
     def constant_values(self, name: str) -> Any:
-        """The array of a constant; None for any other tensor."""
-        return self._constants.get(name)
+        """The array of a constant, for who chooses formulas by it; None for any other tensor."""
+        if name not in self._constants:
+            return None
+        self._observed.add(name)
+        return self._constants[name]
 
     def mark(self) -> int:
         """How far the graph has come, for `undo`."""
@@ -172,7 +176,7 @@ class GraphBuilder:
         tensors = dict(self.edges)
         inputs, constants = tuple(self._inputs), dict(self._constants)
         nodes, given = tuple(self._nodes), (tuple(outputs), self.numerics, tuple(updates))
-        return check_graph(Graph(self.name, tensors, inputs, constants, nodes, *given))
+        return check_graph(Graph(self.name, tensors, inputs, constants, nodes, *given, frozenset(self._observed)))
 
     def _edge(self, name: str, dtype: DType, shape: Shape, strides: Shape | None) -> str:
         own = fresh_name(_identifier(name), self._taken)

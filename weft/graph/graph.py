@@ -145,6 +145,7 @@ class Graph:
 
     ``constants`` are arrays with the same values in every call; ``outputs`` may name a tensor twice, or an input.
     ``updates`` are inputs whose memory a call leaves with the values of other tensors: mutation, and its only form.
+    ``observed`` are constants whose values the formulas were chosen by.
     """
 
     name: str
@@ -155,6 +156,7 @@ class Graph:
     outputs: tuple[str, ...]
     numerics: Numerics = "fast"
     updates: tuple[tuple[str, str], ...] = ()
+    observed: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def results(self) -> tuple[str, ...]:

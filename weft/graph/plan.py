@@ -7,12 +7,14 @@ are made by, where tensors are, and the groups. The values are those of the proc
 from __future__ import annotations
 
 import functools
+import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.graph.compile_graph import Compiled, Report, run_library
+from weft.graph.evaluate import as_numpy
 from weft.graph.graph import Fragment, Graph, Opaque
 from weft.graph.groups.compile_group import Kernel, prepare_group
 from weft.graph.groups.group_code import REFUSALS, GroupCode
@@ -39,7 +41,8 @@ class _Step:
 @dataclass(frozen=True)
 class Plan:
     """``constants`` of ``graph`` have no values; those among ``given`` are tensors of the front end, by number, the
-    others are ``made`` by fragments, one after another."""
+    others are ``made`` by fragments, one after another. ``observed`` are digests of the tensors whose values the graph
+    was made by."""
 
     graph: Graph
     given: Mapping[str, int]
@@ -48,9 +51,12 @@ class Plan:
     storage: Storage
     steps: tuple[_Step | Opaque, ...]
     report: Report
+    observed: Mapping[int, str]
 
     def load(self, tensors: Sequence[Any], arrays: Arrays, sizes: OpenSizes) -> Compiled | None:
         """The same with values; None where they are not as it was made for."""
+        if any(_digest(tensors[n]) != kept for n, kept in self.observed.items()):
+            return None
         known = {name: tensors[n] for name, n in self.given.items()}
         library = functools.partial(run_library, arrays)
         values = constant_values(known, self.made, library, arrays.own, sizes.folded)
@@ -78,14 +84,19 @@ def _is_like(graph: Graph, name: str, value: Any) -> bool:
     return (info.dtype, info.shape) == (edge.dtype, edge.shape) and edge.strides in (None, info.strides)
 
 
-def save_plan(key: str, compiled: Compiled, given: Mapping[str, int]) -> None:
-    """Keeps what ``compiled`` is under ``key``; ``given`` are the front end's tensors by the names of constants."""
-    plan = _plan(compiled, given)
+def _digest(values: Any) -> str:
+    return hashlib.sha256(as_numpy(values).tobytes()).hexdigest()
+
+
+def save_plan(key: str, compiled: Compiled, given: Mapping[str, int], observed: Mapping[int, Any]) -> None:
+    """Keeps what ``compiled`` is under ``key``; ``given`` are the front end's tensors by the names of constants,
+    ``observed`` those whose values were looked at."""
+    plan = _plan(compiled, given, {n: _digest(values) for n, values in observed.items()})
     if plan is not None:
         default_store().put(key, Artifact({}, {"plan": pickle.dumps(plan, pickle.HIGHEST_PROTOCOL)}))
 
 
-def _plan(compiled: Compiled, given: Mapping[str, int]) -> Plan | None:
+def _plan(compiled: Compiled, given: Mapping[str, int], observed: Mapping[int, str]) -> Plan | None:
     """None where some constant is made otherwise, where code is for other sizes too, and for a GPU."""
     executable = compiled.executable
     if not isinstance(executable, Executable):
@@ -99,7 +110,8 @@ def _plan(compiled: Compiled, given: Mapping[str, int]) -> Plan | None:
     groups = iter(compiled.report.groups)
     steps = [s if isinstance(s, Opaque) else _step(*next(groups)) for s in executable.steps]
     report = replace(compiled.report, groups=[], measured={})
-    return Plan(graph, dict(given), compiled.made, constants, executable.storage.over(graph), tuple(steps), report)
+    storage = executable.storage.over(graph)
+    return Plan(graph, dict(given), compiled.made, constants, storage, tuple(steps), report, observed)
 
 
 def _step(group: Group, kernel: Kernel) -> _Step:

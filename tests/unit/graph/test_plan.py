@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from weft.graph import plan
+from weft.graph.from_torch import edge
 from weft.graph.from_torch import model as fx_model
 
 torch = pytest.importorskip("torch")
@@ -92,3 +93,29 @@ def test_further_sizes_after_a_plan(translations: list[str]) -> None:
         for batch in (3, 4, 5):
             x = torch.rand(batch, 3, 6, 6)
             torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+class Masked(torch.nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self, mask: Any) -> None:
+        super().__init__()
+        self.register_buffer("mask", mask)
+
+    def forward(self, x: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=self.mask)
+
+
+def test_values_that_the_graph_was_made_by_are_the_same(
+    translations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mask that is causal is a formula without it; another of the same shape is not."""
+    monkeypatch.setattr(edge, "_is_on_gpu", lambda *_: True)  # where attention stays whole, and masks are looked at
+    x, causal = torch.randn(1, 2, 6, 4), torch.ones(6, 6).tril().bool()
+    model = Masked(causal)
+    fast = check(model, x)
+    check(Masked(causal.clone()), x)
+    assert len(translations) == 1
+    check(Masked(causal.flip(1)), x)
+    assert len(translations) == 2
+    with torch.no_grad():
+        model.mask.copy_(causal.flip(0))
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)

@@ -36,7 +36,8 @@ class KeptModule:
         """``graph`` is what the module was before it was ``compiled``."""
         places = {_identity(t): n for n, t in enumerate(self._tensors)}
         given = {name: places[_identity(t)] for name, t in graph.constants.items() if _identity(t) in places}
-        save_plan(self._key, compiled, given)
+        looked = {given[name] for name in graph.observed if name in given}
+        save_plan(self._key, compiled, given, {n: self._tensors[n] for n in looked})
 
 
 def _attribute(gm: Any, path: str) -> Any:
