@@ -17,9 +17,9 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import LanguageError, ShapeError
 from weft.ir.expr import Expr
 from weft.ir.visit import loads
-from weft.tensor.access import is_scatter, statement_reads
+from weft.tensor.access import first_writers, is_scatter, statement_reads
 from weft.tensor.array_arithmetic import Array
-from weft.tensor.coverage import Box, covers, initialization, written_box
+from weft.tensor.coverage import Box, covers, initialization, reads_follow, written_box
 from weft.tensor.evaluate import Evaluation
 from weft.tensor.evaluate_expr import Point, evaluate_expr
 from weft.tensor.program import Statement, TensorProgram
@@ -60,7 +60,10 @@ def _suspects(program: TensorProgram) -> frozenset[str]:
         box = None if is_scatter(s) or s.recurrences else written_box(s)
         if box is not None:
             boxes[s.target.name].append(box)
-    return frozenset(names - set(program.carried))
+    first = first_writers(program)
+    return frozenset(
+        n for n in names - set(program.carried) if n not in first or not reads_follow(program, n, first[n])
+    )
 
 
 @dataclass(frozen=True)

@@ -111,22 +111,22 @@ def _fill_value(program: TensorProgram, buffer: Buffer, writer: int | None) -> C
         return identity(statement.op, buffer.dtype)
     if statement.initialize and is_scatter(statement) and not statement.recurrences:
         return None
-    if buffer.name in {b.name for b in program.temporaries} and _reads_follow(program, buffer, writer):
+    if buffer.name in {b.name for b in program.temporaries} and reads_follow(program, buffer.name, writer):
         return None
     boxes = [box for s in _leading_setters(program, buffer, writer) if (box := written_box(s)) is not None]
     return None if covers(boxes, buffer.shape) else const(0, buffer.dtype)
 
 
-def _reads_follow(program: TensorProgram, buffer: Buffer, writer: int) -> bool:
-    """Whether one statement, number ``writer``, sets elements, and all reads run over just the points it sets."""
+def reads_follow(program: TensorProgram, name: str, writer: int) -> bool:
+    """Whether one statement, number ``writer``, sets elements of a tensor, and all reads run over just those points."""
     own = program.statements[writer]
     axes = {a.var: a for a in own.axes}
     if len({i for i in own.indices if i in axes}) < len(own.indices):
         return False
-    if any(s.target.name == buffer.name for s in program.statements if s is not own):
+    if any(s.target.name == name for s in program.statements if s is not own):
         return False
     for position, statement in enumerate(program.statements):
-        reads = [load for load in statement_reads(statement) if load.buffer.name == buffer.name]
+        reads = [load for load in statement_reads(statement) if load.buffer.name == name]
         if reads and statement.recurrences[: len(own.recurrences)] != own.recurrences:
             return False
         if reads and (position <= writer or not all(_same_points(own, read, statement) for read in reads)):
