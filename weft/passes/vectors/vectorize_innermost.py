@@ -139,17 +139,17 @@ def _extent(loop: For) -> float:
 
 def _cost(node: Stmt | Expr, lane: _Lane | None) -> float:
     """Simple instructions for one run of ``node``, for all lanes at once where there are any."""
+    if isinstance(node, Load):
+        joined = joined_offset(node.buffer, node.indices)
+        index_cost = 0.25 * sum(_cost(i, lane) for i in (node.indices if joined is None else (joined,)))
+        return _load_cost(node, lane) + index_cost
+    if isinstance(node, Store):
+        return _access(node.buffer, node.indices, lane, SCATTER) + _cost(node.value, lane)
     below = sum(_cost(c, lane) for c in children(node) if isinstance(c, (Stmt, Expr)))
     match node:
         case For():
             ragged = lane is not None and (is_varying(node.lo, lane.varying) or is_varying(node.hi, lane.varying))
             return _extent(node) * below * (1.5 if ragged else 1) + 1
-        case Load():
-            joined = joined_offset(node.buffer, node.indices)
-            index_cost = 0.25 * sum(_cost(i, lane) for i in (node.indices if joined is None else (joined,)))
-            return _load_cost(node, lane) + index_cost
-        case Store():
-            return _access(node.buffer, node.indices, lane, SCATTER) + _cost(node.value, lane)
         case Call():
             intrinsic = INTRINSICS.get(node.name)
             return below + (1 if intrinsic is None else intrinsic.flops)
