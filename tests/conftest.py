@@ -24,6 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compiled code of this run is kept apart: what an older compiler left behind must not be what is tested."""
     config.stash[CACHE] = tempfile.mkdtemp(prefix="weft-tests-")
     os.environ["WEFT_CACHE_DIR"] = config.stash[CACHE]
+    os.environ["WEFT_FAULTS"] = "raise"  # what users' models find another way around fails here
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

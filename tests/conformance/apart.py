@@ -8,6 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 
+def warm_up() -> None:
+    """Loads and runs here, on one thread, what else every forked process would load again: 3 s each."""
+    import torch
+
+    import weft
+
+    torch.set_num_threads(1)
+    weft.set_num_threads(1)
+    x = torch.randn(3, 4)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weft.compile(lambda x: (x @ x.mT).softmax(-1) + 1, (x,))(x)
+
+
 def _child(fn: Callable[..., Any], args: tuple[Any, ...], pipe: Any) -> None:
     import torch
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.apart import run_apart
+from tests.conformance.apart import run_apart, warm_up
 
 HOWS = ("compile", "dynamo", "onnx", "train")
 
@@ -217,6 +217,7 @@ def main() -> int:
     from tests.conformance.model_zoo import MODELS, torchvision
 
     torchvision()
+    warm_up()
     names = [n for n in options.only.split(",") if n] or list(MODELS)
     outcomes = []
     for name in names:

@@ -27,9 +27,9 @@ from weft.graph.from_torch.edge import retrace
 from weft.graph.from_torch.model import FxModel
 
 try:
-    from tests.conformance.apart import run_apart
+    from tests.conformance.apart import run_apart, warm_up
 except ImportError:  # run by pytest, which has this folder on the path
-    from apart import run_apart
+    from apart import run_apart, warm_up
 
 #: Whose results are whatever memory held, or depend on where they are stored.
 UNDEFINED = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
@@ -216,6 +216,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     first, step = map(int, options.part.split("/"))
     wanted = [n for n in options.only.split(",") if n]
+    warm_up()
     outcomes: list[Outcome] = []
     for dtype in options.dtype.split(","):
         for place, op in list(enumerate(entries()))[first::step]:

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 try:
-    from tests.conformance.apart import run_apart
+    from tests.conformance.apart import run_apart, warm_up
 except ImportError:  # run by pytest, which has this folder on the path
-    from apart import run_apart
+    from apart import run_apart, warm_up
 
 F = torch.nn.functional
 #: Elements above which a tensor is not read any more.
@@ -377,6 +377,7 @@ def main() -> int:
     counts: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
     start, last = time.time(), options.seed + options.count
+    warm_up()
     for first in range(options.seed, last, 10):
         seeds = list(range(first, min(first + 10, last)))
         how, found = run_apart(try_many, seeds, options.how, limit=300)

@@ -11,10 +11,11 @@ import functools
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from weft.graph.faults import collecting, refused
 from weft.graph.graph import Fragment, Graph, Opaque
 from weft.graph.groups.choose import Choice
 from weft.graph.groups.compile_group import Kernel, Prepared, prepare_group
-from weft.graph.groups.group_code import REFUSALS, GroupCode
+from weft.graph.groups.group_code import GroupCode
 from weft.graph.groups.group_program import group_program
 from weft.graph.groups.mapping import kind_of
 from weft.graph.groups.open_sizes import OpenSizes
@@ -26,7 +27,6 @@ from weft.graph.rewrites.simplify import simplify
 from weft.graph.run.arrays import Arrays, NumpyArrays, arguments
 from weft.graph.run.executable import Executable
 from weft.graph.run.segments import Step
-from weft.ir.errors import Error
 from weft.ir.numerics import is_fast
 from weft.runtime.store import Artifact, default_store
 from weft.tensor.program import TensorProgram
@@ -45,6 +45,8 @@ class Report:
     operators: int = 0
     #: seconds of steps by their ids, where `weft.profile` has measured them
     measured: dict[int, float] = field(default_factory=dict)
+    #: errors of Weft itself that compiling found another way around
+    faults: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,10 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None, sizes: OpenSizes |
 
     ``sizes`` is what other graphs of the same model, for other sizes, were compiled with.
     """
-    return _Compilation(graph, arrays or NumpyArrays(), sizes or OpenSizes()).compile()
+    with collecting() as faults:
+        compiled = _Compilation(graph, arrays or NumpyArrays(), sizes or OpenSizes()).compile()
+        compiled.report.faults = faults
+    return compiled
 
 
 class _Compilation:
@@ -100,8 +105,8 @@ class _Compilation:
         while True:
             try:
                 return self._compile_all()
-            except _Refused as refused:
-                self._take_apart(refused)
+            except _Refused as found:
+                self._take_apart(found)
 
     def _compile_all(self) -> Compiled:
         storage = Storage(self.graph, self.alone)
@@ -126,7 +131,7 @@ class _Compilation:
             if isinstance(prepared, Exception):
                 raise prepared
             return self.code.load(prepared)
-        except REFUSALS as error:
+        except Exception as error:
             raise _Refused(group, error) from error
 
     def _prepare_all(self, storage: Storage) -> dict[int, Prepared | Exception]:
@@ -136,7 +141,7 @@ class _Compilation:
             if isinstance(item, Group) and (outputs := storage.outputs(item)):
                 try:
                     made[id(item)] = self._prepare(storage, item, outputs)
-                except REFUSALS as error:
+                except Exception as error:
                     made[id(item)] = error
         return made
 
@@ -146,16 +151,15 @@ class _Compilation:
         plan = self.plans.get(prepared.key)
         return prepared if plan is None else prepared.by_plan(plan)
 
-    def _take_apart(self, refused: _Refused) -> None:
-        members = refused.group.members
-        why = refused.error.what if isinstance(refused.error, Error) else repr(refused.error)
+    def _take_apart(self, found: _Refused) -> None:
+        members, why = found.group.members, refused(found.error)
         if len(members) > 1:
-            self.report.notes.append(f"{refused.group.name} was taken apart: {why}")
+            self.report.notes.append(f"{found.group.name} was taken apart: {why}")
             self.alone |= {m.name for m in members}
         elif members[0].library is not None:
             self.graph = with_call(self.graph, members, members[0].library, f"no schedule: {why}")
         else:
-            raise refused.error
+            raise found.error
 
     def _choose_libraries(self) -> None:
         """Products and convolutions that the library does faster become calls of it."""
@@ -172,7 +176,8 @@ class _Compilation:
             try:
                 if group.key not in known:
                     known[group.key] = self._choice(storage, item, core, group)
-            except REFUSALS:
+            except Exception as error:
+                refused(error)
                 continue  # compiling it will say what is wrong
             choice = self.report.choices[group.program.program] = known[group.key]
             if not choice.is_ours:
@@ -230,23 +235,28 @@ class _Compilation:
         try:
             program = group_program(self.graph, members, outputs, storage.root, "rest")
             return max(least, self.code.expected(prepare_group(self.graph, storage, program, self.arrays)))
-        except REFUSALS:
+        except Exception as error:
+            refused(error)
             return least
 
     def _expected(self, ways: list[Prepared]) -> float:
         """Seconds by the usual plan; without a way there is none."""
         try:
             return self.code.expected(ways[0]) if ways else float("inf")
-        except REFUSALS:
+        except Exception as error:
+            refused(error)
             return float("inf")
 
     def _measure_ways(self, storage: Storage, ways: list[Prepared]) -> tuple[float, str]:
         """Seconds of our kernel by the quickest plan, and its name, where that is not the time model's first choice."""
         best = float("inf"), ""
         for way in ways:
-            with contextlib.suppress(*REFUSALS):  # a plan that is refused is none
+            try:
                 seconds = self.processor.measure_kernel(self.graph, storage, self.code.load(way))
-                best = min(best, (seconds, way.definition.how.plan))
+            except Exception as error:  # a plan that is refused is none
+                refused(error)
+                continue
+            best = min(best, (seconds, way.definition.how.plan))
         return best
 
     def _library_seconds(self, candidate: LibraryCall) -> float:

@@ -72,6 +72,9 @@ def explain_compiled(compiled: Compiled) -> str:
         lines += [f"    of {', '.join(m.name for m in group.members)}"] if len(group.members) > 1 else []
         lines += [f"    from {', '.join(origins)}"] if origins else []
     lines += [_call_line(report, call) for call in report.calls]
+    if report.faults:
+        lines.append(f"{len(report.faults)} faults of Weft, which another way was found around: please report them")
+        lines += [f"    {fault}" for fault in report.faults]
     return "\n".join([*lines, *report.notes])
 
 

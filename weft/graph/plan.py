@@ -17,7 +17,7 @@ from weft.graph.compile_graph import Compiled, Report, run_library
 from weft.graph.evaluate import as_numpy
 from weft.graph.graph import Fragment, Graph, Opaque
 from weft.graph.groups.compile_group import Kernel, prepare_group
-from weft.graph.groups.group_code import REFUSALS, GroupCode
+from weft.graph.groups.group_code import GroupCode
 from weft.graph.groups.group_program import GroupProgram
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
@@ -25,6 +25,7 @@ from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.fold_constants import constant_values
 from weft.graph.run.arrays import Arrays
 from weft.graph.run.executable import Executable
+from weft.ir.errors import Error
 from weft.runtime.arrays import describe
 from weft.runtime.store import Artifact, default_store
 
@@ -126,6 +127,6 @@ def load_plan(key: str, tensors: Sequence[Any], arrays: Arrays, sizes: OpenSizes
     try:
         plan: Plan = pickle.loads(kept.blobs["plan"])
         return plan.load(tensors, arrays, sizes)
-    except (*REFUSALS, KeyError, AttributeError, TypeError, pickle.UnpicklingError):  # of something else under our key
+    except (Error, KeyError, AttributeError, TypeError, pickle.UnpicklingError):  # of something else under our key
         default_store().remove(key)
         return None

@@ -41,14 +41,14 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("cores")
 def test_every_task_is_answered_once_by_some_process() -> None:
     with Workers[int, int](len(TASKS)) as pool:
-        made = sorted(pool.run(TASKS, square, ()))
+        made = sorted(pool.run(TASKS, square))
     assert sorted(made) == sorted((key, n * n) for key, n in TASKS)
 
 
 @pytest.mark.usefixtures("cores")
 def test_refusals_are_told_as_this_process_raises_them_and_others_do_the_rest() -> None:
     with Workers[int, int](len(TASKS)) as pool:
-        made = dict(pool.run(TASKS, refuse_odd, (ValueError,)))
+        made = dict(pool.run(TASKS, refuse_odd))
     assert [str(made[key]) for key, n in TASKS if n % 2] == [f"{n} is odd" for _, n in TASKS if n % 2]
     assert all(isinstance(made[key], int) for key, n in TASKS if n % 2 == 0)
 
@@ -58,7 +58,7 @@ def test_a_worker_that_dies_loses_nothing() -> None:
     with Workers[int, int](len(TASKS)) as pool:
         for process in pool._processes:
             process.kill()
-        made = dict(pool.run(TASKS, square, ()))
+        made = dict(pool.run(TASKS, square))
     assert made == {key: n * n for key, n in TASKS}
 
 
@@ -75,7 +75,7 @@ os.sched_getaffinity = lambda _: range(2)
 threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     with workers.Workers(8) as pool:
-        for key, made in pool.run([(str(n), 30.0) for n in range(8)], time.sleep, ()):
+        for key, made in pool.run([(str(n), 30.0) for n in range(8)], time.sleep):
             pass
 except KeyboardInterrupt:
     print("interrupted", all(p.poll() is not None for p in pool._processes))

@@ -235,12 +235,15 @@ def test_a_failure_to_compile_is_eager_with_the_reason(monkeypatch: pytest.Monke
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("broken on purpose")
 
+    monkeypatch.setenv("WEFT_FAULTS", "told")
     monkeypatch.setattr("weft.graph.from_torch.model.compile_graph", fail)
     x = torch.randn(3)
     with pytest.warns(UserWarning, match="broken on purpose"):
         fast = weft.compile(torch.cos, (x,))
     same(fast(x), torch.cos(x))
-    assert "eager, because RuntimeError: broken on purpose" in weft.explain(fast)
+    assert "eager, because a fault of Weft, RuntimeError: broken on purpose (test_torch_backend.py:" in weft.explain(
+        fast
+    )
 
 
 def test_autocast_and_bfloat16() -> None:
@@ -386,6 +389,7 @@ def test_a_schedule_that_fails_while_layouts_are_priced(
     def broken(*_: Any) -> float:
         raise AssertionError("vi0")
 
+    monkeypatch.setenv("WEFT_FAULTS", "told")
     monkeypatch.setattr("weft.graph.groups.price_program.price_program", broken)
     model, x = Convolutions().eval(), torch.randn(1, 3, 8, 8)
     fast = weft.compile(model, (x,))

@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.evaluate import as_numpy
+from weft.graph.faults import place_of, reason_of
 from weft.graph.from_onnx.check import check_file
 from weft.graph.from_onnx.edge import read_model
 from weft.graph.from_onnx.file import OnnxFile, Port
@@ -25,7 +26,7 @@ from weft.graph.graph import Graph
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.arrays import Arrays
 from weft.graph.run.fast_model import NUMPY, FastModel, is_fast
-from weft.ir.errors import ArgumentError, Error, ShapeError, UnsupportedError
+from weft.ir.errors import ArgumentError, Error, InternalError, ShapeError, UnsupportedError
 from weft.ir.numerics import Numerics
 from weft.runtime.fastcall import MISS, CallTable, Specialization
 
@@ -240,8 +241,14 @@ def _compiled(graph: Graph, title: str, sizes: OpenSizes, arrays: Arrays) -> Com
         return compile_graph(replace(graph, constants=constants), arrays, sizes)
     except Error:
         raise
-    except (AssertionError, RecursionError) as error:
-        raise UnsupportedError(f"{title} could not be compiled", why=repr(error)) from error
+    except RecursionError as error:
+        raise UnsupportedError(f"{title} has formulas nested too deep", why=str(error)) from error
+    except Exception as error:
+        raise InternalError(
+            f"{title} could not be compiled",
+            why=f"{reason_of(error)} ({place_of(error)})",
+            help="this is a fault of Weft: please report it with the model",
+        ) from error
 
 
 def _shared(compiled: Compiled) -> frozenset[str]:

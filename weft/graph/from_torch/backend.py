@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.graph.compile_graph import Compiled
+from weft.graph.faults import reason_of
 from weft.graph.from_torch.edge import (
     export,
     flatten,
@@ -20,7 +21,6 @@ from weft.graph.from_torch.edge import (
 )
 from weft.graph.from_torch.model import FxModel, Options, strides_of
 from weft.graph.from_torch.programs import Programs
-from weft.graph.from_torch.translate import reason_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH, is_fast
 from weft.ir.errors import ArgumentError

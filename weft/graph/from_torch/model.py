@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.graph.compile_graph import Compiled, compile_graph
+from weft.graph.faults import collecting, refused
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
 from weft.graph.from_torch.kept import KeptModule
 from weft.graph.from_torch.symbolic import at_sizes
-from weft.graph.from_torch.translate import reason_of, translate
+from weft.graph.from_torch.translate import translate
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.background import BACKGROUND
 from weft.graph.run.executable import Executable
@@ -163,13 +164,13 @@ class FxModel:
             kept = KeptModule(gm, constants, arrays, self.updates, self.name, numerics)
             compiled = kept.load(sizes)
             if compiled is None:
-                graph = translate(
-                    gm, args, constants, updates=self.updates, name=self.name, numerics=numerics, device=arrays.device
-                )
-                compiled = compile_graph(graph, arrays, sizes)
+                facts = {"updates": self.updates, "name": self.name, "device": arrays.device}
+                with collecting():
+                    graph = translate(gm, args, constants, numerics=numerics, **facts)
+                    compiled = compile_graph(graph, arrays, sizes)
                 kept.save(graph, compiled)
         except Exception as error:  # a fault of ours must not take the user's program with it
-            return self._failed(reason_of(error))
+            return self._failed(refused(error))
         made = _Variant(compiled, None, tuple(constants.values()), stamps, places)
         made.calls = 0 if compiled.is_open else None
         made.fast = self._fast(made)

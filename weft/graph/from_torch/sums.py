@@ -176,9 +176,9 @@ def _batch_norm_either(
     return _batch_norm(t, x, gain, shift, mean, variance, momentum, epsilon)  # type: ignore[return-value]
 
 
-def _float_only(*edges: Edge) -> None:
+def _float_only(*edges: Edge, what: str = "products of integers") -> None:
     if not all(e.dtype.is_float for e in edges):
-        raise UnsupportedError("products of integers")
+        raise UnsupportedError(what)
 
 
 @lowers("mm", "bmm", "mv", "dot")
@@ -279,6 +279,7 @@ def _average_pool(
     t: Site, x: Edge, kernel: Any, strides: Any = (), padding: Any = (0,), ceil: bool = False,
     counts_padding: bool = True, divisor: Any = None,
 ) -> str:  # fmt: skip
+    _float_only(x, what="means of integers")
     n = int(t.call.target.partition("pool")[2][0])
     k, around = _pairs(kernel, n), _pairs(padding, n)
     facts = (k, _pairs(strides, n) if strides else k, around, around, ceil, counts_padding, divisor)

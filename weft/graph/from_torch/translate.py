@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.graph.builder import GraphBuilder
+from weft.graph.faults import refused
 from weft.graph.from_torch import attention as _attention  # noqa: F401  which fill the table
 from weft.graph.from_torch import pointwise as _pointwise  # noqa: F401
 from weft.graph.from_torch import resize as _resize  # noqa: F401
@@ -13,9 +15,9 @@ from weft.graph.from_torch import shapes as _shapes  # noqa: F401
 from weft.graph.from_torch import sums as _sums  # noqa: F401
 from weft.graph.from_torch.arrays import special_of
 from weft.graph.from_torch.edge import element_type, torch
-from weft.graph.from_torch.table import TABLE, Site
+from weft.graph.from_torch.table import TABLE, Entry, Site
 from weft.graph.graph import Call, Edge, Graph, Ref
-from weft.ir.errors import Error, UnsupportedError
+from weft.ir.errors import UnsupportedError
 from weft.ir.numerics import Numerics
 
 #: Calls that only say what tracing knows anyway.
@@ -151,9 +153,9 @@ class _Translation:
         mark = self.builder.mark()
         try:
             return self._lower(node, call, args, named)
-        except Exception as refused:  # arguments that an entry does not know, too: the framework knows them
+        except Exception as error:
             self.builder.undo(mark)
-            return self._opaque(node, call, reason_of(refused))
+            return self._opaque(node, call, refused(error))
 
     def _is_without_elements(self, node: Any) -> bool:
         """Whether nothing needs to be computed, as no result has an element."""
@@ -188,7 +190,9 @@ class _Translation:
         if any(isinstance(a, Ref) for a in (*args, *named.values())):
             raise UnsupportedError("it reads an object that only torch can read")
         tensors = [n.meta.get("val") for n in node.all_input_nodes]
-        made = entry(Site(self.builder, node.name, call, (tensors, said), _origin(node)), *args, **named)
+        site = Site(self.builder, node.name, call, (tensors, said), _origin(node))
+        _check_takes(entry, site, args, named)
+        made = entry(site, *args, **named)
         if isinstance(made, str):
             return self._checked(made, said)
         used = {user.args[1] for user in node.users}
@@ -231,12 +235,11 @@ def _memory_of(node: Any) -> Any:
     return node
 
 
-def reason_of(error: Exception) -> str:
-    """An error in one line."""
-    if isinstance(error, Error):
-        return error.what
-    text = str(error).splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+def _check_takes(entry: Entry, site: Site, args: list[Any], named: dict[str, Any]) -> None:
+    try:
+        inspect.signature(entry).bind(site, *args, **named)
+    except TypeError as error:
+        raise UnsupportedError(f"its formula has {error}") from None
 
 
 def _attribute(gm: Any, path: str) -> Any:

@@ -11,7 +11,7 @@ from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.progress import Progress
 from weft.graph.groups.workers import Workers
 from weft.graph.run.processor import Processor
-from weft.ir.errors import Error, TargetError
+from weft.ir.errors import TargetError
 from weft.ir.expr import Expr
 from weft.ir.stmt import Kernel as LoopKernel
 from weft.operators.scheduling import Scheduling
@@ -33,9 +33,6 @@ from weft.runtime.threads import get_num_threads, set_num_threads
 from weft.target.description import MachineDescription
 from weft.tensor.program import TensorProgram
 from weft.version import blake2b
-
-#: What a group may be refused with.
-REFUSALS = (Error, AssertionError, RecursionError)
 
 
 class Task(NamedTuple):
@@ -81,7 +78,7 @@ class GroupCode:
     title: str
     open_sizes: OpenSizes
     _artifacts: dict[str, Artifact] = field(default_factory=dict)
-    _refused: dict[str, BaseException] = field(default_factory=dict)
+    _refused: dict[str, Exception] = field(default_factory=dict)
     _loaded: dict[str, LoadedArtifact] = field(default_factory=dict)
 
     def prepare(self, groups: Iterable[Prepared]) -> None:
@@ -98,7 +95,7 @@ class GroupCode:
         tasks = [(key, self._task(group)) for key, group in missing.items()]
         workers: Workers[Task, Artifact] = Workers(len(tasks))
         with Progress(f"weft: compiling {self.title}", len(tasks)) as progress, workers:
-            for key, made in workers.run(tasks, compile_task, REFUSALS):
+            for key, made in workers.run(tasks, compile_task):
                 if isinstance(made, Artifact):
                     default_store().put(key, made)
                     self._artifacts[key] = made

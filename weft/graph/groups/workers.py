@@ -34,13 +34,13 @@ class Workers(Generic[T, R]):
     """As many processes as there are cores for ``count`` tasks, this one among them.
 
     >>> with Workers(len(tasks)) as workers:
-    ...     for key, made in workers.run(tasks, compile_task, (Error,)):
+    ...     for key, made in workers.run(tasks, compile_task):
     """
 
     def __init__(self, count: int) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._pending: deque[tuple[str, T]] = deque()
-        self._done: SimpleQueue[tuple[str, R | BaseException]] = SimpleQueue()
+        self._done: SimpleQueue[tuple[str, R | Exception]] = SimpleQueue()
         self._again: deque[tuple[str, T]] = deque()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         wanted = min(cores, MOST, count) - 1 if count >= WORTH_IT else 0
@@ -60,16 +60,14 @@ class Workers(Generic[T, R]):
                     if pipe is not None:
                         pipe.close()
 
-    def run(
-        self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R], refusals: tuple[type[BaseException], ...]
-    ) -> Iterator[tuple[str, R | BaseException]]:
-        """Each task's key with what ``fn`` gives, or with the error among ``refusals`` that it raises."""
+    def run(self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R]) -> Iterator[tuple[str, R | Exception]]:
+        """Each task's key with what ``fn`` gives, or with the error that it raises."""
         self._pending.extend(tasks)
         threads = [threading.Thread(target=self._feed, args=(p, fn), daemon=True) for p in self._processes]
         for thread in threads:
             thread.start()
         while self._pending:
-            yield from self._run_here(self._pending, fn, refusals)
+            yield from self._run_here(self._pending, fn)
             while not self._done.empty():
                 yield self._done.get()
         for thread in threads:
@@ -77,19 +75,17 @@ class Workers(Generic[T, R]):
         while not self._done.empty():
             yield self._done.get()
         while self._again:
-            yield from self._run_here(self._again, fn, refusals)
+            yield from self._run_here(self._again, fn)
 
-    def _run_here(
-        self, tasks: deque[tuple[str, T]], fn: Callable[[T], R], refusals: tuple[type[BaseException], ...]
-    ) -> Iterator[tuple[str, R | BaseException]]:
+    def _run_here(self, tasks: deque[tuple[str, T]], fn: Callable[[T], R]) -> Iterator[tuple[str, R | Exception]]:
         try:
             key, task = tasks.popleft()
         except IndexError:
             return
-        made: R | BaseException
+        made: R | Exception
         try:
             made = fn(task)
-        except refusals as error:
+        except Exception as error:
             made = error
         yield key, made
 
