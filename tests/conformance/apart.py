@@ -8,18 +8,27 @@ from collections.abc import Callable
 from typing import Any
 
 
-def warm_up() -> None:
+def warm_up(dynamo: bool = False) -> None:
     """Loads and runs here, on one thread, what else every forked process would load again: 3 s each."""
     import torch
 
     import weft
+    from weft.graph.from_torch import backend
 
     torch.set_num_threads(1)
     weft.set_num_threads(1)
     x = torch.randn(3, 4)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        weft.compile(lambda x: (x @ x.mT).softmax(-1) + 1, (x,))(x)
+        weft.compile(_warm, (x,))(x)
+        if dynamo:
+            backend.register()
+            torch.compile(_warm, backend="weft")(x)
+            torch._dynamo.reset()
+
+
+def _warm(x: Any) -> Any:
+    return (x @ x.mT).softmax(-1) + 1
 
 
 def _child(fn: Callable[..., Any], args: tuple[Any, ...], pipe: Any) -> None:

@@ -216,7 +216,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     first, step = map(int, options.part.split("/"))
     wanted = [n for n in options.only.split(",") if n]
-    warm_up()
+    warm_up(dynamo=options.gradients)
     outcomes: list[Outcome] = []
     for dtype in options.dtype.split(","):
         for place, op in list(enumerate(entries()))[first::step]:

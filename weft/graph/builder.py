@@ -24,7 +24,6 @@ from weft.graph.groups.partition import is_free
 from weft.ir.dtype import DType
 from weft.ir.errors import UnsupportedError
 from weft.ir.numerics import Numerics
-from weft.ir.visit import fresh_name
 from weft.runtime.arrays import describe
 from weft.tensor.program import TensorProgram
 from weft.tensor.python_api import Tensor, build_program, placeholder
@@ -51,6 +50,8 @@ class GraphBuilder:
         self._observed: set[str] = set()
         self._nodes: list[Node] = []
         self._taken: set[str] = set()
+        #: the last number behind each name that was asked for again
+        self._counts: dict[str, int] = {}
 
     def input(self, name: str, dtype: str | DType, shape: Sequence[int], strides: Shape | None = None) -> str:
         """A tensor that calls give; ``strides`` where they are known and not row-major."""
@@ -99,7 +100,7 @@ class GraphBuilder:
             self._edge(f"{name}_{n}" if several else name, o.dtype, shape_of(o.shape), None)
             for n, o in enumerate(program.outputs)
         )
-        self._nodes.append(Fragment(fresh_name(name, self._taken), program, tuple(inputs), outputs, library, origin))
+        self._nodes.append(Fragment(self._fresh(name), program, tuple(inputs), outputs, library, origin))
         return outputs
 
     def call_of(self, fn: Formula, args: Sequence[Hashable], inputs: Sequence[str]) -> Call | None:
@@ -132,14 +133,14 @@ class GraphBuilder:
     ) -> tuple[str | None, ...]:
         """A call of the framework; results are tensors, objects that go by a name, or nothing that anybody asks for."""
         made = tuple(self._output(e) for e in outputs)
-        node = Opaque(fresh_name(name, self._taken), call, made, reason, origin)
+        node = Opaque(self._fresh(name), call, made, reason, origin)
         self._nodes.append(node)
         return made
 
     def _output(self, given: Edge | str | None) -> str | None:
         if isinstance(given, Edge):
             return self._edge(given.name, given.dtype, given.shape, given.strides)
-        return None if given is None else fresh_name(_identifier(given), self._taken)
+        return None if given is None else self._fresh(_identifier(given))
 
     @property
     def inputs_and_constants(self) -> set[str]:
@@ -178,8 +179,17 @@ class GraphBuilder:
         nodes, given = tuple(self._nodes), (tuple(outputs), self.numerics, tuple(updates))
         return check_graph(Graph(self.name, tensors, inputs, constants, nodes, *given, frozenset(self._observed)))
 
+    def _fresh(self, base: str) -> str:
+        """``base``, or ``base_1``, ``base_2`` ...: one that is not taken."""
+        name = base
+        while name in self._taken:
+            self._counts[base] = self._counts.get(base, 0) + 1
+            name = f"{base}_{self._counts[base]}"
+        self._taken.add(name)
+        return name
+
     def _edge(self, name: str, dtype: DType, shape: Shape, strides: Shape | None) -> str:
-        own = fresh_name(_identifier(name), self._taken)
+        own = self._fresh(_identifier(name))
         self.edges[own] = Edge(own, dtype, shape, strides)
         return own
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from weft.graph.from_onnx.edge import fault_of, has_body, is_older
-from weft.graph.from_onnx.file import OnnxFile, OnnxGraph, OnnxNode, needed_nodes
+from weft.graph.from_onnx.file import OnnxFile, OnnxFunction, OnnxGraph, OnnxNode, needed_nodes
 from weft.graph.from_onnx.table import TABLE
 from weft.ir.errors import ArgumentError, UnsupportedError
 
+#: How deep functions and graphs may stand in each other.
+DEEPEST = 32
 #: Operators with graphs in them, which the translation itself walks through.
 CONTROL = ("If", "Loop", "Scan")
 #: Faults and refusals that are told; further ones are counted.
@@ -30,10 +32,12 @@ class _Check:
         self.file = file
         self.faults: list[str] = []
         self.refused: dict[str, None] = {}
+        #: functions looked at, and whether all of each was
+        self.seen: dict[tuple[str, str], bool] = {}
 
     def run(self) -> None:
         graph = self.file.graph
-        self._names(graph, set())
+        self._names_in(graph, set())
         self._operators(needed_nodes(graph.nodes, {p.name for p in graph.outputs}), self.file.opsets, 0)
         where = self.file.where
         if self.faults:
@@ -49,32 +53,38 @@ class _Check:
                 help="onnxruntime has them all; or export the model without these",
             )
 
-    def _names(self, graph: OnnxGraph, outer: set[str]) -> None:
+    def _names_in(self, graph: OnnxGraph, outer: set[str]) -> None:
+        inputs = [p.name for p in graph.inputs]
+        self.faults += [f"two inputs are `{name}`" for name in dict.fromkeys(inputs) if inputs.count(name) > 1]
+        given = {*outer, *inputs, *graph.constants}
+        self._names(graph.nodes, given, [p.name for p in graph.outputs])
+
+    def _names(self, nodes: Sequence[OnnxNode], given: set[str], outputs: Sequence[str]) -> None:
         """Every tensor is made once, and before it is read."""
-        made = {*outer, *(p.name for p in graph.inputs), *graph.constants}
-        later = {name for node in graph.nodes for name in node.outputs}
-        for node in graph.nodes:
+        made = set(given)
+        later = {name for node in nodes for name in node.outputs}
+        for node in nodes:
             for name in node.inputs:
                 if name and name not in made:
                     self.faults.append(f"{node} reads `{name}`, {_why_missing(name, later)}")
             for value in node.attributes.values():
                 for inner in value if isinstance(value, tuple) else (value,):
                     if isinstance(inner, OnnxGraph):
-                        self._names(inner, made)
+                        self._names_in(inner, made)
             for name in node.outputs:
                 if name and name in made:
                     self.faults.append(f"{node} makes `{name}`, which is there already")
                 made.add(name)
-        self.faults += [f"output `{p.name}` is made by no node" for p in graph.outputs if p.name not in made]
+        self.faults += [f"output `{name}` is made by no node" for name in outputs if name not in made]
 
     def _operators(self, nodes: Iterable[OnnxNode], opsets: Mapping[str, int], depth: int) -> None:
-        if depth > 32:
-            self.faults.append("its functions call each other without end")
+        if depth > DEEPEST:
+            self.faults.append(f"its functions and graphs stand in each other more than {DEEPEST} deep")
             return
         for node in nodes:
             function = self.file.functions.get((node.domain, node.op))
             if function is not None:
-                self._operators(needed_nodes(function.nodes, {*function.outputs}), function.opsets, depth + 1)
+                self._function(node, function, depth)
             elif fault := fault_of(node, opsets):
                 (self.refused.setdefault if node.domain else self._fault)(f"{node}: {fault}")
             elif is_older(node, opsets):
@@ -84,6 +94,17 @@ class _Check:
             for value in node.attributes.values():
                 if isinstance(value, OnnxGraph):
                     self._operators(value.nodes, opsets, depth + 1)
+
+    def _function(self, node: OnnxNode, function: OnnxFunction, depth: int) -> None:
+        """What a node calls, once for all such nodes: functions that call others twice have no end otherwise."""
+        key = node.domain, node.op
+        if key in self.seen:
+            self.faults += [] if self.seen[key] else [f"{node}: the function calls itself"]
+            return
+        self.seen[key] = False
+        self._names(function.nodes, {*function.inputs}, function.outputs)
+        self._operators(needed_nodes(function.nodes, {*function.outputs}), function.opsets, depth + 1)
+        self.seen[key] = True
 
     def _fault(self, text: str) -> None:
         self.faults.append(text)

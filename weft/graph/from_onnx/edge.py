@@ -207,6 +207,8 @@ class _Reader:
                 why=f"the values of `{name}` may only be in the folder of the model",
                 help="move the file beside the model, and export with a relative location",
             )
+        if not path.is_file():  # a pipe would wait for ever
+            raise ArgumentError(f"cannot read {location} for `{name}`", why="there is no such file")
         try:
             start, size = int(facts.get("offset", 0)), path.stat().st_size
             length = int(facts.get("length", max(size - start, 0)))

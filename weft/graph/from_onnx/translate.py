@@ -21,7 +21,7 @@ from weft.graph.from_onnx import resize as onnx_resize
 from weft.graph.from_onnx import shapes as onnx_shapes
 from weft.graph.from_onnx import sums as onnx_sums
 from weft.graph.from_onnx import windows as onnx_windows
-from weft.graph.from_onnx.check import tell
+from weft.graph.from_onnx.check import DEEPEST, tell
 from weft.graph.from_onnx.edge import body_of, fault_in_use
 from weft.graph.from_onnx.file import Foreign, OnnxFile, OnnxFunction, OnnxGraph, OnnxNode, Parameter, needed_nodes
 from weft.graph.from_onnx.table import TABLE, NeedsValues, Site, Term, known_term
@@ -33,7 +33,8 @@ from weft.ir.numerics import Numerics
 _ENTRIES = (onnx_pointwise, onnx_quantize, onnx_resize, onnx_shapes, onnx_sums, onnx_windows)
 #: How often a loop may go round, as each time has its own nodes.
 _MOST_ROUNDS = 256
-_DEEPEST = 32
+#: Nodes that functions and loops may be taken apart into.
+_MOST_NODES = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,10 @@ def translate(
     return _Translation(file, GraphBuilder(file.graph.name or "model", numerics, call_of)).run(looks, values)
 
 
+class _TooMany(Exception):
+    """Functions and loops that are taken apart into more nodes than anybody has."""
+
+
 class _Refused:
     """In place of a tensor that could not be made."""
 
@@ -72,7 +77,7 @@ class _Translation:
         self.file, self.builder = file, builder
         self.constants: dict[int, tuple[Any, str]] = {}
         self.refusals: dict[str, None] = {}
-        self.depth = 0
+        self.depth = self.count = 0
 
     def run(self, looks: Mapping[str, tuple[DType, tuple[int, ...]]], values: Mapping[str, Any]) -> Translated:
         scope: Scope = self._stored(self.file.graph)
@@ -85,7 +90,14 @@ class _Translation:
                 scope[name] = Term(dtype, shape, None, self.builder.input(name, dtype, shape), own)
         graph = self.file.graph
         wanted = [p.name for p in graph.outputs]
-        self._nodes(needed_nodes(graph.nodes, set(wanted)), scope, self.file.opsets)
+        try:
+            self._nodes(needed_nodes(graph.nodes, set(wanted)), scope, self.file.opsets)
+        except _TooMany:
+            raise UnsupportedError(
+                f"{self.file.where} has more than {_MOST_NODES} nodes",
+                why="functions and loops are taken apart, each call and each round by itself",
+                help="see that it is not built to have no end",
+            ) from None
         self._refuse()
         made = tuple(t for name in wanted if isinstance(t := scope[name], Term))
         edges = [t.edge for t in made if t.edge is not None]
@@ -109,6 +121,9 @@ class _Translation:
 
     def _nodes(self, nodes: Iterable[OnnxNode], scope: Scope, opsets: Mapping[str, int]) -> None:
         for node in nodes:
+            self.count += 1
+            if self.count > _MOST_NODES:
+                raise _TooMany
             given = [scope[name] if name else None for name in node.inputs]
             made: Sequence[Term | None] | None = None
             if not any(isinstance(g, _Refused) for g in given):
@@ -121,7 +136,7 @@ class _Translation:
         mark = self.builder.mark()
         try:
             return self._node(node, given, scope, opsets)
-        except (NeedsValues, InternalError):
+        except (NeedsValues, InternalError, _TooMany):
             raise
         except Error as refused:
             self.builder.undo(mark)
@@ -160,17 +175,19 @@ class _Translation:
 
     def _call(self, node: OnnxNode, function: OnnxFunction, given: list[Any]) -> Any:
         """The nodes of a function in place of the node."""
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise UnsupportedError(f"functions that call each other more than {_DEEPEST} deep")
+        if self.depth == DEEPEST:
+            raise UnsupportedError(f"functions that call each other more than {DEEPEST} deep")
         attributes = {**function.defaults, **node.attributes}
         inner: Scope = {}
         for n, name in enumerate(function.inputs):
             inner[name] = given[n] if n < len(given) else None  # type: ignore[assignment]
         nodes = [_bound(n, attributes, node.name) for n in needed_nodes(function.nodes, {*function.outputs})]
         nodes = [replace(n, inputs=tuple(i if inner.get(i, 0) is not None else "" for i in n.inputs)) for n in nodes]
-        self._nodes(nodes, inner, {**self.file.opsets, **function.opsets})
-        self.depth -= 1
+        self.depth += 1
+        try:
+            self._nodes(nodes, inner, {**self.file.opsets, **function.opsets})
+        finally:
+            self.depth -= 1
         return [_term(inner.get(name)) for name in function.outputs]
 
     def _branch(self, node: OnnxNode, given: list[Any], scope: Scope, opsets: Mapping[str, int]) -> Any:

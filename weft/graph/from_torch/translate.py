@@ -145,6 +145,8 @@ class _Translation:
             return self.values[node.args[0]][node.args[1]]
         if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
             raise UnsupportedError(f"{target} writes to its arguments")
+        if any(not isinstance(n, int) for v in _tensors_said(node) for n in v.shape):
+            raise UnsupportedError(f"{target} gives a tensor whose sizes depend on values")
         args = [self._argument(a) for a in node.args]
         named = {key: self._argument(a) for key, a in node.kwargs.items()}
         call = Call(target, tuple(map(_written, args)), tuple((k, _written(v)) for k, v in named.items()))
@@ -160,10 +162,9 @@ class _Translation:
     def _is_without_elements(self, node: Any) -> bool:
         """Whether nothing needs to be computed, as no result has an element."""
         said = node.meta.get("val")
-        found = said if isinstance(said, (list, tuple)) else [said]
-        return bool(found) and all(
-            isinstance(v, torch().Tensor) and v.numel() == 0 and element_type(v.dtype) is not None for v in found
-        )
+        found = _tensors_said(node)
+        is_all = bool(found) and len(found) == (len(said) if isinstance(said, (list, tuple)) else 1)
+        return is_all and all(v.numel() == 0 and element_type(v.dtype) is not None for v in found)
 
     def _empties(self, node: Any) -> Any:
         """Constants, whose shape and strides are all there is to them."""
@@ -233,6 +234,12 @@ def _memory_of(node: Any) -> Any:
             return node
         node = node.args[0]
     return node
+
+
+def _tensors_said(node: Any) -> list[Any]:
+    """What torch says of the results that are tensors."""
+    said = node.meta.get("val")
+    return [v for v in (said if isinstance(said, (list, tuple)) else [said]) if isinstance(v, torch().Tensor)]
 
 
 def _check_takes(entry: Entry, site: Site, args: list[Any], named: dict[str, Any]) -> None:

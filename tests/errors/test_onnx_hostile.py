@@ -1,0 +1,172 @@
+"""Files that somebody made to do harm: each is refused by an error that names what is wrong, soon, without a crash."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "graph"))
+
+from onnx_models import TensorProto, helper, mlp, model, node, onnx
+
+import weft
+from weft.ir.errors import ArgumentError, Error, InternalError, UnsupportedError
+
+X = np.ones((2, 4), np.float32)
+#: Seconds that a refusal may take, on a busy machine too.
+SOON = 60
+
+
+def _function(name: str, nodes: list[Any], inputs: str = "x", outputs: str = "y") -> Any:
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    return helper.make_function("own", name, inputs.split(), outputs.split(), nodes, imports)
+
+
+def _calls(*functions: Any, op: str = "f") -> Any:
+    return model([node(op, "x", "y", domain="own")], {"x": [2, 4]}, ["y"], functions=functions, domains=["own"])
+
+
+def _call(op: str, given: str, made: str) -> Any:
+    return node(op, given, made, domain="own", name=f"{op}_{made}")
+
+
+def itself() -> Any:
+    return _calls(_function("f", [_call("f", "x", "y")]))
+
+
+def each_other() -> Any:
+    return _calls(_function("f", [_call("g", "x", "y")]), _function("g", [_call("f", "x", "y")]))
+
+
+def doubling() -> Any:
+    """Thirty functions, each of which calls the next twice: a thousand million nodes in a small file."""
+    functions = [_function(f"f{n}", [_call(f"f{n + 1}", "x", "a"), _call(f"f{n + 1}", "a", "y")]) for n in range(30)]
+    return _calls(*functions, _function("f30", [node("Relu", "x", "y")]), op="f0")
+
+
+def a_long_chain() -> Any:
+    functions = [_function(f"f{n}", [_call(f"f{n + 1}", "x", "y")]) for n in range(3000)]
+    return _calls(*functions, _function("f3000", [node("Relu", "x", "y")]), op="f0")
+
+
+def a_hole_in_a_function() -> Any:
+    return _calls(_function("f", [node("Add", "x nothing", "y")]))
+
+
+def _loop(body: list[Any], made: str) -> Any:
+    """A node that goes 200 times round ``body``, which makes ``b`` of ``a``."""
+    ports = [helper.make_tensor_value_info(n, k, None) for n, k in (("n", 7), ("go", 9), ("a", 1))]
+    ends = [helper.make_tensor_value_info(n, k, None) for n, k in (("on", 9), ("b", 1))]
+    graph = helper.make_graph([node("Identity", "go", "on"), *body], "body", ports, ends)
+    return node("Loop", "rounds yes x", made, body=graph, name=f"loop_{made}")
+
+
+def loops_in_loops() -> Any:
+    inner = _loop([node("Relu", "a", "b")], "b")
+    nodes = [_loop([_loop([inner], "b")], "y")]
+    return model(nodes, {"x": [2, 4]}, ["y"], {"rounds": np.array(200), "yes": np.array(True)})
+
+
+def graphs_in_graphs(depth: int) -> Any:
+    inner = helper.make_graph([node("Relu", "x", "t")], "g", [], [helper.make_tensor_value_info("t", 1, None)])
+    for _ in range(depth):
+        nodes = [node("If", "yes", "t", then_branch=inner, else_branch=inner)]
+        inner = helper.make_graph(nodes, "g", [], [helper.make_tensor_value_info("t", 1, None)])
+    nodes = [node("If", "yes", "y", then_branch=inner, else_branch=_small())]
+    return model(nodes, {"x": [2, 4]}, ["y"], {"yes": np.array(True)})
+
+
+def _small() -> Any:
+    return helper.make_graph([node("Relu", "x", "t")], "g", [], [helper.make_tensor_value_info("t", 1, None)])
+
+
+def one_name_twice() -> Any:
+    return model([node("Relu", "x", "y"), node("Neg", "x", "y")], {"x": [2, 4]}, ["y"])
+
+
+def two_inputs_of_one_name() -> Any:
+    proto = model([node("Relu", "x", "y")], {"x": [2, 4]}, ["y"])
+    proto.graph.input.append(proto.graph.input[0])
+    return proto
+
+
+def an_operator_of_nobody() -> Any:
+    return model([node("Rule", "x", "y", domain="com.nobody")], {"x": [2, 4]}, ["y"], domains=["com.nobody"])
+
+
+def a_graph_for_a_number() -> Any:
+    return model([node("Softmax", "x", "y", axis=_small())], {"x": [2, 4]}, ["y"])
+
+
+def a_number_for_a_graph() -> Any:
+    nodes = [node("If", "yes", "y", then_branch=3, else_branch=4)]
+    return model(nodes, {"x": [2, 4]}, ["y"], {"yes": np.array(True)})
+
+
+def repeated_without_measure() -> Any:
+    return model([node("Tile", "x r", "y")], {"x": [2, 4]}, ["y"], {"r": np.array([1 << 40, 1 << 20])})
+
+
+def counted_without_measure() -> Any:
+    nodes = [node("Range", "a b c", "r"), node("Add", "x r", "y")]
+    numbers = {"a": np.array(0), "b": np.array(1 << 62), "c": np.array(1)}
+    return model(nodes, {"x": [2, 4]}, ["y"], numbers, kind=TensorProto.INT64)
+
+
+def padded_without_measure() -> Any:
+    return model([node("Pad", "x p", "y")], {"x": [2, 4]}, ["y"], {"p": np.array([0, 0, 1 << 60, 1 << 60])})
+
+
+CASES: dict[str, tuple[Callable[[], Any], type[Error], str]] = {
+    "a function that calls itself": (itself, ArgumentError, "own.f `f_y`: the function calls itself"),
+    "functions that call each other": (each_other, ArgumentError, "own.f `f_y`: the function calls itself"),
+    "functions that double": (doubling, UnsupportedError, "net has more than 20000 nodes"),
+    "a chain of functions": (a_long_chain, ArgumentError, "stand in each other more than 32 deep"),
+    "a hole in a function": (a_hole_in_a_function, ArgumentError, "Add `add` reads `nothing`, which nothing makes"),
+    "loops in loops": (loops_in_loops, UnsupportedError, "net has more than 20000 nodes"),
+    "40 graphs in graphs": (lambda: graphs_in_graphs(40), ArgumentError, "more than 32 deep"),
+    "300 graphs in graphs": (lambda: graphs_in_graphs(300), ArgumentError, "not a sound ONNX model"),
+    "one name twice": (one_name_twice, ArgumentError, "Neg `neg` makes `y`, which is there already"),
+    "two inputs of one name": (two_inputs_of_one_name, ArgumentError, "two inputs are `x`"),
+    "an operator of nobody": (an_operator_of_nobody, UnsupportedError, "com.nobody.Rule `rule`"),
+    "a graph for a number": (a_graph_for_a_number, ArgumentError, "its attribute axis is graph, not int"),
+    "a number for a graph": (a_number_for_a_graph, ArgumentError, "its attribute then_branch is int, not graph"),
+    "tiles without measure": (repeated_without_measure, UnsupportedError, "Tile `tile`: a tensor of shape"),
+    "counts without measure": (counted_without_measure, UnsupportedError, "Range `range`"),
+    "pads without measure": (padded_without_measure, UnsupportedError, "Pad `pad`: a tensor of shape"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_refused_by_name_and_soon(name: str) -> None:
+    make, kind, text = CASES[name]
+    proto, start = make(), time.monotonic()
+    x = X.astype(np.int64) if proto.graph.input[0].type.tensor_type.elem_type == TensorProto.INT64 else X
+    with pytest.raises(Error) as caught:
+        weft.load_onnx(proto.SerializeToString() if "300" in name else proto)(x)
+    assert isinstance(caught.value, kind)
+    assert not isinstance(caught.value, InternalError)
+    assert text in str(caught.value)
+    assert time.monotonic() - start < SOON
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe", "nothing"])
+def test_weights_in_what_is_no_file(tmp_path: Path, what: str) -> None:
+    if what == "folder":
+        (tmp_path / "w.bin").mkdir()
+    elif what == "pipe":
+        os.mkfifo(tmp_path / "w.bin")
+    proto = mlp()
+    onnx.external_data_helper.set_external_data(proto.graph.initializer[0], "w.bin")
+    proto.graph.initializer[0].ClearField("raw_data")
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ArgumentError, match=r"cannot read w.bin for `w`\n  why:   there is no such file"):
+        weft.load_onnx(tmp_path / "m.onnx")
