@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft
 from weft.graph.evaluate import evaluate
 from weft.graph.from_torch.edge import retrace
 from weft.graph.from_torch.translate import translate
@@ -209,3 +210,41 @@ def test_what_writes_to_its_arguments_is_refused_whole() -> None:
     traced = retrace(lambda x: (x.mul_(2),), [x])
     with pytest.raises(UnsupportedError, match=r"copy_\.default writes to its arguments"):
         translate(traced, [x], {})
+
+
+def _write(x: Any, mask: Any, value: Any) -> Any:
+    made = x.clone()
+    made[mask] = value
+    return made
+
+
+WRITES = {
+    "a number": lambda x, mask: _write(x, mask, 3.0),
+    "a tensor of one element": lambda x, mask: _write(x, mask, x[:1, 0, 0]),
+    "a row for each": lambda x, mask: _write(x, mask[:, :, 0], x[0, 0]),
+    "along a later axis": lambda x, mask: _write(x, (slice(None), mask[0]), x.sum().reshape(1)),
+    "added": lambda x, mask: x.index_put((mask,), torch.tensor(2.0, dtype=x.dtype), accumulate=True),
+    "in order": lambda x, mask: x.masked_scatter(mask, -x),
+    "in order, by a smaller mask": lambda x, mask: x.masked_scatter(mask[:, :, :1], x * 2),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_where_a_mask_says(name: str) -> None:
+    x = floats(3, 4, 5)
+    mask = floats(3, 4, 5, seed=1) > 0.3
+    check(WRITES[name], x, mask)
+    fast = weft.compile(WRITES[name], (x, mask))
+    torch.testing.assert_close(fast(x, mask), WRITES[name](x, mask))
+
+
+def test_the_greatest_values_and_buckets() -> None:
+    x = floats(3, 9)
+    x[1, 2] = float("nan")
+    check(lambda x: x.topk(4)[0], x)
+    check(lambda x: x.topk(2, 0, largest=False)[0], x)
+    bounds = torch.tensor([-1.0, 0.0, 0.0, 1.5])
+    for right in (False, True):
+        check(
+            lambda x, b, right=right: torch.bucketize(x, b, right=right), torch.cat([x, bounds.expand(3, 4)], 1), bounds
+        )

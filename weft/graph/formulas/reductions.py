@@ -132,6 +132,29 @@ def running(x: Tensor, dim: int, which: Literal["sum", "prod"], dtype: DType) ->
     )
 
 
+def filled_in_order(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``x`` with the elements of ``source`` one after another where ``mask`` is true; all have one axis."""
+    true = running(mask, 0, "sum", dt.int64)
+
+    def body(i: Any) -> Any:
+        place = index_value(as_position(w.maximum(true[i] - 1, cast("int64", 0)), "a place"))
+        return w.select(mask[i], source[place], x[i])
+
+    return compute(shape(x), body, name="O")
+
+
+def counted_below(x: Tensor, bounds: Tensor, or_equal: bool, dtype: DType) -> Tensor:
+    """How many of ``bounds``, which are in order, are below each element; what is not a number is above all."""
+
+    def body(*i: Any) -> Any:
+        r = reduce_axes(shape(bounds), (0,))[0]
+        bound, value = bounds[r], x[i]
+        above = bound > value if or_equal else bound >= value
+        return w.sum(cast(dtype, w.logical_not(above)), over=r)
+
+    return compute(shape(x), body, name="O", dtype=dtype)
+
+
 def log_sum_exp(x: Tensor, over: tuple[int, ...], keep: bool) -> Tensor:
     """The logarithm of the sum of exponentials along axes, without overflow."""
     kind = working_type(x.dtype)

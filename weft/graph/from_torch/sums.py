@@ -8,7 +8,7 @@ from typing import Any
 from weft.graph.formulas import attention, contraction, joints, normalization, reductions, views, windows
 from weft.graph.formulas.common import axes, axis
 from weft.graph.from_torch.edge import element_type
-from weft.graph.from_torch.table import Site, lowers, number
+from weft.graph.from_torch.table import MOST_COMPARED, Site, lowers, number
 from weft.graph.graph import Edge
 from weft.ir import dtype as dt
 from weft.ir.errors import UnsupportedError
@@ -108,14 +108,10 @@ def _cumprod(t: Site, x: Edge, dim: int, *, dtype: Any = None) -> str:
     return t.make([x], reductions.running, axis(dim, len(x.shape)), "prod", t.dtype)
 
 
-#: Elements of an axis up to which it is sorted by comparing all with all.
-MOST_SORTED = 64
-
-
 @lowers("sort", "sort.stable")
 def _sort(t: Site, x: Edge, dim: int = -1, descending: bool = False, *, stable: Any = None) -> tuple[str, ...]:
     """Equals stay in their order, as in torch on CPUs; which of them `topk` takes is torch's own secret."""
-    if not x.shape or x.shape[dim] > MOST_SORTED or x.dtype.is_bool:
+    if not x.shape or x.shape[dim] > MOST_COMPARED or x.dtype.is_bool:
         raise UnsupportedError("sorting a long axis")
     return t.make_all([x], reductions.ranked, axis(dim, len(x.shape)), x.shape[dim], descending)
 

@@ -16,6 +16,8 @@ from weft.ir.errors import UnsupportedError
 Entry: TypeAlias = "Callable[..., str | Sequence[str | None]]"
 
 TABLE: dict[str, Entry] = {}
+#: Elements of an axis up to which it is sorted, or looked through, by comparing all with all.
+MOST_COMPARED = 64
 
 
 def lowers(*names: str) -> Callable[[Entry], Entry]:

@@ -13,6 +13,7 @@ from weft.graph.from_torch import pointwise as _pointwise  # noqa: F401
 from weft.graph.from_torch import resize as _resize  # noqa: F401
 from weft.graph.from_torch import shapes as _shapes  # noqa: F401
 from weft.graph.from_torch import sums as _sums  # noqa: F401
+from weft.graph.from_torch import updates as _updates  # noqa: F401
 from weft.graph.from_torch.arrays import special_of
 from weft.graph.from_torch.edge import element_type, torch
 from weft.graph.from_torch.table import TABLE, Entry, Site
