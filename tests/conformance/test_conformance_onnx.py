@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx_nodes import cases, try_case
+from onnx_opsets import NEWEST, try_opset
 
 #: Modules of ONNX's node tests whose tensors are small.
 MODULES = [
@@ -36,3 +37,8 @@ def test_the_first_cases_of_each_operator_pass() -> None:
             outcomes.append(try_case(case))
     assert len(outcomes) > 120
     assert [o for o in outcomes if o.verdict != "pass" and o.name not in REFUSED] == []
+
+
+@pytest.mark.parametrize("opset", [14, 18, NEWEST])
+def test_models_of_several_versions(opset: int) -> None:
+    assert try_opset(opset)

@@ -172,6 +172,12 @@ def _batch_norm_either(
     return _batch_norm(t, x, gain, shift, mean, variance, momentum, epsilon)  # type: ignore[return-value]
 
 
+def _same_type(*edges: Edge) -> None:
+    """torch's own operator says what is wrong otherwise, when it is called; while it is traced it does not."""
+    if len({e.dtype for e in edges}) > 1:
+        raise UnsupportedError("factors of different types")
+
+
 def _float_only(*edges: Edge, what: str = "products of integers") -> None:
     if not all(e.dtype.is_float for e in edges):
         raise UnsupportedError(what)
@@ -179,6 +185,7 @@ def _float_only(*edges: Edge, what: str = "products of integers") -> None:
 
 @lowers("mm", "bmm", "mv", "dot")
 def _matmul(t: Site, a: Edge, b: Edge) -> str:
+    _same_type(a, b)
     return t.make([a, b], contraction.matmul)
 
 
@@ -199,6 +206,7 @@ def _add_products(t: Site, c: Edge, a: Edge, b: Edge, *, beta: Any = 1, alpha: A
 @lowers("addmm", "baddbmm")
 def _add_product(t: Site, c: Edge, a: Edge, b: Edge, *, beta: Any = 1, alpha: Any = 1) -> str:
     _float_only(a, b)
+    _same_type(c, a, b)
     return t.make([c, a, b], contraction.add_product, number(beta), number(alpha))
 
 
@@ -208,6 +216,7 @@ def _convolution(
     output_padding: Any, groups: int,
 ) -> str:  # fmt: skip
     _float_only(x, weight)
+    _same_type(x, weight)
     n = len(x.shape) - 2
     steps, around, wide, extra = (_pairs(v, n) for v in (strides, padding, dilations, output_padding))
     if (
