@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.graph.faults import refused
 from weft.graph.graph import Call, Edge
-from weft.graph.groups.group_code import REFUSALS
 from weft.graph.run.arrays import Arrays
 from weft.ir.dtype import DType
 from weft.tensor.program import TensorProgram
@@ -24,7 +24,8 @@ class Costs:
         """Of a program some of whose inputs are constants, by itself; none takes it where it is refused."""
         try:
             return self.arrays.processor.price(program, constants)
-        except REFUSALS:  # compiling it will say what is wrong, and finds another way
+        except Exception as error:  # compiling it finds another way
+            refused(error)
             return math.inf
 
     def conversion(self, nbytes: int) -> float:
