@@ -13,6 +13,7 @@ import torch
 
 import weft
 from weft.graph.faults import collecting, is_fault, refused
+from weft.graph.from_torch import translate as _translate  # noqa: F401  which fills the table
 from weft.graph.from_torch.table import TABLE
 from weft.graph.groups import group_code
 from weft.ir.errors import InternalError, ScheduleError, UnsupportedError
