@@ -77,13 +77,15 @@ class _Promotion:
         bound = {loop.var.name, *touched.bound, *assigned_names(loop.body)}
         stores = {n.buffer.name: n for n in nodes if isinstance(n, st.Store) and n.buffer.scope in self.scopes}
         for store in stores.values():
+            if store.buffer.name in bound or not _is_fixed(store, bound, touched.stored):
+                continue
             accesses = [n for n in nodes if isinstance(n, _ACCESS) and n.buffer.name == store.buffer.name]
             plain = all(not isinstance(n, (st.Atomic, AddressOf)) for n in accesses)
             others = [n for n in accesses if not isinstance(n, AddressOf) and n.indices != store.indices]
             is_read = any(isinstance(n, Load) and n.indices == store.indices for n in accesses)
-            if not (plain and is_read) or store.buffer.name in bound or _in_concurrent_loop(nodes, store.buffer):
+            if not (plain and is_read) or _in_concurrent_loop(nodes, store.buffer):
                 continue
-            if not _is_fixed(store, bound, touched.stored) or not _always_reached(loop.body, store.buffer, ranges):
+            if not _always_reached(loop.body, store.buffer, ranges):
                 continue
             loops = (*around, loop, *(n for n in nodes if isinstance(n, st.For))) if others else ()
             if all(isinstance(n, Load) and are_apart(n.indices, store.indices, loops) for n in others):
