@@ -11,6 +11,7 @@ that has most to compute, and stores nothing that goes to memory, asks for the s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
@@ -58,6 +59,10 @@ def _size(buffer: Buffer) -> int | None:
 def _visit(s: Stmt, large: Mapping[str, Buffer], longest: int) -> Stmt:
     if not isinstance(s, For) or s.kind not in ("serial", "parallel"):
         return map_statements(s, lambda n: _visit(n, large, longest))
+    read = Counter(n.buffer.name for n in walk(s) if isinstance(n, Load))
+    large = {name: buffer for name, buffer in large.items() if read[name] > 1}
+    if not large:  # what is read in one place alone is no second pass over it
+        return s
     for buffer in large.values():
         passes = [p for p in _passes(s, (s,), buffer) if _goes_through_rows(p, longest)]
         own = mentions(s.body).allocated
