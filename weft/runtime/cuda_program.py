@@ -31,7 +31,7 @@ from weft.runtime.cuda_driver import (
     note_launch,
     owner_number,
 )
-from weft.runtime.cuda_maps import encode_map, move_map
+from weft.runtime.cuda_maps import encode_map, move_function, move_map
 from weft.runtime.cuda_patch import PatchedLaunches
 from weft.runtime.kernel import slot_bits, status_error
 from weft.target.cuda.machine import DEFAULT_SHARED
@@ -106,6 +106,7 @@ class Frame:
         self.kept: list[Any] = []
         #: Tensor maps, and the slots with the addresses of their arrays.
         self.maps: list[tuple[int, int]] = []
+        self._device = program.device
         base = ctypes.addressof(self.slots)
         place = {name: base + 8 * i for i, name in enumerate(names)}
         self.launches = [self._launch(program, launch, grid, place, stream) for launch, grid in plan.launches]
@@ -114,7 +115,8 @@ class Frame:
         self, program: LoadedProgram, launch: Launch, grid: tuple[int, int, int], place: Mapping[str, int], stream: int
     ) -> tuple[Any, ...]:
         for made in launch.maps:
-            memory, address = encode_map(made)
+            with program.device.current():
+                memory, address = encode_map(made)
             self.kept.append(memory)
             self.maps.append((address, program.names.index(made.buffer)))
             place = {**place, made.name: address}
@@ -127,7 +129,9 @@ class Frame:
     def move_maps(self) -> None:
         """Tensor maps to where their arrays are now."""
         for address, slot in self.maps:
-            move_map(address, self.slots[slot])
+            if move_function()(address, self.slots[slot]):  # the thread may be in no context
+                with self._device.current():
+                    move_map(address, self.slots[slot])
 
 
 def launch_config(launch: Launch, grid: tuple[int, int, int], stream: int) -> tuple[_Config, _Attribute]:

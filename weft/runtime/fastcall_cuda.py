@@ -72,7 +72,8 @@ class DeviceStart:
         records.address_of(attribute)
         # A slot by its number, a step of a loop around launches by the address of a word that holds it.
         steps = self.plan.steps
-        maps = {made.name: encode_map(made) for made in launch.maps}
+        with self.program.device.current():
+            maps = {made.name: encode_map(made) for made in launch.maps}
         for memory, _ in maps.values():
             records.address_of(memory)
         places = [word for m in launch.maps for word in (maps[m.name][1], self.params.index(m.buffer))]

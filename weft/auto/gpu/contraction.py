@@ -44,6 +44,7 @@ from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
 from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
 from weft.target.cuda.async_copies import SIZES
+from weft.target.cuda.rates import RESERVED_SHARED
 
 #: Tiles of rows that blocks go through for each tile of columns: neighbouring blocks share operands in the cache.
 GROUP = 8
@@ -60,9 +61,24 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     known = (("groups", True), ("warps", False))
     kinds = [kind for kind, grouped in known if find_instruction(draft, product, grouped=grouped)]
     tiles = contraction_tiles(product, draft.machine, (*kinds, "threads"))
+    reader = epilogue_of(draft, stage)
+    if reader is not None and _is_narrow(reader):
+        tiles = [t for t in tiles if not t.grouped or _has_room(draft, product, t, reader)]
     plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
     prices = draft.expected[stage.name] = {p: product_seconds(product, draft.machine, p) for p in plans}
     return sorted(plans, key=prices.__getitem__)
+
+
+def _is_narrow(reader: Stage) -> bool:
+    return reader.write.buffer.dtype.itemsize < VECTOR
+
+
+def _has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage) -> bool:
+    """Whether shared memory also holds results, where they go through it."""
+    size = reader.write.buffer.dtype.itemsize
+    staged = tiles.rows * (tiles.columns + WIDEST // size) * size
+    operands = tiles.shared_bytes(p.rows.access.buffer.dtype.itemsize)
+    return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
 
 
 def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPlan], float]:
@@ -151,6 +167,9 @@ def _schedule(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     _bind(draft, p, nest, kept)
     for side, (load, storage) in zip(p.sides, operands):
         cooperate(draft, load, storage, nest.depth, tiles.threads, written_out=_whole_bytes(side) >= min(SIZES))
+    if kept.results is not None:
+        cooperate(draft, *kept.results, len(outer), tiles.threads, written_out=True)
+        s.pad_rows(kept.results[1], WIDEST // find_buffer(s.kernel, kept.results[1]).dtype.itemsize)
     if tiles.warps:
         s.tensorize(steps, find_instruction(draft, p, grouped=tiles.grouped) or "")
     for loop in () if tiles.warps else (steps, step, *nest.own):
@@ -183,11 +202,13 @@ def _written_out(s: Schedule, quads: str, tiles: Tiles) -> tuple[tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The block that starts the sums of a tile, and the ``threads`` and ``own`` loops of that which finishes them."""
+    """The block that starts the sums of a tile, and the ``threads`` and ``own`` loops of that which finishes them;
+    ``results`` are stored by another block from other storage, where that is quicker."""
 
     start: str
     threads: tuple[str, ...]
     own: tuple[str, ...]
+    results: tuple[str, str] | None = None
 
 
 def _find_reader(draft: GpuDraft, p: Product) -> tuple[Stage, tuple[str, str]] | None:
@@ -230,6 +251,7 @@ def _join_reader(
     if None in loops:
         raise ScheduleError(f"`{reader.name}` goes through sums in another way")
     single, tile = zip(*(split_names(s, str(x), n) for x, n in zip(loops, (tiles.rows, tiles.columns))))
+    results = _stage_results(draft, reader, at) if tiles.grouped else None
     threads, mine = cut_tile(s, p, tiles, tile)
     s.reorder(*others, *single, *threads, *mine)
     for i, size in _tile_sizes(p, tiles).items():
@@ -237,7 +259,7 @@ def _join_reader(
     draft.scheduled.add(reader.name)
     why = f"{reader.operations} operations an element, on sums still in registers"
     draft.decide("fusion", reader.name, f"done at the end of each tile of `{p.stage.name}`", why)
-    return _Kept(str(start), threads, mine)
+    return _Kept(str(start), threads, mine, results)
 
 
 def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
@@ -268,6 +290,16 @@ def _stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share:
         order = [f"{letter}/{width}", LETTERS[deep], f"{letter}%{width}"]
     load, storage = draft.s.pack(side.buffer, " ".join([*others, *order]), at=piece, scope="shared", pad=True)
     return str(load), str(storage)
+
+
+def _stage_results(draft: GpuDraft, reader: Stage, at: str) -> tuple[str, str] | None:
+    """Narrow results of a tile in shared memory, from where threads side by side store whole sectors; None for others."""
+    buffer = reader.write.buffer
+    if not _is_narrow(reader):
+        return None
+    made: list[str] = []
+    refusal = draft.attempt(lambda: made.extend(map(str, draft.s.cache_write(buffer.name, scope="shared", at=at))))
+    return None if refusal else (made[0], made[1])
 
 
 def _run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
