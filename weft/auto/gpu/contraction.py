@@ -73,10 +73,15 @@ def _is_narrow(reader: Stage) -> bool:
     return reader.write.buffer.dtype.itemsize < VECTOR
 
 
+def _staged_columns(tiles: Tiles) -> int:
+    """Columns of a tile whose results are in shared memory at a time: so few that operands have all the stages."""
+    return 2 * BLOCK if tiles.columns % (2 * BLOCK) == 0 else BLOCK
+
+
 def _has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage) -> bool:
     """Whether shared memory also holds results, where they go through it."""
     size = reader.write.buffer.dtype.itemsize
-    staged = tiles.rows * (tiles.columns + WIDEST // size) * size
+    staged = tiles.rows * (_staged_columns(tiles) + WIDEST // size) * size
     operands = tiles.shared_bytes(p.rows.access.buffer.dtype.itemsize)
     return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
 
@@ -168,7 +173,8 @@ def _schedule(draft: GpuDraft, p: Product, tiles: Tiles) -> None:
     for side, (load, storage) in zip(p.sides, operands):
         cooperate(draft, load, storage, nest.depth, tiles.threads, written_out=_whole_bytes(side) >= min(SIZES))
     if kept.results is not None:
-        cooperate(draft, *kept.results, len(outer), tiles.threads, written_out=True)
+        around = len(s.loops(kept.results[0])) - 2
+        cooperate(draft, *kept.results, around, tiles.threads, written_out=True)
         s.pad_rows(kept.results[1], WIDEST // find_buffer(s.kernel, kept.results[1]).dtype.itemsize)
     if tiles.warps:
         s.tensorize(steps, find_instruction(draft, p, grouped=tiles.grouped) or "")
@@ -251,9 +257,17 @@ def _join_reader(
     if None in loops:
         raise ScheduleError(f"`{reader.name}` goes through sums in another way")
     single, tile = zip(*(split_names(s, str(x), n) for x, n in zip(loops, (tiles.rows, tiles.columns))))
-    results = _stage_results(draft, reader, at) if tiles.grouped else None
+    results = None
+    if tiles.grouped and _is_narrow(reader):
+        part, columns = split_names(s, tile[1], _staged_columns(tiles))
+        single, tile = (*single, part), (tile[0], columns)
+        s.reorder(*others, *single, *tile)
+        results = _stage_results(draft, reader, part)
+        s.unroll(part)
+    else:
+        s.reorder(*others, *single, *tile)
     threads, mine = cut_tile(s, p, tiles, tile)
-    s.reorder(*others, *single, *threads, *mine)
+    s.reorder(*threads, *mine)
     for i, size in _tile_sizes(p, tiles).items():
         s.fold_storage(sums, _written_dimension(p, i), size)
     draft.scheduled.add(reader.name)
@@ -293,10 +307,8 @@ def _stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share:
 
 
 def _stage_results(draft: GpuDraft, reader: Stage, at: str) -> tuple[str, str] | None:
-    """Narrow results of a tile in shared memory, from where threads side by side store whole sectors; None for others."""
+    """Results in shared memory, from where threads side by side store whole sectors; None where that is refused."""
     buffer = reader.write.buffer
-    if not _is_narrow(reader):
-        return None
     made: list[str] = []
     refusal = draft.attempt(lambda: made.extend(map(str, draft.s.cache_write(buffer.name, scope="shared", at=at))))
     return None if refusal else (made[0], made[1])

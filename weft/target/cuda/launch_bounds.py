@@ -72,9 +72,10 @@ def choose_roles(words: int, consumers: int, machine: GpuMachine) -> Roles | Non
 
     The producer is a whole warp group where others need its registers. None where there are too few of these.
     """
-    if machine.registers_per_sm // (consumers + WARP) >= words + FRAGMENTS + ADDRESSES:
+    each = machine.registers_per_sm // (consumers + GROUP)  # a warp more takes as many as one for each scheduler
+    if each >= words + FRAGMENTS + ADDRESSES:
         return Roles(WARP, consumers)
-    if machine.registers_per_sm // (consumers + GROUP) < words + OPERANDS:
+    if each < words + OPERANDS:
         return None  # an instruction has no more than the kernel starts with
     own = PRODUCER if consumers <= 2 * GROUP else LEAST
     rest = (machine.registers_per_sm - GROUP * own) // consumers // REGISTER_STEP * REGISTER_STEP
