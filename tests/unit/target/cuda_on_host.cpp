@@ -72,7 +72,13 @@ extern "C" void host_turn_wait(unsigned long long* turn, int parity) {
   phase_over.wait(held, [=] { return turns[turn].phases % 2 != parity; });
 }
 static std::unique_ptr<std::barrier<>> some_barrier;
-extern "C" void host_sync_some(int) { if (is_concurrent) some_barrier->arrive_and_wait(); }
+extern "C" void host_sync_some(int threads) {
+  {
+    const std::lock_guard<std::mutex> held(turns_lock);
+    if (!some_barrier) some_barrier = std::make_unique<std::barrier<>>(threads);
+  }
+  some_barrier->arrive_and_wait();
+}
 extern "C" int host_lane() { return number % 32; }
 
 static void run_thread(void (*call)(void**), void** args, Index block, unsigned n) {
@@ -93,7 +99,7 @@ static void run_block(void (*call)(void**), void** args, Index block, unsigned t
     return;
   }
   block_barrier = std::make_unique<std::barrier<>>(threads);
-  some_barrier = std::make_unique<std::barrier<>>(threads > 128 ? threads - 128 : threads);
+  some_barrier.reset();
   warp_barriers.clear();
   exchanged.assign((threads + 31) / 32 * 32, Slot());
   for (unsigned n = 0; n < threads; n += 32)

@@ -263,6 +263,9 @@ def _join_reader(
         single, tile = (*single, part), (tile[0], columns)
         s.reorder(*others, *single, *tile)
         results = _stage_results(draft, reader, part)
+        if results is not None:
+            what = f"results of {_staged_columns(tiles)} columns at a time go through shared memory"
+            draft.decide("storage", reader.name, what, "threads side by side store whole sectors")
         s.unroll(part)
     else:
         s.reorder(*others, *single, *tile)
