@@ -164,9 +164,13 @@ def test_a_product_of_many_blocks_by_warp_groups() -> None:
     kernel, _ = schedule(NARROW, {"A": (4096, 4096), "B": (4096, 4096)})
     program = compile_kernel(kernel, H200, fast=True, aligned={"A": 16, "B": 16, "C": 16})
     text = program.source
-    assert text.count("__syncthreads()") == 1  # once for each piece of the depth
+    assert text.count("__syncthreads()") == 1  # before the copy engine begins
     assert "m64n256k16.f32.bf16.bf16" in text
-    assert "async_copy<16>(swizzle(" in text
+    assert "bulk_copy_2(A_pack" in text
+    assert "async_copy" not in text
+    assert "take_registers<232>" in text
+    unaligned = emit_kernel(kernel, H200, fast=True, aligned={"A": 16, "B": 8, "C": 16})
+    assert "async_copy<8>(swizzle(" in unaligned  # the engine cannot fetch B, so threads copy
 
 
 def test_strict_numerics_add_one_after_another() -> None:
