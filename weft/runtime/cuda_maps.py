@@ -10,7 +10,7 @@ import ctypes
 import functools
 from typing import Any
 
-from weft.runtime.cuda_driver import error_of, library_function
+from weft.runtime.cuda_driver import driver_function, error_of, library_function
 from weft.target.cuda.program import TensorMap
 
 #: Bytes of a map, and what its address is a multiple of.
@@ -40,9 +40,7 @@ def encode_map(made: TensorMap) -> tuple[Any, int]:
 @functools.cache
 def move_function() -> Any:
     """``cuTensorMapReplaceAddress``: a map, and where its array is now."""
-    function = library_function("cuTensorMapReplaceAddress")
-    function.argtypes = [ctypes.c_void_p] * 2
-    return function
+    return driver_function("cuTensorMapReplaceAddress", 2)
 
 
 def move_map(address: int, array: int) -> None:
