@@ -99,6 +99,29 @@ def test_heads_that_are_repeated_are_read_once(fake_cuda: Fake, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("library", [True, False])
+def test_products_are_taken_in_the_order_of_memory(
+    fake_cuda: Fake, monkeypatch: pytest.MonkeyPatch, library: bool
+) -> None:
+    """torch's attention turns batch and length around and back; nothing is copied for that, nor is a batch made."""
+
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.MultiheadAttention(32, 4, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = x + self.inner(x, x, x, need_weights=False)[0]
+            return result
+
+    monkeypatch.setattr(torch_edge, "_is_on_gpu", lambda *_: True)
+    attention, product = "aten.scaled_dot_product_attention.default", "aten.addmm.default"
+    arrays = fake_cuda(attention, *[product, "aten.bmm.default"] * library)
+    compiled = check(arrays, Heads().eval(), torch.randn(3, 10, 32))
+    assert targets(compiled) == ([product, attention, product] if library else [attention])
+    assert len(compiled.report.groups) == (1 if library else 2)
+
+
+@pytest.mark.parametrize("library", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 def test_columns_that_do_not_come_out_even(fake_cuda: Fake, library: bool, bias: bool) -> None:
     target = "aten.addmm.default" if bias else "aten.mm.default"

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 from weft.graph.graph import Fragment, Graph, Opaque, dense_strides
 from weft.graph.groups.layout import Layout, canonical, is_dense, overlaps_itself, view_layout
-from weft.graph.groups.mapping import kind_of, view_of
+from weft.graph.groups.mapping import View, kind_of, view_of
 from weft.graph.groups.partition import Group, Partition, is_free
+from weft.ir.expr import Axis, idx
+from weft.ir.interval import Interval
+from weft.ir.visit import substitute
+from weft.tensor.simplify_values import simplify_subscript
+from weft.tensor.specialize import axis_ranges
 
 
 class Stored(NamedTuple):
@@ -61,11 +67,19 @@ class Storage:
         if not is_free(producer) or producer.name in self._kept:
             return Stored(name, Layout(self._own_strides(name)))
         view = view_of(producer.program)
-        source = self.find(producer.inputs[0]) if view is not None else None
-        layout = None if view is None or source is None else view_layout(view, source.layout)
-        if layout is None or source is None:
-            return None
-        return Stored(source.root, Layout(canonical(edge.shape, layout.strides), layout.offset))
+        ranges = None if view is None else axis_ranges([Axis(v, idx(0), idx(n)) for v, n in zip(view.axes, edge.shape)])
+        while view is not None and ranges is not None:
+            source = self.find(producer.inputs[0])
+            layout = None if source is None else view_layout(view, source.layout)
+            if source is not None and layout is not None:
+                return Stored(source.root, Layout(canonical(edge.shape, layout.strides), layout.offset))
+            # No strides say what is in between, but perhaps what both views do together.
+            before = self.graph.producers.get(producer.inputs[0])
+            if not isinstance(before, Fragment) or not is_free(before) or before.name in self._kept:
+                return None
+            outer, producer, view = view, before, view_of(before.program)
+            view = None if view is None else _composed(outer, view, ranges)
+        return None
 
     def _own_strides(self, name: str) -> tuple[int, ...]:
         """As somebody wants it: the world outside, where it sees it or a view of it, or a library; else row-major."""
@@ -126,6 +140,13 @@ class Storage:
             stored = self.find(result)
             names.add(result if stored is None else stored.root)
         return names
+
+
+def _composed(outer: View, inner: View, ranges: dict[str, Interval]) -> View:
+    """What ``outer``, a view of ``inner``, is of what that is a view of."""
+    places = dict(zip(inner.axes, outer.load.indices))
+    indices = tuple(simplify_subscript(substitute(i, places), ranges) for i in inner.load.indices)
+    return View(outer.axes, replace(inner.load, indices=indices))
 
 
 def _wants_memory(node: Fragment | Opaque) -> bool:

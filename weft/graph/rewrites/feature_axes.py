@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft.graph.graph import Fragment, Graph
-from weft.graph.groups.mapping import kind_of
-from weft.ir.expr import Binary, Cast, Const, Expr, Load, Var
-from weft.ir.visit import loads
+from weft.graph.groups.mapping import kind_of, view_of
+from weft.ir.expr import Binary, Cast, Const, Expr, Var
+from weft.ir.visit import free_vars, loads
 from weft.tensor.program import Statement
 
 #: A tensor of the graph, or a temporary of a fragment under the fragment's name; and an axis of it.
@@ -42,7 +42,7 @@ class _Union:
 
 def feature_axes(graph: Graph) -> FeatureAxes:
     union, features = _Union(), set[Place]()
-    fixed = fixed_tensors(graph)
+    fixed = _varying_axes(graph)
     for node in graph.fragments:
         if kind_of(node.program) == "scan":
             continue
@@ -73,6 +73,18 @@ def fixed_tensors(graph: Graph) -> set[str]:
         if node.inputs and all(n in fixed for n in node.inputs):
             fixed |= {*node.outputs}
     return fixed
+
+
+def _varying_axes(graph: Graph) -> dict[str, set[int]]:
+    """Of constants and what is made of them alone, the axes along which elements differ: not those that a view adds."""
+    found = {name: set(range(len(graph.edges[name].shape))) for name in fixed_tensors(graph)}
+    for node in graph.fragments:
+        view = view_of(node.program)
+        if view is not None and node.outputs[0] in found:
+            source = found[node.inputs[0]]
+            used = {v for d, i in enumerate(view.load.indices) if d in source for v in free_vars(i)}
+            found[node.outputs[0]] = {d for d, v in enumerate(view.axes) if v.name in used}
+    return found
 
 
 def _moving_together(s: Statement, names: dict[str, str]) -> Iterator[tuple[Place, Place]]:
@@ -106,20 +118,21 @@ def _variables(e: Expr) -> list[str] | None:
     return None
 
 
-def _features(s: Statement, names: dict[str, str], fixed: set[str]) -> Iterator[Place]:
+def _features(s: Statement, names: dict[str, str], fixed: dict[str, set[int]]) -> Iterator[Place]:
     """Axes that a sum of products with a constant factor has in common with that factor."""
     if s.op != "+" or not s.reduce_axes:
         return
     read = loads(s.value)
-    shared = {i.name for load in read if _is_fixed(load, names, fixed) for i in load.indices if isinstance(i, Var)}
+    shared = {
+        i.name
+        for load in read
+        for d, i in enumerate(load.indices)
+        if isinstance(i, Var) and d in fixed.get(names[load.buffer.name], ())
+    }
     for load in read:
-        if not _is_fixed(load, names, fixed):
+        if names[load.buffer.name] not in fixed:
             yield from ((names[load.buffer.name], d) for d in _plain(load.indices, shared))
     yield from ((names[s.target.name], d) for d in _plain(s.indices, shared))
-
-
-def _is_fixed(load: Load, names: dict[str, str], fixed: set[str]) -> bool:
-    return names[load.buffer.name] in fixed
 
 
 def _plain(indices: tuple[Expr, ...], shared: set[str]) -> list[int]:

@@ -57,7 +57,7 @@ class _Mover:
 
     def _moved(self, node: Fragment) -> Iterator[Node]:
         kind = kind_of(node.program)
-        if kind == "view" and not node.is_copy and _is_reshape(node.program):
+        if kind == "view" and not node.is_copy and is_reshape(node.program):
             self.sources[node.outputs[0]] = self._source(node.inputs[0])
             yield self._shortened(node)
             return
@@ -122,7 +122,7 @@ def _reshape(edge: Edge, shape: Shape) -> TensorProgram:
     return formula_program("reshape", [edge], views.reshape, shape)
 
 
-def _is_reshape(program: TensorProgram) -> bool:
+def is_reshape(program: TensorProgram) -> bool:
     """Whether a view keeps all elements in row-major order."""
     view = view_of(program)
     assert view is not None
