@@ -1,4 +1,5 @@
-"""``python -m bench.gpu.models [--only BERT] [--dtype bfloat16] [--peers eager graphs] [--profile]``: whole models.
+"""``python -m bench.gpu.models [--unseen] [--only BERT] [--dtype bfloat16] [--peers eager graphs] [--profile]``: whole
+models, those that Weft was developed on, or others.
 
 Contenders run in turns in one process; times by events around many calls, medians. The error is against eager in
 float32, beside that of eager itself. ``inductor`` is torch.compile, ``graphs`` its mode "reduce-overhead".
@@ -17,7 +18,8 @@ from typing import Any, NamedTuple
 import torch
 
 import weft
-from bench.models.networks import make_network
+from bench.gpu.unseen import LARGE, UNSEEN
+from bench.models.networks import NETWORKS, TOKENS, make_network
 
 
 class Row(NamedTuple):
@@ -37,6 +39,10 @@ ROWS = (
     Row("ResNet-50", 64), Row("MobileNetV2", 64), Row("ViT-B/16", 32), Row("BERT-base 128", 16, 512),
     Row("GPT-2 128", 8, 1024), Row("Llama-like 128", 4, 2048),
 )  # fmt: skip
+UNSEEN_ROWS = (
+    *(Row(name, 1, TOKENS if tokens else 0) for name, (_, tokens) in LARGE.items()),
+    *(Row(name, *sizes) for name, sizes in LARGE.items()),
+)
 PEERS = ("eager", "inductor", "graphs")
 #: Seconds of calls between two events, and how often in turns.
 SPAN, ROUNDS = 0.02, 9
@@ -78,7 +84,7 @@ def _span(run: Callable[[Any], Any], x: Any, count: int) -> float:
 
 
 def measure(row: Row, dtype: str, peers: Sequence[str], profiled: bool) -> dict[str, Any]:
-    model, x = make_network(row.model, row.batch, "cuda", dtype)
+    model, x = make_network(row.model, row.batch, "cuda", dtype, NETWORKS | UNSEEN)
     for p in model.parameters():
         if p.dim() > 1 and not p.any():  # torchvision's heads, which would make all results zero
             p.normal_(0, 0.02)
@@ -125,18 +131,23 @@ def print_profile(name: str, run: Callable[[Any], Any], x: Any) -> None:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu.models", description=__doc__)
+    parser.add_argument("--unseen", action="store_true", help="models that nothing was developed on")
     parser.add_argument("--only", nargs="*", default=[], help="rows whose names contain one of these")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--profile", action="store_true", help="print kernels of weft and of the last peer")
     options = parser.parse_args(arguments)
     ratios: dict[bool, list[float]] = {True: [], False: []}
-    for row in (r for r in ROWS if not options.only or any(part in r.name for part in options.only)):
+    rows = UNSEEN_ROWS if options.unseen else ROWS
+    for row in (r for r in rows if not options.only or any(part in r.name for part in options.only)):
         found = measure(row, options.dtype, options.peers, options.profile)
         times, errors = found["times"], found["errors"]
         best = min((times[p] for p in times if p != "weft"), default=float("nan"))
         text = ", ".join(f"{n} {t:.3f} ({errors[n]:.1e}, {found['compile'][n]:.0f} s)" for n, t in times.items())
-        print(f"{row.name}: {best / times.get('weft', float('nan')):.2f} of the best; ms (error, compile): {text}")
+        print(
+            f"{row.name}: {best / times.get('weft', float('nan')):.2f} of the best; ms (error, compile): {text}",
+            flush=True,
+        )
         if "weft" in times and best == best:
             ratios[row.batch == 1].append(best / times["weft"])
         torch.cuda.empty_cache()

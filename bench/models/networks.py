@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -70,7 +70,7 @@ class UNet(nn.Module):
         return result
 
 
-def _vision(name: str) -> Callable[[], nn.Module]:
+def vision(name: str) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
         model: nn.Module = getattr(import_torchvision().models, name)(weights=None)
         return model
@@ -101,33 +101,37 @@ def _llama() -> nn.Module:
     return Logits(LlamaForCausalLM(config))
 
 
-def _image(batch: int) -> torch.Tensor:
+def image(batch: int) -> torch.Tensor:
     return torch.randn(batch, 3, 224, 224)
 
 
-def _tokens(batch: int) -> torch.Tensor:
+def tokens(batch: int) -> torch.Tensor:
     return torch.randint(0, 20000, (batch, TOKENS))
 
 
-#: By name: how a model is made, and what a batch of its input is.
-NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], torch.Tensor]]] = {
-    "ResNet-18": (_vision("resnet18"), _image),
-    "ResNet-50": (_vision("resnet50"), _image),
-    "MobileNetV2": (_vision("mobilenet_v2"), _image),
-    "EfficientNet-B0": (_vision("efficientnet_b0"), _image),
-    "VGG-16": (_vision("vgg16"), _image),
-    "ViT-B/16": (_vision("vit_b_16"), _image),
-    "BERT-base 128": (_bert, _tokens),
-    "GPT-2 128": (_gpt2, _tokens),
-    "Llama-like 128": (_llama, _tokens),
+#: How a model is made, and what a batch of its input is.
+Network = tuple[Callable[[], nn.Module], Callable[[int], torch.Tensor]]
+
+NETWORKS: dict[str, Network] = {
+    "ResNet-18": (vision("resnet18"), image),
+    "ResNet-50": (vision("resnet50"), image),
+    "MobileNetV2": (vision("mobilenet_v2"), image),
+    "EfficientNet-B0": (vision("efficientnet_b0"), image),
+    "VGG-16": (vision("vgg16"), image),
+    "ViT-B/16": (vision("vit_b_16"), image),
+    "BERT-base 128": (_bert, tokens),
+    "GPT-2 128": (_gpt2, tokens),
+    "Llama-like 128": (_llama, tokens),
     "LSTM 3 layers": (Recurrent, lambda batch: torch.randn(batch, 64, 128)),
     "UNet": (UNet, lambda batch: torch.randn(batch, 3, 128, 128)),
 }
 
 
-def make_network(name: str, batch: int, device: str, dtype: str) -> tuple[Any, torch.Tensor]:
+def make_network(
+    name: str, batch: int, device: str, dtype: str, networks: Mapping[str, Network] = NETWORKS
+) -> tuple[Any, torch.Tensor]:
     """The model, ready for inference, and its input: the same in every process."""
-    make, give = NETWORKS[name]
+    make, give = networks[name]
     import_torchvision()  # which transformers imports too, where it is installed
     torch.manual_seed(0)
     torch.set_grad_enabled(False)
