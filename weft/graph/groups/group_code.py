@@ -93,7 +93,7 @@ class GroupCode:
         if not missing:
             return
         tasks = [(key, self._task(group)) for key, group in missing.items()]
-        workers: Workers[Task, Artifact] = Workers(len(tasks))
+        workers: Workers[Task, Artifact] = Workers(len(tasks), self.processor.tasks_for_workers)
         with Progress(f"weft: compiling {self.title}", len(tasks)) as progress, workers:
             for key, made in workers.run(tasks, compile_task):
                 if isinstance(made, Artifact):

@@ -24,26 +24,26 @@ from typing import Any, BinaryIO, Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Tasks from which on a worker pays: starting one takes as long as a few tasks.
+#: Tasks from which on a worker pays, unless said: starting one takes as long as a few tasks.
 WORTH_IT = 8
 #: Processes at most, this one among them: each takes some 150 MB.
 MOST = 8
 
 
 class Workers(Generic[T, R]):
-    """As many processes as there are cores for ``count`` tasks, this one among them.
+    """As many processes as there are cores for ``count`` tasks, this one among them; from ``worth_it`` tasks on.
 
     >>> with Workers(len(tasks)) as workers:
     ...     for key, made in workers.run(tasks, compile_task):
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, worth_it: int = WORTH_IT) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._pending: deque[tuple[str, T]] = deque()
         self._done: SimpleQueue[tuple[str, R | Exception]] = SimpleQueue()
         self._again: deque[tuple[str, T]] = deque()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        wanted = min(cores, MOST, count) - 1 if count >= WORTH_IT else 0
+        wanted = min(cores, MOST, count) - 1 if count >= worth_it else 0
         for _ in range(wanted if _can_start() else 0):
             self._processes.append(_start())
 

@@ -47,6 +47,10 @@ class Processor(Protocol):
         """The ways to schedule a group around ``core`` that may be as fast as the library: all are compiled at once."""
 
     @property
+    def tasks_for_workers(self) -> int:
+        """Groups to compile from which on processes beside this one pay."""
+
+    @property
     def folds_narrow(self) -> bool:
         """Whether scales go into weights of 16 bits too, which are rounded once more then."""
 
@@ -91,6 +95,7 @@ class Cpu:
     executor = HOST
     measures_most = True
     folds_narrow = False
+    tasks_for_workers = 8
 
     @property
     def machine(self) -> MachineDescription:
