@@ -84,6 +84,16 @@ def test_features_are_what_weights_are_subscripted_with() -> None:
     assert axes["x"][1] != axes["a"][1]
 
 
+def test_axes_along_which_a_constant_is_repeated_are_no_features() -> None:
+    """torch's attention writes a linear layer as a batch of products with one matrix."""
+    g = GraphBuilder("net")
+    x, w = g.input("x", "float32", (5, 8, 16)), g.constant("w", values(16, 24))
+    many = g.formula("many", [w], views.expand, (5, 16, 24))
+    graph = g.finish([g.formula("y", [x, many], contraction.matmul)])
+    axes = feature_axes(graph).axes
+    assert (list(axes["x"]), list(axes["y"])) == ([2], [2])
+
+
 def test_reordered_programs_mean_the_same() -> None:
     graph = network()
     a = graph.fragments[0]
