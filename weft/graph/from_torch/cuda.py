@@ -68,7 +68,7 @@ class Marks:
 
     def __init__(self, steps: int) -> None:
         self._events: list[Any] = []
-        torch().cuda._sleep(steps * _CYCLES)
+        torch().cuda._sleep(_CYCLES + steps * _CYCLES_OF_A_STEP)
 
     def mark(self) -> None:
         event = torch().cuda.Event(enable_timing=True)
@@ -81,8 +81,8 @@ class Marks:
         return [int(self._events[0].elapsed_time(e) * 1e6) for e in self._events]
 
 
-#: Cycles of a GPU in which Python starts a step, or more.
-_CYCLES = 100_000
+#: Cycles of a GPU in which Python starts the first step, which is the slowest, and any other; or more.
+_CYCLES, _CYCLES_OF_A_STEP = 4_000_000, 200_000
 
 #: Streams that only recordings use, those free at the moment by GPU. A recorded graph keeps its own: libraries have
 #: memory for each stream, which two graphs that run at once must not share.
@@ -114,6 +114,7 @@ class Recording:
         self._inside = cuda.stream(cuda.ExternalStream(self._stream, device=self._index))
         self._inside.__enter__()
         _clear_workspaces()
+        cuda.current_blas_handle()  # which a thread's first product would make, and must not while it records
         self._graph.capture_begin(capture_error_mode="thread_local")
         return self._stream
 
