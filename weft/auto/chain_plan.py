@@ -61,10 +61,11 @@ def _is_all_shared(chain: Chain, stage: Stage) -> bool:
 def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
     """The variant that the time model expects to be fastest; None where that is the stages apart."""
     every = {s.name: s for chain in grown for s in chain.members}
-    plans: dict[ChainPlan, Chain | None] = {ChainPlan(tuple(every)): None}
+    plans: dict[ChainPlan, Chain | None] = {}
     for chain in reversed(grown):
         for variant in _variants(draft, chain):
             plans[ChainPlan(tuple(variant.alignments), variant.shared, variant.tile)] = variant
+    plans[ChainPlan(tuple(every))] = None  # listed last: of plans about as fast, one that moves less
     subject = f"{grown[-1].anchor.name}, fusion"
     times = draft.expected.setdefault(subject, {})
 

@@ -40,7 +40,13 @@ def part_loops(c: Contraction) -> list[PartLoop]:
     """The loops of the nest, outermost first."""
     found = [loop for i in c.stage.iters if i.loop is not None for loop in _loops_of(c, i)]
     order = _BLOCKED if c.plan.blocking is not None else _APART if c.is_apart else _WHOLE
-    return sorted(found, key=lambda loop: (order.index(loop.part), loop.trips != 1 and loop.part == "batch"))
+
+    def place(loop: PartLoop) -> tuple[int, bool]:
+        # Rows that vectors are loaded for are innermost: an element goes to all of them, and then is needed no more.
+        is_inside = loop.part == "unrolled" and c.is_batch(loop.of)
+        return order.index(loop.part), is_inside or (loop.trips != 1 and loop.part == "batch")
+
+    return sorted(found, key=place)
 
 
 def _loops_of(c: Contraction, i: StageIter) -> Iterator[PartLoop]:

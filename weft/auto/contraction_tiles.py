@@ -36,8 +36,6 @@ Rows = tuple[tuple[str, int], ...]
 SAME_BOUND = 0.05
 #: What tests in tests cost at most, in times: tiles that leave something over are listed where even ones cost more.
 TESTED = 1.25
-#: Times that an element by itself waits for the sum before it: tests stand between (measured 4 to 18 cycles).
-SINGLE = 4
 #: Loads and updates for each update that is needed, how often operands are read, width, rows.
 _Tile = tuple[float, float, int, int, Rows]
 
@@ -211,7 +209,8 @@ class _Registers:
         for _, size in rows:
             sums *= size
         full, rest = divmod(self.lane.count, width)
-        found = self._paid(full, self.vectors(rest) / vectors, sums) * vectors * self.vector / self.lane.count
+        left = -(-rest // self.vector)  # of what fills no vector the loads are masked
+        found = self._paid(full, left / vectors, sums) * vectors * self.vector / self.lane.count
         for name, size in rows:
             full, rest = divmod(self.stage.by_name[name].count, size)
             found *= self._paid(full, rest / size, sums) * size / self.stage.by_name[name].count
@@ -227,22 +226,10 @@ class _Registers:
         whole = range(vector, min(most, count) + 1, vector)
         even = (n for n in range(vector // 2 + 1, min(most, count) + 1) if count % n == 0)
         tight = (n for n in even if count // n * -(-n // vector) <= -(-count // vector))
-        found = sorted({*whole, *tight, *([count] if count <= most else [])})
-        return [n for n in found if not self.leaves_single(n)] or found
-
-    def leaves_single(self, width: int) -> bool:
-        """Whether elements that tiles leave over are computed one by one, for they fill no vector, and that counts.
-
-        Those of a power of two of lanes are done in a smaller vector, unless it is only one.
-        """
-        rest = self.lane.count % width
-        is_power = width & (width - 1) == 0
-        if self.has_masks or not 0 < rest < self.vector or (rest > 1 and is_power):
-            return False
-        return rest * SINGLE * self.enough > self.lane.count / self.vector / 4
+        return sorted({*whole, *tight, *([count] if count <= most else [])})
 
     def vectors(self, width: int) -> int:
-        """Instructions for ``width`` elements: what fills no vector is masked, or done in smaller ones."""
+        """Instructions for a tile of ``width`` elements: what fills no vector is masked, or done in smaller ones."""
         whole, rest = divmod(width, self.vector)
         return whole + ((rest > 0) if self.has_masks else rest.bit_count())
 

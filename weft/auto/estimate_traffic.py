@@ -15,13 +15,15 @@ from weft.schedules.nests import Leaf, Nest, Program
 
 #: Shares of a cache that are surely kept, and surely not: between them some of the data are.
 KEPT, LOST = 0.75, 1.25
+#: Lines of a run that come before it is foreseen.
+TRAINING = 2.0
 
 
 @dataclass(slots=True)
 class Traffic:
     """Bytes of one statement that come into a cache, and that leave it for the next one.
 
-    ``jumps`` counts the lines among them that do not follow the one before, which nothing foresees.
+    ``jumps`` counts the lines among them that begin a run, which nothing foresees.
     """
 
     read: float = 0.0
@@ -89,10 +91,9 @@ class TrafficModel:
                 else:
                     total.written += moved
             if touch.reads:
-                total.read += moved * fresh
-                total.jumps += moved * fresh / self.line / touch.run
-            else:
-                total.jumps += moved / self.line / touch.run
+                moved *= fresh
+                total.read += moved
+            total.jumps += moved / self.line * min(1.0, TRAINING / touch.run)
         return total
 
     def _moved(self, touch: Touch, leaf: Leaf, size: float) -> float:

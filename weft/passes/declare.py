@@ -13,8 +13,8 @@ from weft.ir.memory import PLAIN_SCOPES, SCOPES, MemoryScope
 from weft.ir.stmt import For, Kernel
 from weft.passes.analysis.contents import CONTENTS, contents
 
-#: What a pass may depend on: what is in the program, what numerics allow, what the machine has.
-CONDITIONS: dict[str, int] = {**CONTENTS, "fast numerics": 1 << len(CONTENTS), "masks": 2 << len(CONTENTS)}
+#: What a pass may depend on: what is in the program, what numerics allow.
+CONDITIONS: dict[str, int] = {**CONTENTS, "fast numerics": 1 << len(CONTENTS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Context:
     @property
     def conditions(self) -> int:
         """The bits of what holds whatever the program is."""
-        return (CONDITIONS["fast numerics"] if self.fast else 0) | (CONDITIONS["masks"] if self.has_masks else 0)
+        return CONDITIONS["fast numerics"] if self.fast else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,8 @@ class _Box:
                 self.scattered.setdefault(name, []).append(d)
         self.sizes = [int(n.value) if isinstance(n, Const) else 1 << 40 for n in access.buffer.shape]
         self.lines = 1.0
+        #: Bytes that rows begin at a multiple of.
+        self.start = gcd(line, *(stride * self.item for stride in self.strides if stride * self.item >= line))
 
     def grow(self, name: str, trips: float, done: float = 1) -> bool:
         """With one more loop inside, of which ``done`` iterations are there; whether that changes anything."""
@@ -143,11 +145,15 @@ class _Box:
                 run += stride * (span - 1)
             else:
                 rows *= min(span, count)
-        self.run = max(1.0, -(-min(run, reach) * self.item // self.line))
+        self.run = self._lines_of(min(run, reach) * self.item)
         if self.scattered:
             self.run = min(self.run, self._points())
         self.lines = min(self.run * rows, -(-reach * self.item // self.line) + 1)
         return min(self.lines * self.line, max(self.line, whole * self.item))
+
+    def _lines_of(self, length: float) -> float:
+        """Lines that ``length`` bytes lie in, on average over the places in a line that rows begin at."""
+        return (-(-length // self.start) * self.start + self.line - self.start) / self.line
 
     def _points(self) -> float:
         points = 1.0

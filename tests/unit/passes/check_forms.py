@@ -10,7 +10,7 @@ from weft.passes.declare import Context, Pass
 from weft.passes.forms import FORMS
 
 #: Conditions of passes that are not about the program: without them a pass would find work that it must not do.
-NOT_OF_PROGRAMS = {"fast numerics", "masks"}
+NOT_OF_PROGRAMS = {"fast numerics"}
 
 
 class FormError(AssertionError):

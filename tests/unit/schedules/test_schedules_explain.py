@@ -135,3 +135,12 @@ def test_what_is_looked_up_touches_a_line_each_time() -> None:
       for i in 0:8 { B[i] = A[I[i]] + A[i // 2] } }"""
     model = model_of(text)
     assert model.footprint(model.root)["A"] == 9 * LINE
+
+
+def test_rows_that_begin_anywhere_in_a_line_lie_in_more_of_them() -> None:
+    text = """kernel g(A: float32[160, 347], out B: float32[160, 24]) {
+      for i in 0:160 { for j in 0:24 { B[i, j] = A[i, j] } } }"""
+    model = model_of(text)
+    lines = sum((row * 347 * 4 + 95) // LINE - row * 347 * 4 // LINE + 1 for row in range(160))
+    assert model.footprint(model.root)["A"] == pytest.approx(lines * LINE, rel=0.02)
+    assert lines > 2.3 * 160

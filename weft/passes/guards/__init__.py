@@ -11,7 +11,7 @@ PASSES = (
     _pass("narrow_loops", needs="no blocks", only_if="tests"),
     _pass("partition_loops", needs="no blocks", only_if="tests"),
     _pass("separate_tiles", needs="no blocks", only_if="tests"),
-    _pass("guard_loads", needs="no blocks", only_if="tests, register storage, masks"),
+    _pass("guard_loads", needs="no blocks", only_if="tests, register storage"),
     _pass("separate_borders", needs="strip mined", only_if="choices, vector loops"),
     _pass("cut_pieces", needs="grid form", only_if="unroll loops, tests"),
     _pass("decide_by_first_lane", needs="no blocks", only_if="vector loops"),
