@@ -250,6 +250,7 @@ MAKERS: dict[str, Maker] = {
         (a_temporary(draw, s), draw(st.sampled_from([0, 0, 1, 2])), draw(st.integers(0, 6))),
         {},
     ),
+    "expand_storage": lambda draw, s: ((a_temporary(draw, s),), {}),
     "set_scope": lambda draw, s: ((a_temporary(draw, s), draw(ALL_SCOPES)), {}),
     "bind": lambda draw, s: ((a_loop(draw, s), draw(st.sampled_from(["block", "thread"]))), {}),
     "tensorize": make_tensorize,

@@ -1,4 +1,6 @@
-"""Random recurrences: a product of each step with some gates, what is done with its sums, and states of two kinds."""
+"""Random recurrences: a product of each step with some gates, what is done with its sums, and states of two kinds.
+
+Some have products that need no step, and some of the states' steps only the last."""
 
 from __future__ import annotations
 
@@ -28,8 +30,16 @@ def random_recurrence(seed: int) -> tuple[str, list[Any]]:
     if rng.random() < 0.4:
         lines.append(f"M(b,j) = {_formula(rng, known)}")
         known.append("M(b,j)")
+    if rng.random() < 0.6:  # a product that waits for no step, of inputs or of what a step makes of them
+        made = rng.choice([["Q(b,j) +=! X(t,b,k) * U(%s)"], ["Y(b,k) = tanh(X(t,b,k))", "Q(b,j) +=! Y(b,k) * U(%s)"]])
+        place = lines.index("for t in 0:T {") + rng.choice([1, 2])
+        lines[place:place] = [line % ",".join(order).replace("g", "0") if "%" in line else line for line in made]
+        known.append("Q(b,j)")
     lines += [f"H(t+1,b,j) = {_formula(rng, known)}", "}"]
-    head = f"def f(float(T,B,J) X, float(B,J) S, float({named}) U) -> (H{', C' if state else ''})"
+    last = rng.random() < 0.4  # then of the other steps only the one before is read
+    lines += ["L(b,j) = H(T,b,j)"] if last else []
+    results = ["L" if last else "H", *(["C"] if state else [])]
+    head = f"def f(float(T,B,J) X, float(B,J) S, float({named}) U) -> ({', '.join(results)})"
     numbers = np.random.default_rng(seed)
     shapes = [(steps, batch, hidden), (batch, hidden), tuple(sizes[i] for i in order)]
     return head + " {\n" + "\n".join(lines) + "\n}", [numbers.standard_normal(s).astype(np.float32) for s in shapes]

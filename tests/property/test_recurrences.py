@@ -25,6 +25,12 @@ from weft.target.cuda.lower import lower_kernel
 EACH, GROUPS = 6, 4
 
 
+@pytest.fixture(autouse=True)
+def fold_small_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rings also for what is as small as here."""
+    monkeypatch.setattr("weft.auto.recurrence.WORTH_FOLDING", 1 << 40)
+
+
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_on_a_gpu(group: int, first_seed: int) -> None:
     """As scheduled, as the grid that CUDA text is made from, and split at its grid barriers for a CPU."""

@@ -81,13 +81,16 @@ def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
 
 
 def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:
-    """With whole rows of memory left to the nests inside, and with all that can be shared."""
+    """With whole rows of memory left to the nests inside, with columns of products, and with all that can be shared."""
     along = next((name for name in reversed(chain.shared) if is_along_memory(chain, name)), None)
     if along is not None and len(chain.shared) > 1:
         smaller = replace(chain, left_inside=frozenset({along}))
         rounds = prod(map(chain.extent, smaller.shared))
         if rounds > 1 and (rounds >= draft.threads or not pays_threads(draft, chain)):
             yield replace(smaller, tile=choose_tile(draft, smaller))
+        panels = replace(chain, left_inside=frozenset(chain.shared) - {along})
+        if chain.anchor.steps and any(map(is_contraction, chain.members)):  # their operands are packed but once
+            yield replace(panels, tile=choose_tile(draft, panels))
     yield replace(chain, tile=choose_tile(draft, chain))
 
 

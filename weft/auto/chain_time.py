@@ -15,16 +15,21 @@ from weft.auto.pointwise import vector_iterator
 from weft.auto.rows import iterator_along_memory
 from weft.auto.sketch import Loop, Sketch
 from weft.auto.stages import Stage
-from weft.schedules.index_forms import NOTHING, Form, Forms, variables
+from weft.schedules.index_forms import NOTHING, Forms, variables
 from weft.schedules.nests import Place, Test
 
 
 def apart_seconds(draft: Draft, stages: Iterable[Stage]) -> float:
     """The time of ``stages``, each by itself."""
     sketch = Sketch()
-    for stage in stages:
-        draw_nest(draft, sketch, [sketch.top], stage)
+    _draw_apart(draft, sketch, stages)
     return sketch.seconds(draft)
+
+
+def _draw_apart(draft: Draft, sketch: Sketch, stages: Iterable[Stage]) -> None:
+    for stage in stages:
+        places, forms = sketch.enter_outer(stage, draft.stages)
+        draw_nest(draft, sketch, places, stage, forms)
 
 
 def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage]) -> float:
@@ -41,21 +46,23 @@ def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage]) -> float:
 def _expected(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: bool = False) -> float:
     """The same, as if all tiles of shared loops were full; with ``tests`` as if lanes were tested in all."""
     sketch, tile, shared = Sketch(), chain.tile, shared_order(draft, chain)
-    for stage in apart:
-        draw_nest(draft, sketch, [sketch.top], stage)
+    _draw_apart(draft, sketch, apart)
     sizes = {name: tile.size if tile is not None and tile.name == name else 1 for name in shared}
     loops = [Loop(name, sizes[name], -(-chain.extent(name) // sizes[name])) for name in shared]
     if pays_threads(draft, chain):
         loops[0] = replace(loops[0], kind="parallel")
-    places, forms = [sketch.top], dict[str, Form]()
+    places, forms = sketch.enter_outer(chain.anchor, chain.stages)
+    places = [*places]
     for loop in loops:
         place, forms = sketch.enter(places[-1], [loop], forms, chain.anchor.name)
         places.append(place)
-    sketch.keep_inside(places[-1], [s.write.buffer.name for s in chain.members if not chain.stages.is_output(s)])
+    handed_on = [s for s in chain.members if s.name not in (chain.anchor.name, *chain.sinks)]
+    sketch.keep_inside(places[-1], [s.write.buffer.name for s in handed_on if not chain.stages.is_output(s)])
     for stage in sorted(chain.members, key=lambda s: s.position):
         own = {mine: name for name in shared if (mine := chain.counterpart(stage, name)) is not None}
         inside = _inside(stage, {mine: sizes[theirs] for mine, theirs in own.items()}, loops)
-        draw_nest(draft, sketch, places, inside, {mine: forms[theirs] for mine, theirs in own.items()})
+        of_steps = sketch.enter_outer(stage, chain.stages)[1]
+        draw_nest(draft, sketch, places, inside, of_steps | {mine: forms[theirs] for mine, theirs in own.items()})
         if tests and tile is not None:
             _test_lanes(places[-1], chain.counterpart(stage, tile.name) or "")
     return sketch.seconds(draft)
@@ -76,8 +83,8 @@ def _inside(stage: Stage, sizes: dict[str, int], loops: list[Loop]) -> Stage:
         for i in stage.iters
     )
     gone = {i.loop for i in stage.iters if sizes.get(i.name) == 1}
-    outer = tuple(stage.loop_of(name) for name in sizes)
-    counts = tuple(int(loop.trips) for loop in loops)
+    outer = (*stage.outer, *(stage.loop_of(name) for name in sizes))
+    counts = (*stage.outer_counts, *(int(loop.trips) for loop in loops))
     return replace(
         stage, iters=iters, loops=tuple(x for x in stage.loops if x not in gone), outer=outer, outer_counts=counts
     )

@@ -12,6 +12,7 @@ from weft.auto.contraction_plan import Contraction
 from weft.auto.draft import Draft
 from weft.auto.estimate_regions import MAX_COPIES
 from weft.auto.stages import Stage, StageAccess
+from weft.ir.expr import Expr
 from weft.schedules.layouts import LETTERS
 
 
@@ -21,18 +22,19 @@ def find_epilogue(draft: Draft, stage: Stage) -> Stage | None:
     if reader is None or stage.is_inside:  # in loops shared with others nothing joins: its instances are not all there
         return None
     reads = [a for a in reader.reads if a.buffer.name == stage.write.buffer.name]
-    same = all(_is_same_element(reader, a, reader.write) and _is_same_element(stage, stage.write, a) for a in reads)
+    written, made = _sizes(reader, reader.write), _sizes(stage, stage.write)
+    same = made is not None and all(_sizes(reader, a) == made == written for a in reads)
     return reader if same and reader.position > stage.position else None
 
 
-def _is_same_element(stage: Stage, access: StageAccess, other: StageAccess) -> bool:
-    """Whether each subscript is one iterator of ``stage`` alone (or stands still), and both have the same shape."""
-    if access.rows is None or other.rows is None or len(access.rows) != len(other.rows):
-        return False
-    sizes = (access.buffer.shape, other.buffer.shape)
-    used = [name for row in access.rows for name in row]
-    plain = all(list(row.values()) in ([], [1]) for row in access.rows) and len(set(used)) == len(used)
-    return plain and all(o == 0 for o in access.offsets) and sizes[0] == sizes[1]
+def _sizes(stage: Stage, access: StageAccess) -> list[Expr] | None:
+    """The sizes of the dimensions that ``access`` goes along; None where one is not an iterator of its own alone."""
+    if access.rows is None:
+        return None
+    moving = [d for d, row in enumerate(access.rows) if any(stage.by_name[n].loop is not None for n in row)]
+    used = [name for d in moving for name in access.rows[d]]
+    plain = all([*access.rows[d].values()] == [1] and access.offsets[d] == 0 for d in moving)
+    return [access.buffer.shape[d] for d in moving] if plain and len({*used}) == len(used) else None
 
 
 def join_registers(draft: Draft, c: Contraction, nest: Nest, reader: Stage) -> None:

@@ -29,7 +29,7 @@ class AnyDraft:
 
     def __init__(self, schedule: Schedule, constants: frozenset[str] = frozenset()) -> None:
         self.s = schedule
-        self.steps = schedule.settled = find_steps(schedule.kernel)
+        schedule.settled = find_steps(schedule.kernel)
         self.constants = constants
         self.rank: Ranker = rank_plans
         #: What the time model expected of each plan of a block, in seconds.
@@ -38,6 +38,11 @@ class AnyDraft:
         self.scheduled: set[str] = set()  # blocks whose nests are done
         self._stages: tuple[Kernel, Stages] | None = None
         self._known: KnownStages = {}
+
+    @property
+    def steps(self) -> frozenset[str]:
+        """The loops over steps of recurrences."""
+        return self.s.settled
 
     @property
     def stages(self) -> Stages:

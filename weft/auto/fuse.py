@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from weft.auto.chain_plan import CPU_RULES
+from weft.auto.chain_time import apart_seconds
+from weft.auto.distribute import distribute_steps
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import schedule_chains
 from weft.auto.fuse_parts import precompute_parts
+from weft.auto.reduction import REDUCTION
 from weft.auto.stages import Stage
 from weft.auto.windows import inline_windows
 
@@ -15,10 +18,21 @@ CHEAP = 8
 
 def fuse_stages(draft: Draft) -> None:
     """Parts of formulas made stages, stages inlined, then the rest in chains that share loops."""
+    distribute_steps(draft, _seconds)
     precompute_parts(draft)
     inline_stages(draft)
     inline_windows(draft)
     schedule_chains(draft, CPU_RULES)
+
+
+def _seconds(draft: Draft, stages: list[Stage]) -> float:
+    """What ``stages`` take by themselves, each by the best of its plans."""
+    total = 0.0
+    for stage in stages:
+        plans = REDUCTION.ranked(draft, stage)
+        times = draft.expected.pop(stage.name, {})
+        total += times[plans[0]] if plans and plans[0] in times else apart_seconds(draft, [stage])
+    return total
 
 
 def inline_stages(draft: Draft) -> None:

@@ -44,7 +44,7 @@ def find_chains(draft: D, rules: ChainRules[D]) -> list[Chain]:
     taken: set[str] = set()
     found: list[Chain] = []
     for anchor in _anchors(draft.stages):
-        if anchor.name in taken or anchor.is_inside or anchor.reads_target or not own_alignment(anchor):
+        if anchor.name in taken or anchor.is_inside or anchor.is_scan or not own_alignment(anchor):
             continue
         grown = _grow(draft, Chain(draft.stages, anchor, {anchor.name: own_alignment(anchor)}), taken, rules)
         grown = [c for c in grown if len(c.alignments) > 1 and not rules.is_better_apart(draft, c)]
@@ -57,9 +57,14 @@ def find_chains(draft: D, rules: ChainRules[D]) -> list[Chain]:
 
 def _anchors(stages: Stages) -> Iterator[Stage]:
     """Results first, the largest of them foremost; then what is only used inside, from the last on."""
-    results = [s for s in stages if stages.is_output(s) and not stages.consumers(s)]
+    results = [s for s in stages if stages.is_output(s) and not _read_later(stages, s)]
     yield from sorted(results, key=lambda s: (-s.points, -s.position))
     yield from (s for s in reversed(stages.stages) if s not in results and not stages.is_output(s))
+
+
+def _read_later(stages: Stages, stage: Stage) -> bool:
+    """Whether something reads what ``stage`` writes before the next step, if there are steps."""
+    return any(not stage.steps or s.position > stage.position for s in stages.consumers(stage))
 
 
 def _grow(draft: D, chain: Chain, taken: set[str], rules: ChainRules[D]) -> list[Chain]:
@@ -96,7 +101,19 @@ def _without_stray(stages: Stages, chain: Chain) -> Chain:
 
 
 def _is_read_within(stages: Stages, names: Container[str], stage: Stage) -> bool:
-    return stages.is_output(stage) or all(r.name in names for r in _readers(stages, stage))
+    return _is_result(stages, stage) or all(r.name in names for r in _readers(stages, stage))
+
+
+def _is_result(stages: Stages, stage: Stage) -> bool:
+    """Whether more than the stages of its loops see what it writes: an output, or a state that steps go on from."""
+    buffer = stage.write.buffer.name
+    users = (*stages.writers(buffer), *stages.readers(buffer))
+    return stages.is_output(stage) or stage.reads_target or any(s.outer != stage.outer for s in users)
+
+
+def _writers(stages: Stages, stage: Stage) -> list[Stage]:
+    """Who computes what ``stage`` writes, in the same loops."""
+    return [w for w in stages.writers(stage.write.buffer.name) if w.outer == stage.outer]
 
 
 def _readers(stages: Stages, stage: Stage) -> list[Stage]:
@@ -107,11 +124,11 @@ def _readers(stages: Stages, stage: Stage) -> list[Stage]:
 
 def _joined(stages: Stages, chain: Chain, stage: Stage, taken: Container[str]) -> Chain | None:
     """``chain`` with ``stage``, and other results that read it; None where one of its readers is elsewhere."""
-    writers = stages.writers(stage.write.buffer.name)
-    is_output = stages.is_output(stage)
-    if any(w.reads_target for w in writers) or (is_output and len(writers) > 1):
+    writers = _writers(stages, stage)
+    is_output = _is_result(stages, stage)
+    if any(w.is_scan for w in writers) or (is_output and len(writers) > 1):
         return None
-    readers = _readers(stages, stage)
+    readers = [r for r in _readers(stages, stage) if r.outer == stage.outer or not is_output]
     inside = {r.name: chain.alignments[r.name] for r in readers if r.name in chain.alignments}
     if not inside:
         return None
@@ -129,11 +146,11 @@ def _adopt(
     """Adds ``reader`` of ``stage``, and what reads that in turn, up to results; whether all of it may join."""
     if reader.name in chain.alignments or reader.name in more:
         return True
-    if reader.reads_target or reader.outer != stage.outer or stages.writers(reader.write.buffer.name) != (reader,):
+    if reader.is_scan or reader.outer != stage.outer or _writers(stages, reader) != [reader]:
         return False
     more[reader.name] = align_reader(reader, stage, more[stage.name])
-    consumers = stages.consumers(reader)
-    if stages.is_output(reader):
+    consumers = [r for r in stages.consumers(reader) if r.outer == reader.outer]
+    if _is_result(stages, reader):
         sinks.append(reader.name)
         return not consumers
     return bool(consumers) and all(_adopt(stages, chain, r, reader, more, sinks) for r in consumers)

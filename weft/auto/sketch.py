@@ -87,6 +87,7 @@ class Sketch:
         self.root = Nest("", "serial", 1, 0)
         self.top = Place(self.root, (), {})
         self._reader = NestReader({})
+        self._outer: dict[tuple[str, ...], list[Place]] = {}
 
     @property
     def program(self) -> Program:
@@ -112,10 +113,10 @@ class Sketch:
 
     def enter_outer(self, stage: Stage, stages: Stages) -> tuple[list[Place], dict[str, Form]]:
         """Inside no, one, ... all loops that ``stage`` shares with others, and its iterators in terms of those."""
-        places, loops = [self.top], dict[str, Form]()
-        for name, count in zip(stage.outer, stage.outer_counts):
+        places = self._outer.setdefault(stage.outer, [self.top])
+        for name, count in zip(stage.outer[len(places) - 1 :], stage.outer_counts[len(places) - 1 :]):
             places.append(self._reader.enter(places[-1], name, "serial", count))
-            loops[name] = Form({Term(name): 1}, 0)
+        loops = {name: Form({Term(name): 1}, 0) for name in stage.outer}
         self.keep_inside(places[-1], stages.kept_inside(stage))
         return places, {i.var.name: index_form(i.binding, loops, {}) for i in stage.block.iters}
 

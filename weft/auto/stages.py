@@ -187,6 +187,13 @@ class Stage:
         """Whether it reads what it writes other than to accumulate (a scan, an in-place update)."""
         return any(a.buffer.name == self.write.buffer.name for a in self.reads)
 
+    @property
+    def is_scan(self) -> bool:
+        """Whether its elements depend on one another: in a step an element may be updated in place."""
+        own = [a for a in self.reads if a.buffer.name == self.write.buffer.name]
+        in_place = [a.rows is not None and (a.rows, a.offsets) == (self.write.rows, self.write.offsets) for a in own]
+        return bool(own) and not (self.steps and all(in_place))
+
     def loop_of(self, name: str) -> str:
         """The loop of an iterator that has one to itself."""
         loop = self.by_name[name].loop
@@ -194,9 +201,14 @@ class Stage:
         return loop
 
     def home_of(self, access: StageAccess) -> int:
-        """How many of the outer loops, from the outermost on, it takes to decide which elements ``access`` touches."""
+        """How many of the outer loops, from the outermost on, it takes to decide which elements ``access`` touches.
+
+        None, where steps do not: then all of them are the same in each.
+        """
         bindings = {i.var.name: free_vars(i.binding) for i in self.block.iters}
         used = {loop for name, loops in bindings.items() if access.uses(name) for loop in loops}
+        if self.steps and used.isdisjoint(self.outer[: self.steps]):
+            return 0
         return max((n + 1 for n, loop in enumerate(self.outer) if loop in used), default=0)
 
     def reuse_of(self, access: StageAccess) -> int:

@@ -50,6 +50,15 @@ def flat(s: Stmt) -> tuple[Stmt, ...]:
     return tuple(part for inner in s.body for part in flat(inner)) if isinstance(s, Seq) else (s,)
 
 
+def statements_in_turn(s: Stmt) -> Iterator[Stmt]:
+    """The statements that ``s`` runs one after another; storage made around some of them is no statement."""
+    if isinstance(s, (Seq, Alloc)):
+        for inner in inner_statements(s):
+            yield from statements_in_turn(inner)
+    else:
+        yield s
+
+
 def sequence(body: Iterable[Stmt]) -> Stmt:
     """The statements one after another, sequences among them flattened."""
     found = [stmt for s in body for stmt in (s.body if isinstance(s, Seq) else (s,))]

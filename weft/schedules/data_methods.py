@@ -16,6 +16,7 @@ from weft.schedules.cache_write import cache_write
 from weft.schedules.compute_at import check_compute_at, compute_at, compute_root
 from weft.schedules.compute_inline import check_compute_inline, compute_inline
 from weft.schedules.decompose_reduction import decompose_reduction
+from weft.schedules.expand_storage import expand_storage
 from weft.schedules.explain import explain
 from weft.schedules.find import blocks_inside, find_block, loops_around
 from weft.schedules.fold_storage import fold_storage
@@ -233,6 +234,13 @@ class DataMethods(ScheduleState):
     def fold_storage(self, buffer: AnyBuffer, dim: int, factor: int) -> None:
         """Dimension ``dim`` of a temporary in a ring of ``factor`` elements: subscripts modulo ``factor``."""
         self.run(fold_storage, self.name(buffer), dim, factor)
+
+    def expand_storage(self, buffer: AnyBuffer) -> None:
+        """A temporary that each iteration of a loop makes anew, made once before the loop, a slice for each iteration.
+
+        Then the loop may be distributed over its statements (see `fission`).
+        """
+        self.run(expand_storage, self.name(buffer))
 
     def _move(self, rewrite: Callable[..., Rewrite], *args: str) -> None:
         """A step that moves a block; its refusal says which moves of that block are legal."""

@@ -3,16 +3,17 @@ distribution."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.ir.expr import Var
-from weft.ir.nesting import sequence
+from weft.ir.expr import Var, idx
+from weft.ir.nesting import sequence, statements_in_turn
 from weft.ir.simplify import assigned_names
-from weft.ir.stmt import If, Kernel, Seq, Stmt
-from weft.ir.visit import free_vars, fresh_name, substitute
+from weft.ir.stmt import Alloc, For, If, Iter, Kernel, Seq, Stmt
+from weft.ir.visit import free_vars, fresh_name, mentions, rewrite, substitute
 from weft.poly.check_neighbours import check_fission as check_separable
-from weft.poly.verdict import Verdict, refuse
-from weft.schedules.find import blocks_inside, find_loop, node_of, path_to
+from weft.poly.verdict import OK, Verdict, refuse
+from weft.schedules.find import all_allocs, blocks_inside, find_loop, node_of, path_to
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no, is_guard
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
@@ -33,6 +34,9 @@ def check_fission(kernel: Kernel, loop: str, after: str, *, numerics: Numerics) 
     changed = assigned_names(old.body) & {v for g in guards for v in free_vars(g.condition)}
     if changed:
         return refuse(f"a guard tests `{sorted(changed)[0]}`, which the loop changes")
+    kept = _check_storage(old.body, parts[: position + 1], parts[position + 1 :])
+    if not kept.ok:
+        return kept
     sound = first_no([check_runs_through(old), check_no_barrier(old, "running it in two parts")])
     verdict = check_separable(kernel, old, parts, position, numerics) if sound.ok else sound
     return verdict if verdict.ok else replace(verdict, offers=_elsewhere(loop, parts, position))
@@ -55,17 +59,66 @@ def fission(kernel: Kernel, loop: str, after: str) -> Rewrite:
     position = _position(kernel, parts, after)
     assert position is not None, "check_fission answers this first"
     rest = Var(fresh_name(loop, taken_names(kernel)), span=old.var.span)
-    first = _guarded(old.body, sequence(parts[: position + 1]))
-    second = substitute(_guarded(old.body, sequence(parts[position + 1 :])), {old.var: rest})
-    both = sequence([replace(old, body=first), replace(old, var=rest, body=second)])
-    return Rewrite(replace_stmt(kernel, old, both), (rest.name,))
+    first = _guarded(old.body, _with_storage(old.body, parts[: position + 1]))
+    second = substitute(_guarded(old.body, _with_storage(old.body, parts[position + 1 :])), {old.var: rest})
+    halves = [_alone(replace(old, body=first)), _alone(replace(old, var=rest, body=second))]
+    return Rewrite(replace_stmt(kernel, old, sequence(halves)), (rest.name,))
+
+
+def _alone(loop: For) -> For:
+    """Where one block is left in a loop over steps, the loop is its iterator's and not one that gives it a value."""
+    blocks = blocks_inside(loop)
+    if len(blocks) > 1:
+        return loop
+    step = (loop.var, loop.var + idx(1), loop.var)
+
+    def widen(n: object) -> Iter | None:
+        if isinstance(n, Iter) and (n.lo, n.hi, n.binding) == step:
+            return replace(n, lo=loop.lo, hi=loop.hi)
+        return None
+
+    return rewrite(loop, widen)
 
 
 def body_parts(body: Stmt) -> tuple[Stmt, ...] | None:
-    """The statements a loop runs in sequence, guards around all of them aside."""
+    """The statements a loop runs in sequence, guards around all of them and storage aside."""
+    parts = tuple(statements_in_turn(_unguarded(body)))
+    return parts if len(parts) > 1 or (parts and isinstance(_unguarded(body), Seq)) else None
+
+
+def _unguarded(body: Stmt) -> Stmt:
     while isinstance(body, If) and is_guard(body):
         body = body.then
-    return body.body if isinstance(body, Seq) and body.body else None
+    return body
+
+
+def _storage(body: Stmt) -> list[Alloc]:
+    """What is made in an iteration around several of its statements, outermost first."""
+    inside = {id(a) for part in body_parts(body) or () for a in all_allocs(part)}
+    return [a for a in all_allocs(body) if id(a) not in inside]
+
+
+def _with_storage(body: Stmt, parts: tuple[Stmt, ...]) -> Stmt:
+    """``parts`` of ``body`` in the storage that they use."""
+    made = sequence(parts)
+    for alloc in reversed(_storage(body)):
+        if alloc.buffer.name in _used(parts):
+            made = replace(alloc, body=made)
+    return made
+
+
+def _check_storage(body: Stmt, early: Sequence[Stmt], late: Sequence[Stmt]) -> Verdict:
+    """What an iteration makes for itself must not be used in both parts."""
+    used = _used(early) & _used(late)
+    both = [a.buffer.name for a in _storage(body) if a.buffer.name in used]
+    if not both:
+        return OK
+    reason = f"`{both[0]}`, which each iteration makes for itself, is used before and after the split"
+    return refuse(reason, alternatives=(f's.expand_storage("{both[0]}")',))
+
+
+def _used(parts: Sequence[Stmt]) -> set[str]:
+    return {name for s in parts for m in (mentions(s),) for name in m.loaded | m.stored | m.reached}
 
 
 def _guards(body: Stmt) -> list[If]:

@@ -7,12 +7,15 @@ This is storage folding, or modulo addressing of a ring buffer.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 from weft.ir.expr import Binary, Load, idx
 from weft.ir.interval import Interval
+from weft.ir.nesting import statements_in_turn
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Atomic, For, Kernel, Store
+from weft.ir.stmt import Alloc, Atomic, For, Kernel, Stmt, Store
 from weft.ir.visit import replace_buffers, rewrite, substitute
 from weft.poly.conflicts import Meeting, Surroundings, written_by
 from weft.poly.describe import iteration
@@ -43,28 +46,98 @@ def check_fold_storage(kernel: Kernel, buffer: str, dim: int, factor: int, *, nu
 
 
 def _check_window(kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdict:
-    buffer, name = alloc.buffer, alloc.buffer.name
-    loop = _common_loop(kernel, alloc)
-    outer = loops_around(kernel, alloc)
-    loops = [*outer, loop] if loop is not None else outer
-    raw = infer_spans(kernel, buffer, alloc, len(loops))
-    if raw is None:
+    name = alloc.buffer.name
+    windows, whole = _windows(kernel, alloc, dim), _window(kernel, alloc, alloc, dim)
+    if whole is None:
         return refuse(f"nothing touches `{name}`")
-    with knowing_loops(loops, size_ranges(kernel)) as simple:
-        ranges: dict[str, Interval] = {**simple.ranges}
-        clipped = clip(raw, buffer, simple)[dim]
-        spans: list[Span] = [(raw[dim][0], simple.expr(raw[dim][1] + idx(1))), clipped]
-        widths = [w for span in spans if (w := upper_bound(span[1] - span[0], ranges)) is not None]
-        if not widths:
-            return refuse(f"how much of dimension {dim} of `{name}` is alive at once is not known")
-        if min(widths) > factor:
-            reason = f"{min(widths)} neighbouring elements of dimension {dim} of `{name}` are alive at once"
-            offers = (f's.fold_storage("{name}", {dim}, {min(widths)})',)
-            return replace(_refuse_clash(reason, kernel, alloc, dim, factor), offers=offers)
-        if loop is None or any(_moves_one_way(loop, span, ranges) for span in spans):
-            return OK
-    reason = f"what is alive in dimension {dim} of `{name}` does not move one way as `{loop.var.name}` runs"
+    most = _width([whole])
+    if most is not None and most <= factor:
+        return OK
+    width = _width(windows)
+    if width is None:
+        return refuse(f"how much of dimension {dim} of `{name}` is alive at once is not known")
+    if width > factor:
+        reason = f"{width} neighbouring elements of dimension {dim} of `{name}` are alive at once"
+        offers = (f's.fold_storage("{name}", {dim}, {width})',)
+        return replace(_refuse_clash(reason, kernel, alloc, dim, factor), offers=offers)
+    if _move_one_way(windows):
+        return OK
+    loop = next((f"`{w.loop.var.name}` runs" for w in windows if w.loop is not None), "the statements run")
+    reason = f"what is alive in dimension {dim} of `{name}` does not move one way as {loop}"
     return _refuse_clash(reason, kernel, alloc, dim, factor)
+
+
+def live_width(kernel: Kernel, buffer: str, dim: int) -> int | None:
+    """How many neighbouring elements of a dimension a ring has to hold; None where that is not known."""
+    windows = _windows(kernel, find_alloc(kernel, buffer), dim)
+    return _width(windows) if windows and _move_one_way(windows) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """What a statement, or each iteration of it where it is a ``loop`` in order, touches of a dimension.
+
+    ``spans`` are two answers, first subscript and one past the last: as subscripts say it, and within the buffer.
+    """
+
+    loop: For | None
+    spans: tuple[Span, Span]
+    ranges: dict[str, Interval]
+
+    def at(self, which: int, *, end: bool) -> Span:
+        """One of the ``spans`` in the first iteration, or in the last."""
+        if self.loop is None:
+            return self.spans[which]
+        value = self.loop.hi - idx(1) if end else self.loop.lo
+        low, high = (simplify(substitute(e, {self.loop.var: value}), self.ranges) for e in self.spans[which])
+        return low, high
+
+
+def _windows(kernel: Kernel, alloc: Alloc, dim: int) -> list[_Window]:
+    """Those of the statements that run one after another while the storage exists."""
+    found = (_window(kernel, alloc, stmt, dim) for stmt in statements_in_turn(alloc.body))
+    return [window for window in found if window is not None]
+
+
+def _window(kernel: Kernel, alloc: Alloc, stmt: Stmt, dim: int) -> _Window | None:
+    """That of ``stmt`` inside ``alloc``; None where it does not touch the storage."""
+    loop = stmt if isinstance(stmt, For) and stmt.kind in ("serial", "unroll") else None
+    loops = [*loops_around(kernel, alloc), *([loop] if loop is not None else [])]
+    raw = infer_spans(kernel, alloc.buffer, stmt, len(loops))
+    if raw is None:
+        return None
+    with knowing_loops(loops, size_ranges(kernel)) as simple:
+        spans = ((raw[dim][0], simple.expr(raw[dim][1] + idx(1))), clip(raw, alloc.buffer, simple)[dim])
+        return _Window(loop, spans, {**simple.ranges})
+
+
+def _width(windows: Sequence[_Window]) -> int | None:
+    """The most elements that one of them has."""
+    widths = [[n for a, b in w.spans if (n := upper_bound(b - a, w.ranges)) is not None] for w in windows]
+    return max(map(min, widths)) if all(widths) else None
+
+
+def _move_one_way(windows: Sequence[_Window]) -> bool:
+    """Whether no element comes back that was left behind: windows only go up, or only down.
+
+    Any two are compared, not only neighbours: a loop between them may not run at all.
+    """
+
+    def onward(before: Span, after: Span, ranges: dict[str, Interval], up: bool) -> bool:
+        return all(is_at_most(*((a, b) if up else (b, a)), ranges) for a, b in zip(before, after))
+
+    def moves(which: int, up: bool) -> bool:
+        steps = ((w.spans[which], _next(w.loop, w.spans[which], w.ranges), w.ranges) for w in windows if w.loop)
+        turns = ((a.at(which, end=True), b.at(which, end=False), b.ranges) for a, b in combinations(windows, 2))
+        return all(onward(*pair, up) for pair in (*steps, *turns))
+
+    return any(moves(which, up) for which in (0, 1) for up in (True, False))
+
+
+def _next(loop: For, span: Span, ranges: dict[str, Interval]) -> Span:
+    """``span`` one iteration later."""
+    low, high = (simplify(substitute(e, {loop.var: loop.var + idx(1)}), ranges) for e in span)
+    return low, high
 
 
 def _refuse_clash(reason: str, kernel: Kernel, alloc: Alloc, dim: int, factor: int) -> Verdict:
@@ -97,21 +170,6 @@ def _describe_clash(reason: str, conflict: Witness, dim: int, factor: int, dista
     )
     witness = replace(conflict, element=element(at[dim] % factor), after=True)
     return refuse(f"{reason}: {text}, which iteration {iteration(conflict.second)} reads", witness)
-
-
-def _common_loop(kernel: Kernel, alloc: Alloc) -> For | None:
-    """The outermost loop inside ``alloc`` that holds every access, if it runs in order."""
-    depth = len(loops_around(kernel, alloc))
-    touching = [f for f in leaves(kernel, alloc) if any(a.buffer.name == alloc.buffer.name for a in f.accesses)]
-    loop_ids = {id(f.loops[depth].node) if len(f.loops) > depth else 0 for f in touching}
-    node = touching[0].loops[depth].node if touching and len(loop_ids) == 1 and 0 not in loop_ids else None
-    return node if isinstance(node, For) and node.kind in ("serial", "unroll") else None
-
-
-def _moves_one_way(loop: For, span: Span, ranges: dict[str, Interval]) -> bool:
-    after = [simplify(substitute(e, {loop.var: loop.var + idx(1)}), ranges) for e in span]
-    onward = all(is_at_most(e, next_e, ranges) for e, next_e in zip(span, after))
-    return onward or all(is_at_most(next_e, e, ranges) for e, next_e in zip(span, after))
 
 
 @primitive(check_fold_storage, "cannot fold dimension {1} of `{0}` by {2}")

@@ -18,18 +18,16 @@ from dataclasses import replace
 
 from weft.ir.ahead import changed_sources, why_not_ahead
 from weft.ir.expr import Binary, idx
-from weft.ir.simplify import simplify
-from weft.ir.stmt import Ahead, Alloc, For, Kernel, Seq
-from weft.ir.visit import free_vars, mentions
+from weft.ir.stmt import Ahead, Kernel
+from weft.ir.visit import mentions
 from weft.poly.conflicts import after
 from weft.poly.leaves import leaves
 from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import find_alloc, find_loop, listed, loop_range, path_to, ranges_at
-from weft.schedules.layouts import plain_layout
+from weft.schedules.expand_storage import check_slices, making_loop, with_slices
+from weft.schedules.find import find_alloc, find_loop, listed
 from weft.schedules.loop_facts import check_number, check_valid
-from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
-from weft.schedules.rewrite import Rewrite, primitive, replace_in, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
@@ -78,26 +76,17 @@ def check_runs_ahead(kernel: Kernel) -> Verdict:
     return OK
 
 
-def _find_loop(kernel: Kernel, alloc: Alloc) -> For | None:
-    """The loop in each iteration of which the storage is made."""
-    around = (s for s in reversed(path_to(kernel, alloc)[:-1]) if not isinstance(s, (Seq, Alloc)))
-    loop = next(around, None)
-    return loop if isinstance(loop, For) else None
-
-
 def _check_ring(kernel: Kernel, buffer: str, stages: int) -> Verdict:
     alloc = find_alloc(kernel, buffer)
-    loop, old = _find_loop(kernel, alloc), alloc.buffer
+    loop, old = making_loop(kernel, alloc), alloc.buffer
     if loop is None:
         return refuse(f"`{buffer}` is not made in every iteration of a loop")
     if buffer not in mentions(alloc.body).stored:
         return refuse(f"nothing fills `{buffer}`")
     if old.scope == "register":
         return refuse(f"`{buffer}` is in registers, which cannot take turns")
-    if loop.var.name in {name for e in old.shape for name in free_vars(e)}:
-        return refuse(f"the size of `{buffer}` changes with `{loop.var.name}`")
-    if not only_plain_accesses(alloc.body, buffer):
-        return refuse(f"an intrinsic takes the address of `{buffer}`")
+    if not (sliced := check_slices(alloc, loop)).ok:
+        return sliced
     alone = replace(loop, ahead=None)
     made = find_loop(_make_ring(replace_stmt(kernel, loop, alone), buffer, stages), loop.var.name)
     why, changing = why_not_ahead(made), changed_sources(made)
@@ -112,16 +101,9 @@ def _check_ring(kernel: Kernel, buffer: str, stages: int) -> Verdict:
 
 def _make_ring(kernel: Kernel, buffer: str, stages: int) -> Kernel:
     """The storage ``stages`` times, before the loop; iterations take turns with it, and may fill it ahead."""
-    alloc = find_alloc(kernel, buffer)
-    loop, old = _find_loop(kernel, alloc), alloc.buffer
+    loop = making_loop(kernel, find_alloc(kernel, buffer))
     assert loop is not None
-    ranges = ranges_at(kernel, loop)
-    ring = replace(old, shape=(idx(stages), *old.shape), strides=None)
-    turn = simplify(Binary("%", loop.var - loop.lo, idx(stages)), {})
-    place = Placement(old, ring, tuple(idx(0) for _ in old.shape), plain_layout(old.rank), ((0, turn),))
-    inner = {**ranges, loop.var.name: loop_range(loop, ranges)}
-    body = Redirection(place, taken_names(kernel)).apply(alloc.body, inner)
     before = loop.ahead or Ahead(stages - 1, ())
     ahead = Ahead(min(before.distance, stages - 1), (*before.rings, buffer))
-    running = replace(loop, body=replace_in(loop.body, alloc, body), ahead=ahead)
-    return replace_stmt(kernel, loop, Alloc(ring, running, span=alloc.span))
+    turn = Binary("%", loop.var - loop.lo, idx(stages))
+    return with_slices(kernel, buffer, idx(stages), turn, ahead)

@@ -127,6 +127,43 @@ def test_the_products_of_a_step_run_on_threads_from_weights_that_are_packed_once
     assert any("G:" in line and "on 2 threads" in line for line in text.splitlines())
 
 
+#: An LSTM that says all it does in its steps, and gives the last of them alone.
+PLAIN = """def f(float(T,B,I) X, float(B,J) H0, float(B,J) C0, float(4,J,I) W, float(4,J,J) U, float(4,J) A) -> (Y) {
+    H(0,b,j) = H0(b,j)
+    C(0,b,j) = C0(b,j)
+    for t in 0:T {
+        G(b,g,j) +=! H(t,b,k) * U(g,j,k)
+        P(b,g,j) +=! X(t,b,i) * W(g,j,i)
+        S(b,g,j) = G(b,g,j) + P(b,g,j) + A(g,j)
+        C(t+1,b,j) = sigmoid(S(b,1,j)) * C(t,b,j) + sigmoid(S(b,0,j)) * tanh(S(b,2,j))
+        H(t+1,b,j) = sigmoid(S(b,3,j)) * tanh(C(t+1,b,j))
+    }
+    Y(b,j) = H(T,b,j)
+}"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_lstm_written_step_by_step(threads: int) -> None:
+    """Its products of inputs are one product, and of its states two steps are kept."""
+    weft.set_num_threads(threads)
+    op, args = weft.define(PLAIN), lstm_args(40, 1, 96, 96)
+    np.testing.assert_allclose(op(*args), lstm(*args)[0][-1], rtol=1e-4, atol=1e-4)
+    text = op.explain(*args)
+    assert "P: computed for all steps of `t_1` at once; no step waits for it" in text
+    assert "H: 2 of 41 slices kept at a time" in text
+    assert "C: 2 of 41 slices kept at a time" in text
+
+
+def test_gates_share_the_loops_of_their_product() -> None:
+    """Threads start once for each step: nothing but the products of inputs and packing is parallel besides."""
+    weft.set_num_threads(2)
+    op, args = weft.define(TEXT, entry="lstm"), lstm_args(64, 32, 128, 128)
+    text = op.explain(*args)
+    assert "H_1: computed together with `G`, `C_1`" in text
+    steps = op.show("loops", *args).partition("  for t_1 in")[2]
+    assert steps.count("parallel ") == 1
+
+
 #: Small enough for the interpreter; gates in one thread, uneven depths, batches of one.
 SMALL = {
     "lstm": [lstm_args(3, 4, 6, 8), lstm_args(2, 3, 5, 17), lstm_args(2, 1, 3, 12)],

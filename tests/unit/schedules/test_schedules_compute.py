@@ -16,6 +16,7 @@ from weft.ir.stmt import Kernel
 from weft.passes.plain.lower_blocks import lower_blocks
 from weft.passes.plain.shrink_storage import shrink_storage
 from weft.schedules.find import all_allocs, all_loops, blocks_inside, find_alloc, loops_around
+from weft.schedules.fold_storage import live_width
 from weft.schedules.schedule import Schedule
 
 BLUR = """
@@ -347,6 +348,56 @@ def test_storage_moves_inwards_where_nothing_is_handed_on() -> None:
     s.parallel(n)
     assert [elements(s, b) for b in ("M", "E", "S")] == [[1], [1, 6], [1]]
     assert_unchanged(s, original, floats(5, 6))
+
+
+RECURRENCE = """def f(float(T,J) X, float(J) S, float(J,J) U) -> (Y) {
+    H(0,j) = S(j)
+    for t in 0:T {
+        G(j) +=! H(t,k) * U(k,j)
+        P(j) +=! X(t,k) * U(k,j)
+        H(t+1,j) = G(j) + P(j) * 0.5
+    }
+    Y(j) = H(T,j)
+}"""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_slices_that_later_steps_do_not_read_are_no_longer_kept(steps: int) -> None:
+    """The start before the loop and the result behind it are part of the window, whether or not it runs."""
+    original = kernel_of(RECURRENCE, T=steps, J=3)
+    s = Schedule(original)
+    if steps > 1:
+        assert live_width(s.kernel, "H", 0) == 2
+        with pytest.raises(ScheduleError, match="2 neighbouring elements"):
+            s.copy().fold_storage("H", 0, 1)
+    s.fold_storage("H", 0, 2)
+    assert elements(s, "H") == [2, 3]
+    assert_unchanged(s, original, floats(steps, 3), floats(3), floats(3, 3))
+
+
+def test_a_slice_that_is_read_after_all_steps_is_kept() -> None:
+    s = schedule_of(RECURRENCE.replace("Y(j) = H(T,j)", "Y(j) = H(T,j) + H(0,j)"), T=5, J=3)
+    with pytest.raises(ScheduleError, match=r"in the place of H\[\d, 0\], which iteration"):
+        s.fold_storage("H", 0, 2)
+    backwards = schedule_of(
+        RECURRENCE.replace("Y(j) = H(T,j)", "Y(j) = H(T,j)\n Z(j) = H(0,j)").replace("(Y)", "(Y, Z)")
+    )
+    with pytest.raises(ScheduleError, match="does not move one way"):
+        backwards.fold_storage("H", 0, 2)
+
+
+def test_what_waits_for_no_step_is_taken_out_of_the_steps() -> None:
+    original = kernel_of(RECURRENCE, T=4, J=3)
+    s = Schedule(original)
+    s.expand_storage("P")
+    assert elements(s, "P") == [4, 3]
+    s.swap("G", "P")
+    rest = s.fission("t", "P")
+    assert s.loops("P")[0].name == "t"
+    assert s.loops("G")[0].name == rest.name
+    with pytest.raises(ScheduleError, match="cannot split"):
+        s.fission(rest, "G")  # the next step reads what this one ends with
+    assert_unchanged(s, original, floats(4, 3), floats(3), floats(3, 3))
 
 
 # reverse_compute_at

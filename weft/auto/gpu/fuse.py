@@ -10,12 +10,14 @@ from __future__ import annotations
 from math import prod
 
 from weft.auto.align import Chain
+from weft.auto.distribute import distribute_steps
 from weft.auto.fuse_chains import ChainRules, schedule_chains
 from weft.auto.fuse_parts import precompute_parts
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.row_plan import reads_again, row_plans
 from weft.auto.gpu.rows import needs_of, rows_of, schedule_row_chain
-from weft.auto.stages import Stage
+from weft.auto.stages import Stage, buffer_bytes
+from weft.target.cuda.rates import rates_of
 
 #: Operations an element that cost nothing while memory is waited for, before and after chains are made.
 FREE, CHEAP = 6, 40
@@ -25,10 +27,19 @@ PER_THREAD = 16
 
 def fuse_stages(draft: GpuDraft) -> None:
     """Parts of formulas made stages, cheap stages inlined, rows in blocks, then the rest of what can be inlined."""
+    distribute_steps(draft, _waiting_seconds)
     precompute_parts(draft)
     inline_stages(draft, FREE)
     schedule_chains(draft, RULES)
     inline_stages(draft, CHEAP)
+
+
+def _waiting_seconds(draft: GpuDraft, stages: list[Stage]) -> float:
+    """What ``stages`` take beyond their arithmetic: barriers of all steps; or a launch, and results kept in memory."""
+    rates = rates_of(draft.machine.capability)
+    in_steps = sum(prod(s.outer_counts) * rates.grid_barrier for s in stages if s.outer)
+    at_once = [2 * buffer_bytes(s.write.buffer) / draft.machine.bandwidth for s in stages if not s.outer]
+    return in_steps + sum(rates.launch + seconds for seconds in at_once)
 
 
 def inline_stages(draft: GpuDraft, most: int) -> None:

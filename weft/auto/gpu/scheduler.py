@@ -17,6 +17,7 @@ from weft.auto.gpu.rows import ROWS
 from weft.auto.gpu.scatters import SCATTERS
 from weft.auto.gpu.tiles import TILES
 from weft.auto.plan import Ranker, rank_plans
+from weft.auto.recurrence import fold_states
 from weft.auto.scheduler import AutoSchedule
 from weft.auto.strategy import Strategy, schedule_nests
 from weft.schedules.schedule import Schedule
@@ -51,5 +52,6 @@ def auto_schedule_gpu(
     fuse_stages(draft)
     schedule_nests(draft, STRATEGIES)
     schedule_rest(draft)
+    fold_states(draft, machine.caches)
     persist_steps(draft)
     return AutoSchedule(draft.s, tuple(draft.decisions))
