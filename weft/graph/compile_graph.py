@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Mapping
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,6 +22,7 @@ from weft.graph.groups.group_program import group_program
 from weft.graph.groups.mapping import kind_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
+from weft.graph.groups.price_program import REMEMBER
 from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.fold_constants import fold_constants, makers
 from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with_call, with_constants
@@ -55,6 +58,8 @@ class Compiled:
     report: Report
     #: fragments that constants were made by, one after another
     made: tuple[Fragment, ...] = ()
+    #: constants that are others in another layout or type, by name
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
@@ -85,12 +90,17 @@ class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays, sizes: OpenSizes) -> None:
         self.arrays, self.processor, self.sizes = arrays, arrays.processor, sizes
         self.made: list[Fragment] = []
-        self.graph = simplify(graph, arrays, self._fold)
+        self.copies: dict[str, str] = {}
+        sizes.begin([graph.edges[name].shape for name in graph.inputs])
+        context = copy_context()
+        context.run(REMEMBER.set, sizes.price)
+        self.graph = context.run(simplify, graph, arrays, self._fold)
         views = [n for n in graph.nodes if isinstance(n, Fragment) and kind_of(n.program) == "view"]
         self.report = Report(operators=len(graph.nodes) - len(views))
         self.code = GroupCode(self.processor, graph.name, sizes)
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()
+        self._decided: tuple[Graph, frozenset[str], Storage] | None = None
         #: other plans than the time model's first choice that a measurement found better, by the keys of groups
         self.plans: dict[tuple[str, str], str] = {}
 
@@ -108,8 +118,14 @@ class _Compilation:
             except _Refused as found:
                 self._take_apart(found)
 
+    def _storage(self) -> Storage:
+        """Of the graph as it is now; decided again only where something changed."""
+        if self._decided is None or self._decided[0] is not self.graph or self._decided[1] != self.alone:
+            self._decided = self.graph, self.alone, Storage(self.graph, self.alone)
+        return self._decided[2]
+
     def _compile_all(self) -> Compiled:
-        storage = Storage(self.graph, self.alone)
+        storage = self._storage()
         self.report.groups, self.report.calls = [], []
         prepared = self._prepare_all(storage)
         self.code.prepare(p for p in prepared.values() if isinstance(p, Prepared))
@@ -120,11 +136,13 @@ class _Compilation:
                 steps.append(item)
             elif id(item) in prepared:
                 kernel = self._load(item, prepared[id(item)])
+                if (core := _core(item)) is not None and core.name in self.sizes.choices:
+                    self.report.choices[kernel.program.program] = self.sizes.choices[core.name]
                 self.report.groups.append((item, kernel))
                 steps.append(kernel)
         executable = self.processor.executable(self.graph, storage, steps, self.arrays)
         executable.arenas = self.sizes.arenas
-        return Compiled(executable, self.report, tuple(self.made))
+        return Compiled(executable, self.report, tuple(self.made), self.copies)
 
     def _load(self, group: Group, prepared: Prepared | Exception) -> Kernel:
         try:
@@ -163,7 +181,9 @@ class _Compilation:
 
     def _choose_libraries(self) -> None:
         """Products and convolutions that the library does faster become calls of it."""
-        storage = Storage(self.graph)
+        storage = self._storage()
+        if self._choose_as_before(storage):
+            return
         prepared = self._prepare_all(storage)
         if self.processor.measures_most:
             self.code.prepare(p for p in prepared.values() if isinstance(p, Prepared))
@@ -179,16 +199,29 @@ class _Compilation:
             except Exception as error:
                 refused(error)
                 continue  # compiling it will say what is wrong
-            choice = self.report.choices[group.program.program] = known[group.key]
+            choice = self.sizes.choices[core.name] = known[group.key]
+            self.report.choices[group.program.program] = choice
             if not choice.is_ours:
                 self._take_library(item, core, storage.outputs(item), choice)
             elif choice.plan:
                 self.plans[group.key] = choice.plan
 
+    def _choose_as_before(self, storage: Storage) -> bool:
+        """Takes what was chosen for another size of the model, where all was."""
+        groups = [(item, core) for item in storage.partition.items if (core := _core(item)) is not None]
+        chosen = [self.sizes.choices.get(core.name) for _, core in groups]
+        if not groups or any(choice is None or choice.plan for choice in chosen):
+            return False
+        for (item, core), choice in zip(groups, chosen):
+            if isinstance(item, Group) and choice is not None and not choice.is_ours:
+                self._take_library(item, core, storage.outputs(item), choice)
+        return True
+
     def _take_library(self, group: Group, core: Fragment, outputs: list[str], choice: Choice) -> None:
         calls = self._library_calls(group, core, outputs)
         taken = calls[min(choice.call, len(calls) - 1)]
         graph, call = with_constants(self.graph, taken.call, self.arrays)
+        self.copies |= {new: old for old, new in zip(taken.call.refs(), call.refs()) if new != old}
         members = group.members if taken.whole else [core]
         self.graph = with_call(graph, members, call, f"the library is faster: {choice}")
 

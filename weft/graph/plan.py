@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.graph.compile_graph import Compiled, Report, run_library
 from weft.graph.evaluate import as_numpy
-from weft.graph.graph import Fragment, Graph, Opaque
+from weft.graph.graph import Fragment, Graph, Opaque, dense_strides
 from weft.graph.groups.compile_group import Kernel, prepare_group
 from weft.graph.groups.group_code import GroupCode
 from weft.graph.groups.group_program import GroupProgram
@@ -42,12 +42,13 @@ class _Step:
 @dataclass(frozen=True)
 class Plan:
     """``constants`` of ``graph`` have no values; those among ``given`` are tensors of the front end, by number, the
-    others are ``made`` by fragments, one after another. ``observed`` are digests of the tensors whose values the graph
-    was made by."""
+    others are ``made`` by fragments, one after another, or ``copies`` of another. ``observed`` are digests of the tensors
+    whose values the graph was made by."""
 
     graph: Graph
     given: Mapping[str, int]
     made: tuple[Fragment, ...]
+    copies: Mapping[str, str]
     constants: tuple[str, ...]
     storage: Storage
     steps: tuple[_Step | Opaque, ...]
@@ -61,7 +62,7 @@ class Plan:
         known = {name: tensors[n] for name, n in self.given.items()}
         library = functools.partial(run_library, arrays)
         values = constant_values(known, self.made, library, arrays.own, sizes.folded)
-        constants = {name: values(name) for name in self.constants}
+        constants = {name: self._value(name, values, arrays) for name in self.constants}
         if any(not _is_like(self.graph, name, value) for name, value in constants.items()):
             return None
         assert isinstance(self.graph.constants, dict)
@@ -73,7 +74,15 @@ class Plan:
         self.report.groups = [(s.group, k) for s, k in zip(self.steps, steps) if isinstance(k, Kernel)]  # type: ignore[union-attr]
         executable = arrays.processor.executable(self.graph, self.storage, steps, arrays)
         executable.arenas = sizes.arenas
-        return Compiled(executable, self.report, self.made)
+        return Compiled(executable, self.report, self.made, self.copies)
+
+    def _value(self, name: str, values: Callable[[str], Any], arrays: Arrays) -> Any:
+        if name not in self.copies:
+            return values(name)
+        edge = self.graph.edges[name]
+        made = arrays.empty(edge, edge.strides or dense_strides(edge.shape))
+        arrays.copy(made, self._value(self.copies[name], values, arrays))
+        return made
 
     def _prepared(self, step: _Step, arrays: Arrays, sizes: OpenSizes) -> Any:
         prepared = sizes.opened(step.group, prepare_group(self.graph, self.storage, step.program, arrays))
@@ -102,7 +111,7 @@ def _plan(compiled: Compiled, given: Mapping[str, int], observed: Mapping[int, s
     executable = compiled.executable
     if not isinstance(executable, Executable):
         return None
-    names = {*given, *(name for node in compiled.made for name in node.outputs)}
+    names = {*given, *compiled.copies, *(name for node in compiled.made for name in node.outputs)}
     kernels = [s for s in executable.steps if isinstance(s, Kernel)]
     constants = tuple(executable.graph.constants)
     if not names.issuperset(constants) or any(k.is_open for k in kernels):
@@ -112,7 +121,8 @@ def _plan(compiled: Compiled, given: Mapping[str, int], observed: Mapping[int, s
     steps = [s if isinstance(s, Opaque) else _step(*next(groups)) for s in executable.steps]
     report = replace(compiled.report, groups=[], measured={})
     storage = executable.storage.over(graph)
-    return Plan(graph, dict(given), compiled.made, constants, storage, tuple(steps), report, observed)
+    values = dict(given), compiled.made, compiled.copies, constants
+    return Plan(graph, *values, storage, tuple(steps), report, observed)
 
 
 def _step(group: Group, kernel: Kernel) -> _Step:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import weft
+from weft.graph import compile_graph
 from weft.graph.from_torch import backend
 from weft.graph.from_torch import model as fx_model
+from weft.graph.groups import price_program
 from weft.graph.run import arenas
 from weft.graph.run.background import BACKGROUND
 
@@ -107,6 +109,25 @@ def test_weights_that_change_are_seen_at_all_sizes() -> None:
     model[0].weight.data = torch.rand(8, 8)
     for rows in (3, 5):
         check(model, fast, rows, 8)
+
+
+def test_nothing_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prices that layouts are chosen by, and choices between kernels and libraries, are those of the first size."""
+    monkeypatch.setenv("WEFT_CACHE", "off")
+    priced, chosen = [], []
+    price, choose = price_program._price, compile_graph._Compilation._choice
+    monkeypatch.setattr(price_program, "_price", lambda *args: priced.append(1) or price(*args))
+    monkeypatch.setattr(compile_graph._Compilation, "_choice", lambda *args: chosen.append(1) or choose(*args))
+    model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3)).eval()
+    fast = weft.compile(model, (torch.rand(2, 4, 9, 9),))
+    assert priced
+    assert chosen
+    priced.clear()
+    chosen.clear()
+    for batch in (3, 5, 6):
+        check(model, fast, batch, 4, 9, 9)
+    assert not priced
+    assert not chosen
 
 
 def variant_of(fast: Any, model: Any, *shape: int) -> Any:

@@ -96,6 +96,8 @@ class _Copy:
     def __init__(self, numbers: _Numbers) -> None:
         self.numbers = numbers
         self.made: dict[Any, Any] = {}
+        #: one for all values that look the same: making one takes as long as all else about a node
+        self._tensors: dict[Any, Any] = {}
 
     def copy(self, gm: Any) -> Any:
         graph = torch().fx.Graph()
@@ -129,7 +131,10 @@ class _Copy:
         if not isinstance(said, torch().Tensor) or not any(map(_is_symbol, _sizes(said))):
             return self.numbers.find(said)
         shape, strides = (tuple(map(self.numbers.find, sizes)) for sizes in (said.shape, said.stride()))
-        return torch().empty_strided(shape, strides, dtype=said.dtype, device=said.device)
+        look = shape, strides, said.dtype, said.device
+        if look not in self._tensors:
+            self._tensors[look] = torch().empty_strided(shape, strides, dtype=said.dtype, device=said.device)
+        return self._tensors[look]
 
 
 def _is_symbol(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from weft.graph.graph import Graph, dense_strides
@@ -58,7 +59,7 @@ class Prepared:
     #: the same without open sizes, in case there is no code with them
     closed: Prepared | None = None
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, str]:
         """What its code depends on."""
         layouts = self.signature.key

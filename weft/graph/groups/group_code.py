@@ -80,6 +80,7 @@ class GroupCode:
     _artifacts: dict[str, Artifact] = field(default_factory=dict)
     _refused: dict[str, Exception] = field(default_factory=dict)
     _loaded: dict[str, LoadedArtifact] = field(default_factory=dict)
+    _keys: dict[tuple[str, str, frozenset[str]], str] = field(default_factory=dict)
 
     def prepare(self, groups: Iterable[Prepared]) -> None:
         """Finds or compiles the code of all ``groups``; refusals are told when it is asked for."""
@@ -106,7 +107,11 @@ class GroupCode:
                 progress.step()
 
     def key(self, group: Prepared) -> str:
-        return code_key("group", self.processor.machine, group.misaligned, *group.key, self.processor.key)
+        known = *group.key, group.misaligned
+        if known not in self._keys:
+            machine, processor = self.processor.machine, self.processor.key
+            self._keys[known] = code_key("group", machine, group.misaligned, *group.key, processor)
+        return self._keys[known]
 
     def expected(self, group: Prepared) -> float:
         """Seconds, by the time model; nothing is compiled for it."""

@@ -10,12 +10,13 @@ themselves.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 from math import prod
 from typing import Any, NamedTuple
 
+from weft.graph.groups.choose import Choice
 from weft.graph.groups.compile_group import Prepared
 from weft.graph.groups.partition import Group
 from weft.graph.rewrites.fold_constants import Memory
@@ -26,6 +27,8 @@ from weft.ir.span import Source
 from weft.operators.bind import BoundDefinition
 from weft.operators.definition import Definition
 from weft.runtime.store import Artifact
+from weft.tensor.printer import print_program
+from weft.tensor.program import TensorProgram
 
 #: Whole numbers, of floats too (what a mean divides by), but for those in names and types.
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.0)?(?![\w.])")
@@ -179,6 +182,12 @@ class OpenSizes:
     packed: dict[Any, tuple[list[tuple[Any, int]], tuple[Any, ...]]] = field(default_factory=dict)
     #: how often what is at an address was written to, when these were made
     _versions: dict[int, int] = field(default_factory=dict)
+    #: library or kernel, by the name of the product that was decided about
+    choices: dict[str, Choice] = field(default_factory=dict)
+    _prices: dict[Any, list[tuple[tuple[int, ...], float]]] = field(default_factory=dict)
+    #: sizes of the inputs at first, and those that have changed since, with what they are now
+    _shapes: tuple[int, ...] = ()
+    _changes: set[tuple[int, int]] = field(default_factory=set)
     #: memory between kernels
     arenas: Arenas = field(default_factory=Arenas)
     #: variants of the model that are for their very sizes, as long as they are there
@@ -199,6 +208,27 @@ class OpenSizes:
                 return prepared
             self._open[name] = known
         return self._with(prepared, known, text)
+
+    def begin(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """A graph whose inputs have these ``shapes`` is compiled."""
+        now = tuple(n for shape in shapes for n in shape)
+        self._shapes = self._shapes or now
+        same = len(now) == len(self._shapes)
+        self._changes = {pair for pair in zip(self._shapes, now) if pair[0] != pair[1]} if same else set()
+
+    def price(self, program: TensorProgram, facts: str, price: Callable[[], float]) -> float:
+        """What was found for a program at other sizes decides here too: then nothing is decided again."""
+        text = _Text.of(print_program(program))
+        known = self._prices.setdefault((text.rest, facts), [])
+        for numbers, seconds in known:
+            if all(self._follows(a, b) for a, b in zip(numbers, text.numbers)):
+                return seconds
+        known.append((text.numbers, price()))
+        return known[-1][1]
+
+    def _follows(self, first: int, now: int) -> bool:
+        """Whether a number is what it was, or changed as a size of the inputs did."""
+        return first == now or any(first * b == now * a for a, b in self._changes)
 
     def closed(self) -> OpenSizes:
         """For code that leaves no size open, with the constants and the memory of this."""
