@@ -189,3 +189,42 @@ def test_onnx_sessions_take_the_same_way() -> None:
     assert net._table.call(None, x) is not MISS
     assert net._table.call(None, torch.from_numpy(x)) is MISS
     assert np.array_equal(net(x[:2]), np.maximum(x[:2], 0))
+
+
+class Nested(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: Any, *, scale: Any, shift: Any) -> Any:
+        y = self.layer(x) * scale
+        return {"first": y, "others": [(y + shift,), torch.relu(y)], "kind": "plain", "none": None}
+
+
+def test_nested_results_and_arguments_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x, scale, shift = Nested().eval(), torch.rand(3, 4), torch.rand(4), torch.rand(4)
+    with torch.no_grad():
+        fast = weft.compile(lambda x, scale, shift: net(x, scale=scale, shift=shift), (x, scale, shift))
+        fast(x, scale=scale, shift=shift)
+        slow = []
+        monkeypatch.setattr(fast, "_call_slowly", lambda *given: slow.append(given))
+        made, expected = fast(x, scale=scale, shift=shift), net(x, scale=scale, shift=shift)
+    assert not slow
+    assert [*made] == [*expected]
+    assert made["kind"] == "plain"
+    assert made["none"] is None
+    pairs = [(made["first"], expected["first"]), *zip(made["others"][0], expected["others"][0])]
+    for ours, theirs in (*pairs, (made["others"][1], expected["others"][1])):
+        assert torch.allclose(ours, theirs, atol=1e-5)
+    assert type(made["others"]) is list
+    assert type(made["others"][0]) is tuple
+
+
+def test_arguments_by_name_in_another_order() -> None:
+    net, x, scale, shift = Nested().eval(), torch.rand(3, 4), torch.rand(4), torch.rand(4)
+    with torch.no_grad():
+        fast = weft.compile(lambda x, scale, shift: net(x, scale=scale, shift=shift), (x, scale, shift))
+        expected = net(x, scale=scale, shift=shift)
+        for _ in range(2):
+            for named in ({"scale": scale, "shift": shift}, {"shift": shift, "scale": scale}):
+                assert torch.allclose(fast(x, **named)["first"], expected["first"], atol=1e-5)

@@ -86,6 +86,15 @@ def test_one_element_and_other_strides_are_traced_for_themselves(exports: list[b
     assert exports == [False, True, False, False]
 
 
+def test_sizes_among_the_results(exports: list[bool]) -> None:
+    fast = weft.compile(lambda x: (x.shape[0], None, torch.relu(x), 2 * x.shape[1]), (torch.rand(2, 3),))
+    for rows in (2, 3, 5):
+        x = torch.rand(rows, 3) - 0.5
+        first, nothing, made, last = fast(x)
+        assert (first, nothing, last) == (rows, None, 6)
+        assert torch.equal(made, torch.relu(x))
+
+
 def test_dynamo_with_symbolic_sizes() -> None:
     model = Reshapes().eval()
     torch._dynamo.reset()

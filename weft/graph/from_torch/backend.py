@@ -18,8 +18,10 @@ from weft.graph.from_torch.edge import (
     static_inputs,
     torch,
     unflatten,
+    with_tensors_alone,
 )
 from weft.graph.from_torch.model import FxModel, Options, strides_of
+from weft.graph.from_torch.nest import TENSOR, nest_results
 from weft.graph.from_torch.programs import Programs
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH, is_fast
@@ -105,17 +107,20 @@ class CompiledModel:
         self.parts: dict[Any, ExportedModel | str] = {}
         self._last: ExportedModel | None = None
         self._sizes, self._programs, self._lock = OpenSizes(), Programs(), threading.RLock()
-        self._tables: dict[tuple[int, int], CallTable] = {}
+        self._tables: dict[tuple[Any, ...], CallTable] = {}
         #: reasons for eager calls that the user was warned of
         self._told: set[str] = set()
         #: takes calls like some before without any Python
         self._fast: Callable[..., Any] | None = None
+        #: of these calls: arguments that are given by name, and what nests the results
+        self._names: tuple[str, ...] = ()
+        self._nest: Callable[[Any], Any] | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        if self._fast is not None and not named:
-            made = self._fast(None, *args)
+        if self._fast is not None and tuple(named) == self._names:
+            made = self._fast(None, *args, *named.values())
             if made is not MISS:
-                return made
+                return made if self._nest is None else self._nest(made)
         return self._call_slowly(args, named)
 
     def _call_slowly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -150,16 +155,17 @@ class CompiledModel:
     def _make_fast(self, part: ExportedModel) -> None:
         """Later calls like the last of ``part`` go through machine code alone, where they can."""
         before, now = part.fast, part.find_fast()
-        if now is before:
+        if now is None and before is None:
             return
-        for table in self._tables.values():
-            if before is not None:
+        if before is not None and now is not before:
+            for table in self._tables.values():
                 table.remove(before)
         if now is not None:
             shape = len(now.arguments), len(now.outputs)
-            table = self._tables.setdefault(shape, CallTable(*shape))
-            table.add(now)
-            self._fast = table.call
+            table = self._tables.setdefault((*shape, part.names, part.nested), CallTable(*shape))
+            if now is not before:
+                table.add(now)
+            self._fast, self._names, self._nest = table.call, part.names, part.nest
 
     def find(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[ExportedModel | str, Sequence[Any]]:
         """What was exported for such arguments, now or before, or why that failed; and the tensors among them."""
@@ -201,8 +207,10 @@ class CompiledModel:
             part = ExportedModel(program, self.model, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
             return f"torch.export: {reason_of(error)}"
-        plain = not named and len(args) == len(leaves) and all(isinstance(a, torch().Tensor) for a in args)
-        part.kinds = tuple(map(_kind, leaves)) if plain else None
+        part.kinds = (
+            tuple(map(_kind, leaves)) if all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) else None
+        )
+        part.names = tuple(named)
         return part
 
 
@@ -227,13 +235,20 @@ class ExportedModel:
         for n, spec in enumerate(specs):
             if n not in self._user:
                 self._hold(n, program, owner, spec)
-        updates, self._results = _read_outputs(signature)
+        updates, results = _read_outputs(signature)
         static = frozenset(n for n in range(len(specs)) if n not in self._user and n not in updates)
         homes = {place: (table, name) for place, table, name in self._live}
-        self.model = FxModel(program.graph_module, static, options, updates, homes=homes, sizes=sizes or OpenSizes())
-        self._spec = program.call_spec.out_spec
-        self._is_single = len(self._results) == 1 and self._spec.is_leaf()
-        self._is_plain = self._is_single or _is_tuple(self._results, self._spec)
+        self.model = FxModel(
+            with_tensors_alone(program.graph_module), static, options, updates, homes=homes, sizes=sizes or OpenSizes()
+        )
+        spec = program.call_spec.out_spec
+        self.nested = str(spec)
+        self._is_single = len(results) == 1 and spec.is_leaf()
+        self._nest = nest_results(results, spec)
+        #: arguments that are given by name, and what nests results of machine code, where it must
+        self.names: tuple[str, ...] = ()
+        self.nest = None if self._is_single or _is_tuple(results, spec) else self._nest_flat
+        self._is_alone = results.count(TENSOR) == 1
         #: what machine code was told about calls, and of which variant
         self.fast: Specialization | None = None
         self._fast_variant: Any = None
@@ -278,7 +293,7 @@ class ExportedModel:
             self._fast_variant, self.fast = variant, None
             is_done = self.model.options.check is None or variant.is_checked
             is_ready = variant.compiled is not None and variant.fast is not None and is_done
-            if is_ready and self._is_plain and self.kinds is not None:
+            if is_ready and self.kinds is not None:
                 executable = variant.compiled.executable
                 self.fast = variant.fast.specialization(executable, TORCH) if is_fast(executable) else None
         return self.fast
@@ -290,39 +305,38 @@ class ExportedModel:
             variant = self.model.find(given)
         self._variant = variant
         made = self.model.run(variant, given)
-        if self._is_single:
-            return made[0]
-        rest = iter(made)
-        results = [next(rest) if constant is _TENSOR else constant for constant in self._results]
-        return unflatten(results, self._spec)
+        return made[0] if self._is_single else self._nest(made)
 
-
-_TENSOR = object()
+    def _nest_flat(self, made: Any) -> Any:
+        """Of what machine code gives: one tensor, or a tuple of several."""
+        return self._nest((made,) if self._is_alone else made)
 
 
 def _is_tuple(results: Sequence[Any], spec: Any) -> bool:
     """Whether a model gives a plain tuple of several tensors."""
     numbers = tuple(range(len(results)))
     made = unflatten(numbers, spec)
-    return len(numbers) > 1 and type(made) is tuple and made == numbers and all(r is _TENSOR for r in results)
+    return len(numbers) > 1 and type(made) is tuple and made == numbers and all(r is TENSOR for r in results)
 
 
 def _read_outputs(signature: Any) -> tuple[dict[int, int], list[Any]]:
-    """Which inputs take which outputs, and the results: `_TENSOR`, or a plain value."""
+    """Which inputs take which of the tensors given back, and the results: `TENSOR`, or a plain value."""
     places = {spec.target: n for n, spec in enumerate(signature.input_specs) if spec.target is not None}
     names = {spec.arg.name: n for n, spec in enumerate(signature.input_specs) if hasattr(spec.arg, "name")}
     updates: dict[int, int] = {}
     results: list[Any] = []
-    for n, spec in enumerate(signature.output_specs):
-        kind = spec.kind.name
+    count = 0
+    for spec in signature.output_specs:
+        kind, is_tensor = spec.kind.name, type(spec.arg).__name__ == "TensorArgument"
         if kind == "USER_OUTPUT":
-            results.append(_TENSOR if type(spec.arg).__name__ == "TensorArgument" else getattr(spec.arg, "value", None))
+            results.append(TENSOR if is_tensor else spec.arg.value)
         elif kind == "BUFFER_MUTATION":
-            updates[places[spec.target]] = n
+            updates[places[spec.target]] = count
         elif kind == "USER_INPUT_MUTATION":
-            updates[names[spec.target]] = n
+            updates[names[spec.target]] = count
         else:
             raise ArgumentError(f"a model that gives {kind.lower()}")
+        count += is_tensor
     return updates, results
 
 

@@ -174,6 +174,16 @@ def unflatten(leaves: Sequence[Any], spec: Any) -> Any:
     return _pytree.tree_unflatten(leaves, spec)
 
 
+def with_tensors_alone(gm: Any) -> Any:
+    """``gm``, which gives no plain values any more: who reads its signature knows them."""
+    (output,) = (node for node in gm.graph.nodes if node.op == "output")
+    kept = tuple(value for value in output.args[0] if isinstance(value, torch().fx.Node))
+    if len(kept) < len(output.args[0]):
+        output.args = (kept,)
+        gm.recompile()
+    return gm
+
+
 def no_modes() -> Any:
     """Real tensors, also while others trace with fake ones."""
     from torch.utils._python_dispatch import _disable_current_modes

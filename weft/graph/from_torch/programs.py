@@ -66,7 +66,13 @@ def _open(export: Export, dims: Sequence[frozenset[int]], leaves: Sequence[Any])
         program = export(dims)
     except Exception:  # of any kind: then it is exported for these sizes, and what is wrong is told there
         return None
-    return program if is_symbolic(program.graph_module) and _takes(program, leaves) else None
+    is_open = is_symbolic(program.graph_module) and not _gives_sizes(program)
+    return program if is_open and _takes(program, leaves) else None
+
+
+def _gives_sizes(program: Any) -> bool:
+    """Whether some result is a number that follows from sizes."""
+    return any(type(spec.arg).__name__.startswith("Sym") for spec in program.graph_signature.output_specs)
 
 
 def _takes(program: Any, leaves: Sequence[Any]) -> bool:
