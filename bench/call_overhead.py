@@ -58,7 +58,9 @@ def model_rows() -> dict[str, Callable[[], Any]]:
     x, y = torch.rand(64), torch.rand(1, 4)
     layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(50))).eval()
     formulas, stack = weft.compile(lambda x: torch.relu(x * 2 + 1), (x,)), weft.compile(layers, (y,))
-    rows = {"weft.compile, 3 formulas": lambda: formulas(x), "weft.compile, 50 layers": lambda: stack(y)}
+    nested = weft.compile(lambda x, scale: {"y": x * scale, "rest": (torch.relu(x), None)}, (x, x))
+    rows = {"weft.compile, 3 formulas": lambda: formulas(x), "weft.compile, 50 layers": lambda: stack(y),
+            "weft.compile, by name, nested results": lambda: nested(x, scale=x)}  # fmt: skip
     return rows | {f"{name}, kernels alone": _kernels_alone(fast, a) for name, fast, a in
                    (("3 formulas", formulas, x), ("50 layers", stack, y))} | onnx_rows()  # fmt: skip
 
