@@ -42,7 +42,7 @@ class _Step:
 @dataclass(frozen=True)
 class Plan:
     """``constants`` of ``graph`` have no values; those among ``given`` are tensors of the front end, by number, the
-    others are ``made`` by fragments, one after another, or ``copies`` of others. ``observed`` are digests of the tensors
+    others are ``made`` by fragments, one after another, or ``copies`` of others. ``observed`` are digests of those
     whose values the graph was made by."""
 
     graph: Graph
