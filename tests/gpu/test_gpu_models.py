@@ -121,6 +121,21 @@ def test_models(name: str, dtype: str, how: str) -> None:
         assert "eager, because" not in weft.explain(fast)
 
 
+def test_numbers_that_python_made_are_constants_of_the_gpu() -> None:
+    """As Swin's masks: torch keeps what is assigned to a part of a tensor in this machine's memory."""
+
+    def marked(x: Any) -> Any:
+        mask = x.new_zeros(x.shape[-1])
+        mask[2:5], mask[5:] = 3, -1
+        return x * mask + torch.tensor([0.5, 2.0]).to(x.device).sum()
+
+    x = torch.randn(4, 8, device="cuda")
+    fast = weft.compile(marked, (x,))
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), marked(x))
+    assert "eager, because" not in weft.explain(fast)
+
+
 def test_random_numbers_are_torchs_own() -> None:
     def noisy(x: Any) -> Any:
         return torch.relu(x) + torch.bernoulli(torch.sigmoid(x))

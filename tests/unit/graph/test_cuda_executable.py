@@ -17,9 +17,10 @@ from weft.graph.compile_graph import Compiled, compile_graph
 from weft.graph.explain import explain
 from weft.graph.from_torch.backend import ExportedModel
 from weft.graph.from_torch.edge import export
-from weft.graph.from_torch.model import Options
+from weft.graph.from_torch.model import Options, place_of
 from weft.graph.from_torch.translate import translate
 from weft.graph.run import cuda_executable
+from weft.ir.errors import UnsupportedError
 
 Fake = Callable[..., FakeArrays]
 
@@ -159,3 +160,13 @@ def test_profile_of_a_gpu(fake_cuda: Fake) -> None:
         spans = compiled.executable.run_timed([torch.randn(8, 16)])
     assert [step for step, _, _ in spans] == list(compiled.executable.steps)
     assert all(begin <= end for _, begin, end in spans)
+
+
+def test_constants_of_the_cpu_go_to_the_gpu_of_the_others() -> None:
+    cpu, gpu, other = torch.device("cpu"), torch.device("cuda:0"), torch.device("cuda:1")
+    assert place_of([(gpu, True), (cpu, True), (gpu, False)]) == gpu
+    assert place_of([(cpu, True), (cpu, False)]) == cpu
+    assert place_of([(cpu, True)]) == cpu
+    for mixed in ([(gpu, True), (cpu, False)], [(gpu, True), (other, False)]):
+        with pytest.raises(UnsupportedError, match="graphs run on CPUs or on one NVIDIA GPU"):
+            place_of(mixed)

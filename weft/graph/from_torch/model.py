@@ -158,7 +158,7 @@ class FxModel:
         try:
             self._refuse_tensors(args)
             sizes.check_values(*stamps)
-            arrays = TorchArrays(_processor(args))
+            arrays = TorchArrays(_processor(args, self.static))
             gm = at_sizes(self.gm, args)
             numerics = numerics_on(arrays.device, self.options.numerics)
             kept = KeptModule(gm, constants, arrays, self.updates, self.name, numerics)
@@ -221,18 +221,26 @@ class FxModel:
         return expected
 
 
-def _processor(args: Sequence[Any]) -> Processor:
+def _processor(args: Sequence[Any], static: frozenset[int]) -> Processor:
     """What has the tensors of a call."""
-    devices = {str(a.device): a.device for a in args if isinstance(a, torch().Tensor)}
-    others = sorted(name for name, device in devices.items() if device.type not in ("cpu", "cuda"))
-    if others or len(devices) > 1:
-        raise UnsupportedError(f"tensors on {' and '.join(sorted(devices))}: graphs run on CPUs or on one NVIDIA GPU")
-    place = next(iter(devices.values()), torch().device("cpu"))
+    tensors = [(a.device, n in static) for n, a in enumerate(args) if isinstance(a, torch().Tensor)]
+    place = place_of(tensors)
     if place.type == "cpu":
         return CPU
     from weft.graph.run.cuda_processor import cuda_processor
 
     return cuda_processor(place.index or 0)
+
+
+def place_of(tensors: Sequence[tuple[Any, bool]]) -> Any:
+    """Where a model runs whose tensors are on these devices; constants (true) in this machine's memory are copied to
+    the GPU that all others are on."""
+    moving = {device for device, is_constant in tensors if not (is_constant and device.type == "cpu")}
+    devices = moving or {device for device, _ in tensors}
+    if len(devices) > 1 or any(d.type not in ("cpu", "cuda") for d in devices):
+        names = " and ".join(sorted(map(str, devices)))
+        raise UnsupportedError(f"tensors on {names}: graphs run on CPUs or on one NVIDIA GPU")
+    return next(iter(devices), torch().device("cpu"))
 
 
 def strides_of(tensor: Any) -> Any:

@@ -48,6 +48,8 @@ def translate(
 class _Translation:
     def __init__(self, builder: GraphBuilder, gm: Any, device: Any) -> None:
         self.builder, self.gm, self.device = builder, gm, device
+        #: whether constants were on another device
+        self.has_moved = False
         #: what each node of ``gm`` is here: an edge, an object by its name, several of these, or a plain value
         self.values: dict[Any, Any] = {}
 
@@ -91,6 +93,7 @@ class _Translation:
     def _constant(self, name: str, value: Any) -> Edge:
         if element_type(value.dtype) is None:
             raise UnsupportedError(f"a constant of {value.dtype}")
+        self.has_moved |= value.device != self.device
         return self.builder.edges[self.builder.constant(name, value.detach().to(self.device))]
 
     def _outputs(self, node: Any, updates: frozenset[int], changed: set[str | None]) -> list[str]:
@@ -221,6 +224,8 @@ class _Translation:
     def _result(self, node: Any, said: Any) -> Edge | str:
         if not isinstance(said, torch().Tensor) or (dtype := element_type(said.dtype)) is None:
             return f"{node.name}_object"
+        if said.device != self.device and self.has_moved:  # it may be of constants that are no longer there
+            raise UnsupportedError(f"a call on {said.device}, while the model runs on {self.device}")
         if said.device != self.device or said.layout != torch().strided:
             return f"{node.name}_object"
         return Edge(node.name, dtype, tuple(int(n) for n in said.shape), tuple(int(s) for s in said.stride()))
