@@ -35,7 +35,7 @@ def fold_constants(
     ``own`` makes arrays of the framework of numpy's, where the evaluator computed them.
     """
     fixed: dict[str, Fragment | None] = dict.fromkeys(graph.constants)
-    shown = _shown(graph)
+    shown = shown_tensors(graph)
     folded: list[Fragment] = []
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -123,7 +123,7 @@ def _identity(array: Any) -> object:
     return info.pointer, info.shape, info.strides, info.dtype
 
 
-def _shown(graph: Graph) -> set[str]:
+def shown_tensors(graph: Graph) -> set[str]:
     """Tensors whose memory the caller gets, perhaps as a view, and may write to."""
     shown = set(graph.results)
     for node in reversed(graph.nodes):

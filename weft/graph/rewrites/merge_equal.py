@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.graph.graph import Fragment, Graph, Node, Opaque
+from weft.graph.rewrites.fold_constants import shown_tensors
 from weft.tensor.program import TensorProgram
 
 
 def merge_equal(graph: Graph) -> Graph:
-    """``graph`` without the second of two equal fragments, unless the caller gets its result."""
+    """``graph`` without the second of two equal fragments, unless the caller gets its memory."""
+    shown = shown_tensors(graph)
     names: dict[str, str] = {}
     seen: dict[tuple[TensorProgram, tuple[str, ...]], tuple[str, ...]] = {}
     nodes: list[Node] = []
@@ -19,7 +21,7 @@ def merge_equal(graph: Graph) -> Graph:
             continue
         renamed = renamed_inputs(node, names)
         key = renamed.program, renamed.inputs
-        if key in seen and not {*node.outputs} & {*graph.results}:
+        if key in seen and not {*node.outputs} & shown:
             names |= dict(zip(node.outputs, seen[key]))
             continue
         seen.setdefault(key, renamed.outputs)
