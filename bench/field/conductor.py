@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,19 +40,16 @@ class Plan:
     clock: str = "wall"
 
 
-@dataclass
-class Row:
-    """A workload with one number of threads: milliseconds of each peer, ratios to Weft, and why others are missing."""
+C = TypeVar("C", bound="Compared")
 
-    workload: str
-    group: str
-    threads: int
+
+@dataclass(kw_only=True)
+class Compared:
+    """Milliseconds of each peer, ratios to Weft, and why others are missing."""
+
     ms: dict[str, float] = field(default_factory=dict)
-    ours_ms: dict[str, float] = field(default_factory=dict)
     ratios: dict[str, Ratio] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    cold_ms: dict[str, float] = field(default_factory=dict)
-    schedule_ms: float | None = None
     error: float | None = None
 
     @property
@@ -63,9 +60,21 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "ratios": {n: list(r) for n, r in self.ratios.items()}}
 
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Row:
-        return Row(**{**data, "ratios": {n: Ratio(*r) for n, r in data["ratios"].items()}})
+    @classmethod
+    def from_json(cls: type[C], data: dict[str, Any]) -> C:
+        return cls(**{**data, "ratios": {n: Ratio(*r) for n, r in data["ratios"].items()}})
+
+
+@dataclass
+class Row(Compared):
+    """A workload with one number of threads."""
+
+    workload: str
+    group: str
+    threads: int
+    ours_ms: dict[str, float] = field(default_factory=dict)
+    cold_ms: dict[str, float] = field(default_factory=dict)
+    schedule_ms: float | None = None
 
 
 class Conductor:

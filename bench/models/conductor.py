@@ -10,48 +10,32 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.field.conductor import OURS
+from bench.field.conductor import OURS, Compared
 from bench.field.environments import FOLDER, ROOT, python_for
 from bench.field.peers import Peer
 from bench.field.process import Gone, WorkerProcess
-from bench.field.statistics import Ratio, median, ratio_of_medians
+from bench.field.statistics import median, ratio_of_medians
 from bench.models.peers import PEERS
 from bench.models.workloads import ModelWorkload
 
 
 @dataclass
-class ModelRow:
-    """A model with one number of threads: milliseconds of everyone, and what else was seen."""
+class ModelRow(Compared):
+    """A model with one number of threads, and what else was seen."""
 
     model: str
     batch: int
     threads: int
-    ms: dict[str, float] = field(default_factory=dict)
-    ratios: dict[str, Ratio] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
     #: seconds to a first result: with nothing kept, and in a second process
     cold_s: dict[str, float] = field(default_factory=dict)
     warm_s: dict[str, float] = field(default_factory=dict)
     tracing_s: float | None = None
     peak_mb: dict[str, float] = field(default_factory=dict)
     counts: dict[str, float] = field(default_factory=dict)
-    error: float | None = None
-
-    @property
-    def best(self) -> str | None:
-        """The peer that is hardest to beat."""
-        return min(self.ratios, key=lambda name: self.ratios[name].value, default=None)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": {n: list(r) for n, r in self.ratios.items()}}
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> ModelRow:
-        return ModelRow(**{**data, "ratios": {n: Ratio(*r) for n, r in data["ratios"].items()}})
 
 
 @dataclass(frozen=True)

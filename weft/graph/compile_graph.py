@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Mapping
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from weft.graph.faults import collecting, refused
-from weft.graph.graph import Fragment, Graph, Opaque
+from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.choose import Choice
 from weft.graph.groups.compile_group import Kernel, Prepared, prepare_group
 from weft.graph.groups.group_code import GroupCode
@@ -24,8 +25,9 @@ from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
 from weft.graph.groups.price_program import REMEMBER
 from weft.graph.groups.storage import Storage
+from weft.graph.groups.take_turns import Sampler, take_turns
 from weft.graph.rewrites.fold_constants import fold_constants, makers
-from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with_call, with_constants
+from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with_call, with_constants, without_unread
 from weft.graph.rewrites.simplify import simplify
 from weft.graph.run.arrays import Arrays, NumpyArrays, arguments
 from weft.graph.run.executable import Executable
@@ -56,8 +58,8 @@ class Report:
 class Compiled:
     executable: Executable
     report: Report
-    #: fragments that constants were made by, one after another
-    made: tuple[Fragment, ...] = ()
+    #: fragments and calls that constants were made by, one after another
+    made: tuple[Node, ...] = ()
     #: constants that are others in another layout or type, by name
     copies: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,7 +91,7 @@ def compile_graph(graph: Graph, arrays: Arrays | None = None, sizes: OpenSizes |
 class _Compilation:
     def __init__(self, graph: Graph, arrays: Arrays, sizes: OpenSizes) -> None:
         self.arrays, self.processor, self.sizes = arrays, arrays.processor, sizes
-        self.made: list[Fragment] = []
+        self.made: list[Node] = []
         self.copies: dict[str, str] = {}
         sizes.begin([graph.edges[name].shape for name in graph.inputs])
         context = copy_context()
@@ -205,6 +207,7 @@ class _Compilation:
                 self._take_library(item, core, storage.outputs(item), choice)
             elif choice.plan:
                 self.plans[group.key] = choice.plan
+        self.graph = without_unread(self.graph)
 
     def _choose_as_before(self, storage: Storage) -> bool:
         """Takes what was chosen for another size of the model, where all was."""
@@ -220,8 +223,9 @@ class _Compilation:
     def _take_library(self, group: Group, core: Fragment, outputs: list[str], choice: Choice) -> None:
         calls = self._library_calls(group, core, outputs)
         taken = calls[min(choice.call, len(calls) - 1)]
-        graph, call = with_constants(self.graph, taken.call, self.arrays)
+        graph, call = with_constants(self.graph, taken, self.arrays)
         self.copies |= {new: old for old, new in zip(taken.call.refs(), call.refs()) if new != old}
+        self.made += [Opaque(name, pack, (name,)) for name, pack in taken.packed]
         members = group.members if taken.whole else [core]
         self.graph = with_call(graph, members, call, f"the library is faster: {choice}")
 
@@ -231,8 +235,8 @@ class _Compilation:
         own = [LibraryCall(core.library, False)]
         if not is_fast(self.graph.numerics):
             return own
-        epilogue = epilogue_of(self.graph, group.members, core, outputs)
-        return [*own, *self.arrays.other_calls(self.graph, core, epilogue)]
+        others = self.arrays.other_calls(self.graph, core, epilogue_of(self.graph, group.members, core, outputs))
+        return others if any(o.packed for o in others) else [*own, *others]  # to pack once is never slower
 
     def _choice_key(self, prepared: Prepared) -> str:
         return cache_key("choice", *prepared.key, type(self.arrays).__name__, self.processor.key)
@@ -253,10 +257,9 @@ class _Compilation:
         is_clear = processor.is_clear(expected)
         made = expected
         if calls and not (is_clear and (expected.is_ours or len(calls) == 1)):
-            ours, plan = (expected.ours, "") if is_clear else self._measure_ways(storage, ways)
             rest = 0.0 if len(group.members) == 1 else self._rest_seconds(storage, group, core)
-            times = [self._library_seconds(c) + (0.0 if c.whole else rest) for c in calls]
-            made = Choice(ours, min(times), "measured", times.index(min(times)), plan)
+            made = self._measured(storage, [] if is_clear else ways, calls, rest)
+            made = replace(made, ours=expected.ours) if is_clear else made
         default_store().put(self._choice_key(prepared), Artifact(asdict(made)))
         return made
 
@@ -275,37 +278,42 @@ class _Compilation:
     def _expected(self, ways: list[Prepared]) -> float:
         """Seconds by the usual plan; without a way there is none."""
         try:
-            return self.code.expected(ways[0]) if ways else float("inf")
+            return self.code.expected(ways[0]) if ways else math.inf
         except Exception as error:
             refused(error)
-            return float("inf")
+            return math.inf
 
-    def _measure_ways(self, storage: Storage, ways: list[Prepared]) -> tuple[float, str]:
-        """Seconds of our kernel by the quickest plan, and its name, where that is not the time model's first choice."""
-        best = float("inf"), ""
+    def _measured(self, storage: Storage, ways: list[Prepared], calls: list[LibraryCall], rest: float) -> Choice:
+        """All candidates timed in turns: our kernel by each plan, and calls, ``rest`` on top where they are for less
+        than the group."""
+        plans, samplers = [], []  # type: list[str], list[Sampler]
         for way in ways:
             try:
-                seconds = self.processor.measure_kernel(self.graph, storage, self.code.load(way))
+                samplers.append(self.processor.measure_kernel(self.graph, storage, self.code.load(way)))
             except Exception as error:  # a plan that is refused is none
                 refused(error)
                 continue
-            best = min(best, (seconds, way.definition.how.plan))
-        return best
+            plans.append(way.definition.how.plan)
+        times = take_turns([*samplers, *map(self._call_sampler, calls)], self.processor.turns)
+        ours, plan = min(zip(times, plans), default=(math.inf, ""))
+        theirs = [t + (0.0 if c.whole else rest) for t, c in zip(times[len(plans) :], calls)]
+        return Choice(ours, min(theirs), "measured", theirs.index(min(theirs)), plan)
 
-    def _library_seconds(self, candidate: LibraryCall) -> float:
-        graph, call = with_constants(self.graph, candidate.call, self.arrays)
+    def _call_sampler(self, candidate: LibraryCall) -> Sampler:
         try:
+            graph, call = with_constants(self.graph, candidate, self.arrays)
             return self.processor.measure_call(graph, call, self.arrays)
         except Exception:  # a library that has no such kernel says so only when called
-            return float("inf")
+            return lambda: math.inf
 
 
-def run_library(arrays: Arrays, node: Fragment, values: dict[str, Any]) -> tuple[Any, ...] | None:
-    """The framework's own result for a fragment of constants."""
-    if node.library is None or any(name not in values for name in node.library.refs()):
+def run_library(arrays: Arrays, node: Node, values: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The framework's own result for a node of constants."""
+    call = node.call if isinstance(node, Opaque) else node.library
+    if call is None or any(name not in values for name in call.refs()):
         return None
-    args, named = arguments(node.library, arrays, values.__getitem__)
-    made = arrays.function(node.library.target)(*args, **named)
+    args, named = arguments(call, arrays, values.__getitem__)
+    made = arrays.function(call.target)(*args, **named)
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.graph.compile_graph import Compiled, Report, run_library
 from weft.graph.evaluate import as_numpy
-from weft.graph.graph import Fragment, Graph, Opaque, dense_strides
+from weft.graph.graph import Graph, Node, Opaque, dense_strides
 from weft.graph.groups.compile_group import Kernel, prepare_group
 from weft.graph.groups.group_code import GroupCode
 from weft.graph.groups.group_program import GroupProgram
@@ -42,12 +42,12 @@ class _Step:
 @dataclass(frozen=True)
 class Plan:
     """``constants`` of ``graph`` have no values; those among ``given`` are tensors of the front end, by number, the
-    others are ``made`` by fragments, one after another, or ``copies`` of others. ``observed`` are digests of those
-    whose values the graph was made by."""
+    others are ``made`` by fragments and calls, one after another, or ``copies`` of others. ``observed`` are digests of
+    those whose values the graph was made by."""
 
     graph: Graph
     given: Mapping[str, int]
-    made: tuple[Fragment, ...]
+    made: tuple[Node, ...]
     copies: Mapping[str, str]
     constants: tuple[str, ...]
     storage: Storage
@@ -90,6 +90,8 @@ class Plan:
 
 
 def _is_like(graph: Graph, name: str, value: Any) -> bool:
+    if name not in graph.edges:  # packed for a library, which alone can read it
+        return True
     edge, info = graph.edges[name], describe(value)
     return (info.dtype, info.shape) == (edge.dtype, edge.shape) and edge.strides in (None, info.strides)
 

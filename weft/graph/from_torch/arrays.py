@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from weft.graph.from_torch import library
+from weft.graph.from_torch import library, packed
 from weft.graph.from_torch.edge import torch
 from weft.graph.graph import Call, Edge, Fragment, Graph, Special
 from weft.graph.groups.layout import canonical
@@ -70,7 +70,7 @@ class TorchArrays:
         target.copy_(source)
 
     def function(self, target: str) -> Callable[..., Any]:
-        return operator(target)
+        return packed.FUNCTIONS.get(target) or operator(target)
 
     def special(self, value: Special) -> Any:
         return special_value(value)
@@ -79,10 +79,11 @@ class TorchArrays:
         return library.call_of(formula, args, edges)
 
     def is_for_last(self, call: Call) -> bool:
-        return self._is_on_gpu and library.is_for_last(call)
+        return library.is_for_last(call)
 
     def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
-        return library.other_calls(graph, core, epilogue) if self._is_on_gpu else []
+        offered = library.other_calls if self._is_on_gpu else packed.packed_calls
+        return offered(graph, core, epilogue)
 
     @property
     def _is_on_gpu(self) -> bool:

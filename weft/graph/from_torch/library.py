@@ -77,7 +77,7 @@ _CALLS: dict[Callable[..., Any], Callable[..., Call | None]] = {
 
 
 def is_for_last(call: Call) -> bool:
-    """Whether it computes with features last in memory, and converts what lies otherwise; cuDNN, of images."""
+    """Whether it computes with features last, and converts what lies otherwise: cuDNN and oneDNN, of images."""
     return call.target.startswith(_CUDNN) or (call.target == _CONVOLUTION and len(call.args[3]) > 1)
 
 
@@ -130,4 +130,6 @@ def _with_epilogue(library: Call, epilogue: Epilogue) -> list[Call]:
     args = library.args if shift is None else (shift, *library.args)
     if activation == "none":
         return [Call(_ADDMM, args)]
+    if activation not in ("relu", "gelu_tanh"):
+        return []
     return [Call("aten._addmm_activation.default", args, (("use_gelu", activation == "gelu_tanh"),))]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 import mmap
 import time
 from collections.abc import Callable
@@ -13,18 +15,27 @@ import numpy as np
 from weft.graph.graph import Call, Edge, Graph, dense_strides
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
+from weft.graph.groups.take_turns import Sampler
 from weft.graph.run.arrays import Arrays, arguments
 from weft.ir.numpy_dtypes import to_numpy
 from weft.runtime.arrays import aligned_bytes
 
-#: Runs of which the quickest counts, and seconds after which no further one is begun.
-_RUNS, _ENOUGH = 5, 0.05
+with contextlib.suppress(ImportError):  # which Windows has none of
+    import resource
+
+#: Runs of a sample until one is not disturbed.
+_TRIES = 6
 #: Seconds that Python takes to leave a table of kernels for a call and to enter the next; assumed, not measured.
 BETWEEN = 15e-6
 
+#: Results up to this size come to lie where one before was, as allocators keep so much; larger ones are given back to
+#: the system and their pages are new in every call, which a loop of calls does not show. ResNet-18 for one image
+#: (0.8 to 3 MB) had no new pages, VGG-16 (13 MB) and ResNet-18 for eight had ten thousand in a call.
+KEPT_BYTES = 4 << 20
 
-def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel) -> float:
-    """Seconds of a kernel on zeros in place of its tensors."""
+
+def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
+    """What gives the seconds of a kernel on zeros in place of its tensors."""
     memory = []
     for name in kernel.tensors:
         found = storage.find(name)
@@ -35,23 +46,28 @@ def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel) -> float:
     for block in memory:
         block[...] = 0
     values = [*(block.ctypes.data for block in memory), *kernel.fixed]
-    return _quickest(lambda: kernel.code.loaded.run(values))
+    return _timed(lambda: (memory, kernel.code.loaded.run(values)))
 
 
-def measure_call(graph: Graph, call: Call, arrays: Arrays) -> float:
-    """Seconds of a call of the framework on zeros, in the middle of a graph: its results lie in new memory."""
-    given: dict[str, Any] = {name: _zeros(arrays, graph.edges[name]) for name in call.refs()}
+def measure_call(graph: Graph, call: Call, arrays: Arrays) -> Sampler:
+    """What gives the seconds of a call of the framework on zeros, in the middle of a graph: its results lie in new
+    memory."""
+    given: dict[str, Any] = {
+        name: _zeros(arrays, graph.edges[name]) if name in graph.edges else graph.constants[name]
+        for name in call.refs()
+    }
     function = arrays.function(call.target)
     args, named = arguments(call, arrays, given.__getitem__)
     made = function(*args, **named)
     results = made if isinstance(made, (tuple, list)) else (made,)
-    pages = sum(getattr(r, "nbytes", 0) for r in results) / mmap.PAGESIZE
-    return _quickest(lambda: function(*args, **named)) + BETWEEN + pages * _page_seconds()
+    sizes = [getattr(r, "nbytes", 0) for r in results]
+    pages = sum(size for size in sizes if size > KEPT_BYTES) / mmap.PAGESIZE
+    return _timed(lambda: function(*args, **named), BETWEEN + pages * _page_seconds())
 
 
 @functools.cache
 def _page_seconds() -> float:
-    """What the first touch of a page costs: allocators give memory back, and a loop of calls does not show it."""
+    """What the first touch of a page costs."""
     count = 1024
     with mmap.mmap(-1, count * mmap.PAGESIZE) as memory:
         start = time.perf_counter()
@@ -66,14 +82,25 @@ def _zeros(arrays: Arrays, edge: Edge) -> Any:
     return arrays.over(memory, 0, edge, strides)
 
 
-def _quickest(run: Callable[[], Any]) -> float:
+def _timed(run: Callable[[], Any], more: float = 0.0) -> Sampler:
+    """Seconds of a run, and ``more``; one run before is not counted, nor is one during which others took a core."""
     run()
-    best, spent = float("inf"), 0.0
-    for _ in range(_RUNS):
-        start = time.perf_counter()
-        run()
-        taken = time.perf_counter() - start
-        best, spent = min(best, taken), spent + taken
-        if spent > _ENOUGH:
-            break
-    return best
+
+    def sample() -> float:
+        least = math.inf
+        for _ in range(_TRIES):
+            switches, start = _switches(), time.perf_counter()
+            run()
+            least = min(least, time.perf_counter() - start)
+            if _switches() == switches:
+                break
+        return least + more
+
+    return sample
+
+
+def _switches() -> int:
+    """How often a thread of this process has had to leave its core to others."""
+    with contextlib.suppress(NameError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    return 0

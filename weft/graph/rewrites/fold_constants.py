@@ -16,8 +16,8 @@ from weft.runtime.arrays import describe
 
 #: Bytes up to which a constant that grew is kept: larger ones are computed in each call, as the model says.
 MOST_GROWN = 1 << 24
-#: Runs the library call of a fragment on arrays by name; None where the framework has none.
-Library = Callable[[Fragment, dict[str, Any]], "tuple[Any, ...] | None"]
+#: Runs the library call of a node on arrays by name; None where the framework has none.
+Library = Callable[[Node, dict[str, Any]], "tuple[Any, ...] | None"]
 
 
 #: What was computed of constants before, with what it was computed of, which stays at its addresses meanwhile.
@@ -67,10 +67,10 @@ def makers(graph: Graph, names: Iterable[str]) -> list[Fragment]:
 
 
 def constant_values(
-    known: Mapping[str, Any], made: Sequence[Fragment], library: Library, own: Callable[[Any], Any], memory: Memory
+    known: Mapping[str, Any], made: Sequence[Node], library: Library, own: Callable[[Any], Any], memory: Memory
 ) -> Callable[[str], Any]:
     """What finds constants by name: those ``known``, and those ``made`` of them."""
-    return _Values(known, {name: node for node in made for name in node.outputs}, library, own, memory).find
+    return _Values(known, {name: node for node in made for name in node.outputs if name}, library, own, memory).find
 
 
 def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
@@ -89,7 +89,7 @@ class _Values:
     def __init__(
         self,
         constants: Mapping[str, Any],
-        makers: Mapping[str, Fragment | None],
+        makers: Mapping[str, Node | None],
         library: Library | None,
         own: Callable[[Any], Any],
         memory: Memory,
@@ -101,20 +101,22 @@ class _Values:
         if name not in self._known:
             node = self._makers[name]
             assert node is not None
-            self._known |= dict(zip(node.outputs, self._evaluate(node)))
+            self._known |= {made: value for made, value in zip(node.outputs, self._evaluate(node)) if made}
         return self._known[name]
 
-    def _evaluate(self, node: Fragment) -> tuple[Any, ...]:
+    def _evaluate(self, node: Node) -> tuple[Any, ...]:
         inputs = {name: self.find(name) for name in node.inputs}
-        key = node.program, node.library and node.library.target, tuple(map(_identity, inputs.values()))
+        how = node.call if isinstance(node, Opaque) else (node.program, node.library and node.library.target)
+        key = how, tuple(map(_identity, inputs.values()))
         if key not in self._memory:
             self._memory[key] = self._computed(node, inputs), inputs
         return self._memory[key][0]
 
-    def _computed(self, node: Fragment, inputs: dict[str, Any]) -> tuple[Any, ...]:
+    def _computed(self, node: Node, inputs: dict[str, Any]) -> tuple[Any, ...]:
         made = self._library(node, inputs) if self._library is not None else None
         if made is not None:
             return made
+        assert isinstance(node, Fragment)
         return tuple(map(self._own, evaluate_fragment(node, [inputs[name] for name in node.inputs])))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Shape, dense_strides, ordered_strides
 from weft.graph.groups.mapping import definition_of
 from weft.graph.rewrites.reorder import last
-from weft.graph.run.arrays import Arrays
+from weft.graph.run.arrays import Arrays, arguments
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Expr, Load, Var, cast, idx
@@ -26,8 +26,9 @@ from weft.ir.visit import Node, loads, replace_buffers, rewrite, substitute
 from weft.tensor.evaluate import evaluate
 from weft.tensor.program import Statement, TensorProgram
 
-Activation = Literal["none", "relu", "gelu_tanh"]
-_POINTS = 61
+Activation = Literal["none", "relu", "relu6", "sigmoid", "silu", "hardswish", "tanh", "gelu", "gelu_tanh"]
+#: Points that functions are told apart at, and how far from zero: beyond all where one of them has a corner.
+_POINTS, _FAR = 61, 10
 Array = np.ndarray[Any, Any]
 
 
@@ -42,10 +43,14 @@ class Epilogue:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """A call for the core of a group, or for the ``whole`` of it."""
+    """A call for the core of a group, or for the ``whole`` of it.
+
+    ``packed`` are objects that it reads, by name, each made once of constants by a call of its own.
+    """
 
     call: Call
     whole: bool
+    packed: tuple[tuple[str, Call], ...] = ()
 
 
 def epilogue_of(graph: Graph, members: Sequence[Fragment], core: Fragment, outputs: Sequence[str]) -> Epilogue | None:
@@ -54,10 +59,11 @@ def epilogue_of(graph: Graph, members: Sequence[Fragment], core: Fragment, outpu
     return _epilogue(graph, members, core) if is_single else None
 
 
-def with_constants(graph: Graph, call: Call, arrays: Arrays) -> tuple[Graph, Call]:
+def with_constants(graph: Graph, taken: LibraryCall, arrays: Arrays) -> tuple[Graph, Call]:
     """``graph`` with copies of the constants of a call as the library wants them: a bias in the type of what is
-    multiplied, weights with features last."""
-    names = list(call.refs())
+    multiplied, weights with features last, or packed."""
+    graph, call = with_packed(graph, taken, arrays), taken.call
+    names = [n for n in call.refs() if n in graph.edges]
     first = max(names, key=lambda n: len(graph.edges[n].shape) if n in graph.edges else 0, default="")
     edges, constants = dict(graph.edges), dict(graph.constants)
     for name in dict.fromkeys(n for n in names if n in graph.constants):
@@ -74,6 +80,16 @@ def with_constants(graph: Graph, call: Call, arrays: Arrays) -> tuple[Graph, Cal
             edges[made.name] = made
         call = call.renamed({name: made.name})
     return replace(graph, edges=edges, constants=constants), call
+
+
+def with_packed(graph: Graph, taken: LibraryCall, arrays: Arrays) -> Graph:
+    """``graph`` with the objects that a call reads among its constants; they have no edge, for no kernel reads them."""
+    missing = [(name, pack) for name, pack in taken.packed if name not in graph.constants]
+    made = {}
+    for name, pack in missing:
+        args, named = arguments(pack, arrays, graph.constants.__getitem__)
+        made[name] = arrays.function(pack.target)(*args, **named)
+    return replace(graph, constants={**graph.constants, **made}) if made else graph
 
 
 def _features_last(edge: Edge) -> Shape:
@@ -94,6 +110,12 @@ def with_call(graph: Graph, members: Sequence[Fragment], call: Call, reason: str
     node = Opaque(final.name, call, outputs, reason, members[0].origin)
     nodes = tuple(node if n is final else n for n in graph.nodes if id(n) not in gone)
     return replace(graph, nodes=nodes)
+
+
+def without_unread(graph: Graph) -> Graph:
+    """``graph`` without constants that nothing reads any more, since their place is taken by packed ones."""
+    read = {*graph.results, *(name for n in graph.nodes for name in n.inputs)}
+    return replace(graph, constants={name: a for name, a in graph.constants.items() if name in read})
 
 
 def _epilogue(graph: Graph, members: Sequence[Fragment], core: Fragment) -> Epilogue | None:
@@ -150,7 +172,11 @@ def _inlined(e: Expr, formulas: dict[str, tuple[tuple[Var, ...], Expr]]) -> Expr
     return rewrite(e, put)
 
 
-def _gelu(x: Array) -> Array:
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _gelu_tanh(x: Array) -> Array:
     inner = (x + 0.044715 * x**3) * math.sqrt(2 / math.pi)
     return np.asarray(0.5 * x * (1 + np.tanh(inner)))
 
@@ -158,7 +184,13 @@ def _gelu(x: Array) -> Array:
 _FUNCTIONS: dict[Activation, Callable[[Array], Array]] = {
     "none": lambda x: x,
     "relu": lambda x: np.maximum(x, 0),
-    "gelu_tanh": _gelu,
+    "relu6": lambda x: np.clip(x, 0, 6),
+    "sigmoid": _sigmoid,
+    "silu": lambda x: x * _sigmoid(x),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "tanh": np.tanh,
+    "gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "gelu_tanh": _gelu_tanh,
 }
 
 
@@ -180,7 +212,7 @@ def _recognize(value: Expr, places: tuple[tuple[tuple[str, tuple[Expr, ...]], st
     statement = Statement(target, (i,), "=", False, scalar, (Axis(i, idx(0), points),))
     program = TensorProgram("epilogue", buffers, (target,), (), (statement,))
     random = np.random.default_rng(0)
-    values = [random.permutation(np.linspace(-6, 6, _POINTS)) for _ in buffers]
+    values = [random.permutation(np.linspace(-_FAR, _FAR, _POINTS)) for _ in buffers]
     try:
         (made,) = evaluate(program, values, wide=True)
     except Exception:  # what the evaluator refuses is none of these functions

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.graph.groups.choose import Choice
     from weft.graph.groups.compile_group import Kernel, Prepared
     from weft.graph.groups.storage import Storage
+    from weft.graph.groups.take_turns import Sampler
     from weft.graph.run.arrays import Arrays
     from weft.graph.run.segments import Step
     from weft.ir.dtype import DType
@@ -43,6 +44,7 @@ class Cuda:
     """GPU ``executor``."""
 
     measures_most = False
+    turns = 1  # each of which is many runs
     folds_narrow = True
     #: NVRTC takes about as long for a product as a process takes to start
     tasks_for_workers = 3
@@ -100,15 +102,15 @@ class Cuda:
             return [group, *map(group.by_plan, OTHER_PLANS)]
         return [group] if depth <= SHALLOW else []
 
-    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float:
+    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
         from weft.graph.groups.cuda_measure import measure_kernel
 
-        return measure_kernel(graph, storage, kernel, self.executor)
+        return functools.partial(measure_kernel, graph, storage, kernel, self.executor)
 
-    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> float:
+    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> Sampler:
         from weft.graph.groups.cuda_measure import measure_call
 
-        return measure_call(graph, call, arrays)
+        return functools.partial(measure_call, graph, call, arrays)
 
     def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
         from weft.graph.run.cuda_executable import CudaExecutable

@@ -370,7 +370,7 @@ class Executable:
     def _tensor(self, name: str, frame: _Frame, held: dict[str, Any]) -> Any:
         """A tensor of the graph as an array of the framework."""
         if name not in self.graph.edges:
-            return held[name]
+            return held[name] if name in held else self.graph.constants[name]
         found, edge = self.storage.find(name), self.graph.edges[name]
         assert found is not None
         strides, offset = found.layout

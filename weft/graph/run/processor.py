@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weft.graph.groups.choose import Choice
     from weft.graph.groups.compile_group import Kernel, Prepared
     from weft.graph.groups.storage import Storage
+    from weft.graph.groups.take_turns import Sampler
     from weft.graph.run.arrays import Arrays
     from weft.graph.run.segments import Step
     from weft.ir.dtype import DType
@@ -81,9 +82,13 @@ class Processor(Protocol):
     def is_clear(self, expected: Choice) -> bool:
         """Whether expected times decide, so that nothing is measured."""
 
-    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float: ...
+    @property
+    def turns(self) -> int:
+        """How many samples of a candidate are taken."""
 
-    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> float: ...
+    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler: ...
+
+    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> Sampler: ...
 
     def executable(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> Any:
         """What runs the steps."""
@@ -94,6 +99,7 @@ class Cpu:
 
     executor = HOST
     measures_most = True
+    turns = 8
     folds_narrow = False
     tasks_for_workers = 8
 
@@ -140,12 +146,12 @@ class Cpu:
     def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
         return [group]
 
-    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> float:
+    def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
         from weft.graph.groups.measure import measure_kernel
 
         return measure_kernel(graph, storage, kernel)
 
-    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> float:
+    def measure_call(self, graph: Graph, call: Call, arrays: Arrays) -> Sampler:
         from weft.graph.groups.measure import measure_call
 
         return measure_call(graph, call, arrays)
