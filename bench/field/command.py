@@ -35,7 +35,8 @@ def run_bench(options: argparse.Namespace) -> int:
     if options.install:
         install_missing(peers)
     plan = replace(_QUICK if options.quick else Plan(), clock=options.clock)
-    run = Run(describe_machine(), os.getloadavg()[0], random_seed=options.random_shapes, clock=plan.clock)
+    seed = options.random_shapes
+    run = Run(describe_machine(), os.getloadavg()[0], random_seed=seed, clock=plan.clock, quick=options.quick)
     measure(run, workloads, peers, chosen_threads(options), plan)
     return finish(run, options)
 

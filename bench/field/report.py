@@ -56,7 +56,9 @@ def page(run: Run, plot: str) -> str:
 
 
 def _introduction(run: Run) -> str:
-    command = "make bench" if run.random_seed is None else f"weft bench --random-shapes {run.random_seed} --write"
+    seed, peers = run.random_seed, " ".join(name for name in run.versions if name != "weft")
+    quick = f" --quick --peers {peers}" if run.quick else ""
+    command = "make bench" if seed is None else f"weft bench --random-shapes {seed}{quick} --write"
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     text = f"""`{command}` makes this page. Everyone computes the same results from the same inputs, checked against
 float64; each in a process of its own, in turns of a few hundredths of a second, the others standing still. Numbers are

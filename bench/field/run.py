@@ -20,6 +20,7 @@ class Run:
     absent: dict[str, str] = field(default_factory=dict)
     random_seed: int | None = None
     clock: str = "wall"
+    quick: bool = False
     minutes: float = 0.0
     rows: list[Row] = field(default_factory=list)
 
