@@ -13,7 +13,7 @@ from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import ChainRules
 from weft.auto.fuse_tiles import choose_tile, is_along_memory
-from weft.auto.stages import Stage
+from weft.auto.stages import Stage, StageAccess
 from weft.auto.strategy import tell_others
 
 
@@ -44,7 +44,14 @@ def why_apart(draft: Draft, chain: Chain, stage: Stage) -> str | None:
     rounds = prod(map(chain.extent, chain.shared))
     if rounds < draft.threads and pays_threads(draft, chain):
         return f"they share {rounds} iterations, too few for {draft.threads} threads"
+    if stage.steps and is_contraction(stage) and not all(_is_reused(stage, a) for a in stage.reads):
+        return "each element of an operand is used once in a step: nothing stays near"
     return None
+
+
+def _is_reused(stage: Stage, access: StageAccess) -> bool:
+    """Whether several results are computed from what ``access`` reads."""
+    return any(i.count > 1 and not access.uses(i.name) for i in stage.spatial)
 
 
 def _leaves_nothing(draft: Draft, chain: Chain) -> bool:

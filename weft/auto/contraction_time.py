@@ -13,6 +13,7 @@ from weft.auto.draft import Draft
 from weft.auto.parallel_loops import parallel_prefix
 from weft.auto.sketch import Copy, Loop, Sketch, TileNest
 from weft.auto.stages import Stage, StageAccess
+from weft.ir.expr import Const
 from weft.ir.stmt import LoopKind
 from weft.schedules.index_forms import Forms
 from weft.schedules.nests import Place
@@ -82,6 +83,8 @@ def _copy(draft: Draft, c: Contraction, access: StageAccess, outer: list[PartLoo
             extents = [min(n, block.depth) if row.get(block.along) else n for n, row in zip(extents, access.rows or ())]
     is_free = access.buffer.name in draft.constants
     tile, home = min(c.plan.width, c.lane.count), c.stage.home_of(access)
+    if c.stage.steps and depth == home == 0:  # all of it, not only what one iteration of the loops around reads
+        extents = [int(size.value) if isinstance(size, Const) else n for size, n in zip(access.buffer.shape, extents)]
     return Copy(access, along, tile, depth, tuple(extents), home, is_free)
 
 

@@ -162,6 +162,8 @@ def test_gates_share_the_loops_of_their_product() -> None:
     assert "H_1: computed together with `G`, `C_1`" in text
     steps = op.show("loops", *args).partition("  for t_1 in")[2]
     assert steps.count("parallel ") == 1
+    alone = op.explain(*lstm_args(64, 1, 256, 256))
+    assert "G: not computed together with `H_1`; each element of an operand is used once in a step" in alone
 
 
 #: Small enough for the interpreter; gates in one thread, uneven depths, batches of one.
