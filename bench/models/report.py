@@ -84,16 +84,21 @@ graph's after constants were folded; beside them the layers that DNNFusion (2021
 _WEAK = """
 ## What is weak
 
-- Rows come from several commands, not all at one commit, on a machine that others used too: EfficientNet-B0 was 0.88
-  and 0.98 within half an hour without a change that concerns it, MobileNetV2 1.00 and 0.94. Ratios near 1 say little.
-  Inductor is missing where it was left out for time; of batch 8 and of two threads little was measured.
-- Convolutions: below onnxruntime and OpenVINO in most rows, most of all on two threads (MobileNetV2 0.71, ResNet-18
-  0.76) and in a batch of 8. Why was not found out; copies of images with zeros around them are suspected.
-- 3x3 convolutions of 512 channels on 7x7 places ran at 73 GFLOP/s with the channels last and at 82 as given, where
-  oneDNN ran at 93 on packed weights.
+- Rows come from several commands, not all at one commit, on two virtual cores that others used too. The same code took
+  42 and 60 ms within minutes (ResNet-18, one thread), and UNet on two threads was 0.94 and, three minutes later, 0.82:
+  ratios near 1 say little. Inductor is missing where it was left out for time; of batch 8 little was measured, and
+  transformers not since products with a common input are joined on CPUs too.
+- Convolutions: alone on the machine ours and oneDNN's on packed weights take about the same time (97 GFLOP/s of a core
+  for 3x3 ones), and whichever is measured faster is taken. Whole networks are still below onnxruntime and OpenVINO
+  where the machine is shared, most of all on two threads. What is suspected: equal shares of a loop for each thread,
+  where these peers hand out small ones, so that all wait for a core that others use; and images copied with zeros
+  around them, which is traffic when memory is short.
+- Slow among ours, and so the library's where torch is there: 3x3 of 512 channels, on 7x7 places 1.2 times as long as
+  oneDNN's, on 28x28 as given 1.5 times.
+- Results of library calls lie in new memory: above 4 MB a system like this one makes their pages anew in every call,
+  about 4 us each (VGG-16: 12,774 pages a call in eager PyTorch). That is counted when candidates are compared.
 - Memory is above eager's: packed weights are kept beside the model's own.
-- Not built: Winograd, products with a common input as one, images padded by whoever writes them, layouts blocked by
-  lanes, oneDNN on packed weights as a candidate.
+- Not built: Winograd, images padded by whoever writes them, layouts blocked by lanes.
 """
 
 
