@@ -203,7 +203,8 @@ GROUPS = Tiles(64, 64, 64, 16, 64, 2, warps=True, grouped=True)
     ("tiles", "calls"),
     [
         (WARPS, {"mma_bf16_load_a": 3, "mma_bf16_load_b": 3, "mma_bf16_multiply": 2, "async_wait": 2}),
-        (GROUPS, {"wgmma_bf16_start": 1, "products_wait": 2, "hold": 2, "async_wait": 1}),
+        # the second wait is for results on their way out, through shared memory
+        (GROUPS, {"wgmma_bf16_start": 1, "products_wait": 2, "hold": 2, "async_wait": 2}),
     ],
     ids=["warps", "groups"],
 )

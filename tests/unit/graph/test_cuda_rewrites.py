@@ -14,7 +14,7 @@ from tests.unit.graph.test_cuda_executable import Fake, compile_for
 from weft.graph.builder import GraphBuilder
 from weft.graph.from_torch import edge as torch_edge
 from weft.graph.graph import Call, Ref, ordered_strides
-from weft.graph.rewrites.library_epilogues import with_constants
+from weft.graph.rewrites.library_epilogues import LibraryCall, with_constants
 
 
 def check(fake: Any, model: Any, *args: Any, tolerance: float = 1e-4) -> Any:
@@ -193,7 +193,7 @@ def test_weights_lie_as_the_library_computes(fake_cuda: Fake, target: str) -> No
     x, w = g.input("x", "float32", (2, 3, 8, 8)), g.constant("w", torch.randn(4, 3, 3, 3))
     b = g.constant("b", torch.randn(4))
     call = Call(target, (Ref(x), Ref(w), Ref(b), (1, 1), (1, 1), (1, 1), False, (0, 0), 1))
-    graph, changed = with_constants(g.finish([x]), call, fake_cuda())
+    graph, changed = with_constants(g.finish([x]), LibraryCall(call, whole=False), fake_cuda())
     name = changed.args[1].name
     assert graph.edges[name].strides == graph.constants[name].stride() == (27, 1, 9, 3)
     torch.testing.assert_close(graph.constants[name], graph.constants[w])
