@@ -13,7 +13,7 @@ import weft
 from weft.graph import compile_graph as compiling
 from weft.graph.builder import formula_program
 from weft.graph.formulas import windows
-from weft.graph.graph import Edge
+from weft.graph.graph import Call, Edge
 from weft.graph.groups.choose import Choice, multiplications
 from weft.graph.groups.take_turns import take_turns
 from weft.ir import dtype as dt
@@ -42,10 +42,14 @@ def take(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Take:
     return take
 
 
-def called(fast: Any) -> list[str]:
+def calls(fast: Any) -> list[Call]:
     (part,) = fast.parts.values()
     (variant,) = part.model.variants.values()
-    return [c.call.target for c in variant.compiled.report.calls]
+    return [c.call for c in variant.compiled.report.calls]
+
+
+def called(fast: Any) -> list[str]:
+    return [call.target for call in calls(fast)]
 
 
 class Block(nn.Module):  # type: ignore[misc,name-defined]
@@ -90,6 +94,22 @@ def test_a_convolution_with_what_follows_it_is_eagers(take: Take, activation: st
     target, _ = called(fast)
     is_added = residual and activation in ("nothing", "relu")
     assert target == "mkldnn._convolution_pointwise." + ("binary" if is_added else "default")
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [
+        lambda x: x.clamp(0, 20), lambda x: F.leaky_relu(x, 1e-6), lambda x: torch.where(x > 50, -x, x),
+        lambda x: torch.where((x > 0.1) & (x < 0.2), 0, F.relu(x)),
+    ],
+)  # fmt: skip
+def test_functions_that_are_nearly_one_of_a_library_are_not_taken_for_it(take: Take, activation: Any) -> None:
+    take(99)
+    model = Block(activation, False).eval()
+    x = torch.linspace(-60, 60, 1600).reshape(2, 8, 10, 10)
+    fast = weft.compile(model, (x,))
+    torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-3)
+    assert not any("relu" in call.args for call in calls(fast))
 
 
 @pytest.mark.parametrize("groups", [2, 8])

@@ -21,14 +21,16 @@ from weft.graph.rewrites.reorder import last
 from weft.graph.run.arrays import Arrays, arguments
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Axis, Expr, Load, Var, cast, idx
-from weft.ir.visit import Node, loads, replace_buffers, rewrite, substitute
+from weft.ir.expr import Axis, Const, Expr, Load, Var, cast, idx
+from weft.ir.visit import Node, loads, replace_buffers, rewrite, substitute, walk
 from weft.tensor.evaluate import evaluate
 from weft.tensor.program import Statement, TensorProgram
 
 Activation = Literal["none", "relu", "relu6", "sigmoid", "silu", "hardswish", "tanh", "gelu", "gelu_tanh"]
 #: Points that functions are told apart at, and how far from zero: beyond all where one of them has a corner.
 _POINTS, _FAR = 61, 10
+#: What numbers in a formula are at least and at most, zero apart: those whose corners and slopes show at the points.
+_LEAST, _MOST = 0.01, 8.0
 Array = np.ndarray[Any, Any]
 
 
@@ -196,9 +198,13 @@ _FUNCTIONS: dict[Activation, Callable[[Array], Array]] = {
 
 @lru_cache(maxsize=1024)
 def _recognize(value: Expr, places: tuple[tuple[tuple[str, tuple[Expr, ...]], str], ...]) -> Activation | None:
-    """Which function of the sum of what it reads ``value`` is, at many points."""
+    """Which function of the sum of what it reads ``value`` is, at many points, and where its numbers make corners."""
     roles = dict(places)
-    points = idx(_POINTS)
+    numbers = {abs(float(n.value)) for n in walk(value) if isinstance(n, Const)}
+    if any(n and not _LEAST <= n <= _MOST for n in numbers):
+        return None
+    at = _points(numbers)
+    points = idx(2 * len(at))
     i = Var("i")
 
     def put(n: Node) -> Node | None:
@@ -212,10 +218,18 @@ def _recognize(value: Expr, places: tuple[tuple[tuple[str, tuple[Expr, ...]], st
     statement = Statement(target, (i,), "=", False, scalar, (Axis(i, idx(0), points),))
     program = TensorProgram("epilogue", buffers, (target,), (), (statement,))
     random = np.random.default_rng(0)
-    values = [random.permutation(np.linspace(-_FAR, _FAR, _POINTS)) for _ in buffers]
+    values = [np.concatenate([random.permutation(at), at if b.name == "sum" else 0 * at]) for b in buffers]
     try:
         (made,) = evaluate(program, values, wide=True)
     except Exception:  # what the evaluator refuses is none of these functions
         return None
     total = np.sum(values, axis=0)
     return next((name for name, f in _FUNCTIONS.items() if np.allclose(made, f(total), rtol=1e-5, atol=1e-5)), None)
+
+
+def _points(numbers: set[float]) -> Array:
+    """Some everywhere, and on both sides of each of ``numbers``, of their negatives and of zero."""
+    corners = np.array(sorted({0.0, *numbers, *(-n for n in numbers)}))
+    between = (corners[1:] + corners[:-1]) / 2
+    near = [corners - 1e-3, corners, corners + 1e-3]
+    return np.concatenate([np.linspace(-_FAR, _FAR, _POINTS), *near, between, [-100.0, 100.0]])
