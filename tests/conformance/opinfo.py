@@ -22,8 +22,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from tests.retrace import retrace
 from weft.graph import compile_graph as graph_compiler
-from weft.graph.from_torch.edge import retrace
 from weft.graph.from_torch.model import FxModel
 
 try:

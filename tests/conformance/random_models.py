@@ -341,7 +341,7 @@ class Traced:
         self.models: dict[Any, Any] = {}
 
     def find(self, inputs: Any) -> Any:
-        from weft.graph.from_torch.edge import retrace
+        from tests.retrace import retrace
         from weft.graph.from_torch.model import FxModel
 
         key = tuple(x.shape for x in inputs)

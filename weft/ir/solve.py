@@ -44,13 +44,17 @@ class _OutOfBudgetError(Exception):
 def combine(a: Form, b: Form, times: int = 1) -> Form:
     """``a + times * b``."""
     total = dict(a)
+    _add(total, b, times)
+    return total
+
+
+def _add(total: Form, b: Form, times: int) -> None:
     for name, c in b.items():
         c = total.get(name, 0) + c * times
         if c:
             total[name] = c
         else:
             total.pop(name, None)
-    return total
 
 
 def evaluate(form: Form, point: Point) -> int:
@@ -98,20 +102,14 @@ class Elimination:
 
     def reduce(self, form: Form) -> Form:
         """``form`` without the variables that were replaced."""
-        changed = False
+        left: Form | None = None  # a copy, where there is one to replace
         for name, by in self.replaced:
-            times = form.get(name)
+            times = (form if left is None else left).get(name)
             if times is not None:
-                if not changed:
-                    form, changed = dict(form), True
-                del form[name]
-                for n, c in by.items():
-                    total = form.get(n, 0) + c * times
-                    if total:
-                        form[n] = total
-                    else:
-                        form.pop(n, None)
-        return form
+                left = dict(form) if left is None else left
+                del left[name]
+                _add(left, by, times)
+        return form if left is None else left
 
     def complete(self, point: Point) -> Point:
         """``point`` with the values of the replaced variables."""

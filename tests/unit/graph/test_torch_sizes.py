@@ -103,11 +103,16 @@ def test_dynamo_with_symbolic_sizes() -> None:
         check(model, fast, batch, length, 8)
 
 
-def test_weights_that_change_are_seen_at_all_sizes() -> None:
+def layer_of_three_sizes() -> tuple[Any, Any]:
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval()
     fast = weft.compile(model, (torch.rand(2, 8),))
     for rows in (2, 3, 4):
         check(model, fast, rows, 8)
+    return model, fast
+
+
+def test_weights_that_change_are_seen_at_all_sizes() -> None:
+    model, fast = layer_of_three_sizes()
     with torch.no_grad():
         model[0].weight.mul_(2)
     for rows in (2, 3, 4, 5):
@@ -145,10 +150,7 @@ def variant_of(fast: Any, model: Any, *shape: int) -> Any:
 
 
 def test_a_new_size_after_weights_changed() -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval()
-    fast = weft.compile(model, (torch.rand(2, 8),))
-    for rows in (2, 3, 4):
-        check(model, fast, rows, 8)
+    model, fast = layer_of_three_sizes()
     with torch.no_grad():
         model[0].weight.mul_(2)
     check(model, fast, 7, 8)

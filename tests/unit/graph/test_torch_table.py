@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import weft
+from tests.retrace import retrace
 from weft.graph.evaluate import evaluate
-from weft.graph.from_torch.edge import retrace
 from weft.graph.from_torch.translate import translate
 from weft.graph.graph import Fragment, Graph
 from weft.ir.errors import UnsupportedError

@@ -92,15 +92,6 @@ def register_backend(fn: Callable[..., Any]) -> None:
         register(fn, name="weft")
 
 
-def retrace(gm: Any, args: Sequence[Any]) -> Any:
-    """``gm`` for tensors of just these sizes: what was symbolic is a number."""
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    # What operators are made of may write to what it makes itself: a second tracing leaves operators without effects.
-    apart = make_fx(lambda *given: gm(*given), tracing_mode="fake", decomposition_table=decompositions())(*args)
-    return make_fx(torch().func.functionalize(apart), tracing_mode="fake")(*args)
-
-
 def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Any:
     """The program of ``model`` for such arguments, without Dynamo, with functional operators.
 
