@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec
 
 from weft.auto.plan import Decision, Ranker, Topic, rank_plans
+from weft.auto.read_stages import KnownStages, read_stages
 from weft.auto.recurrence import find_steps
-from weft.auto.stages import KnownStages, Stage, Stages, read_stages
+from weft.auto.stages import Stage, Stages
 from weft.ir.errors import ScheduleError
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Kernel

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from weft.ir.stmt import JUMPS, Alloc, Block, For, If, Let, Return, Seq, Stmt, Store, Tensorized, While
+from weft.ir.errors import InternalError
+from weft.ir.stmt import JUMPS, Alloc, Block, For, If, Kernel, Let, Return, Seq, Stmt, Store, Tensorized, While
 from weft.ir.visit import fact, map_statements
 
 
@@ -141,3 +142,26 @@ def _held(s: Stmt) -> frozenset[int]:
         s = inner[0]
         own.append(id(s))
     return frozenset(own).union(*map(_held, inner))
+
+
+def path_to(root: Kernel | Stmt, target: Stmt) -> list[Stmt]:
+    """`find_path` in the body of ``root``, where ``target`` is surely inside."""
+    path = find_path(root.body if isinstance(root, Kernel) else root, target)
+    if path is None:
+        raise InternalError("a statement to be rewritten is not in the program")
+    return path
+
+
+def replace_in(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    """``root`` with the one statement ``old`` (found by identity) replaced."""
+    below = old
+    for parent in path_to(root, old)[-2::-1]:
+        made = _with_child(parent, below, new)
+        below, new = parent, made
+    return new
+
+
+def _with_child(parent: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    if isinstance(parent, Seq):
+        return sequence([new if s is old else s for s in parent.body])
+    return map_statements(parent, lambda n: new if n is old else n)

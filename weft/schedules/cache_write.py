@@ -20,7 +20,7 @@ from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import Expr, Load, Unary, Var
 from weft.ir.inequality import all_of
-from weft.ir.nesting import exits, sequence
+from weft.ir.nesting import exits, replace_in, sequence
 from weft.ir.simplify import simplify
 from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, Kernel, Stmt, Store
@@ -44,7 +44,7 @@ from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import has_barrier
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement, Redirection
-from weft.schedules.rewrite import Rewrite, primitive, remembered, replace_in, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, remembered, taken_names
 from weft.schedules.segment import Segment, segment_touching
 from weft.schedules.trace import Numerics
 

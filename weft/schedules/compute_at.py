@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from weft.ir.expr import Compare, idx
-from weft.ir.nesting import statements
+from weft.ir.nesting import path_to, statements
 from weft.ir.numerics import is_fast
 from weft.ir.solve import Form
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Seq, Stmt
@@ -31,16 +31,7 @@ from weft.poly.infer_spans import Spans, infer_spans, is_at_most, knowing_loops
 from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.refuse_meeting import check_precedes, refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import (
-    all_allocs,
-    blocks_inside,
-    find_alloc,
-    find_block,
-    find_loop,
-    loops_around,
-    path_to,
-    size_ranges,
-)
+from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, find_loop, loops_around, size_ranges
 from weft.schedules.infer_stage import Member, Stage, infer_stage, stage_of
 from weft.schedules.instances import check_instances, is_exact, runs_everywhere
 from weft.schedules.loop_facts import check_valid, first_no, is_true

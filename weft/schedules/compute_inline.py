@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.expr import Compare, Const, Expr, Load, Reduce, Select, Var, idx
 from weft.ir.inequality import all_of
-from weft.ir.nesting import strip
+from weft.ir.nesting import path_to, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, Iter, Kernel, Store
 from weft.ir.visit import free_vars, fresh_name, rewrite, substitute, walk
@@ -25,7 +25,7 @@ from weft.schedules.compute_at import (
     refuse_change,
     written_names,
 )
-from weft.schedules.find import path_to, size_ranges
+from weft.schedules.find import size_ranges
 from weft.schedules.infer_stage import Member, Stage, infer_stage
 from weft.schedules.instances import stands_still
 from weft.schedules.loop_facts import check_valid, first_no

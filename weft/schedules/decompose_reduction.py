@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Expr, Var
-from weft.ir.nesting import sequence
+from weft.ir.nesting import replace_in, sequence
 from weft.ir.solve import Form, Unknown
 from weft.ir.stmt import Block, Kernel, Stmt, Store
 from weft.ir.visit import free_vars, fresh_name, loads, substitute
@@ -21,7 +21,7 @@ from weft.schedules.copy_reads import emit_set, surroundings
 from weft.schedules.find import all_allocs, find_block, find_loop, loops_around
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.redirect import Placement
-from weft.schedules.rewrite import Rewrite, primitive, replace_in, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 

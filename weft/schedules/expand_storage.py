@@ -17,15 +17,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Expr, idx
+from weft.ir.nesting import path_to, replace_in
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Ahead, Alloc, For, Kernel, Seq
 from weft.ir.visit import free_vars
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import find_alloc, loop_range, path_to, ranges_at
+from weft.schedules.find import find_alloc, loop_range, ranges_at
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import check_runs_through, check_valid, extent, first_no, not_negative
 from weft.schedules.redirect import Placement, Redirection, only_plain_accesses
-from weft.schedules.rewrite import Rewrite, primitive, replace_in, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
-from weft.ir.errors import InternalError, ScheduleError, did_you_mean
+from weft.ir.errors import ScheduleError, did_you_mean
 from weft.ir.expr import Var
 from weft.ir.interval import Interval, bounds, half_open
-from weft.ir.nesting import find_path, inner_statements
+from weft.ir.nesting import inner_statements, path_to
 from weft.ir.stmt import Alloc, Block, For, Kernel, Stmt, Tensorized
 from weft.ir.visit import fact
 
@@ -110,14 +110,6 @@ def unknown(what: str, name: str, candidates: Iterable[str]) -> ScheduleError:
         why=f"the {plural} are {', '.join(listed)}" if listed else f"the program has no {plural}",
         help=did_you_mean(name, listed),
     )
-
-
-def path_to(root: Kernel | Stmt, node: Stmt) -> list[Stmt]:
-    """The statements from the body of ``root`` down to ``node`` itself (found by identity)."""
-    path = find_path(root.body if isinstance(root, Kernel) else root, node)
-    if path is None:
-        raise InternalError("a statement to be rewritten is not in the program")
-    return path
 
 
 def node_of(kernel: Kernel, name: str) -> For | Block:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.ir.expr import Var, idx
-from weft.ir.nesting import sequence, statements_in_turn
+from weft.ir.nesting import path_to, sequence, statements_in_turn
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, For, If, Iter, Kernel, Seq, Stmt
 from weft.ir.visit import free_vars, fresh_name, mentions, rewrite, substitute
 from weft.poly.check_neighbours import check_fission as check_separable
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import all_allocs, blocks_inside, find_loop, node_of, path_to
+from weft.schedules.find import all_allocs, blocks_inside, find_loop, node_of
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, first_no, is_guard
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics

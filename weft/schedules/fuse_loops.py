@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from weft.ir.expr import Binary, Compare, idx
 from weft.ir.interval import Interval
-from weft.ir.nesting import sequence
+from weft.ir.nesting import path_to, sequence
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Kernel, Seq
@@ -22,7 +22,7 @@ from weft.ir.visit import substitute
 from weft.poly.check_neighbours import check_fuse_loops as check_mergeable
 from weft.poly.check_parallel import check_parallel as check_independent
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import blocks_inside, find_loop, path_to, ranges_at
+from weft.schedules.find import blocks_inside, find_loop, ranges_at
 from weft.schedules.loop_facts import check_no_barrier, check_runs_through, extent, first_no
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from weft.ir.affine import linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Const, Expr, Var
-from weft.ir.nesting import inner_statements, statements, strip
+from weft.ir.nesting import inner_statements, path_to, statements, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Assert, Atomic, Block, For, If, Kernel, Let, Seq, Stmt, Store
 from weft.ir.visit import children, free_vars, loads, mentions, stores
 from weft.poly.leaves import Leaf, leaves
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.find import blocks_inside, find_block, path_to
+from weft.schedules.find import blocks_inside, find_block
 from weft.schedules.instances import stands_still
 from weft.schedules.rewrite import remembered
 

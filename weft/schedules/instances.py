@@ -15,12 +15,13 @@ from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.inequality import conjuncts
 from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.nesting import path_to
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, For, If, Iter, Kernel, Stmt
 from weft.ir.visit import free_vars, substitute
 from weft.poly.leaves import leaves
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import path_to, ranges_at
+from weft.schedules.find import ranges_at
 
 Ranges = Mapping[str, Interval]
 

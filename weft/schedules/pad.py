@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from weft.ir.expr import Binary, Cast, Compare, Const, Expr, Load, Select, Var, idx
 from weft.ir.interval import Interval, bounds
+from weft.ir.nesting import path_to
 from weft.ir.simplify import simplify
 from weft.ir.solve import Unknown
 from weft.ir.stmt import Alloc, Block, If, Kernel, Store
@@ -26,7 +27,7 @@ from weft.poly.leaves import Access, Leaf, Test, leaves, sizes_of, update_of
 from weft.poly.verdict import OK, Verdict, Witness, refuse
 from weft.schedules.boxes import Box
 from weft.schedules.copy_reads import written_before
-from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, loops_around, path_to, ranges_at
+from weft.schedules.find import all_allocs, blocks_inside, find_alloc, find_block, loops_around, ranges_at
 from weft.schedules.loop_facts import is_true
 from weft.schedules.project import NotProjectable, conjuncts, gap_of, project
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt

@@ -19,14 +19,14 @@ from dataclasses import dataclass, fields, replace
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Call, Compare, Expr, Load, Reduce, Select, Unary, Var, idx
 from weft.ir.interval import bounds
-from weft.ir.nesting import sequence, statements
+from weft.ir.nesting import path_to, sequence, statements
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Region, Seq, Stmt, Store
 from weft.ir.visit import children, free_vars, fresh_name, loads, rewrite, substitute, walk
 from weft.poly.infer_spans import knowing_loops
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import written_names
-from weft.schedules.find import all_allocs, blocks_inside, find_block, loops_around, path_to, ranges_at, size_ranges
+from weft.schedules.find import all_allocs, blocks_inside, find_block, loops_around, ranges_at, size_ranges
 from weft.schedules.infer_stage import root_of
 from weft.schedules.instances import plain_name, runs_everywhere
 from weft.schedules.loop_facts import check_valid, first_no, is_true

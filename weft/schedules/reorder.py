@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.expr import Expr
+from weft.ir.nesting import path_to
 from weft.ir.simplify import assigned_names
 from weft.ir.stmt import Alloc, Block, For, If, Kernel, Let, Seq, Stmt
 from weft.ir.visit import free_vars
 from weft.poly.check_reorder import check_reorder as check_order
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import find_loop, path_to, ranges_at
+from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.loop_facts import check_runs_through, check_valid, first_no, has_barrier, is_guard
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, simplify_bounds
 from weft.schedules.trace import Numerics

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Expr, idx
-from weft.ir.nesting import sequence, statements
+from weft.ir.nesting import path_to, sequence, statements
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Alloc, Assert, Block, Break, Continue, For, Kernel, Return, Seq, Stmt, While
 from weft.ir.visit import free_vars, loads, stores, walk
@@ -27,7 +27,7 @@ from weft.poly.leaves import Access, Leaf, leaves
 from weft.poly.refuse_meeting import check_apart, refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import written_names
-from weft.schedules.find import all_loops, blocks_inside, find_block, find_loop, loops_around, path_to, size_ranges
+from weft.schedules.find import all_loops, blocks_inside, find_block, find_loop, loops_around, size_ranges
 from weft.schedules.infer_stage import Member, block_problem, root_of
 from weft.schedules.instances import check_instances, infer_digits, is_exact
 from weft.schedules.loop_facts import check_valid, first_no

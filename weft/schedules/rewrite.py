@@ -16,12 +16,12 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from weft.ir.expr import Reduce
 from weft.ir.interval import Interval, bounds, half_open
-from weft.ir.nesting import sequence, statements
+from weft.ir.nesting import replace_in, statements
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Seq, Stmt
+from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Let, Stmt
 from weft.ir.visit import fresh_name, rebuild, replace_buffers, substitute, used_names, walk
 from weft.poly.verdict import Verdict
-from weft.schedules.find import blocks_inside, path_to, ranges_at
+from weft.schedules.find import blocks_inside, ranges_at
 
 S = TypeVar("S", bound=Stmt)
 T = TypeVar("T")
@@ -110,20 +110,6 @@ def replace_stmt(kernel: Kernel, old: Stmt, new: Stmt) -> Kernel:
 def replace_loop(kernel: Kernel, old: For, new: Stmt) -> Kernel:
     """``kernel`` with loop ``old`` replaced, and the bounds, guards and bindings of ``new`` simplified."""
     return replace_stmt(kernel, old, simplify_bounds(new, ranges_at(kernel, old)))
-
-
-def replace_in(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    below = old
-    for parent in path_to(root, old)[-2::-1]:
-        made = _with_child(parent, below, new)
-        below, new = parent, made
-    return new
-
-
-def _with_child(parent: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    if isinstance(parent, Seq):
-        return sequence([new if s is old else s for s in parent.body])
-    return rebuild(parent, lambda n: new if n is old else n)
 
 
 def simplify_bounds(root: S, ranges: Mapping[str, Interval]) -> S:

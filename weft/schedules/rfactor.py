@@ -25,7 +25,7 @@ from weft.ir.affine import affine_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, BinaryOp, Const, Expr, Load, Var, identity, idx
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import sequence
+from weft.ir.nesting import path_to, replace_in, sequence
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Stmt, Store
@@ -45,12 +45,12 @@ from weft.schedules.decompose_reduction import (
     scope_of,
     without_init,
 )
-from weft.schedules.find import blocks_inside, find_loop, path_to, size_ranges
+from weft.schedules.find import blocks_inside, find_loop, size_ranges
 from weft.schedules.layouts import plain_layout
 from weft.schedules.loop_facts import check_number, is_true
 from weft.schedules.project import NotProjectable, Projection, nest, project
 from weft.schedules.redirect import Placement, Redirection
-from weft.schedules.rewrite import Rewrite, primitive, replace_in, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, taken_names
 from weft.schedules.segment import Segment
 from weft.schedules.trace import Numerics
 

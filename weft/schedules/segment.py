@@ -8,11 +8,11 @@ from functools import cached_property
 
 from weft.ir.expr import Expr
 from weft.ir.interval import Interval
-from weft.ir.nesting import sequence
+from weft.ir.nesting import path_to, sequence
 from weft.ir.stmt import Alloc, For, Kernel, Let, Seq, Stmt
 from weft.ir.visit import mentions
 from weft.poly.leaves import Access, Leaf, leaves
-from weft.schedules.find import find_loop, path_to, ranges_at
+from weft.schedules.find import find_loop, ranges_at
 from weft.schedules.project import Projection, project
 from weft.schedules.rewrite import remembered, replace_stmt
 

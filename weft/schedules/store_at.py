@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from weft.ir.expr import Binary, Compare, Expr, Select, idx
 from weft.ir.interval import Interval
-from weft.ir.nesting import sequence, statements
+from weft.ir.nesting import path_to, sequence, statements
 from weft.ir.simplify_expr import ExprSimplifier
 from weft.ir.solve import Form
 from weft.ir.stmt import Alloc, Break, Continue, For, Kernel, Return, Seq
@@ -29,7 +29,7 @@ from weft.poly.leaves import CONCURRENT, Access, Leaf, leaves, sizes_of
 from weft.poly.refuse_meeting import refuse_meeting, touches
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.compute_at import check_place, is_settled
-from weft.schedules.find import all_loops, find_alloc, find_loop, loops_around, path_to, size_ranges
+from weft.schedules.find import all_loops, find_alloc, find_loop, loops_around, size_ranges
 from weft.schedules.infer_stage import Stage, stage_of
 from weft.schedules.loop_facts import check_valid
 from weft.schedules.place_stage import Place, emit_stage, find_place, free_names, needed_spans, put_stage, without_stage

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.ir.nesting import exits, sequence, statements
+from weft.ir.nesting import exits, path_to, sequence, statements
 from weft.ir.stmt import Assert, Kernel, Seq, Stmt
 from weft.poly.check_neighbours import check_swap as check_independent
 from weft.poly.verdict import Verdict, refuse
-from weft.schedules.find import node_of, path_to
+from weft.schedules.find import node_of
 from weft.schedules.loop_facts import has_barrier
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from weft.ir.hardware import HARDWARE, Hardware, find_hardware
 from weft.ir.match_hardware import Mismatch, match_hardware
+from weft.ir.nesting import path_to
 from weft.ir.stmt import Block, For, Kernel, Seq, Stmt, Tensorized
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.decompose_reduction import outermost_reduction_loop
-from weft.schedules.find import all_loops, find_loop, listed, path_to, ranges_at
+from weft.schedules.find import all_loops, find_loop, listed, ranges_at
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Expr, Var, idx
+from weft.ir.nesting import path_to
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, For, Kernel, Stmt
 from weft.ir.visit import fresh_name
 from weft.poly.verdict import OK, Verdict, refuse
-from weft.schedules.find import loops_around, node_of, path_to, ranges_at
+from weft.schedules.find import loops_around, node_of, ranges_at
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.specialize import parse_index
 from weft.schedules.trace import Numerics

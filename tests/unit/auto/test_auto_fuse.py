@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import weft
+from weft.auto.read_stages import read_stages
 from weft.auto.scheduler import AutoSchedule, auto_schedule
-from weft.auto.stages import read_stages
 from weft.ir.printer import print_kernel
 from weft.target.cpu.host import NAMED
 

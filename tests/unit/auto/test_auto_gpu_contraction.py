@@ -15,7 +15,7 @@ from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.auto.plan import Decision
-from weft.auto.stages import read_stages
+from weft.auto.read_stages import read_stages
 from weft.ir.interpret import interpret
 from weft.ir.printer import print_kernel
 from weft.ir.stmt import Kernel

@@ -8,7 +8,7 @@ from schedule_kernels import CHAIN, MATMUL, kernel_of, parse_kernel
 from weft.ir.errors import InternalError, ScheduleError
 from weft.ir.expr import idx
 from weft.ir.interval import Interval
-from weft.ir.nesting import sequence, statements
+from weft.ir.nesting import path_to, sequence, statements
 from weft.ir.stmt import Alloc, Seq
 from weft.ir.verify import verify
 from weft.schedules.find import (
@@ -19,7 +19,6 @@ from weft.schedules.find import (
     find_buffer,
     find_loop,
     loops_around,
-    path_to,
     ranges_at,
 )
 from weft.schedules.rewrite import fresh_copy, replace_stmt, taken_names, unique_names

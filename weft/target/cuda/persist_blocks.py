@@ -22,7 +22,7 @@ from math import prod
 
 from weft.ir.expr import AddressOf, Compare, Expr, Load, Var, idx
 from weft.ir.hardware import BULK_COPY
-from weft.ir.nesting import around, find_path, flat, perfect_nest, sequence, strip
+from weft.ir.nesting import around, find_path, flat, perfect_nest, replace_in, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, For, If, Kernel, Let, Stmt, Store, Tensorized, hint
 from weft.ir.visit import Node, fresh_name, map_statements, mentions, rewrite, used_names, walk
@@ -120,9 +120,4 @@ def _numbered(turn: For, body: Stmt) -> Stmt:
             waiting = [hint("turn_await", number)]
         elif waiting and not isinstance(s, Barrier):
             parts[-1:-1], waiting = waiting, []
-    made = replace(loop, body=sequence([*parts, hint("turn_release", number)]))
-
-    def put(s: Stmt) -> Stmt:
-        return made if s is loop else map_statements(s, put)
-
-    return put(body)
+    return replace_in(body, loop, replace(loop, body=sequence([*parts, hint("turn_release", number)])))

@@ -22,7 +22,7 @@ from weft.ir import dtype as dt
 from weft.ir.ahead import loops_ahead, split_ahead
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import BULK_COPY, Hardware
-from weft.ir.nesting import around, find_path, flat, inner_statements, sequence, strip
+from weft.ir.nesting import around, find_path, flat, inner_statements, replace_in, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import free_vars, fresh_name, loads, map_statements, mentions, stores, substitute, used_names, walk
@@ -54,16 +54,12 @@ def select_copies(
         if len(found) != 1 or not _is_counted(launch, found[0]) or not has_registers(*_kept(found[0])):
             return launch
         made = _filled(found[0], mentions(launch).allocated | fixed, known, taken)
-        return launch if made is None else _replaced(launch, found[0], made)
+        return launch if made is None else replace_in(launch, found[0], made)
 
     def visit(s: Stmt) -> Stmt:
         return in_launch(s) if isinstance(s, For) and s.kind == "block" else map_statements(s, visit)
 
     return replace(kernel, body=visit(kernel.body))
-
-
-def _replaced(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    return new if s is old else map_statements(s, lambda n: _replaced(n, old, new))
 
 
 def _is_counted(launch: For, loop: For) -> bool:
