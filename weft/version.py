@@ -27,8 +27,8 @@ def cache_key(*parts: str) -> str:
 
 @functools.cache
 def compiler_version() -> str:
-    """What tells one compiler from another: the release; in a checkout, which changes in between, its files too."""
-    if not os.path.exists(os.path.join(os.path.dirname(_PACKAGE), ".git")):
+    """What tells one compiler from another: the release; in a source tree, which changes in between, its files too."""
+    if not os.path.exists(os.path.join(os.path.dirname(_PACKAGE), "pyproject.toml")):  # a copy of one has no ``.git``
         return __version__
     return f"{__version__} {'|'.join(sorted(_stamps(_PACKAGE)))}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import weft
-import weft.target.cpu.intrinsics
+import weft.target.every_intrinsic
 from weft.ir.errors import ScheduleError
 from weft.ir.parser import parse_kernel
 from weft.schedules.schedule import Schedule

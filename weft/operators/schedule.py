@@ -17,7 +17,7 @@ from weft.operators.stages import Build
 from weft.runtime.arrays import describe, device_of, is_on_gpu, scalar_value
 from weft.schedules.finished import remember_finished
 from weft.schedules.schedule import Schedule
-from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  which steps may name
+from weft.target import every_intrinsic as _every_intrinsic  # noqa: F401  which steps may name
 
 
 class OperatorSchedule(Schedule):

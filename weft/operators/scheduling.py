@@ -112,7 +112,7 @@ def apply_scheduling(
     What depends on ``constants`` alone, parameters with the same values in every call, costs nothing.
     """
     if how.trace is not None:
-        from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  which it may name
+        from weft.target import every_intrinsic as _every_intrinsic  # noqa: F401  which it may name
 
         schedule.apply(how.trace)
         return ()

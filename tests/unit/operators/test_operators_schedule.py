@@ -75,3 +75,17 @@ def test_conditions_on_sizes_hold_for_each_signature() -> None:
         x = np.arange(n, dtype=np.float32)
         np.testing.assert_array_equal(op(x), x * 2 + 1)
     assert "vector" in op.show("lowered", np.zeros(8, np.float32))
+
+
+#: In a process that has compiled nothing yet.
+FIRST_STEP = """
+import weft
+dot = weft.define("def dot(uint8(4) A, int8(16,4) B) -> (int32(16) C) { C(n) +=! int32(A(k)) * int32(B(n,k)) }")
+s = weft.schedule(dot, (4,), (16, 4))
+s.decompose_reduction("C", at="n")
+s.tensorize("n", "vpdpbusd")
+"""
+
+
+def test_a_first_step_may_name_an_instruction() -> None:
+    run(FIRST_STEP)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from weft import version
 from weft.runtime import store as module
 from weft.runtime.store import Artifact, ArtifactStore, decode_artifact, default_store, encode_artifact
 
@@ -287,3 +288,16 @@ def test_native_code_is_taken_from_the_store_only_when_sound(tmp_path, monkeypat
         path = only_file(default_store())
         parts = module._split(path.read_bytes()[40:])
         path.write_bytes(encode_artifact(parts[0].decode(), Artifact({}, {"object": b"\x7fELF" + bytes(100)})))
+
+
+def test_copies_of_a_source_tree_have_keys_of_their_own(tmp_path, monkeypatch) -> None:
+    """A copy has no ``.git``; what is installed has files that never change."""
+    version_now = version.compiler_version.__wrapped__
+    monkeypatch.setattr(version, "_PACKAGE", str(tmp_path / "weft"))
+    (tmp_path / "weft").mkdir()
+    (tmp_path / "pyproject.toml").touch()
+    before = version_now()
+    (tmp_path / "weft" / "added.py").touch()
+    assert version_now() != before
+    (tmp_path / "pyproject.toml").unlink()
+    assert version_now() == version.__version__
