@@ -15,9 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
-from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Const, Expr, Reduce, Select, Unary, idx
+from weft.ir.expr import Axis, Binary, Call, Cast, Compare, Const, Expr, Select, Unary
 from weft.ir.intrinsics import INTRINSICS
 from weft.ir.simplify import simplify
 from weft.ir.visit import free_vars
@@ -40,41 +39,16 @@ class Cost:
         return self.flops / max(1, self.bytes_read + self.bytes_written)
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolicCost:
-    """As `Cost`, in terms of the sizes; bytes count whole tensors."""
-
-    flops: Expr
-    bytes_read: Expr
-    bytes_written: Expr
-
-
 def infer_cost(program: TensorProgram) -> Cost:
     """The exact cost of a specialized program; data-dependent subscripts count as all different."""
     if program.sizes or program.constants:
-        raise InternalError("the cost in numbers is that of a specialized program", help="use infer_symbolic_cost")
+        raise InternalError("the cost in numbers is that of a specialized program")
     program = normalize(program)
     flops = sum(count_operations(s.value, s.op != "=") * count_points(s.all_axes) for s in program.statements)
     carried = [b for b in program.outputs if b.name in program.carried]
     read = sum(b.dtype.itemsize * count_touched(program, b, writes=False) for b in (*program.inputs, *carried))
     written = sum(b.dtype.itemsize * count_touched(program, b, writes=True) for b in program.outputs)
     return Cost(flops, read, written)
-
-
-def infer_symbolic_cost(program: TensorProgram) -> SymbolicCost:
-    program = normalize(program)
-    flops: Expr = idx(0)
-    for s in program.statements:
-        flops = flops + symbolic_points(s.all_axes) * count_operations(s.value, s.op != "=")
-    carried = [b for b in program.outputs if b.name in program.carried]
-    return SymbolicCost(simplify(flops), _whole_bytes([*program.inputs, *carried]), _whole_bytes(list(program.outputs)))
-
-
-def _whole_bytes(buffers: Sequence[Buffer]) -> Expr:
-    total: Expr = idx(0)
-    for b in buffers:
-        total = total + math.prod(b.shape, start=idx(b.dtype.itemsize))
-    return simplify(total)
 
 
 def count_operations(value: Expr, accumulates: bool = False) -> int:
@@ -111,13 +85,6 @@ def count_points(axes: Sequence[Axis]) -> int:
         return 0
     length = (evaluate_expr(last.hi, point) - evaluate_expr(last.lo, point)).clip(0)
     return count * int(point.select(length).sum())
-
-
-def symbolic_points(axes: Sequence[Axis]) -> Expr:
-    """As `count_points`, in terms of the sizes; dependent ranges make a sum over them."""
-    plain, dependent = _split_dependent(axes)
-    count: Expr = math.prod((a.hi - a.lo for a in plain), start=idx(1))
-    return count * Reduce("+", tuple(dependent), idx(1)) if dependent else count
 
 
 def _split_dependent(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis]]:
