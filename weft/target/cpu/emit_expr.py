@@ -12,6 +12,7 @@ from weft.ir.visit import walk
 from weft.target.cpu.emit_arith import emit_binary, emit_compare
 from weft.target.cpu.emit_context import Function, fit, fit_all, lane_numbers
 from weft.target.cpu.emit_convert import emit_cast, emit_constant, round_to
+from weft.target.cpu.emit_lanes import known_lanes, lanes_mask
 from weft.target.cpu.emit_memory import emit_load
 from weft.target.cpu.llvm_values import Value, constant, vector
 from weft.target.cpu.math import MATH
@@ -90,15 +91,18 @@ def _emit_shuffle(f: Function, e: Shuffle) -> Value:
 
 
 def _emit_select(f: Function, e: Select) -> Value:
-    condition = emit_expr(f, e.condition)
     if not (must_be_lazy(e.then) or must_be_lazy(e.otherwise)):
-        return _blend(f, condition, emit_expr(f, e.then), emit_expr(f, e.otherwise))
+        return _blend(f, emit_expr(f, e.condition), emit_expr(f, e.then), emit_expr(f, e.otherwise))
+    held = known_lanes(f, e.condition)
+    if held is not None and len(set(held)) == 1:
+        return emit_expr(f, e.then if held[0] else e.otherwise)
+    condition = emit_expr(f, e.condition) if held is None else lanes_mask(held)
     if condition.lanes == 1:
         return _emit_branches(f, condition, lambda: emit_expr(f, e.then), lambda: emit_expr(f, e.otherwise))
     _require_lane_mask(f, condition, e)
     with f.masked(condition, is_live=False):
         then = emit_expr(f, e.then)
-    with f.masked(f.b.not_(condition), is_live=False):
+    with f.masked(f.b.not_(condition) if held is None else lanes_mask([not h for h in held]), is_live=False):
         otherwise = emit_expr(f, e.otherwise)
     return _blend(f, condition, then, otherwise)
 

@@ -1,17 +1,12 @@
-"""Loops: serial ones, unrolled ones, vector ones as lanes, parallel ones outlined.
-
-Which lanes a condition holds for is often known while code is emitted, in written-out tiles (`known_lanes`).
-"""
+"""Loops: serial ones, unrolled ones, vector ones as lanes, parallel ones outlined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.ir.expr import Compare, Const, Expr, Var
+from weft.ir.expr import Const
 from weft.ir.stmt import For, Stmt
-from weft.ir.visit import walk
 from weft.passes.analysis.check_vector import check_vector, infer_varying
-from weft.passes.analysis.conditions import slack
 from weft.passes.analysis.loop_ranges import constant_extent, ranges_inside
 from weft.target.cpu.emit_context import I64, ONE, Function, LoopLabels, fit, fit_all, literal_of, plain_name
 from weft.target.cpu.emit_expr import emit_expr
@@ -133,35 +128,3 @@ def _emit_ragged(f: Function, loop: For, lo: Value, hi: Value, emit_stmt: EmitSt
             emit_stmt(f, loop.body)
 
     emit_counted(f, loop, start, stop, emit_body)
-
-
-def known_lanes(f: Function, condition: Expr) -> list[bool] | None:
-    """For each lane whether ``condition``, a comparison of subscripts, holds; None where that is not known yet."""
-    if f.lane is None or not isinstance(condition, Compare):
-        return None
-    numbers = {n.name: _numbers(f, n.name) for n in walk(condition) if isinstance(n, Var)}
-    gap = slack(condition) if all(numbers.values()) else None
-    if gap is None:
-        return None
-    totals = [gap.constant] * f.lanes
-    for atom, factor in gap.terms.items():
-        kept = numbers.get(atom.name) if isinstance(atom, Var) else None
-        if kept is None:
-            return None
-        totals = [total + factor * number for total, number in zip(totals, kept)]
-    return [total >= 0 for total in totals]
-
-
-def _numbers(f: Function, name: str) -> list[int] | None:
-    """The values of a variable in the lanes, where they are numbers."""
-    if name == f.lane:
-        return list(range(f.lanes))
-    value = f.names.get(name)
-    number = literal_of(value) if isinstance(value, Value) else None
-    return None if number is None else [number] * f.lanes
-
-
-def lanes_mask(held: list[bool]) -> Value:
-    """The constant mask of those lanes."""
-    bits = ", ".join(f"i1 {'true' if holds else 'false'}" for holds in held)
-    return Value(f"<{bits}>", vector("i1", len(held)))

@@ -26,6 +26,7 @@ from weft.target.cpu.emit_context import (
     storage_type,
 )
 from weft.target.cpu.emit_convert import narrow_to_memory, widen_from_memory
+from weft.target.cpu.emit_lanes import first_lanes
 from weft.target.cpu.emit_offset import EmitExpr, Linear, as_vector, emit_offset
 from weft.target.cpu.emit_stepped import (
     LONGEST_STEP,
@@ -137,8 +138,11 @@ def _load_bits(f: Function, element: str, address: Address, metadata: str) -> Va
     step = address.step or 0
     if _picks_lanes(f, step, address.lanes) and mask is None:
         return load_stepped(f, type, element, address.pointer, step, metadata)
-    if _picks_lanes(f, step, address.lanes) and mask is not None and f.machine.has_masks:
+    if _picks_lanes(f, step, address.lanes) and mask is not None and _has_masked_loads(f, element, mask):
         return load_stepped_masked(f, element, address.pointer, step, mask, partial(_masked_load, f, type))
+    count = _accessed_one_by_one(f, address, mask)
+    if count is not None:
+        return _load_one_by_one(f, type, element, address, count, metadata)
     pointers = _lane_pointers(f, element, address)
     arguments = [pointers, _align(element), mask or all_lanes(address.lanes), constant(type, 0)]
     return f.b.call(f"llvm.masked.gather.{mangled(type)}.{mangled(pointers.type)}", type, arguments, reads=True)
@@ -149,6 +153,34 @@ def _picks_lanes(f: Function, step: int, lanes: int) -> bool:
     if step in SHORT_STEPS:
         return lanes >= max(SHORT_STEPS)
     return f.machine.has_masks and 1 < step <= min(lanes, LONGEST_STEP)
+
+
+def _has_masked_loads(f: Function, element: str, mask: Value) -> bool:
+    """Whether loading some lanes is one instruction and, where it is not of AVX-512, its mask costs nothing."""
+    return f.machine.has_masks or (first_lanes(mask) is not None and bits_of(element) >= 32)
+
+
+def _accessed_one_by_one(f: Function, address: Address, mask: Value | None) -> int | None:
+    """How many first lanes, a known step apart, are accessed one by one; None where one instruction does it.
+
+    Where LLVM takes gathers and scatters apart, it computes all addresses in vectors, and takes them out of these.
+    """
+    if f.machine.has_masks or not address.step or address.lanes > f.machine.vector_bits // 8:
+        return None
+    return address.lanes if mask is None else first_lanes(mask)
+
+
+def _load_one_by_one(f: Function, type: str, element: str, address: Address, count: int, metadata: str) -> Value:
+    value = constant(type, 0)
+    for lane in range(count):
+        pointer = _lane_pointer(f, element, address, lane)
+        value = f.b.insert(value, f.b.load(element, pointer, metadata=metadata, pure=bool(metadata)), lane)
+    return value
+
+
+def _lane_pointer(f: Function, element: str, address: Address, lane: int) -> Value:
+    """Where one lane of an access with a known step goes."""
+    return _gep(f, element, address.base, literal(address.plus + lane * (address.step or 0)))
 
 
 def _load_reversed(f: Function, type: str, element: str, address: Address) -> Value:
@@ -204,14 +236,36 @@ def _store_bits(f: Function, value: Value, address: Address) -> None:
         f.b.store(f.b.select(mask, value, f.b.load(value.type, address.pointer)), address.pointer)
     elif address.step == 1 and mask is None:
         f.b.store(value, address.pointer)
+    elif address.step == 1 and mask is not None and (count := _stored_apart(f, mask)) is not None:
+        _store_first(f, value, address.pointer, count)
     elif address.step == 1:
         assert mask is not None
         arguments = [value, address.pointer, _align(value.element), _opaque_mask(f, mask, value)]
         f.b.call(f"llvm.masked.store.{mangled(value.type)}.p0", "void", arguments)
+    elif (count := _accessed_one_by_one(f, address, mask)) is not None:
+        for lane in range(count):
+            f.b.store(
+                f.b.extract(value, lane), _gep(f, value.element, address.pointer, literal(lane * (address.step or 0)))
+            )
     else:
         pointers = _lane_pointers(f, value.element, replace(address, lanes=lanes))
         arguments = [value, pointers, _align(value.element), mask or all_lanes(lanes)]
         f.b.call(f"llvm.masked.scatter.{mangled(value.type)}.{mangled(pointers.type)}", "void", arguments)
+
+
+def _stored_apart(f: Function, mask: Value) -> int | None:
+    """How many first lanes are stored in pieces: without AVX-512 a masked store is dozens of micro-operations."""
+    return None if f.machine.has_masks else first_lanes(mask)
+
+
+def _store_first(f: Function, value: Value, pointer: Value, count: int) -> None:
+    """The first ``count`` lanes, in as few stores as powers of two allow."""
+    start = 0
+    while start < count:
+        lanes = 1 << (count - start).bit_length() - 1
+        piece = f.b.extract(value, start) if lanes == 1 else f.b.shuffle(value, None, range(start, start + lanes))
+        f.b.store(piece, _gep(f, value.element, pointer, literal(start)))
+        start += lanes
 
 
 def _opaque_mask(f: Function, mask: Value, value: Value) -> Value:

@@ -31,7 +31,8 @@ from weft.target.cpu.emit_context import (
     storage_type,
 )
 from weft.target.cpu.emit_expr import emit_expr
-from weft.target.cpu.emit_loop import emit_for, known_lanes, lanes_mask
+from weft.target.cpu.emit_lanes import known_lanes, lanes_mask
+from weft.target.cpu.emit_loop import emit_for
 from weft.target.cpu.emit_memory import emit_address, emit_store
 from weft.target.cpu.intrinsics import emit_intrinsic
 from weft.target.cpu.llvm_values import Value, constant, vector
