@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -108,7 +108,7 @@ class _Compilation:
 
     def _fold(self, graph: Graph) -> Graph:
         library = functools.partial(run_library, self.arrays)
-        folded = fold_constants(graph, library, self.arrays.own, self.sizes.folded)
+        folded = fold_constants(graph, library, self.arrays.own, self.sizes.values)
         self.made += [node for node in makers(graph, folded.constants) if node not in self.made]
         return folded
 
@@ -218,6 +218,7 @@ class _Compilation:
         for (item, core), choice in zip(groups, chosen):
             if isinstance(item, Group) and choice is not None and not choice.is_ours:
                 self._take_library(item, core, storage.outputs(item), choice)
+        self.graph = without_unread(self.graph)
         return True
 
     def _take_library(self, group: Group, core: Fragment, outputs: list[str], choice: Choice) -> None:
@@ -289,10 +290,11 @@ class _Compilation:
         plans, samplers = [], []  # type: list[str], list[Sampler]
         for way in ways:
             try:
-                samplers.append(self.processor.measure_kernel(self.graph, storage, self.code.load(way)))
+                sampler = self.processor.measure_kernel(self.graph, storage, self.code.load(way))
             except Exception as error:  # a plan that is refused is none
                 refused(error)
                 continue
+            samplers.append(functools.partial(_sample, sampler, refused))
             plans.append(way.definition.how.plan)
         times = take_turns([*samplers, *map(self._call_sampler, calls)], self.processor.turns)
         ours, plan = min(zip(times, plans), default=(math.inf, ""))
@@ -302,9 +304,19 @@ class _Compilation:
     def _call_sampler(self, candidate: LibraryCall) -> Sampler:
         try:
             graph, call = with_constants(self.graph, candidate, self.arrays)
-            return self.processor.measure_call(graph, call, self.arrays)
+            return functools.partial(_sample, self.processor.measure_call(graph, call, self.arrays))
         except Exception:  # a library that has no such kernel says so only when called
             return lambda: math.inf
+
+
+def _sample(sampler: Sampler, tell: Callable[[Exception], object] | None = None) -> float:
+    """Seconds; infinite for a candidate that fails, which is told where it is ours."""
+    try:
+        return sampler()
+    except Exception as error:
+        if tell is not None:
+            tell(error)
+        return math.inf
 
 
 def run_library(arrays: Arrays, node: Node, values: dict[str, Any]) -> tuple[Any, ...] | None:

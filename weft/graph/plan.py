@@ -61,7 +61,7 @@ class Plan:
             return None
         known = {name: tensors[n] for name, n in self.given.items()}
         library = functools.partial(run_library, arrays)
-        values = constant_values(known, self.made, library, arrays.own, sizes.folded)
+        values = constant_values(known, self.made, library, arrays.own, sizes.values)
         constants = {name: self._value(name, values, arrays) for name in self.constants}
         if any(not _is_like(self.graph, name, value) for name, value in constants.items()):
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import platform
@@ -50,6 +51,12 @@ def libc_symbols(names: Iterable[str]) -> dict[str, int]:
         except AttributeError:
             raise TargetError(f"the C library of this system has no `{name}`") from None
     return addresses
+
+
+def trim_heap() -> None:
+    """Gives memory that was freed back to the system, where the C library knows how to."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from weft.graph.run.executable import Executable
 from weft.graph.run.fast_model import FastModel, Weight
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
+from weft.runtime.native import trim_heap
 from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_state
 
 #: Calls after which a size gets code of its own, and sizes of a model that have such at a time, beside the first.
@@ -123,7 +124,7 @@ class FxModel:
             key = next((key for key, variant in self.variants.items() if variant is before), None)
             if key is None or made.compiled is None or not self.is_current(made, args):
                 return
-            self.sizes.take_values(sizes)
+            self.sizes.values.take(sizes.values)
             self.variants[key] = before.replacement = made
             self.sizes.special.append(weakref.ref(made))
             if before.fast is not None:
@@ -157,7 +158,7 @@ class FxModel:
         places = tuple(n for n, a in enumerate(args) if isinstance(a, torch().Tensor) and n not in constants)
         try:
             self._refuse_tensors(args)
-            sizes.check_values(*stamps)
+            sizes.values.check(*stamps)
             arrays = TorchArrays(_processor(args, self.static))
             gm = at_sizes(self.gm, args)
             numerics = numerics_on(arrays.device, self.options.numerics)
@@ -171,6 +172,7 @@ class FxModel:
                 kept.save(graph, compiled)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(refused(error))
+        trim_heap()
         made = _Variant(compiled, None, tuple(constants.values()), stamps, places)
         made.calls = 0 if compiled.is_open else None
         made.fast = self._fast(made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from weft.graph.groups.compile_group import Kernel, Prepared
 from weft.graph.groups.open_sizes import OpenSizes
@@ -27,6 +27,7 @@ from weft.operators.specialization import (
 )
 from weft.operators.stages import Build, build
 from weft.runtime.argument import ArgumentInfo
+from weft.runtime.arrays import describe
 from weft.runtime.executor import Executor
 from weft.runtime.store import Artifact, default_store
 from weft.runtime.threads import get_num_threads, set_num_threads
@@ -68,6 +69,13 @@ def compile_task(task: Task) -> Artifact:
     known = task.build().separated() if task.symbolic else separated
     seconds, bound = task.estimate(known.main, made.fast)
     return artifact._replace(metadata={**artifact.metadata, "expected": seconds, "bound": bound})
+
+
+@dataclass(eq=False)
+class _Packed:
+    """What code made of constants, with addresses; it lives as long as a kernel that reads it."""
+
+    arrays: list[tuple[Any, int]]
 
 
 @dataclass
@@ -134,11 +142,11 @@ class GroupCode:
                 default_store().remove(key)
                 del self._artifacts[key]
                 self._loaded[key] = self._load(key, group)
-        special = self._bind(key, group, executor)
+        facts = self._loaded[key].facts
+        special, packed = self._bind(key, group, executor)
         sizes = dict(group.sizes)
         fixed = (*special.fixed, *(sizes[name] for name, _ in special.params if name in sizes))
-        keeps = (*group.keeps, *special.prepared)
-        facts = self._loaded[key].facts
+        keeps = (packed, *(array for name, array in zip(group.definition.bound, group.keeps) if name in facts["kept"]))
         expected, plan = (facts["expected"], facts["bound"]), group.definition.how.plan
         return Kernel(group.program, special, group.tensors, fixed, keeps, *expected, plan, bool(group.sizes))
 
@@ -147,17 +155,20 @@ class GroupCode:
         is_refused = group.closed is not None and self.key(group) in self._refused
         return group.closed if is_refused and group.closed is not None else group
 
-    def _bind(self, key: str, group: Prepared, executor: Executor) -> Specialization:
+    def _bind(self, key: str, group: Prepared, executor: Executor) -> tuple[Specialization, _Packed | None]:
         """Constants packed; what packs the same constants alike, for other sizes of the model, has done so already."""
-        loaded, definition, packed = self._loaded[key], group.definition, self.open_sizes.packed
+        loaded, definition = self._loaded[key], group.definition
         if loaded.once is None:
-            return bind_loaded(loaded, definition, executor)
-        arrays = [(v.pointer, v.shape) for v in definition.bound.values() if isinstance(v, ArgumentInfo)]
+            return bind_loaded(loaded, definition, executor), None
+        bound = [v for v in definition.bound.values() if isinstance(v, ArgumentInfo)]
+        parts = tuple((v.pointer - describe(array).pointer, v.shape) for v, array in zip(bound, group.keeps))
         code = blake2b(self._artifacts[key].blobs["prepare"]).digest()
-        known = code, tuple(arrays), str(loaded.facts["prepare"])
-        if known not in packed:
-            packed[known] = prepare_constants(loaded, definition, executor), group.keeps
-        return bind_loaded(loaded, definition, executor, prepared=packed[known][0])
+        (packed,) = self.open_sizes.values.find(
+            (code, parts, str(loaded.facts["prepare"])),
+            group.keeps,
+            lambda: [_Packed(prepare_constants(loaded, definition, executor))],
+        )
+        return bind_loaded(loaded, definition, executor, prepared=packed.arrays), packed
 
     def _load(self, key: str, group: Prepared) -> LoadedArtifact:
         artifact = self._artifact(key, group)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from weft.graph.groups.choose import Choice
 from weft.graph.groups.compile_group import Prepared
 from weft.graph.groups.partition import Group
-from weft.graph.rewrites.fold_constants import Memory
+from weft.graph.rewrites.constant_values import ConstantValues
 from weft.graph.run.arenas import Arenas
 from weft.ir.errors import Error
 from weft.ir.expr import Expr, Var, idx
@@ -177,11 +177,8 @@ class OpenSizes:
     _definitions: dict[str, Definition | None] = field(default_factory=dict)
     #: code for many sizes, by its key
     artifacts: dict[str, Artifact] = field(default_factory=dict)
-    #: what constants were computed to, and what code packs of them, by that code: one copy for all sizes
-    folded: Memory = field(default_factory=dict)
-    packed: dict[Any, tuple[list[tuple[Any, int]], tuple[Any, ...]]] = field(default_factory=dict)
-    #: how often what is at an address was written to, when these were made
-    _versions: dict[int, int] = field(default_factory=dict)
+    #: what constants were computed to, and what code packs of them: one copy for all sizes
+    values: ConstantValues = field(default_factory=ConstantValues)
     #: library or kernel, by the name of the product that was decided about
     choices: dict[str, Choice] = field(default_factory=dict)
     _prices: dict[Any, list[tuple[tuple[int, ...], float]]] = field(default_factory=dict)
@@ -232,26 +229,7 @@ class OpenSizes:
 
     def closed(self) -> OpenSizes:
         """For code that leaves no size open, with the constants and the memory of this."""
-        made = OpenSizes(folded=dict(self.folded), packed=dict(self.packed), arenas=self.arenas)
-        made._versions = dict(self._versions)
-        return made
-
-    def take_values(self, other: OpenSizes) -> None:
-        """The constants of another, which has them as they are now."""
-        self.folded |= other.folded
-        self.packed |= other.packed
-
-    def check_values(self, pointers: Sequence[int], versions: Sequence[int]) -> None:
-        """Forgets what was made of constants where they have been written to since, or are others."""
-        now = dict(zip(pointers, versions))
-        if any(self._versions.get(pointer) != version for pointer, version in now.items()):
-            self.forget_values()
-        self._versions |= now
-
-    def forget_values(self) -> None:
-        """Constants have other values now."""
-        for made in (self.folded, self.packed, self._versions):
-            made.clear()
+        return OpenSizes(values=self.values.copy(), arenas=self.arenas)
 
     def _with(self, prepared: Prepared, known: _Open, text: _Text) -> Prepared:
         whole = self._definition(prepared, str(known), len(known.places))

@@ -14,22 +14,15 @@ _SURE, _SLOW, _ENOUGH = 2, 1.5, 0.08
 
 
 def take_turns(samplers: Sequence[Sampler], turns: int) -> list[float]:
-    """The least of ``turns`` samples of each; infinite for one that fails. Those far behind are not asked again."""
+    """The least of ``turns`` samples of each. Those far behind are not asked again."""
     least = [math.inf] * len(samplers)
     spent = 0.0
     for turn in range(turns):
         still = [n for n in range(len(samplers)) if turn < _SURE or least[n] <= _SLOW * min(least)]
         for n in still:
-            taken = _sample(samplers[n])
+            taken = samplers[n]()
             least[n] = min(least[n], taken)
             spent += taken if math.isfinite(taken) else 0.0
         if turn >= _SURE and spent > _ENOUGH * len(samplers):
             break
     return least
-
-
-def _sample(sampler: Sampler) -> float:
-    try:
-        return sampler()
-    except Exception:  # a library that has no such kernel says so only when called
-        return math.inf

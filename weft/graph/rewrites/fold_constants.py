@@ -12,6 +12,7 @@ from typing import Any
 from weft.graph.evaluate import evaluate_fragment
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.partition import is_free
+from weft.graph.rewrites.constant_values import ConstantValues
 from weft.runtime.arrays import describe
 
 #: Bytes up to which a constant that grew is kept: larger ones are computed in each call, as the model says.
@@ -20,19 +21,16 @@ MOST_GROWN = 1 << 24
 Library = Callable[[Node, dict[str, Any]], "tuple[Any, ...] | None"]
 
 
-#: What was computed of constants before, with what it was computed of, which stays at its addresses meanwhile.
-Memory = dict[Any, tuple[tuple[Any, ...], Mapping[str, Any]]]
-
-
 def fold_constants(
     graph: Graph,
     library: Library | None = None,
     own: Callable[[Any], Any] | None = None,
-    memory: Memory | None = None,
+    known: ConstantValues | None = None,
 ) -> Graph:
     """``graph`` with constants in place of the fragments that read nothing else.
 
-    ``own`` makes arrays of the framework of numpy's, where the evaluator computed them.
+    ``own`` makes arrays of the framework of numpy's, where the evaluator computed them; ``known`` is what was made of
+    the same constants before.
     """
     fixed: dict[str, Fragment | None] = dict.fromkeys(graph.constants)
     shown = shown_tensors(graph)
@@ -50,7 +48,7 @@ def fold_constants(
     nodes = _needed(nodes, set(graph.results))
     used = {name for n in nodes for name in n.inputs} | {*graph.results}
     made = {name for node in folded for name in node.outputs}
-    values = _Values(graph.constants, fixed, library, own or (lambda array: array), {} if memory is None else memory)
+    values = _Values(graph.constants, fixed, library, own or (lambda array: array), known or ConstantValues())
     constants = {n: values.find(n) for n in (*graph.constants, *made) if n in used}
     edges = dict(graph.edges)
     for name in made:  # the library lays out its results as it likes
@@ -67,10 +65,10 @@ def makers(graph: Graph, names: Iterable[str]) -> list[Fragment]:
 
 
 def constant_values(
-    known: Mapping[str, Any], made: Sequence[Node], library: Library, own: Callable[[Any], Any], memory: Memory
+    given: Mapping[str, Any], made: Sequence[Node], library: Library, own: Callable[[Any], Any], known: ConstantValues
 ) -> Callable[[str], Any]:
-    """What finds constants by name: those ``known``, and those ``made`` of them."""
-    return _Values(known, {name: node for node in made for name in node.outputs if name}, library, own, memory).find
+    """What finds constants by name: those ``given``, and those ``made`` of them."""
+    return _Values(given, {name: node for node in made for name in node.outputs if name}, library, own, known).find
 
 
 def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
@@ -92,10 +90,10 @@ class _Values:
         makers: Mapping[str, Node | None],
         library: Library | None,
         own: Callable[[Any], Any],
-        memory: Memory,
+        values: ConstantValues,
     ) -> None:
         self._known, self._makers, self._library, self._own = dict(constants), makers, library, own
-        self._memory = memory
+        self._values = values
 
     def find(self, name: str) -> Any:
         if name not in self._known:
@@ -107,10 +105,7 @@ class _Values:
     def _evaluate(self, node: Node) -> tuple[Any, ...]:
         inputs = {name: self.find(name) for name in node.inputs}
         how = node.call if isinstance(node, Opaque) else (node.program, node.library and node.library.target)
-        key = how, tuple(map(_identity, inputs.values()))
-        if key not in self._memory:
-            self._memory[key] = self._computed(node, inputs), inputs
-        return self._memory[key][0]
+        return self._values.find(how, tuple(inputs.values()), lambda: self._computed(node, inputs))
 
     def _computed(self, node: Node, inputs: dict[str, Any]) -> tuple[Any, ...]:
         made = self._library(node, inputs) if self._library is not None else None
@@ -118,11 +113,6 @@ class _Values:
             return made
         assert isinstance(node, Fragment)
         return tuple(map(self._own, evaluate_fragment(node, [inputs[name] for name in node.inputs])))
-
-
-def _identity(array: Any) -> object:
-    info = describe(array)
-    return info.pointer, info.shape, info.strides, info.dtype
 
 
 def shown_tensors(graph: Graph) -> set[str]:

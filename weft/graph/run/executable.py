@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.graph.graph import Graph, Opaque
@@ -53,6 +53,9 @@ class _Frame:
 class Executable:
     """``run(inputs)`` gives the outputs of the graph; inputs fit its edges (see `check_inputs`)."""
 
+    #: whether the graph keeps the values of all constants, for those who evaluate it beside its code
+    keeps_constants = False
+
     def __init__(self, graph: Graph, storage: Storage, steps: Sequence[Step], arrays: Arrays) -> None:
         self.graph, self.storage, self.steps, self.arrays = graph, storage, tuple(steps), arrays
         self.kernels = [s for s in self.steps if isinstance(s, Kernel)]
@@ -80,6 +83,17 @@ class Executable:
         self._calls: dict[str, Callable[..., Any]] = {
             s.name: arrays.function(s.call.target) for s in self.steps if isinstance(s, Opaque)
         }
+        if not self.keeps_constants:
+            self._release_constants()
+
+    def _release_constants(self) -> None:
+        """Forgets the values of constants that only code was made of: kernels have what they read of them."""
+        roots = [found.root for name in self.graph.results if (found := self.storage.find(name)) is not None]
+        calls = [s for s in self.steps if isinstance(s, Opaque)]
+        read = {*roots, *self._slots, *(name for s in calls for name in (*s.inputs, *map(self._root, self._reads(s))))}
+        constants = {name: array if name in read else None for name, array in self.graph.constants.items()}
+        self.graph = replace(self.graph, constants=constants)
+        self.storage = self.storage.over(self.graph)
 
     # What machine code asks (`fast_model`)
 
