@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from bench.gpu.measure import Result, copy_bandwidth, measure
+from bench.gpu.products import products
 from bench.gpu.report import summary, table
 from bench.gpu.workloads import Workload, workloads
 
@@ -24,7 +25,7 @@ definition to the first result with nothing cached.
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=__doc__)
-    parser.add_argument("--only", nargs="*", default=[], help="workloads whose names contain one of these")
+    parser.add_argument("--only", nargs="*", default=[], help="workloads whose group or name contains one of these")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--write", nargs="?", const=str(PAGE), help="write the page of results")
     options = parser.parse_args(arguments)
@@ -34,7 +35,11 @@ def main(arguments: list[str]) -> int:
         print("there is no GPU", file=sys.stderr)
         return 2
     torch.backends.cuda.matmul.allow_tf32 = False
-    chosen = [w for w in workloads() if not options.only or any(part in w.name for part in options.only)]
+    chosen = [
+        w
+        for w in (*workloads(), *products())
+        if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
+    ]
     bandwidth = copy_bandwidth(torch)
     results = [r for w in chosen if (r := _measured(torch, w, not options.no_compile)) is not None]
     text = f"{table(results, bandwidth)}\n\n{summary(results, bandwidth)}\n"

@@ -178,17 +178,14 @@ def _pool() -> Any:
 
 
 def _products() -> list[Workload]:
-    made = []
-    for dtype, tolerance in (("float32", 1e-5), ("bfloat16", 1e-2)):
-        for n in (1024, 2048, 4096):
-            shapes = ((n, n), (n, n))
-            made.append(
-                Workload(
-                    f"matmul {dtype} {n}", f"matmul {dtype}", library("matmul", dtype), normal(*shapes, dtype=dtype),
-                    lambda t, a, b: a @ b, flops=2 * n**3, tolerance=tolerance, compiled=False,
-                )
-            )  # fmt: skip
-    return made
+    op = library("matmul", "float32")
+    return [
+        Workload(
+            f"matmul float32 {n}", "matmul float32", op, normal((n, n), (n, n), dtype="float32"),
+            lambda t, a, b: a @ b, flops=2 * n**3, tolerance=1e-5, compiled=False,
+        )
+        for n in (1024, 2048, 4096)
+    ]  # fmt: skip
 
 
 def workloads() -> list[Workload]:
