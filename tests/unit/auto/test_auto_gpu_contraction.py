@@ -173,6 +173,37 @@ def test_a_product_of_many_blocks_by_warp_groups() -> None:
     assert "async_copy<8>(swizzle(" in unaligned  # the engine cannot fetch B, so threads copy
 
 
+FEW_ROWS = {"along": ("A(m,k) * B(n,k)", "N,K"), "across": ("A(m,k) * B(k,n)", "K,N")}
+
+
+@pytest.mark.parametrize("layout", FEW_ROWS)
+@pytest.mark.parametrize(("rows", "depth", "parts"), [(2, 320, 1), (5, 512, 2), (16, 256, 1)])
+def test_few_rows_are_those_of_one_instruction(
+    monkeypatch: pytest.MonkeyPatch, layout: str, rows: int, depth: int, parts: int
+) -> None:
+    """Rows that are not there are zeros; the depth in parts, or whole."""
+    tiles = Tiles(16, 32, 64, 16, 16, 3, warps=True)
+    monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [ContractionPlan(tiles, parts)])
+    product, shape = FEW_ROWS[layout]
+    text = f"def f(bfloat16(M,K) A, bfloat16({shape}) B) -> (bfloat16(M,N) C) {{ C(m,n) +=! {product} }}"
+    s, decisions = start(text, {"A": (rows, depth), "B": (264, depth) if layout == "along" else (depth, 264)})
+    assert not any(d.topic == "fallback" for d in decisions)
+    *args, _ = arguments(s.kernel)
+    a, b = (x.astype(np.float32) for x in args)
+    np.testing.assert_allclose(s.build()(*args).astype(np.float32), a @ (b.T if layout == "along" else b), rtol=4e-3)
+    program = compile_kernel(s.kernel, H200, fast=True, aligned={"A": 16, "B": 16, "C": 16})
+    assert len(program.launches) == parts
+    assert "mma.sync" in program.source
+
+
+def test_one_row_across_memory_is_read_along_it() -> None:
+    """A matrix times a vector whose depth lies across memory: threads side by side read side by side."""
+    text = "def f({0}(M,K) A, {0}(K,N) B) -> ({0}(M,N) C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"
+    for dtype in ("float32", "bfloat16"):
+        _, decisions = schedule(text.format(dtype), {"A": (1, 512), "B": (512, 512)})
+        assert any("threads side by side" in d.what for d in decisions), decisions
+
+
 def test_strict_numerics_add_one_after_another() -> None:
     kernel, decisions = schedule(NARROW, {"A": (64, 64), "B": (64, 64)}, "strict")
     assert "tensorized" not in print_kernel(kernel)
@@ -234,6 +265,8 @@ def test_all_tiles_fit_the_machine(arch: str, text: str) -> None:
         ("def f(float(M,K) A) -> (C) { C(m,n) +=! A(m,k) * A(n,k) }", {"A": (64, 64)}),
         ("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) max=! A(m,k) * B(k,n) }", {"A": (64, 64), "B": (64, 64)}),
         ("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", {"A": (64, 64), "B": (64, 4)}),
+        ("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", {"A": (4, 64), "B": (64, 64)}),
+        ("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", {"A": (1, 512), "B": (512, 512)}),
     ],
 )
 def test_what_is_no_product_of_matrices(text: str, shapes: dict[str, Any]) -> None:

@@ -39,7 +39,8 @@ from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Const
-from weft.schedules.find import find_buffer
+from weft.passes.analysis.loop_ranges import constant_extent
+from weft.schedules.find import find_buffer, find_loop
 from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
 from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
@@ -86,6 +87,12 @@ def _has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage) -> bool:
     return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
 
 
+def is_thin_product(draft: GpuDraft, stage: Stage) -> bool:
+    """Whether ``stage`` is a product of few rows for matrix instructions: then the other operand is all that counts."""
+    product = read_product(stage)
+    return product is not None and product.is_thin and find_instruction(draft, product, grouped=False) is not None
+
+
 def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPlan], float]:
     return draft.expected[stage.name].__getitem__
 
@@ -99,6 +106,8 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
         product = _cut_depth(draft, product, plan.parts)
     _schedule(draft, product, plan.tiles)
     _tell(draft, product, plan)
+    if plan.parts > 1:
+        POINTS.schedule(draft, name)
     for copy in copies:  # as it was made until here, so that what it fills can be seen
         POINTS.schedule(draft, copy)
     draft.scheduled |= {*copies}
@@ -120,6 +129,7 @@ def _cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
     others = [x for x in p.stage.loops if x != p.depth]
     s.reorder(part, *others, depth)
     block, sums = s.rfactor(part, start="inside")
+    draft.attempt(s.store_at, sums)  # so that what follows may read it too
     draft.decide("parallel", p.stage.name, f"{parts} parts of {length} steps, added up in the end", "few tiles")
     batch = (part, *p.batch)
     return replace(p, depth=depth, deep=length, name=str(block), sums=str(sums), batch=batch, batches=p.batches * parts)
@@ -237,10 +247,21 @@ def _keep_sums(
             return found[0]
         draft.decide("fallback", reader[0].name, f"not done with the sums of `{p.name}`", refusal.why or refusal.what)
     before = {str(b) for b in draft.s.blocks()}
-    store, _ = draft.s.cache_write(p.sums, scope="global", at=nest.outer[-1])
+    store, storage = draft.s.cache_write(p.sums, scope="global", at=nest.outer[-1])
     (start,) = {str(b) for b in draft.s.blocks()} - before - {str(store)}
-    loops = tuple(str(x) for x in draft.s.loops(store))[len(nest.outer) :]
-    return _Kept(start, loops[: len(nest.threads)], loops[len(nest.threads) :])
+    if p.rows.iterator.count < tiles.rows:
+        of_parts = len(find_buffer(draft.s.kernel, str(storage)).shape) - p.stage.write.buffer.rank
+        draft.s.fold_storage(storage, of_parts + _written_dimension(p, p.rows.iterator.name), tiles.rows)
+    return _Kept(start, *_digits_of(draft, nest, str(store)))
+
+
+def _digits_of(draft: GpuDraft, nest: _Nest, block: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The loops of ``block`` in a tile: over threads, and over what a thread has. Digits that are always 0 have none."""
+    s = draft.s
+    loops = tuple(str(x) for x in s.loops(block))[len(nest.outer) :]
+    several = [x for x in nest.threads if constant_extent(find_loop(s.kernel, x)) != 1]
+    count = len(nest.threads if len(loops) == len((*nest.threads, *nest.own)) else several)
+    return loops[:count], loops[count:]
 
 
 def _join_reader(
@@ -301,7 +322,10 @@ def _stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share:
     others = [LETTERS[d] for d in range(rank) if d not in (tiled, deep)]
     letter = LETTERS[tiled]
     width = BLOCK if tiles.grouped else plain_factors(side, *share)[0]
-    words = [letter] if tiles.warps else [f"{letter}/{width}", f"{letter}%{width}"]
+    if tiles.warps and side.iterator.count < share[0]:  # what a tile has more than there is are zeros
+        width = share[0]
+    is_whole = tiles.warps and side.iterator.count >= share[0]
+    words = [letter] if is_whole else [f"{letter}/{width}", f"{letter}%{width}"]
     order = [*words, LETTERS[deep]] if side.along_depth else [LETTERS[deep], *words]
     if tiles.grouped and not side.along_depth:
         order = [f"{letter}/{width}", LETTERS[deep], f"{letter}%{width}"]
@@ -339,13 +363,12 @@ def keep_in_registers(draft: GpuDraft, storage: str, at: str) -> None:
 
 def _bind(draft: GpuDraft, p: Product, nest: _Nest, kept: _Kept) -> None:
     s = draft.s
-    first = tuple(str(x) for x in s.loops(kept.start))[len(nest.outer) :]
-    count = len(nest.threads)
+    threads, own = _digits_of(draft, nest, kept.start)
     for loop in nest.outer:
         s.bind(loop, "block")
-    for loop in (*nest.threads, *first[:count], *kept.threads):
+    for loop in (*nest.threads, *threads, *kept.threads):
         s.bind(loop, "thread")
-    for loop in (*first[count:], *kept.own[:-1]):
+    for loop in (*own, *kept.own[:-1]):
         s.unroll(loop)
     s.vectorize(kept.own[-1])
 

@@ -17,6 +17,8 @@ from weft.target.cuda.read_boxes import why_not_fetched
 
 #: Below so many rows, columns or steps there is too little reuse for tiles in shared memory.
 FEWEST, SHALLOWEST = 16, 8
+#: Fewer rows than that are worth a matrix instruction, most of whose rows are zeros, beside so many columns and steps.
+BESIDE_FEW = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class Product:
         return next((why for s in self.sides if (why := why_not_fetched(s.access.buffer)) is not None), None)
 
     @property
+    def is_thin(self) -> bool:
+        """Whether it has no more rows than one matrix instruction."""
+        return self.rows.iterator.count <= FEWEST
+
+    @property
     def results(self) -> int:
         return self.rows.iterator.count * self.columns.iterator.count * self.batches
 
@@ -93,7 +100,9 @@ def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
         return None
     columns, rows = reads if _is_innermost(stage, reads[0]) else (reads[1], reads[0])
     row, column, depth = _main(stage, rows, columns), _main(stage, columns, rows), _depth(stage, rows, columns)
-    if row is None or column is None or depth is None:
+    if row is None or column is None or depth is None or column.count < FEWEST:
+        return None
+    if row.count < FEWEST and (row.count == 1 or min(column.count, depth.count) < BESIDE_FEW):
         return None
     tiled = {row.name, column.name, depth.name}
     if not all(
@@ -118,9 +127,9 @@ def _is_innermost(stage: Stage, access: StageAccess) -> bool:
 
 
 def _main(stage: Stage, own: StageAccess, other: StageAccess) -> StageIter | None:
-    """The iterator of ``own`` alone that is tiled: where results lie side by side, else the longest."""
-    alone = [i for i in stage.spatial if own.uses(i.name) and not other.uses(i.name) and i.count >= FEWEST]
-    return max(alone, key=lambda i: (stage.write.stride(i.name) == 1, i.count), default=None)
+    """The iterator of ``own`` alone that is tiled: where enough results lie side by side, else the longest."""
+    alone = [i for i in stage.spatial if own.uses(i.name) and not other.uses(i.name) and i.loop is not None]
+    return max(alone, key=lambda i: (i.count >= FEWEST, stage.write.stride(i.name) == 1, i.count), default=None)
 
 
 def _depth(stage: Stage, rows: StageAccess, columns: StageAccess) -> StageIter | None:

@@ -92,6 +92,17 @@ def matrix_tiles() -> list[Tiles]:
     ]
 
 
+def thin_tiles() -> list[Tiles]:
+    """Tiles of up to 16 rows by matrix instructions of each warp; what decides is how much of the columns' operand is
+    under way."""
+    return [
+        Tiles(16, across * own_columns, depth, 16, own_columns, stages, warps=True)
+        for own_columns in (16, 32)
+        for across in (2, 4, 8)
+        for depth, stages in ((128, 6), (128, 4), (128, 3), (64, 6), (64, 4), (256, 3))
+    ]
+
+
 def grouped_tiles() -> list[Tiles]:
     """Tiles of sums by matrix instructions of four warps."""
     return [
@@ -109,7 +120,8 @@ LISTED = {"groups": grouped_tiles, "warps": matrix_tiles, "threads": plain_tiles
 def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, ...]) -> list[Tiles]:
     """Tiles of these kinds that no side of the product is too short for, and that fit a multiprocessor."""
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
-    every = (t for kind in kinds for t in LISTED[kind]())
+    listed = {**LISTED, "warps": thin_tiles} if product.is_thin else LISTED
+    every = (t for kind in kinds for t in listed[kind]())
     return [t for t in every if _fits(product, t) and _has_room(machine, t, size)]
 
 
@@ -138,7 +150,10 @@ def possible_plans(
 def _fits(product: Product, tiles: Tiles) -> bool:
     """Whether no tile is larger than what is tiled: storage is not made for what is not there."""
     wanted = (tiles.rows, tiles.columns, tiles.depth)
-    return all(n <= m for n, m in zip(wanted, (*(s.iterator.count for s in product.sides), product.deep)))
+    rows, columns = (s.iterator.count for s in product.sides)
+    if tiles.warps and product.is_thin:  # the rows of an instruction are there, zeros or not
+        rows = max(rows, tiles.rows)
+    return all(n <= m for n, m in zip(wanted, (rows, columns, product.deep)))
 
 
 def count_blocks(product: Product, tiles: Tiles) -> int:

@@ -14,6 +14,8 @@ def epilogue_of(draft: GpuDraft, stage: Stage) -> Stage | None:
         return None
     if draft.stages.writers(reader.write.buffer.name) != (reader,):
         return None
-    paired = counterparts(stage, reader)
-    alike = all(stage.by_name[a].extent == reader.by_name[b].extent for a, b in paired.items())
-    return reader if alike and len(paired) == len(stage.spatial) == len(reader.spatial) else None
+    pairs = ((stage.by_name[a], reader.by_name[b]) for a, b in counterparts(stage, reader).items())
+    paired = [(own, theirs) for own, theirs in pairs if own.extent != 1]
+    alike = all(own.extent == theirs.extent for own, theirs in paired)
+    counts = {len([i for i in s.spatial if i.extent != 1]) for s in (stage, reader)}  # others stand still
+    return reader if alike and counts == {len(paired)} else None

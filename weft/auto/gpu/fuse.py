@@ -13,8 +13,9 @@ from weft.auto.align import Chain
 from weft.auto.distribute import distribute_steps
 from weft.auto.fuse_chains import ChainRules, schedule_chains
 from weft.auto.fuse_parts import precompute_parts
+from weft.auto.gpu.contraction import is_thin_product
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.row_plan import reads_again, row_plans
+from weft.auto.gpu.row_plan import Row, reads_again, row_plans
 from weft.auto.gpu.rows import needs_of, rows_of, schedule_row_chain
 from weft.auto.stages import Stage, buffer_bytes
 from weft.target.cuda.rates import rates_of
@@ -77,6 +78,8 @@ def _why_apart(draft: GpuDraft, chain: Chain, stage: Stage) -> str | None:
         return "no iterator goes along with all of both"
     if any(s.reductions and s.is_affine and reads_again(s) for s in chain.members):
         return "what it reads is read again for other results"
+    if any(is_thin_product(draft, s) for s in chain.members):
+        return "it is a product of few rows"
     if not all(s.is_affine or not s.reductions for s in chain.members):
         return "data choose what it reads"
     rows = rows_of(chain)
@@ -86,11 +89,17 @@ def _why_apart(draft: GpuDraft, chain: Chain, stage: Stage) -> str | None:
     longest = max(r.length for r in rows)
     if 2 * rounds < draft.machine.sms and longest > 4096:
         return f"they share {rounds} rows, too few for {draft.machine.sms} multiprocessors"
-    if not any(r.along(a) for r in rows if r.iters for a in r.stage.accesses):  # neighbours are other rows
-        return "rows lie across memory"
+    if not any(r.along(a) for r in rows if r.iters for a in r.stage.accesses) or any(map(_is_across, rows)):
+        return "rows lie across memory"  # neighbours are other rows
     if not row_plans(draft, needs_of(chain, rows)):
         return "a row is too long for the registers of a block"
     return None
+
+
+def _is_across(row: Row) -> bool:
+    """Whether most of what ``row`` reduces lies across memory."""
+    most = max((a for a in row.stage.reads if a.is_affine), key=lambda a: buffer_bytes(a.buffer), default=None)
+    return row.is_reduction and most is not None and not row.along(most)
 
 
 def _is_better_apart(draft: GpuDraft, chain: Chain) -> bool:
