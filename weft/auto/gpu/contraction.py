@@ -256,7 +256,7 @@ def _keep_sums(
 
 
 def _digits_of(draft: GpuDraft, nest: _Nest, block: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The loops of ``block`` in a tile: over threads, and over what a thread has. Digits that are always 0 have none."""
+    """The loops of ``block`` in a tile: over threads, and over what a thread has. Digits that are always 0 are none."""
     s = draft.s
     loops = tuple(str(x) for x in s.loops(block))[len(nest.outer) :]
     several = [x for x in nest.threads if constant_extent(find_loop(s.kernel, x)) != 1]
