@@ -6,7 +6,7 @@ from weft.auto.estimate_values import CALL_COST, DIVISION, INTEGER_DIVISION
 from weft.ir import dtype as dt
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
 from weft.ir.intrinsics import INTRINSICS
-from weft.ir.visit import walk
+from weft.ir.visit import Node, children
 
 
 def point_cost(e: Expr) -> float:
@@ -14,33 +14,34 @@ def point_cost(e: Expr) -> float:
 
     Both sides of a select are computed.
     """
-    if e.dtype == dt.index or is_constant(e):
+    return _cost(e) or 0.0
+
+
+def _cost(e: Node) -> float | None:
+    """None where ``e`` has one value, known when compiling."""
+    if not isinstance(e, Expr) or isinstance(e, (Load, Var)):
         return 0.0
+    parts = [_cost(n) for n in children(e)]
+    if all(cost is None for cost in parts):
+        return None
+    own = None if e.dtype == dt.index else _own_cost(e)
+    return 0.0 if own is None else sum((cost or 0.0 for cost in parts), own)
+
+
+def _own_cost(e: Expr) -> float | None:
+    """What ``e`` adds to its operands; None where nothing in it counts."""
     match e:
-        case Load():
+        case Binary(op="&&" | "||") | Cast():
             return 0.0
-        case Binary(op="&&" | "||", left=left, right=right):
-            return point_cost(left) + point_cost(right)
-        case Compare(left=left) if left.dtype == dt.index:
-            return 0.0
-        case Binary(op=op, left=left, right=right):
-            return _binary_cost(op, right, e.dtype.is_float) + point_cost(left) + point_cost(right)
-        case Compare(left=left, right=right):
-            return 1 + point_cost(left) + point_cost(right)
-        case Unary(operand=operand):
-            return 1 + point_cost(operand)
-        case Cast(operand=operand):
-            return point_cost(operand)
-        case Select(condition=condition, then=then, otherwise=otherwise):
-            return 1 + point_cost(condition) + point_cost(then) + point_cost(otherwise)
-        case Call(name=name, args=args):
-            return CALL_COST.get(name, INTRINSICS[name].flops) + sum(map(point_cost, args))
-    return 0.0
-
-
-def is_constant(e: Expr) -> bool:
-    """Whether ``e`` has one value, known when compiling."""
-    return not any(isinstance(n, (Load, Var)) for n in walk(e))
+        case Binary(op=op, right=right):
+            return _binary_cost(op, right, e.dtype.is_float)
+        case Compare(left=left):
+            return None if left.dtype == dt.index else 1.0
+        case Unary() | Select():
+            return 1.0
+        case Call(name=name):
+            return CALL_COST.get(name, float(INTRINSICS[name].flops))
+    return None
 
 
 def _binary_cost(op: str, right: Expr, is_float: bool) -> float:

@@ -52,14 +52,17 @@ def precompute_parts(draft: AnyDraft) -> None:
 
 def _best_part(draft: AnyDraft, stage: Stage) -> Part | None:
     """The part that saves most, or None where none is worth it."""
-    parts = [p for p in parts_in(stage) if p.iters and not p.formula.dtype.is_bool]
+    every = list(parts_in(stage))
+    parts = [p for p in every if p.iters and not p.formula.dtype.is_bool]
     again = [p for p in parts if p.repeats > 1]
     if again:
         return max(again, key=lambda p: (p.cost * (p.repeats - 1), -len(p.iters)))
-    whole = [p for p in parts if not _is_whole(p)]
-    if not whole:
+    if stage.op == "=":  # a part that is all that the stage computes has a stage already
+        largest = max((p.cost for p in every), default=0)
+        parts = [p for p in parts if p.cost < largest]
+    if not parts:
         return None
-    part = whole[0]
+    part = parts[0]
     others = {_canonical(p) for s in draft.stages if s is not stage for p in parts_in(s)}
     return part if _canonical(part) in others else None
 
@@ -72,16 +75,6 @@ def parts_in(stage: Stage) -> Iterator[Part]:
             if cost >= EXPENSIVE:
                 used = used_iters(e, stage.block)
                 yield Part(stage, e, tuple(i.name for i in stage.iters if i.name in used), cost)
-
-
-def _is_whole(part: Part) -> bool:
-    """Whether the part is all that the stage computes: then it has a stage already."""
-    stage = part.stage
-    return stage.op == "=" and part.cost >= _cost_of_stage(stage)
-
-
-def _cost_of_stage(stage: Stage) -> int:
-    return max((p.cost for p in parts_in(stage)), default=0)
 
 
 def _canonical(part: Part) -> str:

@@ -18,11 +18,11 @@ from weft.graph.rewrites.library_epilogues import LibraryCall, with_constants
 
 
 def check(fake: Any, model: Any, *args: Any, tolerance: float = 1e-4) -> Any:
-    """Three calls of ``model`` are eager's; gives what was compiled."""
+    """A call in order and a recorded one of ``model`` are eager's; gives what was compiled."""
     compiled, call = compile_for(fake, model, *args)
     with torch.no_grad():
         expected = model(*args)
-        for _ in range(3):
+        for _ in range(2):
             (made,) = call(*args)
             scale = float(expected.abs().max())
             torch.testing.assert_close(made.float(), expected.float(), rtol=tolerance, atol=tolerance * scale)
@@ -176,7 +176,7 @@ def test_images_have_their_channels_last(fake_cuda: Fake, library: str, count: i
     torch.manual_seed(0)
     model = Block().eval().to(dtype)
     tolerance = 1e-4 if dtype == torch.float32 else 3e-2
-    compiled = check(fake_cuda(library), model, torch.randn(2, 3, 12, 12, dtype=dtype), tolerance=tolerance)
+    compiled = check(fake_cuda(library), model, torch.randn(2, 3, 8, 8, dtype=dtype), tolerance=tolerance)
     graph, find = compiled.executable.graph, compiled.executable.storage.find
     stored = [n for s in compiled.executable.steps for n in getattr(getattr(s, "program", s), "outputs", ())]
     images = [n for n in stored if n in graph.edges and len(graph.edges[n].shape) == 4 and graph.edges[n].shape[2] > 1]
