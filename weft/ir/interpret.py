@@ -31,7 +31,7 @@ from weft.ir.interpret_stmt import COMPILERS, compile_stmt, has_parallel_loop
 from weft.ir.interpret_threads import LOOPS
 from weft.ir.numpy_dtypes import from_numpy
 from weft.ir.stmt import Kernel
-from weft.ir.visit import Node, children
+from weft.ir.visit import Node, children, mentions
 
 Array = npt.NDArray[Any]
 #: Python frames a level of the program takes at most, while translating or running it.
@@ -63,12 +63,16 @@ def _run(kernel: Kernel, args: Mapping[str, Any], check: bool, uninitialized: fr
     names = frozenset(b.name for b in kernel.buffers)
     scope = Scope(layout, vars=var_slots, span=kernel.span)
     _check_shapes(kernel, args, scope)
-    memories = {b.name: _memory(b, args[b.name], track, check and b.name in uninitialized) for b in kernel.buffers}
+    found = mentions(kernel.body)
+    tracked = names & (found.stored | found.reached) if track else frozenset()  # what nothing writes has no races
+    memories = {
+        b.name: _memory(b, args[b.name], b.name in tracked, check and b.name in uninitialized) for b in kernel.buffers
+    }
     scope = Scope(
         layout,
         vars=var_slots,
         buffers={name: layout.slot(memory) for name, memory in memories.items()},
-        tracked=names if track else frozenset(),
+        tracked=tracked,
         read_only=names - frozenset(kernel.outputs),
         span=kernel.span,
     )

@@ -137,15 +137,15 @@ LABELS = """def f(float(M,N) X, int(M) Label) -> (float32(M) L) {
 
 
 def test_labels_are_tested_where_they_are_used() -> None:
-    labels = RNG.integers(0, 64, 600).astype(np.int32)
-    made = check_case(LABELS, [array(600, 64), labels])
+    labels = RNG.integers(0, 64, 150).astype(np.int32)
+    made = check_case(LABELS, [array(150, 64), labels])
     text = text_of(made)
     assert text.count("__global__") == 1
     assert "fail(" in text
     assert "if (*weft_failed)" not in text
     wrong = labels.copy()
     wrong[77] = 64
-    case = make_case(LABELS, [array(600, 64), labels], "fast")
+    case = make_case(LABELS, [array(150, 64), labels], "fast")
     kernel = lower_kernel(made.schedule.kernel, H200, fast=True)
     with pytest.raises(ProgramError, match=r"Label\[77\] = 64"):
         interpret(kernel, [case.inputs[0], wrong, *case.outputs])

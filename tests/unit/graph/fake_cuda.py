@@ -93,6 +93,7 @@ class FakeCuda(Cuda):
         return _a_second
 
     bytes_per_second = 1e9
+    tasks_for_workers = 99  # the CPU's code is made sooner than a process is started
 
     def candidates(self, group: Any, core: Any) -> list[Any]:
         return [group]

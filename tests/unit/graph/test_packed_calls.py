@@ -83,8 +83,10 @@ ACTIVATIONS = {
 }
 
 
-@pytest.mark.parametrize("residual", [False, True])
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(
+    ("activation", "residual"),
+    [*((name, False) for name in ACTIVATIONS), *((name, True) for name in ("nothing", "relu", "relu6", "softplus"))],
+)
 def test_a_convolution_with_what_follows_it_is_eagers(take: Take, activation: str, residual: bool) -> None:
     take(99)
     model = Block(ACTIVATIONS[activation], residual).eval()
