@@ -1,10 +1,10 @@
-"""Runs a test in a process of its own, which may crash or hang without taking the others with it."""
+"""Runs tests in other processes: one that crashes or hangs does not take the others with it."""
 
 from __future__ import annotations
 
 import multiprocessing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 
@@ -31,34 +31,56 @@ def _warm(x: Any) -> Any:
     return (x @ x.mT).softmax(-1) + 1
 
 
-def _child(fn: Callable[..., Any], args: tuple[Any, ...], pipe: Any) -> None:
+def run_apart(fn: Callable[..., Any], *args: Any, limit: float) -> tuple[str, Any]:
+    """``("done", result)``, or ``hang`` or ``crash`` and why, of a call in a forked process."""
+    [found] = run_all_apart(fn, [args], limit=limit)
+    return found
+
+
+def run_all_apart(
+    fn: Callable[..., Any], items: Sequence[tuple[Any, ...]], *, limit: float, each: int = 50
+) -> Iterator[tuple[str, Any]]:
+    """The same for a call with each of ``items``, in order, as they end; up to ``each`` of them share a process.
+
+    What torch and Weft load and learn in their first calls costs more than most calls here. Who crashes or hangs takes
+    none of the others with it. What does not end is tried once more: on a busy machine it may only have waited.
+    """
+    place, retried = 0, -1
+    while place < len(items):
+        batch = items[place : place + each]
+        for how, found in _run_batch(fn, batch, limit):
+            if how == "hang" and retried < place:
+                retried = place
+                break
+            yield how, found
+            place += 1
+
+
+def _run_batch(fn: Callable[..., Any], batch: Sequence[tuple[Any, ...]], limit: float) -> Iterator[tuple[str, Any]]:
+    """Of one process, until it ends, crashes or hangs."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(fn, batch, theirs))
+    process.start()
+    theirs.close()
+    try:
+        for _ in batch:
+            if not ours.poll(limit):
+                yield "hang", f"no end after {limit:.0f} s"
+                return
+            yield "done", ours.recv()
+    except EOFError:
+        process.join(5)
+        yield "crash", f"exit code {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
+
+
+def _child(fn: Callable[..., Any], batch: Sequence[tuple[Any, ...]], pipe: Any) -> None:
     import torch
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    pipe.send(fn(*args))
-
-
-def run_apart(fn: Callable[..., Any], *args: Any, limit: float) -> tuple[str, Any]:
-    """``("done", result)``, or ``hang`` or ``crash`` and why, of a call in a forked process.
-
-    What does not end is tried once more: on a busy machine it may only have waited.
-    """
-    found = _run_once(fn, *args, limit=limit)
-    return _run_once(fn, *args, limit=limit) if found[0] == "hang" else found
-
-
-def _run_once(fn: Callable[..., Any], *args: Any, limit: float) -> tuple[str, Any]:
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(fn, args, theirs))
-    process.start()
-    theirs.close()
-    try:
-        found = ("done", ours.recv()) if ours.poll(limit) else ("hang", f"no end after {limit:.0f} s")
-    except EOFError:
-        process.join(5)
-        found = ("crash", f"exit code {process.exitcode}")
-    process.kill()
-    process.join()
-    return found
+    for args in batch:
+        pipe.send(fn(*args))

@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import weft
-from tests.conformance.apart import run_apart
+from tests.conformance.apart import run_all_apart
 from weft.ir.errors import Error, InternalError
 
 #: Files tried in one process.
@@ -116,23 +116,18 @@ def try_file(seed: int) -> tuple[str, str]:
     return "runs", ""
 
 
-def _try_batch(seeds: list[int]) -> list[tuple[int, str, str]]:
-    return [(seed, *try_file(seed)) for seed in seeds]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     counts: collections.Counter[str] = collections.Counter()
-    for first in range(options.seed, options.seed + options.count, BATCH):
-        seeds = list(range(first, min(first + BATCH, options.seed + options.count)))
-        how, found = run_apart(_try_batch, seeds, limit=300)
-        for seed, verdict, why in found if how == "done" else [(first, how, str(found))]:
-            counts[verdict] += 1
-            if verdict not in ("runs", "refused"):
-                print(f"{verdict} --seed {seed}: {why[:500]}", flush=True)
+    items = [(seed,) for seed in range(options.seed, options.seed + options.count)]
+    for (seed,), (how, found) in zip(items, run_all_apart(try_file, items, limit=120, each=BATCH)):
+        verdict, why = found if how == "done" else (how, str(found))
+        counts[verdict] += 1
+        if verdict not in ("runs", "refused"):
+            print(f"{verdict} --seed {seed}: {why[:500]}", flush=True)
     print(f"{sum(counts.values())} files: " + ", ".join(f"{n} {v}" for v, n in counts.most_common()))
     return 1 if set(counts) - {"runs", "refused"} else 0
 

@@ -2,8 +2,9 @@
 
 `python -m tests.conformance.opinfo [--dtype float32,int64,bool,bfloat16] [--samples 2] [--part 0/2] [--list]`
 
-Each entry runs in a process of its own. Results are judged by eager in float64: ours may be as far from it as eager's,
-times a little, or by what `torch.testing.assert_close` allows. Library calls never stand in for our kernels here.
+Entries run in other processes, so that a crash or a hang is told and not shared. Results are judged by eager in
+float64: ours may be as far from it as eager's, times a little, or by what `torch.testing.assert_close` allows. Library
+calls never stand in for our kernels here.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from weft.graph import compile_graph as graph_compiler
 from weft.graph.from_torch.model import FxModel
 
 try:
-    from tests.conformance.apart import run_apart, warm_up
+    from tests.conformance.apart import run_all_apart, warm_up
 except ImportError:  # run by pytest, which has this folder on the path
-    from apart import run_apart, warm_up
+    from apart import run_all_apart, warm_up
 
 #: Whose results are whatever memory held, or depend on where they are stored.
 UNDEFINED = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
@@ -211,7 +212,7 @@ def main() -> int:
     parser.add_argument("--part", default="0/1", help="K/N: each N-th entry from the K-th on")
     parser.add_argument("--limit", type=float, default=120, help="seconds for each entry")
     parser.add_argument("--gradients", action="store_true")
-    parser.add_argument("--list", action="store_true", help="tell what fell back")
+    parser.add_argument("--list", action="store_true", help="each entry, and what fell back")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     first, step = map(int, options.part.split("/"))
@@ -219,19 +220,23 @@ def main() -> int:
     warm_up(dynamo=options.gradients)
     outcomes: list[Outcome] = []
     for dtype in options.dtype.split(","):
+        chosen = []
         for place, op in list(enumerate(entries()))[first::step]:
             takes = op.supported_backward_dtypes("cpu") if options.gradients else op.supported_dtypes("cpu")
-            if (wanted and op.name not in wanted) or getattr(torch, dtype) not in takes:
-                continue
-            how, found = run_apart(try_entry, place, dtype, options.samples, options.gradients, limit=options.limit)
-            made = found if how == "done" else Outcome(f"{op.name} {dtype}", how, found, 1)
+            if (not wanted or op.name in wanted) and getattr(torch, dtype) in takes:
+                chosen.append((place, dtype, options.samples, options.gradients))
+        for item, (how, found) in zip(chosen, run_all_apart(try_entry, chosen, limit=options.limit)):
+            made = found if how == "done" else Outcome(f"{entries()[item[0]].name} {dtype}", how, found, 1)
             outcomes.append(made)
-            if made.verdict not in ("right", "not runnable"):
-                print(f"{made.verdict} {made.name}: {made.why}", flush=True)
-            if options.list and made.fell_back:
-                print(f"fell back {made.name}: {sorted(set(made.fell_back))}", flush=True)
+            _print(made, options.list)
         _summary(dtype, [o for o in outcomes if o.name.endswith(dtype)])
     return 0 if all(o.verdict in ("right", "not runnable") for o in outcomes) else 1
+
+
+def _print(made: Outcome, is_long: bool) -> None:
+    if is_long or made.verdict not in ("right", "not runnable"):
+        told = made.why or "; ".join(sorted(set(made.fell_back)))
+        print(f"{made.verdict} {made.name} ({made.seconds:.1f} s) {told}", flush=True)
 
 
 def _summary(dtype: str, outcomes: list[Outcome]) -> None:

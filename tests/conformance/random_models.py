@@ -25,9 +25,9 @@ import torch
 from weft.graph.run.executable import Executable
 
 try:
-    from tests.conformance.apart import run_apart, warm_up
+    from tests.conformance.apart import run_all_apart, warm_up
 except ImportError:  # run by pytest, which has this folder on the path
-    from apart import run_apart, warm_up
+    from apart import run_all_apart, warm_up
 
 F = torch.nn.functional
 #: Elements above which a tensor is not read any more.
@@ -454,12 +454,11 @@ def _models(fast: Any) -> list[Any]:
     return [p.model for p in fast.parts.values() if not isinstance(p, str)]
 
 
-def try_many(seeds: list[int], how: str) -> list[tuple[int, str, str]]:
-    made = []
-    for seed in seeds:
-        made.append((seed, *try_seed(seed, how)))
-        if how == "dynamo":
-            torch._dynamo.reset()
+def try_apart(seed: int, how: str) -> tuple[str, str]:
+    """Leaves nothing of Dynamo's to the next program."""
+    made = try_seed(seed, how)
+    if how == "dynamo":
+        torch._dynamo.reset()
     return made
 
 
@@ -472,17 +471,18 @@ def main() -> int:
     options = parser.parse_args()
     counts: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
-    start, last = time.time(), options.seed + options.count
+    start = time.time()
+    items = [(seed, options.how) for seed in range(options.seed, options.seed + options.count)]
     warm_up()
-    for first in range(options.seed, last, 10):
-        seeds = list(range(first, min(first + 10, last)))
-        how, found = run_apart(try_many, seeds, options.how, limit=300)
-        for seed, verdict, why in found if how == "done" else [(s, how, str(found)) for s in seeds[:1]]:
-            counts[verdict] += 1
-            if verdict == "eager":
-                reasons[why[:100]] += 1
-            elif verdict != "right":
-                print(f"{verdict} --seed {seed}: {why[:700]}", flush=True)
+    for (seed, _), (how, found) in zip(items, run_all_apart(try_apart, items, limit=120)):
+        verdict, why = found if how == "done" else (how, str(found))
+        counts[verdict] += 1
+        if verdict == "eager":
+            reasons[why[:100]] += 1
+        elif verdict != "right":
+            print(f"{verdict} --seed {seed}: {why[:700]}", flush=True)
+        if seed % 100 == 99:
+            print(f"up to seed {seed}: {dict(counts)}", flush=True)
         if time.time() - start > options.seconds:
             break
     print(f"{sum(counts.values())} programs: " + ", ".join(f"{n} {v}" for v, n in counts.most_common()))

@@ -1,37 +1,30 @@
 """What libraries do with each sum of a product or convolution in the same kernel, found in formulas.
 
 The formulas of a group that follow its product are composed to one function of the sum and of what else is read with
-it. What function that is is asked by computing it at some points, in float64, beside the functions that libraries
-have: frameworks write them in many ways.
+it. It is one that a library has where both have the same normal form.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-
+from weft.graph.formulas import pointwise
 from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Shape, dense_strides, ordered_strides
 from weft.graph.groups.mapping import definition_of
+from weft.graph.rewrites.normal_form import Form, NoForm, normal_form
 from weft.graph.rewrites.reorder import last
 from weft.graph.run.arrays import Arrays, arguments
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import Axis, Const, Expr, Load, Var, cast, idx
-from weft.ir.visit import Node, loads, replace_buffers, rewrite, substitute, walk
-from weft.tensor.evaluate import evaluate
-from weft.tensor.program import Statement, TensorProgram
+from weft.ir.expr import Expr, Load, Var
+from weft.ir.visit import Node, loads, replace_buffers, rewrite, substitute
+from weft.tensor.value import Value
 
 Activation = Literal["none", "relu", "relu6", "sigmoid", "silu", "hardswish", "tanh", "gelu", "gelu_tanh"]
-#: Points that functions are told apart at, and how far from zero: beyond all where one of them has a corner.
-_POINTS, _FAR = 61, 10
-#: What numbers in a formula are at least and at most, zero apart: those whose corners and slopes show at the points.
-_LEAST, _MOST = 0.01, 8.0
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -142,7 +135,7 @@ def _epilogue(graph: Graph, members: Sequence[Fragment], core: Fragment) -> Epil
         places[role] = name, indices
     if "sum" not in places:
         return None
-    activation = _recognize(value, tuple((places[r], r) for r in places))
+    activation = _recognize(value, {place: role for role, place in places.items()})
     if activation is None:
         return None
     bias, other = (places[r][0] if r in places else None for r in ("bias", "other"))
@@ -174,62 +167,31 @@ def _inlined(e: Expr, formulas: dict[str, tuple[tuple[Var, ...], Expr]]) -> Expr
     return rewrite(e, put)
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def _gelu_tanh(x: Array) -> Array:
-    inner = (x + 0.044715 * x**3) * math.sqrt(2 / math.pi)
-    return np.asarray(0.5 * x * (1 + np.tanh(inner)))
-
-
-_FUNCTIONS: dict[Activation, Callable[[Array], Array]] = {
+_FUNCTIONS: dict[Activation, Callable[[Value], Value]] = {
     "none": lambda x: x,
-    "relu": lambda x: np.maximum(x, 0),
-    "relu6": lambda x: np.clip(x, 0, 6),
-    "sigmoid": _sigmoid,
-    "silu": lambda x: x * _sigmoid(x),
-    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
-    "tanh": np.tanh,
-    "gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
-    "gelu_tanh": _gelu_tanh,
+    "relu": pointwise.relu,
+    "relu6": lambda x: pointwise.clamp(x, 0.0, 6.0),
+    "sigmoid": pointwise.FLOAT_UNARY["sigmoid"],
+    "silu": pointwise.silu,
+    "hardswish": pointwise.hard_swish,
+    "tanh": pointwise.FLOAT_UNARY["tanh"],
+    "gelu": pointwise.gelu,
+    "gelu_tanh": pointwise.gelu_tanh,
 }
 
 
-@lru_cache(maxsize=1024)
-def _recognize(value: Expr, places: tuple[tuple[tuple[str, tuple[Expr, ...]], str], ...]) -> Activation | None:
-    """Which function of the sum of what it reads ``value`` is, at many points, and where its numbers make corners."""
-    roles = dict(places)
-    numbers = {abs(float(n.value)) for n in walk(value) if isinstance(n, Const)}
-    if any(n and not _LEAST <= n <= _MOST for n in numbers):
-        return None
-    at = _points(numbers)
-    points = idx(2 * len(at))
-    i = Var("i")
-
-    def put(n: Node) -> Node | None:
-        if not isinstance(n, Load):
-            return None
-        return cast(n.dtype, Load(Buffer(roles[n.buffer.name, n.indices], dt.float64, (points,)), (i,)))
-
-    scalar = rewrite(value, put)
-    buffers = tuple(dict.fromkeys(load.buffer for load in loads(scalar)))
-    target = Buffer("O", scalar.dtype, (points,))
-    statement = Statement(target, (i,), "=", False, scalar, (Axis(i, idx(0), points),))
-    program = TensorProgram("epilogue", buffers, (target,), (), (statement,))
-    random = np.random.default_rng(0)
-    values = [np.concatenate([random.permutation(at), at if b.name == "sum" else 0 * at]) for b in buffers]
+def _recognize(value: Expr, roles: Mapping[tuple[str, tuple[Expr, ...]], str]) -> Activation | None:
+    """Which function of the sum of what it reads ``value`` is, for certain."""
     try:
-        (made,) = evaluate(program, values, wide=True)
-    except Exception:  # what the evaluator refuses is none of these functions
+        form = normal_form(value, lambda load: roles[load.buffer.name, load.indices])
+    except NoForm:
         return None
-    total = np.sum(values, axis=0)
-    return next((name for name, f in _FUNCTIONS.items() if np.allclose(made, f(total), rtol=1e-5, atol=1e-5)), None)
+    return _known_forms(frozenset(roles.values())).get(form)
 
 
-def _points(numbers: set[float]) -> Array:
-    """Some everywhere, and on both sides of each of ``numbers``, of their negatives and of zero."""
-    corners = np.array(sorted({0.0, *numbers, *(-n for n in numbers)}))
-    between = (corners[1:] + corners[:-1]) / 2
-    near = [corners - 1e-3, corners, corners + 1e-3]
-    return np.concatenate([np.linspace(-_FAR, _FAR, _POINTS), *near, between, [-100.0, 100.0]])
+@functools.cache
+def _known_forms(roles: frozenset[str]) -> dict[Form, Activation]:
+    """Each function of the sum of tensors in these ``roles``."""
+    read = [Value(Load(Buffer(role, dt.float64, ()), ())) for role in sorted(roles)]
+    total = functools.reduce(operator.add, read)
+    return {normal_form(f(total).expr, lambda load: load.buffer.name): name for name, f in _FUNCTIONS.items()}
