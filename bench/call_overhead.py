@@ -76,8 +76,8 @@ def _kernels_alone(fast: Any, x: Any) -> Callable[[], Any]:
     arrays = [x, *(torch.empty(edges[name].shape) for name in executable.made)]
     for name, array in zip((*executable.graph.inputs, *executable.made), arrays):
         executable._patch(frame.slots, name, array.data_ptr())
-    count = len(executable.kernels)
-    return lambda: (executable._run_table(frame.address, 0, count), arrays)
+    count = executable.row_count
+    return lambda: (executable._run_table(frame.head[0], 0, count), arrays)
 
 
 def onnx_rows() -> dict[str, Callable[[], Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import weft
 from weft.graph import compile_graph as compiling
 from weft.graph.builder import formula_program
 from weft.graph.formulas import windows
-from weft.graph.graph import Call, Edge
+from weft.graph.from_torch import native_calls
+from weft.graph.graph import Call, Edge, Graph, Opaque
 from weft.graph.groups.choose import Choice, multiplications
 from weft.graph.groups.take_turns import take_turns
 from weft.ir import dtype as dt
@@ -202,3 +204,69 @@ def test_a_second_process_packs_again_and_decides_nothing(take: Take, monkeypatc
     fast = weft.compile(model, (x,))  # finds what is kept on disk, as another process does
     torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-4)
     assert called(fast)[0] == "mkldnn._convolution_pointwise.binary"
+
+
+class Chain(nn.Module):  # type: ignore[misc,name-defined]
+    """Two convolutions, the second with a residual, and a product; none of them makes the result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.linear = nn.Conv2d(8, 16, 3, padding=1), nn.Conv2d(16, 16, 1), nn.Linear(16, 10)
+
+    def forward(self, x: Any) -> Any:
+        y = torch.relu(self.first(x))
+        z = torch.relu(self.second(y) + y)
+        return torch.softmax(self.linear(z.mean((2, 3))), -1)
+
+
+def executable_of(fast: Any) -> Any:
+    (part,) = fast.parts.values()
+    (variant,) = part.model.variants.values()
+    return variant.compiled.executable
+
+
+def test_calls_of_libraries_are_rows_of_the_table(take: Take) -> None:
+    take(1)
+    model, inputs = Chain().eval(), [torch.randn(2, 8, 9, 9) for _ in range(8)]
+    fast = weft.compile(model, (inputs[0],))
+    expected = [model(x) for x in inputs]
+    for x, right in zip(inputs, expected):
+        torch.testing.assert_close(fast(x), right)
+    assert len(called(fast)) == 3
+    assert executable_of(fast).is_direct
+    with ThreadPoolExecutor(4) as pool:
+        for made, right in zip(pool.map(fast, inputs * 8), expected * 8):
+            torch.testing.assert_close(made, right)
+
+
+def test_results_of_calls_are_given_back(take: Take) -> None:
+    take(1)
+    x = torch.randn(1, 8, 128, 128)  # a megabyte between the convolutions
+    fast = weft.compile(Chain().eval(), (x,))
+    for _ in range(20):
+        fast(x)
+    before = _resident()
+    for _ in range(200):
+        fast(x)
+    assert _resident() - before < 50e6
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_a_result_that_lies_otherwise_than_expected_is_left_to_python(
+    take: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = native_calls.native_call
+
+    def mistaken(graph: Graph, node: Opaque, strides: Callable[[str], tuple[int, ...]]) -> Any:
+        return real(graph, node, lambda name: tuple(s + (name in node.outputs) for s in strides(name)))
+
+    monkeypatch.setattr(native_calls, "native_call", mistaken)
+    take(1)
+    model, x = Chain().eval(), torch.randn(2, 8, 9, 9)
+    fast = weft.compile(model, (x,))
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), model(x))
+    assert executable_of(fast).is_direct

@@ -6,11 +6,12 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from weft.graph.from_torch import library, packed
+from weft.graph.from_torch import library, native_calls, packed
 from weft.graph.from_torch.edge import torch
-from weft.graph.graph import Call, Edge, Fragment, Graph, Special
+from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Special
 from weft.graph.groups.layout import canonical
 from weft.graph.rewrites.library_epilogues import Epilogue, LibraryCall
+from weft.graph.run.native_call import NativeCall
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.dtype import DType
 from weft.ir.errors import ArgumentError, InternalError
@@ -84,6 +85,9 @@ class TorchArrays:
     def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
         offered = library.other_calls if self._is_on_gpu else packed.packed_calls
         return offered(graph, core, epilogue)
+
+    def native_call(self, graph: Graph, node: Opaque, strides: Callable[[str], tuple[int, ...]]) -> NativeCall | None:
+        return None if self._is_on_gpu else native_calls.native_call(graph, node, strides)
 
     @property
     def _is_on_gpu(self) -> bool:

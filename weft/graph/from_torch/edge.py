@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import logging
 import warnings
@@ -186,3 +187,12 @@ def numerics_on(device: Any, numerics: Numerics) -> Numerics:
     """``numerics`` for tensors on ``device``, with what torch's own settings allow there."""
     allowed = device.type == "cuda" and numerics == "fast" and torch().backends.cuda.matmul.allow_tf32
     return "tf32" if allowed else numerics
+
+
+@functools.cache
+def c_function(name: str) -> int:
+    """Where a C function of torch's is; 0 where it has none of this name."""
+    try:
+        return ctypes.cast(getattr(ctypes.CDLL(torch()._C.__file__), name), ctypes.c_void_p).value or 0
+    except (AttributeError, OSError):
+        return 0

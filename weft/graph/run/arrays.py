@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from weft.graph.graph import Call, Edge, Fragment, Graph, Ref, Special
+from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Ref, Special
+from weft.graph.run.native_call import NativeCall
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
 from weft.ir.numpy_dtypes import to_numpy
@@ -62,6 +63,9 @@ class Arrays(Protocol):
 
     def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
         """What libraries offer for ``core`` beside its own call, and for all of a group that ends as told."""
+
+    def native_call(self, graph: Graph, node: Opaque, strides: Callable[[str], tuple[int, ...]]) -> NativeCall | None:
+        """What machine code runs for a call whose tensors have these strides; None where only Python can."""
 
 
 class NumpyArrays:
@@ -119,6 +123,9 @@ class NumpyArrays:
 
     def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
         return []
+
+    def native_call(self, graph: Graph, node: Opaque, strides: Callable[[str], tuple[int, ...]]) -> NativeCall | None:
+        return None
 
 
 def _moved(array: Any, offset: int) -> Any:

@@ -20,19 +20,13 @@ from weft.graph.groups.storage import Storage
 from weft.graph.run.arenas import Arenas
 from weft.graph.run.arrays import Arrays, arguments
 from weft.graph.run.memory import Arena, Life, host, pack
+from weft.graph.run.native_call import NativeCall
+from weft.graph.run.rows import Row, Rows
 from weft.graph.run.run_table import KEPT_FRAMES, frame_keeper, table_runner, table_timer
 from weft.graph.run.segments import Segment, Step, segments_of
 from weft.ir.errors import ArgumentError, Error
 from weft.runtime.arrays import describe
-from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel, scalar_bits
-
-
-@dataclass(frozen=True)
-class _Slot:
-    """A slot that holds the address of a tensor: its place among all slots, and bytes behind the root's first one."""
-
-    place: int
-    offset: int
+from weft.runtime.kernel import RECORD_LENGTH, LoadedKernel
 
 
 @dataclass(eq=False)
@@ -41,10 +35,11 @@ class _Frame:
 
     arena: Any
     slots: Any
+    #: of kernels, and of all steps, where none needs Python
     table: Any
+    whole: Any
     record: Any
-    #: where the table begins, and where a structure is that has that and where the slots begin
-    address: int
+    #: a structure that has where the table of all steps and the slots begin
     head: Any
     #: arrays over the arena that calls of the framework are given
     views: dict[str, Any] = field(default_factory=dict)
@@ -63,11 +58,8 @@ class Executable:
         #: tensors that are in the memory of a result before that is written: whose, and where in it
         self._hosted: dict[str, tuple[str, int]] = {}
         self.arena = self._plan()
-        self._slots: dict[str, list[_Slot]] = {}
-        self._fixed: list[tuple[int, int]] = []
-        self._rows: list[tuple[int, int]] = []
-        self._count = 0
-        self._lay_out()
+        self._rows = Rows(self.steps, self._native_calls(), self._place)
+        self._slots = self._rows.slots
         self._segments = segments_of(self.steps)
         self._input_strides = [self.strides(name) for name in graph.inputs]
         #: addresses of the frames that no call has, and all frames by address
@@ -99,7 +91,7 @@ class Executable:
 
     @property
     def is_direct(self) -> bool:
-        """Whether a call is kernels alone, whose results are the outputs as they are, each once and in order."""
+        """Whether a call is machine code alone, whose results are the outputs as they are, each once and in order."""
         return self._direct == list(range(len(self._fresh)))
 
     @property
@@ -111,6 +103,11 @@ class Executable:
     def patches(self) -> list[tuple[int, int, int]]:
         """Which input or made tensor, by number, has its address in which slot, how many bytes further on."""
         return [(n, slot.place, slot.offset) for n, slots in enumerate(self._places) for slot in slots]
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the table of all steps."""
+        return len(self._rows.whole)
 
     @property
     def frames_address(self) -> int:
@@ -136,7 +133,7 @@ class Executable:
         plain = all(
             name in self._fresh and s in (None, self.strides(name)) for name, s in zip(self.graph.outputs, strides)
         )
-        if not plain or self.graph.updates or len(self.kernels) != len(self.steps):
+        if not plain or self.graph.updates or len(self._rows.whole) < len(self.steps):
             return None
         return [self._fresh.index(name) for name in self.graph.outputs]
 
@@ -168,42 +165,36 @@ class Executable:
         self._hosted = host([t for t in inner if t.name not in called], [t for t in lives if t.name in self._fresh])
         return pack([t for t in inner if t.name not in self._hosted])
 
-    def _lay_out(self) -> None:
-        for step in self.steps:
-            if not isinstance(step, Kernel):
-                continue
-            start = self._count
-            loaded: LoadedKernel = step.code.loaded
-            for n, name in enumerate(step.tensors):
-                found = self.storage.find(name)
-                assert found is not None
-                offset = found.layout.offset * self.graph.edges[name].dtype.itemsize
-                root, first = self._hosted.get(found.root, (found.root, 0))
-                self._slots.setdefault(root, []).append(_Slot(start + n, first + offset))
-            types = loaded.params[len(step.tensors) :]
-            for n, (dtype, value) in enumerate(zip(types, step.fixed), start + len(step.tensors)):
-                self._fixed.append((n, int(value) if dtype is None else scalar_bits(dtype, value)))
-            self._count = start + len(loaded.params) + 1
-            self._rows.append((loaded.address, start))
+    def _native_calls(self) -> dict[str, NativeCall] | None:
+        """Of all calls; None where some needs Python."""
+        calls = [s for s in self.steps if isinstance(s, Opaque)]
+        made = {s.name: self.arrays.native_call(self.graph, s, self.strides) for s in calls}
+        return None if None in made.values() else {name: call for name, call in made.items() if call is not None}
+
+    def _place(self, name: str) -> tuple[str, int]:
+        """In whose memory a tensor is, and how many bytes behind its first."""
+        found = self.storage.find(name)
+        assert found is not None
+        root, first = self._hosted.get(found.root, (found.root, 0))
+        return root, first + found.layout.offset * self.graph.edges[name].dtype.itemsize
 
     def _make_frame(self) -> _Frame:
         arena = self.arenas.take(max(self.arena.size, 1), self)
         record = (ctypes.c_int64 * RECORD_LENGTH)()
-        slots = (ctypes.c_uint64 * max(self._count, 1))()
-        table = (ctypes.c_uint64 * max(2 * len(self._rows), 1))()
-        for place, value in self._fixed:
+        slots = (ctypes.c_uint64 * max(self._rows.count, 1))()
+        for place, value in self._rows.fixed:
             slots[place] = value
         base, first = ctypes.addressof(slots), arena.ctypes.data
-        for n, (kernel, (address, start)) in enumerate(zip(self.kernels, self._rows)):
-            table[2 * n], table[2 * n + 1] = address, base + 8 * start
-            slots[start + len(kernel.code.loaded.params)] = ctypes.addressof(record)
+        for row in self._rows.kernels:
+            assert isinstance(row.step, Kernel)
+            slots[row.start + len(row.step.code.loaded.params)] = ctypes.addressof(record)
         for name, offset in self.arena.offsets.items():
             self._patch(slots, name, first + offset)
         for name, array in self.graph.constants.items():
             if name in self._slots:
                 self._patch(slots, name, describe(array).pointer)
-        head = (ctypes.c_int64 * 2)(ctypes.addressof(table), base)
-        return _Frame(arena, slots, table, record, head[0], head)
+        table, whole = _table(self._rows.kernels, base), _table(self._rows.whole, base)
+        return _Frame(arena, slots, table, whole, record, (ctypes.c_int64 * 2)(ctypes.addressof(whole), base))
 
     def notes(self) -> list[str]:
         """For `explain`: how calls run, where that is not one table."""
@@ -237,17 +228,20 @@ class Executable:
             self._give(frame)
 
     def _run_direct(self, frame: _Frame, checked: Sequence[Any], results: list[int]) -> list[Any]:
-        """Kernels alone, whose results are the outputs as they are: nothing is looked up by name."""
+        """Machine code alone, whose results are the outputs as they are: nothing is looked up by name."""
         slots, pointer, empty = frame.slots, self.arrays.pointer, self.arrays.empty
         made = [empty(edge, strides) for edge, strides in self._makers]
         for array, places in zip((*checked, *made), self._places):
             first = pointer(array)
             for slot in places:
                 slots[slot.place] = first + slot.offset
-        status = self._run_table(frame.address, 0, len(self.kernels))
-        if status:
-            raise self._failure(status, frame)
-        return [made[n] for n in results]
+        status = self._run_table(frame.head[0], 0, self.row_count)
+        if not status:
+            return [made[n] for n in results]
+        row = self._rows.whole[(status >> 32) - 1]
+        if isinstance(row.step, Kernel):
+            raise self._failure(row.step, status, frame)
+        return self._run(frame, checked, checked)  # a library that refuses says why in Python, or does it after all
 
     def _take(self) -> _Frame:
         address = self._take_frame(self.frames_address)
@@ -290,9 +284,9 @@ class Executable:
                 return
             first, end = segment
             stamps = (ctypes.c_int64 * (end - first + 1))()
-            status = table_timer()(frame.address, first, end, ctypes.addressof(stamps))
+            status = table_timer()(ctypes.addressof(frame.table), first, end, ctypes.addressof(stamps))
             if status:
-                raise self._failure(status, frame)
+                raise self._failure(self.kernels[(status >> 32) - 1], status, frame)
             spans.extend(zip(self.kernels[first:end], stamps, stamps[1:]))
 
         frame = self._take()
@@ -348,12 +342,12 @@ class Executable:
         ]
 
     def _run_kernels(self, frame: _Frame, first: int, end: int) -> None:
-        status = self._run_table(frame.address, first, end)
+        status = self._run_table(ctypes.addressof(frame.table), first, end)
         if status:
-            raise self._failure(status, frame)
+            raise self._failure(self.kernels[(status >> 32) - 1], status, frame)
 
-    def _failure(self, status: int, frame: _Frame) -> Error:
-        loaded: LoadedKernel = self.kernels[(status >> 32) - 1].code.loaded
+    def _failure(self, kernel: Kernel, status: int, frame: _Frame) -> Error:
+        loaded: LoadedKernel = kernel.code.loaded
         return loaded.error(ctypes.c_int32(status & 0xFFFFFFFF).value, list(frame.record))
 
     def _call(self, node: Opaque, frame: _Frame, held: dict[str, Any]) -> None:
@@ -397,3 +391,9 @@ class Executable:
                 frame.views[name] = self.arrays.over(frame.arena, start, edge, strides)
             return frame.views[name]
         return root if name == found.root else self.arrays.view(root, edge.shape, strides, offset)
+
+
+def _table(rows: Sequence[Row], slots: int) -> Any:
+    """As machine code reads it: the address of each function and that of its slots."""
+    words = [word for row in rows for word in (row.address, slots + 8 * row.start)]
+    return (ctypes.c_uint64 * max(len(words), 1))(*words)

@@ -25,7 +25,7 @@ from weft.runtime.torch_layout import StateFields, TensorState
 
 #: What machine code knows of a model. ``owner`` is an object that lives while a call runs; 0 where it is gone.
 #: ``left`` is how many calls machine code takes before one goes to Python; below zero, all.
-MODEL = ("owner", "weights", "nweights", "grad_enabled", "patches", "npatches", "frames", "nkernels", "left")
+MODEL = ("owner", "weights", "nweights", "grad_enabled", "patches", "npatches", "frames", "nrows", "left")
 #: A weight: the dictionary that has it under a key (0: none), the object that must be there, and what it looks like.
 WEIGHT = ("table", "key", "object", *TensorState._fields)
 #: Which slot of the call goes into which slot of a frame, that many bytes further on.
@@ -44,7 +44,7 @@ def weft_call_model(slots):
     patch_frame(model, frame.slots, slots)
     Py_IncRef(owner)
     thread = PyEval_SaveThread()
-    status = weft_run_table(frame.table, 0, model.nkernels)
+    status = weft_run_table(frame.table, 0, model.nrows)
     PyEval_RestoreThread(thread)
     weft_give_frame(model.frames, frame)
     Py_DecRef(owner)
@@ -147,7 +147,7 @@ class FastModel:
         counts = len(weights), len(patches)
         self._record = _words(
             [id(executable), first, counts[0], gradients, second, counts[1], executable.frames_address,
-             len(executable.kernels), calls]
+             executable.row_count, calls]
         )  # fmt: skip
         self._count = len(executable.graph.inputs) + len(executable.made)
 
@@ -192,7 +192,7 @@ class FastModel:
 
 
 def is_fast(executable: Any) -> bool:
-    """Whether calls of an executable can go through machine code alone: kernels, and outputs that they make densely."""
+    """Whether calls of an executable can go through machine code alone, and kernels make its outputs densely."""
     if not isinstance(executable, Executable) or not executable.is_direct or not fast_calls_available():
         return False
     edges = executable.graph.edges
