@@ -28,6 +28,7 @@ from weft.schedules.pad_rows import pad_rows
 from weft.schedules.pipeline import double_buffer, pipeline
 from weft.schedules.precompute import precompute
 from weft.schedules.prefetch import prefetch
+from weft.schedules.privatize import privatize
 from weft.schedules.reverse_compute_at import check_reverse_compute_at, reverse_compute_at
 from weft.schedules.rewrite import PRIMITIVES, Rewrite
 from weft.schedules.rfactor import Start, rfactor
@@ -111,6 +112,14 @@ class DataMethods(ScheduleState):
         Its results must start elsewhere (see `decompose_reduction`).
         """
         self.run(atomic, self.name(block))
+
+    def privatize(self, block: AnyBlock, at: AnyLoop, scope: Scope = "global") -> tuple[BlockRef, BlockRef, BufferRef]:
+        """Updates of ``block`` in a copy of the whole buffer for each iteration of ``at``, added to it in the end.
+
+        For updates at places that data choose. Returns the blocks that start a copy and add it up, and the copy.
+        """
+        start, total, own = self.run(privatize, self.name(block), self.name(at), scope=scope)
+        return self.handle(BlockRef, start), self.handle(BlockRef, total), self.handle(BufferRef, own)
 
     def decompose_reduction(self, block: AnyBlock, at: AnyLoop) -> BlockRef:
         """The initialization of ``block`` as a block of its own in a nest right before loop ``at``."""
