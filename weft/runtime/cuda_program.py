@@ -217,7 +217,9 @@ class LoadedProgram:
         offsets, total = [], 0
         for buffer in self.program.temporaries:
             offsets.append(total)
-            count = math.prod(max(0, int(evaluate_size(n, sizes))) for n in buffer.shape)
+            count = buffer.element_count()  # with the gaps between rows
+            if count is None:
+                count = math.prod(max(0, int(evaluate_size(n, sizes))) for n in buffer.shape)
             total += -(-count * buffer.dtype.itemsize // ALIGNMENT) * ALIGNMENT
         return Plan(launches, offsets, total, steps)
 

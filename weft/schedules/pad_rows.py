@@ -1,14 +1,15 @@
 """``pad_rows``: the rows of a temporary further apart in memory than they are long.
 
 Shared memory has 32 banks of 4 bytes: threads that read a column of a matrix whose rows are a multiple of that ask one
-bank for everything. A few unused elements at the end of each row send them to different ones. The last step on a
-buffer, since what fills the rows up never has a value.
+bank for everything. A few unused elements at the end of each row send them to different ones. In global memory rows
+then begin at multiples of 16 bytes, say. The last step on a buffer, since what fills the rows up never has a value.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from weft.ir.buffer import dense_strides
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Kernel
 from weft.ir.visit import replace_buffers
@@ -33,6 +34,9 @@ def pad_rows(kernel: Kernel, buffer: str, elements: int) -> Rewrite:
     """Each row is followed by ``elements`` that nobody uses."""
     alloc = find_alloc(kernel, buffer)
     *outer, row = alloc.buffer.shape
-    wide = replace(alloc.buffer, shape=(*outer, simplify(row + elements)), strides=None)
+    shape = (*outer, simplify(row + elements))
+    wide = replace(alloc.buffer, shape=shape, strides=None)
+    if alloc.buffer.scope == "global":  # what fetches whole rows is to know where they end
+        wide = replace(alloc.buffer, strides=dense_strides(shape))
     body = replace_buffers(alloc.body, {alloc.buffer: wide})
     return Rewrite(replace_stmt(kernel, alloc, Alloc(wide, body, span=alloc.span)))

@@ -45,9 +45,11 @@ from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
 from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
 from weft.target.cuda.async_copies import SIZES
+from weft.target.cuda.read_boxes import rows_apart
 from weft.target.cuda.rates import RESERVED_SHARED
 
-#: Tiles of rows that blocks go through for each tile of columns: neighbouring blocks share operands in the cache.
+#: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the
+#: cache.
 GROUP = 8
 #: Products of a thread that are written out, at most: more are no quicker, and take long to compile.
 WRITTEN_OUT = 1024
@@ -98,7 +100,7 @@ def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPl
 
 
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
-    copies = _surround_operands(draft, name)
+    copies = [*_surround_operands(draft, name), *(_move_apart(draft, name) if plan.moved else ())]
     product = read_product(draft.stage(name))
     if product is None:
         raise ScheduleError(f"`{name}` tests what it reads")
@@ -119,6 +121,19 @@ def _surround_operands(draft: GpuDraft, name: str) -> list[str]:
     for buffer in dict.fromkeys(a.buffer.name for a in draft.stage(name).reads if a.guarded):
         copies.append(str(draft.s.surround(buffer, readers=[name])[0]))
         draft.decide("packing", name, f"`{buffer}` with zeros around it", "no test for every element that is read")
+    return copies
+
+
+def _move_apart(draft: GpuDraft, name: str) -> list[str]:
+    """Operands whose rows begin anywhere get copies that the copy engine can fetch: the blocks that copy them so."""
+    copies, product = [], read_product(draft.stage(name))
+    for buffer in () if product is None else product.moved_apart(draft.machine):
+        copy, storage = draft.s.cache_read(buffer.name, readers=[name])
+        if elements := rows_apart(buffer):
+            draft.s.pad_rows(storage, elements)
+        copies.append(str(copy))
+        draft.decide("packing", name, f"a copy of `{buffer.name}` whose rows lie {elements} elements further apart",
+                     "then the copy engine can fetch it")  # fmt: skip
     return copies
 
 
@@ -159,8 +174,11 @@ def _outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, 
     piece, k = split_names(s, p.depth, tiles.depth)
     outer = (*p.batch, rows, columns)
     count = -(-p.rows.iterator.count // tiles.rows)
-    if count > GROUP and count % GROUP == 0:
-        groups, rows = split_names(s, rows, GROUP)
+    together = next(n for n in range(min(GROUP, count), 0, -1) if count % n == 0)
+    if together == count:
+        outer = (*p.batch, columns, rows)
+    elif together > 1:
+        groups, rows = split_names(s, rows, together)
         outer = (*p.batch, groups, columns, rows)
     return outer, i, j, piece, k
 

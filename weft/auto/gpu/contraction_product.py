@@ -12,8 +12,9 @@ from math import prod
 
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.stages import Stage, StageAccess, StageIter
+from weft.ir.buffer import Buffer
 from weft.target.cuda.machine import GpuMachine
-from weft.target.cuda.read_boxes import why_not_fetched
+from weft.target.cuda.read_boxes import rows_apart, why_not_fetched
 
 #: Below so many rows, columns or steps there is too little reuse for tiles in shared memory.
 FEWEST, SHALLOWEST = 16, 8
@@ -68,6 +69,13 @@ class Product:
         if not machine.has("tma"):
             return f"{machine.name} has no copy engine"
         return next((why for s in self.sides if (why := why_not_fetched(s.access.buffer)) is not None), None)
+
+    def moved_apart(self, machine: GpuMachine) -> tuple[Buffer, ...]:
+        """Operands whose rows the copy engine could fetch from a copy in which they lie further apart; none where it
+        can fetch all of them, or some it never could."""
+        apart = [s.access.buffer for s in self.sides if why_not_fetched(s.access.buffer) is not None]
+        able = all(rows_apart(b) is not None for b in apart)
+        return tuple(apart) if machine.has("tma") and able and not self.batch else ()
 
     @property
     def is_thin(self) -> bool:

@@ -8,7 +8,7 @@ multiprocessors have work and the last round of blocks is not half empty.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.auto.gpu.contraction_product import Product
 from weft.target.cuda.launch_bounds import choose_roles
@@ -62,14 +62,17 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class ContractionPlan:
-    """Tiles, and into how many parts the depth is cut that are added up afterwards."""
+    """Tiles, and into how many parts the depth is cut that are added up afterwards; ``moved``: from copies of operands
+    that the copy engine can fetch."""
 
     tiles: Tiles
     parts: int = 1
+    moved: bool = False
 
     @property
     def way(self) -> str:
-        return f"by {self.tiles.kind}, in parts" if self.parts > 1 else f"by {self.tiles.kind}"
+        of_copies = ", of copies" if self.moved else ""
+        return f"by {self.tiles.kind}{of_copies}{', in parts' if self.parts > 1 else ''}"
 
 
 def plain_tiles() -> list[Tiles]:
@@ -144,6 +147,8 @@ def possible_plans(
         most = 2 * machine.sms // count_blocks(product, t) if may_part else 1
         parts = [n for n in PARTS if n == 1 or (n <= most and product.deep // n >= SHORTEST)]
         found += [ContractionPlan(t, n) for n in parts]
+    if product.moved_apart(machine):
+        found += [replace(p, moved=True) for p in found if p.tiles.grouped]
     return found
 
 

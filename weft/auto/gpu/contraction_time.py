@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from weft.auto.gpu.contraction_digits import GROUP_ROWS, VECTOR
+from weft.auto.gpu.contraction_digits import GROUP_ROWS, STEP_BYTES, VECTOR
 from weft.auto.gpu.contraction_product import Product
 from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks
 from weft.auto.gpu.draft import WIDEST
@@ -23,6 +23,10 @@ from weft.target.cuda.rates import ISSUE, L1_BYTES, Rates, rates_of
 COPY = 3
 #: Products of an instruction of one warp (16-bit elements), bytes it loads.
 PRODUCTS, FRAGMENT = 16 * 8 * 16, 512
+#: The share of bandwidth that copies reach whose rows begin anywhere.
+ODD_SHARE = 0.5
+#: Cycles from one step of a warp to its next, and from one of its copies to the next, if it has nothing else to do.
+STEP_CYCLES, COPY_CYCLES = 33, 16
 #: Registers of a thread besides sums and operands.
 OTHER_REGISTERS = 32
 
@@ -41,7 +45,7 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     """The launch that multiplies; parts are not added up yet."""
     tiles, rates = plan.tiles, rates_of(machine.capability)
     size = product.rows.access.buffer.dtype.itemsize
-    fetched = tiles.grouped and product.why_not_fetched(machine) is None
+    fetched = tiles.grouped and (plan.moved or product.why_not_fetched(machine) is None)
     piece = _piece(tiles, rates, size, fetched)
     pieces = ceil(product.steps / (plan.parts * tiles.depth))
     blocks = count_blocks(product, tiles) * plan.parts
@@ -53,7 +57,11 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         each, shared = max(alone, rates.fetch_latency / max(1, tiles.stages - 2)), machine.shared_per_block
     else:
         waits = rates.barrier + rates.shared_latency + (rates.mma_latency if tiles.warps else 0)
-        each, shared = max(alone + waits, rates.memory_latency / (tiles.stages - 1)), tiles.shared_bytes(size)
+        in_turn = 0.0
+        if tiles.warps and not tiles.grouped:  # small tiles of a warp are one after another
+            in_turn = tiles.depth * size / STEP_BYTES * STEP_CYCLES + copied / WIDEST / tiles.threads * COPY_CYCLES
+        each = max(max(alone, in_turn) + waits, rates.memory_latency / (tiles.stages - 1))
+        shared = tiles.shared_bytes(size)
     work = LaunchWork(
         blocks=blocks,
         threads=tiles.threads,
@@ -72,10 +80,13 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
 
 def product_seconds(product: Product, machine: GpuMachine, plan: ContractionPlan) -> float:
     """All launches."""
-    seconds = contraction_time(product, machine, plan).seconds
+    seconds, rates = contraction_time(product, machine, plan).seconds, rates_of(machine.capability)
+    if plan.moved:
+        copied = [2 * buffer_bytes(b) / (machine.bandwidth * ODD_SHARE) for b in product.moved_apart(machine)]
+        seconds += sum(rates.launch + each for each in copied)
     if plan.parts == 1:
         return seconds
-    return seconds + rates_of(machine.capability).launch + (plan.parts + 1) * product.results * 4 / machine.bandwidth
+    return seconds + rates.launch + (plan.parts + 1) * product.results * 4 / machine.bandwidth
 
 
 def _piece(tiles: Tiles, rates: Rates, size: int, fetched: bool) -> Piece:

@@ -78,6 +78,14 @@ def why_not_fetched(buffer: Buffer) -> str | None:
     return None
 
 
+def rows_apart(buffer: Buffer) -> int | None:
+    """Elements between the rows of a copy of ``buffer`` that the engine can fetch from; None where it never can."""
+    row, each = buffer.shape[-1:], ALIGN // 2
+    if buffer.scope != "global" or buffer.dtype.itemsize != 2 or buffer.rank > MOST_DIMENSIONS or not row:
+        return None
+    return -int(row[0].value) % each if all(isinstance(n, Const) for n in buffer.shape) else None  # type: ignore[attr-defined]
+
+
 def _source(s: Store) -> Load | None:
     """What is copied: everything that is there, zeros elsewhere."""
     value, tests = s.value, list[Expr]()
