@@ -43,8 +43,9 @@ def check_privatize(kernel: Kernel, block: str, at: str, scope: Scope = "global"
         return verdict
     name, rest = _updated(node).name, mentions(replace_in(loop.body, node, sequence([])))
     if name in rest.loaded | rest.stored | rest.reached:
-        users = [f"block `{b.name}`" for b in blocks_inside(loop) if b is not node and name in mentions(b).loaded]
-        return refuse(f"{(users or ['another statement'])[0]} uses `{name}` inside loop `{at}` too")
+        others = [(b.name, mentions(b)) for b in blocks_inside(loop) if b is not node]
+        users = [f"block `{other}`" for other, used in others if name in used.loaded | used.stored]
+        return refuse(f"{[*users, 'another statement'][0]} uses `{name}` inside loop `{at}` too")
     return check_valid(privatize(kernel, block, at, scope).kernel)
 
 

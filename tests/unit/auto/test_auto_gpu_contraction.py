@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,33 @@ def test_a_product_of_many_blocks_by_warp_groups() -> None:
     assert "take_registers<232>" in text
     unaligned = emit_kernel(kernel, H200, fast=True, aligned={"A": 16, "B": 8, "C": 16})
     assert "async_copy<8>(swizzle(" in unaligned  # the engine cannot fetch B, so threads copy
+
+
+def test_rows_that_begin_anywhere_are_copied_for_the_copy_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = Tiles(64, 64, 64, 16, 64, 3, warps=True, grouped=True)
+    monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [ContractionPlan(tiles, moved=True)])
+    s, decisions = start(NARROW, {"A": (70, 129), "B": (129, 67)})
+    assert sum("multiples of 16 bytes" in d.what for d in decisions) == 2
+    *args, _ = arguments(s.kernel)
+    a, b = (x.astype(np.float32) for x in args)
+    np.testing.assert_array_equal(s.build()(*args).astype(np.float32), (a @ b).astype(args[0].dtype).astype(np.float32))
+    program = compile_kernel(s.kernel, H200, fast=True, aligned={"A": 2, "B": 2, "C": 2})
+    assert [b.element_count() for b in program.temporaries] == [69 * 136 + 129, 128 * 72 + 67]
+    assert program.source.count("bulk_copy_2(") >= 2
+
+
+def test_products_of_odd_rows_are_worth_a_copy() -> None:
+    assert best_plan(4093, 4091, 4095, NARROW).moved
+    assert not best_plan(4096, 4096, 4096, NARROW).moved
+    assert not best_plan(4093, 4091, 4095, NARROW, A100).moved  # it has no copy engine
+
+
+@pytest.mark.parametrize("rows", [256, 1024, 6272])
+def test_blocks_of_one_tile_of_columns_run_side_by_side(rows: int) -> None:
+    kernel, _ = schedule(NARROW, {"A": (rows, 4096), "B": (4096, 8192)})
+    blocks = re.findall(r"block (\w)_o\w* in 0:(\d+)", print_kernel(kernel))
+    assert blocks[-1][0] == "m"
+    assert int(blocks[-1][1]) > 1
 
 
 FEW_ROWS = {"along": ("A(m,k) * B(n,k)", "N,K"), "across": ("A(m,k) * B(k,n)", "K,N")}

@@ -172,3 +172,14 @@ def test_results_that_are_added_to() -> None:
     case = make_case("def f(float(M,N) A) -> (O) { O(m,n) += A(m,n) * 2 }", [array(9, 20)], "strict")
     interpret(schedule_case(case, "strict").schedule.kernel, [*case.inputs, *case.outputs])
     np.testing.assert_array_equal(case.outputs[0], case.inputs[0] * 2)
+
+
+HISTOGRAM = "def f(int(E) I, int N) -> (int(N) H) { H(I(e)) +=! 1 where e in 0:E }"
+
+
+def test_updates_that_often_meet_are_of_copies_in_shared_memory() -> None:
+    made = check_case(HISTOGRAM, [RNG.integers(0, 9, 3000).astype(np.int32), 9])
+    assert "alloc H_own: int32[9] in shared" in print_kernel(made.schedule.kernel)
+    rare = check_case(HISTOGRAM, [RNG.integers(0, 900, 3000).astype(np.int32), 900])
+    assert "H_own" not in print_kernel(rare.schedule.kernel)
+    assert "atomic H" in print_kernel(rare.schedule.kernel)

@@ -84,6 +84,37 @@ def test_only_updates_become_atomic() -> None:
         make(SUMS, M=5, N=13).atomic("O")
 
 
+def test_updates_of_copies_are_added_up() -> None:
+    """A block of threads has a copy."""
+    s = make(SCATTER, E=40, D=3, N=7)
+    part, rest = s.split("e", 16)
+    start, total, own = s.privatize("O", part, "shared")
+    assert str(own) == "O_own"
+    for block in ("O", total):
+        s.atomic(block)
+    for loop in (rest, s.loops(start)[-1], s.loops(total)[-1]):
+        s.bind(loop, "thread")
+    s.bind(part, "block")
+    i, x = RNG.integers(0, 7, 40).astype(np.int32), RNG.integers(-3, 4, (40, 3)).astype(np.float32)
+    expected = np.zeros((7, 3))
+    np.add.at(expected, i, x)
+    np.testing.assert_array_equal(run(s, x, i, np.zeros((7, 3), np.float32), shape=(7, 3)), expected)
+
+
+def test_copies_are_refused_where_they_would_change_results() -> None:
+    s = make(SCATTER, numerics="strict", E=40, D=3, N=7)
+    with pytest.raises(ScheduleError, match="changes the order"):
+        s.privatize("O", "e")
+    with pytest.raises(ScheduleError, match="starts its results"):
+        make(SUMS, M=5, N=13).privatize("O", "n")
+    with pytest.raises(ScheduleError, match="is not inside"):
+        s.privatize("O", s.loops("O_init")[0])
+    s = make("def f(float(M,N) A) -> (O) { O(n) +=! A(m,n) }", M=5, N=13)
+    s.decompose_reduction("O", s.loops("O")[1])
+    with pytest.raises(ScheduleError, match="block `O_init` uses `O`"):
+        s.privatize("O", s.loops("O")[0])
+
+
 def test_storage_comes_to_reach_what_follows() -> None:
     s = make("def f(float(M,N) A) -> (O) { S(n) +=! A(m,n)  O(n) = S(n) * 2 }", M=64, N=6)
     _, m = s.loops("S")

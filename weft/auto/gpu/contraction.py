@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from weft.auto.align import counterparts
+from weft.auto.gpu.contraction_copies import move_apart, surround_operands
 from weft.auto.gpu.contraction_digits import BLOCK, STEP_BYTES, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_product import Product, Side, read_product
@@ -45,7 +46,6 @@ from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
 from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
 from weft.target.cuda.async_copies import SIZES
-from weft.target.cuda.read_boxes import rows_apart
 from weft.target.cuda.rates import RESERVED_SHARED
 
 #: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the
@@ -100,7 +100,7 @@ def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPl
 
 
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
-    copies = [*_surround_operands(draft, name), *(_move_apart(draft, name) if plan.moved else ())]
+    copies = [*surround_operands(draft, name), *(move_apart(draft, name) if plan.moved else ())]
     product = read_product(draft.stage(name))
     if product is None:
         raise ScheduleError(f"`{name}` tests what it reads")
@@ -113,28 +113,6 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     for copy in copies:  # as it was made until here, so that what it fills can be seen
         POINTS.schedule(draft, copy)
     draft.scheduled |= {*copies}
-
-
-def _surround_operands(draft: GpuDraft, name: str) -> list[str]:
-    """Operands that are zero outside get zeros around them, in a launch before: the blocks that copy them so."""
-    copies = []
-    for buffer in dict.fromkeys(a.buffer.name for a in draft.stage(name).reads if a.guarded):
-        copies.append(str(draft.s.surround(buffer, readers=[name])[0]))
-        draft.decide("packing", name, f"`{buffer}` with zeros around it", "no test for every element that is read")
-    return copies
-
-
-def _move_apart(draft: GpuDraft, name: str) -> list[str]:
-    """Operands whose rows begin anywhere get copies that the copy engine can fetch: the blocks that copy them so."""
-    copies, product = [], read_product(draft.stage(name))
-    for buffer in () if product is None else product.moved_apart(draft.machine):
-        copy, storage = draft.s.cache_read(buffer.name, readers=[name])
-        if elements := rows_apart(buffer):
-            draft.s.pad_rows(storage, elements)
-        copies.append(str(copy))
-        draft.decide("packing", name, f"a copy of `{buffer.name}` whose rows lie {elements} elements further apart",
-                     "then the copy engine can fetch it")  # fmt: skip
-    return copies
 
 
 def _cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:

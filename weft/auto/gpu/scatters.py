@@ -1,6 +1,6 @@
 """Updates at places that data or reductions choose: every one by a thread of its own, in one step at memory.
 
-Where many updates meet in few elements, every block updates a copy of them in shared memory, and adds it up in the end::
+Where many updates meet in few elements, every block updates a copy of them in shared memory, added up in the end::
 
     block
       thread: the copy starts
