@@ -172,12 +172,12 @@ class DataMethods(ScheduleState):
         """
         self.run(pad, self.name(block))
 
-    def pad_rows(self, buffer: AnyBuffer, elements: int) -> None:
+    def pad_rows(self, buffer: AnyBuffer, elements: int, strided: bool = False) -> None:
         """Rows of a temporary ``elements`` further apart, so that a column is not all in one bank of shared memory.
 
-        The last step on the buffer.
+        The last step on the buffer. ``strided``: its sizes stay what they are, only its strides change.
         """
-        self.run(pad_rows, self.name(buffer), elements)
+        self.run(pad_rows, self.name(buffer), elements, **({"strided": True} if strided else {}))
 
     def _options(
         self,

@@ -1,8 +1,9 @@
 """``pad_rows``: the rows of a temporary further apart in memory than they are long.
 
 Shared memory has 32 banks of 4 bytes: threads that read a column of a matrix whose rows are a multiple of that ask one
-bank for everything. A few unused elements at the end of each row send them to different ones. In global memory rows
-then begin at multiples of 16 bytes, say. The last step on a buffer, since what fills the rows up never has a value.
+bank for everything. A few unused elements at the end of each row send them to different ones. With strides instead of
+longer rows, what fetches whole rows by itself still knows where they end. The last step on a buffer, since what fills
+the rows up never has a value.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from weft.schedules.rewrite import Rewrite, primitive, replace_stmt
 from weft.schedules.trace import Numerics
 
 
-def check_pad_rows(kernel: Kernel, buffer: str, elements: int, *, numerics: Numerics) -> Verdict:
+def check_pad_rows(kernel: Kernel, buffer: str, elements: int, strided: bool = False, *, numerics: Numerics) -> Verdict:
     """Where a temporary's rows lie is nobody else's business."""
     alloc = find_alloc(kernel, buffer)
     if not alloc.buffer.shape:
@@ -30,13 +31,13 @@ def check_pad_rows(kernel: Kernel, buffer: str, elements: int, *, numerics: Nume
 
 
 @primitive(check_pad_rows, "cannot move the rows of `{0}` apart")
-def pad_rows(kernel: Kernel, buffer: str, elements: int) -> Rewrite:
-    """Each row is followed by ``elements`` that nobody uses."""
+def pad_rows(kernel: Kernel, buffer: str, elements: int, strided: bool = False) -> Rewrite:
+    """Each row is followed by ``elements`` that nobody uses; ``strided``: they are no part of it."""
     alloc = find_alloc(kernel, buffer)
     *outer, row = alloc.buffer.shape
     shape = (*outer, simplify(row + elements))
     wide = replace(alloc.buffer, shape=shape, strides=None)
-    if alloc.buffer.scope == "global":  # what fetches whole rows is to know where they end
+    if strided:
         wide = replace(alloc.buffer, strides=dense_strides(shape))
     body = replace_buffers(alloc.body, {alloc.buffer: wide})
     return Rewrite(replace_stmt(kernel, alloc, Alloc(wide, body, span=alloc.span)))

@@ -22,7 +22,7 @@ def move_apart(draft: GpuDraft, name: str) -> list[str]:
     for buffer in () if product is None else product.moved_apart(draft.machine):
         copy, storage = draft.s.cache_read(buffer.name, readers=[name])
         if elements := rows_apart(buffer):
-            draft.s.pad_rows(storage, elements)
+            draft.s.pad_rows(storage, elements, strided=True)
         copies.append(str(copy))
         draft.decide("packing", name, f"a copy of `{buffer.name}` whose rows begin at multiples of 16 bytes",
                      "then the copy engine can fetch it")  # fmt: skip
