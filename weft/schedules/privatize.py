@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from weft.ir.buffer import Buffer, Scope
 from weft.ir.expr import Binary, BinaryOp, Expr, Load, Var, identity, idx
-from weft.ir.nesting import around, sequence
+from weft.ir.nesting import around, replace_in, sequence
 from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Stmt, Store
 from weft.ir.visit import fresh_name, loads, mentions, replace_buffers, stores
 from weft.poly.leaves import update_of
@@ -26,7 +26,7 @@ from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.copy_reads import emit_set, region
 from weft.schedules.find import blocks_inside, find_block, find_loop
 from weft.schedules.loop_facts import check_valid
-from weft.schedules.rewrite import Rewrite, primitive, replace_in, replace_stmt, taken_names
+from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.trace import Numerics
 
 
@@ -69,7 +69,7 @@ def privatize(kernel: Kernel, block: str, at: str, scope: Scope = "global") -> R
     """Makes the blocks that start a copy and add it up, and the copy."""
     node, loop = find_block(kernel, block), find_loop(kernel, at)
     buffer, taken = _updated(node), taken_names(kernel)
-    op: BinaryOp = (update_of(node.body) or ("+", None))[0]  # type: ignore[arg-type, assignment]
+    op: BinaryOp = (update_of(node.body) or ("+", None))[0]  # type: ignore[arg-type]
     own = Buffer(fresh_name(f"{buffer.name}_own", taken), buffer.dtype, buffer.shape, scope=scope)
     start, total = (fresh_name(f"{own.name}_{what}", taken) for what in ("init", "total"))
     first = _through(buffer, "_init", taken)
