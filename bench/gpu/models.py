@@ -1,5 +1,5 @@
-"""``python -m bench.gpu.models [--unseen] [--only BERT] [--dtype bfloat16] [--peers eager graphs] [--profile]``: whole
-models, those that Weft was developed on, or others.
+"""``python -m bench.gpu.models [--set unseen] [--only BERT] [--dtype bfloat16] [--peers eager graphs] [--profile]``:
+whole models, those that Weft was developed on, or others.
 
 Contenders run in turns in one process; times by events around many calls, medians. The error is against eager in
 float32, beside that of eager itself. ``inductor`` is torch.compile, ``graphs`` its mode "reduce-overhead".
@@ -12,13 +12,13 @@ import copy
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 import weft
-from bench.gpu.unseen import LARGE, UNSEEN
+from bench.gpu.unseen import PROFILED, UNSEEN, Large
 from bench.models.networks import NETWORKS, TOKENS, make_network
 
 
@@ -39,10 +39,15 @@ ROWS = (
     Row("ResNet-50", 64), Row("MobileNetV2", 64), Row("ViT-B/16", 32), Row("BERT-base 128", 16, 512),
     Row("GPT-2 128", 8, 1024), Row("Llama-like 128", 4, 2048),
 )  # fmt: skip
-UNSEEN_ROWS = (
-    *(Row(name, 1, TOKENS if tokens else 0) for name, (_, tokens) in LARGE.items()),
-    *(Row(name, *sizes) for name, sizes in LARGE.items()),
-)
+
+
+def _rows(models: Mapping[str, Large]) -> tuple[Row, ...]:
+    ones = [Row(name, 1, TOKENS if tokens else 0) for name, (_, _, tokens) in models.items()]
+    return (*ones, *(Row(name, batch, tokens) for name, (_, batch, tokens) in models.items()))
+
+
+SETS = {"developed": ROWS, "profiled": _rows(PROFILED), "unseen": _rows(UNSEEN)}
+MODELS = NETWORKS | {name: network for name, (network, _, _) in (PROFILED | UNSEEN).items()}
 PEERS = ("eager", "inductor", "graphs")
 #: Seconds of calls between two events, and how often in turns.
 SPAN, ROUNDS = 0.02, 9
@@ -84,7 +89,7 @@ def _span(run: Callable[[Any], Any], x: Any, count: int) -> float:
 
 
 def measure(row: Row, dtype: str, peers: Sequence[str], profiled: bool) -> dict[str, Any]:
-    model, x = make_network(row.model, row.batch, "cuda", dtype, NETWORKS | UNSEEN)
+    model, x = make_network(row.model, row.batch, "cuda", dtype, MODELS)
     for p in model.parameters():
         if p.dim() > 1 and not p.any():  # torchvision's heads, which would make all results zero
             p.normal_(0, 0.02)
@@ -131,15 +136,14 @@ def print_profile(name: str, run: Callable[[Any], Any], x: Any) -> None:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu.models", description=__doc__)
-    parser.add_argument("--unseen", action="store_true", help="models that nothing was developed on")
+    parser.add_argument("--set", default="developed", choices=SETS, help="unseen: nothing was developed on them")
     parser.add_argument("--only", nargs="*", default=[], help="rows whose names contain one of these")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--profile", action="store_true", help="print kernels of weft and of the last peer")
     options = parser.parse_args(arguments)
     ratios: dict[bool, list[float]] = {True: [], False: []}
-    rows = UNSEEN_ROWS if options.unseen else ROWS
-    for row in (r for r in rows if not options.only or any(part in r.name for part in options.only)):
+    for row in (r for r in SETS[options.set] if not options.only or any(part in r.name for part in options.only)):
         found = measure(row, options.dtype, options.peers, options.profile)
         times, errors = found["times"], found["errors"]
         best = min((times[p] for p in times if p != "weft"), default=float("nan"))

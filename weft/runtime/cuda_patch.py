@@ -59,9 +59,10 @@ def _change_function() -> Any:
 
 def _last_node(stream: int) -> int:
     """The node that a stream recorded last."""
-    status, nodes, count = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_size_t()
-    ask = driver_function("cuStreamGetCaptureInfo_v2", 6)
-    failed = ask(stream, ctypes.addressof(status), None, None, ctypes.addressof(nodes), ctypes.addressof(count))
+    status, nodes, edges, count = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    answers = [ctypes.addressof(value) for value in (nodes, edges, count)]
+    ask = driver_function("cuStreamGetCaptureInfo_v3", 7)
+    failed = ask(stream, ctypes.addressof(status), None, None, *answers)
     if failed or count.value != 1 or not nodes.value:
         raise error_of("cuStreamGetCaptureInfo", failed or 1)
     return int(ctypes.c_void_p.from_address(nodes.value).value or 0)

@@ -67,7 +67,8 @@ class _Attribute(ctypes.Structure):
     )
 
 
-_COOPERATIVE = 2
+#: Attributes of a launch: all blocks run at once; it may begin before the one before it has ended.
+_COOPERATIVE, _PROGRAMMATIC = 2, 6
 
 
 class Plan:
@@ -136,8 +137,8 @@ class Frame:
 
 def launch_config(launch: Launch, grid: tuple[int, int, int], stream: int) -> tuple[_Config, _Attribute]:
     """How ``launch`` is launched; the second structure is to be kept with the first, which points at it."""
-    attribute = _Attribute(_COOPERATIVE, 0, 1)
-    count = 1 if launch.cooperative else 0
+    attribute = _Attribute(_COOPERATIVE if launch.cooperative else _PROGRAMMATIC, 0, 1)
+    count = 1 if launch.cooperative or launch.follows else 0
     block = (ctypes.c_uint32 * 3)(*launch.block)
     attributes = ctypes.addressof(attribute) if count else None
     return _Config((ctypes.c_uint32 * 3)(*grid), block, launch.shared_bytes, stream, attributes, count), attribute

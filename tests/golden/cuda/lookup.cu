@@ -8,6 +8,12 @@ __device__ __forceinline__ void fail(long long* failed, long long* record, int s
   __threadfence_system();
 }
 struct alignas(2) float16 { unsigned short bits; };
+__device__ __forceinline__ void follow_grid() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 __device__ __forceinline__ float widen(float16 x) {
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
@@ -16,6 +22,7 @@ __device__ __forceinline__ float widen(float16 x) {
 
 extern "C" __global__ void __launch_bounds__(256)
 count_kernel(const int* __restrict__ I, long long* weft_failed, long long* weft_error) {
+  follow_grid();
   const int check = blockIdx.x;
   const int checker = threadIdx.x;
   if (check * 256 + checker < 5000) {
@@ -29,6 +36,7 @@ count_kernel(const int* __restrict__ I, long long* weft_failed, long long* weft_
 
 extern "C" __global__ void __launch_bounds__(100)
 count_kernel_2(float* __restrict__ H, long long* weft_failed) {
+  follow_grid();
   if (*weft_failed) return;
   const int b = blockIdx.x;
   const int t = threadIdx.x;
@@ -42,6 +50,7 @@ count_kernel_3(
     const float16* __restrict__ W,
     float* __restrict__ H,
     long long* weft_failed) {
+  follow_grid();
   if (*weft_failed) return;
   const int b = blockIdx.x;
   const int t = threadIdx.x;

@@ -1,6 +1,12 @@
 // bias_scale: made by Weft for sm_90, numerics fast
 
 struct alignas(2) bfloat16 { unsigned short bits; };
+__device__ __forceinline__ void follow_grid() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 template <int BYTES> struct access_unit;
 template <> struct access_unit<16> { using type = uint4; };
 template <> struct access_unit<8> { using type = uint2; };
@@ -61,6 +67,7 @@ __device__ __forceinline__ float widen(bfloat16 x) { return __uint_as_float((uns
 
 extern "C" __global__ void __launch_bounds__(256)
 bias_scale_kernel(const bfloat16* __restrict__ A, const bfloat16* __restrict__ b, bfloat16* __restrict__ C) {
+  follow_grid();
   const int r = blockIdx.x;
   const int t = threadIdx.x;
   #pragma unroll

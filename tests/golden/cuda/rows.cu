@@ -1,6 +1,12 @@
 // softmax: made by Weft for sm_90, numerics fast
 
 struct alignas(2) bfloat16 { unsigned short bits; };
+__device__ __forceinline__ void follow_grid() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 __device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 template <int BYTES> struct access_unit;
 template <> struct access_unit<16> { using type = uint4; };
@@ -78,6 +84,7 @@ __device__ __forceinline__ float widen(bfloat16 x) { return __uint_as_float((uns
 
 extern "C" __global__ void __launch_bounds__(256)
 softmax_kernel(const bfloat16* __restrict__ A, bfloat16* __restrict__ C) {
+  follow_grid();
   const int r = blockIdx.x;
   __shared__ __align__(16) float passed[256];
   const int t_ = threadIdx.x;

@@ -58,7 +58,7 @@ def compute(model: Any, args: tuple[Any, ...]) -> tuple[list[Any], int]:
         assert isinstance(item, Group)
         program = group_program(graph, item.members, storage.outputs(item), storage.root, item.name)
         prepared = prepare_group(graph, storage, program, arrays)
-        made = build(program.program, prepared.signature, MACHINE, True, prepared.definition.how)
+        made = build(prepared.program.program, prepared.signature, MACHINE, True, prepared.definition.how)
         kernel = made.kernel()
         assert compile_record(kernel, MACHINE, fast=True, misaligned=prepared.misaligned).blobs["code"]
         weft.kernel(kernel, numerics="fast")(*(tensor(name) for name in prepared.tensors))

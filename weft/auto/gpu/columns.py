@@ -29,8 +29,8 @@ from weft.target.cuda.rates import L1_BYTES, rates_of
 SEGMENT, CUT_SEGMENT = 128, 256
 #: Bytes a thread has under way, and accesses, at most.
 BYTES_AHEAD, AHEAD = 128, 16
-#: Threads deep, at most.
-DEPTH = 32
+#: Threads deep, at most; and at least, where columns alone are not enough threads for each multiprocessor.
+DEPTH, SHALLOW, FEW_THREADS = 32, 4, 64
 #: Blocks for each multiprocessor.
 BLOCKS = 4
 #: Steps of a loop that the compiler writes out by itself.
@@ -141,8 +141,15 @@ def _usual_plan(draft: GpuDraft, stage: Stage, along: StageIter) -> ColumnsPlan:
     wide = min((SEGMENT if lanes == most else CUT_SEGMENT) // size, THREADS, vectors)
     even = next(n for n in range(wide, 0, -1) if vectors % n == 0)
     width = even if 2 * even >= wide else wide
-    tile = ColumnsPlan(width, lanes, size, min(DEPTH, THREADS // width), min(AHEAD, max(1, BYTES_AHEAD // size)))
+    depth = min(DEPTH, THREADS // width, _most_depth(draft, stage, lanes))
+    tile = ColumnsPlan(width, lanes, size, depth, min(AHEAD, max(1, BYTES_AHEAD // size)))
     return replace(tile, parts=_parts(draft, stage, along, tile))
+
+
+def _most_depth(draft: GpuDraft, stage: Stage, lanes: int) -> int:
+    """Few rows are shared out all the same where a thread for each result would leave most of the GPU idle."""
+    is_idle = prod(i.count for i in stage.spatial) < lanes * FEW_THREADS * draft.machine.sms
+    return max(SHALLOW, _rows(stage).count // 2) if is_idle else DEPTH
 
 
 def _parts(draft: GpuDraft, stage: Stage, along: StageIter, tile: ColumnsPlan) -> int:

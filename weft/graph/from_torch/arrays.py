@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.graph.from_torch import library, native_calls, packed
 from weft.graph.from_torch.edge import torch
-from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Special
+from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Shape, Special
 from weft.graph.groups.layout import canonical
 from weft.graph.rewrites.library_epilogues import Epilogue, LibraryCall
 from weft.graph.run.native_call import NativeCall
@@ -81,6 +81,9 @@ class TorchArrays:
 
     def is_for_last(self, call: Call) -> bool:
         return library.is_for_last(call)
+
+    def wanted_strides(self, call: Call, edge: Edge) -> Shape | None:
+        return library.wanted_strides(call, edge)
 
     def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
         offered = library.other_calls if self._is_on_gpu else packed.packed_calls

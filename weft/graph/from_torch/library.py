@@ -7,15 +7,18 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from weft.graph.formulas import attention, contraction, joints, windows
-from weft.graph.graph import Call, Edge, Fragment, Graph, Ref
+from weft.graph.graph import Call, Edge, Fragment, Graph, Ref, Shape, dense_strides, ordered_strides
 from weft.graph.groups.mapping import view_of
 from weft.graph.rewrites.library_epilogues import Epilogue, LibraryCall
+from weft.graph.rewrites.reorder import last
 from weft.ir.expr import Expr, Var
 from weft.ir.visit import substitute
 
 _MM, _ADDMM, _BMM = "aten.mm.default", "aten.addmm.default", "aten.bmm.default"
 _CONVOLUTION, _CUDNN = "aten.convolution.default", "aten.cudnn_convolution"
 _ATTENTION = "aten.scaled_dot_product_attention.default"
+#: Bytes that rows of masks must begin at multiples of, one element after another, for all but the slowest attention.
+_MASK_ROWS = 16
 
 
 def call_of(formula: Callable[..., Any], args: Sequence[Hashable], edges: Sequence[Edge]) -> Call | None:
@@ -81,6 +84,16 @@ def is_for_last(call: Call) -> bool:
     return call.target.startswith(_CUDNN) or (call.target == _CONVOLUTION and len(call.args[3]) > 1)
 
 
+def wanted_strides(call: Call, edge: Edge) -> Shape | None:
+    """How a call wants a constant to lie, where it would convert it each time or take a slower way otherwise."""
+    if is_for_last(call) and len(edge.shape) > 2:
+        return ordered_strides(edge.shape, last(len(edge.shape), 1))
+    if call.target == _ATTENTION and call.args[3] == Ref(edge.name):
+        even = _MASK_ROWS // edge.dtype.itemsize
+        return dense_strides((*edge.shape[:-1], -(-edge.shape[-1] // even) * even))
+    return None
+
+
 def other_calls(graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
     """What a GPU's libraries offer for ``core`` beside its own call; and for all of a group that ends as told."""
     assert core.library is not None
@@ -124,10 +137,11 @@ def _with_epilogue(library: Call, epilogue: Epilogue) -> list[Call]:
         if other is None:
             return [Call(f"{_CUDNN}_relu.default", (x, weight, *last))]
         return [Call(f"{_CUDNN}_add_relu.default", (x, weight, Ref(other), 1.0, *last))]
-    is_product = library.target in (_ADDMM, _MM) and not library.named and other is None
-    if not is_product or (library.target == _MM) != (shift is not None):
+    is_product = library.target in (_ADDMM, _MM) and not library.named
+    added = [Ref(other)] if other is not None else [] if shift is None else [shift]
+    if not is_product or (library.target == _MM) != bool(added) or None not in (other, shift):
         return []
-    args = library.args if shift is None else (shift, *library.args)
+    args = (*added, *library.args)
     if activation == "none":
         return [Call(_ADDMM, args)]
     if activation not in ("relu", "gelu_tanh"):

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from weft.graph.graph import Graph, dense_strides
+from weft.graph.graph import Graph, dense_strides, shape_of
 from weft.graph.groups.group_program import GroupProgram
 from weft.graph.groups.layout import canonical
+from weft.graph.groups.merge_axes import merge_axes, merged_layout
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arrays import Arrays
+from weft.ir.buffer import Buffer
 from weft.ir.expr import Expr
 from weft.operators.bind import BoundDefinition
 from weft.operators.definition import Definition, ProgramDefinition
@@ -76,21 +78,26 @@ class Prepared:
 
 def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays: Arrays) -> Prepared:
     """``program`` with the constants it reads bound, so that packing and what depends on them alone is done once."""
+    if arrays.processor.merges_axes:
+        program = _with_axes_merged(graph, storage, program)
     names = dict(zip((b.name for b in program.program.params), program.inputs))
+    buffers = {b.name: b for b in (*program.program.inputs, *program.program.outputs)}
     bound: dict[str, ArgumentInfo] = {}
     keeps: list[Any] = []
     for buffer, name in names.items():
         found = storage.find(name)
         assert found is not None
         if found.root in graph.constants:
-            bound[buffer], kept = _constant(graph, name, graph.constants[found.root], found.layout.offset, arrays)
+            info, kept = _constant(graph, name, graph.constants[found.root], found.layout.offset, arrays)
+            shape = shape_of(buffers[buffer].shape)
+            bound[buffer] = info._replace(shape=shape, strides=dense_strides(shape))
             keeps.append(kept)
     definition: Definition = ProgramDefinition(program.program, Scheduling("auto", graph.numerics))
     if bound:
         definition = BoundDefinition(definition, dict(bound))
     open_inputs = [(b, n) for b, n in names.items() if b not in bound]
-    tensors = tuple((b, _layout(graph, storage, n)) for b, n in open_inputs)
-    made = [(b.name, _layout(graph, storage, n)) for b, n in zip(program.program.outputs, program.outputs)]
+    tensors = tuple((b, _layout(graph, storage, n, buffers[b])) for b, n in open_inputs)
+    made = [(b.name, _layout(graph, storage, n, b)) for b, n in zip(program.program.outputs, program.outputs)]
     is_plain = all(layout.strides == dense_strides(layout.shape) for _, layout in made)
     signature = Signature(tensors, (), () if is_plain else tuple(made))
     slots = (*(n for _, n in open_inputs), *program.outputs)
@@ -124,11 +131,25 @@ def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) 
     return info._replace(shape=edge.shape, strides=dense, pointer=pointer), array
 
 
-def _layout(graph: Graph, storage: Storage, name: str) -> Layout:
-    """As programs of groups have the tensor: its axes in the order of memory."""
+def _with_axes_merged(graph: Graph, storage: Storage, program: GroupProgram) -> GroupProgram:
+    given = zip((*program.program.inputs, *program.program.outputs), (*program.inputs, *program.outputs))
+    strides = {
+        b.name: _layout(graph, storage, name, b).strides for b, name in given if not _is_constant(graph, storage, name)
+    }
+    return replace(program, program=merge_axes(program.program, strides))
+
+
+def _is_constant(graph: Graph, storage: Storage, name: str) -> bool:
+    found = storage.find(name)
+    return found is not None and found.root in graph.constants
+
+
+def _layout(graph: Graph, storage: Storage, name: str, buffer: Buffer) -> Layout:
+    """As programs of groups have the tensor in ``buffer``: its axes in the order of memory, some merged."""
     found, edge = storage.find(name), graph.edges[name]
     assert found is not None
-    if edge.order is None:
-        return Layout(edge.dtype.name, edge.shape, found.layout.strides)
-    shape, strides = (tuple(of[d] for d in edge.order) for of in (edge.shape, found.layout.strides))
-    return Layout(edge.dtype.name, shape, canonical(shape, strides))
+    shape, strides = edge.shape, found.layout.strides
+    if edge.order is not None:
+        shape, strides = (tuple(of[d] for d in edge.order) for of in (shape, strides))
+        strides = canonical(shape, strides)
+    return Layout(edge.dtype.name, *merged_layout(shape, strides, shape_of(buffer.shape)))

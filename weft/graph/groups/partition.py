@@ -128,10 +128,15 @@ class Partition:
                     pending.append(maker)
 
     def _is_read_by(self, maker: Fragment, group: Group) -> bool:
-        """Whether ``group`` alone reads what ``maker`` makes, directly."""
+        """Whether ``group`` alone reads what ``maker`` makes, directly or through views."""
         read = [r for name in maker.outputs for r in self.graph.readers.get(name, [])]
         shown = any(name in self.graph.results for name in maker.outputs)
-        return not shown and all(self._item.get(r.name) is group for r in read)
+        return not shown and all(
+            self._is_read_by(r, group)
+            if isinstance(r, Fragment) and is_free(r) and r.name not in self._item
+            else self._item.get(r.name) is group
+            for r in read
+        )
 
     def _elements(self, node: Fragment) -> int:
         counts = [self.graph.edges[name].count for name in (*node.inputs, *node.outputs)]

@@ -45,7 +45,7 @@ def fold_constants(
             nodes.append(node)
     if not folded:
         return graph
-    nodes = _needed(nodes, set(graph.results))
+    nodes = needed_nodes(nodes, set(graph.results))
     used = {name for n in nodes for name in n.inputs} | {*graph.results}
     made = {name for node in folded for name in node.outputs}
     values = _Values(graph.constants, fixed, library, own or (lambda array: array), known or ConstantValues())
@@ -60,7 +60,7 @@ def fold_constants(
 def makers(graph: Graph, names: Iterable[str]) -> list[Fragment]:
     """The fragments of ``graph`` that tensors are made by, constants apart, each after what it reads."""
     wanted = {name for name in names if name not in graph.constants}
-    kept = _needed([n for n in graph.nodes if isinstance(n, Fragment)], wanted)
+    kept = needed_nodes([n for n in graph.nodes if isinstance(n, Fragment)], wanted)
     return [node for node in kept if isinstance(node, Fragment)]
 
 
@@ -71,7 +71,7 @@ def constant_values(
     return _Values(given, {name: node for node in made for name in node.outputs if name}, library, own, known).find
 
 
-def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
+def needed_nodes(nodes: list[Node], wanted: set[str]) -> list[Node]:
     """Nodes without the fragments that nobody reads any more."""
     kept: list[Node] = []
     for node in reversed(nodes):

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from weft.graph.formulas import pointwise
-from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Shape, dense_strides, ordered_strides
+from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, dense_strides
 from weft.graph.groups.mapping import definition_of
 from weft.graph.rewrites.normal_form import Form, NoForm, normal_form
-from weft.graph.rewrites.reorder import last
 from weft.graph.run.arrays import Arrays, arguments
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -56,7 +55,7 @@ def epilogue_of(graph: Graph, members: Sequence[Fragment], core: Fragment, outpu
 
 def with_constants(graph: Graph, taken: LibraryCall, arrays: Arrays) -> tuple[Graph, Call]:
     """``graph`` with copies of the constants of a call as the library wants them: a bias in the type of what is
-    multiplied, weights with features last, or packed."""
+    multiplied, weights with features last, masks with even rows, or packed."""
     graph, call = with_packed(graph, taken, arrays), taken.call
     names = [n for n in call.refs() if n in graph.edges]
     first = max(names, key=lambda n: len(graph.edges[n].shape) if n in graph.edges else 0, default="")
@@ -65,8 +64,8 @@ def with_constants(graph: Graph, taken: LibraryCall, arrays: Arrays) -> tuple[Gr
         edge = edges[name]
         if _is_wider(edge, edges[first]):
             made = Edge(f"{name}_{edges[first].dtype}", edges[first].dtype, edge.shape)
-        elif arrays.is_for_last(call) and len(edge.shape) > 2:
-            made = replace(edge, name=f"{name}_features_last", strides=_features_last(edge))
+        elif (wanted := arrays.wanted_strides(call, edge)) not in (None, edge.strides or dense_strides(edge.shape)):
+            made = replace(edge, name=f"{name}_arranged", strides=wanted)
         else:
             continue
         if made.name not in edges:
@@ -85,10 +84,6 @@ def with_packed(graph: Graph, taken: LibraryCall, arrays: Arrays) -> Graph:
         args, named = arguments(pack, arrays, graph.constants.__getitem__)
         made[name] = arrays.function(pack.target)(*args, **named)
     return replace(graph, constants={**graph.constants, **made}) if made else graph
-
-
-def _features_last(edge: Edge) -> Shape:
-    return ordered_strides(edge.shape, last(len(edge.shape), 1))
 
 
 def _is_wider(bias: Edge, factor: Edge) -> bool:

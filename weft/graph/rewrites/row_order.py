@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from weft.graph.builder import formula_program
 from weft.graph.formulas import contraction, views
-from weft.graph.graph import Fragment, Graph, Node, Shape, dense_strides
+from weft.graph.graph import Edge, Fragment, Graph, Node, Shape, dense_strides
+from weft.graph.groups.layout import Layout, view_layout
 from weft.graph.groups.mapping import View, definition_of, kind_of, view_of
 from weft.graph.groups.partition import is_free
 from weft.graph.rewrites.additions import Additions
@@ -88,7 +89,38 @@ class _Rewriter(Additions):
         matrix = self._matrix(w) if replace(same, name=node.program.name) == node.program else None
         rows = None if matrix is None else self._rows(x)
         is_same = rows is None or (rows.is_in_order and matrix == w)
-        return None if is_same or rows is None or matrix is None else (rows, matrix, bias)
+        if is_same or rows is None or matrix is None or self._must_be_copied(node.outputs[0], rows):
+            return None
+        return rows, matrix, bias
+
+    def _must_be_copied(self, result: str, rows: _Rows) -> bool:
+        """Whether a product or attention reads parts of ``result`` where they are, and could not in another order."""
+        shape, lead = self.edges[result].shape, len(rows.shape) - rows.tail
+        order, sizes = (*rows.order[:lead], lead), (*rows.shape[:lead], shape[-1])
+        there = dense_strides(tuple(sizes[d] for d in order))
+        turned = Edge(
+            "turned", self.edges[result].dtype, sizes, tuple(there[order.index(d)] for d in range(len(order)))
+        )
+        back = view_of(formula_program("reshape", [turned], views.reshape, shape))
+        if rows.is_in_order or back is None:
+            return False
+        for view, axes in self._parts_read(result):
+            ranges = axis_ranges(axes)
+            bound = dict(zip(back.axes, view.load.indices))
+            places = tuple(simplify_subscript(substitute(i, bound), ranges) for i in back.load.indices)
+            moved = View(view.axes, replace(back.load, indices=places))
+            if view_layout(view, Layout(dense_strides(shape))) and not view_layout(moved, Layout(turned.strides or ())):
+                return True
+        return False
+
+    def _parts_read(self, name: str) -> Iterator[tuple[View, tuple[Axis, ...]]]:
+        """Views of a tensor that products or attention read, and their axes."""
+        for node in self.graph.readers.get(name, []):
+            view = view_of(node.program) if isinstance(node, Fragment) else None
+            read = [r for n in node.outputs for r in self.graph.readers.get(n or "", [])]
+            is_read = any(isinstance(r, Fragment) and kind_of(r.program) == "contraction" for r in read)
+            if view is not None and is_read and isinstance(node, Fragment):
+                yield view, node.program.statements[0].axes
 
     def _matrix(self, name: str) -> str | None:
         """The matrix that all of a batch are; a matrix itself."""

@@ -13,6 +13,7 @@ from weft.graph.rewrites.merge_equal import merge_equal
 from weft.graph.rewrites.move_reshapes import move_reshapes
 from weft.graph.rewrites.pixel_products import pixel_products
 from weft.graph.rewrites.row_order import row_order
+from weft.graph.rewrites.whole_attention import whole_attention
 from weft.graph.run.arrays import Arrays
 from weft.ir.numerics import is_fast
 
@@ -22,7 +23,7 @@ def simplify(graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Gr
     costs, graph = Costs(arrays), fold(graph)
     if not is_fast(graph.numerics):  # the order of sums and loops is part of the meaning
         return merge_equal(move_reshapes(graph))
-    graph = row_order(fold(fold_scales(graph)), costs)
+    graph = row_order(fold(fold_scales(fold(whole_attention(graph, costs)))), costs)
     graph = move_reshapes(graph)
     if arrays.processor.folds_narrow:
         graph = fold(fold_scales(graph, narrow=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Ref, Special
+from weft.graph.graph import Call, Edge, Fragment, Graph, Opaque, Ref, Shape, Special
 from weft.graph.run.native_call import NativeCall
 from weft.graph.run.processor import CPU, Processor
 from weft.ir.errors import UnsupportedError
@@ -60,6 +60,9 @@ class Arrays(Protocol):
 
     def is_for_last(self, call: Call) -> bool:
         """Whether the library under a call computes with features last, and converts what lies otherwise."""
+
+    def wanted_strides(self, call: Call, edge: Edge) -> Shape | None:
+        """How a call wants a constant that it reads to lie, if it does."""
 
     def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
         """What libraries offer for ``core`` beside its own call, and for all of a group that ends as told."""
@@ -120,6 +123,9 @@ class NumpyArrays:
 
     def is_for_last(self, call: Call) -> bool:
         return False
+
+    def wanted_strides(self, call: Call, edge: Edge) -> Shape | None:
+        return None
 
     def other_calls(self, graph: Graph, core: Fragment, epilogue: Epilogue | None) -> list[LibraryCall]:
         return []

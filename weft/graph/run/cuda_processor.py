@@ -34,8 +34,11 @@ LIBRARY_RATE = 0.7
 CLEAR = 2.5
 #: Elements added up for one result up to which a convolution is no matter of matrix instructions: each channel alone.
 SHALLOW = 64
-#: Seconds of a library's kernel that does next to nothing, in a CUDA graph.
-LIBRARY_CALL = 3e-6
+#: The share of fused multiplications that a library reaches there.
+SHALLOW_RATE = 0.05
+#: Seconds of a library's kernel that does next to nothing, in a CUDA graph; and for each element that it adds up, one
+#: after another, for a result.
+LIBRARY_CALL, LIBRARY_STEP = 3e-6, 1.2e-9
 #: Columns of 16-bit elements that matrix units and accesses of 16 bytes take at a time.
 EVEN = 8
 
@@ -45,7 +48,7 @@ class Cuda:
 
     measures_most = False
     turns = 1  # each of which is many runs
-    folds_narrow = True
+    folds_narrow = merges_axes = wants_whole_attention = True
     #: NVRTC takes about as long for a product as a process takes to start
     tasks_for_workers = 3
 
@@ -80,10 +83,12 @@ class Cuda:
         cost, machine = infer_cost(program), self.machine
         rates = rates_of(machine.capability)
         is_narrow = all(b.dtype.itemsize <= 2 for b in program.inputs if b.dtype.is_float)
-        lanes = (rates.wgmma or rates.mma) if is_narrow else rates.fma
-        compute = cost.flops / (2 * lanes * machine.sms * machine.clock * LIBRARY_RATE)
+        is_alone = sum(map(is_contraction, program.statements)) == 1 and is_shallow(program)
+        lanes = (rates.wgmma or rates.mma) if is_narrow and not is_alone else rates.fma
+        rate = SHALLOW_RATE if is_alone else LIBRARY_RATE
+        compute = cost.flops / (2 * lanes * machine.sms * machine.clock * rate)
         traffic = (cost.bytes_read + cost.bytes_written) / self.bytes_per_second
-        return max(compute, traffic) + LIBRARY_CALL
+        return max(compute, traffic) + LIBRARY_CALL + _depth(program) * LIBRARY_STEP
 
     def epilogue_seconds(self, program: TensorProgram) -> float:
         rates, written = rates_of(self.machine.capability), infer_cost(program).bytes_written
@@ -97,10 +102,9 @@ class Cuda:
         behind the library."""
         from weft.auto.gpu.other_plans import OTHER_PLANS
 
-        depth = max(prod(shape_of([a.hi for a in s.reduce_axes])) for s in core.program.statements)
         if is_product(core.program):
             return [group, *map(group.by_plan, OTHER_PLANS)]
-        return [group] if depth <= SHALLOW else []
+        return [group] if is_shallow(core.program) else []
 
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
         from weft.graph.groups.cuda_measure import measure_kernel
@@ -116,6 +120,16 @@ class Cuda:
         from weft.graph.run.cuda_executable import CudaExecutable
 
         return CudaExecutable(graph, storage, steps, arrays)
+
+
+def _depth(program: TensorProgram) -> int:
+    """Elements that are added up for one result."""
+    return max(prod(shape_of([a.hi for a in s.reduce_axes])) for s in program.statements)
+
+
+def is_shallow(program: TensorProgram) -> bool:
+    """Whether it is no matter of matrix instructions."""
+    return _depth(program) <= SHALLOW and not is_product(program)
 
 
 def is_product(program: TensorProgram) -> bool:

@@ -56,6 +56,14 @@ class Processor(Protocol):
         """Whether scales go into weights of 16 bits too, which are rounded once more then."""
 
     @property
+    def wants_whole_attention(self) -> bool:
+        """Whether attention that is written out is better one formula, for a library to take."""
+
+    @property
+    def merges_axes(self) -> bool:
+        """Whether axes of a sum that are walked together become one."""
+
+    @property
     def bytes_per_second(self) -> float:
         """Read from memory, or written."""
 
@@ -100,7 +108,7 @@ class Cpu:
     executor = HOST
     measures_most = True
     turns = 8
-    folds_narrow = False
+    folds_narrow = merges_axes = wants_whole_attention = False
     tasks_for_workers = 8
 
     @property

@@ -94,6 +94,9 @@ def emit_launch(
     params = tuple(used_params(nest.body, (*kernel.params, *temporaries)))
     f = _function(program, kernel, nest, params)
     has_assert = any(isinstance(n, Assert) for n in walk(nest.body))
+    together = any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(nest.body))
+    if follows := program.machine.has("dependent launch") and not together:
+        f.line(f"{f.use('follow_grid')}();")
     if may_have_failed:
         f.line(f"if (*{FAILED}) return;")
     counts = thread_counts(grid)
@@ -120,7 +123,6 @@ def emit_launch(
             shape = wider_shape(shape, engine.roles.producers)
     maps = () if engine is None else engine.tensor_maps
     extra = ((FAILED,) if may_have_failed or has_assert else ()) + ((ERROR_RECORD,) if has_assert else ())
-    together = any(isinstance(n, Barrier) and n.scope == "grid" for n in walk(nest.body))
     if together and has_assert:
         raise UnsupportedError(
             "an assert in a launch whose blocks wait for one another",
@@ -131,7 +133,7 @@ def emit_launch(
     limits = _bounds(program, grid, prod(shape), kernel.name if together else None)
     head = _head(program, nest, name, params, extra, maps, limits if engine is None else f"{prod(shape)}, 1")
     names = (*(p.name for p in params), *extra, *(m.name for m in maps))
-    launch = Launch(name, blocks, shape, shared, names, nest.condition, cooperative=together, maps=maps)
+    launch = Launch(name, blocks, shape, shared, names, nest.condition, together, maps=maps, follows=follows)
     return launch, "\n".join([head, *f.lines, "}"])
 
 

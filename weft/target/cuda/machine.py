@@ -35,6 +35,7 @@ _FEATURES = {
     "bf16 atomics": 90,
     "tma": 90,
     "cluster": 90,
+    "dependent launch": 90,
 }
 #: What machines of one compute capability alone have, by instructions that later ones dropped.
 _FEATURES_OF_ONE = {"wgmma": 90}

@@ -42,6 +42,14 @@ _TEXTS: dict[str, str] = {
 #endif
   return y;
 }}""",
+    # A grid may be launched while the one before it runs: it waits here until that has ended and its results are seen,
+    # and lets the one after it come near. Nothing may be loaded before.
+    "follow_grid": f"""{_INLINE} void follow_grid() {{
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}}""",
     # All blocks of a cooperative launch wait. The driver keeps a counter for each such launch, after a word of its
     # workspace, whose address is in two registers; the first block's share makes its sign change when all have come.
     "grid_barrier": f"""{_INLINE} void grid_barrier() {{

@@ -38,6 +38,7 @@ class Launch:
 
     ``shared_bytes`` of shared memory are asked for at the launch, beyond what the code declares itself;
     a ``cooperative`` launch has all its blocks running at once. ``steps`` are the loops around it, outermost first.
+    A launch that ``follows`` waits itself for the one before it, and so may begin before that has ended.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Launch:
     cooperative: bool = False
     steps: tuple[Steps, ...] = ()
     maps: tuple[TensorMap, ...] = ()
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
