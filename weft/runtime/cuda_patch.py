@@ -33,22 +33,38 @@ class PatchedLaunches:
 
     def __init__(self, program: LoadedProgram, plan: Plan, frame: Frame, stream: int) -> None:
         self._frame = frame
-        self._nodes: list[tuple[int, _NodeParams]] = []
+        self._params: list[_NodeParams] = []
+        #: Each node, and the address of its parameters.
+        self.nodes: list[tuple[int, int]] = []
         for (launch, grid), arguments in zip(plan.launches, frame.launches):
             program.launch(arguments)
             params = _NodeParams(function=program.functions[launch.name], params=arguments[2].value)
             params.grid[:], params.block[:], params.shared_bytes = grid, launch.block, launch.shared_bytes
-            self._nodes.append((_last_node(stream), params))
+            self._params.append(params)
+            self.nodes.append((_last_node(stream), ctypes.addressof(params)))
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether what copy engines know of tensors changes with them too."""
+        return bool(self._frame.maps)
+
+    def slot_address(self, place: int) -> int:
+        """Where the address of the tensor in that place is kept, and read from when nodes change."""
+        return ctypes.addressof(self._frame.slots) + 8 * place
 
     def change(self, executable_graph: int, addresses: Mapping[int, int]) -> None:
-        """Other tensors in the places named, for launches of the graph from now on."""
+        """Other tensors in the places named, for launches of the graph from now on; nothing where they are there."""
+        slots = self._frame.slots
+        if all(slots[place] == address for place, address in addresses.items()):
+            return
         for place, address in addresses.items():
-            self._frame.slots[place] = address
+            slots[place] = address
         self._frame.move_maps()
         change = _change_function()
-        for node, params in self._nodes:
-            status = change(executable_graph, node, ctypes.addressof(params))
+        for node, params in self.nodes:
+            status = change(executable_graph, node, params)
             if status:
+                slots[next(iter(addresses))] = 0  # so that it is tried again
                 raise error_of("cuGraphExecKernelNodeSetParams", status)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +119,13 @@ def _common_exchange(classes: Sequence[type]) -> Exchange | None:
     exchanges = [None if native is None else native.bind_class(cls) for cls in classes]
     numbers = {None if exchange is None else exchange.framework for exchange in exchanges}
     return exchanges[0] if len(numbers) == 1 else None
+
+
+def torch_exchange(index: int) -> Exchange | None:
+    """How machine code reads torch's tensors on a GPU, where it can, and finds the stream that torch works on."""
+    torch, native = sys.modules.get("torch"), native_calls()
+    found = None if native is None or torch is None else native.bind_class(torch.Tensor)
+    return found if found is not None and _tells_stream(found, "torch", index) else None
 
 
 def _tells_stream(exchange: Exchange, framework: Framework, index: int) -> bool:

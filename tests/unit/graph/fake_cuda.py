@@ -6,7 +6,9 @@ So all of an executable for GPUs but the driver runs here: what is in which memo
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +17,13 @@ import pytest
 import torch
 
 from weft.graph.from_torch.arrays import TorchArrays
-from weft.graph.run import cuda_executable
+from weft.graph.run import cuda_executable, cuda_fast
 from weft.graph.run.cuda_processor import Cuda
 from weft.runtime.executor import Executor
 
+#: Recordings by their handles, and how often machine code asked the driver for what.
+recordings: dict[int, Any] = {}
+asked: Counter[str] = Counter()
 #: The tape that calls go to at the moment; as on a GPU they do nothing else then.
 tapes: list[list[Callable[[], None]]] = []
 
@@ -40,18 +45,28 @@ class _Loaded:
             self._kernel.run(values)
 
     def record(self, plan: Any, values: Sequence[Any], stream: int, scratch: int) -> _Patched:
-        now = list(values)
-        tapes[-1].append(lambda: self._kernel.run(now))
-        return _Patched(now)
+        now = _Patched(values)
+        tapes[-1].append(lambda: self._kernel.run([*now.slots, *values[len(now.slots) :]]))
+        return now
 
 
 class _Patched:
-    def __init__(self, values: list[Any]) -> None:
-        self._values = values
+    """Addresses are in memory that machine code writes too; a launch reads them there."""
+
+    has_maps = False
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        addresses = [v for v in values if isinstance(v, int)]
+        self.slots = (ctypes.c_int64 * len(addresses))(*addresses)
+        self.nodes = [(1, 2)]
+        self.changes = 0
+
+    def slot_address(self, place: int) -> int:
+        return ctypes.addressof(self.slots) + 8 * place
 
     def change(self, handle: int, addresses: dict[int, int]) -> None:
         for place, address in addresses.items():
-            self._values[place] = address
+            self.slots[place] = address
 
 
 class _Marks:
@@ -132,10 +147,12 @@ def _again(results: Sequence[Any], made: Any) -> None:
 
 
 class _Recording:
-    is_open, handle = True, 0
+    is_open = True
 
     def __init__(self, index: int) -> None:
         self.tape: list[Callable[[], None]] = []
+        self.handle = id(self)
+        recordings[self.handle] = self
 
     def __enter__(self) -> int:
         tapes.append(self.tape)
@@ -171,9 +188,50 @@ class _Streams(cuda_executable.Streams):
     def wait(self) -> None:
         pass
 
+    @property
+    def asked(self) -> int:
+        return _FUNCTIONS["ask"][0]
+
+    def memory(self, dtype: Any = None, shape: Any = ()) -> None:
+        return None
+
+
+def _ask(kind: int, device: int, stream: int) -> int:
+    ctypes.c_int64.from_address(stream).value = 0
+    return 0
+
+
+def _copy(target: int, source: int, size: int, stream: int) -> int:
+    ctypes.memmove(target, source, size)
+    return 0
+
+
+def _function(name: str, count: int, function: Callable[..., int]) -> tuple[int, Any]:
+    def call(*args: int) -> int:
+        asked[name] += 1
+        return function(*args)
+
+    made = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * count)(call)
+    return ctypes.cast(made, ctypes.c_void_p).value or 0, made
+
+
+_FUNCTIONS = {
+    "ask": _function("ask", 3, _ask),
+    "launch": _function("launch", 2, lambda graph, stream: recordings[graph].launch() or 0),
+    "change": _function("change", 3, lambda graph, node, params: 0),
+    "copy": _function("copy", 4, _copy),
+    "is_capturing": _function("is_capturing", 2, lambda stream, found: 0),
+}
+
+
+def _driver_functions() -> dict[str, int]:
+    return {name: address for name, (address, _) in _FUNCTIONS.items() if name != "ask"}
+
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executables record tapes, on streams that are none."""
     monkeypatch.setattr(cuda_executable, "Recording", _Recording)
     monkeypatch.setattr(cuda_executable, "Marks", _Marks)
     monkeypatch.setattr(cuda_executable, "Streams", _Streams)
+    monkeypatch.setattr(cuda_fast, "driver_functions", _driver_functions)
+    asked.clear()

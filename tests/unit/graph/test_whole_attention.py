@@ -74,3 +74,11 @@ def test_masks_are_folded_and_have_even_rows(fake_cuda: Fake) -> None:
     mask = compiled.executable.graph.edges[call.call.args[3].name]
     assert (mask.shape, mask.strides) == ((3, 2, 7, 7), (112, 56, 8, 1))
     assert mask.name in compiled.executable.graph.constants
+
+
+def test_convolutions_are_no_products_of_matrices(fake_cuda: Fake) -> None:
+    """They have two factors of four axes too."""
+    x, weight = torch.randn(2, 3, 8, 8).bfloat16(), torch.randn(4, 3, 3, 3).bfloat16()
+    compiled, call = compile_for(fake_cuda(), lambda x: torch.softmax(torch.conv2d(x, weight), -1), x)
+    assert not compiled.report.calls
+    assert float((call(x)[0].float() - torch.softmax(torch.conv2d(x.float(), weight.float()), -1)).abs().max()) < 2e-2

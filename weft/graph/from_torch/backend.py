@@ -24,7 +24,7 @@ from weft.graph.from_torch.model import FxModel, Options, strides_of
 from weft.graph.from_torch.nest import TENSOR, nest_results
 from weft.graph.from_torch.programs import Programs
 from weft.graph.groups.open_sizes import OpenSizes
-from weft.graph.run.fast_model import TORCH, is_fast
+from weft.graph.run.fast_model import TORCH
 from weft.ir.errors import ArgumentError
 from weft.runtime.fastcall import MISS, CallTable, Specialization
 
@@ -295,7 +295,7 @@ class ExportedModel:
             is_ready = variant.compiled is not None and variant.fast is not None and is_done
             if is_ready and self.kinds is not None:
                 executable = variant.compiled.executable
-                self.fast = variant.fast.specialization(executable, TORCH) if is_fast(executable) else None
+                self.fast = variant.fast.specialization(executable, TORCH) if variant.fast.takes(executable) else None
         return self.fast
 
     def __call__(self, leaves: Sequence[Any]) -> Any:

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.graph.from_torch.edge import torch
-from weft.graph.graph import Call
+from weft.graph.graph import Call, Shape
+from weft.ir.dtype import DType
+from weft.runtime.cuda_arrays import allocator
 from weft.runtime.cuda_driver import ask, driver
 from weft.runtime.executor import ALIGNMENT, Executor
+from weft.runtime.fastcall_cuda import torch_exchange
+from weft.runtime.fastcall_records import DeviceMemory
 
 
 class Streams:
@@ -22,6 +26,18 @@ class Streams:
         self._several = package.cuda.device_count() > 1
         self._current = package._C._cuda_getCurrentRawStream
         self._last: int | None = None
+
+    @functools.cached_property
+    def asked(self) -> int:
+        """The function that machine code asks for the current stream; 0 where it cannot."""
+        found = None if self._several else torch_exchange(self.index)
+        return 0 if found is None else found.stream
+
+    def memory(self, dtype: DType | None = None, shape: Shape = ()) -> DeviceMemory | None:
+        """What machine code knows of tensors on this GPU, and how it makes such, where they have a type."""
+        found = torch_exchange(self.index)
+        make = None if dtype is None else allocator("torch", dtype, shape, self.index)
+        return None if found is None else DeviceMemory(self.index, found.framework, ALIGNMENT, 0, make)
 
     def device(self) -> Any:
         """This GPU is torch's current one inside."""

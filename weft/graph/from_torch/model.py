@@ -20,6 +20,7 @@ from weft.graph.from_torch.symbolic import at_sizes
 from weft.graph.from_torch.translate import translate
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.background import BACKGROUND
+from weft.graph.run.cuda_fast import FastRecorded
 from weft.graph.run.executable import Executable
 from weft.graph.run.fast_model import FastModel, Weight
 from weft.graph.run.processor import CPU, Processor
@@ -181,7 +182,7 @@ class FxModel:
     def _fast(self, variant: _Variant) -> FastModel | None:
         assert variant.compiled is not None
         executable, fields = variant.compiled.executable, state_fields()
-        if fields is None or not isinstance(executable, Executable) or any(t.is_inference() for t in variant.constants):
+        if fields is None or any(t.is_inference() for t in variant.constants):
             return None
         weights = []
         for place, tensor in zip(self._static, variant.constants):
@@ -189,7 +190,8 @@ class FxModel:
             weights.append(Weight(tensor, tensor_state(tensor, fields), table, key))
         left = -1 if variant.calls is None else HOT_CALLS
         has_gradients = any(t.requires_grad for t in variant.constants)
-        return FastModel(executable, weights, fields, torch().is_grad_enabled if has_gradients else None, left)
+        kind = FastModel if isinstance(executable, Executable) else FastRecorded
+        return kind(executable, weights, fields, torch().is_grad_enabled if has_gradients else None, left)
 
     def _failed(self, reason: str) -> _Variant:
         warnings.warn(f"weft: {self.name} runs as eager PyTorch: {reason}", stacklevel=3)

@@ -214,9 +214,10 @@ def _view_of(program: TensorProgram, casts: bool) -> View | None:
 def _is_product(graph: Graph, node: Fragment) -> bool:
     """Whether it is a batch of products of matrices, whatever it is called."""
     edges = [graph.edges[name] for name in node.inputs]
-    if kind_of(node.program) != "contraction" or len(edges) != 2 or len(edges[0].shape) not in (3, 4):
+    if kind_of(node.program) != "contraction" or [len(e.shape) for e in edges] not in ([3, 3], [4, 4]):
         return False
-    if len(edges[1].shape) != len(edges[0].shape) or not all(e.dtype.is_narrow_float for e in edges):
+    (*outer, _, depth), (*others, inner, _) = (e.shape for e in edges)
+    if outer != others or depth != inner or not all(e.dtype.is_narrow_float for e in edges):
         return False
     same = formula_program("product", edges, contraction.matmul)
     return replace(same, name=node.program.name) == node.program

@@ -18,10 +18,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.graph.from_torch.cuda import Marks, Recording, Streams, is_recordable
-from weft.graph.graph import Graph, Opaque
+from weft.graph.graph import Graph, Opaque, dense_strides
 from weft.graph.groups.compile_group import Kernel
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arrays import Arrays
+from weft.graph.run.cuda_fast import Changes, RecordedState
 from weft.graph.run.cuda_steps import CudaSteps, Memory, makes
 from weft.graph.run.segments import Step
 from weft.ir.errors import ArgumentError
@@ -48,14 +49,31 @@ class CudaExecutable:
         self.steps, self.arena = self._steps.steps, self._steps.arena
         self.kernels = [s for s in self.steps if isinstance(s, Kernel)]
         self.streams = Streams(arrays.processor.executor)
-        self._strides = [self._steps.find(name).layout.strides for name in graph.inputs]
+        self.input_strides = [self._steps.find(name).layout.strides for name in graph.inputs]
         made = {name for k in self.kernels for name in k.program.outputs}
         roots = dict.fromkeys(map(self._steps.root, graph.outputs))
         #: results that kernels make, which the caller gets in new memory
         self.roots = [name for name in roots if name in made]
+        #: outputs that machine code can make and fill: tensors of their own, dense
+        self.made = list(dict.fromkeys(graph.outputs))
+        self.is_direct = self._is_direct()
+        self.state = RecordedState()
         self._lock = threading.Lock()
         self._recorded: _Recorded | None = None
         self._calls = 0
+
+    def _is_direct(self) -> bool:
+        """Whether a recorded graph and copies are all that a call is."""
+        graph = self.graph
+        if self.reason is not None or graph.updates or self._steps.following < len(self.steps):
+            return False
+        plain = [name for name in self.made if name in graph.edges and self._steps.root(name) == name]
+        own = {name for step in self.steps for name in makes(step)}
+        return len(plain) == len(graph.outputs) and all(
+            name in own and self._steps.find(name).layout.strides == dense_strides(graph.edges[name].shape)
+            and graph.edges[name].strides in (None, dense_strides(graph.edges[name].shape))
+            for name in plain
+        )  # fmt: skip
 
     # A call
 
@@ -65,7 +83,7 @@ class CudaExecutable:
             raise ArgumentError(f"{self.graph.name} takes {len(self.graph.inputs)} tensors, not {len(given)}")
         edges = [self.graph.edges[name] for name in self.graph.inputs]
         fits, arranged = self.arrays.fits, self.arrays.arranged
-        return [a if fits(a, e, s) else arranged(a, e, s) for a, e, s in zip(given, edges, self._strides)]
+        return [a if fits(a, e, s) else arranged(a, e, s) for a, e, s in zip(given, edges, self.input_strides)]
 
     def run(self, given: Sequence[Any]) -> list[Any]:
         """One call; inputs are checked first."""
@@ -81,7 +99,10 @@ class CudaExecutable:
                     recorded = self._recorded or self._record(checked)
                     if recorded is not None:
                         _keep(self)
-                        return recorded.run(checked, given)
+                        self.state.leave()
+                        made = recorded.run(checked, given)
+                        self.state.enter(self.streams.current())
+                        return made
             return self._run_in_order(checked, given)
 
     def run_timed(self, checked: Sequence[Any]) -> list[tuple[Step, int, int]]:
@@ -137,6 +158,7 @@ class CudaExecutable:
             return
         try:
             recorded, self._recorded = self._recorded, None
+            self.state.forget()
             if recorded is not None:
                 self.streams.wait()
                 recorded.recording.reset()
@@ -218,13 +240,37 @@ class _Recorded:
         self.patched_results = patched
         #: what calls in the graph make and steps after it or the caller read
         self.made: dict[str, Any] = self.inputs | executable.fresh(patched)
-        self.addresses: dict[str, int] = {}
         with self.recording as stream:
             steps.run(first, self.made, self.memory, stream, self.launched)
         roots = dict.fromkeys(map(steps.root, graph.outputs))
         self.cloned = [n for n in roots if n in self.made and n in inside and n not in self.patches]
         for name in self.patches:
             self.made.pop(name, None)
+        if executable.is_direct:
+            self._describe(executable.state)
+
+    def _describe(self, state: RecordedState) -> None:
+        """Tells machine code about calls, where it can make them."""
+        graph, steps = self.executable.graph, self.steps
+        numbers = {name: n for n, name in enumerate((*graph.inputs, *self.executable.made))}
+        by_step: dict[int, list[tuple[int, int, int]]] = {}
+        for name, places in self.patches.items():
+            for step, own in places.items():
+                by_step.setdefault(step, []).extend((place, numbers[name], more) for place, more in own.items())
+        before = [(n, self.executable.arrays.pointer(t), t.nbytes) for n, t in zip(self.places, self.targets)]
+        pointer = self.executable.arrays.pointer
+        after = [
+            (numbers[name], pointer(steps.tensor(name, self.made, self.memory)), graph.edges[name].nbytes)
+            for name in (*self.copied, *self.cloned)
+        ]
+        launches = {n: self.launched[n] for n in by_step}
+        is_plain = all(t.is_contiguous() for t in self.targets) and {n for n, *_ in after}.issuperset(
+            numbers[name] for name in self.executable.made if name not in self.patches
+        )
+        ask = self.streams.asked
+        if ask and is_plain and not any(step.has_maps for step in launches.values()):
+            changes = [Changes(launches[n], places) for n, places in by_step.items()]
+            state.describe(self.recording.handle, self.streams.index, ask, changes, {"before": before, "after": after})
 
     def _find_patches(self, first: range, names: Sequence[str]) -> dict[str, dict[int, dict[int, int]]]:
         """The tensors that a few launches have, and no library; others are better copied."""
@@ -251,15 +297,12 @@ class _Recorded:
         return executable.finish(held, self.memory, dict(zip(executable.graph.inputs, checked)), given)
 
     def _patch(self, held: Mapping[str, Any]) -> None:
-        """Tells the graph where the tensors are that are not where they were in the call before."""
-        pointer, known = self.executable.arrays.pointer, self.addresses
-        changed: dict[int, dict[int, int]] = {}
+        """Tells the graph where tensors are."""
+        pointer = self.executable.arrays.pointer
+        addresses: dict[int, dict[int, int]] = {}
         for name, steps in self.patches.items():
             address = pointer(held[name])
-            if known.get(name) == address:
-                continue
-            known[name] = address
             for number, places in steps.items():
-                changed.setdefault(number, {}).update((place, address + more) for place, more in places.items())
-        for number, addresses in changed.items():
-            self.launched[number].change(self.recording.handle, addresses)
+                addresses.setdefault(number, {}).update((place, address + more) for place, more in places.items())
+        for number, now in addresses.items():
+            self.launched[number].change(self.recording.handle, now)

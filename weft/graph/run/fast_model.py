@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.graph.graph import dense_strides
@@ -20,12 +20,14 @@ from weft.runtime.fastcall_text import MISSED, NUMPY, PYTHON_FUNCTIONS, TORCH
 from weft.runtime.kernel import LoadedKernel
 from weft.runtime.loader import LoadedObject
 from weft.runtime.native import load_native
-from weft.runtime.native_module import NativeModule, words
+from weft.runtime.native_module import NativeModule, Structure, words
 from weft.runtime.torch_layout import StateFields, TensorState
 
 #: What machine code knows of a model. ``owner`` is an object that lives while a call runs; 0 where it is gone.
 #: ``left`` is how many calls machine code takes before one goes to Python; below zero, all.
-MODEL = ("owner", "weights", "nweights", "grad_enabled", "patches", "npatches", "frames", "nrows", "left")
+MODEL = ("owner", "weights", "nweights", "grad_enabled", "left")
+#: And what of one that is a table of kernels.
+TABLE = ("patches", "npatches", "frames", "nrows")
 #: A weight: the dictionary that has it under a key (0: none), the object that must be there, and what it looks like.
 WEIGHT = ("table", "key", "object", *TensorState._fields)
 #: Which slot of the call goes into which slot of a frame, that many bytes further on.
@@ -55,8 +57,9 @@ def patch_frame(model: Model, values, slots):
     for i in range(model.npatches):
         patch: Patch = model.patches + i * patch_size
         values[patch.place] = slots[patch.argument] + patch.offset
-
-
+'''
+#: What all calls check first.
+CHECKS = '''
 def wants_gradients(model: Model):
     return model.grad_enabled != 0 and not is_false(PyObject_CallFunctionObjArgs(model.grad_enabled, 0))
 
@@ -95,16 +98,24 @@ _FUNCTIONS = ("PyErr_Clear", "PyEval_RestoreThread", "PyEval_SaveThread", "PyObj
 
 
 @functools.cache
-def _native(model_slot: int, fields: StateFields) -> LoadedObject:
+def _native_table(model_slot: int, fields: StateFields) -> LoadedObject:
+    structures = {"Model": words(*MODEL, *TABLE), "Patch": words(*PATCH), "Frame": words("table", "slots")}
+    constants = {**CONSTANTS, "patch_size": 8 * len(PATCH)}
+    return load_calls(RUN_TABLE + _SOURCE, constants, structures, model_slot, fields)
+
+
+def load_calls(
+    source: str, constants: Mapping[str, int], own: Mapping[str, Structure], model_slot: int, fields: StateFields
+) -> LoadedObject:
+    """``source``, of calls whose slot ``model_slot`` is a model, with `CHECKS` of weights as ``fields`` says."""
     structures = {
-        "Model": words(*MODEL), "Weight": words(*WEIGHT), "Patch": words(*PATCH), "Frame": words("table", "slots"),
+        **own, "Weight": words(*WEIGHT),
         "Tensor": {name: (getattr(fields, name), "i64") for name in ("storage", "offset", "counter")},
         "Storage": {"data": (fields.data, "i64")}, "Counter": {"version": (fields.version, "i32")},
     }  # fmt: skip
-    sizes = {"patch_size": 8 * len(PATCH), "weight_size": 8 * len(WEIGHT)}
-    constants = {**CONSTANTS, **sizes, "model_slot": model_slot, "missed": MISSED}
+    constants = {**constants, "weight_size": 8 * len(WEIGHT), "model_slot": model_slot, "missed": MISSED}
     functions = {name: PYTHON_FUNCTIONS[name] for name in _FUNCTIONS} | {"PyDict_GetItem": "ptr (ptr, ptr)"}
-    module = NativeModule(RUN_TABLE + _SOURCE, constants, structures, functions, ("object_false",))
+    module = NativeModule(source + CHECKS, constants, structures, functions, ("object_false",))
     symbols = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in functions}
     return load_native(module, {**symbols, "object_false": id(False)})
 
@@ -127,9 +138,11 @@ class Weight(NamedTuple):
 class FastModel:
     """What machine code needs to run an executable; the executable itself may go when `forget` was called."""
 
+    _entry = "weft_call_model"
+
     def __init__(
         self,
-        executable: Executable,
+        executable: Any,
         weights: Sequence[Weight] = (),
         fields: StateFields | None = None,
         grad_enabled: Any = None,
@@ -139,17 +152,17 @@ class FastModel:
         are taken before `is_spent` is true, and is asked by Python; below zero, it never is."""
         self._weights, self._grad_enabled = tuple(weights), grad_enabled
         self._fields = fields or _NO_FIELDS
-        patches = executable.patches
-        records = [field for w in weights for field in _weight_fields(w)]
-        self._memory = [_words(records), _words([field for patch in patches for field in patch])]
-        first, second = map(ctypes.addressof, self._memory)
+        self._memory = [_words([field for w in weights for field in _weight_fields(w)])]
         gradients = 0 if grad_enabled is None else id(grad_enabled)
-        counts = len(weights), len(patches)
-        self._record = _words(
-            [id(executable), first, counts[0], gradients, second, counts[1], executable.frames_address,
-             executable.row_count, calls]
-        )  # fmt: skip
+        common = [id(executable), ctypes.addressof(self._memory[0]), len(weights), gradients, calls]
+        self._record = _words([*common, *self._own_words(executable)])
         self._count = len(executable.graph.inputs) + len(executable.made)
+
+    def _own_words(self, executable: Any) -> list[int]:
+        """What follows `MODEL`."""
+        self._memory.append(_words([field for patch in executable.patches for field in patch]))
+        patches = ctypes.addressof(self._memory[-1]), len(executable.patches)
+        return [*patches, executable.frames_address, executable.row_count]
 
     @property
     def is_spent(self) -> bool:
@@ -173,17 +186,21 @@ class FastModel:
 
     @property
     def _code(self) -> LoadedObject:
-        return _native(self._count, self._fields)
+        return _native_table(self._count, self._fields)
 
-    def specialization(self, executable: Executable, framework: int) -> Specialization:
+    def takes(self, executable: Any) -> bool:
+        """Whether whole calls can go through machine code."""
+        return is_fast(executable)
+
+    def _layouts(self, executable: Any, framework: int) -> list[TensorLayout]:
+        """Of inputs, then of outputs."""
+        edges = [executable.graph.edges[n] for n in (*executable.graph.inputs, *executable.made)]
+        return [TensorLayout(e.dtype, e.shape, executable.strides(e.name), framework=framework) for e in edges]
+
+    def specialization(self, executable: Any, framework: int) -> Specialization:
         """For `CallTable`: one kernel, as it were, from inputs to outputs."""
-        graph = executable.graph
-        names = (*graph.inputs, *executable.made)
-        layouts = [
-            TensorLayout(graph.edges[n].dtype, graph.edges[n].shape, executable.strides(n), framework=framework)
-            for n in names
-        ]
-        kernel = _ModelKernel(self._code, "weft_call_model", [None] * (self._count + 1))
+        graph, layouts = executable.graph, self._layouts(executable, framework)
+        kernel = _ModelKernel(self._code, self._entry, [None] * (self._count + 1))
         kernel.keeps = self
         inputs, outputs = range(len(graph.inputs)), range(len(graph.inputs), self._count)
         given, made = [layouts[n] for n in inputs], [layouts[n] for n in outputs]
