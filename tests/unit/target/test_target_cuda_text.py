@@ -102,7 +102,7 @@ def test_what_threads_exchange_is_loaded_after_each_barrier(threads: int) -> Non
       for n in 0:3 {{
         for i in 0:{threads} {{ B[i] = A[i] - X[n] }}
         thread t in 0:{threads} {{ A[t] = B[t] + A[t] }} }} }}""")
-    head = emit_kernel(kernel, H200).partition(") {")[0]
+    head = emit_kernel(kernel, H200).partition("__global__")[2].partition(") {")[0]
     assert "float* A" in head
     assert "float* B" in head
     assert "const float* __restrict__ X" in head

@@ -1,5 +1,5 @@
-"""Axes of a sum that all of a program walks together, one inside the other, as one: the pixels of an image, not its rows
-and columns. Schedules share out the longest axis of a sum; this makes it as long as it can be."""
+"""Axes of a sum that all of a program walks together, one inside the other, as one: the pixels of an image, not its
+rows and columns. Schedules share out the longest axis of a sum; this makes it as long as it can be."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class _Reader:
         batch, heads = (1, outer[0]) if len(outer) == 1 else outer
         self.sizes = (batch, heads, rows, columns)
         same = self._through(mix.inputs[0], self._joined(weights.shape), casts=True)
-        if same != _Source(softmax.outputs[0], self._joined(tuple((*outer, rows, columns)))):
+        if same != _Source(softmax.outputs[0], self._joined((*outer, rows, columns))):
             return None
         scores = self._scores(softmax.inputs[0], self._joined(self.graph.edges[softmax.inputs[0]].shape))
         if scores is None:

@@ -101,6 +101,10 @@ def _native(model_slot: int, fields: StateFields) -> LoadedObject:
     return load_calls(_SOURCE, {**sizes, "on_cuda": ON_CUDA}, structures, model_slot, fields)
 
 
+#: The fields of `COPY`.
+Copied = tuple[int, int, int]
+
+
 class Changes(NamedTuple):
     """Of one step of a recorded graph: places of parameters by the number of the argument, with bytes to add."""
 
@@ -143,7 +147,12 @@ class RecordedState:
         self.is_described, self._kept = False, []
 
     def describe(
-        self, graph: int, device: int, ask: int, changes: Sequence[Changes], copies: Mapping[str, Sequence[Sequence[int]]]
+        self,
+        graph: int,
+        device: int,
+        ask: int,
+        changes: Sequence[Changes],
+        copies: Mapping[str, Sequence[Sequence[int]]],
     ) -> None:
         """A new recording; ``copies`` are those before its launch and after it, each a `COPY`."""
         groups: list[int] = []
@@ -189,8 +198,9 @@ class FastRecorded(FastModel):
         ]
         results = [graph.edges[n] for n in executable.made]
         made = [
-            TensorLayout(e.dtype, e.shape, dense_strides(e.shape), streams.memory(e.dtype, e.shape), framework=framework)
+            TensorLayout(
+                e.dtype, e.shape, dense_strides(e.shape), streams.memory(e.dtype, e.shape), framework=framework
+            )
             for e in results
         ]
         return [*given, *made]
-

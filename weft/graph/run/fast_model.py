@@ -33,7 +33,7 @@ WEIGHT = ("table", "key", "object", *TensorState._fields)
 #: Which slot of the call goes into which slot of a frame, that many bytes further on.
 PATCH = ("argument", "place", "offset")
 
-_SOURCE = '''
+_SOURCE = """
 def weft_call_model(slots):
     model: Model = slots[model_slot]
     owner = model.owner
@@ -57,7 +57,7 @@ def patch_frame(model: Model, values, slots):
     for i in range(model.npatches):
         patch: Patch = model.patches + i * patch_size
         values[patch.place] = slots[patch.argument] + patch.offset
-'''
+"""
 #: What all calls check first.
 CHECKS = '''
 def wants_gradients(model: Model):
