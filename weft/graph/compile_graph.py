@@ -113,12 +113,15 @@ class _Compilation:
         return folded
 
     def compile(self) -> Compiled:
-        self._choose_libraries()
-        while True:
-            try:
-                return self._compile_all()
-            except _Refused as found:
-                self._take_apart(found)
+        try:
+            self._choose_libraries()
+            while True:
+                try:
+                    return self._compile_all()
+                except _Refused as found:
+                    self._take_apart(found)
+        finally:
+            self.code.close()
 
     def _storage(self) -> Storage:
         """Of the graph as it is now; decided again only where something changed."""
@@ -267,6 +270,10 @@ class _Compilation:
     def _rest_seconds(self, storage: Storage, group: Group, core: Fragment) -> float:
         """What the formulas of a group take as a kernel of their own, behind the library's call."""
         least = self.processor.epilogue_seconds(core.program)
+        if (
+            not self.processor.measures_most
+        ):  # a launch and its traffic: to schedule each would take longer than to choose
+            return least
         members = [m for m in group.members if m is not core]
         outputs = [name for name in storage.outputs(group) if name not in core.outputs]
         try:

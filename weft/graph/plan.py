@@ -70,6 +70,7 @@ class Plan:
         code = GroupCode(arrays.processor, self.graph.name, sizes)
         groups = {id(s): self._prepared(s, arrays, sizes) for s in self.steps if isinstance(s, _Step)}
         code.prepare(groups.values())
+        code.close()
         steps = [s if isinstance(s, Opaque) else code.load(groups[id(s)]) for s in self.steps]
         self.report.groups = [(s.group, k) for s, k in zip(self.steps, steps) if isinstance(k, Kernel)]  # type: ignore[union-attr]
         executable = arrays.processor.executable(self.graph, self.storage, steps, arrays)

@@ -89,6 +89,14 @@ class GroupCode:
     _refused: dict[str, Exception] = field(default_factory=dict)
     _loaded: dict[str, LoadedArtifact] = field(default_factory=dict)
     _keys: dict[tuple[str, str, frozenset[str]], str] = field(default_factory=dict)
+    #: processes beside this one, once there was enough to do for them; they stay until `close`
+    _workers: Workers[Task, Artifact] | None = None
+
+    def close(self) -> None:
+        """Ends the processes that compile beside this one."""
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
 
     def prepare(self, groups: Iterable[Prepared]) -> None:
         """Finds or compiles the code of all ``groups``; refusals are told when it is asked for."""
@@ -102,8 +110,10 @@ class GroupCode:
         if not missing:
             return
         tasks = [(key, self._task(group)) for key, group in missing.items()]
-        workers: Workers[Task, Artifact] = Workers(len(tasks), self.processor.tasks_for_workers)
-        with Progress(f"weft: compiling {self.title}", len(tasks)) as progress, workers:
+        worth_it = self.processor.tasks_for_workers
+        workers = self._workers or Workers[Task, Artifact](len(tasks), worth_it)
+        self._workers = workers if len(tasks) >= worth_it else self._workers
+        with Progress(f"weft: compiling {self.title}", len(tasks)) as progress:
             for key, made in workers.run(tasks, compile_task):
                 if isinstance(made, Artifact):
                     default_store().put(key, made)

@@ -27,7 +27,7 @@ R = TypeVar("R")
 #: Tasks from which on a worker pays, unless said: starting one takes as long as a few tasks.
 WORTH_IT = 8
 #: Processes at most, this one among them: each takes some 150 MB.
-MOST = 8
+MOST = 16
 
 
 class Workers(Generic[T, R]):
@@ -51,6 +51,10 @@ class Workers(Generic[T, R]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes."""
         self._pending.clear()
         for process in self._processes:
             process.kill()  # an answer that nobody waits for
