@@ -1,5 +1,5 @@
-"""Other classes of torchvision and transformers than those of `bench.models`, with random weights: models whose profiles
-were looked at while Weft was made faster, and models that nothing was developed on. Needs torch."""
+"""Other classes of torchvision and transformers than those of `bench.models`, with random weights: some whose profiles
+were looked at while Weft was made faster, and some that nothing was developed on. Needs torch."""
 
 from __future__ import annotations
 
