@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -43,16 +46,13 @@ def run_all_apart(
     """The same for a call with each of ``items``, in order, as they end; up to ``each`` of them share a process.
 
     What torch and Weft load and learn in their first calls costs more than most calls here. Who crashes or hangs takes
-    none of the others with it. What does not end is tried once more: on a busy machine it may only have waited.
+    none of the others with it. ``limit`` is of the process's own time, as on a busy machine it waits, and ten times as
+    much by the clock.
     """
-    place, retried = 0, -1
+    place = 0
     while place < len(items):
-        batch = items[place : place + each]
-        for how, found in _run_batch(fn, batch, limit):
-            if how == "hang" and retried < place:
-                retried = place
-                break
-            yield how, found
+        for found in _run_batch(fn, items[place : place + each], limit):
+            yield found
             place += 1
 
 
@@ -65,7 +65,7 @@ def _run_batch(fn: Callable[..., Any], batch: Sequence[tuple[Any, ...]], limit: 
     theirs.close()
     try:
         for _ in batch:
-            if not ours.poll(limit):
+            if not _comes(ours, process.pid, limit):
                 yield "hang", f"no end after {limit:.0f} s"
                 return
             yield "done", ours.recv()
@@ -75,6 +75,24 @@ def _run_batch(fn: Callable[..., Any], batch: Sequence[tuple[Any, ...]], limit: 
     finally:
         process.kill()
         process.join()
+
+
+def _comes(pipe: Any, pid: int | None, limit: float) -> bool:
+    """Whether something comes before a process has had its time."""
+    start, spent = time.monotonic(), _seconds_of(pid)
+    while not pipe.poll(1.0):
+        if _seconds_of(pid) - spent > limit or time.monotonic() - start > 10 * limit:
+            return False
+    return True
+
+
+def _seconds_of(pid: int | None) -> float:
+    """Of processor time that a process had so far."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:  # ended; or a system that tells otherwise, where the clock is left
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _child(fn: Callable[..., Any], batch: Sequence[tuple[Any, ...]], pipe: Any) -> None:

@@ -210,7 +210,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=2, help="of each entry, the first ones")
     parser.add_argument("--only", default="", help="names of operators, with commas")
     parser.add_argument("--part", default="0/1", help="K/N: each N-th entry from the K-th on")
-    parser.add_argument("--limit", type=float, default=120, help="seconds for each entry")
+    parser.add_argument("--limit", type=float, default=120, help="seconds of its own time for each entry")
     parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--list", action="store_true", help="each entry, and what fell back")
     options = parser.parse_args()

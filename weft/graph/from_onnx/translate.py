@@ -17,6 +17,7 @@ from weft.graph.formulas import views
 from weft.graph.formulas.common import axis
 from weft.graph.from_onnx import pointwise as onnx_pointwise
 from weft.graph.from_onnx import quantize as onnx_quantize
+from weft.graph.from_onnx import recurrent as onnx_recurrent
 from weft.graph.from_onnx import resize as onnx_resize
 from weft.graph.from_onnx import shapes as onnx_shapes
 from weft.graph.from_onnx import sums as onnx_sums
@@ -30,7 +31,7 @@ from weft.ir.dtype import DType
 from weft.ir.errors import Error, InternalError, UnsupportedError
 from weft.ir.numerics import Numerics
 
-_ENTRIES = (onnx_pointwise, onnx_quantize, onnx_resize, onnx_shapes, onnx_sums, onnx_windows)
+_ENTRIES = (onnx_pointwise, onnx_quantize, onnx_recurrent, onnx_resize, onnx_shapes, onnx_sums, onnx_windows)
 #: How often a loop may go round, as each time has its own nodes.
 _MOST_ROUNDS = 256
 #: Nodes that functions and loops may be taken apart into.

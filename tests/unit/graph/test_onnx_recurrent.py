@@ -1,0 +1,63 @@
+"""Recurrent layers of ONNX models, beside PyTorch's: both directions, sequences of different lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("torch")
+
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+import weft
+
+STEPS, BATCH, FEATURES, UNITS = 4, 3, 2, 5
+#: PyTorch's order of gates, by ONNX's numbers.
+ORDER = {"LSTM": [0, 2, 3, 1], "GRU": [1, 0, 2]}
+
+
+def layer_and_model(op: str) -> tuple[Any, Any]:
+    """PyTorch's layer of two directions, and ONNX's with the same weights."""
+    layer = getattr(torch.nn, op)(FEATURES, UNITS, bidirectional=True)
+    order = ORDER[op]
+    back = [order.index(n) for n in range(len(order))]
+
+    def stored(name: str) -> Any:
+        sides = [getattr(layer, f"{name}_l0{end}").detach() for end in ("", "_reverse")]
+        return np.stack([s.view(len(order), UNITS, -1)[back].reshape(s.shape).numpy() for s in sides])
+
+    arrays = {"W": stored("weight_ih"), "R": stored("weight_hh")}
+    arrays["B"] = np.concatenate([stored("bias_ih"), stored("bias_hh")], 1)
+    more = {"linear_before_reset": 1} if op == "GRU" else {}
+    node = helper.make_node(
+        op, ["X", "W", "R", "B", "L"], ["Y", "H"], hidden_size=UNITS, direction="bidirectional", **more
+    )
+    graph = helper.make_graph(
+        [node], "layer",
+        [
+            helper.make_tensor_value_info("X", TensorProto.FLOAT, [STEPS, BATCH, FEATURES]),
+            helper.make_tensor_value_info("L", TensorProto.INT32, [BATCH]),
+        ],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "YH"],
+        [numpy_helper.from_array(a, n) for n, a in arrays.items()],
+    )  # fmt: skip
+    return layer, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_both_directions_of_sequences_of_different_lengths(op: str) -> None:
+    torch.manual_seed(0)
+    layer, model = layer_and_model(op)
+    x, lengths = torch.randn(STEPS, BATCH, FEATURES), torch.tensor([4, 1, 3])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    with torch.no_grad():
+        made, state = layer(packed)
+    padded, _ = torch.nn.utils.rnn.pad_packed_sequence(made)
+    every, last = weft.load_onnx(model).run(None, {"X": x.numpy(), "L": lengths.int().numpy()})
+    theirs = padded.view(STEPS, BATCH, 2, UNITS).transpose(1, 2).numpy()
+    np.testing.assert_allclose(every, theirs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(last, (state[0] if op == "LSTM" else state).numpy(), rtol=1e-4, atol=1e-5)

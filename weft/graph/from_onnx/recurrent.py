@@ -1,0 +1,112 @@
+"""Entries of the table of ONNX's operators: recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.graph.formulas import contraction, joints, pointwise, recurrent, views
+from weft.graph.from_onnx.pointwise import float_only
+from weft.graph.from_onnx.shapes import joined, permute, reshape
+from weft.graph.from_onnx.table import Site, Term, lowers
+from weft.ir.errors import UnsupportedError
+
+#: Gates of a cell, and the functions it has unless told.
+_CELLS = {"RNN": (1, ("Tanh",)), "GRU": (3, ("Sigmoid", "Tanh")), "LSTM": (4, ("Sigmoid", "Tanh", "Tanh"))}
+
+
+@lowers("RNN", "GRU", "LSTM")
+def _layer(
+    t: Site,
+    x: Term,
+    weights: Term,
+    own: Term,
+    bias: Term | None = None,
+    lengths: Term | None = None,
+    *states: Term | None,
+) -> Sequence[Term]:
+    float_only(x)
+    directions, units = weights.shape[0], own.shape[2]
+    by_batch = bool(t.get("layout", 0))
+    x = permute(t, x, (1, 0, 2)) if by_batch else x
+    batch = x.shape[1]
+    h, c, peephole = (*states, None, None, None)[:3]
+    start = t.make([], pointwise.filled, (directions, batch, units), 0, x.dtype)
+    names = {"R": own, "H": h, "B": bias, "P": peephole} | ({"C": c} if t.op == "LSTM" else {})
+    sides: list[tuple[Term, ...]] = []
+    for d in range(directions):
+        tensors = {"W": t.make([weights], views.select, 0, d)}
+        for name, given in names.items():
+            if given is not None and name in "HC" and by_batch:
+                given = permute(t, given, (1, 0, 2))
+            given = start if given is None and name in "HC" else given
+            if given is not None:
+                tensors[name] = t.make([given], views.select, 0, d)
+        is_backwards = d == 1 or t.get("direction", "forward") == "reverse"
+        sides.append(_direction(t, x, tensors, lengths, _functions(t, d), is_backwards))
+    made = [_side_by_side(t, [side[n] for side in sides]) for n in range(len(sides[0]))]
+    every = permute(t, made[0], (1, 0, 2, 3))
+    if by_batch:
+        return permute(t, every, (2, 0, 1, 3)), *(permute(t, m, (1, 0, 2)) for m in made[1:])
+    return every, *made[1:]
+
+
+def _side_by_side(t: Site, parts: list[Term]) -> Term:
+    return joined(t, [reshape(t, p, (1, *p.shape)) for p in parts], 0)
+
+
+def _functions(t: Site, direction: int) -> tuple[str, ...]:
+    """The functions of one direction's gates."""
+    usual = _CELLS[t.op][1]
+    if t.get("activation_alpha") or t.get("activation_beta"):
+        raise UnsupportedError("functions of gates with numbers of their own")
+    named = t.get("activations") or usual * 2
+    functions = tuple(str(n).lower() for n in named[direction * len(usual) : (direction + 1) * len(usual)])
+    if unknown := [n for n in functions if n not in recurrent.ACTIVATIONS]:
+        raise UnsupportedError(f"gates with {unknown[0]!r}")
+    return functions
+
+
+def _direction(
+    t: Site, x: Term, tensors: dict[str, Term], lengths: Term | None, functions: tuple[str, ...], is_backwards: bool
+) -> tuple[Term, ...]:
+    """One direction of a layer: the units after every step, and the states after the last."""
+    x = _turned(t, x, lengths) if is_backwards else x
+    is_linear = bool(t.get("linear_before_reset", 0))
+    weights, bias = tensors.pop("W"), tensors.pop("B", None)
+    if t.op == "GRU" and is_linear:
+        tensors["D"] = _late_bias(t, x, bias, weights.shape[0])
+    gates = [x, weights] if bias is None else [x, weights, _early_bias(t, bias, is_linear)]
+    tensors = {"G": t.make(gates, contraction.linear), **tensors} | ({} if lengths is None else {"L": lengths})
+    flag = is_linear or bool(t.get("input_forget", 0))
+    facts = (tuple(tensors), t.op, functions, t.get("clip"), flag)
+    every, *ends = t.make_all(list(tensors.values()), recurrent.recurrent, *facts)
+    return (_turned(t, every, lengths) if is_backwards else every, *ends)
+
+
+def _turned(t: Site, x: Term, lengths: Term | None) -> Term:
+    if lengths is None:
+        return t.make([x], joints.flip, (0,))
+    return t.make([x, lengths], joints.reversed_rows, 0, 1)
+
+
+def _part(t: Site, bias: Term, start: int, size: int) -> Term:
+    return t.make([bias], views.cut, (start,), (1,), (size,))
+
+
+def _early_bias(t: Site, bias: Term, is_linear: bool) -> Term:
+    """What is added for each gate before the step: both biases, but not the one that the reset gate is behind."""
+    size = bias.shape[0] // 2
+    first, second = _part(t, bias, 0, size), _part(t, bias, size, size)
+    if t.op == "GRU" and is_linear:
+        units = size // 3
+        none = t.make([], pointwise.filled, (units,), 0, bias.dtype)
+        second = joined(t, [_part(t, bias, size, 2 * units), none], 0)
+    return t.make([first, second], pointwise.binary, "add", bias.dtype)
+
+
+def _late_bias(t: Site, x: Term, bias: Term | None, gates: int) -> Term:
+    """What is added to the product that the reset gate is behind."""
+    units = gates // 3
+    if bias is None:
+        return t.make([], pointwise.filled, (units,), 0, x.dtype)
+    return _part(t, bias, bias.shape[0] - units, units)
