@@ -11,7 +11,7 @@ import pytest
 from check_gpu_program import check_gpu_program
 
 #: Programs of each test, and how many tests.
-EACH, TESTS = 22, 10
+EACH, TESTS = 16, 10
 
 
 @pytest.mark.parametrize("group", range(TESTS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,11 +27,18 @@ COMPILED = "lark llvmlite weft.lang.parse weft.tensor.lower\n"
 WARM = "\n"
 
 
-@pytest.fixture
-def filled(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache directory that holds what CALL needs."""
-    assert run(CALL, WEFT_CACHE_DIR=str(tmp_path / "cache"))[0] == COMPILED
-    return tmp_path / "cache"
+    cache = tmp_path_factory.mktemp("compiled") / "cache"
+    assert run(CALL, WEFT_CACHE_DIR=str(cache))[0] == COMPILED
+    return cache
+
+
+@pytest.fixture
+def filled(compiled: Path, tmp_path: Path) -> Path:
+    """The same, for one test to spoil."""
+    return Path(shutil.copytree(compiled, tmp_path / "cache"))
 
 
 def test_a_warm_start_needs_neither_parser_nor_llvm(filled: Path) -> None:
@@ -109,10 +117,10 @@ def test_the_user_s_cache_directory_is_the_default(tmp_path: Path) -> None:
     assert (tmp_path / "home" / ".cache" / "weft").is_dir()
 
 
-def test_the_cache_can_be_turned_off(tmp_path: Path) -> None:
-    for _ in range(2):
-        assert run(CALL, WEFT_CACHE="off", WEFT_CACHE_DIR=str(tmp_path)) == (COMPILED, "")
-    assert not list(tmp_path.iterdir())
+def test_the_cache_can_be_turned_off(tmp_path: Path, filled: Path) -> None:
+    assert run(CALL, WEFT_CACHE="off", WEFT_CACHE_DIR=str(filled)) == (COMPILED, "")
+    assert run(CALL, WEFT_CACHE="off", WEFT_CACHE_DIR=str(tmp_path / "new")) == (COMPILED, "")
+    assert not (tmp_path / "new").exists()
 
 
 X = np.arange(12, dtype=np.float32)

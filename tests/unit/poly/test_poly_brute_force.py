@@ -20,7 +20,7 @@ from weft.poly.check_reorder import check_reorder
 from weft.poly.verdict import Verdict
 
 CHUNKS = 8
-SEEDS = int(os.environ.get("WEFT_RANDOM_NESTS", "60"))
+SEEDS = int(os.environ.get("WEFT_RANDOM_NESTS", "40"))
 #: Sizes tried where N is symbolic: enough for the offsets and coefficients the nests have.
 SIZES = (0, 1, 2, 3, 4)
 

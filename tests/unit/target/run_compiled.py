@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -194,14 +195,15 @@ def check_against_interpreter(
     machines: Sequence[Machine | None] = (None,),
     args: Sequence[Any] | None = None,
     target: str = "cpu",
+    also: Sequence[str] = (),
 ) -> Runner:
-    """Compiled code on each machine gives what the interpreter gives, bit for bit."""
+    """Compiled code on each machine, by each target, gives what the interpreter gives, bit for bit."""
     kernel = parse_kernel(kernel) if isinstance(kernel, str) else kernel
     args = make_arguments(kernel) if args is None else args
     want = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     interpret(kernel, want)
-    for machine in machines:
-        runner = Runner(kernel, machine, target=target)
+    for machine, by in itertools.product(machines, (target, *also)):
+        runner = Runner(kernel, machine, target=by)
         got = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
         assert runner(*got) == 0
         for param, g, w in zip(kernel.params, got, want):
