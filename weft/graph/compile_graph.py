@@ -17,10 +17,10 @@ from typing import Any
 from weft.graph.faults import collecting, refused
 from weft.graph.graph import Fragment, Graph, Node, Opaque
 from weft.graph.groups.choose import Choice
-from weft.graph.groups.compile_group import Kernel, Prepared, prepare_group
+from weft.graph.groups.compile_group import Kernel, Prepared, is_streamed, prepare_group
 from weft.graph.groups.group_code import GroupCode
 from weft.graph.groups.group_program import group_program
-from weft.graph.groups.mapping import kind_of
+from weft.graph.groups.mapping import kind_of, view_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
 from weft.graph.groups.price_program import REMEMBER
@@ -237,10 +237,14 @@ class _Compilation:
         """What libraries offer for ``core`` of a group, its own call first, or for all of the group."""
         assert core.library is not None
         own = [LibraryCall(core.library, False)]
-        if not is_fast(self.graph.numerics):
+        if not is_fast(self.graph.numerics) or self._is_streamed(core):
             return own
         others = self.arrays.other_calls(self.graph, core, epilogue_of(self.graph, group.members, core, outputs))
         return others if any(o.packed for o in others) else [*own, *others]  # to pack once is never slower
+
+    def _is_streamed(self, core: Fragment) -> bool:
+        weights = [self.graph.edges[name] for name in core.inputs if _is_constant(self.graph, name)]
+        return any(is_streamed(core.program, w, self.arrays) for w in weights)
 
     def _choice_key(self, prepared: Prepared) -> str:
         return cache_key("choice", *prepared.key, type(self.arrays).__name__, self.processor.key)
@@ -258,7 +262,7 @@ class _Compilation:
         calls = self._library_calls(group, core, storage.outputs(group))
         ways = processor.candidates(prepared, core)
         expected = Choice(self._expected(ways), processor.library_seconds(core.program))
-        is_clear = processor.is_clear(expected)
+        is_clear = processor.is_clear(expected) and not self._is_streamed(core)  # which the time model knows badly
         made = expected
         if calls and not (is_clear and (expected.is_ours or len(calls) == 1)):
             rest = 0.0 if len(group.members) == 1 else self._rest_seconds(storage, group, core)
@@ -334,6 +338,16 @@ def run_library(arrays: Arrays, node: Node, values: dict[str, Any]) -> tuple[Any
     args, named = arguments(call, arrays, values.__getitem__)
     made = arrays.function(call.target)(*args, **named)
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+
+def _is_constant(graph: Graph, name: str) -> bool:
+    """Whether a tensor is a constant, or a view of one."""
+    while name not in graph.constants:
+        producer = graph.producers.get(name)
+        if not isinstance(producer, Fragment) or view_of(producer.program) is None:
+            return False
+        name = producer.inputs[0]
+    return True
 
 
 def _core(item: Group | Opaque) -> Fragment | None:

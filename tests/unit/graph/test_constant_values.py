@@ -109,3 +109,24 @@ def test_a_kernel_of_ours_that_fails_when_timed_is_told(fresh: pytest.MonkeyPatc
     fresh.setattr("weft.graph.run.processor.Cpu.measure_kernel", fails)
     fast = weft.compile(Net().eval(), (torch.randn(1, 16, 9, 9),))
     assert "ZeroDivisionError: in a kernel" in str(weft.explain(fast))
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+@pytest.mark.parametrize(("rows", "is_packed"), [(1, False), (3, True)])
+def test_weights_that_stream_from_memory_are_read_where_they_are(
+    fresh: pytest.MonkeyPatch, rows: int, is_packed: bool
+) -> None:
+    fresh.setattr("weft.graph.run.processor.Cpu.cached_bytes", 0)
+    fresh.setattr("weft.graph.run.processor.Cpu.is_clear", lambda *_: True)
+    fresh.setattr(Choice, "is_ours", True)
+    model = nn.Sequential(nn.Linear(48, 40), nn.ReLU()).eval()
+    x = torch.randn(rows, 48)
+    fast = weft.compile(model, (x,))
+    torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+    (part,) = fast.parts.values()
+    (variant,) = part.model.variants.values()
+    (kernel,) = variant.compiled.executable.kernels
+    read = [variant.compiled.executable.graph.constants.get(name) for name in kernel.tensors]
+    assert (model[0].weight.data_ptr() not in [t.data_ptr() for t in read if t is not None]) == is_packed
+    model[0].weight.add_(1.0)
+    torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)

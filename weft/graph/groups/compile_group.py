@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from weft.graph.graph import Graph, dense_strides, shape_of
+from weft.graph.graph import Edge, Graph, dense_strides, shape_of
+from weft.graph.groups.choose import multiplications
 from weft.graph.groups.group_program import GroupProgram
 from weft.graph.groups.layout import canonical
 from weft.graph.groups.merge_axes import merge_axes, merged_layout
@@ -21,6 +22,7 @@ from weft.operators.signature import Layout, Signature
 from weft.operators.specialization import Specialization
 from weft.runtime.argument import ArgumentInfo
 from weft.runtime.arrays import describe
+from weft.tensor.program import TensorProgram
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays:
     for buffer, name in names.items():
         found = storage.find(name)
         assert found is not None
-        if found.root in graph.constants:
+        if found.root in graph.constants and not is_streamed(program.program, graph.edges[name], arrays):
             info, kept = _constant(graph, name, graph.constants[found.root], found.layout.offset, arrays)
             shape = shape_of(buffers[buffer].shape)
             bound[buffer] = info._replace(shape=shape, strides=dense_strides(shape))
@@ -105,6 +107,12 @@ def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays:
     offsets = {b: _offset(graph, storage, n) for b, n in params.items()} | {b: v.pointer for b, v in bound.items()}
     misaligned = frozenset(b for b, offset in offsets.items() if offset % arrays.processor.executor.code_alignment)
     return Prepared(program, definition, signature, slots, tuple(keeps), misaligned)
+
+
+def is_streamed(program: TensorProgram, constant: Edge, arrays: Arrays) -> bool:
+    """Whether each element of a constant is used once in a call and comes from memory: read where it is, it takes as
+    long as packed, and is there once."""
+    return constant.nbytes > arrays.processor.cached_bytes and 0 < multiplications(program) <= constant.count
 
 
 def _offset(graph: Graph, storage: Storage, name: str) -> int:

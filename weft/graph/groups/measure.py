@@ -18,7 +18,7 @@ from weft.graph.groups.storage import Storage
 from weft.graph.groups.take_turns import Sampler
 from weft.graph.run.arrays import Arrays, arguments
 from weft.ir.numpy_dtypes import to_numpy
-from weft.runtime.arrays import aligned_bytes
+from weft.runtime.arrays import aligned_bytes, describe
 
 with contextlib.suppress(ImportError):  # which Windows has none of
     import resource
@@ -36,8 +36,11 @@ KEPT_BYTES = 4 << 20
 
 def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
     """What gives the seconds of a kernel on zeros in place of its tensors."""
-    memory = []
+    memory, constants = [], {}
     for name in kernel.tensors:
+        if name in graph.constants:
+            constants[name] = describe(graph.constants[name]).pointer
+            continue
         found = storage.find(name)
         assert found is not None
         strides, edge = found.layout.strides, graph.edges[name]
@@ -45,7 +48,9 @@ def measure_kernel(graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
         memory.append(aligned_bytes(reach * edge.dtype.itemsize))
     for block in memory:
         block[...] = 0
-    values = [*(block.ctypes.data for block in memory), *kernel.fixed]
+    blocks = iter(memory)
+    tensors = [constants[name] if name in constants else next(blocks).ctypes.data for name in kernel.tensors]
+    values = [*tensors, *kernel.fixed]
     return _timed(lambda: (memory, kernel.code.loaded.run(values)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,9 @@ class Cuda:
     @property
     def key(self) -> str:
         return self.machine.key
+
+    #: constants are read as they were packed, whatever their size
+    cached_bytes = math.inf
 
     @property
     def bytes_per_second(self) -> float:

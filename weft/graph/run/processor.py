@@ -67,6 +67,10 @@ class Processor(Protocol):
     def bytes_per_second(self) -> float:
         """Read from memory, or written."""
 
+    @property
+    def cached_bytes(self) -> float:
+        """Of tensors that may still be in a cache when the next call reads them."""
+
     def even(self, dtype: DType) -> int:
         """What columns of a matrix of such elements should be a multiple of."""
 
@@ -124,6 +128,10 @@ class Cpu:
         from weft.runtime.machine_model import local_machine
 
         return local_machine().model.memory.read_all
+
+    @property
+    def cached_bytes(self) -> float:
+        return max(HOST.machine("cpu").caches.values(), default=0)
 
     def even(self, dtype: DType) -> int:
         return 1
