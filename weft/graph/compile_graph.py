@@ -265,7 +265,7 @@ class _Compilation:
         is_clear = processor.is_clear(expected) and not self._is_streamed(core)  # which the time model knows badly
         made = expected
         if calls and not (is_clear and (expected.is_ours or len(calls) == 1)):
-            rest = 0.0 if len(group.members) == 1 else self._rest_seconds(storage, group, core)
+            rest = functools.partial(self._rest_seconds, storage, group, core)
             made = self._measured(storage, [] if is_clear else ways, calls, rest)
             made = replace(made, ours=expected.ours) if is_clear else made
         default_store().put(self._choice_key(prepared), Artifact(asdict(made)))
@@ -273,10 +273,10 @@ class _Compilation:
 
     def _rest_seconds(self, storage: Storage, group: Group, core: Fragment) -> float:
         """What the formulas of a group take as a kernel of their own, behind the library's call."""
+        if len(group.members) == 1:
+            return 0.0
         least = self.processor.epilogue_seconds(core.program)
-        if (
-            not self.processor.measures_most
-        ):  # a launch and its traffic: to schedule each would take longer than to choose
+        if not self.processor.measures_most:  # a launch and its traffic: to schedule it takes longer than to choose
             return least
         members = [m for m in group.members if m is not core]
         outputs = [name for name in storage.outputs(group) if name not in core.outputs]
@@ -295,9 +295,11 @@ class _Compilation:
             refused(error)
             return math.inf
 
-    def _measured(self, storage: Storage, ways: list[Prepared], calls: list[LibraryCall], rest: float) -> Choice:
-        """All candidates timed in turns: our kernel by each plan, and calls, ``rest`` on top where they are for less
-        than the group."""
+    def _measured(
+        self, storage: Storage, ways: list[Prepared], calls: list[LibraryCall], rest: Callable[[], float]
+    ) -> Choice:
+        """All candidates timed in turns: our kernel by each plan, and calls, the ``rest`` on top where these do
+        less than the group; that takes long to say, so it is asked only where it decides."""
         plans, samplers = [], []  # type: list[str], list[Sampler]
         for way in ways:
             try:
@@ -309,7 +311,9 @@ class _Compilation:
             plans.append(way.definition.how.plan)
         times = take_turns([*samplers, *map(self._call_sampler, calls)], self.processor.turns)
         ours, plan = min(zip(times, plans), default=(math.inf, ""))
-        theirs = [t + (0.0 if c.whole else rest) for t, c in zip(times[len(plans) :], calls)]
+        theirs = times[len(plans) :]
+        least = min([ours, *(t for t, c in zip(theirs, calls) if c.whole)])
+        theirs = [t if c.whole or t >= least else t + rest() for t, c in zip(theirs, calls)]
         return Choice(ours, min(theirs), "measured", theirs.index(min(theirs)), plan)
 
     def _call_sampler(self, candidate: LibraryCall) -> Sampler:
