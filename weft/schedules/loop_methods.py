@@ -12,6 +12,7 @@ from weft.schedules.handles import AnyBlock, AnyLoop, Loop
 from weft.schedules.persist import persist
 from weft.schedules.reorder import reorder
 from weft.schedules.rewrite import PRIMITIVES
+from weft.schedules.scan import scan
 from weft.schedules.set_kind import Level, bind, parallel, serial, unroll, vectorize
 from weft.schedules.shift import shift, skew
 from weft.schedules.specialize import check_specialize, specialize
@@ -42,6 +43,15 @@ class LoopMethods(ScheduleState):
         made = self.run(tile, self.name(i), self.name(j), rows, columns, tail=tail)
         a, b, c, d = (self.handle(Loop, name) for name in made)
         return a, b, c, d
+
+    def scan(self, loop: AnyLoop, length: int) -> tuple[Loop, Loop, Loop, Loop, Loop]:
+        """A recurrence of first order over ``loop`` in chunks of ``length`` steps, of which many may run at once.
+
+        Returns the loops through chunks that add each up, hand what came before on from one to the next (itself such a
+        recurrence) and compute the results; then the loops through a chunk of the first and of the last.
+        """
+        total, carry, chunk, added, run = (self.handle(Loop, n) for n in self.run(scan, self.name(loop), length))
+        return total, carry, chunk, added, run
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""
