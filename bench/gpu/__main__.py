@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.gpu.measure import Result, copy_bandwidth, measure
 from bench.gpu.products import products
 from bench.gpu.report import summary, table
+from bench.gpu.scans import scans
 from bench.gpu.workloads import Workload, workloads
 
 PAGE = Path(__file__).parents[2] / "docs" / "bench-gpu.md"
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> int:
     torch.backends.cuda.matmul.allow_tf32 = False
     chosen = [
         w
-        for w in (*workloads(), *products())
+        for w in (*workloads(), *products(), *scans())
         if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
     ]
     bandwidth = copy_bandwidth(torch)

@@ -51,6 +51,21 @@ def test_large_tiles(text: str, m: int, n: int, k: int, dtype: str) -> None:
     assert relative_error(op, text, dtype, m, n, k) < 4e-3
 
 
+@pytest.mark.parametrize("m", [1, 2, 7, 16])
+@pytest.mark.parametrize("text", [PLAIN, RIGHT])
+@pytest.mark.parametrize(("n", "k"), [(4096, 4096), (1000, 328), (300, 5001)])
+def test_few_rows(text: str, m: int, n: int, k: int) -> None:
+    op = weft.define(text.replace("float(", "bfloat16("))
+    assert relative_error(op, text, "bfloat16", m, n, k) < 4e-3
+
+
+@pytest.mark.parametrize("text", [PLAIN, RIGHT, LEFT])
+def test_rows_that_begin_anywhere(text: str) -> None:
+    """They are copied for the copy engine, where that pays."""
+    op = weft.define(text.replace("float(", "bfloat16("))
+    assert relative_error(op, text, "bfloat16", 2045, 2043, 2047) < 4e-3
+
+
 def test_matrix_instructions_are_used() -> None:
     op = weft.define(PLAIN.replace("float(", "bfloat16("))
     a = weft.cuda.DeviceArray.from_numpy(np.ones((256, 256), weft.numpy_dtype("bfloat16")))

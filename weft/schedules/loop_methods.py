@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 from weft.schedules.cut import End, cut, peel
 from weft.schedules.fission import fission
 from weft.schedules.fuse import fuse
 from weft.schedules.fuse_loops import Pairing, fuse_loops
-from weft.schedules.handles import AnyBlock, AnyLoop, Loop
+from weft.schedules.handles import AnyBlock, AnyLoop, BufferRef, Loop
 from weft.schedules.persist import persist
 from weft.schedules.reorder import reorder
 from weft.schedules.rewrite import PRIMITIVES
@@ -22,6 +23,19 @@ from weft.schedules.swap import swap
 from weft.schedules.trace import Step
 from weft.schedules.widen import trim, widen
 from weft.schedules.wrap import wrap
+
+
+class Scan(NamedTuple):
+    """The loops of a recurrence in chunks: through all of them, that add each up, hand on what came before from one to
+    the next (itself such a recurrence) and compute the results; and through the steps of one, that is ``added`` up and
+    that results ``run`` through. ``storage`` is what chunks hand on."""
+
+    totals: Loop
+    carries: Loop
+    results: Loop
+    added: Loop
+    run: Loop
+    storage: tuple[BufferRef, ...]
 
 
 class LoopMethods(ScheduleState):
@@ -44,14 +58,11 @@ class LoopMethods(ScheduleState):
         a, b, c, d = (self.handle(Loop, name) for name in made)
         return a, b, c, d
 
-    def scan(self, loop: AnyLoop, length: int) -> tuple[Loop, Loop, Loop, Loop, Loop]:
-        """A recurrence of first order over ``loop`` in chunks of ``length`` steps, of which many may run at once.
-
-        Returns the loops through chunks that add each up, hand what came before on from one to the next (itself such a
-        recurrence) and compute the results; then the loops through a chunk of the first and of the last.
-        """
-        total, carry, chunk, added, run = (self.handle(Loop, n) for n in self.run(scan, self.name(loop), length))
-        return total, carry, chunk, added, run
+    def scan(self, loop: AnyLoop, length: int) -> Scan:
+        """A recurrence of first order over ``loop`` in chunks of ``length`` steps, of which many may run at once."""
+        made = self.run(scan, self.name(loop), length)
+        loops = (self.handle(Loop, n) for n in made[:5])
+        return Scan(*loops, tuple(self.handle(BufferRef, n) for n in made[5:]))
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""

@@ -41,8 +41,10 @@ ASSOCIATIVE = ("+", "*", "min", "max")
 
 @dataclass(frozen=True)
 class Recurrence:
-    """``store`` of what was ``before``, combined by ``op`` with ``term``; it is multiplied by ``factor`` first, if there
-    is one. ``step`` is the iterator of ``block`` that goes through ``loop``."""
+    """``store`` of what was ``before``, multiplied by ``factor`` if there is one, combined by ``op`` with ``term``.
+
+    ``step`` is the iterator of ``block`` that goes through ``loop``.
+    """
 
     loop: For
     block: Block
@@ -122,7 +124,8 @@ def check_scan(kernel: Kernel, loop: str, length: int, *, numerics: Numerics) ->
 
 @primitive(check_scan, "cannot take the recurrence over `{0}` apart")
 def scan(kernel: Kernel, loop: str, length: int) -> Rewrite:
-    """Makes loops through chunks: of totals, of carries, of results; then through a chunk of totals, of results."""
+    """Makes loops through chunks: of totals, carries, results; then through one of totals, of results; and storage of
+    what chunks hand on."""
     node = find_loop(kernel, loop)
     found = find_recurrence(node)
     assert isinstance(found, Recurrence)
@@ -153,11 +156,16 @@ class _Chunks:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(x.var.name for x in self.loops)
+        return (*(x.var.name for x in self.loops), *(b.name for b in self.storage))
+
+    @property
+    def storage(self) -> tuple[Buffer, ...]:
+        """What chunks hand on."""
+        return (self.carry, self.total) if self.r.factor is None else (self.carry, self.total, self.gain)
 
     def body(self) -> Stmt:
         body = sequence([self._totals(), *self._carries(), self._results()])
-        for buffer in (self.carry, self.total, *(() if self.r.factor is None else (self.gain,))):
+        for buffer in self.storage:
             body = Alloc(buffer, body)
         return body
 

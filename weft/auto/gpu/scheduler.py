@@ -14,6 +14,7 @@ from weft.auto.gpu.fuse import fuse_stages
 from weft.auto.gpu.persistent import persist_steps
 from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.rows import ROWS
+from weft.auto.gpu.scans import SCANS
 from weft.auto.gpu.scatters import SCATTERS
 from weft.auto.gpu.tiles import TILES
 from weft.auto.plan import Ranker, rank_plans
@@ -29,6 +30,7 @@ SAME_TIME = 1.1
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     SCATTERS,
+    SCANS,
     DOTS,
     CONTRACTION,
     ROWS,

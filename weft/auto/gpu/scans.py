@@ -1,0 +1,157 @@
+"""Recurrences of first order, such as running sums: a block has a row, or some columns, in chunks of its threads.
+
+A row goes through shared memory, so that threads side by side read and write side by side, wherever it begins::
+
+    block: rows
+      thread: the row comes to shared memory
+      thread: chunks are added up
+      chunks of chunks, likewise; those one after another
+      thread: results of a chunk
+      thread: results go to memory
+
+A chunk has an odd number of steps: threads that read as far apart meet in no bank of shared memory. Columns, whose
+steps lie across memory, are read twice by threads that are side by side.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+from weft.auto.gpu.draft import GpuDraft
+from weft.auto.gpu.grid import as_one
+from weft.auto.stages import Stage, StageAccess, StageIter
+from weft.auto.strategy import Strategy, one_way
+from weft.target.cuda.rates import RESERVED_SHARED, SECTOR
+
+#: Chunks of a row, about, steps of the shortest, and chunks that may be handed on one after another.
+CHUNKS, SHORTEST, FEW_CHUNKS = 256, 5, 32
+#: Chunks of columns (an odd number, as they lie side by side in shared memory), steps that are under way, and columns
+#: of a block at most.
+COLUMN_CHUNKS, DOWN, WIDEST_BLOCK = 31, 8, 32
+#: Bytes of elements: narrower ones would be rounded at each step.
+WORDS = (4, 8)
+
+
+def fits_scans(draft: GpuDraft, stage: Stage) -> bool:
+    """Whether it goes on from its own results, along rows that shared memory has room for or down long columns."""
+    if stage.op != "=" or stage.is_inside or stage.steps or not stage.is_plain or not stage.reads_target:
+        return False
+    step = _step(stage)
+    if step is None or not all(i.exact and i.extent is not None for i in stage.iters):
+        return False
+    if any(a.buffer.dtype.itemsize not in WORDS for a in stage.accesses):
+        return False
+    if stage.write.stride(step.name) != 1:
+        beside = _beside(stage)
+        return beside is not None and bool(_widths(beside)) and step.count >= DOWN * COLUMN_CHUNKS
+    row = sum(a.buffer.dtype.itemsize for a in (*_rows(stage, step), stage.write)) * step.count
+    fits = row + RESERVED_SHARED + (CHUNKS << 6) <= draft.machine.shared_per_block
+    return fits and step.count >= 2 * SHORTEST * FEW_CHUNKS
+
+
+def _beside(stage: Stage) -> StageIter | None:
+    """The iterator along which results lie side by side."""
+    return next((i for i in stage.spatial if stage.write.stride(i.name) == 1), None)
+
+
+def _widths(beside: StageIter) -> list[int]:
+    """Columns that a block can have: as many as divide all of them, whole sectors of memory first."""
+    found = [n for n in range(WIDEST_BLOCK, SECTOR // 4 - 1, -1) if beside.count % n == 0]
+    return sorted(found, key=lambda n: n % (SECTOR // 4) != 0)
+
+
+def _step(stage: Stage) -> StageIter | None:
+    """The only iterator that is no result's alone."""
+    return stage.reductions[0] if len(stage.reductions) == 1 else None
+
+
+def _rows(stage: Stage, step: StageIter) -> list[StageAccess]:
+    """What is read along memory, and is no result."""
+    target = stage.write.buffer.name
+    return [a for a in stage.distinct_reads if a.buffer.name != target and a.is_affine and a.stride(step.name) == 1]
+
+
+def schedule_scans(draft: GpuDraft, name: str) -> None:
+    stage = draft.stage(name)
+    step, beside = _step(stage), _beside(stage)
+    assert step is not None
+    if stage.write.stride(step.name) == 1 or beside is None:
+        _schedule_rows(draft, stage, step)
+    else:
+        _schedule_columns(draft, stage, step, beside)
+    draft.scheduled |= {b for b in map(str, draft.s.blocks()) if draft.stage(b).is_inside}
+
+
+def _schedule_columns(draft: GpuDraft, stage: Stage, step: StageIter, beside: StageIter) -> None:
+    """Threads side by side have columns side by side, others have other chunks of them."""
+    s, machine = draft.s, draft.machine
+    down, across = stage.loop_of(step.name), stage.loop_of(beside.name)
+    others = [x for x in stage.loops if x not in (down, across)]
+    if [*others, across, down] != list(stage.loops):
+        s.reorder(*others, across, down)
+    rest = stage.points // (step.count * beside.count)
+    widths = _widths(beside)
+    width = next((w for w in widths if rest * beside.count >= w * machine.sms * 7 // 8), min(widths))
+    tile, own = map(str, s.split(across, width))
+    length = -(-step.count // (COLUMN_CHUNKS * DOWN)) * DOWN
+    made = s.scan(down, length)
+    for storage in made.storage:
+        s.expand_storage(storage)
+    carried = s.fission(own, made.totals)
+    results = s.fission(carried, made.carries)
+    for chunks, columns in ((made.totals, own), (made.results, results)):
+        s.reorder(chunks, columns)
+        s.bind(chunks, "thread")
+    for columns in (own, carried, results):
+        s.bind(columns, "thread")
+    for loop in (made.added, made.run):
+        s.unroll(s.split(loop, DOWN)[1])
+    for loop in (*others, tile):
+        s.bind(loop, "block")
+    what = f"{width} columns a block, in chunks of {length} steps, each by a thread"
+    draft.decide("parallel", stage.name, what, "what a chunk adds up to needs no other")
+
+
+def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
+    s, name = draft.s, stage.name
+    along = stage.loop_of(step.name)
+    blocks = [x for x in stage.loops if x != along] or [str(s.wrap(along))]
+    if [*blocks, along] != list(stage.loops) and stage.loops != (along,):
+        s.reorder(*blocks, along)
+    inputs, target = [a.buffer.name for a in _rows(stage, step)], stage.write.buffer.name
+    length = _odd_length(step.count)
+    threads = -(-step.count // length)
+    levels = [s.scan(along, length)]
+    if threads > FEW_CHUNKS:
+        levels.append(s.scan(levels[0].carries, isqrt(threads)))
+    copies = [str(s.cache_read(b, at=blocks[-1], scope="shared")[0]) for b in dict.fromkeys(inputs)]
+    copies.append(str(s.cache_write(target, scope="shared", at=blocks[-1])[0]))
+    for made in levels:
+        for chunks in (made.totals, made.results):
+            s.bind(chunks, "thread")
+        for steps in (made.added, made.run):
+            s.unroll(steps)
+    for copy in copies:
+        _spread_row(draft, copy, len(blocks), threads)
+    for loop in blocks:
+        s.bind(loop, "block")
+    what = f"{threads} chunks of {length} steps a row, each by a thread"
+    draft.decide("parallel", name, what, "what a chunk adds up to needs no other")
+
+
+def _odd_length(count: int) -> int:
+    """Steps of a chunk: an odd number, where possible one that divides all of them."""
+    least = max(SHORTEST, -(-count // CHUNKS)) | 1
+    return next((n for n in range(least, 3 * least // 2, 2) if count % n == 0), least)
+
+
+def _spread_row(draft: GpuDraft, copy: str, outer: int, threads: int) -> None:
+    """Elements side by side on threads side by side."""
+    s = draft.s
+    turns, thread = map(str, s.split(as_one(draft, [str(x) for x in s.loops(copy)][outer:]), threads))
+    s.reorder(thread, turns)
+    s.bind(thread, "thread")
+    s.unroll(turns)
+
+
+SCANS: Strategy[GpuDraft] = one_way("scans", fits_scans, schedule_scans)
