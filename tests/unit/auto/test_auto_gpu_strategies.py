@@ -16,7 +16,8 @@ from weft.ir.stmt import For
 from weft.ir.visit import walk
 from weft.ops import library
 from weft.schedules.schedule import Schedule
-from weft.target.cuda.lower import emit_kernel, lower_kernel
+from weft.target.cuda.lower import compile_kernel, emit_kernel, lower_kernel
+from weft.target.cuda.machine import gpu_for_arch
 from weft.tensor.lower import lower
 from weft.tensor.normalize import normalize
 from weft.tensor.specialize import solve_sizes, specialize
@@ -183,3 +184,19 @@ def test_updates_that_often_meet_are_of_copies_in_shared_memory() -> None:
     rare = check_case(HISTOGRAM, [RNG.integers(0, 900, 3000).astype(np.int32), 900])
     assert "H_own" not in print_kernel(rare.schedule.kernel)
     assert "atomic H" in print_kernel(rare.schedule.kernel)
+
+
+SUMS_OF_ROWS = "def f(float(M,N) X) -> (float(M,N) S) { S(m,0) = X(m,0)\n S(m,t) = S(m,t-1) + X(m,t) where t in 1:N }"
+SUMS_OF_COLUMNS = """def f(float(N,M) X) -> (float(N,M) S) {
+    S(0,m) = X(0,m)
+    S(t,m) = S(t-1,m) + X(t,m) where t in 1:N
+}"""
+
+
+@pytest.mark.parametrize(("text", "shape"), [(SUMS_OF_ROWS, (3, 350)), (SUMS_OF_COLUMNS, (261, 24))])
+def test_recurrences_of_first_order_are_scanned_by_the_threads_of_a_block(text: str, shape: tuple[int, int]) -> None:
+    made = check_case(text, [array(*shape)], tolerance=1e-3)
+    assert any("chunks of" in d.what for d in made.decisions)
+    for arch in ("sm_80", "sm_90", "sm_100"):
+        machine = gpu_for_arch(arch)
+        assert len(compile_kernel(made.schedule.kernel, machine, fast=True).launches) == 2
