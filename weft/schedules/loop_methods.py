@@ -61,8 +61,8 @@ class LoopMethods(ScheduleState):
     def scan(self, loop: AnyLoop, length: int) -> Scan:
         """A recurrence of first order over ``loop`` in chunks of ``length`` steps, of which many may run at once."""
         made = self.run(scan, self.name(loop), length)
-        loops = (self.handle(Loop, n) for n in made[:5])
-        return Scan(*loops, tuple(self.handle(BufferRef, n) for n in made[5:]))
+        totals, carries, results, added, run = (self.handle(Loop, n) for n in made[:5])
+        return Scan(totals, carries, results, added, run, tuple(self.handle(BufferRef, n) for n in made[5:]))
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""

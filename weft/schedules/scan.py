@@ -183,7 +183,7 @@ class _Chunks:
     def _step(self, chunk: For, inner: For) -> tuple[Expr, list[Expr]]:
         """Which step is the ``inner`` one of ``chunk``, and the test that there is one."""
         number = chunk.var * self.length + inner.var
-        test = [] if self.r.count % self.length == 0 else [Compare("<", number, idx(self.r.count))]
+        test: list[Expr] = [] if self.r.count % self.length == 0 else [Compare("<", number, idx(self.r.count))]
         return simplify(number + self.r.loop.lo), test
 
     def _totals(self) -> Stmt:

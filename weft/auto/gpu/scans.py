@@ -99,13 +99,13 @@ def _schedule_columns(draft: GpuDraft, stage: Stage, step: StageIter, beside: St
         s.expand_storage(storage)
     carried = s.fission(own, made.totals)
     results = s.fission(carried, made.carries)
-    for chunks, columns in ((made.totals, own), (made.results, results)):
+    for chunks, columns in ((made.totals, own), (made.results, str(results))):
         s.reorder(chunks, columns)
         s.bind(chunks, "thread")
-    for columns in (own, carried, results):
-        s.bind(columns, "thread")
-    for loop in (made.added, made.run):
-        s.unroll(s.split(loop, DOWN)[1])
+    for loop in (own, carried, results):
+        s.bind(loop, "thread")
+    for steps in (made.added, made.run):
+        s.unroll(s.split(steps, DOWN)[1])
     for loop in (*others, tile):
         s.bind(loop, "block")
     what = f"{width} columns a block, in chunks of {length} steps, each by a thread"
