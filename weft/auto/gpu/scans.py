@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from math import isqrt
 
-from weft.auto.gpu.draft import GpuDraft
+from weft.auto.gpu.contraction import cooperate
+from weft.auto.gpu.draft import GpuDraft, whole_warps
 from weft.auto.gpu.grid import as_one
 from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.auto.strategy import Strategy, one_way
@@ -106,6 +107,7 @@ def _schedule_columns(draft: GpuDraft, stage: Stage, step: StageIter, beside: St
         s.bind(loop, "thread")
     for steps in (made.added, made.run):
         s.unroll(s.split(steps, DOWN)[1])
+    s.unroll(made.carries)
     for loop in (*others, tile):
         s.bind(loop, "block")
     what = f"{width} columns a block, in chunks of {length} steps, each by a thread"
@@ -119,24 +121,45 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
     if [*blocks, along] != list(stage.loops) and stage.loops != (along,):
         s.reorder(*blocks, along)
     inputs, target = [a.buffer.name for a in _rows(stage, step)], stage.write.buffer.name
+    _join_start(draft, stage, blocks)
     length = _odd_length(step.count)
     threads = -(-step.count // length)
     levels = [s.scan(along, length)]
     if threads > FEW_CHUNKS:
         levels.append(s.scan(levels[0].carries, isqrt(threads)))
-    copies = [str(s.cache_read(b, at=blocks[-1], scope="shared")[0]) for b in dict.fromkeys(inputs)]
-    copies.append(str(s.cache_write(target, scope="shared", at=blocks[-1])[0]))
+    loads = [tuple(map(str, s.cache_read(b, at=blocks[-1], scope="shared"))) for b in dict.fromkeys(inputs)]
+    before = {str(b) for b in s.blocks()}
+    s.cache_write(target, scope="shared", at=blocks[-1])
+    copies = [b for b in map(str, s.blocks()) if b not in before]
     for made in levels:
         for chunks in (made.totals, made.results):
             s.bind(chunks, "thread")
         for steps in (made.added, made.run):
             s.unroll(steps)
+    s.unroll(levels[-1].carries)
+    for load, storage in loads:
+        if len(s.loops(load)) > len(blocks) + 1:
+            cooperate(draft, load, storage, len(blocks), whole_warps(threads), written_out=True)
+        else:
+            copies.append(load)
     for copy in copies:
-        _spread_row(draft, copy, len(blocks), threads)
+        _spread_row(draft, copy, len(blocks), whole_warps(threads))
     for loop in blocks:
         s.bind(loop, "block")
     what = f"{threads} chunks of {length} steps a row, each by a thread"
     draft.decide("parallel", name, what, "what a chunk adds up to needs no other")
+
+
+def _join_start(draft: GpuDraft, stage: Stage, blocks: list[str]) -> None:
+    """What the first step goes on from is computed with the row, where it is a nest over the same rows before it."""
+    writers = [w for w in draft.stages.writers(stage.write.buffer.name) if w.position < stage.position]
+    for first in writers[-1:]:
+        alike = len(first.loops) == len(blocks) == 1 and not first.outer
+        if alike and draft.attempt(draft.s.fuse_loops, first.loops[0], blocks[0]) is None:
+            blocks[0] = first.loops[0]
+            draft.scheduled.add(first.name)
+            what = f"computed with each row of `{stage.name}`"
+            draft.decide("fusion", first.name, what, "the first step goes on from it")
 
 
 def _odd_length(count: int) -> int:
@@ -146,12 +169,22 @@ def _odd_length(count: int) -> int:
 
 
 def _spread_row(draft: GpuDraft, copy: str, outer: int, threads: int) -> None:
-    """Elements side by side on threads side by side."""
+    """Elements side by side on threads side by side; one alone is anyone's."""
     s = draft.s
-    turns, thread = map(str, s.split(as_one(draft, [str(x) for x in s.loops(copy)][outer:]), threads))
+    loops = [str(x) for x in s.loops(copy)][outer:]
+    if not loops:
+        return
+    turns, thread = map(str, s.split(as_one(draft, loops), threads))
     s.reorder(thread, turns)
     s.bind(thread, "thread")
     s.unroll(turns)
 
 
 SCANS: Strategy[GpuDraft] = one_way("scans", fits_scans, schedule_scans)
+
+
+def take_scans(draft: GpuDraft) -> None:
+    """All of them, before others take the nests that they start from."""
+    for name in [s.name for s in draft.stages]:
+        if name in draft.stages and name not in draft.scheduled:
+            SCANS.schedule(draft, name)

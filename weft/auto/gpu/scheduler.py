@@ -14,7 +14,7 @@ from weft.auto.gpu.fuse import fuse_stages
 from weft.auto.gpu.persistent import persist_steps
 from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.rows import ROWS
-from weft.auto.gpu.scans import SCANS
+from weft.auto.gpu.scans import take_scans
 from weft.auto.gpu.scatters import SCATTERS
 from weft.auto.gpu.tiles import TILES
 from weft.auto.plan import Ranker, rank_plans
@@ -30,7 +30,6 @@ SAME_TIME = 1.1
 #: Tried in this order on the nest of every block that no other strategy has scheduled.
 STRATEGIES: tuple[Strategy[GpuDraft], ...] = (
     SCATTERS,
-    SCANS,
     DOTS,
     CONTRACTION,
     ROWS,
@@ -52,6 +51,7 @@ def auto_schedule_gpu(
     draft = GpuDraft(schedule, machine, constants)
     draft.rank = rank
     fuse_stages(draft)
+    take_scans(draft)
     schedule_nests(draft, STRATEGIES)
     schedule_rest(draft)
     fold_states(draft, machine.caches)
