@@ -9,8 +9,8 @@
                                       for b: H[b] += H_own[b]
 
 This is privatization of an array. Unlike `rfactor` it need not know which elements are updated, so data may choose
-them; unlike `cache_write` it reads nothing first, so iterations of the loop may meet in an element, where each update is
-done in one step (`atomic`).
+them; unlike `cache_write` it reads nothing first, so iterations of the loop may meet in an element, where each update
+is done in one step (`atomic`).
 """
 
 from __future__ import annotations
