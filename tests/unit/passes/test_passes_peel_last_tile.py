@@ -51,3 +51,10 @@ def test_the_second_of_two_tiles() -> None:
     x = np.arange(20, dtype=np.float32)
     np.testing.assert_array_equal(run(peeled, x), run(kernel, x))
     assert "for s in 16:20" in print_kernel(peeled)
+
+
+def test_much_is_not_written_out_twice() -> None:
+    """Chains of many stages are long enough already; their loops may ask where a tile ends."""
+    more = "".join(f"for r{n} in o * 16:min(o * 16 + 16, 70) {{ Y[r{n}] = T[r{n}] + {n}.0 }}" for n in range(40))
+    kernel = parse_kernel(SUMS.replace("for r in", more + " for r in"))
+    assert peel_last_tile(kernel) == kernel

@@ -21,7 +21,7 @@ from weft.ir.visit import count_nodes, map_statements, substitute, walk
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
 #: Nodes of a loop's body that may be written out twice.
-LONGEST = 6000
+LONGEST = 300
 
 
 def peel_last_tile(kernel: Kernel) -> Kernel:
