@@ -26,7 +26,7 @@ from weft.ir.interval import Interval
 from weft.ir.nesting import around, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, Iter, Kernel, Stmt, Store
-from weft.ir.visit import fresh_name, loads, substitute
+from weft.ir.visit import free_vars, fresh_name, loads, substitute
 from weft.poly.verdict import Verdict, refuse
 from weft.schedules.copy_reads import emit_set
 from weft.schedules.find import find_loop, loops_around
@@ -43,12 +43,13 @@ ASSOCIATIVE = ("+", "*", "min", "max")
 class Recurrence:
     """``store`` of what was ``before``, multiplied by ``factor`` if there is one, combined by ``op`` with ``term``.
 
-    ``step`` is the iterator of ``block`` that goes through ``loop``.
+    ``step`` is the iterator of ``block`` that goes through ``loop``, from ``base`` on.
     """
 
     loop: For
     block: Block
     step: Iter
+    base: Expr
     store: Store
     before: Expr
     op: BinaryOp
@@ -67,9 +68,10 @@ def find_recurrence(loop: For) -> Recurrence | str:
         return f"how often `{name}` runs is not a number"
     if not isinstance(block, Block) or not isinstance(block.body, Store) or block.init is not None:
         return f"there is more in `{name}` than one block that stores one element"
-    own = [i for i in block.iters if i.binding == loop.var]
-    if len(own) != 1:
-        return f"no iterator of block `{block.name}` goes through `{name}`"
+    own = [i for i in block.iters if name in free_vars(i.binding)]
+    base = simplify(substitute(own[0].binding, {loop.var: idx(0)})) if len(own) == 1 else None
+    if base is None or simplify(own[0].binding - base) != loop.var:
+        return f"no iterator of block `{block.name}` goes through `{name}`, one step at a time"
     store = block.body
     place = [simplify(substitute(i, {own[0].var: own[0].var - 1})) for i in store.indices]
     used = [n for n in loads(store.value) if n.buffer == store.buffer]
@@ -80,10 +82,12 @@ def find_recurrence(loop: For) -> Recurrence | str:
         return f"block `{block.name}` does not combine what it stored before by an associative operator"
     before, op, term, factor = taken_apart
     if isinstance(before, Select):
+        if base != idx(0):
+            return f"block `{block.name}` starts again at other steps than the first"
         later = {own[0].var.name: Interval(int(loop.lo.value) + 1, int(loop.hi.value) - 1)}
         if not is_true(simplify(before.condition, later)):
             return f"block `{block.name}` starts again at other steps than the first"
-    return Recurrence(loop, block, own[0], store, before, op, term, factor)
+    return Recurrence(loop, block, own[0], base, store, before, op, term, factor)
 
 
 def _take_apart(value: Expr, old: Load) -> tuple[Expr, BinaryOp, Expr, Expr | None] | None:
@@ -184,7 +188,7 @@ class _Chunks:
         """Which step is the ``inner`` one of ``chunk``, and the test that there is one."""
         number = chunk.var * self.length + inner.var
         test: list[Expr] = [] if self.r.count % self.length == 0 else [Compare("<", number, idx(self.r.count))]
-        return simplify(number + self.r.loop.lo), test
+        return simplify(number + self.r.loop.lo + self.r.base), test
 
     def _totals(self) -> Stmt:
         r, chunk, inner = self.r, self.loops[0], self.loops[3]
@@ -204,7 +208,8 @@ class _Chunks:
 
     def _carries(self) -> list[Stmt]:
         r, chunk = self.r, self.loops[1]
-        first = self._set(f"{self.carry.name}_start", self.carry, [idx(0)], self._outside(r.before, r.loop.lo))
+        before = self._outside(r.before, simplify(r.loop.lo + r.base))
+        first = self._set(f"{self.carry.name}_start", self.carry, [idx(0)], before)
         last = (simplify(chunk.var - 1),)
         state: Expr = Load(self.carry, last)
         if r.factor is not None:

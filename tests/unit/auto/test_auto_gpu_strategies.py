@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from scheduled_for_gpu import H200, check_case, make_case, schedule_case
+from scheduled_for_gpu import H200, SMALL, check_case, make_case, schedule_case
 
 from weft.auto.gpu.scheduler import auto_schedule_gpu
 from weft.ir.errors import ProgramError
@@ -208,3 +209,13 @@ def test_recurrences_of_first_order_are_scanned_by_the_threads_of_a_block(text: 
         machine = gpu_for_arch(arch)
         launches = compile_kernel(made.schedule.kernel, machine, fast=True).launches
         assert len(launches) == (1 if text == SUMS_OF_ROWS else 2)  # rows with what they start from
+
+
+def test_long_columns_are_scanned_in_segments_that_stay_in_the_second_cache() -> None:
+    x = array(3 * 261 + 1, 24)
+    case = make_case(SUMS_OF_COLUMNS, [x], "fast")
+    made = schedule_case(case, "fast", replace(SMALL, l2_bytes=2 * 261 * 2 * 24 * 4))
+    assert any("261 steps after another" in d.what for d in made.decisions)
+    got = np.full_like(x, 7)
+    interpret(lower_kernel(made.schedule.kernel, SMALL, fast=True), [x, got])
+    np.testing.assert_allclose(got, x.astype(np.float64).cumsum(0), rtol=1e-3, atol=1e-3)

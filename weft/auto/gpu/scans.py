@@ -20,7 +20,7 @@ from math import isqrt
 from weft.auto.gpu.contraction import cooperate
 from weft.auto.gpu.draft import GpuDraft, whole_warps
 from weft.auto.gpu.grid import as_one
-from weft.auto.stages import Stage, StageAccess, StageIter
+from weft.auto.stages import Stage, StageAccess, StageIter, buffer_bytes
 from weft.auto.strategy import Strategy, one_way
 from weft.target.cuda.rates import RESERVED_SHARED, SECTOR
 
@@ -29,6 +29,8 @@ CHUNKS, SHORTEST, FEW_CHUNKS = 256, 5, 32
 #: Chunks of columns (an odd number, as they lie side by side in shared memory), steps that are under way, and columns
 #: of a block at most.
 COLUMN_CHUNKS, DOWN, WIDEST_BLOCK = 31, 8, 32
+#: What is read twice takes up one of so many parts of the second cache.
+IN_CACHE = 2
 #: Bytes of elements: narrower ones would be rounded at each step.
 WORDS = (4, 8)
 
@@ -94,7 +96,12 @@ def _schedule_columns(draft: GpuDraft, stage: Stage, step: StageIter, beside: St
     widths = _widths(beside)
     width = next((w for w in widths if rest * beside.count >= w * machine.sms * 7 // 8), min(widths))
     tile, own = map(str, s.split(across, width))
-    length = -(-step.count // (COLUMN_CHUNKS * DOWN)) * DOWN
+    rows, segment = _segment(draft, stage, step), []
+    if rows < step.count:
+        part, down = map(str, s.split(down, rows))
+        s.reorder(part, own, down)
+        segment = [f"{rows} steps after another"]
+    length = -(-rows // (COLUMN_CHUNKS * DOWN)) * DOWN
     made = s.scan(down, length)
     for storage in made.storage:
         s.expand_storage(storage)
@@ -110,8 +117,16 @@ def _schedule_columns(draft: GpuDraft, stage: Stage, step: StageIter, beside: St
     s.unroll(made.carries)
     for loop in (*others, tile):
         s.bind(loop, "block")
-    what = f"{width} columns a block, in chunks of {length} steps, each by a thread"
+    what = ", ".join([f"{width} columns a block", *segment, f"in chunks of {length} steps, each by a thread"])
     draft.decide("parallel", stage.name, what, "what a chunk adds up to needs no other")
+
+
+def _segment(draft: GpuDraft, stage: Stage, step: StageIter) -> int:
+    """Steps that all blocks go through twice before the next: so few that the second cache still has what was read."""
+    row = sum(buffer_bytes(a.buffer) for a in stage.distinct_reads) // step.count
+    most = min(step.count, draft.machine.l2_bytes // (IN_CACHE * max(1, row)))
+    even = (n for n in range(most, DOWN * COLUMN_CHUNKS - 1, -1) if step.count % n == 0)
+    return next(even, step.count)
 
 
 def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
