@@ -194,21 +194,18 @@ SUMS_OF_COLUMNS = """def f(float(N,M) X) -> (float(N,M) S) {
 }"""
 
 
+MAXIMA = "def f(float(N) X) -> (S) { S(0) = X(0)\n S(t) = max(S(t-1), X(t)) where t in 1:N }"
+
+
 @pytest.mark.parametrize(
-    ("text", "shape"),
-    [
-        (SUMS_OF_ROWS, (3, 350)),
-        (SUMS_OF_COLUMNS, (261, 24)),
-        ("def f(float(N) X) -> (S) { S(0) = X(0)\n S(t) = max(S(t-1), X(t)) where t in 1:N }", (333,)),
-    ],
+    ("arch", "text", "shape"),
+    [("sm_90", SUMS_OF_ROWS, (3, 350)), ("sm_80", SUMS_OF_COLUMNS, (261, 24)), ("sm_100", MAXIMA, (333,))],
 )
-def test_recurrences_of_first_order_are_scanned_by_the_threads_of_a_block(text: str, shape: tuple[int, ...]) -> None:
+def test_recurrences_of_first_order_are_scanned_by_a_block(arch: str, text: str, shape: tuple[int, ...]) -> None:
     made = check_case(text, [array(*shape)], tolerance=1e-3)
     assert any("chunks of" in d.what for d in made.decisions)
-    for arch in ("sm_80", "sm_90", "sm_100"):
-        machine = gpu_for_arch(arch)
-        launches = compile_kernel(made.schedule.kernel, machine, fast=True).launches
-        assert len(launches) == (1 if text == SUMS_OF_ROWS else 2)  # rows with what they start from
+    launches = compile_kernel(made.schedule.kernel, gpu_for_arch(arch), fast=True).launches
+    assert len(launches) == (1 if text == SUMS_OF_ROWS else 2)  # rows with what they start from
 
 
 def test_long_columns_are_scanned_in_segments_that_stay_in_the_second_cache() -> None:
