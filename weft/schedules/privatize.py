@@ -35,7 +35,7 @@ def check_privatize(kernel: Kernel, block: str, at: str, scope: Scope = "global"
     """The block must be all that touches the buffer in the loop, by updates whose order does not matter."""
     node, loop = find_block(kernel, block), find_loop(kernel, at)
     update = update_of(node.body) if isinstance(node.body, Store) else None
-    if update is None or any(x.buffer in {w.buffer for w in stores(node.body)} for x in loads(update[1])):
+    if update is None or _uses_results(node.body, update[1]):
         return refuse(f"block `{block}` is not of the form `X = X + value`, where the value does not use X")
     if not any(b is node for b in blocks_inside(loop)):
         return refuse(f"block `{block}` is not inside loop `{at}`")
@@ -59,6 +59,12 @@ def _check_order(node: Block, op: str, numerics: Numerics) -> Verdict:
         reason = f"adding up copies changes the order in which {buffer.dtype} `{buffer.name}` is rounded"
         return replace(refuse(reason), offers=('numerics="fast"',))
     return OK
+
+
+def _uses_results(body: Stmt, value: Expr) -> bool:
+    """Whether results decide what is added, or where."""
+    (store,) = stores(body)
+    return any(n.buffer == store.buffer for e in (value, *store.indices) for n in loads(e))
 
 
 def _updated(node: Block) -> Buffer:

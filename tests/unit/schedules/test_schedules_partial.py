@@ -9,6 +9,7 @@ import pytest
 
 from weft.ir.errors import ScheduleError
 from weft.ir.interpret import interpret
+from weft.ir.parser import parse_kernel
 from weft.ir.printer import print_kernel
 from weft.lang.parse import parse_programs
 from weft.schedules.schedule import Schedule
@@ -113,6 +114,13 @@ def test_copies_are_refused_where_they_would_change_results() -> None:
     s.decompose_reduction("O", s.loops("O")[1])
     with pytest.raises(ScheduleError, match="block `O_init` uses `O`"):
         s.privatize("O", s.loops("O")[0])
+
+
+def test_results_that_decide_where_others_go_have_no_copies() -> None:
+    text = "kernel k(out H: int32[8]) { for i in 0:8 { block a(v reduce 0:8 = i) reads H[0 +: 8] writes H[0 +: 8] {"
+    kernel = parse_kernel(f"{text} H[int64(H[v] & 7_i32)] = H[int64(H[v] & 7_i32)] + 1_i32 }} }} }}")
+    with pytest.raises(ScheduleError, match="where the value does not use X"):
+        Schedule(kernel).privatize("a", "i")
 
 
 def test_storage_comes_to_reach_what_follows() -> None:
