@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from weft.auto.align import Chain, ChainTile
 from weft.auto.chain import pays_threads, schedule_chain
-from weft.auto.chain_time import apart_seconds, chain_seconds
+from weft.auto.chain_time import apart_seconds, chain_seconds, last_tile_seconds
 from weft.auto.contraction_plan import is_contraction
 from weft.auto.draft import Draft
 from weft.auto.fuse_chains import ChainRules
 from weft.auto.fuse_tiles import choose_tile, is_along_memory
+from weft.auto.plan import SAME_TIME
 from weft.auto.stages import Stage, StageAccess
 from weft.auto.strategy import tell_others
 
@@ -75,16 +77,30 @@ def choose_chain(draft: Draft, grown: Sequence[Chain]) -> Chain | None:
     plans[ChainPlan(tuple(every))] = None  # listed last: of plans about as fast, one that moves less
     subject = f"{grown[-1].anchor.name}, fusion"
     times = draft.expected.setdefault(subject, {})
-
-    def seconds(plan: ChainPlan) -> float:
-        chain = plans[plan]
-        rest = [s for name, s in every.items() if chain is not None and name not in chain.alignments]
-        times[plan] = apart_seconds(draft, every.values()) if chain is None else chain_seconds(draft, chain, rest)
-        return times[plan]
-
-    best = draft.rank(subject, list(plans), seconds)[0]
+    times.update(_chain_times(draft, every, plans))
+    best = draft.rank(subject, list(plans), times.__getitem__)[0]
     tell_others(draft, subject, best)
     return plans[best]
+
+
+def _chain_times(
+    draft: Draft, every: dict[str, Stage], plans: Mapping[ChainPlan, Chain | None]
+) -> dict[ChainPlan, float]:
+    """What is expected of each plan; of those too slow to be chosen whatever their last tile takes, less that."""
+    rest = {p: [s for n, s in every.items() if c is not None and n not in c.alignments] for p, c in plans.items()}
+    full = {
+        p: apart_seconds(draft, every.values()) if c is None else chain_seconds(draft, c, rest[p])
+        for p, c in plans.items()
+    }
+
+    @functools.cache
+    def whole(plan: ChainPlan) -> float:
+        chain = plans[plan]
+        last = 0.0 if chain is None else last_tile_seconds(draft, chain, rest[plan], full[plan])
+        return full[plan] + last
+
+    enough = SAME_TIME * whole(min(full, key=full.__getitem__))
+    return {plan: whole(plan) if time <= enough else time for plan, time in full.items()}
 
 
 def _variants(draft: Draft, chain: Chain) -> Iterator[Chain]:

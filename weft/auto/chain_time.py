@@ -32,19 +32,21 @@ def _draw_apart(draft: Draft, sketch: Sketch, stages: Iterable[Stage]) -> None:
         draw_nest(draft, sketch, places, stage, forms)
 
 
-def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage]) -> float:
-    """The time of ``chain`` in its shared loops, and of stages ``apart`` by themselves."""
-    seconds = _expected(draft, chain, apart)
+def last_tile_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage], full: float) -> float:
+    """What comes on top of ``full``, the time with all tiles full, where the last one is not."""
     if chain.tile is None or chain.extent(chain.tile.name) % chain.tile.size == 0:
-        return seconds
+        return 0.0
     rounds = -(-chain.extent(chain.tile.name) // chain.tile.size)
     if rounds > draft.model.vector_bits:  # even bit by bit the last tile would not count
-        return seconds
-    return seconds + (_expected(draft, chain, apart, tests=True) - seconds) / rounds
+        return 0.0
+    return (chain_seconds(draft, chain, apart, tests=True) - full) / rounds
 
 
-def _expected(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: bool = False) -> float:
-    """The same, as if all tiles of shared loops were full; with ``tests`` as if lanes were tested in all."""
+def chain_seconds(draft: Draft, chain: Chain, apart: Sequence[Stage], *, tests: bool = False) -> float:
+    """The time of ``chain`` in its shared loops, as if all tiles were full, and of stages ``apart`` by themselves.
+
+    With ``tests`` as if lanes were tested in all tiles.
+    """
     sketch, tile, shared = Sketch(), chain.tile, shared_order(draft, chain)
     _draw_apart(draft, sketch, apart)
     sizes = {name: tile.size if tile is not None and tile.name == name else 1 for name in shared}

@@ -218,3 +218,14 @@ def test_a_result_that_is_in_a_chain_joins_no_other() -> None:
     np.testing.assert_allclose(lse, np.log(weights.sum(-1)), rtol=1e-5, atol=1e-5)
     expected = np.einsum("bhst,bhte->bhse", weights / weights.sum(-1, keepdims=True), v)
     np.testing.assert_allclose(o, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("heads", "rows", "width"), [(7, 478, 54), (3, 101, 40)])
+def test_last_tiles_of_hopeless_plans_do_not_matter(
+    heads: int, rows: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is chosen is the same as where the last tile of every plan is looked at."""
+    arrays = [np.zeros((1, heads, rows, width), np.float32)] * 3
+    chosen = str(scheduled(weft.ops.get("attention"), *arrays).schedule.trace)
+    monkeypatch.setattr("weft.auto.chain_plan.SAME_TIME", float("inf"))
+    assert str(scheduled(weft.ops.get("attention"), *arrays).schedule.trace) == chosen
