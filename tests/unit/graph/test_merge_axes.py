@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from weft.graph.graph import Shape, shape_of
-from weft.graph.groups.merge_axes import merge_axes, merged_layout
+from weft.graph.groups.merge_axes import merge_axes, reshaped_layout
+from weft.graph.groups.split_axes import split_axes
+from weft.ir.expr import Const, Var
+from weft.ir.visit import loads
 from weft.lang.parse import parse_programs
 from weft.tensor.evaluate import evaluate
 from weft.tensor.program import TensorProgram
@@ -62,6 +65,44 @@ def test_rows_that_are_apart_in_memory_stay_apart() -> None:
 
 
 def test_layouts_follow() -> None:
-    assert merged_layout((1, 14, 14, 480), (94080, 6720, 480, 1), (1, 196, 480)) == ((1, 196, 480), (94080, 480, 1))
-    assert merged_layout((1, 480, 14, 14), (94080, 1, 6720, 480), (1, 480, 196)) == ((1, 480, 196), (94080, 1, 480))
-    assert merged_layout((2, 3), (3, 1), (2, 3)) == ((2, 3), (3, 1))
+    assert reshaped_layout((1, 14, 14, 480), (94080, 6720, 480, 1), (1, 196, 480)) == ((1, 196, 480), (94080, 480, 1))
+    assert reshaped_layout((1, 480, 14, 14), (94080, 1, 6720, 480), (1, 480, 196)) == ((1, 480, 196), (94080, 1, 480))
+    assert reshaped_layout((2, 3), (3, 1), (2, 3)) == ((2, 3), (3, 1))
+    assert reshaped_layout((196, 384), (384, 1), (14, 14, 384)) == ((14, 14, 384), (5376, 384, 1))
+    assert reshaped_layout((2, 12, 5), (60, 5, 1), (4, 6, 5)) == ((4, 6, 5), (30, 5, 1))
+    assert reshaped_layout((14, 1, 8), (8, 999, 1), (14, 8)) == ((14, 8), (8, 1))
+
+
+#: Pixels in one formula, rows and columns in another, which reads its neighbour too in the third.
+PIXELS = """def f(float(P,C) X) -> (Y) {
+    T(p,c) = 2 * X(p,c) where p in 0:12
+    S(y,x) +=! T(4 * y + x,c) where y in 0:3, x in 0:4
+    Y(y,x,c) = T(4 * y + x,c) - S(y,x) where y in 0:3, x in 0:4 }"""
+BACK = """def f(float(H,W,C) X) -> (Y) {
+    T(p,c) = X(p / 4,p % 4,c) where p in 0:12
+    Y(y,x) +=! T(4 * y + x,c) where y in 0:3, x in 0:4 }"""
+NEIGHBOURS = """def f(float(P,C) X) -> (Y) {
+    T(p,c) = X(p,c) + X(min(p + 1,11),c) where p in 0:12
+    Y(y,x) +=! T(4 * y + x,c) where y in 0:3, x in 0:4 }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "expected"),
+    [
+        (PIXELS, (12, 5), {"X": (3, 4, 5), "Y": (3, 4, 5)}),
+        (BACK, (3, 4, 5), {"X": (3, 4, 5), "Y": (3, 4)}),
+        (NEIGHBOURS, (12, 5), {"X": (12, 5), "Y": (3, 4)}),
+    ],
+)
+def test_pixels_are_rows_and_columns_for_all(text: str, shape: Shape, expected: dict[str, Shape]) -> None:
+    program = parse_programs(text)["f"]
+    sizes = {v.name: n for v, n in zip(program.inputs[0].shape, shape)}  # type: ignore[attr-defined]
+    program = specialize(program, sizes)
+    split = split_axes(program)
+    assert shapes(split) == expected
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    (right,), (made,) = evaluate(program, [x]), evaluate(split, [x.reshape(expected["X"])])
+    np.testing.assert_allclose(made.reshape(right.shape), right, rtol=1e-6)
+    if expected["X"] != (12, 5):
+        subscripts = [i for s in split.statements for load in loads(s.value) for i in load.indices]
+        assert all(isinstance(i, (Var, Const)) for i in subscripts)

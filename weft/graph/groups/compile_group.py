@@ -10,7 +10,8 @@ from weft.graph.graph import Edge, Graph, dense_strides, shape_of
 from weft.graph.groups.choose import multiplications
 from weft.graph.groups.group_program import GroupProgram
 from weft.graph.groups.layout import canonical
-from weft.graph.groups.merge_axes import merge_axes, merged_layout
+from weft.graph.groups.merge_axes import merge_axes, reshaped_layout
+from weft.graph.groups.split_axes import split_axes
 from weft.graph.groups.storage import Storage
 from weft.graph.run.arrays import Arrays
 from weft.ir.buffer import Buffer
@@ -81,7 +82,7 @@ class Prepared:
 def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays: Arrays) -> Prepared:
     """``program`` with the constants it reads bound, so that packing and what depends on them alone is done once."""
     if arrays.processor.merges_axes:
-        program = _with_axes_merged(graph, storage, program)
+        program = _with_axes_alike(graph, storage, program)
     names = dict(zip((b.name for b in program.program.params), program.inputs))
     buffers = {b.name: b for b in (*program.program.inputs, *program.program.outputs)}
     bound: dict[str, ArgumentInfo] = {}
@@ -139,12 +140,14 @@ def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) 
     return info._replace(shape=edge.shape, strides=dense, pointer=pointer), array
 
 
-def _with_axes_merged(graph: Graph, storage: Storage, program: GroupProgram) -> GroupProgram:
-    given = zip((*program.program.inputs, *program.program.outputs), (*program.inputs, *program.outputs))
+def _with_axes_alike(graph: Graph, storage: Storage, program: GroupProgram) -> GroupProgram:
+    """Dimensions that are walked by one axis here and by two there walked alike, and axes of sums merged."""
+    split = split_axes(program.program)
+    given = zip((*split.inputs, *split.outputs), (*program.inputs, *program.outputs))
     strides = {
         b.name: _layout(graph, storage, name, b).strides for b, name in given if not _is_constant(graph, storage, name)
     }
-    return replace(program, program=merge_axes(program.program, strides))
+    return replace(program, program=merge_axes(split, strides))
 
 
 def _is_constant(graph: Graph, storage: Storage, name: str) -> bool:
@@ -160,4 +163,4 @@ def _layout(graph: Graph, storage: Storage, name: str, buffer: Buffer) -> Layout
     if edge.order is not None:
         shape, strides = (tuple(of[d] for d in edge.order) for of in (shape, strides))
         strides = canonical(shape, strides)
-    return Layout(edge.dtype.name, *merged_layout(shape, strides, shape_of(buffer.shape)))
+    return Layout(edge.dtype.name, *reshaped_layout(shape, strides, shape_of(buffer.shape)))

@@ -163,10 +163,20 @@ def _number(e: Expr) -> int:
     return int(e.value)
 
 
-def merged_layout(shape: Shape, strides: Shape, target: Shape) -> tuple[Shape, Shape]:
-    """A layout with axes next to each other merged so that its shape is ``target``."""
-    sizes, steps = list(shape), list(strides)
-    for d in range(len(target)):
-        while len(sizes) > len(target) and sizes[d] != target[d]:
-            sizes[d : d + 2], steps[d : d + 2] = [sizes[d] * sizes[d + 1]], [steps[d + 1]]
-    return tuple(sizes), tuple(steps)
+def reshaped_layout(shape: Shape, strides: Shape, target: Shape) -> tuple[Shape, Shape]:
+    """A layout with axes next to each other merged, and others split, so that its shape is ``target``."""
+    if shape == target:
+        return shape, strides
+    given, steps, wanted = list(shape), list(strides), list(target)
+    made: list[int] = []
+    while wanted:
+        size = wanted.pop()  # from the innermost on
+        while given and given[-1] % size and len(given) > 1:
+            inner, step = given.pop(), steps.pop()
+            given[-1], steps[-1] = given[-1] * inner, step if inner > 1 else steps[-1]
+        made.append(steps[-1] if steps else 1)
+        if given and given[-1] > size and given[-1] % size == 0:
+            given[-1], steps[-1] = given[-1] // size, steps[-1] * size
+        elif given:
+            given.pop(), steps.pop()
+    return target, tuple(reversed(made))
