@@ -24,7 +24,6 @@ from weft.graph.groups.partition import Group
 from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.fold_constants import constant_values
 from weft.graph.run.arrays import Arrays
-from weft.graph.run.executable import Executable
 from weft.ir.errors import Error
 from weft.runtime.arrays import describe
 from weft.runtime.store import Artifact, default_store
@@ -110,26 +109,20 @@ def save_plan(key: str, compiled: Compiled, given: Mapping[str, int], observed: 
 
 
 def _plan(compiled: Compiled, given: Mapping[str, int], observed: Mapping[int, str]) -> Plan | None:
-    """None where some constant is made otherwise, where code is for other sizes too, and for a GPU."""
+    """None where some constant is made otherwise, and where code is for other sizes too."""
     executable = compiled.executable
-    if not isinstance(executable, Executable):
-        return None
     names = {*given, *compiled.copies, *(name for node in compiled.made for name in node.outputs)}
     kernels = [s for s in executable.steps if isinstance(s, Kernel)]
     constants = tuple(executable.graph.constants)
     if not names.issuperset(constants) or any(k.is_open for k in kernels):
         return None
     graph = replace(executable.graph, constants={})
-    groups = iter(compiled.report.groups)
-    steps = [s if isinstance(s, Opaque) else _step(*next(groups)) for s in executable.steps]
+    groups = {id(kernel): group for group, kernel in compiled.report.groups}
+    steps = [s if isinstance(s, Opaque) else _Step(groups[id(s)], s.program, s.plan) for s in executable.steps]
     report = replace(compiled.report, groups=[], measured={})
     storage = executable.storage.over(graph)
     values = dict(given), compiled.made, compiled.copies, constants
     return Plan(graph, *values, storage, tuple(steps), report, observed)
-
-
-def _step(group: Group, kernel: Kernel) -> _Step:
-    return _Step(group, kernel.program, kernel.plan)
 
 
 def load_plan(key: str, tensors: Sequence[Any], arrays: Arrays, sizes: OpenSizes) -> Compiled | None:

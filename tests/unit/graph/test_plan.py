@@ -11,6 +11,7 @@ import weft
 from weft.graph import plan
 from weft.graph.from_torch import edge
 from weft.graph.from_torch import model as fx_model
+from weft.graph.run import cuda_executable
 
 torch = pytest.importorskip("torch")
 
@@ -62,6 +63,23 @@ def test_weights_are_those_of_the_model_at_hand(translations: list[str]) -> None
         model[0].weight.mul_(2)
         torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
     assert len(translations) == 1
+
+
+def test_plans_of_a_gpu(translations: list[str], fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries' calls, with weights as they want them, and what follows a recorded graph."""
+    arrays = fake_cuda("aten.convolution.default", "aten.addmm.default")
+    monkeypatch.setattr(fx_model, "TorchArrays", lambda processor: arrays)
+    monkeypatch.setattr(cuda_executable, "LARGE", 64)
+    x = torch.rand(2, 3, 6, 6)
+    first = check(network(0), x)
+    assert "aten.convolution.default" in weft.explain(first)
+    fast = check(model := network(1), x)
+    assert len(translations) == 1
+    assert weft.explain(fast) == weft.explain(first)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.rand(2, 3, 6, 6)
+            torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
 
 
 def test_other_models_have_plans_of_their_own(translations: list[str]) -> None:
