@@ -97,8 +97,9 @@ class _Cut:
             for d, i in enumerate(indices):
                 size, place = shape_of(buffer.shape)[d], (buffer.name, d)
                 if isinstance(i, Var) and (number, i.name) in self.axes:
-                    if size != _count(s, i.name) or self.places.setdefault(place, self.axes[number, i.name]) != (
-                        self.axes[number, i.name]
+                    if (
+                        size != _count(s, i.name)
+                        or self.places.setdefault(place, self.axes[number, i.name]) != (self.axes[number, i.name])
                     ):
                         return False
                 elif place in self.places and isinstance(i, Var):
