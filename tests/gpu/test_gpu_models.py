@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 import weft
+from weft.graph.from_torch.backend import CompiledModel
+from weft.graph.from_torch.model import state_fields
+from weft.runtime.fastcall import fast_calls_available
+from weft.runtime.fastcall_cuda import torch_exchange
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -220,3 +224,54 @@ def test_memory_that_begins_anywhere() -> None:
     fast = weft.compile(model, (x,))
     for _ in range(3):
         assert error(fast(x), model(x)) < 3e-2
+
+
+class Windows(nn.Module):  # type: ignore[misc]
+    """Attention written out, with a bias of positions and a mask of windows on a fifth axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Buffer(torch.randn(1, 4, 49, 49))
+        self.mask = nn.Buffer(torch.where(torch.rand(1, 4, 1, 49, 49) < 0.5, 0.0, -100.0))
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = x.reshape(8, 49, 3, 4, 32).permute(2, 0, 3, 1, 4)
+        scores = (q * 32**-0.5) @ k.transpose(-2, -1) + self.bias
+        scores = (scores.view(2, 4, 4, 49, 49) + self.mask).view(8, 4, 49, 49)
+        return (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(8 * 49, 128)
+
+
+def test_attention_that_is_written_out() -> None:
+    model = Windows().cuda().bfloat16()
+    x = torch.randn(8 * 49, 384, device="cuda", dtype=torch.bfloat16)
+    fast = weft.compile(model, (x,))
+    assert "scaled_dot_product_attention" in weft.explain(fast)
+    for _ in range(4):
+        x.normal_()
+        assert error(fast(x), copy.deepcopy(model).float()(x.float())) < TOLERANCE["bfloat16"]
+
+
+def test_calls_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some calls none goes to Python, wherever tensors are, and results stay; weights that change are seen."""
+    if not fast_calls_available() or state_fields() is None or torch_exchange(0) is None:
+        pytest.skip("no fast calls here")
+    for name in ("perceptron", "images", "attention"):
+        make, give = MODELS[name]
+        torch.manual_seed(0)
+        model = make().cuda().bfloat16().eval()
+        fast = weft.compile(model, (give(torch.bfloat16),))
+        xs = [give(torch.bfloat16) for _ in range(6)]
+        for x in xs[:3]:
+            fast(x)
+        with monkeypatch.context() as patch:
+            patch.setattr(CompiledModel, "_call_slowly", lambda *_: pytest.fail("a call went the slow way"))
+            results = [fast(x) for x in xs for _ in range(2)]
+        exact = copy.deepcopy(model).float()
+        for n, x in enumerate(xs):
+            right = exact(x.float() if x.is_floating_point() else x)
+            for made in results[2 * n : 2 * n + 2]:
+                assert error(made, right) < TOLERANCE["bfloat16"], name
+        for p in model.parameters():
+            p.mul_(0.5)
+        right = copy.deepcopy(model).float()(xs[0].float() if xs[0].is_floating_point() else xs[0])
+        assert error(fast(xs[0]), right) < 2 * TOLERANCE["bfloat16"], name

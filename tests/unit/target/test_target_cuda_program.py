@@ -13,6 +13,7 @@ from weft.ir.errors import Error, InternalError, TargetError, UnsupportedError
 from weft.ir.expr import Binary, Cast, Compare, Const, Select, Unary, Var, idx
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.parser import parse_kernel
+from weft.runtime.cuda_program import launch_config
 from weft.target.cuda import disassemble, nvrtc
 from weft.target.cuda.lower import compile_kernel, emit_kernel, sass
 from weft.target.cuda.machine import KNOWN, gpu_for_arch
@@ -196,3 +197,19 @@ def test_an_instruction_given_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     older = emit_kernel(parse_kernel(text.replace("four_products", "no_such_thing")), H200)
     assert "__dp4a" not in older
     assert "for (int j = 0; j < 4; ++j)" in older
+
+
+def test_launches_that_begin_before_the_last_has_ended_load_nothing_before() -> None:
+    """What waits stands first, in NVRTC's order too: it knows constant inputs, which it might load earlier."""
+    kernel = parse_kernel("""kernel k(X: float32[4096], Y: float32[4096], out Z: float32[4096]) {
+      block b in 0:16 { thread t in 0:256 { Z[b * 256 + t] = X[b * 256 + t] * Y[b] } } }""")
+    program = compile_kernel(kernel, H200, fast=True)
+    (launch,) = program.launches
+    config, attribute = launch_config(launch, (16, 1, 1), 0)
+    assert launch.follows
+    assert (config.attribute_count, attribute.id, attribute.value) == (1, 6, 1)
+    text = nvrtc.compile_ptx(program.source, "sm_90", fast=True)
+    assert text.index("griddepcontrol.wait") < text.index("ld.global")
+    (before,) = compile_kernel(kernel, gpu_for_arch("sm_80"), fast=True).launches
+    assert not before.follows
+    assert launch_config(before, (16, 1, 1), 0)[0].attribute_count == 0
