@@ -23,7 +23,7 @@ from weft.graph.groups.group_program import group_program
 from weft.graph.groups.mapping import kind_of, view_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
-from weft.graph.groups.price_program import REMEMBER
+from weft.graph.groups.price_program import REMEMBER, RUN_ALL
 from weft.graph.groups.storage import Storage
 from weft.graph.groups.take_turns import Sampler, take_turns
 from weft.graph.rewrites.fold_constants import fold_constants, makers
@@ -94,12 +94,17 @@ class _Compilation:
         self.made: list[Node] = []
         self.copies: dict[str, str] = {}
         sizes.begin([graph.edges[name].shape for name in graph.inputs])
+        self.code = GroupCode(self.processor, graph.name, sizes)
         context = copy_context()
         context.run(REMEMBER.set, sizes.price)
-        self.graph = context.run(simplify, graph, arrays, self._fold)
+        context.run(RUN_ALL.set, self.code.run_all)
+        try:
+            self.graph = context.run(simplify, graph, arrays, self._fold)
+        except BaseException:
+            self.code.close()
+            raise
         views = [n for n in graph.nodes if isinstance(n, Fragment) and kind_of(n.program) == "view"]
         self.report = Report(operators=len(graph.nodes) - len(views))
-        self.code = GroupCode(self.processor, graph.name, sizes)
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()
         self._decided: tuple[Graph, frozenset[str], Storage] | None = None

@@ -7,16 +7,23 @@ import pickle
 import subprocess
 import sys
 import time
+from contextvars import copy_context
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from weft.graph.builder import GraphBuilder
+from weft.graph.builder import GraphBuilder, formula_program
 from weft.graph.compile_graph import compile_graph
 from weft.graph.evaluate import evaluate
 from weft.graph.formulas import contraction, pointwise
+from weft.graph.graph import Edge
 from weft.graph.groups import group_code, workers
+from weft.graph.groups.open_sizes import OpenSizes
+from weft.graph.groups.price_program import REMEMBER, RUN_ALL, price_all, price_program
 from weft.graph.groups.workers import Workers
+from weft.graph.run.processor import CPU
 from weft.ir.dtype import float32
 from weft.runtime.store import Artifact
 
@@ -122,3 +129,24 @@ def test_a_second_compilation_compiles_nothing(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(group_code, "compile_task", refuse)
     array = np.linspace(-1, 1, 35, dtype="f").reshape(5, 7)
     assert np.array_equal(compile_graph(graph).executable.run([array])[0], np.maximum(array, 0))
+
+
+def test_prices_that_were_found_at_once_are_not_found_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    edges = [Edge("a", float32, (4, 5)), Edge("b", float32, (5, 6))]
+    wanted = [(formula_program("p", edges, contraction.matmul), frozenset({"b"}))] * 2
+    asked: list[str] = []
+
+    def run_all(tasks: Any, _fn: Any) -> Any:
+        asked.extend(key for key, _ in tasks)
+        return [(key, 1.5) for key, _ in tasks]
+
+    def prices() -> list[float]:
+        REMEMBER.set(OpenSizes().price)
+        RUN_ALL.set(run_all)
+        price_all(CPU, wanted)
+        price_all(CPU, wanted)
+        return [price_program(CPU, *one) for one in wanted]
+
+    assert copy_context().run(prices) == [1.5, 1.5]
+    assert len(asked) == 1

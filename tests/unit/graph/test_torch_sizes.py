@@ -129,8 +129,8 @@ def test_nothing_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prices that layouts are chosen by, and choices between kernels and libraries, are those of the first size."""
     monkeypatch.setenv("WEFT_CACHE", "off")
     priced, chosen = [], []
-    price, choose = price_program._price, compile_graph._Compilation._choice
-    monkeypatch.setattr(price_program, "_price", lambda *args: priced.append(1) or price(*args))
+    price, choose = price_program.run_task, compile_graph._Compilation._choice
+    monkeypatch.setattr(price_program, "run_task", lambda *args: priced.append(1) or price(*args))
     monkeypatch.setattr(compile_graph._Compilation, "_choice", lambda *args: chosen.append(1) or choose(*args))
     model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3)).eval()
     fast = weft.compile(model, (torch.rand(2, 4, 9, 9),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import operator
 import threading
 import warnings
@@ -30,6 +31,8 @@ from weft.runtime.torch_layout import StateFields, find_state_fields, tensor_sta
 
 #: Calls after which a size gets code of its own, and sizes of a model that have such at a time, beside the first.
 HOT_CALLS, MOST_SPECIAL = 32, 4
+#: Bytes of weights from which on memory is given back as soon as a model is compiled.
+LARGE = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,9 @@ class FxModel:
             if variant is not None and variant.fast is not None:
                 variant.fast.forget()
             variant = self.variants[key] = self._compile(args)
+            if sum(t.nbytes for t in variant.constants) > LARGE:
+                gc.collect()  # what compiling leaves behind refers to itself, and to copies of weights
+                trim_heap()
         return variant
 
     def is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
@@ -173,7 +179,6 @@ class FxModel:
                 kept.save(graph, compiled)
         except Exception as error:  # a fault of ours must not take the user's program with it
             return self._failed(refused(error))
-        trim_heap()
         made = _Variant(compiled, None, tuple(constants.values()), stamps, places)
         made.calls = 0 if compiled.is_open else None
         made.fast = self._fast(made)

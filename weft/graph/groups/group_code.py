@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from weft.graph.groups.compile_group import Kernel, Prepared
 from weft.graph.groups.open_sizes import OpenSizes
@@ -34,6 +34,9 @@ from weft.runtime.threads import get_num_threads, set_num_threads
 from weft.target.description import MachineDescription
 from weft.tensor.program import TensorProgram
 from weft.version import blake2b
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Task(NamedTuple):
@@ -90,13 +93,20 @@ class GroupCode:
     _loaded: dict[str, LoadedArtifact] = field(default_factory=dict)
     _keys: dict[tuple[str, str, frozenset[str]], str] = field(default_factory=dict)
     #: processes beside this one, once there was enough to do for them; they stay until `close`
-    _workers: Workers[Task, Artifact] | None = None
+    _workers: Workers[Any, Any] | None = None
 
     def close(self) -> None:
         """Ends the processes that compile beside this one."""
         if self._workers is not None:
             self._workers.close()
             self._workers = None
+
+    def run_all(self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R]) -> Iterator[tuple[str, R | Exception]]:
+        """Each task's key with what ``fn`` gives, several at a time."""
+        worth_it = self.processor.tasks_for_workers
+        workers = self._workers or Workers[Any, Any](len(tasks), worth_it)
+        self._workers = workers if len(tasks) >= worth_it else self._workers
+        return workers.run(tasks, fn)
 
     def prepare(self, groups: Iterable[Prepared]) -> None:
         """Finds or compiles the code of all ``groups``; refusals are told when it is asked for."""
@@ -110,11 +120,8 @@ class GroupCode:
         if not missing:
             return
         tasks = [(key, self._task(group)) for key, group in missing.items()]
-        worth_it = self.processor.tasks_for_workers
-        workers = self._workers or Workers[Task, Artifact](len(tasks), worth_it)
-        self._workers = workers if len(tasks) >= worth_it else self._workers
         with Progress(f"weft: compiling {self.title}", len(tasks)) as progress:
-            for key, made in workers.run(tasks, compile_task):
+            for key, made in self.run_all(tasks, compile_task):
                 if isinstance(made, Artifact):
                     default_store().put(key, made)
                     self._artifacts[key] = made

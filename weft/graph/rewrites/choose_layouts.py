@@ -63,6 +63,9 @@ class _Layouts:
         questions = list(dict.fromkeys(q for q, _ in self.ways.values()))
         if not questions:
             return self.graph
+        worked = [node for node in self.graph.fragments if kind_of(node.program) in _WORK]
+        self.costs.prepare(self._priced(node, orders) for node in worked if (own := self._own(node))
+                           for orders in ({}, {b: order for b, (_, order) in own.items()}))  # fmt: skip
         costs = [c for node in self.graph.nodes for c in self._costs(node)]
         answers = least_cost(questions, costs)
         orders = {name: order for name, (q, order) in self.ways.items() if answers[q]}
@@ -71,14 +74,17 @@ class _Layouts:
     def _costs(self, node: Node) -> list[Cost]:
         if isinstance(node, Opaque):
             return [self._crossing(n, self.ways[n][0]) for n in node.inputs if n in self.ways]
-        names = buffer_names(node)
-        own = {b: self.ways[n] for b, n in names.items() if n in self.ways}
+        names, own = buffer_names(node), self._own(node)
         asks = tuple(dict.fromkeys(q for q, _ in own.values()))
         costs = [self._crossing(n, q) for n in names.values() if (q := self.seen.get(n)) in asks and q]
         if asks and kind_of(node.program) in _WORK:
             return [*costs, self._work(node, own, asks)]
         settled = [(n, q) for n in names.values() if (q := self.settled.get(n)) in asks and q and n in self.graph.edges]
         return [*costs, *(self._crossing(n, q, dear=False) for n, q in settled)]
+
+    def _own(self, node: Fragment) -> dict[str, tuple[str, Order]]:
+        """The questions and orders of what a fragment reads and makes, by its own names."""
+        return {b: self.ways[n] for b, n in buffer_names(node).items() if n in self.ways}
 
     def _crossing(self, name: str, question: str, dear: bool = True) -> Cost:
         """A tensor of this size written in one order and read in another, if the answer is the ``dear`` one."""
@@ -101,10 +107,13 @@ class _Layouts:
     def _seconds(self, node: Fragment, orders: dict[str, Order]) -> float:
         key = node.program, bool(orders)
         if key not in self._known:
-            fixed = {b.name for b, n in zip(node.program.inputs, node.inputs) if n in self.graph.constants}
-            found = self.costs.seconds(reorder_program(node.program, orders), frozenset(fixed))
+            found = self.costs.seconds(*self._priced(node, orders))
             self._known[key] = 0.0 if found == math.inf and not orders else found
         return self._known[key]
+
+    def _priced(self, node: Fragment, orders: dict[str, Order]) -> tuple[TensorProgram, frozenset[str]]:
+        fixed = {b.name for b, n in zip(node.program.inputs, node.inputs) if n in self.graph.constants}
+        return reorder_program(node.program, orders), frozenset(fixed)
 
 
 #: How many times as long as as given the features last may take and are taken: of 26 convolutions of MobileNetV2 that

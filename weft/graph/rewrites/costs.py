@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,10 @@ class Costs:
             refused(error)
             return math.inf
 
+    def prepare(self, wanted: Iterable[tuple[TensorProgram, frozenset[str]]]) -> None:
+        """Finds the seconds of many programs at once, which are then asked for one by one."""
+        self.arrays.processor.price_all(wanted)
+
     def conversion(self, nbytes: int) -> float:
         """Of a tensor read in one order and written in another."""
         return 2 * nbytes / self.arrays.processor.bytes_per_second
@@ -36,7 +40,7 @@ class Costs:
         """Whether programs take no longer than others do, where all they read but the first tensor is constant."""
 
         def total(several: Sequence[TensorProgram]) -> float:
-            return sum(self.seconds(p, frozenset(b.name for b in p.inputs[1:])) for p in several)
+            return sum(self.seconds(p, all_but_first(p)) for p in several)
 
         return total(new) <= total(old)
 
@@ -51,3 +55,8 @@ class Costs:
     def call_of(self, formula: Callable[..., Any], args: Sequence[Hashable], edges: Sequence[Edge]) -> Call | None:
         """The library's call for a formula."""
         return self.arrays.call_of(formula, args, edges)
+
+
+def all_but_first(program: TensorProgram) -> frozenset[str]:
+    """What `Costs.takes_no_longer` takes for constant."""
+    return frozenset(b.name for b in program.inputs[1:])

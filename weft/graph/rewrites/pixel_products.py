@@ -18,7 +18,7 @@ from weft.graph.formulas.common import element, shape
 from weft.graph.graph import Edge, Fragment, Graph, Node, Shape, shape_of
 from weft.graph.groups.mapping import definition_of, kind_of
 from weft.graph.rewrites.additions import Additions
-from weft.graph.rewrites.costs import Costs
+from weft.graph.rewrites.costs import Costs, all_but_first
 from weft.graph.rewrites.reorder import last, reorder_program
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Load, Var, idx
@@ -70,20 +70,22 @@ class _Rewriter(Additions):
         self.pixels: dict[str, str] = {}
 
     def rewrite(self) -> Graph:
+        asked = [p for node in self.graph.fragments if self._is_window(node) for p in self._ways(node)]
+        self.costs.prepare((p, all_but_first(p)) for p in asked)
         nodes: list[Node] = []
         for node in self.graph.nodes:
             nodes += self._rewritten(node) if isinstance(node, Fragment) else [node]
         return replace(self.graph, edges=self.edges, nodes=tuple(nodes)) if self.pixels else self.graph
 
     def _rewritten(self, node: Fragment) -> Iterator[Node]:
-        if self._is_product(node):
+        if self._is_window(node) and self._pays(node):
             yield from self._product(node)
         elif (program := self._over_pixels(node)) is not None:
             yield from self._moved(node, program)
         else:
             yield node
 
-    def _is_product(self, node: Fragment) -> bool:
+    def _is_window(self, node: Fragment) -> bool:
         """Whether it is a convolution whose windows lie next to one another; by its formula."""
         whole, given = self.edges[node.outputs[0]].shape, [self.edges[n] for n in node.inputs]
         is_window = [len(e.shape) for e in given] in ([4, 4], [4, 4, 1]) and len(whole) == 4
@@ -93,17 +95,21 @@ class _Rewriter(Additions):
         fits = given[0].shape[1] == given[1].shape[1] and all(n >= k for n, k in zip(given[0].shape[2:], taps))
         formula = windows.convolution if len(given) == 3 else windows.convolution_without_bias
         same = formula_program("windows", given, formula, taps, zeros, zeros, ones, 1) if fits else None
-        return same is not None and replace(same, name=node.program.name) == node.program and self._pays(node)
+        return same is not None and replace(same, name=node.program.name) == node.program
 
     def _pays(self, node: Fragment) -> bool:
         """Whether the product takes no longer than the convolution, with its features last."""
+        product, windows_last = self._ways(node)
+        return self.costs.takes_no_longer([product], [windows_last])
+
+    def _ways(self, node: Fragment) -> tuple[TensorProgram, TensorProgram]:
+        """As a product, and as it is."""
         x, weight = (self.edges[n] for n in node.inputs[:2])
         batch, filters, *image = self.edges[node.outputs[0]].shape
         rows = Edge("rows", x.dtype, (batch * prod(image), prod(weight.shape[1:])))
         factor = Edge("factor", weight.dtype, (rows.shape[1], filters))
         product = formula_program("product", [rows, factor], contraction.matmul)
-        windows_last = reorder_program(node.program, {b.name: last(4, 1) for b in _images(node.program)})
-        return self.costs.takes_no_longer([product], [windows_last])
+        return product, reorder_program(node.program, {b.name: last(4, 1) for b in _images(node.program)})
 
     def _product(self, node: Fragment) -> Iterator[Node]:
         x, weight = (self.edges[n] for n in node.inputs[:2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,9 @@ class Cuda:
     def price(self, program: TensorProgram, constants: frozenset[str]) -> float:
         """What a library takes, or any kernel: scheduling all that models are made of would take too long."""
         return self.library_seconds(program)
+
+    def price_all(self, wanted: Iterable[tuple[TensorProgram, frozenset[str]]]) -> None:
+        """Each takes no time."""
 
     def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
         return functools.partial(_gpu_seconds, self.machine)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.runtime.executor import HOST, Executor
@@ -78,6 +78,9 @@ class Processor(Protocol):
         """Of a program by itself, expected, where the inputs named ``constants`` are packed before: what rewrites are
         decided by."""
 
+    def price_all(self, wanted: Iterable[tuple[TensorProgram, frozenset[str]]]) -> None:
+        """Finds many prices at once, where that is quicker."""
+
     def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
         """What gives, by the time model, the seconds of a scheduled kernel (with fast numerics or not), and what of the
         machine takes most of them.
@@ -140,6 +143,11 @@ class Cpu:
         from weft.graph.groups.price_program import price_program
 
         return price_program(self, program, constants)
+
+    def price_all(self, wanted: Iterable[tuple[TensorProgram, frozenset[str]]]) -> None:
+        from weft.graph.groups.price_program import price_all
+
+        price_all(self, wanted)
 
     def estimate(self) -> Callable[[LoopKernel, bool], tuple[float, str]]:
         from weft.runtime.machine_model import local_machine
