@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,17 +10,21 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 import weft
+from weft.graph.builder import formula_program
+from weft.graph.formulas import contraction
 from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.backend import ExportedModel
 from weft.graph.from_torch.edge import export
 from weft.graph.from_torch.model import Options
 from weft.graph.from_torch.translate import translate
+from weft.graph.graph import Edge
 from weft.graph.groups.compile_group import prepare_group
 from weft.graph.groups.group_program import group_program
 from weft.graph.groups.partition import Group
 from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.simplify import simplify
 from weft.graph.run.cuda_processor import Cuda
+from weft.ir import dtype as dt
 from weft.operators.specialization import compile_record
 from weft.operators.stages import build
 from weft.runtime.executor import Executor
@@ -98,3 +103,12 @@ def test_groups_compute_the_same_on_the_cpu(model: Any, shapes: Any, dtype: torc
     tolerance = 1e-4 if dtype == torch.float32 else 3e-2
     assert float((made.float() - expected).norm() / expected.norm()) < tolerance
     assert count <= 6
+
+
+@pytest.mark.parametrize(("rows", "columns", "count"), [(64, 64, 3), (1, 64, 1), (64, 1, 1)])
+def test_products_with_a_vector_have_one_plan(rows: int, columns: int, count: int) -> None:
+    """Other tiles and cuts are of matrices: scheduling the same again for them would only take time."""
+    edges = [Edge("x", dt.bfloat16, (rows, 64)), Edge("w", dt.bfloat16, (64, columns))]
+    core = SimpleNamespace(program=formula_program("product", edges, contraction.matmul))
+    group = SimpleNamespace(by_plan=lambda plan: plan)
+    assert len(Cuda(_Described()).candidates(group, core)) == count  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.graph.graph import shape_of
 from weft.graph.groups.mapping import is_contraction
 from weft.ir.expr import Const, Var
-from weft.ir.visit import loads
+from weft.ir.visit import free_vars, loads
 from weft.runtime.executor import Executor, find_executor
 from weft.target.cuda.machine import GpuMachine
 from weft.target.cuda.rates import rates_of
@@ -109,8 +109,8 @@ class Cuda:
         behind the library."""
         from weft.auto.gpu.other_plans import OTHER_PLANS
 
-        if is_product(core.program):
-            return [group, *map(group.by_plan, OTHER_PLANS)]
+        if is_product(core.program):  # one row or column is no matter of tiles
+            return [group] if _is_vector(core.program) else [group, *map(group.by_plan, OTHER_PLANS)]
         return [group] if is_shallow(core.program) else []
 
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
@@ -132,6 +132,14 @@ class Cuda:
 def _depth(program: TensorProgram) -> int:
     """Elements that are added up for one result."""
     return max(prod(shape_of([a.hi for a in s.reduce_axes])) for s in program.statements)
+
+
+def _is_vector(program: TensorProgram) -> bool:
+    """Whether what is multiplied has one row, or one column."""
+    (s,) = (s for s in program.statements if is_contraction(s))
+    sizes = dict(zip((a.var.name for a in s.axes), shape_of([a.hi for a in s.axes])))
+    first, second = ({n for i in load.indices for n in free_vars(i)} for load in loads(s.value))
+    return min(prod(sizes[n] for n in own) for own in (first - second, second - first)) == 1
 
 
 def is_shallow(program: TensorProgram) -> bool:
