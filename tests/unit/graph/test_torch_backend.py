@@ -69,7 +69,8 @@ def test_convolutions_without_dynamo_and_with_it() -> None:
     model, x = Convolutions().eval(), torch.randn(2, 3, 16, 16)
     fast = weft.compile(model, (x,))
     same(fast(x), model(x))
-    assert not compiled_part(fast).compiled.report.calls
+    called = [c.call.target for c in compiled_part(fast).compiled.report.calls]
+    assert all(target.startswith("mkldnn.") for target in called)  # which is taken where it is quicker: not always
     same(torch.compile(model, backend=backend)(x), model(x))
 
 

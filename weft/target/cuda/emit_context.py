@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from weft.ir import dtype as dt
 from weft.ir.dtype import DType
 from weft.ir.expr import Binary, Call, Const, Expr
-from weft.ir.stmt import For
 from weft.target.c_text.c_types import value_type
 from weft.target.c_text.context import LEVEL as LEVEL
 from weft.target.c_text.context import Code as Code
@@ -114,8 +113,6 @@ class Function(TextFunction):
     fragments: dict[str, int] = field(default_factory=dict)
     #: The variable that tells whether copies are started, where that is no branch around them.
     copies_if: str = ""
-    #: The loops over the threads of a block, outermost first.
-    thread_loops: tuple[For, ...] = ()
     #: Buffers that one statement alone stores to.
     stored_once: frozenset[str] = frozenset()
     #: What the copy engine does for the launch.

@@ -105,7 +105,7 @@ def emit_launch(
     if engine is not None:
         grid = replace(grid, inner=(*grid.inner, Alloc(engine.barriers, grid.body)))
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
-    f.thread_loops, f.stored_once = grid.threads, _stored_once(grid.body)
+    f.stored_once = _stored_once(grid.body)
     f.rings, f.fragments = find_rings(grid.body), find_fragments(grid.body)
     swizzled = find_swizzled(grid.body)
     for buffer in (*grid.shared, *(p for p in params if isinstance(p, Buffer))):
