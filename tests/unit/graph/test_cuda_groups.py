@@ -25,10 +25,12 @@ from weft.graph.groups.storage import Storage
 from weft.graph.rewrites.simplify import simplify
 from weft.graph.run.cuda_processor import Cuda
 from weft.ir import dtype as dt
+from weft.lang.parse import parse_programs
 from weft.operators.specialization import compile_record
 from weft.operators.stages import build
 from weft.runtime.executor import Executor
 from weft.target.cuda.machine import gpu_for_arch
+from weft.tensor.specialize import specialize
 
 MACHINE = gpu_for_arch("sm_90")
 
@@ -112,3 +114,10 @@ def test_products_with_a_vector_have_one_plan(rows: int, columns: int, count: in
     core = SimpleNamespace(program=formula_program("product", edges, contraction.matmul))
     group = SimpleNamespace(by_plan=lambda plan: plan)
     assert len(Cuda(_Described()).candidates(group, core)) == count  # type: ignore[arg-type]
+
+
+def test_products_of_three_factors_are_candidates_too() -> None:
+    text = "def f(float(N,K) X, float(K,M) W, float(K) G) -> (Y) { Y(n,m) +=! X(n,k) * G(k) * W(k,m) }"
+    program = specialize(parse_programs(text)["f"], {"N": 8, "K": 8, "M": 8})
+    group, core = SimpleNamespace(by_plan=lambda plan: plan), SimpleNamespace(program=program)
+    assert Cuda(_Described()).candidates(group, core)  # type: ignore[arg-type]

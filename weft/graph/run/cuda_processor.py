@@ -138,8 +138,9 @@ def _is_vector(program: TensorProgram) -> bool:
     """Whether what is multiplied has one row, or one column."""
     (s,) = (s for s in program.statements if is_contraction(s))
     sizes = dict(zip((a.var.name for a in s.axes), shape_of([a.hi for a in s.axes])))
-    first, second = ({n for i in load.indices for n in free_vars(i)} for load in loads(s.value))
-    return min(prod(sizes[n] for n in own) for own in (first - second, second - first)) == 1
+    used = [{n for i in load.indices for n in free_vars(i)} for load in loads(s.value)]
+    alone = [own.difference(*used[:n], *used[n + 1 :]) for n, own in enumerate(used)]
+    return min(prod(sizes[n] for n in own) for own in alone) == 1
 
 
 def is_shallow(program: TensorProgram) -> bool:
