@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -117,6 +118,31 @@ def test_wrong_arguments_are_the_model_s_own_error_and_nothing_else(
             fast(wrong)
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert not recwarn.list
+
+
+@dataclass
+class Pair:
+    first: Any
+    rest: dict[str, Any]
+    number: int = 3
+
+
+def test_results_in_a_dataclass() -> None:
+    x = torch.randn(2, 4)
+    fast = weft.compile(lambda x: Pair(x + 1, {"twice": x * 2}), (x,))
+    made = fast(x)
+    assert type(made) is Pair
+    assert made.number == 3
+    torch.testing.assert_close((made.first, made.rest["twice"]), (x + 1, x * 2))
+    assert "0 calls of the framework" in weft.explain(fast)
+
+
+def test_a_way_that_values_decide_is_told_in_one_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.ones(2, 4)
+    with pytest.warns(UserWarning, match=r"data-dependent.*torch\.compile\(model, backend=.weft.\) compiles what"):
+        fast = weft.compile(lambda x: x + 1 if x.sum() > 0 else x - 1, (x,))
+    torch.testing.assert_close((fast(x), fast(-x)), (x + 1, -x - 1))
+    assert capfd.readouterr().err == ""
 
 
 def test_outputs_alias_and_have_the_strides_of_eager() -> None:

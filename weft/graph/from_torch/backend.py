@@ -37,6 +37,8 @@ _GRADIENTS = (
     "gradients are asked for (forward and backward run as eager operators); "
     "under torch.no_grad() or torch.inference_mode() it is compiled"
 )
+#: What may still help where a model cannot be traced as a whole.
+_IN_PARTS = 'torch.compile(model, backend="weft") compiles what it can trace of it'
 
 
 def backend(gm: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_mode: Any) -> Any:
@@ -206,7 +208,7 @@ class CompiledModel:
             program = self._programs.find(nested, leaves, functools.partial(export, self.model, args, named))
             part = ExportedModel(program, self.model, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
-            return f"torch.export: {reason_of(error)}"
+            return f"torch.export: {reason_of(error)}; {_IN_PARTS}"
         part.kinds = (
             tuple(map(_kind, leaves)) if all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) else None
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
+import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -105,7 +107,7 @@ def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Seque
     if _is_on_gpu(module, args, named):  # where torch has a choice of kernels for it
         table = {op: fn for op, fn in table.items() if _packet(op) != "scaled_dot_product_attention"}
     shapes = _dynamic_shapes(args, named, dims) if any(dims) else None
-    with torch().no_grad(), _hushed():
+    with torch().no_grad(), _hushed(), _telling_results(module):
         program = export_program(module, args, named, strict=False, dynamic_shapes=shapes)
         return program.run_decompositions(table)
 
@@ -129,15 +131,39 @@ def fake_tensors() -> Any:
 
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
-    """Nothing of what torch tells its own developers while it traces: a failure comes as an exception besides."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    was_disabled, logger.disabled = logger.disabled, True
+    """Nothing of what torch tells its own developers while it traces, in logs and in a print of how far it came: a
+    failure comes as an exception besides."""
+    names = ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes")
+    loggers = [logging.getLogger(f"torch.{name}") for name in names]
+    were_disabled = [logger.disabled for logger in loggers]
     try:
-        with warnings.catch_warnings():
+        for logger in loggers:
+            logger.disabled = True
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore", FutureWarning)
             yield
     finally:
-        logger.disabled = was_disabled
+        for logger, was_disabled in zip(loggers, were_disabled):
+            logger.disabled = was_disabled
+
+
+@contextlib.contextmanager
+def _telling_results(module: Any) -> Iterator[None]:
+    """Dataclasses that ``module`` gives while it is traced are made known to torch as what holds tensors."""
+    hook = module.register_forward_hook(lambda _module, _args, made: _register_dataclasses(made))
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _register_dataclasses(value: Any) -> None:
+    from torch.utils import _pytree
+
+    for leaf in _pytree.tree_leaves(value):
+        if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            torch().export.register_dataclass(type(leaf))
+            _register_dataclasses(leaf)
 
 
 def _is_on_gpu(module: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
