@@ -51,7 +51,7 @@ def test_large_tiles(text: str, m: int, n: int, k: int, dtype: str) -> None:
     assert relative_error(op, text, dtype, m, n, k) < 4e-3
 
 
-@pytest.mark.parametrize("m", [1, 2, 7, 16])
+@pytest.mark.parametrize("m", [1, 2, 7, 16, 24, 49])
 @pytest.mark.parametrize("text", [PLAIN, RIGHT])
 @pytest.mark.parametrize(("n", "k"), [(4096, 4096), (1000, 328), (300, 5001)])
 def test_few_rows(text: str, m: int, n: int, k: int) -> None:

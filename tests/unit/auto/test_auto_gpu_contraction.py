@@ -205,13 +205,14 @@ FEW_ROWS = {"along": ("A(m,k) * B(n,k)", "N,K"), "across": ("A(m,k) * B(k,n)", "
 
 
 @pytest.mark.parametrize(
-    ("layout", "rows", "depth", "parts"), [("along", 2, 320, 1), ("across", 5, 512, 2), ("across", 16, 256, 1)]
+    ("layout", "rows", "depth", "parts"), [("along", 2, 320, 1), ("across", 5, 512, 2), ("across", 20, 256, 1)]
 )
 def test_few_rows_are_those_of_one_instruction(
     monkeypatch: pytest.MonkeyPatch, layout: str, rows: int, depth: int, parts: int
 ) -> None:
     """Rows that are not there are zeros; the depth in parts, or whole."""
-    tiles = Tiles(16, 32, 64, 16, 16, 3, warps=True)
+    high = 16 if rows < 16 else 32
+    tiles = Tiles(high, 32, 64, high, 16, 3, warps=True)
     monkeypatch.setattr(contraction, "possible_plans", lambda *a, **b: [ContractionPlan(tiles, parts)])
     product, shape = FEW_ROWS[layout]
     text = f"def f(bfloat16(M,K) A, bfloat16({shape}) B) -> (bfloat16(M,N) C) {{ C(m,n) +=! {product} }}"

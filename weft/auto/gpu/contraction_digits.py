@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from weft.auto.gpu.contraction_product import Product, Side
-from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.contraction_tiles import ROWS, Tiles
 from weft.schedules.schedule import Schedule
 
 #: Elements of one access to shared memory.
 VECTOR = 4
-#: Rows of an instruction's tile, rows and columns that one lane has side by side or apart.
-ROWS, HALF, COLUMNS, PAIR = 16, 8, 8, 2
+#: Of an instruction's tile: rows and columns that one lane has side by side or apart.
+HALF, COLUMNS, PAIR = 8, 8, 2
 #: Bytes of a row of an operand that an instruction takes.
 STEP_BYTES = 32
 #: Rows of four warps, whose instruction has columns in blocks; both are the elements of a row of shared memory.

@@ -20,6 +20,8 @@ from weft.target.cuda.read_boxes import rows_apart, why_not_fetched
 FEWEST, SHALLOWEST = 16, 8
 #: Fewer rows than that are worth a matrix instruction, most of whose rows are zeros, beside so many columns and steps.
 BESIDE_FEW = 256
+#: Rows from which on tiles are those of any product.
+THICK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ class Product:
 
     @property
     def is_thin(self) -> bool:
-        """Whether it has no more rows than one matrix instruction."""
-        return self.rows.iterator.count <= FEWEST
+        """Whether it has so few rows that a warp may have all of them."""
+        return self.rows.iterator.count < THICK
 
     @property
     def results(self) -> int:

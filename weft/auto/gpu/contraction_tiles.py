@@ -16,6 +16,8 @@ from weft.target.cuda.machine import WARP, GpuMachine
 
 #: Registers of a thread besides its sums.
 OTHER_REGISTERS = 40
+#: Rows of a matrix instruction of one warp.
+ROWS = 16
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 
@@ -95,11 +97,12 @@ def matrix_tiles() -> list[Tiles]:
     ]
 
 
-def thin_tiles() -> list[Tiles]:
-    """Tiles of up to 16 rows by matrix instructions of each warp; what decides is how much of the columns' operand is
-    under way."""
+def thin_tiles(count: int) -> list[Tiles]:
+    """Tiles of all ``count`` rows, or some zeros more, by matrix instructions of each warp; what decides is how much of
+    the columns' operand is under way."""
+    rows = -(-count // ROWS) * ROWS
     return [
-        Tiles(16, across * own_columns, depth, 16, own_columns, stages, warps=True)
+        Tiles(rows, across * own_columns, depth, rows, own_columns, stages, warps=True)
         for own_columns in (16, 32)
         for across in (2, 4, 8)
         for depth, stages in ((128, 6), (128, 4), (128, 3), (64, 6), (64, 4), (256, 3))
@@ -123,8 +126,9 @@ LISTED = {"groups": grouped_tiles, "warps": matrix_tiles, "threads": plain_tiles
 def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, ...]) -> list[Tiles]:
     """Tiles of these kinds that no side of the product is too short for, and that fit a multiprocessor."""
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
-    listed = {**LISTED, "warps": thin_tiles} if product.is_thin else LISTED
-    every = (t for kind in kinds for t in listed[kind]())
+    every = [t for kind in kinds for t in LISTED[kind]()]
+    if product.is_thin and "warps" in kinds:
+        every += thin_tiles(product.rows.iterator.count)
     return [t for t in every if _fits(product, t) and _has_room(machine, t, size)]
 
 
@@ -156,8 +160,8 @@ def _fits(product: Product, tiles: Tiles) -> bool:
     """Whether no tile is larger than what is tiled: storage is not made for what is not there."""
     wanted = (tiles.rows, tiles.columns, tiles.depth)
     rows, columns = (s.iterator.count for s in product.sides)
-    if tiles.warps and product.is_thin:  # the rows of an instruction are there, zeros or not
-        rows = max(rows, tiles.rows)
+    if tiles.kind == "warps" and product.is_thin:  # the rows of an instruction are there, zeros or not
+        rows = -(-rows // ROWS) * ROWS
     return all(n <= m for n, m in zip(wanted, (rows, columns, product.deep)))
 
 
