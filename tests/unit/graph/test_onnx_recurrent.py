@@ -14,6 +14,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import weft
+from weft.ir.errors import UnsupportedError
 
 STEPS, BATCH, FEATURES, UNITS = 4, 3, 2, 5
 #: PyTorch's order of gates, by ONNX's numbers.
@@ -46,6 +47,28 @@ def layer_and_model(op: str) -> tuple[Any, Any]:
         [numpy_helper.from_array(a, n) for n, a in arrays.items()],
     )  # fmt: skip
     return layer, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "why"),
+    [
+        ({"direction": "sideways"}, "direction is 'sideways'"),
+        ({"direction": "forward"}, r"W is of shape \(2, 20, 2\)"),
+        ({"activations": ["Tanh"]}, "1 functions of gates"),
+        ({"activations": ["Sigmoid", "Tanh", "Odd"]}, "with 'odd'"),
+        ({"activation_alpha": [1.0]}, "numbers of their own"),
+    ],
+)
+def test_layers_that_cannot_be_are_refused_by_name(attributes: dict[str, Any], why: str) -> None:
+    _, model = layer_and_model("LSTM")
+    (node,) = model.graph.node
+    node.name = "gates"
+    kept = [a for a in node.attribute if a.name not in attributes]
+    del node.attribute[:]
+    node.attribute.extend([*kept, *(helper.make_attribute(n, v) for n, v in attributes.items())])
+    x = np.zeros((STEPS, BATCH, FEATURES), np.float32)
+    with pytest.raises(UnsupportedError, match=f"(?s)LSTM `gates`: .*{why}"):
+        weft.load_onnx(model).run(None, {"X": x, "L": np.full(BATCH, STEPS, np.int32)})
 
 
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])

@@ -12,6 +12,7 @@ import pytest
 import weft
 from weft.graph.from_torch import backend as torch_backend
 from weft.graph.from_torch.backend import backend
+from weft.ir.errors import ArgumentError
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -116,8 +117,17 @@ def test_wrong_arguments_are_the_model_s_own_error_and_nothing_else(
     for wrong in (torch.randn(2, 5), torch.ones(2, 4, dtype=torch.int64)):
         with pytest.raises(RuntimeError, match="mat1"):
             fast(wrong)
+    with pytest.raises(TypeError, match=r"must be Tensor, not numpy\.ndarray"):
+        fast(torch.randn(2, 4).numpy())
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert not recwarn.list
+
+
+def test_what_cannot_be_compiled_is_told_at_once() -> None:
+    with pytest.raises(ArgumentError, match="takes a module or a function, not a int"):
+        weft.compile(3, (torch.ones(2),))
+    with pytest.raises(ArgumentError, match="numerics='sloppy' is not known"):
+        weft.compile(nn.Linear(4, 3), (torch.ones(2, 4),), options={"numerics": "sloppy"})
 
 
 @dataclass

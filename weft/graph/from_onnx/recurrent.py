@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from weft.graph.formulas import contraction, joints, pointwise, recurrent, views
 from weft.graph.from_onnx.pointwise import float_only
 from weft.graph.from_onnx.shapes import joined, permute, reshape
-from weft.graph.from_onnx.table import Site, Term, lowers
+from weft.graph.from_onnx.table import Site, Term, facts_of, lowers
 from weft.ir.errors import UnsupportedError
 
 #: Gates of a cell, and the functions it has unless told.
@@ -25,7 +25,7 @@ def _layer(
     *states: Term | None,
 ) -> Sequence[Term]:
     float_only(x)
-    directions, units = weights.shape[0], own.shape[2]
+    directions, units = _checked(t, x, weights, own, bias)
     by_batch = bool(t.get("layout", 0))
     x = permute(t, x, (1, 0, 2)) if by_batch else x
     batch = x.shape[1]
@@ -50,6 +50,20 @@ def _layer(
     return every, *made[1:]
 
 
+def _checked(t: Site, x: Term, weights: Term, own: Term, bias: Term | None) -> tuple[int, int]:
+    """How many directions and units; all shapes fit these."""
+    directions = facts_of({"forward": 1, "reverse": 1, "bidirectional": 2}, t, "direction", "forward")
+    units = t.get("hidden_size", own.shape[-1])
+    rows = _CELLS[t.op][0] * units
+    if x.rank != 3:
+        raise UnsupportedError(f"a sequence of {x.rank} dimensions")
+    wanted = {"W": (directions, rows, x.shape[2]), "R": (directions, rows, units), "B": (directions, 2 * rows)}
+    for name, term in (("W", weights), ("R", own), ("B", bias)):
+        if term is not None and term.shape != wanted[name]:
+            raise UnsupportedError(f"{name} is of shape {term.shape}, not {wanted[name]}")
+    return directions, units
+
+
 def _side_by_side(t: Site, parts: list[Term]) -> Term:
     return joined(t, [reshape(t, p, (1, *p.shape)) for p in parts], 0)
 
@@ -61,6 +75,8 @@ def _functions(t: Site, direction: int) -> tuple[str, ...]:
         raise UnsupportedError("functions of gates with numbers of their own")
     named = t.get("activations") or usual * 2
     functions = tuple(str(n).lower() for n in named[direction * len(usual) : (direction + 1) * len(usual)])
+    if len(functions) < len(usual):
+        raise UnsupportedError(f"{len(named)} functions of gates for {direction + 1} times {len(usual)}")
     if unknown := [n for n in functions if n not in recurrent.ACTIVATIONS]:
         raise UnsupportedError(f"gates with {unknown[0]!r}")
     return functions

@@ -26,6 +26,7 @@ from weft.graph.from_torch.programs import Programs
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH
 from weft.ir.errors import ArgumentError
+from weft.ir.numerics import CHOICES, NUMERICS
 from weft.runtime.fastcall import MISS, CallTable, Specialization
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
@@ -78,6 +79,8 @@ def _options(given: Mapping[str, Any] | None) -> Options:
         raise ArgumentError(f"weft has no option `{wrong[0]}`", help="options are check and numerics")
     if named.get("check") not in (None, "first"):
         raise ArgumentError(f"check={named['check']!r} is not known", help='use options={"check": "first"}')
+    if named.get("numerics", "fast") not in NUMERICS:
+        raise ArgumentError(f"numerics={named['numerics']!r} is not known", help=f"use {CHOICES}")
     return Options(**named)
 
 
@@ -173,7 +176,11 @@ class CompiledModel:
         """What was exported for such arguments, now or before, or why that failed; and the tensors among them."""
         leaves, spec = flatten((args, dict(named)))
         key = (str(spec), *map(_kind, leaves))
-        found = self.parts.get(key)
+        try:
+            found = self.parts.get(key)
+        except TypeError:  # a numpy array, say: nothing to remember a model by
+            strange = [leaf for leaf in leaves if type(leaf).__hash__ is None]
+            return f"an argument is a {type(strange[0]).__name__}" if strange else "arguments without a hash", leaves
         if found is None:
             with self._lock:
                 found = self.parts.get(key) or self._export(args, dict(named), leaves, str(spec))
@@ -348,6 +355,11 @@ def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | Non
     ``model`` is a module or a function of tensors, ``example_inputs`` a tensor or a tuple of arguments.
     ``options={"check": "first"}`` compares the first call with eager, and stays with eager where they differ.
     """
+    if not callable(model):
+        raise ArgumentError(
+            f"weft.compile takes a module or a function, not a {type(model).__name__}",
+            help="fast = weft.compile(model, (x,)); files of models: weft.load_onnx",
+        )
     compiled = CompiledModel(model, _options(options))
     args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     with torch().no_grad():

@@ -133,7 +133,7 @@ def fake_tensors() -> Any:
 def _hushed() -> Iterator[None]:
     """Nothing of what torch tells its own developers while it traces, in logs and in a print of how far it came: a
     failure comes as an exception besides."""
-    names = ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes")
+    names = ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes", "_export.non_strict_utils")
     loggers = [logging.getLogger(f"torch.{name}") for name in names]
     were_disabled = [logger.disabled for logger in loggers]
     try:
