@@ -88,16 +88,19 @@ _WEAK = """
   42 and 60 ms within minutes (ResNet-18, one thread), and UNet on two threads was 0.94 and, three minutes later, 0.82:
   ratios near 1 say little. Inductor is missing where it was left out for time; of batch 8 little was measured, and
   transformers not since products with a common input are joined on CPUs too.
-- Convolutions: alone on the machine ours and oneDNN's on packed weights take about the same time (97 GFLOP/s of a core
-  for 3x3 ones), and whichever is measured faster is taken. Whole networks are still below onnxruntime and OpenVINO
-  where the machine is shared, most of all on two threads. What is suspected: equal shares of a loop for each thread,
-  where these peers hand out small ones, so that all wait for a core that others use; and images copied with zeros
-  around them, which is traffic when memory is short.
+- Convolutions: alone on the machine ours and oneDNN's on packed weights take about the same time (90 to 97 GFLOP/s of
+  a core for 3x3 ones), and whichever is measured faster is taken. One after another on a machine that stood still,
+  medians of 30 calls: ResNet-18 44.1 ms against 40.6 (OpenVINO) and 41.5 (onnxruntime) on one thread, 23.5 against 24.9
+  and 22.5 on two; VGG-16 on two 240 against 247 and 217, UNet on two 47.4 against 43.6 and 44.6. OpenVINO's kernels
+  for 3x3 take 2.39 ms where ours take 2.54 (64 channels on 56x56).
+- Where others use the cores, all of this falls behind onnxruntime on two threads (0.76): loops run on the threads of
+  PyTorch's OpenMP, which begins and ends a loop with all of them, however late one is.
 - Slow among ours, and so the library's where torch is there: 3x3 of 512 channels, on 7x7 places 1.2 times as long as
   oneDNN's, on 28x28 as given 1.5 times.
 - Results of library calls lie in new memory: above 4 MB a system like this one makes their pages anew in every call,
   about 4 us each (VGG-16: 12,774 pages a call in eager PyTorch). That is counted when candidates are compared.
-- Memory is above eager's: packed weights are kept beside the model's own.
+- Memory is above eager's: packed weights are kept beside the model's own, where they are not read as they are, and some
+  130 MB are compilers (BERT 1,309 MB against 841, VGG-16 1,207 against 971). While VGG-16 was compiled it was 1,600 MB.
 - Not built: Winograd, images padded by whoever writes them, layouts blocked by lanes.
 """
 
