@@ -85,9 +85,9 @@ _WEAK = """
 ## What is weak
 
 - Rows come from several commands, not all at one commit, on two virtual cores that others used too. The same code took
-  42 and 60 ms within minutes (ResNet-18, one thread), and UNet on two threads was 0.94 and, three minutes later, 0.82:
-  ratios near 1 say little. Inductor is missing where it was left out for time; of batch 8 little was measured, and
-  transformers not since products with a common input are joined on CPUs too.
+  23 and 42 ms within an hour (ResNet-18, two threads; OpenVINO 22 and 55): ratios near 1 say little. Inductor is not
+  there where it was left out for time; of batch 8 little was measured, of transformers only BERT on one thread since
+  products with a common input are joined on CPUs too.
 - Convolutions: alone on the machine ours and oneDNN's on packed weights take about the same time (90 to 97 GFLOP/s of
   a core for 3x3 ones), and whichever is measured faster is taken. One after another on a machine that stood still,
   medians of 30 calls: ResNet-18 44.1 ms against 40.6 (OpenVINO) and 41.5 (onnxruntime) on one thread, 23.5 against 24.9
