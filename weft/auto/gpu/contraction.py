@@ -17,11 +17,11 @@ another. The sizes are `contraction_tiles`'s answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 
 from weft.auto.align import counterparts
-from weft.auto.gpu.contraction_copies import move_apart, surround_operands
+from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_operands
 from weft.auto.gpu.contraction_digits import BLOCK, STEP_BYTES, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_product import Product, Side, read_product
@@ -89,12 +89,6 @@ def _has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage) -> bool:
     return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
 
 
-def is_thin_product(draft: GpuDraft, stage: Stage) -> bool:
-    """Whether ``stage`` is a product of few rows for matrix instructions: then the other operand is all that counts."""
-    product = read_product(stage)
-    return product is not None and product.is_thin and find_instruction(draft, product, grouped=False) is not None
-
-
 def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPlan], float]:
     return draft.expected[stage.name].__getitem__
 
@@ -105,7 +99,7 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     if product is None:
         raise ScheduleError(f"`{name}` tests what it reads")
     if plan.parts > 1:
-        product = _cut_depth(draft, product, plan.parts)
+        product = cut_depth(draft, product, plan.parts)
     _schedule(draft, product, plan.tiles)
     _tell(draft, product, plan)
     if plan.parts > 1:
@@ -113,19 +107,6 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     for copy in copies:  # as it was made until here, so that what it fills can be seen
         POINTS.schedule(draft, copy)
     draft.scheduled |= {*copies}
-
-
-def _cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
-    """Where there are too few tiles for all multiprocessors, each sums a part of the depth; these are added up then."""
-    s, length = draft.s, -(-p.deep // parts)
-    part, depth = split_names(s, p.depth, length)
-    others = [x for x in p.stage.loops if x != p.depth]
-    s.reorder(part, *others, depth)
-    block, sums = s.rfactor(part, start="inside")
-    draft.attempt(s.store_at, sums)  # so that what follows may read it too
-    draft.decide("parallel", p.stage.name, f"{parts} parts of {length} steps, added up in the end", "few tiles")
-    batch = (part, *p.batch)
-    return replace(p, depth=depth, deep=length, name=str(block), sums=str(sums), batch=batch, batches=p.batches * parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
-"""Operands of a product copied in a launch before: with zeros around them, or where the copy engine can fetch them."""
+"""Launches besides that of a product: operands copied before, with zeros around them or where the copy engine can fetch
+them, and parts of its depth, which are added up afterwards."""
 
 from __future__ import annotations
 
-from weft.auto.gpu.contraction_product import read_product
+from dataclasses import replace
+
+from weft.auto.gpu.contraction_digits import split_names
+from weft.auto.gpu.contraction_product import Product, read_product
 from weft.auto.gpu.draft import GpuDraft
 from weft.target.cuda.read_boxes import rows_apart
 
@@ -27,3 +31,16 @@ def move_apart(draft: GpuDraft, name: str) -> list[str]:
         draft.decide("packing", name, f"a copy of `{buffer.name}` whose rows begin at multiples of 16 bytes",
                      "then the copy engine can fetch it")  # fmt: skip
     return copies
+
+
+def cut_depth(draft: GpuDraft, p: Product, parts: int) -> Product:
+    """Where there are too few tiles for all multiprocessors, each sums a part of the depth; these are added up then."""
+    s, length = draft.s, -(-p.deep // parts)
+    part, depth = split_names(s, p.depth, length)
+    others = [x for x in p.stage.loops if x != p.depth]
+    s.reorder(part, *others, depth)
+    block, sums = s.rfactor(part, start="inside")
+    draft.attempt(s.store_at, sums)  # so that what follows may read it too
+    draft.decide("parallel", p.stage.name, f"{parts} parts of {length} steps, added up in the end", "few tiles")
+    batch = (part, *p.batch)
+    return replace(p, depth=depth, deep=length, name=str(block), sums=str(sums), batch=batch, batches=p.batches * parts)

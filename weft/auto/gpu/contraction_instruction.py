@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.auto.gpu.contraction_product import Product
+from weft.auto.gpu.contraction_product import Product, read_product
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.stages import Stage
 from weft.ir.expr import Binary, Cast, Expr, Load
@@ -39,3 +39,9 @@ def _is_wide_product(stage: Stage) -> bool:
 
 def _is_element(e: Expr) -> bool:
     return isinstance(e.operand if isinstance(e, Cast) else e, Load)
+
+
+def is_thin_product(draft: GpuDraft, stage: Stage) -> bool:
+    """Whether ``stage`` is a product of few rows for matrix instructions: then the other operand is all that counts."""
+    product = read_product(stage)
+    return product is not None and product.is_thin and find_instruction(draft, product, grouped=False) is not None

@@ -13,7 +13,7 @@ from weft.auto.align import Chain
 from weft.auto.distribute import distribute_steps
 from weft.auto.fuse_chains import ChainRules, schedule_chains
 from weft.auto.fuse_parts import precompute_parts
-from weft.auto.gpu.contraction import is_thin_product
+from weft.auto.gpu.contraction_instruction import is_thin_product
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.row_plan import Row, reads_again, row_plans
 from weft.auto.gpu.rows import needs_of, rows_of, schedule_row_chain
