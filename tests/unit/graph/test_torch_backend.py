@@ -123,6 +123,14 @@ def test_wrong_arguments_are_the_model_s_own_error_and_nothing_else(
     assert not recwarn.list
 
 
+def test_images_as_wide_as_windows_are_high_are_no_matrices() -> None:
+    model = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1, groups=4, bias=False), nn.ReLU()).eval()
+    x = torch.randn(2, 4, 3, 3)
+    fast = weft.compile(model, (x,))
+    torch.testing.assert_close(fast(x), model(x))
+    assert "runs as eager" not in weft.explain(fast)
+
+
 def test_what_cannot_be_compiled_is_told_at_once() -> None:
     with pytest.raises(ArgumentError, match="takes a module or a function, not a int"):
         weft.compile(3, (torch.ones(2),))

@@ -48,6 +48,12 @@ def row_order(graph: Graph, costs: Costs) -> Graph:
     return _Rewriter(graph, costs).rewrite()
 
 
+def _fit(x: Shape, w: Shape) -> bool:
+    """Whether there is a product of such matrices or batches of them; images and the windows of a convolution may only
+    look as if."""
+    return x[-1] == w[-2] and all(n == m or 1 in (n, m) for n, m in zip(x[:-2], w[:-2]))
+
+
 class _Rewriter(Additions):
     def __init__(self, graph: Graph, costs: Costs) -> None:
         super().__init__(graph, costs)
@@ -82,7 +88,7 @@ class _Rewriter(Additions):
         if not is_biased and not (len(ranks) == 2 and ranks[0] > 1 and ranks[1] in (2, ranks[0])):
             return None
         *bias, x, w = node.inputs
-        if self.edges[x].shape[-1] != self.edges[w].shape[-2] or node.outputs[0] in self.graph.results:
+        if not _fit(self.edges[x].shape, self.edges[w].shape) or node.outputs[0] in self.graph.results:
             return None
         formula = (contraction.add_product, 1, 1) if is_biased else (contraction.matmul,)
         same = formula_program("product", edges, *formula)
