@@ -32,6 +32,14 @@ def to_numpy(dtype: DType) -> np.dtype[Any]:
 
 
 @cache
+def largest(dtype: DType) -> float:
+    """The largest finite number of a type of floats."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(to_numpy(dtype)).max)
+
+
+@cache
 def from_numpy(numpy_dtype: np.dtype[Any]) -> DType | None:
     """The element type of a numpy array, or None where Weft has none (complex, text, foreign byte order)."""
     if numpy_dtype.name == "bfloat16":

@@ -76,6 +76,22 @@ def test_masks_are_folded_and_have_even_rows(fake_cuda: Fake) -> None:
     assert mask.name in compiled.executable.graph.constants
 
 
+def test_rows_that_are_masked_whole_stay_finite(fake_cuda: Fake) -> None:
+    """Their mask is the least float32, as autocast leaves it, which is minus infinity in bfloat16."""
+    mask = torch.zeros(1, 1, 7, 7)
+    mask[..., 2, :] = torch.finfo(torch.float32).min
+    mask[..., 3, 4:] = float("-inf")
+
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = x.reshape(3, 7, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return torch.softmax(q @ k.transpose(-2, -1) + mask, -1).to(x.dtype) @ v
+
+    x = torch.randn(21, 48).bfloat16()
+    compiled, call = compile_for(fake_cuda(WHOLE), masked, x)
+    assert [c.call.target for c in compiled.report.calls] == [WHOLE]
+    assert torch.allclose(call(x)[0].float(), masked(x).float(), atol=3e-2)
+
+
 def test_convolutions_are_no_products_of_matrices(fake_cuda: Fake) -> None:
     """They have two factors of four axes too."""
     x, weight = torch.randn(2, 3, 8, 8).bfloat16(), torch.randn(4, 3, 3, 3).bfloat16()

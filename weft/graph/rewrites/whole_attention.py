@@ -20,7 +20,8 @@ from weft.graph.rewrites.fold_constants import needed_nodes
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
-from weft.ir.expr import Axis, Binary, Cast, Const, Expr, Load, Var, cast, idx
+from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Select, Var, cast, const, idx
+from weft.ir.numpy_dtypes import largest
 from weft.ir.visit import Node as IrNode
 from weft.ir.visit import free_vars, loads, replace_buffers, rewrite, substitute
 from weft.tensor.program import Statement, TensorProgram
@@ -322,8 +323,17 @@ def _mask(additions: Additions, found: _Attention, dtype: DType, made: list[Node
     buffers = {b: replace(b, name=f"X{n}") for n, b in enumerate(read)}
     used = free_vars(total)
     shape = tuple(n if v.name in used or v in used else 1 for v, n in zip(_Reader.axes, found.sizes))
-    program = _program("mask", tuple(buffers.values()), shape, cast(dtype, replace_buffers(total, buffers)), dtype)
+    value = _narrowed(replace_buffers(total, buffers), dtype)
+    program = _program("mask", tuple(buffers.values()), shape, value, dtype)
     return _added(additions, f"{found.node.name}_mask", program, tuple(b.name for b in read), made)
+
+
+def _narrowed(mask: Expr, dtype: DType) -> Expr:
+    """``mask`` as elements of ``dtype``, finite where it is: the least float32 would be minus infinity in a narrower
+    type, and rows that are masked whole no longer the mean of all values but none."""
+    least = const(-largest(dtype), mask.dtype)
+    kept = Select(Compare(">", mask, const(float("-inf"), mask.dtype)), Binary("max", mask, least), mask)
+    return cast(dtype, mask if mask.dtype == dtype else kept)
 
 
 def _wider(dtype: DType) -> DType:
