@@ -105,17 +105,3 @@ def test_what_is_not_tested_is_written_out_once() -> None:
     made = agree(text, np.random.default_rng(0).random((10, 6), np.float32), (10,))
     assert points_tested(made) == [False, False]
     assert [n.var.name for n in walk(made) if isinstance(n, For)] == ["o", "i", "k", "i", "j", "j"]
-
-
-def test_sums_that_are_stored_in_two_ways_are_written_out_once() -> None:
-    """The test is of a loop further out, and only around what is stored."""
-    text = """kernel k(X: float32[10, 6], out Y: float32[10, 3]) {
-        for o in 0:3 { for c in 0:3 {
-            alloc sums: float32[4] in register
-            unroll i in 0:4 { sums[i] = 0.0 }
-            for k in 0:6 { unroll i in 0:4 { sums[i] = sums[i] + X[(o * 4 + i) % 10, k] * float32(c) } }
-            unroll j in 0:4 { if o * 4 + j < 10 { Y[o * 4 + j, c] = sums[j] } }
-        } } }"""
-    made = agree(text, np.random.default_rng(0).random((10, 6), np.float32), (10, 3))
-    assert points_tested(made) == [False, False]
-    assert sum(isinstance(n, For) and n.var.name == "k" for n in walk(made)) == 1

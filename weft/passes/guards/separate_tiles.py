@@ -113,12 +113,9 @@ def _where_tested(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
     """``body`` with what is from the first to the last of ``tests`` in it written out as often as need be."""
     if isinstance(body, Alloc):
         return replace(body, body=_where_tested(body.body, tests, ranges))
-    parts = [part for part, _ in tests]
-    if isinstance(body, For) and body.kind == "serial" and _are_of_stores(body.body, parts):
-        # Asked again for each tile of this loop too, but sums that are only stored in two ways are written out once.
-        return replace(body, body=_where_tested(body.body, tests, ranges_inside(body, ranges)))
     if not isinstance(body, Seq):
         return _written_out(body, tests, ranges)
+    parts = [part for part, _ in tests]
     tested = [place for place, s in enumerate(body.body) if _has_test(s, parts)]
     if not tested:
         return body
@@ -133,15 +130,6 @@ def _has_test(s: Stmt, parts: list[Expr]) -> bool:
     if isinstance(s, If) and s.otherwise is None and any(conjunct in parts for conjunct in conjuncts(s.condition)):
         return True
     return any(_has_test(inner, parts) for inner in inner_statements(s))
-
-
-def _are_of_stores(s: Stmt, parts: list[Expr]) -> bool:
-    """Whether sums are computed in registers in each iteration of ``s``, and none of the tests is around that work."""
-    has_registers = any(isinstance(n, Alloc) and n.buffer.scope == "register" for n in walk(s))
-    if not has_registers or shares_registers(s):
-        return False
-    tested = (n for n in walk(s) if isinstance(n, If) and any(c in parts for c in conjuncts(n.condition)))
-    return not any(isinstance(n, Store) and n.buffer.scope == "register" for test in tested for n in walk(test))
 
 
 def _written_out(body: Stmt, tests: list[Test], ranges: Ranges) -> Stmt:
