@@ -89,12 +89,13 @@ _WEAK = """
   there where it was left out for time; of batch 8 little was measured, of transformers only BERT on one thread since
   products with a common input are joined on CPUs too.
 - Convolutions: alone on the machine ours and oneDNN's on packed weights take about the same time (90 to 97 GFLOP/s of
-  a core for 3x3 ones), and whichever is measured faster is taken. One after another on a machine that stood still,
+  a core for 3x3 ones), and whichever is measured faster is taken. One after another, our other work standing still,
   medians of 30 calls: ResNet-18 44.1 ms against 40.6 (OpenVINO) and 41.5 (onnxruntime) on one thread, 23.5 against 24.9
   and 22.5 on two; VGG-16 on two 240 against 247 and 217, UNet on two 47.4 against 43.6 and 44.6. OpenVINO's kernels
   for 3x3 take 2.39 ms where ours take 2.54 (64 channels on 56x56).
 - Where others use the cores, all of this falls behind onnxruntime on two threads (0.76): loops run on the threads of
-  PyTorch's OpenMP, which begins and ends a loop with all of them, however late one is.
+  PyTorch's OpenMP, which begins and ends a loop with all of them, however late one is (read in its code, not
+  measured).
 - Slow among ours, and so the library's where torch is there: 3x3 of 512 channels, on 7x7 places 1.2 times as long as
   oneDNN's, on 28x28 as given 1.5 times.
 - Results of library calls lie in new memory: above 4 MB a system like this one makes their pages anew in every call,
