@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.ir.affine import affine_form
-from weft.ir.expr import Axis, Load, Var
+from weft.ir.buffer import Buffer
+from weft.ir.expr import Axis, Expr, Load, Var
 from weft.ir.visit import loads, walk
 from weft.tensor.program import Statement, TensorProgram, axes_for
 
@@ -11,6 +12,12 @@ from weft.tensor.program import Statement, TensorProgram, axes_for
 def statement_reads(statement: Statement) -> tuple[Load, ...]:
     """Loads of the value and of the left side's subscripts; the old value of ``op=`` is not among them."""
     return tuple(load for e in (*statement.indices, statement.value) for load in loads(e))
+
+
+def accesses(statement: Statement) -> tuple[tuple[Buffer, tuple[Expr, ...]], ...]:
+    """What is written and what is read, each a buffer and its subscripts."""
+    read = ((load.buffer, load.indices) for load in statement_reads(statement))
+    return ((statement.target, statement.indices), *read)
 
 
 def reads_target(statement: Statement) -> bool:

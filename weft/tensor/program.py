@@ -6,8 +6,8 @@ Sizes stay symbolic (int64 variables) until `specialize` gives them values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from weft.ir.buffer import Buffer
@@ -117,3 +117,13 @@ class TensorProgram:
     @property
     def scalars(self) -> tuple[Var, ...]:
         return tuple(p for p in self.params if isinstance(p, Var))
+
+    def with_buffers(self, buffers: Mapping[str, Buffer], statements: Iterable[Statement]) -> TensorProgram:
+        """The program with others in the place of buffers, by name, and ``statements`` that use those."""
+        return replace(
+            self,
+            params=tuple(buffers.get(p.name, p) for p in self.params),
+            outputs=tuple(buffers.get(b.name, b) for b in self.outputs),
+            temporaries=tuple(buffers.get(b.name, b) for b in self.temporaries),
+            statements=tuple(statements),
+        )

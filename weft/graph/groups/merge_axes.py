@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 from weft.graph.graph import Shape, dense_strides, shape_of
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Const, Expr, Load, Var, idx
-from weft.ir.visit import Node, loads, rewrite, walk
+from weft.ir.visit import Node, rewrite, walk
+from weft.tensor.access import accesses
 from weft.tensor.program import Statement, TensorProgram
 
 #: Two axes of a statement, by its number; the first of two dimensions of a buffer.
@@ -101,8 +102,7 @@ def _accesses(number: int, s: Statement) -> Iterator[_Access]:
     axes = {a.var.name: a for a in s.axes}
     order = [a.var.name for a in s.axes]
     follows = set(pairwise(order))
-    found = [(load.buffer, load.indices) for e in (*s.indices, s.value) for load in loads(e)]
-    for buffer, indices in [(s.target, s.indices), *found]:
+    for buffer, indices in accesses(s):
         pairs: dict[int, _Pair] = {}
         for d, (first, second) in enumerate(pairwise(indices)):
             if not isinstance(first, Var) or not isinstance(second, Var) or (first.name, second.name) not in follows:
@@ -139,13 +139,7 @@ def _merged(program: TensorProgram, pairs: set[_Pair], places: set[_Place]) -> T
         indices = kept(s.target.name, [rewrite(i, put) for i in s.indices])
         return replace(s, target=buffers[s.target.name], indices=indices, value=rewrite(s.value, put), axes=axes)
 
-    return replace(
-        program,
-        params=tuple(buffers.get(p.name, p) for p in program.params),
-        outputs=tuple(buffers[b.name] for b in program.outputs),
-        temporaries=tuple(buffers[b.name] for b in program.temporaries),
-        statements=tuple(changed(n, s) for n, s in enumerate(program.statements)),
-    )
+    return program.with_buffers(buffers, starmap(changed, enumerate(program.statements)))
 
 
 def _shape(buffer: Buffer, joined: set[int]) -> tuple[Expr, ...]:

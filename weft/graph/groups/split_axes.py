@@ -7,13 +7,14 @@ A product has the pixels of an image as rows, ``T(p, c)``, and a norm after it r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.graph.graph import shape_of
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Binary, Const, Expr, Load, Var, idx
-from weft.ir.visit import Node, loads, rewrite, walk
+from weft.ir.visit import Node, rewrite, walk
+from weft.tensor.access import accesses
 from weft.tensor.program import Statement, TensorProgram
 
 #: A dimension of a buffer; an axis of a statement, by its number.
@@ -41,19 +42,13 @@ def _find(program: TensorProgram, refused: set[_Place]) -> tuple[_Place, int] | 
     if any(s.recurrences for s in program.statements):
         return None
     for s in program.statements:
-        for buffer, indices in _accesses(s):
+        for buffer, indices in accesses(s):
             for d, i in enumerate(indices):
                 pair = _digits(i, s)
                 whole = pair is not None and _count(s, pair[0]) * pair[2] == shape_of(buffer.shape)[d]
                 if pair is not None and whole and (buffer.name, d) not in refused:
                     return (buffer.name, d), pair[2]
     return None
-
-
-def _accesses(s: Statement) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
-    yield s.target, s.indices
-    for e in (*s.indices, s.value):
-        yield from ((load.buffer, load.indices) for load in loads(e))
 
 
 def _digits(e: Expr, s: Statement) -> tuple[str, str, int] | None:
@@ -93,7 +88,7 @@ class _Cut:
         return all(self._is_everywhere(n, name, size) for (n, name), size in self.axes.items())
 
     def _follow(self, number: int, s: Statement) -> bool:
-        for buffer, indices in _accesses(s):
+        for buffer, indices in accesses(s):
             for d, i in enumerate(indices):
                 size, place = shape_of(buffer.shape)[d], (buffer.name, d)
                 if isinstance(i, Var) and (number, i.name) in self.axes:
@@ -117,20 +112,15 @@ class _Cut:
         s = self.program.statements[number]
         nodes = [n for e in (*s.indices, s.value) for n in walk(e)]
         seen = Counter(n.name for n in nodes if isinstance(n, Var))[name]
-        plain = sum(isinstance(i, Var) and i.name == name for _, indices in _accesses(s) for i in indices)
+        plain = sum(isinstance(i, Var) and i.name == name for _, indices in accesses(s) for i in indices)
         digits = sum(_is_digit(n, name, size) for n in nodes)
         return seen == plain + digits
 
     def applied(self) -> TensorProgram:
         every = (*self.program.inputs, *self.program.outputs, *self.program.temporaries)
         buffers = {b.name: replace(b, shape=self._shape(b)) for b in every}
-        return replace(
-            self.program,
-            params=tuple(buffers.get(p.name, p) for p in self.program.params),
-            outputs=tuple(buffers[b.name] for b in self.program.outputs),
-            temporaries=tuple(buffers[b.name] for b in self.program.temporaries),
-            statements=tuple(self._statement(n, s, buffers) for n, s in enumerate(self.program.statements)),
-        )
+        statements = (self._statement(n, s, buffers) for n, s in enumerate(self.program.statements))
+        return self.program.with_buffers(buffers, statements)
 
     def _shape(self, buffer: Buffer) -> tuple[Expr, ...]:
         shape: list[Expr] = []

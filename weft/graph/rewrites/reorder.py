@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.graph.graph import Shape
-from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Load
 from weft.ir.visit import Node, free_vars, rewrite
 from weft.tensor.program import Statement, TensorProgram
@@ -44,16 +43,7 @@ def reorder_program(program: TensorProgram, orders: Mapping[str, Order]) -> Tens
             moved, target=buffers[s.target.name], indices=indices, axes=_axes(replace(moved, indices=indices))
         )
 
-    def stored(several: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
-        return tuple(buffers.get(b.name, b) for b in several)
-
-    return replace(
-        program,
-        params=tuple(buffers.get(p.name, p) for p in program.params),
-        outputs=stored(program.outputs),
-        temporaries=stored(program.temporaries),
-        statements=tuple(map(reordered, program.statements)),
-    )
+    return program.with_buffers(buffers, map(reordered, program.statements))
 
 
 def _axes(s: Statement) -> tuple[Axis, ...]:
