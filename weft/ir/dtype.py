@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-Kind = Literal["bool", "int", "uint", "float", "bfloat"]
+Kind = Literal["bool", "int", "uint", "float", "bfloat", "e4m3fn", "e5m2"]
+#: Kinds of floats that IEEE 754 does not have (numpy neither: its types for them are the ml_dtypes package's), by name.
+OTHER_FLOATS: dict[Kind, str] = {"bfloat": "bfloat16", "e4m3fn": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 
 
 def _derived() -> Any:
@@ -32,7 +34,7 @@ class DType:
         keep = object.__setattr__
         keep(self, "is_bool", self.kind == "bool")
         keep(self, "is_integer", self.kind in ("int", "uint"))
-        keep(self, "is_float", self.kind in ("float", "bfloat"))
+        keep(self, "is_float", self.kind == "float" or self.kind in OTHER_FLOATS)
         keep(self, "_hash", hash((self.kind, self.bits, self.lanes)))
 
     def __eq__(self, other: object) -> bool:
@@ -53,10 +55,8 @@ class DType:
     def name(self) -> str:
         if self.kind == "bool":
             scalar = "bool"
-        elif self.kind == "bfloat":
-            scalar = "bfloat16"
         else:
-            scalar = f"{self.kind}{self.bits}"
+            scalar = OTHER_FLOATS.get(self.kind) or f"{self.kind}{self.bits}"
         return scalar if self.lanes == 1 else f"{scalar}x{self.lanes}"
 
     @property
@@ -70,8 +70,18 @@ class DType:
 
     @property
     def is_narrow_float(self) -> bool:
-        """float16 and bfloat16: stored narrow, computed in float32."""
+        """float16, bfloat16 and those of 8 bits: stored narrow, computed in float32."""
         return self.is_float and self.bits < 32
+
+    @property
+    def shape(self) -> FloatShape:
+        """What numbers a type of floats has."""
+        return FLOAT_SHAPES[self.scalar.name]
+
+    @property
+    def saturates(self) -> bool:
+        """Whether what is too large for a type of floats becomes the largest of its numbers, not infinity."""
+        return self.is_float and self.bits == 8
 
     @property
     def scalar(self) -> DType:
@@ -114,10 +124,12 @@ int8, int16, int32, int64 = (DType("int", bits) for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (DType("uint", bits) for bits in (8, 16, 32, 64))
 float16, float32, float64 = (DType("float", bits) for bits in (16, 32, 64))
 bfloat16 = DType("bfloat", 16)
+float8_e4m3fn, float8_e5m2 = DType("e4m3fn", 8), DType("e5m2", 8)
 _made.update(
     ((t.kind, t.bits, 1), t)
     for t in (
         bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
+        float8_e4m3fn, float8_e5m2,
     )
 )  # fmt: skip
 
@@ -125,6 +137,25 @@ _made.update(
 index = int64
 
 SCALAR_TYPES: dict[str, DType] = {t.name: t for t in tuple(_made.values())}
+
+
+class FloatShape(NamedTuple):
+    """Bits after the point, the least exponent of a normal number, the largest number, whether there are infinities."""
+
+    digits: int
+    least: int
+    largest: float
+    has_infinity: bool = True
+
+
+FLOAT_SHAPES = {
+    "float8_e4m3fn": FloatShape(3, -6, 448.0, has_infinity=False),
+    "float8_e5m2": FloatShape(2, -14, 57344.0),
+    "float16": FloatShape(10, -14, 65504.0),
+    "bfloat16": FloatShape(7, -126, float.fromhex("0x1.fep127")),
+    "float32": FloatShape(23, -126, float.fromhex("0x1.fffffep127")),
+    "float64": FloatShape(52, -1022, float.fromhex("0x1.fffffffffffffp1023")),
+}
 
 
 def parse_dtype(name: str) -> DType | None:
@@ -139,7 +170,7 @@ def parse_dtype(name: str) -> DType | None:
 def promote(a: DType, b: DType) -> DType:
     """Float beats int, wider wins, mixed sign becomes signed, bool yields to all.
 
-    float16 with bfloat16 has no common 16-bit type and becomes float32.
+    float16 with bfloat16, or the two types of 8 bits, have no common type as narrow and become float32.
     """
     if a == b:
         return a

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 from weft.ir import dtype as dt
-from weft.ir.dtype import DType, promote
+from weft.ir.dtype import OTHER_FLOATS, DType, promote
 from weft.ir.errors import InternalError
 from weft.ir.quick_init import quick_inits
 from weft.ir.span import Span
@@ -49,7 +49,7 @@ def _refuse(node: str, rule: str, *operands: object) -> NoReturn:
     raise InternalError(f"cannot build {node}", why=f"{rule}; got {seen}" if operands else rule)
 
 
-_VALUES: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": float, "bfloat": float}
+_VALUES: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": float} | dict.fromkeys(OTHER_FLOATS, float)
 _INDEX_LIMIT = 1 << 63
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
@@ -439,7 +439,8 @@ def identity(op: str, dtype: DType) -> Const:
     if op == "&":
         return const(-1, dtype)
     if dtype.is_float:
-        return Const(math.inf if op == "min" else -math.inf, dtype)
+        most = math.inf if dtype.shape.has_infinity else dtype.shape.largest
+        return Const(most if op == "min" else -most, dtype)
     return const(dtype.max_value if op == "min" else dtype.min_value, dtype)
 
 

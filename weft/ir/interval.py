@@ -112,7 +112,7 @@ Ranges = Mapping[str, Interval]
 
 def whole_range(t: DType) -> Interval:
     """What any value of an integer or bool type can be; int64 counts as unbounded."""
-    if t.kind == "float" or t.kind == "bfloat" or (t.bits == 64 and t.kind == "int"):
+    if t.is_float or (t.bits == 64 and t.kind == "int"):
         return EVERYTHING
     return Interval(t.min_value, t.max_value)
 

@@ -1,6 +1,6 @@
 """Element types as numpy knows them, and `Cast` over whole arrays.
 
-bfloat16 is the numpy type of the ml_dtypes package, which is imported when first needed.
+bfloat16 and floats of 8 bits are numpy types of the ml_dtypes package, which is imported when first needed.
 
 >>> convert(np.array([1.5, np.nan, 1e9]), dtype.int8)        # truncates, NaN is 0, saturates
 array([  1,   0, 127], dtype=int8)
@@ -23,27 +23,19 @@ _KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float"}
 @cache
 def to_numpy(dtype: DType) -> np.dtype[Any]:
     """The numpy type of one element."""
-    if dtype.kind != "bfloat":
+    if dtype.kind not in dt.OTHER_FLOATS:
         return np.dtype(dtype.scalar.name)
     import ml_dtypes
 
-    numpy_type: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    numpy_type: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype.scalar.name))
     return numpy_type
-
-
-@cache
-def largest(dtype: DType) -> float:
-    """The largest finite number of a type of floats."""
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(to_numpy(dtype)).max)
 
 
 @cache
 def from_numpy(numpy_dtype: np.dtype[Any]) -> DType | None:
     """The element type of a numpy array, or None where Weft has none (complex, text, foreign byte order)."""
-    if numpy_dtype.name == "bfloat16":
-        return dt.bfloat16
+    if numpy_dtype.name in dt.OTHER_FLOATS.values():
+        return dt.SCALAR_TYPES[numpy_dtype.name]
     kind = _KINDS.get(numpy_dtype.kind)
     if kind is None or not numpy_dtype.isnative:
         return None
@@ -51,7 +43,10 @@ def from_numpy(numpy_dtype: np.dtype[Any]) -> DType | None:
 
 
 def convert(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    """What `Cast` does, elementwise: wraps between integers, saturates from float, rounds to nearest even."""
+    """What `Cast` does, elementwise: wraps between integers, saturates from float, rounds to nearest even.
+
+    What is too large for a float is infinity, but the largest number of those of 8 bits; an infinity stays one.
+    """
     source = from_numpy(values.dtype)
     if source is not None and source == dtype.scalar:
         return values
@@ -60,8 +55,9 @@ def convert(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
             return np.asarray(values != 0)
         if dtype.is_integer and source is not None and source.is_float:
             return _saturate(values.astype(np.float64), dtype)
-        if dtype.kind == "bfloat":
-            return _to_float32_odd(values).astype(to_numpy(dtype))
+        if dtype.kind in dt.OTHER_FLOATS:
+            odd = _to_float32_odd(values)
+            return (_within(odd, dtype) if dtype.saturates else odd).astype(to_numpy(dtype))
         if dtype.is_narrow_float and values.dtype.kind in "iu":
             values = values.astype(np.float64)
         return values.astype(to_numpy(dtype))
@@ -71,6 +67,11 @@ def round_to(dtype: DType, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Float ``values`` rounded to what ``dtype`` can hold, in the type `dtype` computes in (float32 for narrow)."""
     rounded = convert(values, dtype)
     return rounded.astype(np.float32) if dtype.is_narrow_float else rounded
+
+
+def _within(values: npt.NDArray[np.float32], dtype: DType) -> npt.NDArray[np.float32]:
+    kept = np.clip(values, -dtype.shape.largest, dtype.shape.largest)
+    return np.where(np.isinf(values), values, kept) if dtype.shape.has_infinity else kept
 
 
 def _saturate(values: npt.NDArray[np.float64], dtype: DType) -> npt.NDArray[Any]:

@@ -16,8 +16,8 @@ from weft.ir.intrinsics import HINTS, INTRINSICS
 from weft.ir.span import Source, Span
 
 Built = TypeVar("Built")
-_NUMBER = re.compile(r"(?P<digits>[^_x]+?)(_(?P<type>bf16|[iuf]\d+))?(_?x(?P<lanes>\d+))?\Z")
-_KINDS = {"i": "int", "u": "uint", "f": "float"}
+_NUMBER = re.compile(r"(?P<digits>[^_x]+?)(_(?P<type>bf16|f8_e4m3fn|f8_e5m2|[iuf]\d+))?(_?x(?P<lanes>\d+))?\Z")
+_KINDS = {"i": "int", "u": "uint"}
 
 
 class ExprReader:
@@ -122,9 +122,7 @@ class ExprReader:
     def suffix(self, text: str | None, tree: Any) -> DType | None:
         if text is None:
             return None
-        if text == "bf16":
-            return dt.bfloat16
-        dtype = parse_dtype(_KINDS[text[0]] + text[1:])
+        dtype = parse_dtype(text.replace("f", "float", 1) if "f" in text else _KINDS[text[0]] + text[1:])
         if dtype is None:
             self.fail(tree, f"`{text}` is not a type", why="a number has a type such as i32, u8, bf16 or f64")
         return dtype

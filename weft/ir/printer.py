@@ -45,7 +45,7 @@ KEYWORDS = frozenset(
     )
 )  # fmt: skip
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_LITERAL_NAME = re.compile(r"(inf|nan|true|false)(_(bf16|[iuf]\d+))?(_?x\d+)?\Z")
+_LITERAL_NAME = re.compile(r"(inf|nan|true|false)(_(bf16|f8_e4m3fn|f8_e5m2|[iuf]\d+))?(_?x\d+)?\Z")
 
 #: How tightly each operator binds; a larger number binds tighter.
 PRECEDENCE: dict[str, int] = {
@@ -86,7 +86,7 @@ def print_const(c: ex.Const) -> str:
     if t.is_integer:
         return f"{value}" + _suffix(t, "" if t == dt.int64 else f"_{t.kind[0]}{t.bits}")
     text = "nan" if math.isnan(value) else repr(value)
-    return text + _suffix(t, "" if t == dt.float32 else "_bf16" if t.kind == "bfloat" else f"_f{t.bits}")
+    return text + _suffix(t, "" if t == dt.float32 else "_" + t.scalar.name.replace("float", "f"))
 
 
 def print_buffer(b: Buffer) -> str:

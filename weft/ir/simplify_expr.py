@@ -302,7 +302,7 @@ class ExprSimplifier:
                 return True
             interval = self.bounds(inner.operand)
             return interval.within(middle.min_value, middle.max_value)
-        digits = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}[middle.scalar.name]
+        digits = middle.shape.digits + 1
         return outer.is_float and self.bounds(inner.operand).within(-(1 << digits), 1 << digits)
 
     def call(self, e: ex.Call) -> ex.Expr:

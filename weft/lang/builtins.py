@@ -15,13 +15,6 @@ from weft.ir.expr import Binary, BinaryOp, Call, Compare, Const, Expr, Select, U
 from weft.ir.intrinsics import INTRINSICS, Rule
 
 Compose = Callable[..., Expr]
-#: Bits after the point, the least exponent of a normal number, and the largest number.
-_FLOAT_SHAPES = {
-    "float16": (10, -14, 65504.0),
-    "bfloat16": (7, -126, float.fromhex("0x1.fep127")),
-    "float32": (23, -126, float.fromhex("0x1.fffffep127")),
-    "float64": (52, -1022, float.fromhex("0x1.fffffffffffffp1023")),
-}
 
 
 def _call(name: str, *args: Expr) -> Call:
@@ -73,7 +66,7 @@ def _nearest(x: Expr) -> Expr:
 
 def _nextafter(x: Expr, y: Expr) -> Expr:
     """``x`` and the distance of its neighbours, which a power of two has at half the distance below it."""
-    digits, least, largest = _FLOAT_SHAPES[x.dtype.name]
+    digits, least, largest, _ = x.dtype.shape
     size = _call("abs", x)
     exponent = Binary("max", _logb(size), _like(x, least))
     step = _call("exp2", exponent - float(digits))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.ir.buffer import Buffer
-from weft.ir.dtype import bfloat16
+from weft.ir.dtype import OTHER_FLOATS, parse_dtype
 from weft.ir.errors import ArgumentError
 from weft.ir.expr import Const
 from weft.ir.numpy_dtypes import to_numpy
@@ -70,8 +70,9 @@ def _on_host(value: Any) -> Any:
         return value
     if hasattr(value, "detach"):  # torch
         value = value.detach().cpu().contiguous()
-        if str(value.dtype) == "torch.bfloat16":
-            return value.view(sys.modules["torch"].int16).numpy().view(to_numpy(bfloat16))
+        other = parse_dtype(str(value.dtype).removeprefix("torch."))
+        if other is not None and other.kind in OTHER_FLOATS:
+            return value.view(getattr(sys.modules["torch"], f"int{other.bits}")).numpy().view(to_numpy(other))
         return value.numpy()
     if hasattr(value, "get") and hasattr(value, "__cuda_array_interface__"):  # cupy
         return value.get()

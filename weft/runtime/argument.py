@@ -67,5 +67,5 @@ class Place(NamedTuple):
         return UnsupportedError(
             f"argument `{self.name}` is {name}, which Weft does not compute with",
             span=self.span,
-            help="use float16, bfloat16, float32, float64, bool or an integer type",
+            help="use float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, bool or an integer type",
         )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.ir.dtype import DType, parse_dtype
+from weft.ir.dtype import OTHER_FLOATS, DType, parse_dtype
 from weft.ir.errors import Error, InternalError, TargetError
 from weft.ir.numpy_dtypes import from_numpy, to_numpy
 from weft.ir.span import Span
@@ -59,6 +59,11 @@ def describe_output(
     return info
 
 
+def _package(dtype: DType) -> str:
+    """Who has the numpy type."""
+    return "ml_dtypes" if dtype.kind in OTHER_FLOATS else "numpy"
+
+
 def _check_dtype(info: ArgumentInfo, dtype: str | DType | None, place: Place, *, is_output: bool = False) -> None:
     wanted = parse_dtype(dtype) if isinstance(dtype, str) else dtype
     if wanted is None:
@@ -67,7 +72,7 @@ def _check_dtype(info: ArgumentInfo, dtype: str | DType | None, place: Place, *,
         return
     if info.dtype != wanted:
         in_torch = info.framework == "torch"
-        kind = f"torch.{wanted}" if in_torch else "ml_dtypes.bfloat16" if wanted.kind == "bfloat" else f"numpy.{wanted}"
+        kind = f"torch.{wanted}" if in_torch else f"{_package(wanted)}.{wanted}"
         convert = f"convert it: {place.name}.{'to' if in_torch else 'astype'}({kind})"
         make = f"pass {'torch' if in_torch else 'numpy'}.empty({info.shape}, dtype={kind})"
         raise place.error(
@@ -146,7 +151,7 @@ def _describe_numpy(array: npt.NDArray[Any], place: Place, is_output: bool) -> A
             )
         array, note = np.array(array, order="C", copy=True), f"`{place.name}` is misaligned and was copied"
     strides = tuple(s // dtype.itemsize for s in array.strides)
-    pointer = array.__array_interface__["data"][0] if dtype.kind != "bfloat" else array.ctypes.data
+    pointer = array.__array_interface__["data"][0] if dtype.kind not in OTHER_FLOATS else array.ctypes.data
     return ArgumentInfo("numpy", dtype, array.shape, strides, pointer, bool(array.flags.writeable), array, "cpu", note)
 
 

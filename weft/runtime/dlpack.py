@@ -17,7 +17,7 @@ from weft.runtime.argument import dense_strides
 CUDA = 2
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _READ_ONLY = 1
-_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+_CODES: dict[int, dt.Kind] = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 10: "e4m3fn", 12: "e5m2"}
 _NUMBERS = {kind: number for number, kind in _CODES.items()}
 
 
@@ -106,8 +106,8 @@ def _is_valid(capsule: Any, name: bytes) -> bool:
 def _shown(tensor: _Tensor, *, writable: bool) -> Shown:
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else dense_strides(shape)
-    kind = _CODES.get(tensor.code, f"type {tensor.code} of ")
-    name = "bool" if kind == "bool" else f"{kind}{tensor.bits}"
+    kind = _CODES.get(tensor.code)
+    name = f"type {tensor.code} of {tensor.bits}" if kind is None else DType(kind, tensor.bits).name
     name += f"x{tensor.lanes}" if tensor.lanes != 1 else ""
     dtype = dt.SCALAR_TYPES.get(name)
     return Shown((tensor.data or 0) + tensor.byte_offset, tensor.device, dtype, name, shape, strides, writable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -59,16 +60,29 @@ def nearest(exact: Fraction, grid: np.ndarray) -> float:
     return float(grid[best]) * (-1 if exact < 0 else 1)
 
 
-@pytest.mark.parametrize("dtype", [dt.bfloat16, dt.float16], ids=str)
+#: How many numbers are not negative.
+COUNTS = {dt.bfloat16: 0x7F80, dt.float16: 0x7C00, dt.float8_e4m3fn: 0x7F, dt.float8_e5m2: 0x7C}
+
+
+@pytest.mark.parametrize("dtype", COUNTS, ids=str)
 def test_narrowing_rounds_once_to_nearest_even(dtype):
-    count = 0x7F80 if dtype.kind == "bfloat" else 0x7C00
-    grid = np.arange(count, dtype=np.uint16).view(to_numpy(dtype)).astype(np.float64)
+    grid = np.arange(COUNTS[dtype], dtype=f"u{dtype.itemsize}").view(to_numpy(dtype)).astype(np.float64)
+    assert grid[-1] == dtype.shape.largest
     rng = np.random.default_rng(1)
     ties = rng.choice((grid[:-1] + grid[1:]) / 2, 500)
     # A tie nudged by less than a float32 can see is a tie no longer.
     values = np.concatenate([ties, ties * (1 + 2.0**-40), -ties * (1 - 2.0**-40), rng.standard_normal(500)])
     got = convert(values, dtype).astype(np.float64)
     assert got.tolist() == [nearest(Fraction(v), grid) for v in values]
+
+
+@pytest.mark.parametrize("dtype", [dt.float8_e4m3fn, dt.float8_e5m2], ids=str)
+def test_eight_bits_saturate(dtype):
+    most = dtype.shape.largest
+    beyond = math.inf if dtype.shape.has_infinity else most
+    values = np.array([most * 1.2, -1e30, math.inf, -math.inf, math.nan, 1 << 40])
+    got = convert(values, dtype).astype(np.float64)
+    np.testing.assert_array_equal(got, [most, -most, beyond, -beyond, math.nan, most])
 
 
 def test_integers_to_bfloat16_round_once():

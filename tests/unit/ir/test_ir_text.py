@@ -95,6 +95,8 @@ x, y, b = Var("x"), Var("y"), Var("b", dt.bool_)
         (Const(1e16, dt.float64), "1e+16_f64"),
         (Const(math.inf, dt.float32), "inf"),
         (Const(-math.inf, dt.bfloat16), "-inf_bf16"),
+        (Const(0.5, dt.float8_e4m3fn), "0.5_f8_e4m3fn"),
+        (Const(math.inf, dt.float8_e5m2.with_lanes(4)), "inf_f8_e5m2x4"),
         (Const(math.nan, dt.float16), "nan_f16"),
         (Const(7, dt.uint8), "7_u8"),
         (Const(7, dt.int32.with_lanes(4)), "7_i32x4"),

@@ -21,6 +21,8 @@ extern "C" Index host_block_dim, host_grid_dim;
 #define blockDim host_block_dim
 #define gridDim host_grid_dim
 
+struct float2 { float x, y; };
+inline float2 make_float2(float x, float y) { return {x, y}; }
 struct uint2 { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
 

@@ -16,7 +16,7 @@ FLOATS = [n for n, t in SCALAR_TYPES.items() if t.is_float]
 UNARY = [e.name for e in INTRINSICS.values() if e.arity == 1 and e.rule == "float"]
 BINARY = [e.name for e in INTRINSICS.values() if e.arity == 2]
 #: By how much other implementations of a function may differ, relatively.
-CLOSE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 3e-6, "float64": 1e-13}
+CLOSE = {"float8_e4m3fn": 0.2, "float8_e5m2": 0.4, "float16": 2e-3, "bfloat16": 2e-2, "float32": 3e-6, "float64": 1e-13}
 
 
 class Sample(NamedTuple):

@@ -21,7 +21,7 @@ from weft.target.cpu.host import NAMED
 
 AVX2 = NAMED["x86-64-avx2"]
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-TYPES = [*INTEGERS, "float16", "bfloat16", "float32", "float64", "bool"]
+TYPES = [*INTEGERS, "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64", "bool"]
 MATMUL = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 
 

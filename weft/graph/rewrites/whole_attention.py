@@ -21,7 +21,6 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Axis, Binary, Cast, Compare, Const, Expr, Load, Select, Var, cast, const, idx
-from weft.ir.numpy_dtypes import largest
 from weft.ir.visit import Node as IrNode
 from weft.ir.visit import free_vars, loads, replace_buffers, rewrite, substitute
 from weft.tensor.program import Statement, TensorProgram
@@ -331,7 +330,7 @@ def _mask(additions: Additions, found: _Attention, dtype: DType, made: list[Node
 def _narrowed(mask: Expr, dtype: DType) -> Expr:
     """``mask`` as elements of ``dtype``, finite where it is: the least float32 would be minus infinity in a narrower
     type, and rows that are masked whole no longer the mean of all values but none."""
-    least = const(-largest(dtype), mask.dtype)
+    least = const(-dtype.shape.largest, mask.dtype)
     kept = Select(Compare(">", mask, const(float("-inf"), mask.dtype)), Binary("max", mask, least), mask)
     return cast(dtype, mask if mask.dtype == dtype else kept)
 

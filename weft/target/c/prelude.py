@@ -13,16 +13,17 @@ from functools import cache
 
 from weft.ir.dtype import SCALAR_TYPES
 from weft.target.c_text.c_types import value_type
-from weft.target.c_text.functions import INTEGER_FUNCTIONS, callees_first, for_type
+from weft.target.c_text.functions import INTEGER_FUNCTIONS, callees_first, for_type, small_float_functions
 
 #: The names of types in names of functions, by what C calls them.
-TYPE_NAMES = {value_type(t): t.name for t in SCALAR_TYPES.values() if not t.is_narrow_float} | {
-    "float16": "float16",
-    "bfloat16": "bfloat16",
-}
+TYPE_NAMES = {t.name if t.is_narrow_float else value_type(t): t.name for t in SCALAR_TYPES.values()}
 _TEXTS = {
-    "float16": "typedef struct { uint16_t bits; } float16;",
-    "bfloat16": "typedef struct { uint16_t bits; } bfloat16;",
+    **{
+        t.name: f"typedef struct {{ uint{t.bits}_t bits; }} {t.name};"
+        for t in SCALAR_TYPES.values()
+        if t.is_narrow_float
+    },
+    **small_float_functions("static inline"),
     "float_bits": "static inline uint32_t float_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }",
     "bits_float": "static inline float bits_float(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }",
     "infinity": "static inline float infinity(void) { return INFINITY; }",

@@ -1,7 +1,7 @@
 """How element types are called in CUDA C++.
 
-A value of float16 or bfloat16 is computed as a ``float`` that the narrow type can represent; in memory it is a
-struct of 16 bits (see `weft.target.cuda.prelude`). A bool in memory is a byte.
+A value of a narrow float is computed as a ``float`` that the narrow type can represent; in memory it is a
+struct of its bits (see `weft.target.cuda.prelude`). A bool in memory is a byte.
 """
 
 from __future__ import annotations

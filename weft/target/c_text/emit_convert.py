@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ir.dtype import DType
+from weft.ir.dtype import OTHER_FLOATS, DType
 from weft.target.c_text.c_types import value_type
 from weft.target.c_text.context import LEVEL, Code, TextFunction
 
@@ -26,7 +26,7 @@ def _to_narrow(f: TextFunction, operand: Code, source: DType, target: DType) -> 
     """Once rounded, also from types wider than float."""
     if source.is_float and source.bits == 64:
         operand = Code(f"{f.program.overloaded('odd_float', 'double')}({operand.text})")
-    elif source.is_integer and source.bits >= 32 and target.kind == "bfloat":
+    elif source.is_integer and source.bits >= 32 and target.kind in OTHER_FLOATS:
         wide = "unsigned long long" if source.kind == "uint" else "long long"
         name = f.program.overloaded("odd_float", wide)
         operand = Code(f"{name}(({wide}){operand.inside(LEVEL['unary'])})")

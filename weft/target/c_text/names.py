@@ -14,7 +14,7 @@ _TAKEN = frozenset((
     "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
     "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual",
     "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "char8_t", "char16_t", "char32_t", "threadIdx",
-    "blockIdx", "blockDim", "gridDim", "warpSize", "float16", "bfloat16", "main",
+    "blockIdx", "blockDim", "gridDim", "warpSize", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "main",
 ))  # fmt: skip
 #: Functions that CUDA C++ declares for us, for float64; those for float32 end in f.
 _FUNCTIONS = (

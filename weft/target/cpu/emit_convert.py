@@ -1,7 +1,7 @@
 """Conversions: between memory and computing types, and the casts of the language.
 
 Narrow floats are computed in float32. bfloat16 is the upper half of a float32; float16 is
-converted by instruction where the machine has one, else by integer arithmetic, because LLVM
+converted by instruction where the machine has one, else, as those of 8 bits, by integer arithmetic, because LLVM
 would call a function of the C library.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import dataclass
 
-from weft.ir.dtype import DType
+from weft.ir.dtype import OTHER_FLOATS, DType
 from weft.target.cpu.emit_context import Function, compute_type
 from weft.target.cpu.llvm_values import Value, constant, vector
 
@@ -24,24 +25,16 @@ def emit_constant(value: int | float | bool, dtype: DType) -> Value:
 
 
 def round_number(value: float, dtype: DType) -> float:
-    """``value`` rounded to float16 or bfloat16, once."""
-    if value != value or value in (float("inf"), float("-inf")):
+    """``value`` rounded to a narrow float, once: on the exact ratio, subnormals included."""
+    digits, least, largest, has_infinity = dtype.shape
+    if value != value or value == 0 or (math.isinf(value) and has_infinity):
         return value
-    if dtype.kind == "float":
-        try:
-            return float(struct.unpack("<e", struct.pack("<e", value))[0])
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
-    return _round_to_bfloat(value)
-
-
-def _round_to_bfloat(value: float) -> float:
-    # A double's 52 fraction bits go to 7: do it on the exact ratio to round once, subnormals included.
-    if value == 0:
-        return value
-    exponent = max(math.frexp(value)[1], -125) - 8
-    rounded = math.ldexp(round(math.ldexp(value, -exponent)), exponent)
-    return math.copysign(math.inf, value) if abs(rounded) >= 2.0**128 else math.copysign(rounded, value)
+    if not math.isinf(value):
+        exponent = max(math.frexp(value)[1] - 1, least) - digits
+        rounded = math.ldexp(round(math.ldexp(value, -exponent)), exponent)
+        if abs(rounded) <= largest:
+            return math.copysign(rounded, value)
+    return math.copysign(largest if dtype.saturates else math.inf, value)
 
 
 def widen_from_memory(f: Function, bits: Value, dtype: DType) -> Value:
@@ -53,9 +46,9 @@ def widen_from_memory(f: Function, bits: Value, dtype: DType) -> Value:
     if dtype.kind == "bfloat":
         high = f.b.shl(f.b.zext(bits, "i32"), constant(vector("i32", bits.lanes), 16))
         return f.b.bitcast(high, "float")
-    if f.machine.has_float16:
+    if dtype.bits == 16 and f.machine.has_float16:
         return f.b.fpext(f.b.bitcast(bits, "half"), "float")
-    return _half_bits_to_float(f, bits)
+    return _small_bits_to_float(f, bits, dtype)
 
 
 def narrow_to_memory(f: Function, value: Value, dtype: DType) -> Value:
@@ -71,12 +64,12 @@ def narrow_to_memory(f: Function, value: Value, dtype: DType) -> Value:
 
 
 def _round_to_bits(f: Function, value: Value, dtype: DType) -> Value:
-    """The bits of the float16 or bfloat16 nearest to a float."""
+    """The bits of the narrow float nearest to a float."""
     if dtype.kind == "bfloat":
         return _float_to_bfloat_bits(f, value)
-    if f.machine.has_float16:
+    if dtype.bits == 16 and f.machine.has_float16:
         return f.b.bitcast(f.b.fptrunc(value, "half"), "i16")
-    return _float_to_half_bits(f, value)
+    return _float_to_small_bits(f, value, dtype)
 
 
 def round_to(f: Function, value: Value, dtype: DType) -> Value:
@@ -125,7 +118,7 @@ def _float_to_integer(f: Function, value: Value, target: DType) -> Value:
 
 def _integer_to_float(f: Function, value: Value, source: DType, target: DType) -> Value:
     convert = f.b.sitofp if source.is_signed else f.b.uitofp
-    if target.kind != "bfloat" or source.bits < 32:
+    if target.kind not in OTHER_FLOATS or source.bits < 32:
         return round_to(f, convert(value, "double" if target.bits == 64 else "float"), target)
     wide = convert(value, "double")
     if source.bits == 64:
@@ -185,35 +178,83 @@ def _float_to_bfloat_bits(f: Function, value: Value) -> Value:
     return b.trunc(b.lshr(b.select(b.fcmp("uno", value, value), quiet, rounded), constant(i32, 16)), "i16")
 
 
-def _half_bits_to_float(f: Function, bits: Value) -> Value:
-    """Exponent and fraction moved in place and scaled by 2**112, which also normalizes subnormals."""
-    b = f.b
+@dataclass(frozen=True, slots=True)
+class _Bits:
+    """The bits of a float16 or smaller: their ``count``, those right of the exponent, what is added to an exponent; the
+    bits of the largest number, of infinity (or what stands for it), of what is no number."""
+
+    count: int
+    digits: int
+    bias: int
+    largest: int
+    infinity: int
+    nan: int
+
+    @property
+    def shift(self) -> int:
+        """How far the fraction is from where float32 has it."""
+        return 23 - self.digits
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.count - 1)
+
+    @staticmethod
+    def of(dtype: DType) -> _Bits:
+        digits, least, _, has_infinity = dtype.shape
+        most = (1 << (dtype.bits - 1)) - 1
+        infinity = (most >> digits) << digits
+        if has_infinity:
+            largest = infinity - 1
+            return _Bits(
+                dtype.bits,
+                digits,
+                1 - least,
+                largest,
+                largest if dtype.saturates else infinity,
+                infinity | 1 << (digits - 1),
+            )
+        return _Bits(dtype.bits, digits, 1 - least, most - 1, most - 1, most)
+
+
+def _small_bits_to_float(f: Function, bits: Value, dtype: DType) -> Value:
+    """Exponent and fraction moved in place and scaled by a power of two, which also normalizes subnormals."""
+    b, own = f.b, _Bits.of(dtype)
     wide = b.zext(bits, "i32")
     i32 = wide.type
-    sign = b.shl(b.and_(wide, constant(i32, 0x8000)), constant(i32, 16))
-    magnitude = b.shl(b.and_(wide, constant(i32, 0x7FFF)), constant(i32, 13))
-    scaled = b.fmul(b.bitcast(magnitude, "float"), constant(vector("float", bits.lanes), 2.0**112))
-    special = b.icmp("uge", magnitude, constant(i32, 0x7C00 << 13))
+    sign = b.shl(b.and_(wide, constant(i32, own.sign)), constant(i32, 32 - own.count))
+    magnitude = b.shl(b.and_(wide, constant(i32, own.sign - 1)), constant(i32, own.shift))
+    scaled = b.fmul(b.bitcast(magnitude, "float"), constant(vector("float", bits.lanes), 2.0 ** (127 - own.bias)))
+    special = b.icmp("ugt", magnitude, constant(i32, own.largest << own.shift))
     finite = b.bitcast(scaled, "i32")
     number = b.select(special, b.or_(magnitude, constant(i32, 0x7F800000)), finite)
     return b.bitcast(b.or_(number, sign), "float")
 
 
-def _float_to_half_bits(f: Function, value: Value) -> Value:
-    """Round to nearest even: normal results on the bits, subnormal ones by adding 0.5 and keeping the fraction."""
-    b = f.b
+def _float_to_small_bits(f: Function, value: Value, dtype: DType) -> Value:
+    """Round to nearest even: normal results on the bits, subnormal ones by adding a power of two whose last bit is
+    their last one, and keeping the fraction."""
+    b, own = f.b, _Bits.of(dtype)
     bits = b.bitcast(value, "i32")
     i32 = bits.type
     magnitude = b.and_(bits, constant(i32, 0x7FFFFFFF))
-    sign = b.and_(b.lshr(bits, constant(i32, 16)), constant(i32, 0x8000))
-    lowest = b.and_(b.lshr(magnitude, constant(i32, 13)), constant(i32, 1))
-    rebias = constant(i32, 0xFFF - (112 << 23))
-    normal = b.lshr(b.add(magnitude, b.add(lowest, rebias)), constant(i32, 13))
-    half = constant(vector("float", value.lanes), 0.5)
-    tiny = b.sub(b.bitcast(b.fadd(b.bitcast(magnitude, "float"), half), "i32"), constant(i32, 0x3F000000))
-    small = b.icmp("ult", magnitude, constant(i32, 0x38800000))
-    huge = b.icmp("uge", magnitude, constant(i32, 0x47800000))
+    sign = b.and_(b.lshr(bits, constant(i32, 32 - own.count)), constant(i32, own.sign))
+    lowest = b.and_(b.lshr(magnitude, constant(i32, own.shift)), constant(i32, 1))
+    rebias = constant(i32, (1 << (own.shift - 1)) - 1 - ((127 - own.bias) << 23))
+    normal = b.lshr(b.add(magnitude, b.add(lowest, rebias)), constant(i32, own.shift))
+    unit = 2.0 ** (1 - own.bias + own.shift)
+    raised = b.fadd(b.bitcast(magnitude, "float"), constant(vector("float", value.lanes), unit))
+    tiny = b.sub(b.bitcast(raised, "i32"), constant(i32, _float_bits(unit)))
+    small = b.icmp("ult", magnitude, constant(i32, (128 - own.bias) << 23))
+    largest = _float_bits(dtype.shape.largest)
+    huge = b.icmp("ugt", magnitude, constant(i32, largest if dtype.saturates else largest | (1 << own.shift) - 1))
+    finite = b.select(huge, constant(i32, own.infinity), b.select(small, tiny, normal))
+    if dtype.saturates and dtype.shape.has_infinity:
+        is_infinite = b.icmp("eq", magnitude, constant(i32, 0x7F800000))
+        finite = b.select(is_infinite, constant(i32, own.largest + 1), finite)
     is_nan = b.icmp("ugt", magnitude, constant(i32, 0x7F800000))
-    finite = b.select(small, tiny, normal)
-    special = b.select(is_nan, constant(i32, 0x7E00), constant(i32, 0x7C00))
-    return b.trunc(b.or_(b.select(huge, special, finite), sign), "i16")
+    return b.trunc(b.or_(b.select(is_nan, constant(i32, own.nan), finite), sign), f"i{own.count}")
+
+
+def _float_bits(value: float) -> int:
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])

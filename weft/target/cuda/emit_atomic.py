@@ -20,6 +20,10 @@ _FUNCTIONS = {
 }  # fmt: skip
 
 
+#: Narrow floats that some machines add atomically.
+_ADDS = {"float16": "fp16 atomics", "bfloat16": "bf16 atomics"}
+
+
 def emit_atomic(f: Function, s: Atomic) -> None:
     """The statement; the old value goes to the variable that wants it."""
     t = s.buffer.dtype
@@ -29,7 +33,7 @@ def emit_atomic(f: Function, s: Atomic) -> None:
         return
     if _has_function(s, t):
         old = _call(f, s, t, pointer)
-    elif s.op == "+" and t.is_narrow_float and f.machine.has("fp16 atomics" if t.kind == "float" else "bf16 atomics"):
+    elif s.op == "+" and t.name in _ADDS and f.machine.has(_ADDS[t.name]):
         old = Code(f"{f.use(f'atomic_add_{t.name}')}({pointer}, {emit_to_memory(f, emit_expr(f, s.value), t)})")
     else:
         old = _emit_swap_loop(f, s, t, pointer)

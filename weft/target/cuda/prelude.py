@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from weft.target.c_text.functions import INTEGER_FUNCTIONS, callees_first
+from weft.target.cuda.small_floats import SMALL_FLOATS, SMALL_TEXTS
 
 _INLINE = "__device__ __forceinline__"
 
@@ -19,6 +20,9 @@ _TEXTS: dict[str, str] = {
     **{name: text.replace("INLINE", _INLINE) for name, text in INTEGER_FUNCTIONS.items()},
     "float16": "struct alignas(2) float16 { unsigned short bits; };",
     "bfloat16": "struct alignas(2) bfloat16 { unsigned short bits; };",
+    **SMALL_TEXTS,
+    "float_bits": f"{_INLINE} unsigned float_bits(float x) {{ return __float_as_uint(x); }}",
+    "bits_float": f"{_INLINE} float bits_float(unsigned x) {{ return __uint_as_float(x); }}",
     "infinity": f"{_INLINE} float infinity() {{ return __int_as_float(0x7f800000); }}",
     "not_a_number": f"{_INLINE} float not_a_number() {{ return __int_as_float(0x7fffffff); }}",
     "widen_float16": f"""{_INLINE} float widen(float16 x) {{
@@ -262,42 +266,49 @@ for _store, _write in _WRITES.items():
   for (int i = 0; i < count; ++i) {_write}
 }}"""
 
-_PTX_TYPES = {"float16": "f16", "bfloat16": "bf16"}
+for _narrow, _ptx in (("float16", "f16"), ("bfloat16", "bf16")):
+    _TEXTS[f"atomic_add_{_narrow}"] = f"""{_INLINE} {_narrow} atomic_add_{_narrow}({_narrow}* p, {_narrow} x) {{
+  {_narrow} old;
+  asm volatile("atom.add.noftz.{_ptx} %0, [%1], %2;" : "=h"(old.bits) : "l"(p), "h"(x.bits) : "memory");
+  return old;
+}}"""
 #: A pair of narrow floats, the first in the low half, to two of float32.
 _WIDEN_PAIR = {
     "float16": """x[2 * i] = widen(float16{(unsigned short)pairs[i]});
     x[2 * i + 1] = widen(float16{(unsigned short)(pairs[i] >> 16)});""",
     "bfloat16": """x[2 * i] = __uint_as_float(pairs[i] << 16);
     x[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);""",
+    **{
+        t: f"""const float2 both = widen_pair_{t}(pairs[i]);
+    x[2 * i] = both.x;
+    x[2 * i + 1] = both.y;"""
+        for t in SMALL_FLOATS
+    },
 }
 #: What a text needs that its words do not say.
 _NEEDS: dict[str, tuple[str, ...]] = {}
 for _narrow, _widen in _WIDEN_PAIR.items():
+    _pair = "unsigned short" if _narrow in SMALL_FLOATS else "unsigned"
     for _load, _sizes, _call in (("load", "int BYTES, int N", "load<BYTES>"), ("load_cut", "int N", "load_cut")):
         _NEEDS[f"{_load}_{_narrow}"] = (_load, *(["widen_float16"] if _narrow == "float16" else []))
         _TEXTS[f"{_load}_{_narrow}"] = f"""template <{_sizes}>
 {_INLINE} void {_load}(float (&x)[N], const {_narrow}* p) {{
-  unsigned pairs[N / 2];
-  {_call}(pairs, reinterpret_cast<const unsigned*>(p));
+  {_pair} pairs[N / 2];
+  {_call}(pairs, reinterpret_cast<const {_pair}*>(p));
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) {{
     {_widen}
   }}
-}}"""
-    _TEXTS[f"atomic_add_{_narrow}"] = f"""{_INLINE} {_narrow} atomic_add_{_narrow}({_narrow}* p, {_narrow} x) {{
-  {_narrow} old;
-  asm volatile("atom.add.noftz.{_PTX_TYPES[_narrow]} %0, [%1], %2;" : "=h"(old.bits) : "l"(p), "h"(x.bits) : "memory");
-  return old;
 }}"""
     for _store in _WRITES:
         _NEEDS[f"{_store}_{_narrow}"] = (_store,)
         _TEXTS[
             f"{_store}_{_narrow}"
         ] = f"""template <int BYTES, int N> {_INLINE} void {_store}({_narrow}* p, const float (&x)[N]) {{
-  unsigned pairs[N / 2];
+  {_pair} pairs[N / 2];
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) pairs[i] = pack_{_narrow}(x[2 * i], x[2 * i + 1]);
-  {_store}<BYTES>(reinterpret_cast<unsigned*>(p), pairs);
+  {_store}<BYTES>(reinterpret_cast<{_pair}*>(p), pairs);
 }}"""
 
 #: The names that generated text must not use for something else.
