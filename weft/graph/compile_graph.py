@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -26,6 +26,7 @@ from weft.graph.groups.partition import Group
 from weft.graph.groups.price_program import REMEMBER, RUN_ALL
 from weft.graph.groups.storage import Storage
 from weft.graph.groups.take_turns import Sampler, take_turns
+from weft.graph.report import Report
 from weft.graph.rewrites.fold_constants import fold_constants, makers
 from weft.graph.rewrites.library_epilogues import LibraryCall, epilogue_of, with_call, with_constants, without_unread
 from weft.graph.rewrites.simplify import simplify
@@ -34,24 +35,7 @@ from weft.graph.run.executable import Executable
 from weft.graph.run.segments import Step
 from weft.ir.numerics import is_fast
 from weft.runtime.store import Artifact, default_store
-from weft.tensor.program import TensorProgram
 from weft.version import cache_key
-
-
-@dataclass
-class Report:
-    """What became of a graph, for `explain`."""
-
-    groups: list[tuple[Group, Kernel]] = field(default_factory=list)
-    calls: list[Opaque] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    choices: dict[TensorProgram, Choice] = field(default_factory=dict)
-    #: nodes of the graph as the front end made it, views apart
-    operators: int = 0
-    #: seconds of steps by their ids, where `weft.profile` has measured them
-    measured: dict[int, float] = field(default_factory=dict)
-    #: errors of Weft itself that compiling found another way around
-    faults: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -95,16 +79,17 @@ class _Compilation:
         self.copies: dict[str, str] = {}
         sizes.begin([graph.edges[name].shape for name in graph.inputs])
         self.code = GroupCode(self.processor, graph.name, sizes)
+        views = [n for n in graph.nodes if isinstance(n, Fragment) and kind_of(n.program) == "view"]
+        self.report = Report(operators=len(graph.nodes) - len(views))
         context = copy_context()
         context.run(REMEMBER.set, sizes.price)
         context.run(RUN_ALL.set, self.code.run_all)
         try:
-            self.graph = context.run(simplify, graph, arrays, self._fold)
+            with self.report.spending("rewrites"):
+                self.graph = context.run(simplify, graph, arrays, self._fold)
         except BaseException:
             self.code.close()
             raise
-        views = [n for n in graph.nodes if isinstance(n, Fragment) and kind_of(n.program) == "view"]
-        self.report = Report(operators=len(graph.nodes) - len(views))
         #: fragments that join no group, because a group with them was refused
         self.alone: frozenset[str] = frozenset()
         self._decided: tuple[Graph, frozenset[str], Storage] | None = None
@@ -138,7 +123,7 @@ class _Compilation:
         storage = self._storage()
         self.report.groups, self.report.calls = [], []
         prepared = self._prepare_all(storage)
-        self.code.prepare(p for p in prepared.values() if isinstance(p, Prepared))
+        self._prepare_code(p for p in prepared.values() if isinstance(p, Prepared))
         steps: list[Step] = []
         for item in storage.partition.items:
             if isinstance(item, Opaque):
@@ -158,7 +143,8 @@ class _Compilation:
         try:
             if isinstance(prepared, Exception):
                 raise prepared
-            return self.code.load(prepared)
+            with self.report.spending("loading"):
+                return self.code.load(prepared)
         except Exception as error:
             raise _Refused(group, error) from error
 
@@ -172,6 +158,10 @@ class _Compilation:
                 except Exception as error:
                     made[id(item)] = error
         return made
+
+    def _prepare_code(self, groups: Iterable[Prepared]) -> None:
+        with self.report.spending("code"):
+            self.code.prepare(groups)
 
     def _prepare(self, storage: Storage, group: Group, outputs: list[str]) -> Prepared:
         program = group_program(self.graph, group.members, outputs, storage.root, group.name)
@@ -196,12 +186,12 @@ class _Compilation:
             return
         prepared = self._prepare_all(storage)
         if self.processor.measures_most:
-            self.code.prepare(p for p in prepared.values() if isinstance(p, Prepared))
+            self._prepare_code(p for p in prepared.values() if isinstance(p, Prepared))
         both = [(i, c, p) for i in storage.partition.items if (c := _core(i)) and (p := prepared.get(id(i)))]
         groups = [(i, c, p) for i, c, p in both if isinstance(i, Group) and isinstance(p, Prepared)]
         known = {p.key: kept for _, _, p in groups if (kept := self._kept_choice(p)) is not None}
         missing = {p.key: (c, p) for _, c, p in groups if p.key not in known}
-        self.code.prepare(way for c, p in missing.values() for way in self.processor.candidates(p, c))
+        self._prepare_code(way for c, p in missing.values() for way in self.processor.candidates(p, c))
         for item, core, group in groups:
             try:
                 if group.key not in known:
@@ -267,11 +257,14 @@ class _Compilation:
         calls = self._library_calls(group, core, storage.outputs(group))
         ways = processor.candidates(prepared, core)
         expected = Choice(self._expected(ways), processor.library_seconds(core.program))
-        is_clear = processor.is_clear(expected) and not self._is_streamed(core)  # which the time model knows badly
+        is_clear = processor.is_clear(expected, core.program) and not self._is_streamed(
+            core
+        )  # which the time model knows badly
         made = expected
         if calls and not (is_clear and (expected.is_ours or len(calls) == 1)):
             rest = functools.partial(self._rest_seconds, storage, group, core)
-            made = self._measured(storage, [] if is_clear else ways, calls, rest)
+            with self.report.spending("measuring"):
+                made = self._measured(storage, [] if is_clear else ways, calls, rest)
             made = replace(made, ours=expected.ours) if is_clear else made
         default_store().put(self._choice_key(prepared), Artifact(asdict(made)))
         return made

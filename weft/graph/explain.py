@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.graph.compile_graph import Compiled, Report
+from weft.graph.compile_graph import Compiled
 from weft.graph.graph import Opaque
 from weft.graph.groups.compile_group import Kernel
+from weft.graph.report import Report
 from weft.ir.errors import ArgumentError
 
 
@@ -64,6 +65,8 @@ def explain_compiled(compiled: Compiled) -> str:
         f"memory: an arena of {_bytes(executable.arena.size)} for {_bytes(stored)} of results of kernels, "
         f"{len(graph.constants)} constants",
     ]
+    if report.spent:
+        lines.append("compiling: " + ", ".join(f"{on} {seconds:.2f} s" for on, seconds in report.spent.items()))
     lines += executable.notes()
     for n, (group, kernel) in enumerate(report.groups):
         looks = ", ".join(str(graph.edges[o]) for o in kernel.program.outputs)

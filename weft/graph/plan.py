@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.graph.compile_graph import Compiled, Report, run_library
+from weft.graph.compile_graph import Compiled, run_library
 from weft.graph.evaluate import as_numpy
 from weft.graph.graph import Graph, Node, Opaque, dense_strides
 from weft.graph.groups.compile_group import Kernel, prepare_group
@@ -22,6 +22,7 @@ from weft.graph.groups.group_program import GroupProgram
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
 from weft.graph.groups.storage import Storage
+from weft.graph.report import Report
 from weft.graph.rewrites.fold_constants import constant_values
 from weft.graph.run.arrays import Arrays
 from weft.ir.errors import Error
@@ -119,7 +120,7 @@ def _plan(compiled: Compiled, given: Mapping[str, int], observed: Mapping[int, s
     graph = replace(executable.graph, constants={})
     groups = {id(kernel): group for group, kernel in compiled.report.groups}
     steps = [s if isinstance(s, Opaque) else _Step(groups[id(s)], s.program, s.plan) for s in executable.steps]
-    report = replace(compiled.report, groups=[], measured={})
+    report = replace(compiled.report, groups=[], measured={}, spent={})
     storage = executable.storage.over(graph)
     values = dict(given), compiled.made, compiled.copies, constants
     return Plan(graph, *values, storage, tuple(steps), report, observed)

@@ -149,13 +149,14 @@ def test_a_batch_of_products_with_one_matrix(fake_cuda: Fake) -> None:
 
 
 class Block(nn.Module):
-    """Convolutions of nine taps and of one, batch norms, a residual, a depthwise one, a mean."""
+    """Convolutions of nine taps and of one, batch norms, a residual, one in groups, a depthwise one, a mean."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.one = nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.Conv2d(8, 16, 1, bias=False)
         self.deep, self.back = nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.Conv2d(16, 8, 1)
-        self.norms = nn.ModuleList(nn.BatchNorm2d(n) for n in (8, 16, 16))
+        self.parts = nn.Conv2d(16, 16, 3, 1, 1, groups=4, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(n) for n in (8, 16, 16, 16))
         for norm in self.norms:
             norm.running_mean.normal_(0, 0.1)
             norm.running_var.uniform_(0.5, 2)
@@ -163,13 +164,14 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = F.relu(self.norms[0](self.first(x)))
         y = F.relu(self.norms[1](self.one(x)))
+        y = F.relu(self.norms[3](self.parts(y)))
         y = F.relu6(self.norms[2](self.deep(F.max_pool2d(y, 3, 1, 1))))
         return F.relu(self.back(y) + x).mean((2, 3))
 
 
 @pytest.mark.parametrize(
     ("library", "count"),
-    [("none", 0), ("aten.convolution.default", 2), ("aten.mm.default", 1), ("aten.addmm.default", 1)],
+    [("none", 0), ("aten.convolution.default", 3), ("aten.mm.default", 1), ("aten.addmm.default", 1)],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_images_have_their_channels_last(fake_cuda: Fake, library: str, count: int, dtype: torch.dtype) -> None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from weft.graph.graph import shape_of
-from weft.ir.expr import Const, Expr, Load, Var
+from weft.ir.expr import Binary, Const, Expr, Load, Var
 from weft.ir.visit import free_vars, loads, walk
 from weft.tensor.access import is_scatter, reads_target
 from weft.tensor.program import Statement, TensorProgram
@@ -33,12 +33,28 @@ def is_contraction(statement: Statement) -> bool:
     """Whether it adds up products of elements each of which has an axis that the other has not."""
     if statement.op != "+" or not statement.reduce_axes:
         return False
-    used = [{*_names(load)} & {a.var.name for a in statement.axes} for load in loads(statement.value)]
+    used = [_walked(load) & {a.var.name for a in statement.axes} for load in loads(statement.value)]
     return any(a - b and b - a for n, a in enumerate(used) for b in used[n + 1 :])
 
 
-def _names(load: Load) -> set[str]:
-    return {name for i in load.indices for name in free_vars(i)}
+def is_grouped(statement: Statement) -> bool:
+    """Whether it is a contraction of parts, each with factors of its own: a convolution in groups."""
+    read = loads(statement.value)
+    return is_contraction(statement) and any({*free_vars(i)} - _walked(load) for load in read for i in load.indices)
+
+
+def _walked(load: Load) -> set[str]:
+    """The axes each point of which has an element of its own: not those of which only the group counts, ``f // 4``."""
+    return {name for i in load.indices for name in _finely(i)}
+
+
+def _finely(index: Expr) -> set[str]:
+    match index:
+        case Binary(op="//", right=Const()):
+            return set()
+        case Binary(op="+" | "-" | "*", left=left, right=right):
+            return _finely(left) | _finely(right)
+    return set(free_vars(index))
 
 
 class View(NamedTuple):

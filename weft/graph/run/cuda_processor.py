@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weft.graph.graph import shape_of
-from weft.graph.groups.mapping import is_contraction
+from weft.graph.groups.mapping import is_contraction, is_grouped
 from weft.ir.expr import Const, Var
 from weft.ir.visit import free_vars, loads
 from weft.runtime.executor import Executor, find_executor
@@ -101,17 +101,19 @@ class Cuda:
         rates, written = rates_of(self.machine.capability), infer_cost(program).bytes_written
         return rates.launch + 2 * written / self.bytes_per_second
 
-    def is_clear(self, expected: Choice) -> bool:
-        return not 1 / CLEAR < expected.ours / expected.library < CLEAR
+    def is_clear(self, expected: Choice, core: TensorProgram) -> bool:
+        """Never for convolutions in groups: what a library takes for these nobody can tell."""
+        is_far = not 1 / CLEAR < expected.ours / expected.library < CLEAR
+        return is_far and not (is_shallow(core) or is_in_groups(core))
 
     def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
-        """Products of matrices by several plans. Convolutions of many channels by windows, and attention, are far
-        behind the library."""
+        """Products of matrices by several plans; convolutions of single channels or in groups. Others by windows, and
+        attention, are far behind the library."""
         from weft.auto.gpu.other_plans import OTHER_PLANS
 
         if is_product(core.program):  # one row or column is no matter of tiles
             return [group] if _is_vector(core.program) else [group, *map(group.by_plan, OTHER_PLANS)]
-        return [group] if is_shallow(core.program) else []
+        return [group] if is_shallow(core.program) or is_in_groups(core.program) else []
 
     def measure_kernel(self, graph: Graph, storage: Storage, kernel: Kernel) -> Sampler:
         from weft.graph.groups.cuda_measure import measure_kernel
@@ -146,6 +148,12 @@ def _is_vector(program: TensorProgram) -> bool:
 def is_shallow(program: TensorProgram) -> bool:
     """Whether it is no matter of matrix instructions."""
     return _depth(program) <= SHALLOW and not is_product(program)
+
+
+def is_in_groups(program: TensorProgram) -> bool:
+    """Whether it is a convolution in groups."""
+    sums = [s for s in program.statements if is_contraction(s)]
+    return len(sums) == 1 and is_grouped(sums[0])
 
 
 def is_product(program: TensorProgram) -> bool:

@@ -94,7 +94,7 @@ class Processor(Protocol):
     def epilogue_seconds(self, program: TensorProgram) -> float:
         """Of reading the results of a library again and writing them changed, as a kernel of its own does."""
 
-    def is_clear(self, expected: Choice) -> bool:
+    def is_clear(self, expected: Choice, core: TensorProgram) -> bool:
         """Whether expected times decide, so that nothing is measured."""
 
     @property
@@ -164,7 +164,7 @@ class Cpu:
 
         return epilogue_seconds(program)
 
-    def is_clear(self, expected: Choice) -> bool:
+    def is_clear(self, expected: Choice, core: TensorProgram) -> bool:
         return expected.is_ours
 
     def candidates(self, group: Prepared, core: Fragment) -> list[Prepared]:
