@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 import types
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -81,7 +82,7 @@ class CallTable:
         self._plans: dict[int, tuple[int, bool]] = {}
         self._active: list[int] = []
         self._addresses: deque[Any] = deque(maxlen=_ARRAYS_KEPT)
-        self._records = Records()
+        self._records, self._lock = Records(), threading.Lock()
         fits = nargs <= text.MAX_ARGUMENTS and nouts <= text.MAX_OUTPUTS
         self._native = native_calls() if fits else None
         self.call: Callable[..., Any] = lambda *_: MISS
@@ -95,7 +96,10 @@ class CallTable:
         """Calls that fit ``specialization`` are fast from now on; adding it again costs next to nothing."""
         if self._native is None or len(specialization.fixed) > text.MAX_FIXED:
             return
-        with_torch = self._native.bind_torch()
+        with self._lock:
+            self._add(specialization, self._native.bind_torch())
+
+    def _add(self, specialization: Specialization, with_torch: bool) -> None:
         kept = self._plans.get(id(specialization))
         if kept is not None and kept[1] == with_torch and id(specialization) in self._active:
             return
@@ -106,8 +110,9 @@ class CallTable:
 
     def remove(self, specialization: Specialization) -> None:
         """Calls that fit it are slow again."""
-        if id(specialization) in self._active:
-            self._publish([i for i in self._active if i != id(specialization)])
+        with self._lock:
+            if id(specialization) in self._active:
+                self._publish([i for i in self._active if i != id(specialization)])
 
     def _publish(self, active: list[int]) -> None:
         self._active = active

@@ -48,7 +48,7 @@ def compiled(net: Any, x: Any) -> Any:
 
 def is_taken(fast: Any, *args: Any) -> bool:
     """Whether machine code alone runs such a call."""
-    return fast._fast is not None and fast._fast(None, *args) is not MISS
+    return fast._fast is not None and fast._fast[0](None, *args) is not MISS
 
 
 def agrees(fast: Any, net: Any, x: Any) -> bool:

@@ -190,6 +190,21 @@ def test_hot_sizes_get_code_of_their_own(monkeypatch: pytest.MonkeyPatch, has_ca
         check(model, fast, rows, 8)
 
 
+def test_another_thread_asks_first_for_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the question whether calls are counted and the counting."""
+    count = fx_model.FxModel._count
+
+    def count_late(self: fx_model.FxModel, variant: Any, args: Any) -> None:
+        variant.calls = None
+        count(self, variant, args)
+
+    monkeypatch.setattr(fx_model.FxModel, "_count", count_late)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).eval()
+    fast = weft.compile(model, (torch.rand(20, 8),))
+    for rows in (30, 40, 40):
+        check(model, fast, rows, 8)
+
+
 def test_threads_that_call_while_a_size_gets_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fx_model, "HOT_CALLS", 10)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).eval()

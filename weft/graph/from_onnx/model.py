@@ -175,6 +175,9 @@ class OnnxModel:
         if found is not None:
             return found
         with self._lock:
+            found = self.variants.get(self._key(arrays))
+            if found is not None:  # of another thread
+                return found
             while True:
                 try:
                     variant = self._compile(arrays)

@@ -115,17 +115,18 @@ class CompiledModel:
         self._tables: dict[tuple[Any, ...], CallTable] = {}
         #: reasons for eager calls that the user was warned of
         self._told: set[str] = set()
-        #: takes calls like some before without any Python
-        self._fast: Callable[..., Any] | None = None
-        #: of these calls: arguments that are given by name, and what nests the results
-        self._names: tuple[str, ...] = ()
-        self._nest: Callable[[Any], Any] | None = None
+        self._table_lock = threading.Lock()
+        #: takes calls like some before without any Python: what is called, arguments that are given by name, and what
+        #: nests the results
+        self._fast: tuple[Callable[..., Any], tuple[str, ...], Callable[[Any], Any] | None] | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        if self._fast is not None and tuple(named) == self._names:
-            made = self._fast(None, *args, *named.values())
-            if made is not MISS:
-                return made if self._nest is None else self._nest(made)
+        if self._fast is not None:
+            call, names, nest = self._fast
+            if tuple(named) == names:
+                made = call(None, *args, *named.values())
+                if made is not MISS:
+                    return made if nest is None else nest(made)
         return self._call_slowly(args, named)
 
     def _call_slowly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -142,7 +143,8 @@ class CompiledModel:
             self.tell(_GRADIENTS, stacklevel=3)
             return self.model(*args, **named)
         made = part(leaves)
-        self._make_fast(part)
+        with self._table_lock:
+            self._make_fast(part)
         return made
 
     def _call_eager(self, reason: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -170,7 +172,7 @@ class CompiledModel:
             table = self._tables.setdefault((*shape, part.names, part.nested), CallTable(*shape))
             if now is not before:
                 table.add(now)
-            self._fast, self._names, self._nest = table.call, part.names, part.nest
+            self._fast = table.call, part.names, part.nest
 
     def find(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[ExportedModel | str, Sequence[Any]]:
         """What was exported for such arguments, now or before, or why that failed; and the tensors among them."""
@@ -192,9 +194,10 @@ class CompiledModel:
         if len(self.parts) <= MOST_KEPT:
             return
         oldest = self.parts.pop(next(iter(self.parts)))
-        if isinstance(oldest, ExportedModel) and oldest.fast is not None:
-            for table in self._tables.values():
-                table.remove(oldest.fast)
+        with self._table_lock:
+            if isinstance(oldest, ExportedModel) and oldest.fast is not None:
+                for table in self._tables.values():
+                    table.remove(oldest.fast)
 
     def find_compiled(self, args: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
         """What a call with ``args`` runs, and the tensors that it is given."""

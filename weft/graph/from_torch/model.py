@@ -86,7 +86,7 @@ class FxModel:
 
     def __post_init__(self) -> None:
         self.variants: dict[Any, _Variant] = {}
-        self._lock = threading.RLock()
+        self._lock, self._counting = threading.RLock(), threading.Lock()
         self._static = sorted(self.static)
         holders = [node for node in self.gm.graph.nodes if node.op == "placeholder"] if self.static else []
         #: the static ones that anything depends on
@@ -98,21 +98,24 @@ class FxModel:
 
     def run(self, variant: _Variant, args: Sequence[Any]) -> list[Any]:
         """A call of what `find` found for such arguments."""
-        if variant.compiled is None:
+        compiled = variant.compiled  # another thread may find it wrong meanwhile
+        if compiled is None:
             return self._eager(args)
         if not variant.is_checked and self.options.check == "first":
-            return self._check(variant, args)
+            return self._check(variant, compiled, args)
         if variant.calls is not None:
             self._count(variant, args)
-        return variant.compiled.executable.run_checked([args[n] for n in variant.places])
+        return compiled.executable.run_checked([args[n] for n in variant.places])
 
     def _count(self, variant: _Variant, args: Sequence[Any]) -> None:
         """Asks for code for just these sizes where they are met often."""
-        assert variant.calls is not None
-        variant.calls += 1
-        if variant.calls < HOT_CALLS and not (variant.fast is not None and variant.fast.is_spent):
-            return
-        variant.calls = None
+        with self._counting:
+            if variant.calls is None:  # another thread has asked
+                return
+            variant.calls += 1
+            if variant.calls < HOT_CALLS and not (variant.fast is not None and variant.fast.is_spent):
+                return
+            variant.calls = None
         if variant.fast is not None:
             variant.fast.refill()
         special = [v for v in self.sizes.special if v() is not None]
@@ -140,10 +143,14 @@ class FxModel:
             for n, a in enumerate(args)
             if n not in self.static
         )
-        variant = self.variants.get(key)
-        if variant is not None and (variant.compiled is None or self.is_current(variant, args)):
+        variant = self._current(key, args)
+        if variant is not None:
             return variant
         with self._lock, no_modes():
+            variant = self._current(key, args)
+            if variant is not None:  # of another thread
+                return variant
+            variant = self.variants.get(key)
             if variant is not None and variant.fast is not None:
                 variant.fast.forget()
             variant = self.variants[key] = self._compile(args)
@@ -151,6 +158,11 @@ class FxModel:
                 gc.collect()  # what compiling leaves behind refers to itself, and to copies of weights
                 trim_heap()
         return variant
+
+    def _current(self, key: Any, args: Sequence[Any]) -> _Variant | None:
+        variant = self.variants.get(key)
+        is_current = variant is not None and (variant.compiled is None or self.is_current(variant, args))
+        return variant if is_current else None
 
     def is_current(self, variant: _Variant, args: Sequence[Any]) -> bool:
         """Whether parameters are where they were, and unchanged as far as torch counts changes."""
@@ -214,10 +226,9 @@ class FxModel:
             args[place].copy_(made[number])
         return [m for n, m in enumerate(made) if n not in self.updates.values()]
 
-    def _check(self, variant: _Variant, args: Sequence[Any]) -> list[Any]:
+    def _check(self, variant: _Variant, compiled: Compiled, args: Sequence[Any]) -> list[Any]:
         before = [a.clone() if isinstance(a, torch().Tensor) and n in self.updates else a for n, a in enumerate(args)]
-        assert variant.compiled is not None
-        made = variant.compiled.executable.run_checked([args[n] for n in variant.places])
+        made = compiled.executable.run_checked([args[n] for n in variant.places])
         expected = self._eager(before)
         variant.is_checked = True
         worst = _difference(made, expected)
