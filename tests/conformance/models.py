@@ -92,15 +92,13 @@ def _run_compile(model: Any, args: Any, outcome: Outcome) -> list[Any]:
 
     fast = weft.compile(model, args)
     made = fast(*args)
-    parts = list(fast.parts.values())
-    reasons = [
-        p if isinstance(p, str) else v.reason
-        for p in parts
-        for v in ([None] if isinstance(p, str) else _variants(p.model))
-    ]
-    if any(reasons):
-        outcome.verdict, outcome.why = "eager", str([r for r in reasons if r])
-    _fallbacks([v.compiled for p in parts if not isinstance(p, str) for v in _variants(p.model) if v.compiled], outcome)
+    [part] = fast.parts.values()
+    if isinstance(part, str):
+        outcome.verdict, outcome.why = "eager", part
+    else:
+        _told(part.models if hasattr(part, "models") else [part.model], outcome)
+        if hasattr(part, "models"):
+            outcome.verdict, outcome.why = "parts", f"{len(part.models)}: {part.reason} {outcome.why}"
     return tensors_of(made)
 
 
@@ -111,14 +109,11 @@ def _run_dynamo(model: Any, args: Any, outcome: Outcome) -> list[Any]:
 
     torch_backend.register()
     made = torch.compile(model, backend="weft")(*args)
-    _told(outcome)
+    _told(torch_backend.COMPILED, outcome)
     return tensors_of(made)
 
 
-def _told(outcome: Outcome) -> None:
-    from weft.graph.from_torch import backend as torch_backend
-
-    models = torch_backend.COMPILED
+def _told(models: list[Any], outcome: Outcome) -> None:
     reasons = [m.reason for m in models if m.reason] + [v.reason for m in models for v in _variants(m) if v.reason]
     if reasons:
         outcome.verdict, outcome.why = "eager", str(reasons)

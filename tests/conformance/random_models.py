@@ -451,7 +451,7 @@ def _models(fast: Any) -> list[Any]:
         return list(fast.models.values())
     if not hasattr(fast, "parts"):
         return list(torch_backend.COMPILED)
-    return [p.model for p in fast.parts.values() if not isinstance(p, str)]
+    return [m for p in fast.parts.values() for m in ([p.model] if hasattr(p, "model") else p.models)]
 
 
 def try_apart(seed: int, how: str) -> tuple[str, str]:

@@ -21,7 +21,8 @@ def explain(model: Any = None) -> str:
 
 def _parts(model: Any) -> list[str]:
     from weft.graph.from_onnx.model import OnnxModel
-    from weft.graph.from_torch.backend import COMPILED, CompiledModel
+    from weft.graph.from_torch.backend import COMPILED, CompiledModel, ExportedModel
+    from weft.graph.from_torch.parts import InParts
 
     if isinstance(model, Compiled):
         return [explain_compiled(model)]
@@ -31,8 +32,9 @@ def _parts(model: Any) -> list[str]:
         texts = []
         for key, part in model.parts.items():
             sizes = ", ".join(str(list(k[0])) for k in key[1:] if isinstance(k, tuple))
-            texts += [f"for inputs {sizes}: {part}"] if isinstance(part, str) else _variants(part.model)
-        return texts
+            texts += _variants(part.model) if isinstance(part, ExportedModel) else [f"for inputs {sizes}: {part}"]
+        in_parts = next((part for part in model.parts.values() if isinstance(part, InParts)), None)
+        return texts + [text for m in (in_parts.models if in_parts else ()) for text in _variants(m)]
     if model is None or hasattr(model, "_torchdynamo_orig_callable") or hasattr(model, "_orig_mod"):
         return [text for m in COMPILED for text in _variants(m)]
     raise ArgumentError(

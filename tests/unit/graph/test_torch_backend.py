@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 import weft
+from tests.retrace import retrace
 from weft.graph.from_torch import backend as torch_backend
+from weft.graph.from_torch import parts
 from weft.graph.from_torch.backend import backend
+from weft.graph.from_torch.model import Options
 from weft.ir.errors import ArgumentError
 
 torch = pytest.importorskip("torch")
@@ -153,14 +156,6 @@ def test_results_in_a_dataclass() -> None:
     assert made.number == 3
     torch.testing.assert_close((made.first, made.rest["twice"]), (x + 1, x * 2))
     assert "0 calls of the framework" in weft.explain(fast)
-
-
-def test_a_way_that_values_decide_is_told_in_one_warning(capfd: pytest.CaptureFixture[str]) -> None:
-    x = torch.ones(2, 4)
-    with pytest.warns(UserWarning, match=r"data-dependent.*torch\.compile\(model, backend=.weft.\) compiles what"):
-        fast = weft.compile(lambda x: x + 1 if x.sum() > 0 else x - 1, (x,))
-    torch.testing.assert_close((fast(x), fast(-x)), (x + 1, -x - 1))
-    assert capfd.readouterr().err == ""
 
 
 def test_outputs_alias_and_have_the_strides_of_eager() -> None:
@@ -359,6 +354,46 @@ def test_tensors_without_elements() -> None:
 
     for ours, theirs in zip(weft.compile(fn, (x,))(x), fn(x)):
         same(ours, theirs)
+
+
+def test_what_cannot_be_traced_as_a_whole_is_compiled_in_parts(capfd: pytest.CaptureFixture[str]) -> None:
+    class Branches(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            y = torch.relu(self.layer(x)) - 1
+            return y.softmax(-1) if x.sum() > 0 else y * 2
+
+    model = Branches().eval()
+    x = torch.rand(3, 4)
+    with torch.no_grad():
+        with pytest.warns(UserWarning, match=r"weft: the model is compiled in parts: torch\.export: "):
+            fast = weft.compile(model, (x,))
+        for given in (x, -x, x):
+            torch.testing.assert_close(fast(given), model(given))
+        model.layer.weight.mul_(2)
+        torch.testing.assert_close(fast(x), model(x))
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
+            fast(x[:, :3])
+    assert capfd.readouterr().err == ""
+    told = weft.explain(fast)
+    assert "the model is compiled in parts" in told
+    assert told.count("kernels (") >= 3
+    with pytest.raises(ArgumentError, match="compiled in parts"):
+        weft.profile(fast, x)
+
+
+def test_parts_that_give_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.rand(3, 4)
+    traced = retrace(lambda x: (x + 1, x * 2), [x])
+    (output,) = (node for node in traced.graph.nodes if node.op == "output")
+    output.args = ((None, output.args[0][0], 3, output.args[0][1]),)
+    monkeypatch.setattr(parts, "lower_module", lambda gm, inputs, compiler: compiler(gm, inputs))
+    none, first, three, second = parts.compile_part(traced, [x], Options(), [])([x])
+    assert (none, three) == (None, 3)
+    torch.testing.assert_close((first, second), (x + 1, x * 2))
 
 
 def test_sparse_tensors_run_as_eager() -> None:

@@ -90,6 +90,8 @@ UNARY = {
     "argmax_of_all": lambda x: x.argmax(), "fmax": lambda x: torch.fmax(x, x.flip(0)),
     "lerp_by": lambda x: x.lerp(x * 2, 0.3),
     "masked_fill_by": lambda x: x.masked_fill(x < 0, x.sum()), "as_strided": lambda x: x.as_strided((3, 2), (2, 5), 1),
+    "as_strided_of_turned": lambda x: (x * 2).mT.as_strided((5, 3, 2), (4, 1, 2), 1),
+    "as_strided_of_rows": lambda x: (x * 2)[1:].as_strided((3, 2), (4, 1)),
     "fill_part": lambda x: torch.slice_scatter(x, torch.full((), 2.0, dtype=x.dtype).expand(4, 2), 1, 1, 3),
     "nothing": lambda x: x[:, 3:3].exp(), "join_nothing": lambda x: torch.cat([x[:0], x]),
     "pow": lambda x: torch.pow(x.abs() + 0.1, 1.7), "rsqrt": lambda x: (x.abs() + 0.1).rsqrt(),
@@ -203,6 +205,12 @@ def test_places_of_what_is_not_a_number_sort_last() -> None:
     x = torch.tensor([[1.0, nan, -1.0, nan, 0.5], [2.0, 2.0, nan, 1.0, float("inf")]])
     for fn in (lambda x: x.sort(1), lambda x: x.sort(0, descending=True)):
         check(fn, x)
+
+
+def test_places_in_memory_that_torch_alone_knows_are_refused_whole() -> None:
+    """A call of torch would look for them in the memory of what Weft made, where other values lie."""
+    with pytest.raises(UnsupportedError, match="has gaps there"):
+        graph_of(lambda x: (x * 2)[:, 1:].as_strided((3, 4), (6, 1), 0), [floats(4, 6)])
 
 
 def test_what_writes_to_its_arguments_is_refused_whole() -> None:

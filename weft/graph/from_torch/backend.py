@@ -11,17 +11,17 @@ from typing import Any
 from weft.graph.compile_graph import Compiled
 from weft.graph.faults import reason_of
 from weft.graph.from_torch.edge import (
+    compile_in_parts,
     export,
     flatten,
-    lower_module,
     register_backend,
-    static_inputs,
     torch,
     unflatten,
     with_tensors_alone,
 )
 from weft.graph.from_torch.model import FxModel, Options, strides_of
 from weft.graph.from_torch.nest import TENSOR, nest_results
+from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, InParts, compile_part
 from weft.graph.from_torch.programs import Programs
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH
@@ -31,40 +31,13 @@ from weft.runtime.fastcall import MISS, CallTable, Specialization
 
 #: Models that were compiled through torch.compile in this process, for `weft.explain`; the last ones.
 COMPILED: list[FxModel] = []
-_MOST_REMEMBERED = 64
 #: Sizes that a model keeps executables for; the oldest goes first.
 MOST_KEPT = 64
-_GRADIENTS = (
-    "gradients are asked for (forward and backward run as eager operators); "
-    "under torch.no_grad() or torch.inference_mode() it is compiled"
-)
-#: What may still help where a model cannot be traced as a whole.
-_IN_PARTS = 'torch.compile(model, backend="weft") compiles what it can trace of it'
 
 
 def backend(gm: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_mode: Any) -> Any:
     """What Dynamo calls with a part of a program: gives the function that runs in its place."""
-    chosen = _options(options)
-    if torch().is_grad_enabled() and _wants_gradients(gm, example_inputs):
-        warnings.warn(f"weft: the model runs as eager PyTorch: {_GRADIENTS}", stacklevel=2)
-        return _told(gm, _GRADIENTS)
-
-    def compiler(module: Any, _inputs: Sequence[Any]) -> Any:
-        model = FxModel(module, static_inputs(), chosen)
-        _remember(model)
-
-        def run(args: list[Any]) -> list[Any]:
-            given = list(args)
-            args.clear()  # the caller holds nothing: what is no longer used may go
-            return model(given)
-
-        run._boxed_call = True  # type: ignore[attr-defined]
-        return run
-
-    try:
-        return lower_module(gm, example_inputs, compiler)
-    except Exception as error:  # whatever torch cannot take apart, it can still run
-        return _told(gm, f"{type(error).__name__}: {error}")
+    return compile_part(gm, example_inputs, _options(options), COMPILED)
 
 
 def register() -> None:
@@ -84,22 +57,6 @@ def _options(given: Mapping[str, Any] | None) -> Options:
     return Options(**named)
 
 
-def _wants_gradients(gm: Any, inputs: Sequence[Any]) -> bool:
-    tensors = [*inputs, *gm.parameters(), *gm.buffers()]
-    return any(isinstance(t, torch().Tensor) and t.requires_grad for t in tensors)
-
-
-def _told(gm: Any, reason: str) -> Any:
-    """The module as it is; the reason is kept for `explain`."""
-    _remember(FxModel(gm, reason=reason))
-    return gm.forward
-
-
-def _remember(model: FxModel) -> None:
-    COMPILED.append(model)
-    del COMPILED[:-_MOST_REMEMBERED]
-
-
 class CompiledModel:
     """A model compiled for the sizes it is called with, without Dynamo: it checks its inputs itself.
 
@@ -109,7 +66,7 @@ class CompiledModel:
 
     def __init__(self, model: Any, options: Options) -> None:
         self.model, self.options = model, options
-        self.parts: dict[Any, ExportedModel | str] = {}
+        self.parts: dict[Any, ExportedModel | InParts | str] = {}
         self._last: ExportedModel | None = None
         self._sizes, self._programs, self._lock = OpenSizes(), Programs(), threading.RLock()
         self._tables: dict[tuple[Any, ...], CallTable] = {}
@@ -136,28 +93,30 @@ class CompiledModel:
             part, leaves = last, args
         else:
             found, leaves = self.find(args, named)
-            if isinstance(found, str):
-                return self._call_eager(found, args, named)
+            if not isinstance(found, ExportedModel):
+                return self._call_traced(found, args, named)
             part = self._last = found
         if part.wants_gradients(leaves):
-            self.tell(_GRADIENTS, stacklevel=3)
+            self.tell(f"{AS_EAGER}: {GRADIENTS}", stacklevel=3)
             return self.model(*args, **named)
         made = part(leaves)
         with self._table_lock:
             self._make_fast(part)
         return made
 
-    def _call_eager(self, reason: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """The model itself; arguments that it does not take either are its own error, and all there is to say."""
-        made = self.model(*args, **named)
-        self.tell(reason, stacklevel=4)
+    def _call_traced(self, found: InParts | str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The model itself, or its parts; arguments that it does not take either are its own error, and all there is to
+        say."""
+        call = self.model if isinstance(found, str) else found.call
+        made = call(*args, **named)
+        self.tell(f"{AS_EAGER}: {found}" if isinstance(found, str) else str(found), stacklevel=4)
         return made
 
-    def tell(self, reason: str, stacklevel: int) -> None:
-        """Why calls run as eager PyTorch, each reason once."""
-        if reason not in self._told:
-            self._told.add(reason)
-            warnings.warn(f"weft: the model runs as eager PyTorch: {reason}", stacklevel=stacklevel + 1)
+    def tell(self, what: str, stacklevel: int) -> None:
+        """How calls run that are not compiled as a whole, and why, each once."""
+        if what not in self._told:
+            self._told.add(what)
+            warnings.warn(f"weft: {what}", stacklevel=stacklevel + 1)
 
     def _make_fast(self, part: ExportedModel) -> None:
         """Later calls like the last of ``part`` go through machine code alone, where they can."""
@@ -174,8 +133,10 @@ class CompiledModel:
                 table.add(now)
             self._fast = table.call, part.names, part.nest
 
-    def find(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[ExportedModel | str, Sequence[Any]]:
-        """What was exported for such arguments, now or before, or why that failed; and the tensors among them."""
+    def find(
+        self, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[ExportedModel | InParts | str, Sequence[Any]]:
+        """What takes such arguments, made now or before, or why nothing does; and the tensors among them."""
         leaves, spec = flatten((args, dict(named)))
         key = (str(spec), *map(_kind, leaves))
         try:
@@ -189,7 +150,7 @@ class CompiledModel:
                 self._keep(key, found)
         return found, leaves
 
-    def _keep(self, key: Any, part: ExportedModel | str) -> None:
+    def _keep(self, key: Any, part: ExportedModel | InParts | str) -> None:
         self.parts[key] = part
         if len(self.parts) <= MOST_KEPT:
             return
@@ -202,6 +163,8 @@ class CompiledModel:
     def find_compiled(self, args: tuple[Any, ...]) -> tuple[Compiled, list[Any]]:
         """What a call with ``args`` runs, and the tensors that it is given."""
         part, leaves = self.find(args, {})
+        if isinstance(part, InParts):
+            raise ArgumentError(str(part))
         if isinstance(part, ExportedModel):
             with torch().no_grad():
                 given = part.arguments(leaves)
@@ -209,21 +172,27 @@ class CompiledModel:
             if variant.compiled is not None:
                 return variant.compiled, [given[n] for n in variant.places]
             part = variant.reason or ""
-        raise ArgumentError(f"the model runs as eager PyTorch: {part}")
+        raise ArgumentError(f"{AS_EAGER}: {part}")
 
     def _export(
         self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any], nested: str
-    ) -> ExportedModel | str:
+    ) -> ExportedModel | InParts:
         try:
             program = self._programs.find(nested, leaves, functools.partial(export, self.model, args, named))
             part = ExportedModel(program, self.model, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
-            return f"torch.export: {reason_of(error)}; {_IN_PARTS}"
+            return InParts(f"torch.export: {reason_of(error)}", *self._in_parts)
         part.kinds = (
             tuple(map(_kind, leaves)) if all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) else None
         )
         part.names = tuple(named)
         return part
+
+    @functools.cached_property
+    def _in_parts(self) -> tuple[Callable[..., Any], list[FxModel]]:
+        models: list[FxModel] = []
+        of_model = functools.partial(compile_part, options=self.options, models=models)
+        return compile_in_parts(self.model, of_model), models
 
 
 def _kind(leaf: Any) -> Any:
@@ -370,5 +339,5 @@ def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | Non
         if isinstance(part, ExportedModel):
             part.model.find(part.arguments(leaves))
         else:
-            compiled.tell(part, stacklevel=2)
+            compiled.tell(f"{AS_EAGER}: {part}" if isinstance(part, str) else str(part), stacklevel=2)
     return compiled

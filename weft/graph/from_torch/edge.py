@@ -95,6 +95,19 @@ def register_backend(fn: Callable[..., Any]) -> None:
         register(fn, name="weft")
 
 
+def compile_in_parts(model: Any, compile_part: Callable[..., Any]) -> Callable[..., Any]:
+    """``model`` by Dynamo: ``compile_part`` gets what it can trace; all else, and what it fails at, runs as it is."""
+    from torch._dynamo import config
+
+    by_dynamo = torch().compile(model, backend=compile_part)
+
+    def call(*args: Any, **named: Any) -> Any:
+        with config.patch(suppress_errors=True), _silent("_dynamo", *_TRACERS):
+            return by_dynamo(*args, **named)
+
+    return call
+
+
 def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Sequence[frozenset[int]] = ()) -> Any:
     """The program of ``model`` for such arguments, without Dynamo, with functional operators.
 
@@ -129,22 +142,32 @@ def fake_tensors() -> Any:
     return FakeTensorMode()
 
 
+#: Modules of torch that log what they cannot trace.
+_TRACERS = ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes", "_export.non_strict_utils")
+
+
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
     """Nothing of what torch tells its own developers while it traces, in logs and in a print of how far it came: a
     failure comes as an exception besides."""
-    names = ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes", "_export.non_strict_utils")
-    loggers = [logging.getLogger(f"torch.{name}") for name in names]
-    were_disabled = [logger.disabled for logger in loggers]
+    with _silent(*_TRACERS), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+@contextlib.contextmanager
+def _silent(*names: str) -> Iterator[None]:
+    """These modules of torch, and those in them, log nothing."""
+    prefixes = tuple(f"torch.{name}" for name in names)
+    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.startswith(prefixes)]
+    loggers = [logger for logger in loggers if not logger.disabled]
     try:
         for logger in loggers:
             logger.disabled = True
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore", FutureWarning)
-            yield
+        yield
     finally:
-        for logger, was_disabled in zip(loggers, were_disabled):
-            logger.disabled = was_disabled
+        for logger in loggers:
+            logger.disabled = False
 
 
 @contextlib.contextmanager
@@ -190,6 +213,12 @@ def unflatten(leaves: Sequence[Any], spec: Any) -> Any:
     from torch.utils import _pytree
 
     return _pytree.tree_unflatten(leaves, spec)
+
+
+def plain_results(gm: Any) -> list[tuple[int, Any]]:
+    """Results of ``gm`` that are values, known since it was traced, with their places."""
+    (output,) = (node for node in gm.graph.nodes if node.op == "output")
+    return [(n, value) for n, value in enumerate(output.args[0]) if not isinstance(value, torch().fx.Node)]
 
 
 def with_tensors_alone(gm: Any) -> Any:

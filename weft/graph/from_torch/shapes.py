@@ -92,16 +92,17 @@ def _diagonal(t: Site, x: Edge, offset: int = 0, first: int = 0, second: int = 1
     return t.make([x], views.diagonal, offset, axis(first, len(x.shape)), axis(second, len(x.shape)))
 
 
-@lowers("as_strided")
+@lowers("as_strided", "as_strided_copy")
 def _as_strided(t: Site, x: Edge, sizes: Any, strides: Any, offset: Any = None) -> str:
-    """Elements by their places in memory, which are told by a tensor that lies there in rows."""
-    if not t.is_dense(0):
-        raise UnsupportedError("places in the memory of a tensor that does not lie there in rows")
-    start = offset or 0
+    """Elements by their places in memory, which are told by a tensor without gaps there: its axes are put in the order
+    that torch says they have in memory, as it may lie otherwise here."""
+    order, first = t.memory_order(0), int(t.tensors[0].storage_offset())
+    start = 0 if offset is None else offset - first
     reach = start + sum((n - 1) * s for n, s in zip(sizes, strides))
-    if reach >= x.count:
+    if start < 0 or reach >= x.count:
         raise UnsupportedError("places outside of the tensor")
-    flat = t.edge(t.make([x], views.reshape, (x.count,), is_library=False))
+    rows = t.edge(t.make([x], views.permute, order, is_library=False))
+    flat = t.edge(t.make([rows], views.reshape, (x.count,), is_library=False))
     return t.make([flat], views.strided, tuple(sizes), tuple(strides), start, is_library=False)
 
 

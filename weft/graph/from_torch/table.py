@@ -56,10 +56,13 @@ class Site:
         first = self.result[0] if isinstance(self.result, (tuple, list)) else self.result
         return tuple(int(n) for n in first.shape)
 
-    def is_dense(self, place: int) -> bool:
-        """Whether an argument lies in its memory row by row, from the first element on, as torch says."""
+    def memory_order(self, place: int) -> tuple[int, ...]:
+        """The axes of an argument by how far apart their elements lie in memory, as torch says, farthest first."""
         said = self.tensors[place]
-        return bool(said.is_contiguous()) and said.storage_offset() == 0
+        order = sorted(range(said.dim()), key=lambda d: (-said.stride(d), -said.shape[d]))
+        if not said.permute(order).is_contiguous():
+            raise UnsupportedError("places in the memory of a tensor that has gaps there")
+        return tuple(order)
 
     def make(self, inputs: Sequence[Edge], fn: Formula, *args: Hashable, is_library: bool = True) -> str:
         """The edge of a formula with one result."""

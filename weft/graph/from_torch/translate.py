@@ -23,6 +23,8 @@ from weft.ir.numerics import Numerics
 
 #: Calls that only say what tracing knows anyway.
 _NOTHING = frozenset({"aten._assert_tensor_metadata.default"})
+#: Calls that see how a tensor lies in memory: those of torch for tensors that Weft made would see another layout.
+_OF_MEMORY = frozenset(f"aten.as_strided{kind}.default" for kind in ("", "_copy", "_scatter"))
 
 
 def translate(
@@ -161,6 +163,8 @@ class _Translation:
             return self._lower(node, call, args, named)
         except Exception as error:
             self.builder.undo(mark)
+            if target in _OF_MEMORY and node.args[0].op == "call_function":
+                raise
             return self._opaque(node, call, refused(error))
 
     def _is_without_elements(self, node: Any) -> bool:
@@ -236,7 +240,7 @@ def _memory_of(node: Any) -> Any:
     while node.op == "call_function":
         schema = getattr(node.target, "_schema", None)
         is_view = schema is None or any(r.alias_info is not None for r in schema.returns)
-        if not is_view and "_unsafe_view" not in str(node.target):
+        if not (is_view or "_unsafe_view" in str(node.target)) or not isinstance(node.args[0], torch().fx.Node):
             return node
         node = node.args[0]
     return node

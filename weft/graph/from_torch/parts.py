@@ -1,0 +1,76 @@
+"""Parts of a program that Dynamo traces, and models that can be traced in parts alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.graph.from_torch.edge import lower_module, plain_results, static_inputs, torch, with_tensors_alone
+from weft.graph.from_torch.model import FxModel, Options
+
+#: Parts that are remembered for `explain`; the last ones.
+_MOST_REMEMBERED = 64
+GRADIENTS = (
+    "gradients are asked for (forward and backward run as eager operators); "
+    "under torch.no_grad() or torch.inference_mode() it is compiled"
+)
+AS_EAGER = "the model runs as eager PyTorch"
+
+
+def compile_part(gm: Any, example_inputs: Sequence[Any], options: Options, models: list[FxModel]) -> Any:
+    """What runs in place of ``gm``, of which Dynamo asks for it; what is compiled is put into ``models``."""
+    if torch().is_grad_enabled() and _wants_gradients(gm, example_inputs):
+        warnings.warn(f"weft: {AS_EAGER}: {GRADIENTS}", stacklevel=3)
+        return _told(gm, GRADIENTS, models)
+
+    def compiler(module: Any, _inputs: Sequence[Any]) -> Any:
+        plain = plain_results(module)
+        model = FxModel(with_tensors_alone(module), static_inputs(), options)
+        _remember(model, models)
+
+        def run(args: list[Any]) -> list[Any]:
+            given = list(args)
+            args.clear()  # the caller holds nothing: what is no longer used may go
+            made = model(given)
+            for place, value in plain:
+                made.insert(place, value)
+            return made
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    try:
+        return lower_module(gm, example_inputs, compiler)
+    except Exception as error:  # whatever torch cannot take apart, it can still run
+        return _told(gm, f"{type(error).__name__}: {error}", models)
+
+
+def _wants_gradients(gm: Any, inputs: Sequence[Any]) -> bool:
+    tensors = [*inputs, *gm.parameters(), *gm.buffers()]
+    return any(isinstance(t, torch().Tensor) and t.requires_grad for t in tensors)
+
+
+def _told(gm: Any, reason: str, models: list[FxModel]) -> Any:
+    """The module as it is; the reason is kept for `explain`."""
+    _remember(FxModel(gm, reason=reason), models)
+    return gm.forward
+
+
+def _remember(model: FxModel, models: list[FxModel]) -> None:
+    models.append(model)
+    del models[:-_MOST_REMEMBERED]
+
+
+@dataclass(frozen=True)
+class InParts:
+    """Takes calls that `torch.export` cannot trace as a whole, for ``reason``: Dynamo traces what it can, and the rest
+    runs as eager. ``models`` are the parts."""
+
+    reason: str
+    call: Callable[..., Any]
+    models: list[FxModel]
+
+    def __str__(self) -> str:
+        return f"the model is compiled in parts: {self.reason}"
