@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from weft.runtime.cuda_device import default_machine, find_device
 from weft.runtime.cuda_driver import ask, device_count, is_available
 from weft.runtime.cuda_memory import DeviceArray
 from weft.target.cuda.machine import GpuMachine
+
+if TYPE_CHECKING:
+    from weft.operators.cuda_kernel import kernel as kernel
+
+
+def __getattr__(name: str) -> Any:
+    if name != "kernel":
+        raise AttributeError(f"module 'weft.cuda' has no attribute {name!r}")
+    from weft.operators.cuda_kernel import kernel
+
+    return kernel
 
 
 def synchronize(device: int | None = None) -> None:
@@ -21,4 +34,4 @@ def synchronize(device: int | None = None) -> None:
         found.check_records()
 
 
-__all__ = ["DeviceArray", "GpuMachine", "default_machine", "device_count", "is_available", "synchronize"]
+__all__ = ["DeviceArray", "GpuMachine", "default_machine", "device_count", "is_available", "kernel", "synchronize"]

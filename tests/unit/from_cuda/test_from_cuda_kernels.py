@@ -1,0 +1,56 @@
+"""CUDA kernels as machine code of the CPU and in the interpreter, against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.unit.from_cuda.cuda_cases import CASES, Case
+from weft.from_cuda.launch import slot_values
+from weft.ir.interpret import interpret
+from weft.ir.printer import print_kernel
+from weft.ir.verify import verify
+from weft.operators.cuda_kernel import CudaKernel, host_arrays
+
+
+def copies(case: Case) -> list[Any]:
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
+
+
+def check(case: Case, args: list[Any]) -> None:
+    for place, expected in case.expected.items():
+        np.testing.assert_allclose(args[place], np.asarray(expected), rtol=2e-5, atol=2e-6, err_msg=f"argument {place}")
+
+
+def interpreted(kernel: CudaKernel, case: Case) -> list[Any]:
+    """The launch by the interpreter of loop programs, which also looks for races and reads of nothing."""
+    args = copies(case)
+    raw, arrays = kernel._arguments(args)
+    from weft.operators.cuda_kernel import _extents
+
+    program = kernel.program(case.grid, case.block, case.shared)
+    grid, block = (*case.grid, 1, 1)[:3], (*case.block, 1, 1)[:3]
+    verify(program.kernel)
+    interpret(
+        program.kernel, host_arrays(program, slot_values(program, raw, _extents(arrays), grid, block, case.shared))
+    )
+    return args
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_kernels_do_what_cuda_says(case: Case) -> None:
+    kernel = weft.cuda.kernel(case.source, "k")
+    args = copies(case)
+    kernel(case.grid, case.block, args, shared_mem=case.shared)
+    check(case, args)
+    check(case, interpreted(kernel, case))
+
+
+def test_the_program_reads_back() -> None:
+    from weft.ir.parser import parse_kernel
+
+    program = weft.cuda.kernel(CASES[0].source, "k").program((4,), (32,)).kernel
+    assert parse_kernel(print_kernel(program)) == program

@@ -1,0 +1,254 @@
+"""Calls: functions are written out where they are called; those of CUDA itself are known by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.from_cuda.arithmetic import convert
+from weft.from_cuda.context import Context, Frame, close
+from weft.from_cuda.expressions import expression, lvalue, zero_of
+from weft.from_cuda.functions import FUNCTIONS
+from weft.from_cuda.places import declare, dereference, field_place, keep_value, read
+from weft.from_cuda.types import CType, Opaque, Pointer, Record, Reference, Scalar, Void, parse_type
+from weft.from_cuda.unit import Node
+from weft.from_cuda.values import Element, Fields, Fixed, FunctionValue, Nothing, Number, Place, Value
+
+#: Functions inside functions, from which on it is taken for a recursion.
+_DEPTH = 64
+
+
+def call(c: Context, n: Node) -> Value:
+    """What a call gives."""
+    function, this, arguments = _callee(c, n)
+    if function.body is None:
+        function = c.unit.definition(function)
+    known = FUNCTIONS.get(function.name)
+    if known is not None and function.body is None:
+        return known(c, n, arguments)
+    if function.body is None:
+        c.refuse(n, f"the function `{function.name}` has no body here")
+    return inline(c, n, function, this, arguments)
+
+
+def call_place(c: Context, n: Node) -> Place:
+    """The place that a call of a function returning a reference gives."""
+    value = call(c, n)
+    if isinstance(value, _Reference):
+        return value.place
+    return Fixed(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference(Nothing):
+    """A reference as what a function gives."""
+
+    place: Place
+
+
+def _callee(c: Context, n: Node) -> tuple[Node, Place | None, list[Node]]:
+    """The function that is called, the object it is called on, and the arguments."""
+    head, *arguments = n.inner
+    bare = head
+    while bare.kind in ("ImplicitCastExpr", "ParenExpr"):
+        bare = bare.inner[-1]
+    if n.kind == "CXXMemberCallExpr":
+        return _method(c, n, bare), _object(c, bare), arguments
+    value = expression(c, head)
+    if not isinstance(value, FunctionValue):
+        c.refuse(n, "a call through a pointer to a function")
+    function = value.node
+    if n.kind == "CXXOperatorCallExpr" and function.kind == "CXXMethodDecl":
+        return function, lvalue(c, arguments[0]), arguments[1:]
+    return function, None, arguments
+
+
+def _method(c: Context, n: Node, member: Node) -> Node:
+    found = c.unit.declaration(str(member.raw.get("referencedMemberDecl")))
+    if found is None:
+        c.refuse(n, f"the method `{member.name}` is not known")
+    if found.raw.get("virtual"):
+        c.refuse(n, f"the virtual function `{member.name}`")
+    return found
+
+
+def _object(c: Context, member: Node) -> Place:
+    base = member.inner[0]
+    if member.raw.get("isArrow"):
+        type = c.type_of(base)
+        return dereference(c, base, expression(c, base), type.to if isinstance(type, Pointer) else Opaque("?"))
+    return lvalue(c, base)
+
+
+def inline(c: Context, n: Node, function: Node, this: Place | None, arguments: list[Node]) -> Value:
+    """The statements of ``function`` here, with its parameters bound to ``arguments``."""
+    if len(c.frames) > _DEPTH or sum(f.function is function for f in c.frames) > 1:
+        c.refuse(n, f"`{function.name}` calls itself")
+    outer = dict(c.places)
+    bound = _bind(c, function, arguments)
+    frame = Frame(function, False, (c.items, len(c.items)), this=this)
+    c.frames.append(frame)
+    c.places.update(bound)
+    for p, (key, place) in zip(function.parameters, bound.items()):
+        if (
+            isinstance(place, Fixed)
+            and key in _changed(c, function)
+            and isinstance(c.type_of(p), (Scalar, Record, Pointer))
+        ):
+            c.places[key] = declare(c, p, c.type_of(p), p.name, place.value, p.id)
+    try:
+        return _run(c, n, frame, function)
+    finally:
+        c.frames.pop()
+        c.places = outer | {k: v for k, v in c.places.items() if k in outer}
+
+
+def _changed(c: Context, function: Node) -> set[str]:
+    from weft.from_cuda.variables import changed_in
+
+    return changed_in(c, function)
+
+
+def _run(c: Context, n: Node, frame: Frame, function: Node) -> Value:
+    from weft.from_cuda.statements import block
+
+    body = function.body
+    assert body is not None
+    type = _result_type(c, function)
+    if isinstance(type, Void):
+        with c.scope() as items:
+            frame.start = (items, 0)
+            block(c, body.inner)
+        if items:
+            c.emit(close(items))
+        return Nothing()
+    last = body.inner[-1] if body.inner else None
+    returns = [i for i in _own_nodes(body) if i.kind == "ReturnStmt"]
+    if len(returns) == 1 and returns[0] is last:
+        frame.is_simple = True
+        frame.start = (c.items, len(c.items))
+        block(c, body.inner)
+        if frame.value is None:
+            c.refuse(n, f"`{function.name}` could not be written out here")
+        return frame.value
+    if isinstance(type, (Reference, Pointer)):
+        c.refuse(n, f"`{function.name}`, which returns a pointer or reference at several places")
+    frame.result = declare(c, n, type, f"{function.name}_result", None, f"result {function.id}")
+    with c.scope() as items:
+        frame.start = (items, 0)
+        block(c, body.inner)
+    c.emit(close(items))
+    return keep_value(c, function.name, read(c, n, frame.result))
+
+
+def _own_nodes(n: Node) -> list[Node]:
+    found = [n]
+    for i in n.inner:
+        if i.kind != "LambdaExpr":
+            found += _own_nodes(i)
+    return found
+
+
+def _result_type(c: Context, function: Node) -> CType:
+    text = function.raw["type"].get("desugaredQualType") or function.raw["type"]["qualType"]
+    depth, at = 0, len(text)
+    for i, ch in enumerate(text):
+        depth += (ch == "<") - (ch == ">")
+        if ch == "(" and depth == 0:
+            at = i
+            break
+    if "auto (" in text and "->" in text:
+        return parse_type(text.split("->")[-1], c.unit)
+    found = parse_type(text[:at], c.unit)
+    if isinstance(found, Opaque):  # a name that only the call knows the meaning of
+        returned = next((i for i in function.walk() if i.kind == "ReturnStmt" and i.inner), None)
+        return c.type_of(returned.inner[0]) if returned is not None else found
+    return found
+
+
+def returned_value(c: Context, n: Node) -> Value:
+    """What a return statement gives: a place for a function that returns a reference."""
+    if isinstance(_result_type(c, c.frame.function), Reference):
+        return _Reference(lvalue(c, n))
+    return expression(c, n)
+
+
+def _bind(c: Context, function: Node, arguments: list[Node]) -> dict[str, Place]:
+    """The parameters: references are the caller's places, values are kept as they are now."""
+    bound: dict[str, Place] = {}
+    for p, a in zip(function.parameters, arguments):
+        type = c.type_of(p)
+        if isinstance(type, Reference):
+            bound[p.id] = lvalue(c, a)
+            continue
+        value = expression(c, a)
+        if isinstance(value, _Reference):
+            value = read(c, a, value.place)
+        if isinstance(value, Number) and isinstance(type, Scalar):
+            value = convert(value, type, c.ranges)
+        bound[p.id] = Fixed(keep_value(c, p.name or "argument", value))
+    return bound
+
+
+def construct(c: Context, n: Node) -> Value:
+    """A record made by a constructor."""
+    type = c.type_of(n)
+    if not isinstance(type, Record):
+        return zero_of(c, n, type)
+    arguments = [a for a in n.inner if a.kind != "CXXDefaultArgExpr" or a.inner]
+    if len(arguments) == 1 and _is_copy(c, arguments[0], type):
+        return read(c, n, lvalue(c, arguments[0]))
+    constructor = _constructor(c, n, type)
+    if constructor is None or (constructor.body is None and constructor.raw.get("isImplicit", True)):
+        return zero_of(c, n, type)
+    place = declare(c, n, type, type.name.split("::")[-1].split("<")[0], None, f"made {n.id}")
+    run_constructor(c, n, constructor, place, n.inner)
+    return read(c, n, place)
+
+
+def _is_copy(c: Context, n: Node, type: Record) -> bool:
+    found = c.type_of(n)
+    return isinstance(found, Record) and found == type
+
+
+def _constructor(c: Context, n: Node, type: Record) -> Node | None:
+    wanted = n.raw.get("ctorType", {}).get("qualType")
+    found = [f for f in type.node.inner if f.kind == "CXXConstructorDecl"]
+    for t in type.node.inner:
+        if t.kind == "FunctionTemplateDecl":
+            found += [f for f in t.inner if f.kind == "CXXConstructorDecl"]
+    return next((f for f in found if f.raw.get("type", {}).get("qualType") == wanted), None)
+
+
+def run_constructor(c: Context, n: Node, constructor: Node, place: Place, arguments: list[Node]) -> None:
+    """Fields by the list of initializers, then the body."""
+    from weft.from_cuda.places import assign
+    from weft.from_cuda.statements import block
+
+    outer = dict(c.places)
+    bound = _bind(c, constructor, arguments)
+    frame = Frame(constructor, False, (c.items, len(c.items)), this=place)
+    c.frames.append(frame)
+    c.places.update(bound)
+    try:
+        for i in constructor.inner:
+            if i.kind != "CXXCtorInitializer":
+                continue
+            named = i.raw.get("anyInit") or i.raw.get("baseInit")
+            if named is None or not i.inner:
+                continue
+            name = named.get("name") or named.get("desugaredQualType") or named.get("qualType", "")
+            if isinstance(place, (Fields, Element)) and _has_field(place, name):
+                assign(c, i, field_place(c, i, place, name), expression(c, i.inner[0]))
+        if constructor.body is not None:
+            block(c, constructor.body.inner)
+    finally:
+        c.frames.pop()
+        c.places = outer
+
+
+def _has_field(place: Fields | Element, name: str) -> bool:
+    return isinstance(place.type, Record) and place.type.field(name) is not None
+
+
+def closure(c: Context, n: Node) -> Value:
+    return c.refuse(n, "lambda expressions")

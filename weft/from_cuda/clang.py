@@ -1,0 +1,92 @@
+"""The edge to clang, which reads CUDA C++: a system's own one where it is new enough, else that of the wheel `ziglang`.
+
+Nothing of a CUDA toolkit is needed: the declarations are `include/weft_cuda.h`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.ir.errors import TargetError
+
+INCLUDE = Path(__file__).parent / "include"
+#: The first clang whose tree has all that is read here.
+_OLDEST = 18
+_FLAGS = (
+    "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "--cuda-path=/nonexistent",
+    "-fsyntax-only", "-ferror-limit=200", "-fno-caret-diagnostics", "-fno-color-diagnostics", "-w",
+    "-Xclang", "-ast-dump=json",
+)  # fmt: skip
+_ERROR = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """An error of clang's and where it is."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What clang made of a source: its tree as JSON text, in which the source is called ``path``; its complaints."""
+
+    tree: str
+    path: str
+    complaints: tuple[Complaint, ...]
+    messages: str
+
+
+@functools.cache
+def find_clang() -> tuple[str, ...]:
+    """The command that starts a clang."""
+    for name in ("clang", *(f"clang-{version}" for version in range(22, _OLDEST - 1, -1))):
+        path = shutil.which(name)
+        if path is not None and _version(path) >= _OLDEST:
+            return (path,)
+    wheel = importlib.util.find_spec("ziglang")
+    if wheel is not None and wheel.origin is not None:
+        return (str(Path(wheel.origin).parent / "zig"), "clang")
+    raise TargetError(
+        "no clang was found to read CUDA C++ with",
+        why=f"there is neither a `clang` from version {_OLDEST} on in PATH nor the package `ziglang`",
+        help='pip install "weft[cuda-source]", or install clang',
+    )
+
+
+def _version(path: str) -> int:
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"clang version (\d+)", said)
+    return int(found.group(1)) if found else 0
+
+
+def run_clang(
+    text: str, name: str, *, include: Sequence[str] = (), defines: Sequence[str] = (), options: Sequence[str] = ()
+) -> Reading:
+    """Reads ``text``, the source called ``name``, as the device sees it."""
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+        path = Path(folder) / "source.cu"
+        path.write_text(text)
+        command = [
+            *find_clang(), *_FLAGS, "-include", str(INCLUDE / "weft_cuda.h"), "-isystem", str(INCLUDE / "device"),
+            *(f"-I{folder}" for folder in include), *(f"-D{d}" for d in defines), *options, str(path),
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+        except OSError as error:
+            raise TargetError(f"clang could not be started: {command[0]}", why=str(error)) from None
+    messages = done.stderr.replace(str(path), name)
+    found = (m.groupdict() for m in _ERROR.finditer(messages))
+    complaints = tuple(Complaint(m["file"], int(m["line"]), int(m["column"]), m["text"]) for m in found)
+    return Reading(done.stdout, str(path), complaints, messages)

@@ -1,0 +1,233 @@
+"""The state of a translation: code written so far, names, variables, and what was learned in earlier attempts.
+
+A kernel is translated until nothing new is learned of it (`Facts`): that a variable holds indices, into which memories
+a pointer points, that an array is used through a pointer. What is learned only grows, so this ends soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from weft.from_cuda.arithmetic import Ranges
+from weft.from_cuda.types import CType, field_type, parse_type
+from weft.from_cuda.unit import Node, Unit
+from weft.from_cuda.values import Memory, Place, Value
+from weft.ir import dtype as dt
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.expr import Const, Expr, Unary, Var
+from weft.ir.interval import Interval, bounds
+from weft.ir.span import Span
+from weft.ir.stmt import Alloc, Let, Param, Seq, Stmt
+
+
+class Unsupported(Exception):
+    """A part of a kernel that cannot be translated: where and why."""
+
+    def __init__(self, node: Node, why: str) -> None:
+        super().__init__(why)
+        self.node, self.why = node, why
+
+
+@dataclass
+class Facts:
+    """What is known of a kernel from earlier attempts; keys are ids of declarations."""
+
+    indices: set[str] = field(default_factory=set)
+    flat: set[str] = field(default_factory=set)
+    pointees: dict[str, dict[str, Memory]] = field(default_factory=dict)
+    stored: set[str] = field(default_factory=set)
+    is_new: bool = False
+
+    def learn(self, known: set[str], key: str) -> None:
+        if key not in known:
+            known.add(key)
+            self.is_new = True
+
+
+@dataclass
+class Binding:
+    """A variable, or a buffer, for all that follows in its scope."""
+
+    what: Var | Buffer
+    value: Expr | None
+    span: Span | None
+
+
+Item = Stmt | Binding
+
+
+@dataclass
+class Loop:
+    """A loop or switch around: what runs before its next iteration; ``flag``: a switch was left by continue."""
+
+    kind: str
+    step: Callable[[], None] | None = None
+    flag: Var | None = None
+
+
+@dataclass
+class Frame:
+    """A function that is being written out where it is called; the kernel itself has no ``result``."""
+
+    function: Node
+    is_kernel: bool
+    start: tuple[list[Item], int]
+    result: Place | None = None
+    this: Place | None = None
+    flag: Var | None = None
+    loops: list[Loop] = field(default_factory=list)
+    value: Value | None = None
+    is_simple: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What code is made for: the threads of a block in each dimension (None: any), the dimensions in which the grid
+    has but one block, the bytes of dynamic shared memory (None: any), and which pointers share memory."""
+
+    block: tuple[int | None, int | None, int | None] = (None, None, None)
+    grid_is_one: tuple[bool, bool, bool] = (False, False, False)
+    shared: int | None = None
+    alias: tuple[tuple[tuple[int, int], ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What a parameter of the loop program is at a launch.
+
+    ``kind``: ``pointer`` and ``number`` are found ``offset`` bytes into the CUDA argument numbered ``argument``;
+    ``bytes`` is how many there are behind that pointer. ``grid`` and ``block`` are sizes in the dimension numbered
+    ``argument``; ``shared`` the bytes of dynamic shared memory; ``symbol`` and ``symbol bytes`` those of a variable.
+    Pointers that share memory (`Launch.alias`) are one buffer from the lowest on; ``distance`` is how many units of
+    ``unit`` bytes a pointer lies behind that.
+    """
+
+    kind: str
+    argument: int = 0
+    offset: int = 0
+    dtype: DType | None = None
+    symbol: str = ""
+    unit: int = 1
+
+
+class Context:
+    """One attempt to translate a kernel."""
+
+    def __init__(self, unit: Unit, launch: Launch, facts: Facts) -> None:
+        self.unit, self.launch, self.facts = unit, launch, facts
+        self.items: list[Item] = []
+        self.names: set[str] = set()
+        self.places: dict[str, Place] = {}
+        self.ranges = Ranges()
+        self.keys: dict[str, str] = {}
+        self.numbers: dict[str, tuple[int, int]] = {}
+        self.slots: list[tuple[Param, Slot]] = []
+        self.memories: dict[str, Memory] = {}
+        self.shared: list[Buffer] = []
+        self.frames: list[Frame] = []
+        self.problems: list[Unsupported] = []
+        self.dims: dict[str, tuple[Expr, Expr, Expr]] = {}
+        self.fixed: set[str] = set()
+        self.span: Span | None = None
+
+    # ---- code
+
+    def emit(self, statement: Stmt) -> None:
+        self.items.append(statement)
+
+    def let(self, name: str, value: Expr) -> Var:
+        """A new variable with ``value``."""
+        var = Var(self.fresh(name), value.dtype)
+        self.items.append(Binding(var, value, self.span))
+        return var
+
+    def keep(self, name: str, value: Expr) -> Expr:
+        """``value`` as it is now, whatever is stored later."""
+        if isinstance(value, Const) or (isinstance(value, Var) and value.name in self.fixed):
+            return value
+        var = self.let(name, value)
+        self.fixed.add(var.name)
+        if var.dtype == dt.index:
+            self.ranges[var.name] = bounds(value, self.ranges)
+        return var
+
+    def fresh(self, name: str) -> str:
+        """``name``, or with a number behind it where it is taken."""
+        name = name or "t"
+        made, n = name, 0
+        while made in self.names:
+            n += 1
+            made = f"{name}_{n}"
+        self.names.add(made)
+        return made
+
+    @contextmanager
+    def scope(self) -> Iterator[list[Item]]:
+        """Code that goes into a list of its own."""
+        saved, self.items = self.items, []
+        inner = self.items
+        try:
+            yield inner
+        finally:
+            self.items = saved
+
+    def unsigned_parameter(self, var: Var) -> Var:
+        """The number that ``var``, a parameter, is as an unsigned one: a parameter of its own."""
+        made = Var(f"{var.name}_unsigned", dt.index)
+        if made.name not in self.names:
+            self.names.add(made.name)
+            self.fixed.add(made.name)
+            self.ranges[made.name] = Interval(0, dt.uint32.max_value)
+            self.slots.append((made, Slot("number", *self.numbers[var.name], dt.uint32)))
+        return made
+
+    # ---- reading the tree
+
+    def type_of(self, n: Node) -> CType:
+        if n.kind in ("VarDecl", "ParmVarDecl", "FieldDecl"):
+            return field_type(n, self.unit)
+        return parse_type(n.type, self.unit)
+
+    def refuse(self, n: Node, why: str) -> NoReturn:
+        raise Unsupported(n, why)
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def returned(self) -> Var:
+        """The flag that tells whether the function being written out has returned."""
+        frame = self.frame
+        if frame.flag is None:
+            frame.flag = Var(self.fresh("returned"), dt.bool_)
+            items, at = frame.start
+            items.insert(at, Binding(frame.flag, Const(False, dt.bool_), self.span))
+        return frame.flag
+
+
+def close(items: list[Item]) -> Stmt:
+    """The items of a scope as one statement: a variable is bound for all that follows."""
+    body: list[Stmt] = []
+    for item in reversed(items):
+        if isinstance(item, Binding):
+            inner = _sequence(body)
+            if isinstance(item.what, Buffer):
+                body = [Alloc(item.what, inner, span=item.span)]
+            else:
+                assert item.value is not None
+                body = [Let(item.what, item.value, inner, span=item.span)]
+        else:
+            body.insert(0, item)
+    return _sequence(body)
+
+
+def _sequence(body: list[Stmt]) -> Stmt:
+    return body[0] if len(body) == 1 else Seq(tuple(body))
+
+
+def negate(condition: Expr) -> Expr:
+    return Const(not condition.value, dt.bool_) if isinstance(condition, Const) else Unary("!", condition)

@@ -1,0 +1,186 @@
+"""Loads and stores through addresses: which buffer, which element, of which type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.from_cuda.arithmetic import fold, stored
+from weft.from_cuda.context import Binding, Context, close
+from weft.from_cuda.types import Array, CType, Pointer, Record, Scalar
+from weft.from_cuda.unit import Node
+from weft.from_cuda.values import ZERO, Address, Memory, Number, Struct, Target, Value, index_var
+from weft.ir.buffer import Buffer
+from weft.ir.dtype import DType
+from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, idx
+from weft.ir.stmt import If, Store
+
+
+def scalar_element(type: CType) -> DType | None:
+    """What all of ``type`` is made of, where that is one type."""
+    while isinstance(type, Array):
+        type = type.of
+    if isinstance(type, Scalar):
+        return type.dtype
+    if isinstance(type, Record):
+        kinds = {scalar_element(f.type) for f in type.fields}
+        return kinds.pop() if len(kinds) == 1 else None
+    return None
+
+
+def held_as(memory: Memory, dtype: DType) -> DType:
+    """The type of the buffer through which elements of ``dtype`` are reached: another one of the same size where the
+    memory was declared so, since one place has one buffer."""
+    declared = scalar_element(memory.element)
+    if declared is not None and declared != dtype and declared.itemsize == dtype.itemsize:
+        return declared
+    return dtype
+
+
+def view(c: Context, memory: Memory, dtype: DType) -> Buffer:
+    """The buffer through which ``memory`` is seen as elements of ``dtype``."""
+    found = memory.views.get(dtype)
+    if found is None:
+        found = memory.views[dtype] = _make_view(c, memory, dtype)
+    return found
+
+
+def _make_view(c: Context, memory: Memory, dtype: DType) -> Buffer:
+    first = dtype == scalar_element(memory.element) or (not memory.views and scalar_element(memory.element) is None)
+    name = c.fresh(memory.name if first else f"{memory.name}_{dtype}")
+    if memory.kind in ("argument", "symbol"):
+        return Buffer(name, dtype, (fold(Binary("//", index_var(memory.size_name), idx(dtype.itemsize))),))
+    if memory.kind == "heap":
+        return Buffer(name, dtype, (index_var("heap_size"),))
+    if memory.kind == "dynamic":
+        if c.launch.shared is None:
+            count: Expr = Binary("//", index_var("shared_bytes"), idx(dtype.itemsize))
+        else:
+            count = idx(c.launch.shared // dtype.itemsize)
+        buffer = Buffer(name, dtype, (count,), scope="shared")
+        c.shared.append(buffer)
+        return buffer
+    shape = _local_shape(memory, dtype)
+    if memory.kind == "shared":
+        buffer = Buffer(name, dtype, shape, scope="shared")
+        c.shared.append(buffer)
+    else:
+        buffer = Buffer(name, dtype, shape, scope="local")
+        c.frames[0].start[0].insert(c.frames[0].start[1], Binding(buffer, None, c.span))
+    return buffer
+
+
+def _local_shape(memory: Memory, dtype: DType) -> tuple[Expr, ...]:
+    each = -(-memory.element.size // dtype.itemsize)
+    *outer, last = memory.dims or (1,)
+    return tuple(map(idx, (*outer, last * each)))
+
+
+def subscripts(target: Target, dtype: DType) -> tuple[Expr, ...]:
+    """The subscripts of an element of ``dtype`` in its view."""
+    if target.indices is not None:
+        *outer, last = target.indices
+        inner = Target(target.memory, last, target.memory.element.size, target.extra)
+        return (*outer, inner.index(dtype.itemsize))
+    return (target.index(dtype.itemsize),)
+
+
+def load(c: Context, n: Node, address: Address, type: CType) -> Value:
+    """What ``address`` points to, as a value of ``type``."""
+    if isinstance(type, Record):
+        fields = {f.name: load(c, n, at_field(address, f.offset, f.type), f.type) for f in type.fields}
+        return Struct(type, fields)
+    if isinstance(type, Pointer):
+        return _load_pointer(c, n, address, type)
+    if not isinstance(type, Scalar):
+        c.refuse(n, f"a value of type {getattr(type, 'name', type)} cannot be read from memory")
+    return Number(type, _choose(c, n, address, lambda t: _load_one(c, t, type.dtype)))
+
+
+def _load_pointer(c: Context, n: Node, address: Address, type: Pointer) -> Value:
+    c.refuse(n, "a pointer that is read from memory")
+
+
+def _choose(c: Context, n: Node, address: Address, one: Callable[[Target], Expr]) -> Expr:
+    if address.is_null:
+        c.refuse(n, "a null pointer is read")
+    made = one(address.targets[-1])
+    for number, target in reversed(list(enumerate(address.targets[:-1]))):
+        assert address.which is not None
+        made = Select(Compare("==", address.which, idx(number)), one(target), made)
+    return made
+
+
+def _load_one(c: Context, target: Target, dtype: DType) -> Expr:
+    held = held_as(target.memory, dtype)
+    return reinterpret(Load(view(c, target.memory, held), subscripts(target, held)), dtype)
+
+
+def reinterpret(e: Expr, dtype: DType) -> Expr:
+    """The bits of ``e`` as a value of another type of the same size."""
+    if e.dtype == dtype:
+        return e
+    if e.dtype.is_bool or dtype.is_bool or (e.dtype.is_integer and dtype.is_integer):
+        return Cast(dtype, e)
+    return Call("reinterpret", (e,), dtype)
+
+
+def store(c: Context, n: Node, address: Address, value: Value) -> None:
+    """Writes ``value`` to where ``address`` points."""
+    if address.is_null:
+        c.refuse(n, "a null pointer is written through")
+    if isinstance(value, Struct):
+        for f in value.type.fields:
+            store(c, n, at_field(address, f.offset, f.type), value.fields[f.name])
+        return
+    if not isinstance(value, Number):
+        c.refuse(n, "a pointer is stored in memory")
+    chosen(c, address, lambda t: _store_one(c, t, value))
+
+
+def chosen(c: Context, address: Address, act: Callable[[Target], None]) -> None:
+    """``act`` on the target that ``address`` has."""
+    if len(address.targets) == 1:
+        act(address.targets[0])
+        return
+    assert address.which is not None
+    for number, target in enumerate(address.targets):
+        with c.scope() as items:
+            act(target)
+        c.emit(If(Compare("==", address.which, idx(number)), close(items), span=c.span))
+
+
+def _store_one(c: Context, target: Target, value: Number) -> None:
+    dtype = value.type.dtype
+    held = held_as(target.memory, dtype)
+    buffer = view(c, target.memory, held)
+    target.memory.written.add(held)
+    c.emit(Store(buffer, subscripts(target, held), reinterpret(stored(value), held), span=c.span))
+
+
+def at_field(address: Address, offset: int, type: CType) -> Address:
+    """The address of the field that begins ``offset`` bytes behind."""
+    targets = tuple(Target(t.memory, t.offset, t.unit, t.extra + offset, t.indices) for t in address.targets)
+    return Address(type, targets, address.which)
+
+
+def advance(c: Context, address: Address, by: Expr, size: int) -> Address:
+    """``by`` elements of ``size`` bytes further."""
+    if isinstance(by, Const) and by.value == 0:
+        return address
+    return Address(address.to, tuple(flat(c, t).advance(by, size) for t in address.targets), address.which)
+
+
+def flat(c: Context, target: Target) -> Target:
+    """``target`` in one dimension; its array gets only one from the next attempt on."""
+    if len(target.memory.dims) <= 1 and target.indices is None:
+        return target
+    c.facts.learn(c.facts.flat, target.memory.key)
+    return Target(target.memory, ZERO, target.unit, target.extra)
+
+
+def difference(c: Context, n: Node, a: Address, b: Address, size: int) -> Expr:
+    """How many elements of ``size`` bytes lie between two addresses in one memory."""
+    if len(a.targets) != 1 or len(b.targets) != 1 or a.targets[0].memory is not b.targets[0].memory:
+        c.refuse(n, "the distance of pointers into different arrays")
+    left, right = (flat(c, x.targets[0]).index(size) for x in (a, b))
+    return fold(Binary("-", left, right))

@@ -1,0 +1,256 @@
+"""Places: reading and writing variables, elements of memory and fields; making those of local variables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.from_cuda.arithmetic import convert, is_index, settle
+from weft.from_cuda.context import Binding, Context
+from weft.from_cuda.memory import at_field, flat, load, store
+from weft.from_cuda.types import Array, CType, Pointer, Record, Reference, Scalar
+from weft.from_cuda.unit import Node
+from weft.from_cuda.values import (
+    ZERO,
+    Address,
+    Alias,
+    Element,
+    Fields,
+    Fixed,
+    Memory,
+    Number,
+    Place,
+    PointerVariable,
+    Struct,
+    Target,
+    Value,
+    Variable,
+    index_var,
+)
+from weft.ir import dtype as dt
+from weft.ir.expr import Compare, Const, Expr, Select, Var, cast, const, idx
+from weft.ir.interval import Interval, bounds
+from weft.ir.stmt import Assign
+
+
+def read(c: Context, n: Node, place: Place) -> Value:
+    """The value in ``place`` now."""
+    match place:
+        case Fixed():
+            return place.value
+        case Variable():
+            return Number(place.type, place.var)
+        case Fields():
+            return Struct(place.type, {name: read(c, n, p) for name, p in place.fields.items()})
+        case PointerVariable():
+            return read_pointer(c, place)
+        case Element():
+            return load(c, n, place.address, place.type)
+
+
+def read_pointer(c: Context, place: PointerVariable) -> Address:
+    known = tuple(c.facts.pointees.get(place.key, {}).values())
+    targets = tuple(Target(current(c, m), place.offset, 1) for m in known)
+    unit = place.to.size
+    scaled = tuple(Target(t.memory, t.offset, unit) for t in targets)
+    return Address(place.to, scaled, place.which if len(known) > 1 else None)
+
+
+def current(c: Context, memory: Memory) -> Memory:
+    """This attempt's memory for one that an earlier attempt found."""
+    if memory.key not in c.memories:
+        c.memories[memory.key] = replace(memory, views={}, written=set())
+    return c.memories[memory.key]
+
+
+def assign(c: Context, n: Node, place: Place, value: Value) -> None:
+    """Puts ``value`` into ``place``."""
+    match place:
+        case Variable():
+            assert isinstance(value, Number)
+            c.emit(Assign(place.var, held(c, place, value), span=c.span))
+        case Fields():
+            _assign_fields(c, n, place, value)
+        case PointerVariable():
+            _assign_pointer(c, n, place, value)
+        case Element():
+            store(c, n, place.address, value)
+        case Fixed():
+            c.refuse(n, "something that is a parameter or a temporary value is assigned to")
+
+
+def held(c: Context, place: Variable, value: Number) -> Expr:
+    """``value`` as the variable has it; one that is assigned an index holds indices from the next attempt on."""
+    value = convert(value, place.type, c.ranges)
+    if is_index(value) and not isinstance(value.expr, Const) and place.type.dtype != dt.uint64 and place.key:
+        c.facts.learn(c.facts.indices, place.key)
+    if place.var.dtype == dt.index and place.type.dtype != dt.uint64:
+        return cast(dt.index, settle(value, c.ranges))
+    return cast(place.var.dtype, value.expr)
+
+
+def _assign_fields(c: Context, n: Node, place: Fields, value: Value) -> None:
+    if not isinstance(value, Struct):
+        c.refuse(n, "a record is assigned something else")
+    kept = keep_fields(c, value)
+    for f in place.type.fields:
+        assign(c, n, place.fields[f.name], kept.fields[f.name])
+
+
+def keep_fields(c: Context, value: Struct) -> Struct:
+    """The numbers of a record as they are now: assigning to one field must not change the others."""
+    return Struct(value.type, {name: keep_value(c, name, v) for name, v in value.fields.items()})
+
+
+def keep_value(c: Context, name: str, value: Value) -> Value:
+    """``value`` as it is now, whatever is assigned later."""
+    match value:
+        case Number():
+            return Number(value.type, c.keep(name, value.expr))
+        case Struct():
+            return keep_fields(c, value)
+        case Address():
+            targets = tuple(
+                Target(t.memory, c.keep(name, t.offset), t.unit, t.extra,
+                       None if t.indices is None else tuple(c.keep(name, i) for i in t.indices))
+                for t in value.targets
+            )  # fmt: skip
+            return Address(value.to, targets, None if value.which is None else c.keep(name, value.which))
+    return value
+
+
+def _assign_pointer(c: Context, n: Node, place: PointerVariable, value: Value) -> None:
+    """A pointer that changes has an offset of its own; which memories it points into is learned."""
+    if not isinstance(value, Address):
+        c.refuse(n, "the address of a variable is kept in a pointer that changes")
+    if value.is_null:
+        return
+    known = c.facts.pointees.setdefault(place.key, {})
+    for t in value.targets:
+        if t.memory.key not in known:
+            known[t.memory.key] = t.memory
+            c.facts.is_new = True
+    order = list(known)
+    offsets = [flat(c, t) for t in value.targets]
+    size = place.to.size
+    offset, which = offsets[-1].index(size), idx(order.index(offsets[-1].memory.key))
+    chosen: Expr = which
+    for number, t in reversed(list(enumerate(offsets[:-1]))):
+        assert value.which is not None
+        is_this = Compare("==", value.which, idx(number))
+        offset = Select(is_this, t.index(size), offset)
+        chosen = Select(is_this, idx(order.index(t.memory.key)), chosen)
+    offset = c.keep("at", offset)
+    if len(order) > 1:
+        c.emit(Assign(place.which, chosen, span=c.span))
+    c.emit(Assign(place.offset, offset, span=c.span))
+
+
+def declare(c: Context, n: Node, type: CType, name: str, value: Value | None, key: str) -> Place:
+    """A place for a local variable that starts as ``value``."""
+    match type:
+        case Scalar():
+            return _declare_number(c, type, name, value, key)
+        case Pointer():
+            return _declare_pointer(c, n, type, name, value, key)
+        case Record():
+            given = value.fields if isinstance(value, Struct) else {}
+            fields = {
+                f.name: declare(c, n, f.type, f"{name}_{f.name}", given.get(f.name), f"{key}.{f.name}")
+                for f in type.fields
+            }
+            return Fields(type, fields)
+        case Array():
+            return Element(type, Address(type.of, (array_target(c, name, type, "local", key),)))
+        case Reference():
+            c.refuse(n, "a reference that is not bound")
+    return c.refuse(n, f"a variable of type {getattr(type, 'name', 'unknown')}")
+
+
+def _declare_number(c: Context, type: Scalar, name: str, value: Value | None, key: str) -> Place:
+    start = convert(value, type, c.ranges) if isinstance(value, Number) else None
+    dtype = dt.index if key in c.facts.indices else type.dtype
+    if start is None:
+        initial: Expr = const(0, dtype)
+    else:
+        initial = held(c, Variable(type, Var(name, dtype), key), start)
+    var = c.let(name, initial)
+    c.ranges[var.name] = _range(type)
+    if type.is_integer and type.dtype != dt.uint64:
+        c.keys[var.name] = key
+    return Variable(type, var, key)
+
+
+def _range(type: Scalar) -> Interval:
+    if not type.dtype.is_integer or type.dtype == dt.uint64:
+        return Interval(None, None)
+    return Interval(type.dtype.min_value, type.dtype.max_value)
+
+
+def note_range(c: Context, place: Place) -> None:
+    """Nothing is assigned to the variable after its start: it has the range of its first value."""
+    if isinstance(place, Variable):
+        item = c.items[-1] if c.items else None
+        if isinstance(item, Binding) and item.what == place.var and item.value is not None:
+            c.fixed.add(place.var.name)
+            found = bounds(item.value, c.ranges) if item.value.dtype.is_integer else Interval(None, None)
+            c.ranges[place.var.name] = found.intersect(_range(place.type))
+
+
+def _declare_pointer(c: Context, n: Node, type: Pointer, name: str, value: Value | None, key: str) -> Place:
+    offset = c.let(f"{name}_at", ZERO)
+    known = c.facts.pointees.get(key, {})
+    which = c.let(f"{name}_of", ZERO) if len(known) > 1 else index_var(f"{name}_of")
+    place = PointerVariable(type.to, key, offset, which)
+    if value is not None:
+        _assign_pointer(c, n, place, value)
+    return place
+
+
+def array_target(c: Context, name: str, type: Array, kind: str, key: str) -> Target:
+    """The memory of an array, as the place where it begins."""
+    dims, element = [type.count or 0], type.of
+    while isinstance(element, Array):
+        dims.append(element.count or 0)
+        element = element.of
+    if key in c.facts.flat:
+        total = 1
+        for d in dims:
+            total *= d
+        dims = [total]
+    memory = c.memories.get(key)
+    if memory is None:
+        memory = c.memories[key] = Memory(name, kind, element, tuple(dims), key)
+    return Target(memory, ZERO, element.size)
+
+
+def field_place(c: Context, n: Node, place: Place, name: str) -> Place:
+    """The field ``name`` of the record in ``place``."""
+    match place:
+        case Fields():
+            if name in place.fields:
+                return place.fields[name]
+        case Fixed(value=Struct() as value):
+            if name in value.fields:
+                return Fixed(value.fields[name])
+        case Element(type=Record() as type):
+            found = type.field(name)
+            if found is not None:
+                return Element(found.type, at_field(place.address, found.offset, found.type))
+    return c.refuse(n, f"a member `{name}` of what is no local record or element of memory")
+
+
+def address_of(c: Context, n: Node, place: Place) -> Value:
+    """The address of a place; that of a local variable is good for a call alone."""
+    if isinstance(place, Element):
+        return place.address if not isinstance(place.type, Array) else Address(place.type, place.address.targets)
+    return Alias(place)
+
+
+def dereference(c: Context, n: Node, value: Value, type: CType) -> Place:
+    """What a pointer points to."""
+    match value:
+        case Alias():
+            return value.place
+        case Address():
+            return Element(type, value)
+    return c.refuse(n, "something that is no pointer is dereferenced")

@@ -1,0 +1,222 @@
+"""Types of C++ as the reader needs them: what an element is, how large things are, where fields lie."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from weft.ir import dtype as dt
+from weft.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from weft.from_cuda.unit import Node, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number; ``dtype`` is how it lies in memory."""
+
+    name: str
+    dtype: DType
+
+    @property
+    def size(self) -> int:
+        return self.dtype.itemsize
+
+    align = size
+
+    @property
+    def is_integer(self) -> bool:
+        return self.dtype.is_integer or self.dtype.is_bool
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.dtype.kind == "uint"
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    to: CType
+    size: int = 8
+    align: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    of: CType
+    count: int | None
+
+    @property
+    def size(self) -> int:
+        return self.of.size * (self.count or 0)
+
+    @property
+    def align(self) -> int:
+        return self.of.align
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    to: CType
+    size: int = 8
+    align: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    size: int = 1
+    align: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A type nothing is known of."""
+
+    name: str
+    size: int = 1
+    align: int = 1
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    type: CType
+    offset: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """A struct, class or union; the parts inherited from a base are a field with the base's name."""
+
+    name: str
+    node: Node
+    unit: Unit
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self.node is other.node
+
+    def __hash__(self) -> int:
+        return id(self.node)
+
+    @property
+    def is_union(self) -> bool:
+        return self.node.raw.get("tagUsed") == "union"
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        found, at = [], 0
+        for name, type in self._parts():
+            at = -(-at // type.align) * type.align
+            found.append(Field(name, type, 0 if self.is_union else at))
+            at += type.size
+        return tuple(found)
+
+    def _parts(self) -> list[tuple[str, CType]]:
+        bases = [base["type"] for base in self.node.raw.get("bases", ())]
+        named = [b.get("desugaredQualType") or b["qualType"] for b in bases]
+        parts: list[tuple[str, CType]] = [(name, parse_type(name, self.unit)) for name in named]
+        for n in self.node.inner:
+            if n.kind == "FieldDecl":
+                parts.append((n.name or f"anonymous {n.id}", field_type(n, self.unit)))
+        return [(name, type) for name, type in parts if not (isinstance(type, Record) and not type.fields)]
+
+    @cached_property
+    def align(self) -> int:
+        asked = [int(v.raw["value"]) for a in self.node.inner if a.kind == "AlignedAttr" for v in a.inner[:1]
+                 if "value" in v.raw]  # fmt: skip
+        return max([1, *asked, *(f.type.align for f in self.fields)])
+
+    @cached_property
+    def size(self) -> int:
+        end = max((f.offset + f.type.size for f in self.fields), default=1)
+        return -(-end // self.align) * self.align
+
+    def field(self, name: str) -> Field | None:
+        return next((f for f in self.fields if f.name == name), None)
+
+
+CType: TypeAlias = "Scalar | Pointer | Array | Reference | Void | Opaque | Record"
+
+BOOL, INT, UINT = Scalar("bool", dt.bool_), Scalar("int", dt.int32), Scalar("unsigned int", dt.uint32)
+LONG, ULONG = Scalar("long", dt.int64), Scalar("unsigned long", dt.uint64)
+FLOAT, DOUBLE = Scalar("float", dt.float32), Scalar("double", dt.float64)
+VOID = Void()
+
+_SCALARS = {
+    t.name: t
+    for t in (
+        BOOL, INT, UINT, LONG, ULONG, FLOAT, DOUBLE, Scalar("char", dt.int8), Scalar("signed char", dt.int8),
+        Scalar("unsigned char", dt.uint8), Scalar("short", dt.int16), Scalar("unsigned short", dt.uint16),
+        Scalar("long long", dt.int64), Scalar("unsigned long long", dt.uint64), Scalar("_Bool", dt.bool_),
+        Scalar("_Float16", dt.float16), Scalar("__bf16", dt.bfloat16), Scalar("wchar_t", dt.int32),
+    )
+}  # fmt: skip
+_NOISE = re.compile(r"\b(const|volatile|struct|class|union|enum|typename|__restrict__|__restrict|restrict)\b ?")
+
+
+def parse_type(text: str, unit: Unit) -> CType:
+    """The type that clang calls ``text``."""
+    return _parse(re.sub(r"\s+", " ", _NOISE.sub("", text)).strip(), unit)
+
+
+def _parse(text: str, unit: Unit) -> CType:
+    text = text.strip()
+    if text in _SCALARS:
+        return _SCALARS[text]
+    if text == "void":
+        return VOID
+    if text == "std::nullptr_t" or text == "nullptr_t":
+        return Pointer(VOID)
+    inside = re.search(r"\(([*&]+)\)((\[\d*\])*)", text)  # float (*)[16], float (&)[4]
+    if inside and not text.endswith(")"):
+        base = _parse(text[: inside.start()] + text[inside.end() :], unit)
+        for mark in inside.group(1):
+            base = Pointer(base) if mark == "*" else Reference(base)
+        return base
+    if text.endswith("&"):
+        return Reference(_parse(text.rstrip("&"), unit))
+    if text.endswith("*"):
+        return Pointer(_parse(text[:-1], unit))
+    sizes = re.search(r"((?:\[\d*\])+)$", text)
+    if sizes:
+        made = _parse(text[: sizes.start()], unit)
+        for count in reversed(re.findall(r"\[(\d*)\]", sizes.group(1))):
+            made = Array(made, int(count) if count else None)
+        return made
+    return _named(text, unit)
+
+
+def _named(text: str, unit: Unit) -> CType:
+    node = unit.record(text)
+    if node is not None:
+        return Record(text, node, unit)
+    enum = next((n for n in unit.nodes.values() if n.kind == "EnumDecl" and n.name == text.split("::")[-1]), None)
+    if enum is not None:
+        under = enum.raw.get("fixedUnderlyingType", {})
+        return _SCALARS.get(under.get("desugaredQualType") or under.get("qualType", "unsigned int"), UINT)
+    alias = next(
+        (n for n in unit.nodes.values() if n.kind in ("TypedefDecl", "TypeAliasDecl") and n.name == text), None
+    )
+    if alias is not None and alias.type != text:
+        return parse_type(alias.type, unit)
+    return Opaque(text)
+
+
+def field_type(n: Node, unit: Unit) -> CType:
+    """The type of a variable, parameter or field; a record without a name is found where it is declared."""
+    type = parse_type(n.type, unit)
+    if (isinstance(type, Opaque) and "unnamed" in type.name) or "anonymous" in n.type:
+        before = n.parent.inner[: n.parent.inner.index(n)] if n.parent else []
+        record = next((r for r in reversed(before) if r.kind == "CXXRecordDecl"), None)
+        if record is not None:
+            return Record(record.id, record, unit)
+    return type
+
+
+def leaves(type: CType) -> list[tuple[tuple[str, ...], CType, int]]:
+    """The numbers and pointers of which a record is made: the names that lead there, type, and place in bytes."""
+    if not isinstance(type, Record):
+        return [((), type, 0)]
+    return [((f.name, *path), leaf, f.offset + at) for f in type.fields for path, leaf, at in leaves(f.type)]

@@ -1,0 +1,284 @@
+"""A source that clang has read: its declarations by id, functions, records and variables, each with its line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from weft.from_cuda.clang import Complaint, run_clang
+from weft.ir.errors import LanguageError, UnsupportedError
+from weft.ir.span import Source, Span
+
+#: The last declaration of our own header.
+_END_OF_HEADER = '"name": "_weft_end_of_header"'
+_TOP = "\n    },\n    {"
+_FUNCTIONS = frozenset({"FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl"})
+_RECORDS = frozenset({"CXXRecordDecl", "ClassTemplateSpecializationDecl"})
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node of clang's tree: its kind, its fields, what is below it, and where it begins."""
+
+    kind: str
+    raw: dict[str, Any]
+    inner: list[Node]
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    parent: Node | None = None
+
+    @property
+    def id(self) -> str:
+        return str(self.raw.get("id", ""))
+
+    @property
+    def name(self) -> str:
+        return str(self.raw.get("name", ""))
+
+    @property
+    def type(self) -> str:
+        """The text of its type, typedefs resolved."""
+        found = self.raw.get("type", {})
+        return str(found.get("desugaredQualType") or found.get("qualType", ""))
+
+    @property
+    def referenced(self) -> dict[str, Any]:
+        return dict(self.raw.get("referencedDecl") or {})
+
+    def has(self, kind: str) -> bool:
+        """Whether something of ``kind``, an attribute say, is directly below."""
+        return any(n.kind == kind for n in self.inner)
+
+    @property
+    def body(self) -> Node | None:
+        """The statements of a function that has any."""
+        return next((n for n in self.inner if n.kind in ("CompoundStmt", "CXXTryStmt")), None)
+
+    @property
+    def parameters(self) -> list[Node]:
+        return [n for n in self.inner if n.kind == "ParmVarDecl"]
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for n in self.inner:
+            yield from n.walk()
+
+
+class _Places:
+    """Files and lines: clang tells them only where they differ from those told last."""
+
+    def __init__(self, file: str, path: str = "") -> None:
+        self.file, self.line = file, 0
+        self.name, self.path = file, path
+
+    def read(self, place: dict[str, Any]) -> tuple[str, int, int]:
+        for part in ("spellingLoc", "expansionLoc"):
+            if part in place:
+                found = self.read(place[part])
+                if part == "expansionLoc":
+                    return found
+        if "file" in place:
+            self.file = self.name if place["file"] == self.path else place["file"]
+        self.line = place.get("line", self.line)
+        return self.file, self.line, place.get("col", 0)
+
+    def node(self, raw: dict[str, Any], parent: Node | None) -> Node:
+        at = (self.file, self.line, 0)
+        if "loc" in raw:
+            at = self.read(raw["loc"])
+        if "range" in raw:
+            begin = self.read(raw["range"].get("begin", {}))
+            at = begin if begin[2] else at
+            self.read(raw["range"].get("end", {}))
+        made = Node(raw.get("kind", ""), raw, [], *at, parent)
+        made.inner = [self.node(n, made) for n in raw.get("inner", ()) if isinstance(n, dict)]
+        return made
+
+
+@dataclass
+class Unit:
+    """One translation unit, as the device sees it."""
+
+    source: Source
+    top: list[Node]
+    header: list[str]
+    complaints: tuple[Complaint, ...]
+    nodes: dict[str, Node] = field(default_factory=dict)
+    records: dict[str, Node] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for n in self.top:
+            self._index(n, "")
+
+    def _index(self, n: Node, prefix: str) -> None:
+        name = prefix
+        if n.id:
+            self.nodes[n.id] = n
+        if n.kind in _RECORDS and n.name:
+            name = f"{prefix}{_record_name(n)}::"
+            if n.raw.get("completeDefinition"):
+                self.records[name[:-2]] = n
+        elif n.kind == "NamespaceDecl":
+            name = f"{prefix}{n.name}::"
+        for c in n.inner:
+            self._index(c, name)
+
+    def declaration(self, key: str) -> Node | None:
+        """The declaration with this id; what is in our header is read when it is asked for."""
+        if key not in self.nodes:
+            self._read_header(f'"{key}"')
+        return self.nodes.get(key)
+
+    def record(self, name: str) -> Node | None:
+        """The struct or class of this name."""
+        if name not in self.records:
+            base = name.split("<")[0].split("::")[-1]
+            self._read_header(f'"name": "{base}",\n      "tagUsed"')
+            if name not in self.records and "<" in name:
+                self._read_header(f'"name": "{base}"')
+        return self.records.get(name)
+
+    def _read_header(self, needle: str) -> None:
+        for at, text in enumerate(self.header):
+            if needle in text:
+                self.header[at] = ""
+                node = _Places("weft_cuda.h").node(json.loads(text), None)
+                self.top.append(node)
+                self._index(node, "")
+
+    def definition(self, function: Node) -> Node:
+        """``function`` where it has a body: the same declared again, or itself."""
+        if function.body is not None:
+            return function
+        mangled = function.raw.get("mangledName")
+        return next((f for f in self.functions if f.body and f.raw.get("mangledName") == mangled), function)
+
+    @property
+    def functions(self) -> list[Node]:
+        return [n for n in self.nodes.values() if n.kind in _FUNCTIONS]
+
+    @cached_property
+    def kernels(self) -> dict[str, Node]:
+        """Every ``__global__`` function with a body that is no pattern of a template, by its mangled name."""
+        found = (f for f in self.functions if f.has("CUDAGlobalAttr") and f.body and "mangledName" in f.raw)
+        return {f.raw["mangledName"]: f for f in found if not _is_pattern(f)}
+
+    def span(self, n: Node) -> Span:
+        """Where ``n`` is, to be shown."""
+        same = n.file == self.source.name or not n.file
+        source = self.source if same else Source(n.file, _text_of(n.file))
+        column = max(n.column, 1)
+        return Span(source, n.line, column, column + 1)
+
+    def check(self, *, host_too: bool) -> None:
+        """Raises what clang complained of; without ``host_too`` only what is in code for the device."""
+        wrong = [c for c in self.complaints if host_too or self._on_device(c)]
+        if not wrong:
+            return
+        first = wrong[0]
+        source = self.source if first.file == self.source.name else Source(first.file, _text_of(first.file))
+        notes = [("also", f"{os.path.basename(c.file)}:{c.line}: {c.text}") for c in wrong[1:10]]
+        if "file not found" in first.text:
+            raise LanguageError(
+                first.text, span=Span(source, first.line, first.column, first.column + 1), notes=notes,
+                help="name its folder: include=[...], or -I",
+            )  # fmt: skip
+        raise LanguageError(first.text, span=Span(source, first.line, first.column, first.column + 1), notes=notes)
+
+    def _on_device(self, complaint: Complaint) -> bool:
+        for f in self.functions:
+            if f.file == complaint.file and (f.has("CUDADeviceAttr") or f.has("CUDAGlobalAttr")):
+                end = max((n.line for n in f.walk()), default=f.line)
+                if f.line <= complaint.line <= end:
+                    return True
+        return False
+
+
+def read_unit(
+    text: str,
+    name: str = "source.cu",
+    *,
+    include: Sequence[str] = (),
+    defines: Sequence[str] = (),
+    options: Sequence[str] = (),
+    uses: Sequence[str] = (),
+    host_too: bool = True,
+) -> Unit:
+    """Reads a source; ``uses`` are kernels made from templates, such as ``scale<float>``, to be instantiated."""
+    asked = "".join(f"\n__attribute__((used)) static auto _weft_use_{n} = &{use};" for n, use in enumerate(uses))
+    reading = run_clang(text + asked, name, include=include, defines=defines, options=options)
+    source = Source(name, text)
+    head, found, rest = reading.tree.partition(_END_OF_HEADER)
+    if not found:
+        what = reading.messages.strip().splitlines()
+        raise LanguageError(f"clang could not read {name}", why=what[0] if what else "it wrote nothing")
+    before = head.rpartition(_TOP)[0]
+    header = [f"{{{chunk}}}" for chunk in before.partition('"inner": [\n    {')[2].split(_TOP)]
+    after = rest.partition(_TOP)[2].rpartition("\n    }\n  ]")[0]
+    chunks = [f"{{{chunk}}}" for chunk in after.split(_TOP)] if after else []
+    places = _Places(name, reading.path)
+    try:
+        top = [places.node(json.loads(chunk), None) for chunk in chunks]
+    except RecursionError:
+        raise UnsupportedError(f"{name} is nested too deeply to read") from None
+    unit = Unit(source, top, header, reading.complaints)
+    unit.check(host_too=host_too)
+    return unit
+
+
+def _record_name(n: Node) -> str:
+    """As types name it: with its arguments where it is made from a template."""
+    if n.kind != "ClassTemplateSpecializationDecl":
+        return n.name
+    return f"{n.name}<{', '.join(_argument(a) for a in n.inner if a.kind == 'TemplateArgument')}>"
+
+
+def _argument(a: Node) -> str:
+    if "type" in a.raw:
+        return a.type
+    value = a.raw.get("value")
+    return str(value) if value is not None else next((n.name for n in a.inner if n.name), "?")
+
+
+def _is_pattern(f: Node) -> bool:
+    parent = f.parent
+    if parent is not None and parent.kind == "FunctionTemplateDecl":
+        return next((n for n in parent.inner if n.kind in _FUNCTIONS), None) is f
+    return False
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+_SIMPLE = re.compile(r"^[A-Za-z_]\w*$")
+
+
+def find_kernel(unit: Unit, name: str) -> Node:
+    """The kernel called ``name``: plainly, with its template's arguments, or as the linker calls it."""
+    if name in unit.kernels:
+        return unit.kernels[name]
+    base = re.sub(r"<.*$", "", name).split("::")[-1].strip()
+    found = [k for k in unit.kernels.values() if k.name == base]
+    if "<" in name:
+        found = [k for k in found if k.has("TemplateArgument")][-1:] or found
+    if len(found) == 1:
+        return found[0]
+    known = sorted({k.name for k in unit.kernels.values()})
+    if found:
+        raise LanguageError(
+            f"{len(found)} kernels are called `{name}`", why=", ".join(k.raw["mangledName"] for k in found),
+            help="give one of these names",
+        )  # fmt: skip
+    why = f"its kernels are {', '.join(known)}" if known else "it has no function that is __global__ and has a body"
+    raise LanguageError(f"{unit.source.name} has no kernel `{name}`", why=why)

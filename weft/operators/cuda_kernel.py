@@ -1,0 +1,237 @@
+"""`weft.cuda.kernel`: a kernel of a CUDA source as a callable, on arrays of the CPU."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.from_cuda.context import Launch
+from weft.from_cuda.launch import (
+    UNKNOWN,
+    Dim3,
+    check_sizes,
+    dim3,
+    launch_for,
+    overlapping,
+    pack,
+    pointers_of,
+    slot_values,
+)
+from weft.from_cuda.translate import GridKernel, translate
+from weft.from_cuda.types import CType, Pointer, Record, Scalar, parse_type
+from weft.from_cuda.unit import Unit, find_kernel, read_unit
+from weft.ir.errors import ArgumentError, UnsupportedError
+from weft.ir.numerics import CHOICES, NUMERICS, is_fast
+from weft.ir.printer import print_kernel
+from weft.operators.interface import Interface
+from weft.operators.pause_collector import collector_paused
+from weft.operators.scheduling import Numerics
+from weft.operators.signature import Signature
+from weft.operators.specialization import Specialization, code_key, compile_record, find_code, load_record
+from weft.operators.stages import show_kernel
+from weft.runtime.argument import ArgumentInfo, dense_strides
+from weft.runtime.arrays import describe, describe_output, scalar_value
+from weft.runtime.executor import HOST
+from weft.runtime.store import Artifact
+
+if TYPE_CHECKING:
+    from weft.sanitizer.findings import Report
+
+
+def kernel(
+    source: str | os.PathLike[str],
+    name: str,
+    *,
+    include: Sequence[str] = (),
+    defines: Sequence[str] = (),
+    numerics: Numerics = "strict",
+) -> CudaKernel:
+    """The kernel ``name`` of a CUDA source, a text or the path of a file, as a callable.
+
+    >>> scale = weft.cuda.kernel('''
+    ... __global__ void scale(const float *x, float *y, int n) {
+    ...   int i = blockIdx.x * blockDim.x + threadIdx.x;
+    ...   if (i < n) y[i] = 2 * x[i];
+    ... }''', "scale")
+    >>> scale((blocks,), (256,), (x, y, n))     # grid, block, arguments: as CuPy's RawKernel
+
+    A kernel made from a template is named with its arguments, ``"scale<float>"``. ``include`` are folders,
+    ``defines`` macros such as ``"N=4"``.
+    """
+    if numerics not in NUMERICS:
+        raise ArgumentError(f"numerics={numerics!r} is not known", help=f"use {CHOICES}")
+    text, where, folders = _source(source)
+    uses = (name,) if "<" in name else ()
+    unit = read_unit(text, where, include=(*folders, *include), defines=defines, uses=uses, host_too=False)
+    return CudaKernel(unit, name, numerics)
+
+
+def _source(source: str | os.PathLike[str]) -> tuple[str, str, tuple[str, ...]]:
+    """Text, name, and the folder it is in."""
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        return source, "source.cu", ()
+    path = Path(source)
+    try:
+        return path.read_text(encoding="utf-8", errors="replace"), str(path), (str(path.parent),)
+    except OSError as error:
+        raise ArgumentError(
+            f"cannot read the CUDA source {path}", why=error.strerror or str(error),
+            help="give the text of a source, or the path of a file",
+        ) from None  # fmt: skip
+
+
+class CudaKernel:
+    """A kernel one can launch: ``k(grid, block, arguments, shared_mem=0)``."""
+
+    def __init__(self, unit: Unit, name: str, numerics: Numerics) -> None:
+        self.unit, self.numerics = unit, numerics
+        self.function = find_kernel(unit, name)
+        self.name = self.function.name
+        self.types: tuple[CType, ...] = tuple(parse_type(p.type, unit) for p in self.function.parameters)
+        self._pointers = pointers_of(self.types)
+        self._programs: dict[Launch, GridKernel] = {}
+        self._codes: dict[Launch, Specialization] = {}
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<weft CUDA kernel {self.name}({', '.join(p.type for p in self.function.parameters)})>"
+
+    def __call__(self, grid: Any, block: Any, args: Sequence[Any], *, shared_mem: int = 0) -> None:
+        """One launch, done when it returns; arrays that the kernel writes to are changed."""
+        sizes, threads = dim3(grid, "grid"), dim3(block, "block")
+        check_sizes(self.name, sizes, threads)
+        raw, arrays = self._arguments(args)
+        extent = _extents(arrays)
+        alias = overlapping(raw, self._pointers, extent)
+        launch = launch_for(sizes, threads, shared_mem, alias)
+        special = self._code(launch)
+        values = slot_values(self._programs[launch], raw, extent, sizes, threads, shared_mem, {})
+        HOST.run(special.loaded, values, arrays)
+
+    def program(self, grid: Any = (2, 2, 2), block: Any = (256,), shared_mem: int = 0) -> GridKernel:
+        """The loop program for such launches."""
+        return self._program(launch_for(dim3(grid, "grid"), dim3(block, "block"), shared_mem))
+
+    def show(self, stage: str = "loops", *, grid: Any = (2, 1, 1), block: Any = (256,), shared_mem: int = 0) -> str:
+        """The kernel at ``stage`` of its compilation for such launches: loops, lowered, llvm, asm."""
+        program = self.program(grid, block, shared_mem).kernel
+        if stage == "loops":
+            return print_kernel(program)
+        return show_kernel(program, stage, HOST.machine("cpu"), fast=is_fast(self.numerics))
+
+    def check(self, grid: Any, block: Any, args: Sequence[Any], *, shared_mem: int = 0) -> Report:
+        """Runs a launch on copies of its arguments with every access watched: see `weft.sanitize`."""
+        from weft.sanitizer.sanitize import sanitize_kernel
+
+        sizes, threads = dim3(grid, "grid"), dim3(block, "block")
+        check_sizes(self.name, sizes, threads)
+        raw, arrays = self._arguments(args)
+        made = self._program(launch_for(sizes, threads, shared_mem))
+        values = slot_values(made, raw, _extents(arrays), sizes, threads, shared_mem, {})
+        return sanitize_kernel(made.kernel, host_arrays(made, values))
+
+    def _program(self, launch: Launch) -> GridKernel:
+        with self._lock:
+            if launch not in self._programs:
+                self._programs[launch] = translate(self.unit, self.function, launch)
+            return self._programs[launch]
+
+    def _code(self, launch: Launch) -> Specialization:
+        with self._lock:
+            if launch not in self._codes:
+                self._codes[launch] = self._compile(self._program(launch))
+            return self._codes[launch]
+
+    def _compile(self, program: GridKernel) -> Specialization:
+        machine, interface = HOST.machine("cpu"), Interface(self.name, (), (), self.unit.source)
+        key = code_key("cuda source", machine, frozenset(), print_kernel(program.kernel), self.numerics)
+
+        def make() -> Artifact:
+            with collector_paused():
+                return compile_record(program.kernel, machine, fast=is_fast(self.numerics), misaligned=frozenset())
+
+        def load(kept: Artifact) -> Specialization:
+            nothing = Signature((), (), ())
+            return load_record(kept.metadata, kept.blobs["code"], HOST, nothing, self.name, interface)
+
+        return find_code(key, make, load)
+
+    def _arguments(self, args: Sequence[Any]) -> tuple[list[bytes], list[ArgumentInfo]]:
+        """What CUDA would be given, and the arrays behind the pointers."""
+        if len(args) != len(self.types):
+            names = ", ".join(f"{p.type} {p.name}" for p in self.function.parameters)
+            raise ArgumentError(
+                f"`{self.name}` takes {len(self.types)} arguments, got {len(args)}",
+                why=f"it is declared with ({names})",
+            )
+        arrays: list[ArgumentInfo] = []
+        raw = []
+        for p, type, value in zip(self.function.parameters, self.types, args):
+            raw.append(self._argument(p.name, p.raw["type"]["qualType"], type, value, arrays))
+        return raw, arrays
+
+    def _argument(self, name: str, text: str, type: CType, value: Any, arrays: list[ArgumentInfo]) -> bytes:
+        if isinstance(type, Pointer):
+            return _pointer_argument(name, text, type, value, arrays)
+        if isinstance(type, Scalar):
+            return pack(scalar_value(value, type.dtype, name=name), type.dtype)
+        if isinstance(type, Record):
+            given = value.tobytes() if hasattr(value, "tobytes") else bytes(value)
+            if len(given) != type.size:
+                raise ArgumentError(
+                    f"argument `{name}` must have {type.size} bytes, not {len(given)}", why=f"it is a {text}"
+                )
+            return given
+        raise UnsupportedError(f"argument `{name}` has the type {text}, which cannot be passed from Python")
+
+
+def _pointer_argument(name: str, text: str, type: Pointer, value: Any, arrays: list[ArgumentInfo]) -> bytes:
+    if value is None:
+        return bytes(8)
+    is_const = text.startswith("const ") or " const *" in text
+    wanted = type.to.dtype if isinstance(type.to, Scalar) else None
+    if wanted is not None and getattr(getattr(value, "dtype", None), "kind", "") == "V":
+        wanted = None
+    info = (describe if is_const else describe_output)(value, name=name, dtype=wanted)
+    if tuple(info.strides) != dense_strides(info.shape) and max(info.shape, default=0) > 1 and 0 not in info.shape:
+        raise ArgumentError(
+            f"argument `{name}` is not contiguous", why=f"its strides are {info.strides}",
+            help=f"pass a contiguous copy of `{name}`",
+        )  # fmt: skip
+    arrays.append(info)
+    return info.pointer.to_bytes(8, "little")
+
+
+def _extents(arrays: Sequence[ArgumentInfo]) -> Any:
+    known = {a.pointer: a.extent for a in arrays}
+    return lambda pointer: known.get(pointer, (pointer, pointer + UNKNOWN))
+
+
+def host_arrays(program: GridKernel, values: Sequence[int | float]) -> list[Any]:
+    """Arguments of the loop program as numpy arrays and numbers."""
+    import ctypes
+
+    import numpy as np
+
+    from weft.ir.buffer import Buffer
+    from weft.ir.numpy_dtypes import to_numpy
+
+    found: list[Any] = []
+    for p, value in zip(program.kernel.params, values):
+        if not isinstance(p, Buffer):
+            found.append(value)
+            continue
+        slot = program.slots[program.kernel.params.index(p)]
+        size = next(n for s, n in zip(program.slots, values)
+                    if s.kind in ("bytes", "symbol bytes") and (s.argument, s.offset, s.symbol) ==
+                    (slot.argument, slot.offset, slot.symbol))  # fmt: skip
+        kind = to_numpy(p.dtype)
+        memory = (ctypes.c_uint8 * int(size)).from_address(int(value)) if size else bytearray()
+        found.append(np.frombuffer(memoryview(memory), kind, int(size) // kind.itemsize))
+    return found
+
+
+__all__ = ["CudaKernel", "Dim3", "host_arrays", "kernel"]
