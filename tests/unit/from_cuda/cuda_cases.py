@@ -26,7 +26,8 @@ CASES: list[Case] = []
 
 
 def case(
-    name: str, source: str, grid: Any, block: Any, args: Sequence[Any], expected: Callable[..., dict[int, Any]], shared: int = 0
+    name: str, source: str, grid: Any, block: Any, args: Sequence[Any], expected: Callable[..., dict[int, Any]],
+    shared: int = 0,
 ) -> None:  # fmt: skip
     with np.errstate(all="ignore"):
         CASES.append(Case(name, source, grid, block, args, expected(*args), shared))
@@ -85,7 +86,8 @@ case(
     (4,), (32,), (floats(N), np.zeros(N, f32), N), lambda x, y, n: {1: 2 * x},
 )  # fmt: skip
 case(
-    "early return", f"__global__ void k(const float *x, float *y, int n) {{ {ID} if (i >= n) return; y[i] = x[i] + 1; }}",
+    "early return",
+    f"__global__ void k(const float *x, float *y, int n) {{ {ID} if (i >= n) return; y[i] = x[i] + 1; }}",
     (4,), (32,), (floats(N), np.zeros(N, f32), N), lambda x, y, n: {1: x + 1},
 )  # fmt: skip
 case(
@@ -150,7 +152,10 @@ case(
 case(
     "device functions, several returns",
     """__device__ float clamp(float x, float lo, float hi) { if (x < lo) return lo; if (x > hi) return hi; return x; }
-    __device__ int find(const float *x, int n, float v) { for (int j = 0; j < n; j++) if (x[j] > v) return j; return -1; }
+    __device__ int find(const float *x, int n, float v) {
+      for (int j = 0; j < n; j++) if (x[j] > v) return j;
+      return -1;
+    }
     __global__ void k(const float *x, float *y, int *f, int n) {
       int i = threadIdx.x;
       y[i] = clamp(x[i], -0.5f, 0.5f);

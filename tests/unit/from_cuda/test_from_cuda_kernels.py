@@ -13,7 +13,7 @@ from weft.from_cuda.launch import slot_values
 from weft.ir.interpret import interpret
 from weft.ir.printer import print_kernel
 from weft.ir.verify import verify
-from weft.operators.cuda_kernel import CudaKernel, host_arrays
+from weft.operators.cuda_kernel import CudaKernel, _extents, host_arrays
 
 
 def copies(case: Case) -> list[Any]:
@@ -29,8 +29,6 @@ def interpreted(kernel: CudaKernel, case: Case) -> list[Any]:
     """The launch by the interpreter of loop programs, which also looks for races and reads of nothing."""
     args = copies(case)
     raw, arrays = kernel._arguments(args)
-    from weft.operators.cuda_kernel import _extents
-
     program = kernel.program(case.grid, case.block, case.shared)
     grid, block = (*case.grid, 1, 1)[:3], (*case.block, 1, 1)[:3]
     verify(program.kernel)
