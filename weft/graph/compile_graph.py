@@ -20,7 +20,8 @@ from weft.graph.groups.choose import Choice
 from weft.graph.groups.compile_group import Kernel, Prepared, is_streamed, prepare_group
 from weft.graph.groups.group_code import GroupCode
 from weft.graph.groups.group_program import group_program
-from weft.graph.groups.mapping import kind_of, view_of
+from weft.graph.groups.layout import constant_of
+from weft.graph.groups.mapping import kind_of
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.partition import Group
 from weft.graph.groups.price_program import REMEMBER, RUN_ALL
@@ -238,7 +239,7 @@ class _Compilation:
         return others if any(o.packed for o in others) else [*own, *others]  # to pack once is never slower
 
     def _is_streamed(self, core: Fragment) -> bool:
-        weights = [self.graph.edges[name] for name in core.inputs if _is_constant(self.graph, name)]
+        weights = [self.graph.edges[name] for name in core.inputs if constant_of(self.graph, name)]
         return any(is_streamed(core.program, w, self.arrays) for w in weights)
 
     def _choice_key(self, prepared: Prepared) -> str:
@@ -340,16 +341,6 @@ def run_library(arrays: Arrays, node: Node, values: dict[str, Any]) -> tuple[Any
     args, named = arguments(call, arrays, values.__getitem__)
     made = arrays.function(call.target)(*args, **named)
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)
-
-
-def _is_constant(graph: Graph, name: str) -> bool:
-    """Whether a tensor is a constant, or a view of one."""
-    while name not in graph.constants:
-        producer = graph.producers.get(name)
-        if not isinstance(producer, Fragment) or view_of(producer.program) is None:
-            return False
-        name = producer.inputs[0]
-    return True
 
 
 def _core(item: Group | Opaque) -> Fragment | None:

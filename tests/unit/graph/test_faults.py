@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from weft.graph.faults import collecting, is_fault, refused
 from weft.graph.from_torch import translate as _translate  # noqa: F401  which fills the table
 from weft.graph.from_torch.table import TABLE
 from weft.graph.groups import group_code
+from weft.graph.rewrites import simplify
 from weft.ir.errors import InternalError, ScheduleError, UnsupportedError
 
 
@@ -64,6 +66,29 @@ def test_a_fault_costs_no_model_and_explain_tells_it(
     told = weft.explain(fast)
     assert "1 faults of Weft" in told
     assert "AssertionError: never so (test_faults.py:" in told
+
+
+def _gives_no_graph(graph: Any, *_: Any) -> Any:
+    return replace(graph, nodes=graph.nodes[1:])
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "reason"), [(_broken, "AssertionError: never so"), (_gives_no_graph, "which is not there yet")]
+)
+def test_a_fault_in_a_rewrite_costs_that_rewrite_alone(
+    rewrite: Callable[..., Any], reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("WEFT_FAULTS", "told")
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(simplify, "join_products", rewrite)
+    x = torch.randn(3, 5)
+    with pytest.warns(UserWarning, match=f"compiled without join_products: a fault of Weft, .*{reason}"):
+        fast = weft.compile(lambda x: x.cos().sum(-1) * 2, (x,))
+    torch.testing.assert_close(fast(x), x.cos().sum(-1) * 2)
+    told = weft.explain(fast)
+    assert "1 faults of Weft" in told
+    assert reason in told
+    assert "eager" not in told
 
 
 def test_arguments_that_a_formula_does_not_know_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.graph.from_torch.edge import torch
-from weft.graph.graph import Call, Fragment, Graph, Ref, dense_strides
-from weft.graph.groups.layout import Layout, view_layout
-from weft.graph.groups.mapping import view_of
+from weft.graph.graph import Call, Fragment, Graph, Ref
+from weft.graph.groups.layout import constant_of
 from weft.graph.rewrites.library_epilogues import Activation, Epilogue, LibraryCall
 from weft.ir import dtype as dt
 
@@ -72,12 +71,12 @@ def _product(graph: Graph, core: Fragment, library: Call, epilogue: Epilogue) ->
     """``x w``, or ``b + x w``, of matrices."""
     *own_bias, x, w = library.args
     shift = None if epilogue.bias is None else Ref(epilogue.bias)
-    found = _weight(graph, w.name)
+    found = constant_of(graph, w.name)
     biases = [b for b in (*own_bias, shift) if b is not None]
     is_plain = not library.named and all(len(graph.edges[b.name].shape) == 1 for b in biases)
-    if found is None or not is_plain or len(biases) > 1:
+    name, layout = found or ("", None)
+    if layout is None or not is_plain or len(biases) > 1:
         return
-    name, layout = found
     bias = biases[0] if biases else None
     packed = Ref(f"{name}_packed_for_{core.name}")
     pack = Call(PACK_PRODUCT, (Ref(name), graph.edges[w.name].shape, *layout, graph.edges[x.name].shape[0]))
@@ -88,18 +87,6 @@ def _product(graph: Graph, core: Fragment, library: Call, epilogue: Epilogue) ->
     elif epilogue.activation == "none":
         call = Call("mkldnn._linear_pointwise.binary", (x, Ref(epilogue.other), packed, bias, "add"))
         yield call, ((packed.name, pack),)
-
-
-def _weight(graph: Graph, name: str) -> tuple[str, Layout] | None:
-    """The constant that a matrix is a view of, and where its elements are, as if the constant were dense."""
-    if name in graph.constants:
-        return name, Layout(dense_strides(graph.edges[name].shape))
-    producer = graph.producers.get(name)
-    view = view_of(producer.program) if isinstance(producer, Fragment) else None
-    if producer is None or view is None or (source := _weight(graph, producer.inputs[0])) is None:
-        return None
-    layout = view_layout(view, source[1])
-    return None if layout is None else (source[0], layout)
 
 
 _OFFERS: dict[str, Callable[[Graph, Fragment, Call, Epilogue], _Offers]] = {

@@ -88,10 +88,9 @@ def prepare_group(graph: Graph, storage: Storage, program: GroupProgram, arrays:
     bound: dict[str, ArgumentInfo] = {}
     keeps: list[Any] = []
     for buffer, name in names.items():
-        found = storage.find(name)
-        assert found is not None
-        if found.root in graph.constants and not is_streamed(program.program, graph.edges[name], arrays):
-            info, kept = _constant(graph, name, graph.constants[found.root], found.layout.offset, arrays)
+        constant = storage.constant(name)
+        if constant is not None and not is_streamed(program.program, graph.edges[name], arrays):
+            info, kept = _constant(graph, storage, name, graph.constants[constant], arrays)
             shape = shape_of(buffers[buffer].shape)
             bound[buffer] = info._replace(shape=shape, strides=dense_strides(shape))
             keeps.append(kept)
@@ -123,7 +122,7 @@ def _offset(graph: Graph, storage: Storage, name: str) -> int:
     return found.layout.offset * graph.edges[name].dtype.itemsize
 
 
-def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) -> tuple[ArgumentInfo, Any]:
+def _constant(graph: Graph, storage: Storage, name: str, array: Any, arrays: Arrays) -> tuple[ArgumentInfo, Any]:
     """A constant as kernels see it; dense, so that only one that is not is copied."""
     edge = graph.edges[name]
     dense = dense_strides(edge.shape)
@@ -136,7 +135,7 @@ def _constant(graph: Graph, name: str, array: Any, offset: int, arrays: Arrays) 
     ):
         array = arrays.arranged(array, edge, dense)
         info = describe(array)
-    pointer = info.pointer + offset * edge.dtype.itemsize
+    pointer = info.pointer + _offset(graph, storage, name)
     return info._replace(shape=edge.shape, strides=dense, pointer=pointer), array
 
 
@@ -144,15 +143,8 @@ def _with_axes_alike(graph: Graph, storage: Storage, program: GroupProgram) -> G
     """Dimensions that are walked by one axis here and by two there walked alike, and axes of sums merged."""
     split = split_axes(program.program)
     given = zip((*split.inputs, *split.outputs), (*program.inputs, *program.outputs))
-    strides = {
-        b.name: _layout(graph, storage, name, b).strides for b, name in given if not _is_constant(graph, storage, name)
-    }
+    strides = {b.name: _layout(graph, storage, name, b).strides for b, name in given if storage.constant(name) is None}
     return replace(program, program=merge_axes(split, strides))
-
-
-def _is_constant(graph: Graph, storage: Storage, name: str) -> bool:
-    found = storage.find(name)
-    return found is not None and found.root in graph.constants
 
 
 def _layout(graph: Graph, storage: Storage, name: str, buffer: Buffer) -> Layout:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.graph.graph import Shape
-from weft.graph.groups.mapping import View
+from weft.graph.graph import Fragment, Graph, Shape, dense_strides
+from weft.graph.groups.mapping import View, view_of
 from weft.ir.expr import Binary, Cast, Const, Expr, Unary, Var, idx
 
 
@@ -35,6 +35,20 @@ def view_layout(view: View, source: Layout) -> Layout | None:
             return None
         strides[names[atom.name]] = factor
     return Layout(tuple(strides), source.offset + form.constant)
+
+
+def constant_of(graph: Graph, name: str) -> tuple[str, Layout | None] | None:
+    """The constant that a tensor is, or is a view of, and where its elements are there, as if that were dense: None
+    where strides cannot say it."""
+    if name in graph.constants:
+        return name, Layout(dense_strides(graph.edges[name].shape))
+    producer = graph.producers.get(name)
+    view = view_of(producer.program) if isinstance(producer, Fragment) else None
+    source = None if producer is None or view is None else constant_of(graph, producer.inputs[0])
+    if view is None or source is None:
+        return None
+    root, layout = source
+    return root, None if layout is None else view_layout(view, layout)
 
 
 class _Form:

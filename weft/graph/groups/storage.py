@@ -44,6 +44,11 @@ class Storage:
             self._found[name] = self._find(name)
         return self._found[name]
 
+    def constant(self, name: str) -> str | None:
+        """The constant in whose memory a tensor is, if it is in one's."""
+        found = self.find(name)
+        return found.root if found is not None and found.root in self.graph.constants else None
+
     def over(self, graph: Graph) -> Storage:
         """The same for another graph that differs in the values of constants alone."""
         other = copy(self)

@@ -1,10 +1,16 @@
-"""The rewrites, one after another, each where the processor says that it pays."""
+"""The rewrites, one after another, each where the processor says that it pays.
+
+A fault in one costs that rewrite: the graph from before it is kept, with a warning, and `explain` tells it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import warnings
+from collections.abc import Callable, Iterator
 
-from weft.graph.graph import Graph
+from weft.graph.faults import refused
+from weft.graph.graph import Graph, check_graph
 from weft.graph.rewrites.choose_layouts import choose_layouts
 from weft.graph.rewrites.costs import Costs
 from weft.graph.rewrites.fold_scales import fold_scales
@@ -17,15 +23,46 @@ from weft.graph.rewrites.whole_attention import whole_attention
 from weft.graph.run.arrays import Arrays
 from weft.ir.numerics import is_fast
 
+Rewrite = Callable[[Graph], Graph]
 
-def simplify(graph: Graph, arrays: Arrays, fold: Callable[[Graph], Graph]) -> Graph:
+
+def simplify(graph: Graph, arrays: Arrays, fold: Rewrite) -> Graph:
     """``graph`` with the same meaning; ``fold`` computes what is constant."""
-    costs, graph = Costs(arrays), fold(graph)
+    for name, rewrite in _rewrites(graph, arrays, fold):
+        graph = _tried(name, rewrite, graph)
+    return graph
+
+
+def _rewrites(graph: Graph, arrays: Arrays, fold: Rewrite) -> Iterator[tuple[str, Rewrite]]:
+    costs, folding = Costs(arrays), ("fold_constants", fold)
+    yield folding
     if not is_fast(graph.numerics):  # the order of sums and loops is part of the meaning
-        return merge_equal(move_reshapes(graph))
-    graph = row_order(fold(fold_scales(fold(whole_attention(graph, costs)))), costs)
-    graph = move_reshapes(graph)
+        yield "move_reshapes", move_reshapes
+        yield "merge_equal", merge_equal
+        return
+    yield "whole_attention", lambda g: whole_attention(g, costs)
+    yield folding
+    yield "fold_scales", fold_scales
+    yield folding
+    yield "row_order", lambda g: row_order(g, costs)
+    yield "move_reshapes", move_reshapes
     if arrays.processor.folds_narrow:
-        graph = fold(fold_scales(graph, narrow=True))
-    graph = fold(join_products(merge_equal(pixel_products(graph, costs)), costs))
-    return choose_layouts(fold(pad_products(graph, costs)), costs)
+        yield "fold_scales", functools.partial(fold_scales, narrow=True)
+        yield folding
+    yield "pixel_products", lambda g: pixel_products(g, costs)
+    yield "merge_equal", merge_equal
+    yield "join_products", lambda g: join_products(g, costs)
+    yield folding
+    yield "pad_products", lambda g: pad_products(g, costs)
+    yield folding
+    yield "choose_layouts", lambda g: choose_layouts(g, costs)
+
+
+def _tried(name: str, rewrite: Rewrite, graph: Graph) -> Graph:
+    """``graph`` rewritten, or as it is where that fails or gives what is no graph."""
+    try:
+        rewritten = rewrite(graph)
+        return rewritten if rewritten is graph else check_graph(rewritten)
+    except Exception as error:
+        warnings.warn(f"weft: {graph.name} is compiled without {name}: {refused(error)}", stacklevel=2)
+        return graph
