@@ -192,7 +192,10 @@ class _Compilation:
         groups = [(i, c, p) for i, c, p in both if isinstance(i, Group) and isinstance(p, Prepared)]
         known = {p.key: kept for _, _, p in groups if (kept := self._kept_choice(p)) is not None}
         missing = {p.key: (c, p) for _, c, p in groups if p.key not in known}
-        self._prepare_code(way for c, p in missing.values() for way in self.processor.candidates(p, c))
+        ways = [way for c, p in missing.values() for way in self.processor.candidates(p, c)]
+        cores = {id(p) for _, _, p in groups}
+        rest = [p for p in prepared.values() if isinstance(p, Prepared) and id(p) not in cores]
+        self._prepare_code([*ways, *rest])  # all at once, so that no process waits
         for item, core, group in groups:
             try:
                 if group.key not in known:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from weft.graph.graph import dense_strides
 from weft.graph.run.executable import Executable
 from weft.graph.run.run_table import CONSTANTS, RUN_TABLE
+from weft.runtime.dict_version import dict_version_offset
 from weft.runtime.fastcall import Specialization, TensorLayout, fast_calls_available
 from weft.runtime.fastcall_text import MISSED, NUMPY, PYTHON_FUNCTIONS, TORCH
 from weft.runtime.kernel import LoadedKernel
@@ -28,8 +29,9 @@ from weft.runtime.torch_layout import StateFields, TensorState
 MODEL = ("owner", "weights", "nweights", "grad_enabled", "left")
 #: And what of one that is a table of kernels.
 TABLE = ("patches", "npatches", "frames", "nrows")
-#: A weight: the dictionary that has it under a key (0: none), the object that must be there, and what it looks like.
-WEIGHT = ("table", "key", "object", *TensorState._fields)
+#: A weight: the dictionary that has it under a key (0: none), the object that must be there, the dictionary's version
+#: when it was there, and what it looks like.
+WEIGHT = ("table", "key", "object", "as_of", *TensorState._fields)
 #: Which slot of the call goes into which slot of a frame, that many bytes further on.
 PATCH = ("argument", "place", "offset")
 
@@ -68,10 +70,21 @@ def weft_is_current(model: Model):
     """Whether weights are where they were, and unchanged as far as torch counts changes."""
     for i in range(model.nweights):
         weight: Weight = model.weights + i * weight_size
-        if weight.table != 0 and PyDict_GetItem(weight.table, weight.key) != weight.object:
+        if weight.table != 0 and not is_there(weight, weight.table):
             return 0
         if not is_unchanged(weight, weight.structure):
             return 0
+    return 1
+
+
+def is_there(weight: Weight, table: Dict):
+    """A dictionary of the version that had it has it still: that is sooner asked than it is looked up."""
+    if has_versions != 0 and table.version == weight.as_of:
+        return 1
+    if PyDict_GetItem(weight.table, weight.key) != weight.object:
+        return 0
+    if has_versions != 0:
+        weight.as_of = table.version
     return 1
 
 
@@ -108,12 +121,14 @@ def load_calls(
     source: str, constants: Mapping[str, int], own: Mapping[str, Structure], model_slot: int, fields: StateFields
 ) -> LoadedObject:
     """``source``, of calls whose slot ``model_slot`` is a model, with `CHECKS` of weights as ``fields`` says."""
+    version = dict_version_offset()
     structures = {
-        **own, "Weight": words(*WEIGHT),
+        **own, "Weight": words(*WEIGHT), "Dict": {"version": (version or 0, "i64")},
         "Tensor": {name: (getattr(fields, name), "i64") for name in ("storage", "offset", "counter")},
         "Storage": {"data": (fields.data, "i64")}, "Counter": {"version": (fields.version, "i32")},
     }  # fmt: skip
     constants = {**constants, "weight_size": 8 * len(WEIGHT), "model_slot": model_slot, "missed": MISSED}
+    constants["has_versions"] = 0 if version is None else 1
     functions = {name: PYTHON_FUNCTIONS[name] for name in _FUNCTIONS} | {"PyDict_GetItem": "ptr (ptr, ptr)"}
     module = NativeModule(source + CHECKS, constants, structures, functions, ("object_false",))
     symbols = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in functions}
@@ -216,9 +231,13 @@ def is_fast(executable: Any) -> bool:
     return all(executable.strides(n) == dense_strides(edges[n].shape) for n in executable.made)
 
 
+#: No version of a dictionary.
+_NEVER = -1
+
+
 def _weight_fields(weight: Weight) -> list[int]:
     table, key = (0, 0) if weight.table is None else (id(weight.table), id(weight.key))
-    return [table, key, id(weight.tensor), *weight.state]
+    return [table, key, id(weight.tensor), _NEVER, *weight.state]
 
 
 def _words(values: Sequence[int]) -> Any:
