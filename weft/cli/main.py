@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from weft.cli import bench, check, demo, explain, machine, passes, run, show, trace
+from weft.cli import bench, check, cuda, demo, explain, machine, passes, run, show, trace
 from weft.ir.errors import Error
 
 COMMANDS = {
@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": demo,
     "machine": machine,
     "bench": bench,
+    "cuda": cuda,
 }
 
 

@@ -19,7 +19,7 @@ from weft.version import cache_key
 
 def load_native(source: NativeModule | str, symbols: Mapping[str, int]) -> LoadedObject:
     """``source``, a text being LLVM's, compiled for any processor of this kind (or found in the store) and loaded."""
-    machine = _baseline()
+    machine = baseline_machine()
     parts = (source,) if isinstance(source, str) else (source.source, *map(str, source[1:]))
     key = cache_key("native", machine.key, *parts)
     store = default_store()
@@ -36,7 +36,7 @@ def load_native(source: NativeModule | str, symbols: Mapping[str, int]) -> Loade
     return load_object(code, symbols)
 
 
-def _baseline() -> Machine:
+def baseline_machine() -> Machine:
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
     return NAMED["aarch64" if is_arm else "x86-64-sse2"]
 

@@ -1,0 +1,45 @@
+"""Build and run CUDA programs on this CPU."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.from_cuda.nvcc_options import read_options
+from weft.from_cuda.program import build_program
+
+_RUN_SWITCHES = {"--serial": "WEFT_CUDA_SERIAL", "--guard": "WEFT_CUDA_GUARD"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("build", "run"), help="build an executable, or build one and run it")
+    parser.add_argument(
+        "rest", nargs=argparse.REMAINDER,
+        help="files and nvcc's options; for run: --serial, --guard, then the program's arguments behind --",
+    )  # fmt: skip
+
+
+def main(options: argparse.Namespace) -> int:
+    if options.action == "build":
+        build_program(read_options(options.rest))
+        return 0
+    return _run(options.rest)
+
+
+def _run(rest: Sequence[str]) -> int:
+    given = list(rest)
+    arguments: list[str] = []
+    if "--" in given:
+        at = given.index("--")
+        given, arguments = given[:at], given[at + 1 :]
+    environment = dict(os.environ)
+    environment.update({variable: "1" for switch, variable in _RUN_SWITCHES.items() if switch in given})
+    build = read_options([a for a in given if a not in _RUN_SWITCHES])
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+        build.output = Path(folder) / build.files[0].stem if build.files else None
+        (program,) = build_program(build)
+        return subprocess.run([str(program), *arguments], env=environment, check=False).returncode

@@ -1,0 +1,204 @@
+"""The device's half of a unit, as clang's LLVM text for a GPU, made into LLVM text for this processor.
+
+A kernel becomes a function of one thread. Address spaces are one, since a CPU has one; shared memory is the system
+thread's own, which runs a block; the built-in variables are that thread's as well. What a launch needs to know goes to
+tables in sections of the object: kernels (how to call one thread of them) and variables.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from weft.ir.errors import UnsupportedError
+
+_NAME = r'@(?:"[^"]+"|[\w.$]+)'
+_KERNEL = re.compile(rf"^define [^@]*\bptx_kernel void ({_NAME})\((.*)\)[^()]*(?:\([^()]*\)[^()]*)*\{{$", re.MULTILINE)
+_FUNCTION = re.compile(rf"^define [^@]*({_NAME})\(.*?^\}}$", re.MULTILINE | re.DOTALL)
+_GLOBAL = re.compile(rf"^({_NAME}) = (.*)$", re.MULTILINE)
+_BUILT_IN = frozenset({"@threadIdx", "@blockIdx", "@blockDim", "@gridDim"})
+_WAITS = frozenset({
+    "@weft_sync_threads", "@weft_sync_threads_count", "@weft_sync_warp", "@weft_sync_grid", "@weft_ballot",
+    "@weft_exchange", "@weft_active_mask",
+})  # fmt: skip
+#: What only a GPU's code generator understands in attributes.
+_GPU_ATTRIBUTES = re.compile(r' "(?:target-cpu|target-features|uniform-work-group-size|nvvm\.[\w.]+)"(?:="[^"]*")?')
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceText:
+    """LLVM text for this processor, the kernels' mangled names, and the variables' names."""
+
+    text: str
+    kernels: tuple[str, ...]
+    variables: tuple[str, ...]
+
+
+def to_threads(text: str, unit: str, target: str) -> DeviceText:
+    """``text`` of the unit called ``unit`` for the processor that ``target`` (layout and triple lines) names."""
+    _refuse(text)
+    kernels = {m.group(1): _split(m.group(2)) for m in _KERNEL.finditer(text)}
+    waiting = _waiting(text)
+    text, variables = _place_globals(text)
+    text = re.sub(r"^target .*\n", "", text, flags=re.MULTILINE)
+    text = text.replace("addrspacecast", "bitcast")
+    text = re.sub(r" ?\baddrspace\(\d+\)", "", text)
+    text = re.sub(r"(@llvm\.[\w.]*)", lambda m: re.sub(r"\.p\d+(?=[.\s]|$)", ".p0", m.group(1)), text)
+    text = text.replace("ptx_kernel ", "").replace("@vprintf(", "@weft_vprintf(")
+    text = _GPU_ATTRIBUTES.sub("", text)
+    text = rename(text, {name: f"@weft_variable.{unit}.{name.strip('@')}" for name in variables})
+    tables = _tables(unit, kernels, waiting, variables)
+    plain = tuple(name[1:].strip('"') for name in kernels)
+    return DeviceText(f"{target}\n{text}\n{tables}", plain, tuple(name[1:] for name in variables))
+
+
+def rename(text: str, names: dict[str, str]) -> str:
+    """``text`` with global ``names`` replaced, whole names only."""
+    if not names:
+        return text
+    found = re.compile("|".join(rf"{re.escape(n)}(?![\w.$])" for n in sorted(names, key=len, reverse=True)))
+    return found.sub(lambda m: names[m.group()], text)
+
+
+def _refuse(text: str) -> None:
+    """Instructions of a GPU that were written out as such have no meaning here."""
+    problems = []
+    for found in _FUNCTION.finditer(text):
+        body = found.group()
+        if " asm " in body:
+            problems.append(f"`{found.group(1)[1:]}` contains PTX instructions (asm)")
+        names = sorted(set(re.findall(r"@(llvm\.nvvm\.[\w.]+)", body)))
+        problems += [f"`{found.group(1)[1:]}` uses `{name}`, an instruction of NVIDIA's GPUs" for name in names]
+    if problems:
+        raise UnsupportedError(
+            "device code has instructions that only a GPU has",
+            why="; ".join(problems),
+            help="write them in C++ (CUDA's intrinsics are known), perhaps under `#ifdef`",
+        )
+
+
+def _waiting(text: str) -> frozenset[str]:
+    """The functions in which a thread may wait for another: they call what waits, or what they call is not known."""
+    calls: dict[str, set[str]] = {}
+    known = set()
+    for found in _FUNCTION.finditer(text):
+        body = found.group()
+        known.add(found.group(1))
+        calls[found.group(1)] = set(re.findall(rf"call [^@\n]*({_NAME})\(", body))
+        if re.search(r"call [^@\n]*%[\w.]+\(", body):
+            calls[found.group(1)].add("@weft_sync_threads")
+    waiting = set(_WAITS)
+    grown = True
+    while grown:
+        more = {f for f, called in calls.items() if f not in waiting and called & waiting}
+        waiting |= more
+        grown = bool(more)
+    return frozenset(waiting)
+
+
+def _place_globals(text: str) -> tuple[str, dict[str, str]]:
+    """Shared memory and built-in variables to the thread; variables, by name with their types, to be written."""
+    variables: dict[str, str] = {}
+    dynamic: dict[str, str] = {}
+
+    def place(found: re.Match[str]) -> str:
+        name, rest = found.groups()
+        if name in _BUILT_IN:
+            return f"{name} = external thread_local global [3 x i32], align 4"
+        if "addrspace(3)" in rest:
+            if rest.startswith("external"):
+                dynamic[name] = "@weft_dynamic_shared"
+                return ""
+            rest = rest.replace("addrspace(3)", "thread_local").replace(" undef,", " zeroinitializer,")
+        elif "externally_initialized" in rest:
+            rest = re.sub(r"^(?:internal |private )", "", rest).replace("externally_initialized constant", "global")
+            rest = rest.replace("externally_initialized ", "").replace(" undef,", " zeroinitializer,")
+            variables[name] = _type_after("global ", rest)
+        return f"{name} = {rest}"
+
+    text = rename(_GLOBAL.sub(place, text), dynamic)
+    if dynamic:
+        text += "\n@weft_dynamic_shared = external thread_local global [0 x i8], align 128\n"
+    return text, variables
+
+
+def _type_after(word: str, rest: str) -> str:
+    """The type of a global: from behind ``word`` to the space that ends it."""
+    begin = rest.index(word) + len(word)
+    depth = 0
+    for at in range(begin, len(rest)):
+        depth += (rest[at] in "[{<(") - (rest[at] in "]}>)")
+        if depth == 0 and rest[at] in " ,":
+            return rest[begin:at]
+    return rest[begin:]
+
+
+def _split(parameters: str) -> list[str]:
+    """A parameter list at its commas, not those inside types."""
+    parts, depth, begin = [], 0, 0
+    for at, letter in enumerate(parameters):
+        depth += (letter in "[{<(") - (letter in "]}>)")
+        if letter == "," and depth == 0:
+            parts.append(parameters[begin:at].strip())
+            begin = at + 1
+    last = parameters[begin:].strip()
+    return [*parts, last] if last else parts
+
+
+def _call_thread(number: int, kernel: str, parameters: list[str]) -> str:
+    """A function that calls one thread of ``kernel`` with arguments that lie where a list of pointers says."""
+    lines, passed = [], []
+    for i, parameter in enumerate(parameters):
+        lines += [
+            f"  %slot{i} = getelementptr ptr, ptr %arguments, i64 {i}",
+            f"  %at{i} = load ptr, ptr %slot{i}",
+        ]
+        by_value = re.search(r"byval\((?:[^()]|\([^()]*\))*\)(?: align \d+)?", parameter)
+        kind = parameter.split(" ", 1)[0] if parameter[0] not in "<[{" else _type_after("", parameter)
+        if by_value:
+            passed.append(f"ptr {by_value.group()} %at{i}")
+        elif kind == "i1":
+            lines += [f"  %byte{i} = load i8, ptr %at{i}", f"  %value{i} = trunc i8 %byte{i} to i1"]
+            passed.append(f"i1 zeroext %value{i}")
+        else:
+            lines.append(f"  %value{i} = load {kind}, ptr %at{i}")
+            passed.append(f"{kind} %value{i}")
+    body = "\n".join(lines)
+    return (
+        f"define internal void @weft_thread.{number}(ptr %arguments) {{\n{body}\n"
+        f"  call void {kernel}({', '.join(passed)})\n  ret void\n}}\n"
+    )
+
+
+def _text_constant(name: str, text: str) -> str:
+    data = text.encode() + b"\0"
+    written = "".join(f"\\{byte:02X}" for byte in data)
+    return f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{written}"\n'
+
+
+def _tables(unit: str, kernels: dict[str, list[str]], waiting: frozenset[str], variables: dict[str, str]) -> str:
+    lines = [_text_constant("@weft_unit", unit)]
+    kept = []
+    for number, (kernel, parameters) in enumerate(kernels.items()):
+        lines += [
+            _call_thread(number, kernel, parameters),
+            _text_constant(f"@weft_name.{number}", kernel[1:].strip('"')),
+            f"@weft_kernel.{number} = internal constant {{ ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
+            f"ptr @weft_name.{number}, ptr @weft_thread.{number}, i64 {int(kernel in waiting)} }}, "
+            'section "weft_kernels", align 8\n',
+        ]
+        kept.append(f"ptr @weft_kernel.{number}")
+    for number, (name, kind) in enumerate(variables.items()):
+        size = f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i64)"
+        lines += [
+            _text_constant(f"@weft_variable_name.{number}", name[1:].strip('"')),
+            f"@weft_variable_row.{number} = internal constant {{ ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
+            f"ptr @weft_variable_name.{number}, ptr @weft_variable.{unit}.{name.strip('@')}, i64 {size} }}, "
+            'section "weft_variables", align 8\n',
+        ]
+        kept.append(f"ptr @weft_variable_row.{number}")
+    if kept:
+        lines.append(
+            f"@llvm.used = appending global [{len(kept)} x ptr] [{', '.join(kept)}], section \"llvm.metadata\"\n"
+        )
+    return "".join(lines)

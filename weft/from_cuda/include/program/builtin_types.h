@@ -1,0 +1,3 @@
+// CUDA's types come with cuda_runtime.h.
+#pragma once
+#include "cuda_runtime.h"

@@ -1,0 +1,3 @@
+// The profiler's calls come with cuda_runtime.h.
+#pragma once
+#include "cuda_runtime.h"

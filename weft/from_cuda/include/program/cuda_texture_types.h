@@ -1,0 +1,3 @@
+// Textures come with cuda_runtime.h.
+#pragma once
+#include "cuda_runtime.h"

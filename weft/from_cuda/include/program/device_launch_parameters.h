@@ -1,0 +1,3 @@
+// The built-in variables come with cuda_runtime.h.
+#pragma once
+#include "cuda_runtime.h"

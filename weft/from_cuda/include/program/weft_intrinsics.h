@@ -1,0 +1,119 @@
+// CUDA's intrinsics. Those that a GPU computes less exactly are as exact as their plain counterparts here.
+#pragma once
+#include "weft_qualifiers.h"
+
+#define WEFT_FAST(name, text) WEFT_DEVICE float name(float x) { return text; }
+WEFT_FAST(__expf, __builtin_expf(x))
+WEFT_FAST(__exp10f, exp10f(x))
+WEFT_FAST(__logf, __builtin_logf(x))
+WEFT_FAST(__log2f, __builtin_log2f(x))
+WEFT_FAST(__log10f, __builtin_log10f(x))
+WEFT_FAST(__sinf, __builtin_sinf(x))
+WEFT_FAST(__cosf, __builtin_cosf(x))
+WEFT_FAST(__tanf, __builtin_tanf(x))
+WEFT_FAST(__tanhf, __builtin_tanhf(x))
+WEFT_FAST(__saturatef, saturate(x))
+WEFT_FAST(__frsqrt_rn, 1.0f / __builtin_sqrtf(x))
+#undef WEFT_FAST
+WEFT_DEVICE float __powf(float x, float y) { return __builtin_powf(x, y); }
+WEFT_DEVICE float __fdividef(float x, float y) { return x / y; }
+WEFT_DEVICE void __sincosf(float x, float *s, float *c) { *s = __builtin_sinf(x), *c = __builtin_cosf(x); }
+
+// Rounding to nearest is the processor's own; the other directions differ in the last place, which is not kept.
+#define WEFT_ROUNDED(mode) \
+  WEFT_DEVICE float __fadd_##mode(float x, float y) { return x + y; } \
+  WEFT_DEVICE float __fsub_##mode(float x, float y) { return x - y; } \
+  WEFT_DEVICE float __fmul_##mode(float x, float y) { return x * y; } \
+  WEFT_DEVICE float __fdiv_##mode(float x, float y) { return x / y; } \
+  WEFT_DEVICE float __frcp_##mode(float x) { return 1.0f / x; } \
+  WEFT_DEVICE float __fsqrt_##mode(float x) { return __builtin_sqrtf(x); } \
+  WEFT_DEVICE float __fmaf_##mode(float x, float y, float z) { return __builtin_fmaf(x, y, z); } \
+  WEFT_DEVICE double __dadd_##mode(double x, double y) { return x + y; } \
+  WEFT_DEVICE double __dsub_##mode(double x, double y) { return x - y; } \
+  WEFT_DEVICE double __dmul_##mode(double x, double y) { return x * y; } \
+  WEFT_DEVICE double __ddiv_##mode(double x, double y) { return x / y; } \
+  WEFT_DEVICE double __drcp_##mode(double x) { return 1.0 / x; } \
+  WEFT_DEVICE double __dsqrt_##mode(double x) { return __builtin_sqrt(x); } \
+  WEFT_DEVICE double __fma_##mode(double x, double y, double z) { return __builtin_fma(x, y, z); }
+WEFT_ROUNDED(rn)
+#undef WEFT_ROUNDED
+
+WEFT_DEVICE int __mul24(int x, int y) { return ((x << 8) >> 8) * ((y << 8) >> 8); }
+WEFT_DEVICE unsigned int __umul24(unsigned int x, unsigned int y) { return (x & 0xffffffu) * (y & 0xffffffu); }
+WEFT_DEVICE int __mulhi(int x, int y) { return (int)((long long)x * y >> 32); }
+WEFT_DEVICE unsigned int __umulhi(unsigned int x, unsigned int y) {
+  return (unsigned int)((unsigned long long)x * y >> 32);
+}
+WEFT_DEVICE long long __mul64hi(long long x, long long y) { return (long long)((__int128)x * y >> 64); }
+WEFT_DEVICE unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+  return (unsigned long long)((unsigned __int128)x * y >> 64);
+}
+WEFT_DEVICE int __popc(unsigned int x) { return __builtin_popcount(x); }
+WEFT_DEVICE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+WEFT_DEVICE int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned int)x); }
+WEFT_DEVICE int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
+WEFT_DEVICE int __ffs(int x) { return x == 0 ? 0 : __builtin_ctz((unsigned int)x) + 1; }
+WEFT_DEVICE int __ffsll(long long x) { return x == 0 ? 0 : __builtin_ctzll((unsigned long long)x) + 1; }
+WEFT_DEVICE unsigned int __brev(unsigned int x) { return __builtin_bitreverse32(x); }
+WEFT_DEVICE unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
+WEFT_DEVICE int __hadd(int x, int y) { return (int)(((long long)x + y) >> 1); }
+WEFT_DEVICE unsigned int __sad(int x, int y, unsigned int z) { return z + (x > y ? (unsigned)x - y : (unsigned)y - x); }
+WEFT_DEVICE unsigned int __usad(unsigned int x, unsigned int y, unsigned int z) { return z + (x > y ? x - y : y - x); }
+WEFT_DEVICE unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int s) {
+  unsigned long long both = (unsigned long long)y << 32 | x;
+  unsigned int result = 0;
+  for (unsigned int i = 0; i < 4; ++i) {
+    unsigned int pick = s >> (4 * i) & 0xfu, byte = (unsigned int)(both >> (8 * (pick & 7u))) & 0xffu;
+    result |= (pick & 8u ? (byte & 0x80u ? 0xffu : 0u) : byte) << (8 * i);
+  }
+  return result;
+}
+WEFT_DEVICE unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int by) {
+  return (unsigned int)((((unsigned long long)high << 32 | low) << (by & 31u)) >> 32);
+}
+WEFT_DEVICE unsigned int __funnelshift_r(unsigned int low, unsigned int high, unsigned int by) {
+  return (unsigned int)(((unsigned long long)high << 32 | low) >> (by & 31u));
+}
+
+WEFT_DEVICE float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+WEFT_DEVICE int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+WEFT_DEVICE float __uint_as_float(unsigned int x) { return __builtin_bit_cast(float, x); }
+WEFT_DEVICE unsigned int __float_as_uint(float x) { return __builtin_bit_cast(unsigned int, x); }
+WEFT_DEVICE double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
+WEFT_DEVICE long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
+WEFT_DEVICE double __hiloint2double(int high, int low) {
+  return __longlong_as_double((long long)high << 32 | (unsigned int)low);
+}
+WEFT_DEVICE int __double2hiint(double x) { return (int)(__double_as_longlong(x) >> 32); }
+WEFT_DEVICE int __double2loint(double x) { return (int)__double_as_longlong(x); }
+
+#define WEFT_ROUND(suffix, round) \
+  WEFT_DEVICE int __float2int_##suffix(float x) { return (int)__builtin_##round##f(x); } \
+  WEFT_DEVICE unsigned int __float2uint_##suffix(float x) { return (unsigned int)__builtin_##round##f(x); } \
+  WEFT_DEVICE long long __float2ll_##suffix(float x) { return (long long)__builtin_##round##f(x); } \
+  WEFT_DEVICE unsigned long long __float2ull_##suffix(float x) { return (unsigned long long)__builtin_##round##f(x); } \
+  WEFT_DEVICE int __double2int_##suffix(double x) { return (int)__builtin_##round(x); } \
+  WEFT_DEVICE unsigned int __double2uint_##suffix(double x) { return (unsigned int)__builtin_##round(x); } \
+  WEFT_DEVICE long long __double2ll_##suffix(double x) { return (long long)__builtin_##round(x); } \
+  WEFT_DEVICE unsigned long long __double2ull_##suffix(double x) { return (unsigned long long)__builtin_##round(x); }
+WEFT_ROUND(rn, rint)
+WEFT_ROUND(rz, trunc)
+WEFT_ROUND(ru, ceil)
+WEFT_ROUND(rd, floor)
+#undef WEFT_ROUND
+WEFT_DEVICE float __int2float_rn(int x) { return (float)x; }
+WEFT_DEVICE float __uint2float_rn(unsigned int x) { return (float)x; }
+WEFT_DEVICE float __ll2float_rn(long long x) { return (float)x; }
+WEFT_DEVICE float __ull2float_rn(unsigned long long x) { return (float)x; }
+WEFT_DEVICE double __int2double_rn(int x) { return (double)x; }
+WEFT_DEVICE double __uint2double_rn(unsigned int x) { return (double)x; }
+WEFT_DEVICE double __ll2double_rn(long long x) { return (double)x; }
+WEFT_DEVICE double __ull2double_rn(unsigned long long x) { return (double)x; }
+WEFT_DEVICE float __double2float_rn(double x) { return (float)x; }
+
+#define __ldg(at) (*(at))
+#define __ldca(at) (*(at))
+#define __ldcg(at) (*(at))
+#define __ldcs(at) (*(at))
+#define __stcg(at, value) (*(at) = (value))
+#define __stcs(at, value) (*(at) = (value))

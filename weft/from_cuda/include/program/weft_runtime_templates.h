@@ -1,0 +1,101 @@
+// The runtime API's C++ forms: typed pointers, symbols by reference, kernels by their type.
+#pragma once
+#include "cuda_runtime_api.h"
+
+template <typename T> static __inline__ cudaError_t cudaMalloc(T **at, size_t bytes) {
+  return ::cudaMalloc((void **)at, bytes);
+}
+template <typename T> static __inline__ cudaError_t cudaMallocHost(T **at, size_t bytes, unsigned int flags = 0) {
+  return ::cudaHostAlloc((void **)at, bytes, flags);
+}
+static __inline__ cudaError_t cudaMallocHost(void **at, size_t bytes, unsigned int flags) {
+  return ::cudaHostAlloc(at, bytes, flags);
+}
+template <typename T> static __inline__ cudaError_t cudaHostAlloc(T **at, size_t bytes, unsigned int flags) {
+  return ::cudaHostAlloc((void **)at, bytes, flags);
+}
+template <typename T>
+static __inline__ cudaError_t cudaMallocManaged(T **at, size_t bytes, unsigned int flags = cudaMemAttachGlobal) {
+  return ::cudaMallocManaged((void **)at, bytes, flags);
+}
+template <typename T>
+static __inline__ cudaError_t cudaMallocPitch(T **at, size_t *pitch, size_t width, size_t height) {
+  return ::cudaMallocPitch((void **)at, pitch, width, height);
+}
+template <typename T> static __inline__ cudaError_t cudaMallocAsync(T **at, size_t bytes, cudaStream_t stream) {
+  return ::cudaMallocAsync((void **)at, bytes, stream);
+}
+template <typename T>
+static __inline__ cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags) {
+  return ::cudaHostGetDevicePointer((void **)device, host, flags);
+}
+template <typename T>
+static __inline__ cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
+                                                 enum cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+  return ::cudaMemcpyToSymbol((const void *)&symbol, from, bytes, offset, kind);
+}
+template <typename T>
+static __inline__ cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
+                                                   enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+  return ::cudaMemcpyFromSymbol(to, (const void *)&symbol, bytes, offset, kind);
+}
+template <typename T>
+static __inline__ cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes,
+                                                      size_t offset = 0,
+                                                      enum cudaMemcpyKind kind = cudaMemcpyHostToDevice,
+                                                      cudaStream_t stream = 0) {
+  return ::cudaMemcpyToSymbolAsync((const void *)&symbol, from, bytes, offset, kind, stream);
+}
+template <typename T>
+static __inline__ cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset = 0,
+                                                        enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost,
+                                                        cudaStream_t stream = 0) {
+  return ::cudaMemcpyFromSymbolAsync(to, (const void *)&symbol, bytes, offset, kind, stream);
+}
+template <typename T> static __inline__ cudaError_t cudaGetSymbolAddress(void **at, const T &symbol) {
+  return ::cudaGetSymbolAddress(at, (const void *)&symbol);
+}
+template <typename T> static __inline__ cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol) {
+  return ::cudaGetSymbolSize(bytes, (const void *)&symbol);
+}
+
+template <typename T>
+static __inline__ cudaError_t cudaLaunchKernel(T *function, dim3 grid, dim3 block, void **arguments,
+                                               size_t shared_bytes = 0, cudaStream_t stream = 0) {
+  return ::cudaLaunchKernel((const void *)function, grid, block, arguments, shared_bytes, stream);
+}
+template <typename T>
+static __inline__ cudaError_t cudaLaunchCooperativeKernel(T *function, dim3 grid, dim3 block, void **arguments,
+                                                          size_t shared_bytes = 0, cudaStream_t stream = 0) {
+  return ::cudaLaunchCooperativeKernel((const void *)function, grid, block, arguments, shared_bytes, stream);
+}
+template <typename T> static __inline__ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, T *function) {
+  return ::cudaFuncGetAttributes(attributes, (const void *)function);
+}
+template <typename T> static __inline__ cudaError_t cudaFuncSetAttribute(T *function, cudaFuncAttribute which, int value) {
+  return ::cudaFuncSetAttribute((const void *)function, which, value);
+}
+template <typename T> static __inline__ cudaError_t cudaFuncSetCacheConfig(T *function, cudaFuncCache config) {
+  return ::cudaFuncSetCacheConfig((const void *)function, config);
+}
+template <typename T>
+static __inline__ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, T function, int block_size,
+                                                                            size_t shared_bytes) {
+  return ::cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)function, block_size, shared_bytes);
+}
+template <typename T>
+static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *block, T function,
+                                                                 size_t shared_bytes = 0, int limit = 0) {
+  return ::weft_occupancy(grid, block, (const void *)function, shared_bytes, limit);
+}
+static __inline__ cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags) {
+  return ::cudaEventCreateWithFlags(event, flags);
+}
+
+static __inline__ cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth) {
+  return cudaExtent{width, height, depth};
+}
+static __inline__ cudaPos make_cudaPos(size_t x, size_t y, size_t z) { return cudaPos{x, y, z}; }
+static __inline__ cudaPitchedPtr make_cudaPitchedPtr(void *at, size_t pitch, size_t width, size_t height) {
+  return cudaPitchedPtr{at, pitch, width, height};
+}

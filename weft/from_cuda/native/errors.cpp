@@ -1,0 +1,48 @@
+// Errors, settings and the clock.
+#include "weft_cuda.h"
+#include <stdlib.h>
+#include <time.h>
+
+static thread_local cudaError_t last_error = cudaSuccess;
+
+cudaError_t weft_fail(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+int weft_setting(const char *name) {
+  const char *value = getenv(name);
+  return value && value[0] && !(value[0] == '0' && !value[1]);
+}
+
+double weft_now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+extern "C" {
+cudaError_t cudaGetLastError() {
+  cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+cudaError_t cudaPeekAtLastError() { return last_error; }
+
+const char *cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+#define WEFT_NAME(name, code, text) case name: return #name;
+    WEFT_CUDA_ERRORS(WEFT_NAME)
+#undef WEFT_NAME
+  }
+  return "unrecognized error code";
+}
+const char *cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+#define WEFT_TEXT(name, code, text) case name: return text;
+    WEFT_CUDA_ERRORS(WEFT_TEXT)
+#undef WEFT_TEXT
+  }
+  return "unrecognized error code";
+}
+}

@@ -1,0 +1,180 @@
+// Kernels and variables as the program registers them, and launches.
+#include "weft_cuda.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern "C" {
+extern weft_kernel __start_weft_kernels[] __attribute__((weak)), __stop_weft_kernels[] __attribute__((weak));
+extern weft_variable __start_weft_variables[] __attribute__((weak)), __stop_weft_variables[] __attribute__((weak));
+}
+
+namespace {
+// What a launch knows of a kernel: by the address that the host's code has for it.
+struct function {
+  const void *host;
+  const weft_kernel *kernel;
+  double seconds;
+  uint64_t launches;
+  function *next;
+};
+function *functions;
+
+struct symbol {
+  const void *host;
+  const char *name;
+  void *at;
+  size_t bytes;
+  symbol *next;
+};
+symbol *symbols;
+
+struct configuration {
+  dim3 grid, block;
+  size_t shared_bytes;
+  void *stream;
+};
+thread_local configuration pending[16];
+thread_local int depth;
+
+function *find_function(const void *host) {
+  for (function *one = functions; one; one = one->next)
+    if (one->host == host) return one;
+  return nullptr;
+}
+
+// A variable by the host's address of it or, as old programs do, by its name.
+symbol *find_symbol(const void *host) {
+  for (symbol *one = symbols; one; one = one->next)
+    if (one->host == host || one->at == host) return one;
+  for (symbol *one = symbols; one; one = one->next)
+    if (strcmp(one->name, (const char *)host) == 0) return one;
+  return nullptr;
+}
+
+void write_times() {
+  FILE *file = fopen(getenv("WEFT_CUDA_TIMES"), "w");
+  if (!file) return;
+  for (function *one = functions; one; one = one->next)
+    if (one->launches)
+      fprintf(file, "%s %lu %.9f\n", one->kernel->name, (unsigned long)one->launches, one->seconds);
+  fclose(file);
+}
+
+__attribute__((constructor)) void begin() {
+  const char *set = getenv("WEFT_NUM_THREADS");
+  if (!set || atoi(set) < 1) set = getenv("OMP_NUM_THREADS");
+  cpu_set_t allowed;
+  int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  weft_set_threads(weft_setting("WEFT_CUDA_SERIAL") ? 1 : set && atoi(set) > 0 ? atoi(set) : cores);
+  if (getenv("WEFT_CUDA_TIMES")) atexit(write_times);
+}
+
+bool is_launchable(const weft_launch &launch) {
+  uint64_t threads = (uint64_t)launch.block[0] * launch.block[1] * launch.block[2];
+  return threads > 0 && threads <= 1024 && launch.grid[0] && launch.grid[1] && launch.grid[2] && launch.block[2] <= 64;
+}
+
+cudaError_t launch_kernel(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                          uint32_t cooperative) {
+  function *found = find_function(host);
+  if (!found) return weft_fail(cudaErrorInvalidDeviceFunction);
+  weft_launch launch = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes, cooperative};
+  if (!is_launchable(launch)) return weft_fail(cudaErrorInvalidConfiguration);
+  if (shared_bytes > 164 << 10) return weft_fail(cudaErrorInvalidValue);
+  double start = weft_now();
+  cudaError_t error = weft_run_threads(found->kernel, &launch, arguments);
+  found->seconds += weft_now() - start;
+  ++found->launches;
+  return weft_fail(error);
+}
+}  // namespace
+
+const weft_variable *weft_find_variable(const char *unit, const char *name) {
+  for (weft_variable *one = __start_weft_variables; one < __stop_weft_variables; ++one)
+    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0) return one;
+  return nullptr;
+}
+
+extern "C" {
+// A unit's handle is its name, which the compiler put where nvcc puts the machine code.
+void **__cudaRegisterFatBinary(void *binary) {
+  struct wrapper { int magic, version; const char *data; void *unused; };
+  return (void **)((wrapper *)binary)->data;
+}
+void __cudaRegisterFatBinaryEnd(void **) {}
+void __cudaUnregisterFatBinary(void **) {}
+
+void __cudaRegisterFunction(void **unit, const char *host, char *, const char *name, int, uint3 *, uint3 *, dim3 *, dim3 *,
+                            int *) {
+  for (weft_kernel *one = __start_weft_kernels; one < __stop_weft_kernels; ++one)
+    if (strcmp(one->name, name) == 0 && strcmp(one->unit, (const char *)unit) == 0) {
+      function *made = (function *)calloc(1, sizeof(function));
+      *made = function{host, one, 0.0, 0, functions};
+      functions = made;
+      return;
+    }
+}
+void __cudaRegisterVar(void **unit, char *host, char *, const char *name, int, size_t bytes, int, int) {
+  const weft_variable *variable = weft_find_variable((const char *)unit, name);
+  symbol *made = (symbol *)calloc(1, sizeof(symbol));
+  *made = symbol{host, name, variable ? variable->at : host, bytes, symbols};
+  symbols = made;
+}
+
+unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void *stream) {
+  if (depth == 16) return 1;
+  pending[depth++] = configuration{grid, block, shared_bytes, stream};
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes, void *stream) {
+  if (depth == 0) return weft_fail(cudaErrorMissingConfiguration);
+  configuration &last = pending[--depth];
+  *grid = last.grid, *block = last.block, *shared_bytes = last.shared_bytes, *(void **)stream = last.stream;
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                             cudaStream_t) {
+  return launch_kernel(function, grid, block, arguments, shared_bytes, 0);
+}
+cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **arguments,
+                                        size_t shared_bytes, cudaStream_t) {
+  return launch_kernel(function, grid, block, arguments, shared_bytes, 1);
+}
+
+cudaError_t cudaGetSymbolAddress(void **at, const void *host) {
+  symbol *found = find_symbol(host);
+  if (!found) return weft_fail(cudaErrorInvalidSymbol);
+  *at = found->at;
+  return cudaSuccess;
+}
+cudaError_t cudaGetSymbolSize(size_t *bytes, const void *host) {
+  symbol *found = find_symbol(host);
+  if (!found) return weft_fail(cudaErrorInvalidSymbol);
+  *bytes = found->bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyToSymbol(const void *host, const void *from, size_t bytes, size_t offset, cudaMemcpyKind) {
+  symbol *found = find_symbol(host);
+  if (!found) return weft_fail(cudaErrorInvalidSymbol);
+  if (offset + bytes > found->bytes) return weft_fail(cudaErrorInvalidValue);
+  memmove((char *)found->at + offset, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyFromSymbol(void *to, const void *host, size_t bytes, size_t offset, cudaMemcpyKind) {
+  symbol *found = find_symbol(host);
+  if (!found) return weft_fail(cudaErrorInvalidSymbol);
+  if (offset + bytes > found->bytes) return weft_fail(cudaErrorInvalidValue);
+  memmove(to, (char *)found->at + offset, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyToSymbolAsync(const void *host, const void *from, size_t bytes, size_t offset,
+                                    cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpyToSymbol(host, from, bytes, offset, kind);
+}
+cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *host, size_t bytes, size_t offset, cudaMemcpyKind kind,
+                                      cudaStream_t) {
+  return cudaMemcpyFromSymbol(to, host, bytes, offset, kind);
+}
+}

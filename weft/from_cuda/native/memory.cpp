@@ -1,0 +1,232 @@
+// Device memory is memory of the process: what is allocated is kept in a list, so that a kernel's code can know how
+// far a pointer reaches. With WEFT_CUDA_GUARD every allocation ends at a page that may not be touched.
+#include "weft_cuda.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace {
+struct allocation {
+  char *at;
+  size_t bytes;
+  cudaMemoryType type;
+  void *mapped;  // where guard pages are: the whole mapping
+  size_t mapped_bytes;
+};
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+allocation *known;  // ordered by address
+size_t count, room;
+
+// The first allocation that begins after `at`.
+size_t after(const void *at) {
+  size_t low = 0, high = count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (known[middle].at <= (const char *)at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+bool remember(allocation one) {
+  pthread_mutex_lock(&lock);
+  if (count == room) {
+    size_t more = room ? 2 * room : 64;
+    allocation *larger = (allocation *)realloc(known, more * sizeof(allocation));
+    if (!larger) {
+      pthread_mutex_unlock(&lock);
+      return false;
+    }
+    known = larger, room = more;
+  }
+  size_t place = after(one.at);
+  memmove(known + place + 1, known + place, (count - place) * sizeof(allocation));
+  known[place] = one;
+  ++count;
+  pthread_mutex_unlock(&lock);
+  return true;
+}
+
+bool find(const void *at, allocation *found) {
+  pthread_mutex_lock(&lock);
+  size_t place = after(at);
+  bool is_inside = place > 0 && (const char *)at < known[place - 1].at + (known[place - 1].bytes ? known[place - 1].bytes : 1);
+  if (is_inside) *found = known[place - 1];
+  pthread_mutex_unlock(&lock);
+  return is_inside;
+}
+
+bool forget(const void *at, allocation *found) {
+  pthread_mutex_lock(&lock);
+  size_t place = after(at);
+  bool is_there = place > 0 && known[place - 1].at == at;
+  if (is_there) {
+    *found = known[place - 1];
+    memmove(known + place - 1, known + place, (count - place) * sizeof(allocation));
+    --count;
+  }
+  pthread_mutex_unlock(&lock);
+  return is_there;
+}
+
+// The allocation ends, rounded up to 16 bytes, where a page begins that may not be touched; one before it as well.
+void *guarded(size_t bytes, allocation *one) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page;
+  one->mapped_bytes = inside + 2 * page;
+  one->mapped = mmap(nullptr, one->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (one->mapped == MAP_FAILED) return nullptr;
+  mprotect(one->mapped, page, PROT_NONE);
+  mprotect((char *)one->mapped + page + inside, page, PROT_NONE);
+  return (char *)one->mapped + page + inside - (bytes + 15) / 16 * 16;
+}
+
+cudaError_t allocate(void **to, size_t bytes, cudaMemoryType type) {
+  if (!to) return weft_fail(cudaErrorInvalidValue);
+  *to = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  static const int guard = weft_setting("WEFT_CUDA_GUARD");
+  allocation one = {nullptr, bytes, type, nullptr, 0};
+  void *at = nullptr;
+  if (bytes > (size_t)1 << 46) return weft_fail(cudaErrorMemoryAllocation);
+  if (guard && type != cudaMemoryTypeHost) at = guarded(bytes, &one);
+  else if (posix_memalign(&at, 256, bytes)) at = nullptr;
+  one.at = (char *)at;
+  if (!at || !remember(one)) return weft_fail(cudaErrorMemoryAllocation);
+  *to = at;
+  return cudaSuccess;
+}
+
+cudaError_t release(void *at, cudaError_t otherwise) {
+  allocation one;
+  if (!at) return cudaSuccess;
+  if (!forget(at, &one)) return weft_fail(otherwise);
+  if (one.mapped) munmap(one.mapped, one.mapped_bytes);
+  else free(one.at);
+  return cudaSuccess;
+}
+
+void copy_rows(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width, size_t height) {
+  for (size_t row = 0; row < height; ++row) memmove(to + row * to_pitch, from + row * from_pitch, width);
+}
+}  // namespace
+
+uint64_t weft_bytes_behind(const void *at, const void **begin) {
+  allocation one;
+  if (!find(at, &one)) {
+    *begin = nullptr;
+    return (uint64_t)1 << 62;
+  }
+  *begin = one.at;
+  return one.at + one.bytes - (const char *)at;
+}
+
+extern "C" {
+cudaError_t cudaMalloc(void **at, size_t bytes) { return allocate(at, bytes, cudaMemoryTypeDevice); }
+cudaError_t cudaMallocManaged(void **at, size_t bytes, unsigned int) { return allocate(at, bytes, cudaMemoryTypeManaged); }
+cudaError_t cudaMallocHost(void **at, size_t bytes) { return allocate(at, bytes, cudaMemoryTypeHost); }
+cudaError_t cudaHostAlloc(void **at, size_t bytes, unsigned int) { return allocate(at, bytes, cudaMemoryTypeHost); }
+cudaError_t cudaMallocAsync(void **at, size_t bytes, cudaStream_t) { return cudaMalloc(at, bytes); }
+cudaError_t cudaFree(void *at) { return release(at, cudaErrorInvalidValue); }
+cudaError_t cudaFreeAsync(void *at, cudaStream_t) { return cudaFree(at); }
+cudaError_t cudaFreeHost(void *at) { return release(at, cudaErrorInvalidValue); }
+
+cudaError_t cudaMallocPitch(void **at, size_t *pitch, size_t width, size_t height) {
+  *pitch = (width + 511) / 512 * 512;
+  return cudaMalloc(at, *pitch * height);
+}
+cudaError_t cudaMalloc3D(cudaPitchedPtr *at, cudaExtent extent) {
+  *at = cudaPitchedPtr{nullptr, 0, extent.width, extent.height};
+  return cudaMallocPitch(&at->ptr, &at->pitch, extent.width, extent.height * extent.depth);
+}
+cudaError_t cudaHostRegister(void *at, size_t, unsigned int) { return at ? cudaSuccess : weft_fail(cudaErrorInvalidValue); }
+cudaError_t cudaHostUnregister(void *) { return cudaSuccess; }
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int) {
+  *device = host;
+  return cudaSuccess;
+}
+cudaError_t cudaHostGetFlags(unsigned int *flags, void *) {
+  *flags = cudaHostAllocMapped;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  *free_bytes = page * (size_t)sysconf(_SC_AVPHYS_PAGES);
+  *total = page * (size_t)sysconf(_SC_PHYS_PAGES);
+  return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *at) {
+  allocation one;
+  bool is_known = find(at, &one);
+  *attributes = {is_known ? one.type : cudaMemoryTypeUnregistered, 0, (void *)at, (void *)at};
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
+  if ((unsigned int)kind > cudaMemcpyDefault) return weft_fail(cudaErrorInvalidMemcpyDirection);
+  if (bytes && (!to || !from)) return weft_fail(cudaErrorInvalidValue);
+  memmove(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+cudaError_t cudaMemcpyPeer(void *to, int, const void *from, int, size_t bytes) {
+  return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+}
+cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+}
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                         cudaMemcpyKind) {
+  if (width > to_pitch || width > from_pitch) return weft_fail(cudaErrorInvalidPitchValue);
+  copy_rows((char *)to, to_pitch, (const char *)from, from_pitch, width, height);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+}
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *what) {
+  cudaPitchedPtr from = what->srcPtr, to = what->dstPtr;
+  size_t element = 1;
+  if (cudaArray_t a = what->srcArray) {
+    element = a->element_bytes;
+    from = {a->data, a->width * element, a->width * element, a->height ? a->height : 1};
+  }
+  if (cudaArray_t a = what->dstArray) {
+    element = a->element_bytes;
+    to = {a->data, a->width * element, a->width * element, a->height ? a->height : 1};
+  }
+  size_t width = what->extent.width * element;
+  for (size_t z = 0; z < what->extent.depth; ++z) {
+    char *t = (char *)to.ptr + ((z + what->dstPos.z) * to.ysize + what->dstPos.y) * to.pitch + what->dstPos.x * element;
+    const char *f =
+        (const char *)from.ptr + ((z + what->srcPos.z) * from.ysize + what->srcPos.y) * from.pitch + what->srcPos.x * element;
+    copy_rows(t, to.pitch, f, from.pitch, width, what->extent.height);
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *what, cudaStream_t) { return cudaMemcpy3D(what); }
+cudaError_t cudaMemset(void *at, int value, size_t bytes) {
+  if (bytes && !at) return weft_fail(cudaErrorInvalidValue);
+  memset(at, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t) { return cudaMemset(at, value, bytes); }
+cudaError_t cudaMemset2D(void *at, size_t pitch, int value, size_t width, size_t height) {
+  for (size_t row = 0; row < height; ++row) memset((char *)at + row * pitch, value, width);
+  return cudaSuccess;
+}
+cudaError_t cudaMemset2DAsync(void *at, size_t pitch, int value, size_t width, size_t height, cudaStream_t) {
+  return cudaMemset2D(at, pitch, value, width, height);
+}
+cudaError_t cudaMemset3D(cudaPitchedPtr at, int value, cudaExtent extent) {
+  for (size_t z = 0; z < extent.depth; ++z)
+    cudaMemset2D((char *)at.ptr + z * at.pitch * at.ysize, at.pitch, value, extent.width, extent.height);
+  return cudaSuccess;
+}
+cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, int) { return cudaSuccess; }
+}

@@ -1,0 +1,66 @@
+// Streams and events. Work is done when it is asked for, so that every order a program may rely on holds.
+#include "weft_cuda.h"
+#include <stdlib.h>
+
+struct CUstream_st { unsigned int flags; };
+struct CUevent_st {
+  double time;
+  bool is_recorded;
+  unsigned int flags;
+};
+
+extern "C" {
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags) {
+  *stream = (cudaStream_t)calloc(1, sizeof(CUstream_st));
+  if (!*stream) return weft_fail(cudaErrorMemoryAllocation);
+  (*stream)->flags = flags;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if ((uintptr_t)stream > 2) free(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaPeekAtLastError(); }
+cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned int) { return cudaSuccess; }
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *data, unsigned int) {
+  callback(stream, cudaSuccess, data);
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *data) {
+  function(data);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, unsigned int) { return cudaSuccess; }
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
+  *event = (cudaEvent_t)calloc(1, sizeof(CUevent_st));
+  if (!*event) return weft_fail(cudaErrorMemoryAllocation);
+  (*event)->flags = flags;
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  free(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  if (!event) return weft_fail(cudaErrorInvalidResourceHandle);
+  event->time = weft_now();
+  event->is_recorded = true;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return event ? cudaSuccess : weft_fail(cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (!begin || !end || !begin->is_recorded || !end->is_recorded) return weft_fail(cudaErrorInvalidResourceHandle);
+  *milliseconds = (float)(1e3 * (end->time - begin->time));
+  return cudaSuccess;
+}
+}

@@ -1,0 +1,41 @@
+// What the files of the runtime library share. It uses nothing of the C++ library, so that C programs can link it.
+#pragma once
+#include "cuda_runtime_api.h"
+#include <stdint.h>
+
+#define WEFT_HIDDEN __attribute__((visibility("hidden")))
+
+extern "C" {
+// A launch: sizes, shared memory, and where the arguments are.
+struct weft_launch {
+  uint32_t grid[3], block[3];
+  uint64_t shared_bytes;
+  uint32_t cooperative;
+};
+
+// A kernel as a function of one thread, as the compiler put it into the section weft_kernels.
+struct weft_kernel {
+  const char *unit, *name;
+  void (*thread)(void **arguments);
+  uint64_t has_barriers;
+};
+// A variable of the device, in the section weft_variables.
+struct weft_variable {
+  const char *unit, *name;
+  void *at;
+  uint64_t bytes;
+};
+
+int64_t weft_parallel_for(int (*function)(void *context, int64_t begin, int64_t end), void *context, int64_t n);
+void weft_set_threads(int64_t threads);
+}
+
+// Remembers `error` as the last one and gives it back.
+WEFT_HIDDEN cudaError_t weft_fail(cudaError_t error);
+// Runs a kernel thread by thread; blocks on the pool, or one after the other in serial mode.
+WEFT_HIDDEN cudaError_t weft_run_threads(const weft_kernel *kernel, const weft_launch *launch, void **arguments);
+// The bytes from `at` to the end of the allocation it is in, or a very large number; its begin goes to `begin`.
+WEFT_HIDDEN uint64_t weft_bytes_behind(const void *at, const void **begin);
+WEFT_HIDDEN const weft_variable *weft_find_variable(const char *unit, const char *name);
+WEFT_HIDDEN int weft_setting(const char *name);
+WEFT_HIDDEN double weft_now();

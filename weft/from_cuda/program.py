@@ -1,0 +1,100 @@
+"""Whole CUDA programs into executables: host code by clang, kernels by us, everything linked with our runtime library."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.from_cuda.device_text import to_threads
+from weft.from_cuda.host_text import share_variables, target_lines
+from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions
+from weft.from_cuda.runtime_library import runtime_objects
+from weft.from_cuda.toolchain import INCLUDE, clang_command, linker_command, run_tool
+from weft.ir.errors import ArgumentError
+
+#: As nvcc does it: the runtime's header comes before everything; no CUDA toolkit is looked for.
+_CUDA_FLAGS = (
+    "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-gpu-arch=sm_80", "--cuda-feature=+ptx80", "-Wno-unknown-cuda-version",
+    "-Wno-unused-command-line-argument", "-include", "cuda_runtime.h", "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes",
+    "-Xclang", "-target-sdk-version=12.3",
+)  # fmt: skip
+_CODE_FLAGS = ("-fPIC", "-Wno-override-module", "-Wno-unused-command-line-argument")
+
+
+def build_program(options: BuildOptions) -> list[Path]:
+    """Builds what ``options`` say; the files that were made."""
+    _check_files(options)
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as text:
+        folder = Path(text)
+        if options.compile_only:
+            return [_compile_file(f, options, _object_path(f, options), folder) for f in options.files]
+        objects = []
+        for number, file in enumerate(options.files):
+            if file.suffix in LINKED:
+                objects.append(file)
+            else:
+                objects.append(_compile_file(file, options, folder / f"{number}.o", folder))
+        return [_link(objects, options, folder)]
+
+
+def _check_files(options: BuildOptions) -> None:
+    if not options.files:
+        raise ArgumentError("no file to build", why="the command line names none", help="weft cuda build program.cu -o program")
+    missing = [str(f) for f in options.files if not f.is_file()]
+    if missing:
+        raise ArgumentError(f"no such file: {', '.join(missing)}", why="nothing is there to be read")
+    odd = [str(f) for f in options.files if f.suffix not in (*CUDA, *HOST, *LINKED)]
+    if odd:
+        raise ArgumentError(f"cannot tell what {', '.join(odd)} is", why=f"files end in {', '.join((*CUDA, *HOST, *LINKED))}")
+    if options.compile_only and options.output is not None and len(options.files) > 1:
+        raise ArgumentError("-o names one file", why="-c with several sources makes one object of each")
+
+
+def _object_path(file: Path, options: BuildOptions) -> Path:
+    return options.output or Path(file.with_suffix(".o").name)
+
+
+def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path) -> Path:
+    if file.suffix in CUDA:
+        return compile_unit(file, options.compile, to, folder)
+    flags = [f for f in options.compile if file.suffix != ".c" or not f.startswith("-std=c++")]
+    command = clang_command() if file.suffix != ".c" else (*clang_command(), "-x", "c")
+    run_tool([*command, *flags, "-fPIC", f"-I{INCLUDE}", "-Wno-unused-command-line-argument", "-c", str(file), "-o", str(to)])
+    return to
+
+
+def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path) -> Path:
+    """One CUDA source into one object: the host's half and the device's."""
+    unit = "u" + hashlib.blake2b("\0".join([str(file.resolve()), *flags]).encode(), digest_size=6).hexdigest()
+    base = folder / f"{file.stem}-{unit}"
+    binary = base.with_suffix(".unit")
+    binary.write_bytes(unit.encode() + b"\0")
+    level = next((f for f in reversed(flags) if f.startswith("-O")), "-O2")
+    shared = [*_CUDA_FLAGS, f"-I{INCLUDE}", *([] if any(f.startswith("-std") for f in flags) else ["-std=c++17"]), "-O2", *flags]
+    host, device = base.with_suffix(".host.ll"), base.with_suffix(".device.ll")
+    run_tool([*clang_command(), "--cuda-device-only", *shared, "-w", str(file), "-o", str(device)])
+    include_unit = ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(binary)]
+    run_tool([*clang_command(), "--cuda-host-only", *shared, *include_unit, str(file), "-o", str(host)])
+    text = host.read_text()
+    made = to_threads(device.read_text(), unit, target_lines(text))
+    device.write_text(made.text)
+    host.write_text(share_variables(text, unit, made.variables))
+    objects = []
+    for half, extra in ((host, [level]), (device, ["-O2", "-march=native"])):
+        objects.append(half.with_suffix(".o"))
+        run_tool([*clang_command(), *_CODE_FLAGS, *extra, "-c", str(half), "-o", str(objects[-1])])
+    run_tool([*linker_command(), "-r", "-nostdlib", *map(str, objects), "-o", str(to)])
+    return to
+
+
+def _link(objects: list[Path], options: BuildOptions, folder: Path) -> Path:
+    to = options.output or Path("a.out")
+    library = runtime_objects(folder)
+    extra = ["-shared"] if options.shared else ["-rdynamic"]
+    run_tool([
+        *linker_command(), *extra, *map(str, objects), *map(str, library), *options.link, "-lm", "-lpthread", "-ldl",
+        "-o", str(to),
+    ])  # fmt: skip
+    return to

@@ -1,0 +1,55 @@
+"""The runtime library that programs are linked with: its C++ files and the thread pool, compiled once and kept."""
+
+from __future__ import annotations
+
+import platform
+import re
+import tempfile
+from pathlib import Path
+
+from weft.from_cuda.toolchain import INCLUDE, NATIVE, clang_command, run_tool
+from weft.runtime.native import baseline_machine
+from weft.runtime.pool import pool_module
+from weft.runtime.store import Artifact, default_store
+from weft.version import cache_key
+
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-g1", "-Wno-everything")
+
+
+def runtime_objects(folder: Path) -> list[Path]:
+    """The library's object files, written to ``folder``."""
+    sources = sorted(NATIVE.glob("*.cpp"))
+    headers = sorted([*NATIVE.glob("*.h"), *INCLUDE.glob("*.h")])
+    key = cache_key("cuda runtime", *clang_command(), *(p.read_text() for p in (*sources, *headers)), *_FLAGS)
+    store = default_store()
+    kept = store.get(key)
+    if kept is None:
+        kept = Artifact({"kind": "cuda runtime"}, _compile(sources))
+        store.put(key, kept)
+    paths = []
+    for name, code in kept.blobs.items():
+        paths.append(folder / f"weft_{name}.o")
+        paths[-1].write_bytes(code)
+    return paths
+
+
+def _compile(sources: list[Path]) -> dict[str, bytes]:
+    blobs = {"pool": _pool()}
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+        for source in sources:
+            to = Path(folder) / f"{source.stem}.o"
+            run_tool([*clang_command(), *_FLAGS, f"-I{NATIVE}", f"-I{INCLUDE}", "-c", str(source), "-o", str(to)])
+            blobs[source.stem] = to.read_bytes()
+    return blobs
+
+
+def _pool() -> bytes:
+    """The thread pool of `runtime.pool`, its own names hidden from the program it becomes part of."""
+    from weft.target.cpu.llvm import compile_llvm
+
+    is_arm = platform.machine().lower() in ("aarch64", "arm64")
+    text = pool_module("aarch64" if is_arm else "x86_64").text()
+    text = re.sub(r"^(@[\w.]+ =) global", r"\1 internal global", text, flags=re.MULTILINE)
+    text = re.sub(r"^define (\w+ @(?!weft_parallel_for))", r"define internal \1", text, flags=re.MULTILINE)
+    text += "\ndefine void @weft_set_threads(i64 %n) {\n  store atomic i64 %n, ptr @threads seq_cst, align 8\n  ret void\n}\n"
+    return compile_llvm(text, baseline_machine())
