@@ -11,12 +11,18 @@ from pathlib import Path
 
 from weft.from_cuda.nvcc_options import read_options
 from weft.from_cuda.program import build_program
+from weft.from_cuda.toolkit import write_toolkit
+from weft.ir.errors import ArgumentError
 
 _RUN_SWITCHES = {"--serial": "WEFT_CUDA_SERIAL", "--guard": "WEFT_CUDA_GUARD"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("build", "run"), help="build an executable, or build one and run it")
+    parser.add_argument(
+        "action",
+        choices=("build", "run", "toolkit"),
+        help="build an executable, build and run one, or write a folder that makefiles take for a CUDA toolkit",
+    )
     parser.add_argument(
         "rest", nargs=argparse.REMAINDER,
         help="files and nvcc's options; for run: --serial, --guard, then the program's arguments behind --",
@@ -27,7 +33,17 @@ def main(options: argparse.Namespace) -> int:
     if options.action == "build":
         build_program(read_options(options.rest))
         return 0
+    if options.action == "toolkit":
+        return _toolkit(options.rest)
     return _run(options.rest)
+
+
+def _toolkit(rest: Sequence[str]) -> int:
+    if len(rest) != 1:
+        raise ArgumentError("one folder is to be named", why=f"{len(rest)} were", help="weft cuda toolkit ./cuda")
+    folder = write_toolkit(Path(rest[0])).resolve()
+    print(f"make CUDA_DIR={folder}    or    PATH={folder}/bin:$PATH make")
+    return 0
 
 
 def _run(rest: Sequence[str]) -> int:

@@ -45,11 +45,27 @@ def to_threads(text: str, unit: str, target: str) -> DeviceText:
     text = re.sub(r" ?\baddrspace\(\d+\)", "", text)
     text = re.sub(r"(@llvm\.[\w.]*)", lambda m: re.sub(r"\.p\d+(?=[.\s]|$)", ".p0", m.group(1)), text)
     text = text.replace("ptx_kernel ", "").replace("@vprintf(", "@weft_vprintf(")
-    text = _GPU_ATTRIBUTES.sub("", text)
+    text = _hide(_GPU_ATTRIBUTES.sub("", text))
+    for name in variables:  # these the host half shares
+        text = text.replace(f"\n{name} = internal ", f"\n{name} = ")
     text = rename(text, {name: f"@weft_variable.{unit}.{name.strip('@')}" for name in variables})
     tables = _tables(unit, kernels, waiting, variables)
     plain = tuple(name[1:].strip('"') for name in kernels)
     return DeviceText(f"{target}\n{text}\n{tables}", plain, tuple(name[1:] for name in variables))
+
+
+#: Linkages of definitions that another object could see.
+_SEEN = r"(?:(?:linkonce_odr|weak_odr|linkonce|weak|external|common) )?(?:dso_local )?(?:hidden |protected )?"
+
+
+def _hide(text: str) -> str:
+    """Nothing that is defined here meets what the host half calls by the same name."""
+    text = re.sub(rf"^define {_SEEN}(?!internal|private)", "define internal ", text, flags=re.MULTILINE)
+    shown = rf"^({_NAME} = )(?!external|internal|private|appending|comdat){_SEEN}"
+    text = re.sub(
+        shown, lambda m: m.group(1) + ("" if "llvm." in m.group(1) else "internal "), text, flags=re.MULTILINE
+    )
+    return re.sub(r"^\$.* = comdat any\n|,? comdat(?:\([^)]*\))?(?=[ ,]|$)", "", text, flags=re.MULTILINE)
 
 
 def rename(text: str, names: dict[str, str]) -> str:
@@ -199,6 +215,6 @@ def _tables(unit: str, kernels: dict[str, list[str]], waiting: frozenset[str], v
         kept.append(f"ptr @weft_variable_row.{number}")
     if kept:
         lines.append(
-            f"@llvm.used = appending global [{len(kept)} x ptr] [{', '.join(kept)}], section \"llvm.metadata\"\n"
+            f'@llvm.used = appending global [{len(kept)} x ptr] [{", ".join(kept)}], section "llvm.metadata"\n'
         )
     return "".join(lines)

@@ -20,9 +20,9 @@ _IGNORED_WITH_VALUE = frozenset({
 _IGNORED = frozenset({
     "-G", "--device-debug", "-lineinfo", "--generate-line-info", "-use_fast_math", "--use_fast_math", "-dlto",
     "-rdc=false", "--relocatable-device-code=false", "--expt-relaxed-constexpr", "-expt-relaxed-constexpr",
-    "--extended-lambda", "-extended-lambda", "--expt-extended-lambda", "-expt-extended-lambda", "-deviceemu", "-restrict",
-    "--restrict", "-m64", "--keep", "-keep", "-v", "--verbose", "-noeh", "-ftz=true", "-prec-div=false", "-prec-sqrt=false",
-    "-fmad=true", "-fmad=false", "-Wno-deprecated-gpu-targets", "-w",
+    "--extended-lambda", "-extended-lambda", "--expt-extended-lambda", "-expt-extended-lambda", "-deviceemu",
+    "-restrict", "--restrict", "-m64", "--keep", "-keep", "-v", "--verbose", "-noeh", "-ftz=true", "-prec-div=false",
+    "-prec-sqrt=false", "-fmad=true", "-fmad=false", "-Wno-deprecated-gpu-targets", "-w",
 })  # fmt: skip
 _TO_HOST = frozenset({"-Xcompiler", "--compiler-options"})
 #: CUDA's libraries: what programs need of them is in the runtime library.
@@ -91,7 +91,13 @@ def _read_one(argument: str, rest: list[str], options: BuildOptions) -> bool:
 
 
 #: Short options whose value may be joined to them, with nvcc's long names for them.
-_JOINED = {"-I": "--include-path", "-D": "--define-macro", "-U": "--undefine-macro", "-L": "--library-path", "-l": "--library"}
+_JOINED = {
+    "-I": "--include-path",
+    "-D": "--define-macro",
+    "-U": "--undefine-macro",
+    "-L": "--library-path",
+    "-l": "--library",
+}
 
 
 def _read_shared(argument: str, rest: list[str], options: BuildOptions) -> bool:

@@ -1,8 +1,10 @@
-"""Whole CUDA programs into executables: host code by clang, kernels by us, everything linked with our runtime library."""
+"""Whole CUDA programs into executables: host code by clang, kernels by us, linked with our runtime library."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +13,15 @@ from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.host_text import share_variables, target_lines
 from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions
 from weft.from_cuda.runtime_library import runtime_objects
-from weft.from_cuda.toolchain import INCLUDE, clang_command, linker_command, run_tool
+from weft.from_cuda.toolchain import INCLUDE, clang_command, further_headers, host_compiler, linker_command, run_tool
 from weft.ir.errors import ArgumentError
 
 #: As nvcc does it: the runtime's header comes before everything; no CUDA toolkit is looked for.
 _CUDA_FLAGS = (
-    "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-gpu-arch=sm_80", "--cuda-feature=+ptx80", "-Wno-unknown-cuda-version",
-    "-Wno-unused-command-line-argument", "-include", "cuda_runtime.h", "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes",
-    "-Xclang", "-target-sdk-version=12.3",
+    "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-gpu-arch=sm_80",
+    "--cuda-feature=+ptx80", "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument",
+    "-include", "cuda_runtime.h", "-S", "-emit-llvm",
+    "-Xclang", "-disable-llvm-passes", "-Xclang", "-target-sdk-version=12.3",
 )  # fmt: skip
 _CODE_FLAGS = ("-fPIC", "-Wno-override-module", "-Wno-unused-command-line-argument")
 
@@ -41,13 +44,17 @@ def build_program(options: BuildOptions) -> list[Path]:
 
 def _check_files(options: BuildOptions) -> None:
     if not options.files:
-        raise ArgumentError("no file to build", why="the command line names none", help="weft cuda build program.cu -o program")
+        raise ArgumentError(
+            "no file to build", why="the command line names none", help="weft cuda build program.cu -o program"
+        )
     missing = [str(f) for f in options.files if not f.is_file()]
     if missing:
         raise ArgumentError(f"no such file: {', '.join(missing)}", why="nothing is there to be read")
     odd = [str(f) for f in options.files if f.suffix not in (*CUDA, *HOST, *LINKED)]
     if odd:
-        raise ArgumentError(f"cannot tell what {', '.join(odd)} is", why=f"files end in {', '.join((*CUDA, *HOST, *LINKED))}")
+        raise ArgumentError(
+            f"cannot tell what {', '.join(odd)} is", why=f"files end in {', '.join((*CUDA, *HOST, *LINKED))}"
+        )
     if options.compile_only and options.output is not None and len(options.files) > 1:
         raise ArgumentError("-o names one file", why="-c with several sources makes one object of each")
 
@@ -60,8 +67,8 @@ def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path) -> 
     if file.suffix in CUDA:
         return compile_unit(file, options.compile, to, folder)
     flags = [f for f in options.compile if file.suffix != ".c" or not f.startswith("-std=c++")]
-    command = clang_command() if file.suffix != ".c" else (*clang_command(), "-x", "c")
-    run_tool([*command, *flags, "-fPIC", f"-I{INCLUDE}", "-Wno-unused-command-line-argument", "-c", str(file), "-o", str(to)])
+    command = host_compiler("c" if file.suffix == ".c" else "c++")
+    run_tool([*command, *flags, "-fPIC", f"-I{INCLUDE}", "-c", str(file), "-o", str(to)])
     return to
 
 
@@ -72,7 +79,8 @@ def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path) -> Pa
     binary = base.with_suffix(".unit")
     binary.write_bytes(unit.encode() + b"\0")
     level = next((f for f in reversed(flags) if f.startswith("-O")), "-O2")
-    shared = [*_CUDA_FLAGS, f"-I{INCLUDE}", *([] if any(f.startswith("-std") for f in flags) else ["-std=c++17"]), "-O2", *flags]
+    standard = () if any(f.startswith("-std") for f in flags) else ("-std=c++17",)
+    shared = [*_CUDA_FLAGS, f"-I{INCLUDE}", *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
     host, device = base.with_suffix(".host.ll"), base.with_suffix(".device.ll")
     run_tool([*clang_command(), "--cuda-device-only", *shared, "-w", str(file), "-o", str(device)])
     include_unit = ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(binary)]
@@ -87,6 +95,31 @@ def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path) -> Pa
         run_tool([*clang_command(), *_CODE_FLAGS, *extra, "-c", str(half), "-o", str(objects[-1])])
     run_tool([*linker_command(), "-r", "-nostdlib", *map(str, objects), "-o", str(to)])
     return to
+
+
+def _overlay(file: Path, base: Path) -> list[str]:
+    """Files in the source's folder in which launches are written with spaces (`<< <`) are read as nvcc reads them."""
+    rows: list[dict[str, str]] = []
+    for path in sorted({file, *(p for p in file.parent.glob("*") if p.suffix in (".cu", ".cuh", ".h"))}):
+        text = path.read_text(errors="surrogateescape")
+        joined = join_brackets(text)
+        if joined != text:
+            copy = base.with_suffix(f".{len(rows)}.cu")
+            copy.write_text(joined, errors="surrogateescape")
+            rows.append({"name": str(path.resolve()), "type": "file", "external-contents": str(copy)})
+    if not rows:
+        return []
+    overlay = base.with_suffix(".yaml")
+    overlay.write_text(json.dumps({"version": 0, "use-external-names": False, "roots": rows}))
+    return ["-ivfsoverlay", str(overlay)]
+
+
+_SPACED = re.compile(r"(?<!operator)<<([ \t\n]*)<(?!<)((?:[^;<>]|->|(?<=[^<>])[<>](?=[^<>]))*?)>>([ \t\n]*)>(?=\s*\()")
+
+
+def join_brackets(text: str) -> str:
+    """``text`` with the brackets of launches joined, as nvcc takes them; lines keep their numbers."""
+    return _SPACED.sub(r"<<<\1\2>>>\3", text)
 
 
 def _link(objects: list[Path], options: BuildOptions, folder: Path) -> Path:

@@ -13,7 +13,16 @@ from weft.runtime.pool import pool_module
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
-_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-g1", "-Wno-everything")
+_FLAGS = (
+    "-std=c++17",
+    "-O2",
+    "-fPIC",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-g1",
+    "-Wno-everything",
+)
 
 
 def runtime_objects(folder: Path) -> list[Path]:
@@ -51,5 +60,6 @@ def _pool() -> bytes:
     text = pool_module("aarch64" if is_arm else "x86_64").text()
     text = re.sub(r"^(@[\w.]+ =) global", r"\1 internal global", text, flags=re.MULTILINE)
     text = re.sub(r"^define (\w+ @(?!weft_parallel_for))", r"define internal \1", text, flags=re.MULTILINE)
-    text += "\ndefine void @weft_set_threads(i64 %n) {\n  store atomic i64 %n, ptr @threads seq_cst, align 8\n  ret void\n}\n"
+    text += "\ndefine void @weft_set_threads(i64 %n) {\n"
+    text += "  store atomic i64 %n, ptr @threads seq_cst, align 8\n  ret void\n}\n"
     return compile_llvm(text, baseline_machine())

@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from weft.from_cuda.clang import find_clang
 from weft.ir.errors import LanguageError, TargetError
 
 INCLUDE = Path(__file__).parent / "include" / "program"
 NATIVE = Path(__file__).parent / "native"
-#: The first clang whose LLVM text has pointers without types, as we write them.
-_OLDEST = 18
-
-
-@functools.cache
-def find_zig() -> Path | None:
-    """The program of the wheel `ziglang`, which contains a whole clang."""
-    spec = importlib.util.find_spec("ziglang")
-    if spec is None or spec.origin is None:
-        return None
-    return Path(spec.origin).parent / "zig"
 
 
 @functools.cache
 def clang_command() -> tuple[str, ...]:
-    """How clang is called: the system's where it is new enough, else that of the wheel."""
-    for name in ("clang", *(f"clang-{version}" for version in range(22, _OLDEST - 1, -1))):
-        path = shutil.which(name)
-        if path is not None and _version(path) >= _OLDEST:
-            return (path,)
-    zig = find_zig()
-    if zig is not None:
-        return (str(zig), "clang", "-resource-dir", str(zig.parent / "lib"))
-    raise TargetError(
-        "no clang was found to compile CUDA C++ with",
-        why=f"there is neither a `clang` from version {_OLDEST} on in PATH nor the package `ziglang`",
-        help='pip install "weft[cuda-source]", or install clang',
-    )
-
-
-def _version(path: str) -> int:
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"clang version (\d+)", said)
-    return int(found.group(1)) if found else 0
+    """How clang is called to compile; the wheel's does not find its own headers by itself."""
+    command = find_clang()
+    return command if command[1:] != ("clang",) else (*command, "-resource-dir", str(Path(command[0]).parent / "lib"))
 
 
 @functools.cache
@@ -62,6 +35,23 @@ def linker_command() -> tuple[str, ...]:
         why="there is no `g++`, `c++` or `clang++` in PATH",
         help="install g++ (its headers are what the host code includes)",
     )
+
+
+@functools.cache
+def host_compiler(language: str) -> tuple[str, ...]:
+    """What compiles plain host files: the system's compiler, or clang where there is none."""
+    path = shutil.which({"c": "gcc", "c++": "g++"}[language])
+    return (path, "-x", language) if path is not None else (*clang_command(), "-x", language)
+
+
+@functools.cache
+def further_headers() -> tuple[str, ...]:
+    """Where the system's compiler keeps headers of its own that clang may lack (omp.h), to be looked for last."""
+    path = shutil.which("g++")
+    if path is None:
+        return ()
+    folder = subprocess.run([path, "-print-file-name=include"], capture_output=True, text=True, check=False).stdout
+    return ("-idirafter", folder.strip())
 
 
 def run_tool(command: Sequence[str], *, echo: bool = True) -> str:

@@ -7,7 +7,7 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-#define __managed__ __attribute__((managed))
+#define __managed__ __attribute__((device))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #if __clang_major__ < 15  // later ones know the word; a macro would break the standard library's attributes
 #define __noinline__ __attribute__((noinline))

@@ -1,0 +1,148 @@
+"""Whole CUDA programs: built, run, and what they print."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from weft.from_cuda.device_text import to_threads
+from weft.from_cuda.nvcc_options import read_options
+from weft.from_cuda.program import build_program, join_brackets
+from weft.ir.errors import ArgumentError, LanguageError, UnsupportedError
+
+FEATURES = r"""
+#include <cstdio>
+#include <vector>
+__constant__ float scale[2] = {2.0f, 3.0f};
+__device__ int counter;
+__managed__ int managed = 4;
+texture<float, 1, cudaReadModeElementType> table;
+struct Item { float x; int y; double z; };
+__host__ __device__ int larger(int a, int b) { return a > b ? a : b; }
+
+template <typename T> __global__ void reduce(const T *x, T *out, int n) {
+  extern __shared__ T part[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  part[threadIdx.x] = i < n ? x[i] * scale[1] : T(0);
+  __syncthreads();
+  for (int s = blockDim.x / 2; s > 0; s >>= 1) {
+    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) atomicAdd(out, part[0]), atomicAdd(&counter, 1);
+}
+__global__ void sum_warps(int *out) {
+  int v = threadIdx.x;
+  for (int d = 16; d; d >>= 1) v += __shfl_down_sync(~0u, v, d);
+  if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = v;
+  if (__ballot_sync(~0u, threadIdx.x & 1) != 0xaaaaaaaau) out[0] = -1;
+}
+__global__ void by_value(bool yes, Item item, short s, int *out) { out[0] = larger(managed++, s) + yes + item.y; }
+__global__ void fetch(float *out) { out[threadIdx.x] = tex1Dfetch(table, threadIdx.x) + 0.5f; }
+
+int main() {
+  int n = 1000, c, *w;
+  std::vector<float> h(n, 1.0f);
+  float *d, *o, r, ms;
+  cudaMalloc(&d, n * 4), cudaMalloc(&o, 64), cudaMemset(o, 0, 64), cudaMalloc(&w, 64);
+  cudaMemcpy(d, h.data(), n * 4, cudaMemcpyHostToDevice);
+  cudaEvent_t begin, end;
+  cudaEventCreate(&begin), cudaEventCreate(&end);
+  cudaEventRecord(begin);
+  reduce<<<4, 256, 256 * 4>>>(d, o, n);
+  cudaEventRecord(end), cudaEventElapsedTime(&ms, begin, end);
+  cudaMemcpy(&r, o, 4, cudaMemcpyDeviceToHost);
+  cudaMemcpyFromSymbol(&c, counter, 4);
+  printf("reduce %g %d %d\n", r, c, ms >= 0);
+  sum_warps<<<1, 64>>>(w);
+  printf("warps %d %d\n", w[0], w[1]);
+  managed = 5;
+  by_value<<<1, 1>>>(true, Item{1, 7, 2}, 3, w);
+  printf("value %d %d\n", w[0], managed);
+  cudaBindTexture(0, table, d, n * 4);
+  fetch<<<1, 4>>>(o);
+  printf("texture %g\n", o[3]);
+  reduce<<<4, 2000>>>(d, o, n);
+  printf("%s\n", cudaGetErrorString(cudaGetLastError()));
+  printf("%s\n", cudaGetErrorName(cudaMemcpyToSymbol(scale, h.data(), 12)));
+}
+"""
+
+
+def build(folder: Path, *files: tuple[str, str], options: tuple[str, ...] = ()) -> Path:
+    for name, text in files:
+        (folder / name).write_text(text)
+    given = [str(folder / name) for name, _ in files]
+    (program,) = build_program(read_options([*options, *given, "-o", str(folder / "program")]))
+    return program
+
+
+def run(program: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program], capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("features"), ("features.cu", FEATURES))
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_program_of_many_features(features: Path, threads: str) -> None:
+    assert run(features, WEFT_NUM_THREADS=threads).stdout.splitlines() == [
+        "reduce 3000 4 1", "warps 496 1520", "value 13 6", "texture 1.5", "invalid configuration argument",
+        "cudaErrorInvalidValue",
+    ]  # fmt: skip
+
+
+def test_units_share_nothing_but_what_c_shares(tmp_path: Path) -> None:
+    unit = """
+#include <cstdio>
+static __device__ int value = START;
+static __global__ void show() { printf("%s %d\\n", NAME, value++); }
+extern "C" void NAMED() { show<<<1, 2>>>(); }
+"""
+    one = f'#define START 1\n#define NAME "one"\n#define NAMED one\n{unit}'
+    two = f'#define START 5\n#define NAME "two"\n#define NAMED two\n{unit}'
+    main = "void one(void); void two(void); int main(void) { one(); two(); return 0; }"
+    program = build(tmp_path, ("one.cu", one), ("two.cu", two), ("main.c", main))
+    assert run(program).stdout.split() == ["one", "1", "one", "2", "two", "5", "two", "6"]
+
+
+def test_guard_pages_stop_what_is_out_of_bounds(tmp_path: Path) -> None:
+    text = """
+__global__ void past(char *x, int n) { x[n + threadIdx.x] = 1; }
+int main() { char *x; cudaMalloc(&x, 64); past<<<1, 1>>>(x, 64); return 0; }
+"""
+    program = build(tmp_path, ("past.cu", text))
+    assert run(program).returncode == 0
+    assert run(program, WEFT_CUDA_GUARD="1").returncode < 0
+
+
+def test_syntax_errors_are_clangs_with_file_and_line(tmp_path: Path) -> None:
+    with pytest.raises(LanguageError, match=r"(?s)undeclared.*wrong\.cu:2:36: error:"):
+        build(tmp_path, ("wrong.cu", "\n__global__ void k(int *x) { x[0] = y; }\nint main() {}\n"))
+
+
+def test_instructions_of_a_gpu_are_refused() -> None:
+    text = 'define ptx_kernel void @k(ptr %0) {\n  call void asm sideeffect "bar.sync 0;", ""()\n  ret void\n}\n'
+    with pytest.raises(UnsupportedError, match=r"`k` contains PTX"):
+        to_threads(text, "u0", "")
+
+
+def test_options_of_nvcc() -> None:
+    given = "-O3 -arch=sm_70 -gencode arch=compute_80,code=sm_80 -I inc -Iother -DN=4 -std=c++14 -lcublas -lz"
+    options = read_options([*given.split(), "-Xcompiler", "-fopenmp,-Wall", "a.cu", "b.o", "-o", "out"])
+    assert options.compile == ["-O3", "-Iinc", "-Iother", "-DN=4", "-std=c++14", "-fopenmp", "-Wall"]
+    assert options.link == ["-lz", "-fopenmp"]
+    assert [str(f) for f in options.files] == ["a.cu", "b.o"]
+    with pytest.raises(ArgumentError, match="unknown options: --ptx -rob"):
+        read_options(["--ptx", "a.cu", "-Xptxas", "-v", "-rob"])
+
+
+def test_launches_written_with_spaces_are_read_as_nvcc_reads_them() -> None:
+    assert join_brackets("k << < a, f(b) >> > (x);") == "k <<<  a, f(b) >>>  (x);"
+    templates = "A<B<C<int>> >(x); std::operator<< <char>(s);"
+    assert join_brackets(templates) == templates

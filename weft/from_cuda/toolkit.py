@@ -1,0 +1,43 @@
+"""A folder that looks like a CUDA toolkit to makefiles: `bin/nvcc`, `include`, `lib64`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import weft
+from weft.from_cuda.clang import find_clang
+from weft.from_cuda.runtime_library import runtime_objects
+from weft.from_cuda.toolchain import INCLUDE, run_tool
+
+#: Libraries that makefiles name; all that there is, is in the first.
+_LIBRARIES = ("cudart", "cudart_static", "cuda", "cudadevrt", "cublas", "curand", "cufft")
+
+
+def write_toolkit(folder: Path) -> Path:
+    """Writes the folder, for `make CUDA_DIR=folder` or `PATH=folder/bin:$PATH make`."""
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    compiler = folder / "bin" / "nvcc"
+    root = Path(weft.__file__).parent.parent
+    compiler.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{root}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" -m weft cuda build "$@"\n'
+    )
+    compiler.chmod(0o755)
+    shutil.copytree(INCLUDE, folder / "include", dirs_exist_ok=True)
+    for name in ("lib64", "lib"):
+        _write_libraries(folder / name)
+    return folder
+
+
+def _write_libraries(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    path = shutil.which("ar")
+    archiver = [path] if path is not None else [find_clang()[0], "ar"]  # the wheel's program is an archiver too
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as text:
+        for library in _LIBRARIES:
+            objects = map(str, runtime_objects(Path(text))) if library == _LIBRARIES[0] else ()
+            to = folder / f"lib{library}.a"
+            to.unlink(missing_ok=True)
+            run_tool([*archiver, "crs", str(to), *objects])
