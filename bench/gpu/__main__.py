@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from bench.gpu.measure import Result, copy_bandwidth, measure
+from bench.gpu.narrow import narrow
 from bench.gpu.products import products
 from bench.gpu.report import summary, table
 from bench.gpu.scans import scans
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
     torch.backends.cuda.matmul.allow_tf32 = False
     chosen = [
         w
-        for w in (*workloads(), *products(), *scans())
+        for w in (*workloads(), *products(), *narrow(), *scans())
         if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
     ]
     bandwidth = copy_bandwidth(torch)

@@ -17,6 +17,9 @@ GROUPS = {
     "few rows": "part of copy bandwidth: 0.9",
     "scans": "part of copy bandwidth: 0.8",
     "histograms": "times torch.bincount: 2.0",
+    "float8": "part of torch._scaled_mm: 0.9",
+    "int8": "part of torch._int_mm",
+    "int4": "part of copy bandwidth",
     "fused products": "times the better of eager and compiled PyTorch: 1.1",
 }
 

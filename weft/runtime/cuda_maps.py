@@ -15,8 +15,8 @@ from weft.target.cuda.program import TensorMap
 
 #: Bytes of a map, and what its address is a multiple of.
 BYTES, ALIGN = 128, 64
-#: The driver's numbers of 16-bit elements, rows of 128 bytes whose pieces are permuted, and fetches of 256 bytes.
-_UINT16, _SWIZZLED_128, _PROMOTED_256 = 1, 3, 3
+#: The driver's numbers of elements by their bytes, of rows of 128 bytes with permuted pieces, of fetches of 256 bytes.
+_ELEMENTS, _SWIZZLED_128, _PROMOTED_256 = {1: 0, 2: 1}, 3, 3
 #: An address that is no array's: it is replaced before each launch.
 _ANYWHERE = 1 << 20
 
@@ -30,7 +30,7 @@ def encode_map(made: TensorMap) -> tuple[Any, int]:
     strides = (ctypes.c_uint64 * max(1, rank - 1))(*made.strides)
     box, steps = (ctypes.c_uint32 * rank)(*made.box), (ctypes.c_uint32 * rank)(*[1] * rank)
     encode = library_function("cuTensorMapEncodeTiled")
-    where = (ctypes.c_void_p(address), _UINT16, rank, ctypes.c_void_p(_ANYWHERE))
+    where = (ctypes.c_void_p(address), _ELEMENTS[made.itemsize], rank, ctypes.c_void_p(_ANYWHERE))
     status = encode(*where, sizes, strides, box, steps, 0, _SWIZZLED_128, _PROMOTED_256, 0)
     if status:
         raise error_of("cuTensorMapEncodeTiled", status)

@@ -64,7 +64,7 @@ def run_groups(
 def compare(text: str, shapes: list[tuple[int, ...]], numerics: str = "fast", machine: GpuMachine = H200) -> str:
     rng = np.random.default_rng(0)
     element = weft.numpy_dtype(text[text.index("(") + 1 :].partition("(")[0])
-    case = make_case(text, [rng.integers(-3, 4, s).astype(element) for s in shapes], "fast")
+    case = make_case(text, [rng.integers(-3 * (element.kind != "u"), 4, s).astype(element) for s in shapes], "fast")
     runner = HostRunner(schedule_case(case, numerics, machine).schedule.kernel, machine, fast=True, aligned=16)
     given = [Fenced(a) for a in (*case.inputs, *case.outputs)]
     assert runner(*(a.array for a in given)) == 0
@@ -243,3 +243,23 @@ def test_products_of_ten_bits(
     assert "m16n8k8.row.col.f32.tf32.tf32.f32" in source
     assert AHEAD.search(source)
     assert "mma" not in compare(text, shapes)  # only where that is asked for
+
+
+SUMS = {"float8_e4m3fn": "float32", "float8_e5m2": "float32", "int8": "int32", "uint8": "int32"}
+
+
+@pytest.mark.parametrize("dtype", SUMS)
+def test_elements_of_one_byte(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    """Scaled by rows and columns of the result: by groups of warps behind the copy engine, and by warps."""
+    text = f"""def f({dtype}(M,K) A, {dtype}(N,K) B, {dtype}(M) p) -> (float32(M,N) C) {{
+        S(m,n) +=! {SUMS[dtype]}(A(m,k)) * {SUMS[dtype]}(B(n,k))
+        C(m,n) = float32(S(m,n)) * float32(p(m)) }}"""
+    for tiles, call in (
+        (Tiles(64, 64, 128, 16, 64, 3, warps=True, grouped=True), "wgmma"),
+        (Tiles(32, 32, 64, 16, 16, 3, warps=True), "mma"),
+    ):
+        only(monkeypatch, tiles)
+        source = compare(text, [(130, 272), (72, 272), (130,)], machine=replace(H200, sms=1))
+        short = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8"}[dtype]
+        assert f"{call}_{short}" in source
+        assert ("bulk_copy" in source) == tiles.grouped

@@ -88,6 +88,17 @@ template <class H, class T> T host_add(T* p, T value) {
   });
 }
 
+// Floats of 8 bits that are numbers.
+template <int EXPONENT> struct HostSmall {
+  uint8_t bits;
+  operator float() const {
+    const int digits = 7 - EXPONENT, power = (bits & 0x7f) >> digits, rest = bits & ((1 << digits) - 1);
+    const int bias = (1 << (EXPONENT - 1)) - 1, whole = power ? rest | 1 << digits : rest;
+    const float x = ldexpf((float)whole, (power ? power : 1) - bias - digits);
+    return bits & 0x80 ? -x : x;
+  }
+};
+
 // Matrix instructions: N matrices of 8 x 8 elements of 16 bits, each lane bringing the address of a row ...
 template <int N> void host_load_matrices(unsigned (&x)[4], const void* p, bool transposed) {
   const uint16_t* rows[32];
@@ -101,57 +112,55 @@ template <int N> void host_load_matrices(unsigned (&x)[4], const void* p, bool t
 }
 // ... and C += A * B of 16 x 16 and 16 x 8 elements, spread over the lanes as the hardware has them.
 struct HostFragment { unsigned a[4], b[2]; };
-template <class H> float host_half(unsigned pair, int n) {
-  const uint16_t bits = (uint16_t)(pair >> (16 * n));
+template <class C, class H> C host_part(unsigned word, int n) {
   H x;
-  memcpy(&x, &bits, 2);
-  return (float)x;
+  memcpy(&x, (const char*)&word + n * sizeof(H), sizeof(H));
+  return (C)x;
 }
-template <> inline float host_half<float>(unsigned word, int) { float x; memcpy(&x, &word, 4); return x; }
-template <class H>
-void host_mma(float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+template <class H, class C>
+void host_mma(C& c0, C& c1, C& c2, C& c3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
   const HostFragment own = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
   HostFragment all[32];
   host_gather(&own, sizeof(own), all);
   const int row = host_lane() / 4, column = host_lane() % 4 * 2;
-  float* const sums[2][2] = {{&c0, &c1}, {&c2, &c3}};
+  C* const sums[2][2] = {{&c0, &c1}, {&c2, &c3}};
   for (int half = 0; half < 2; ++half)
     for (int odd = 0; odd < 2; ++odd)
       for (int k = 0; k < (int)(32 / sizeof(H)); ++k) {
         const int in_word = 4 / sizeof(H), lane = k / in_word % 4, later = k / in_word / 4;
-        const float x = host_half<H>(all[row * 4 + lane].a[half + later * 2], k % in_word);
-        const float y = host_half<H>(all[(column + odd) * 4 + lane].b[later], k % in_word);
+        const C x = host_part<C, H>(all[row * 4 + lane].a[half + later * 2], k % in_word);
+        const C y = host_part<C, H>(all[(column + odd) * 4 + lane].b[later], k % in_word);
         *sums[half][odd] += x * y;
       }
 }
 
-// Of four warps: matrices in swizzled rows of 64 elements, along the depth or across it; each lane reads its own part.
-template <class H> float host_swizzled(const void* p, int row, int column) {
-  const size_t at = (size_t)p + 128 * row + 2 * column;
+// Of four warps: matrices in swizzled rows of 128 bytes, along the depth or across it; each lane reads its own part.
+template <class C, class H> C host_swizzled(const void* p, int row, int column) {
+  const size_t at = (size_t)p + 128 * row + sizeof(H) * column;
   H x;
-  memcpy(&x, (const void*)(at ^ (at >> 3 & 0x70)), 2);
-  return (float)x;
+  memcpy(&x, (const void*)(at ^ (at >> 3 & 0x70)), sizeof(H));
+  return (C)x;
 }
-template <class H, int N>
-void host_wgmma(float* c, const void* a, const void* b, int block, int tile, int half, int odd, bool a_transposed,
+template <class H, int N, class C>
+void host_wgmma(C* c, const void* a, const void* b, int block, int tile, int half, int odd, bool a_transposed,
                 bool b_transposed, int b_lead) {
   const int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   for (int n = 0; n < N; ++n) {
     if (n % 8 / 2 != host_lane() % 4) continue;
     for (int h = 0; h < 2; ++h) {
       const int m = thread / 32 % 4 * 16 + h * 8 + host_lane() / 4;
-      float& sum = c[n / 64 * block + n % 64 / 8 * tile + h * half + n % 2 * odd];
-      for (int k = 0; k < 16; ++k) {
+      C& sum = c[n / 64 * block + n % 64 / 8 * tile + h * half + n % 2 * odd];
+      for (int k = 0; k < (int)(32 / sizeof(H)); ++k) {
         const char* const columns = (const char*)b + (b_transposed ? n / 64 * b_lead : 0);
-        sum += host_swizzled<H>(a, a_transposed ? k : m, a_transposed ? m : k) *
-               host_swizzled<H>(columns, b_transposed ? k : n, b_transposed ? n % 64 : k);
+        sum += host_swizzled<C, H>(a, a_transposed ? k : m, a_transposed ? m : k) *
+               host_swizzled<C, H>(columns, b_transposed ? k : n, b_transposed ? n % 64 : k);
       }
     }
   }
 }
 
-// The copy engine: a box of 16-bit elements to swizzled rows of 128 bytes, zeros where there is no array.
-struct HostMap { uint64_t base; int64_t rank, strides[4]; int32_t sizes[5], box[5]; };
+// The copy engine: a box of elements of some bytes to swizzled rows of 128 bytes, zeros where there is no array.
+struct HostMap { uint64_t base; int64_t rank, strides[4]; int32_t sizes[5], box[5], itemsize; };
 inline void host_bulk_copy(void* to, const void* map, unsigned long long* turn, const int* at) {
   const HostMap& m = *(const HostMap*)map;
   int count = 1;
@@ -162,13 +171,14 @@ inline void host_bulk_copy(void* to, const void* map, unsigned long long* turn, 
     for (int d = 0, rest = n; d < m.rank; rest /= m.box[d++]) {
       const int64_t i = at[d] + rest % m.box[d];
       inside = inside && i >= 0 && i < m.sizes[d];
-      from += i * (d == 0 ? 2 : m.strides[d - 1]);
+      from += i * (d == 0 ? m.itemsize : m.strides[d - 1]);
     }
-    const size_t where = (size_t)to + 2 * n;
-    const uint16_t value = inside ? *(const uint16_t*)from : 0;
-    memcpy((void*)(where ^ (where >> 3 & 0x70)), &value, 2);
+    const size_t where = (size_t)to + m.itemsize * n;
+    uint16_t value = 0;
+    if (inside) memcpy(&value, from, m.itemsize);
+    memcpy((void*)(where ^ (where >> 3 & 0x70)), &value, m.itemsize);
   }
-  host_turn_arrive(turn, 2 * count);
+  host_turn_arrive(turn, m.itemsize * count);
 }
 
 inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }

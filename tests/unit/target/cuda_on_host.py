@@ -64,7 +64,7 @@ _COPIES = (
     (emit_wgmma._START, "inline void wgmma_start() {}"),
     (emit_wgmma._COMMIT, "inline void wgmma_commit() {}"),
     (emit_wgmma._WAIT, "template <int PENDING> void wgmma_wait() {}"),
-    (emit_wgmma._HOLD, "template <int COUNT> void hold_sums(float*) {}"),
+    (emit_wgmma._HOLD, "template <int COUNT, class T> void hold_sums(T*) {}"),
     # A turn is a word: phases that are over, arrivals that are missing, and how many there are of these.
     (emit_roles._START, "template <int TURNS, int WARPS> void start_turns(unsigned long long* turns) {"
      " if (host_thread.x + host_thread.y + host_thread.z == 0)"
@@ -114,7 +114,7 @@ class HostRunner:
             return
         grid = (ctypes.c_uint * 3)(*(max(0, evaluate_size(n, sizes)) for n in launch.grid))
         block = (ctypes.c_uint * 3)(*launch.block)
-        maps = {m.name: _Map(slots[m.buffer], len(m.sizes), m.strides, m.sizes, m.box) for m in launch.maps}
+        maps = {m.name: _Map(slots[m.buffer], len(m.sizes), m.strides, m.sizes, m.box, m.itemsize) for m in launch.maps}
         given = [slots.get(p, 0) % (1 << 64) for p in launch.params]
         values = (ctypes.c_uint64 * max(1, len(launch.params)))(*given)
         places = (ctypes.c_void_p * max(1, len(launch.params)))()
@@ -134,12 +134,13 @@ class _Map(ctypes.Structure):
         ("strides", ctypes.c_int64 * 4),
         ("sizes", ctypes.c_int32 * 5),
         ("box", ctypes.c_int32 * 5),
-        ("rest", ctypes.c_byte * 40),
+        ("itemsize", ctypes.c_int32),
+        ("rest", ctypes.c_byte * 36),
     )
 
-    def __init__(self, base: int, rank: int, strides: Any, sizes: Any, box: Any) -> None:
+    def __init__(self, base: int, rank: int, strides: Any, sizes: Any, box: Any, itemsize: int) -> None:
         arrays = (ctypes.c_int64 * 4)(*strides), (ctypes.c_int32 * 5)(*sizes), (ctypes.c_int32 * 5)(*box)
-        super().__init__(base, rank, *arrays)
+        super().__init__(base, rank, *arrays, itemsize)
 
 
 def _temporary(buffer: Buffer, sizes: Mapping[str, Any]) -> Fenced:
@@ -197,9 +198,10 @@ def _in_cpp_matrices(text: str) -> str:
         r" { host_load_matrices<\1>(x, p, TRANSPOSED); }\n"
     )
     text = re.sub(loads, by_lanes, text, flags=re.DOTALL)
-    products = r"__device__ __forceinline__ void mma_(bf16|f16|tf32)\((.*?)\) \{.*?\n}\n"
-    kinds = {"bf16": "HostBfloat", "f16": "_Float16", "tf32": "float"}
-    groups = r"__device__ __forceinline__ void wgmma_(bf16|f16)_n(\d+)\((.*?)\) \{.*?\n}\n"
+    products = r"__device__ __forceinline__ void mma_(bf16|f16|tf32|e4m3|e5m2|s8|u8)\((.*?)\) \{.*?\n}\n"
+    kinds = {"bf16": "HostBfloat", "f16": "_Float16", "tf32": "float", "s8": "signed char", "u8": "unsigned char",
+             "e4m3": "HostSmall<4>", "e5m2": "HostSmall<5>"}  # fmt: skip
+    groups = r"__device__ __forceinline__ void wgmma_(bf16|f16|e4m3|e5m2|s8|u8)_n(\d+)\((.*?)\) \{.*?\n}\n"
     given = "c, a, b, BLOCK, TILE, HALF, ODD, A_TRANSPOSED, B_TRANSPOSED, B_LEAD"
     text = re.sub(
         groups,

@@ -22,7 +22,7 @@ from math import gcd
 
 from weft.auto.align import counterparts
 from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_operands
-from weft.auto.gpu.contraction_digits import BLOCK, STEP_BYTES, VECTOR, cut_tile, plain_factors, split_names
+from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.contraction_tiles import (
@@ -44,8 +44,8 @@ from weft.passes.analysis.loop_ranges import constant_extent
 from weft.schedules.find import find_buffer, find_loop
 from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
-from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
 from weft.target.cuda.async_copies import SIZES
+from weft.target.cuda.intrinsics import STEP_BYTES
 from weft.target.cuda.rates import RESERVED_SHARED
 
 #: Tiles of rows that blocks go through for each tile of columns, at most: neighbouring blocks share operands in the

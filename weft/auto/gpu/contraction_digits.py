@@ -17,8 +17,6 @@ from weft.schedules.schedule import Schedule
 VECTOR = 4
 #: Of an instruction's tile: rows and columns that one lane has side by side or apart.
 HALF, COLUMNS, PAIR = 8, 8, 2
-#: Bytes of a row of an operand that an instruction takes.
-STEP_BYTES = 32
 #: Rows of four warps, whose instruction has columns in blocks; both are the elements of a row of shared memory.
 GROUP_ROWS = BLOCK = 64
 

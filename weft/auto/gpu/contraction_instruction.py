@@ -8,28 +8,28 @@ from weft.auto.stages import Stage
 from weft.ir.expr import Binary, Cast, Expr, Load
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Store
-from weft.target.cuda import intrinsics as _matrix_instructions  # noqa: F401  declares them
+from weft.target.cuda.intrinsics import ELEMENTS
+from weft.target.cuda.read_products import can_be_turned
 
 
 def find_instruction(draft: GpuDraft, product: Product, *, grouped: bool) -> str | None:
     """The matrix instruction of a warp, or of a group of them, that adds up what the stage does, where there is one."""
-    types = {s.access.buffer.dtype.name for s in product.sides}
-    known = _SHORT if draft.s.numerics == "tf32" else {**_SHORT, "float32": None}
-    short = known.get(types.pop()) if len(types) == 1 else None
-    if short is None or not draft.is_fast or product.stage.write.buffer.dtype.name != "float32":
+    types = {s.access.buffer.dtype for s in product.sides}
+    element = ELEMENTS.get(next(iter(types)).name) if len(types) == 1 else None
+    if element is None or product.stage.write.buffer.dtype.name != element.sums:
         return None
-    hardware = HARDWARE.get(f"wgmma_{short}" if grouped else f"mma_{short}")
+    if not (draft.is_fast or element.is_exact) or (element.short == "tf32" and draft.s.numerics != "tf32"):
+        return None
+    if not all(s.along_depth or can_be_turned(s.access.buffer) for s in product.sides):
+        return None
+    hardware = HARDWARE.get(f"wgmma_{element.short}" if grouped else f"mma_{element.short}")
     if hardware is None or not all(draft.machine.has(need) for need in hardware.needs):
         return None
     return hardware.name if _is_wide_product(product.stage) else None
 
 
-#: How instructions are called by the type of what they multiply.
-_SHORT = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32"}
-
-
 def _is_wide_product(stage: Stage) -> bool:
-    """Whether what is added is a product of two elements, each made a float32 first if it is none."""
+    """Whether what is added is a product of two elements, each made of the type of the sums first."""
     value = stage.block.body.value if isinstance(stage.block.body, Store) else None
     if not isinstance(value, Binary):
         return False

@@ -16,6 +16,8 @@ from weft.target.cuda.machine import WARP, GpuMachine
 
 #: Registers of a thread besides its sums.
 OTHER_REGISTERS = 40
+#: Bytes of the depth that operands of warp groups are copied by.
+GROUP_BYTES = 128
 #: Rows of a matrix instruction of one warp.
 ROWS = 16
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
@@ -77,8 +79,8 @@ class ContractionPlan:
         return f"by {self.tiles.kind}{of_copies}{', in parts' if self.parts > 1 else ''}"
 
 
-def plain_tiles() -> list[Tiles]:
-    """Tiles of sums by each thread's own multiplications and additions."""
+def plain_tiles(itemsize: int) -> list[Tiles]:
+    """Tiles of sums by each thread's own multiplications and additions, whatever size elements have."""
     return [
         Tiles(down * own_rows, across * own_columns, depth, own_rows, own_columns, stages)
         for own_rows, own_columns in ((16, 8), (8, 8), (8, 4), (4, 4), (4, 2), (2, 1))
@@ -87,32 +89,38 @@ def plain_tiles() -> list[Tiles]:
     ]
 
 
-def matrix_tiles() -> list[Tiles]:
+def _longer(itemsize: int) -> int:
+    """How many times the depth of 16-bit elements a piece has: rows of smaller ones are as long in bytes."""
+    return max(1, 2 // itemsize)
+
+
+def matrix_tiles(itemsize: int) -> list[Tiles]:
     """Tiles of sums by matrix instructions of each warp."""
+    more = _longer(itemsize)
     return [
-        Tiles(down * own_rows, across * own_columns, depth, own_rows, own_columns, stages, warps=True)
+        Tiles(down * own_rows, across * own_columns, more * depth, own_rows, own_columns, stages, warps=True)
         for own_rows, own_columns in ((64, 64), (64, 32), (32, 64), (32, 32), (16, 32), (16, 16))
         for down, across in ((2, 2), (2, 4), (4, 2))
         for depth, stages in ((64, 4), (64, 3), (32, 4), (32, 3))
     ]
 
 
-def thin_tiles(count: int) -> list[Tiles]:
+def thin_tiles(count: int, itemsize: int) -> list[Tiles]:
     """Tiles of all ``count`` rows, or some zeros more, by matrix instructions of each warp; what decides is how much of
     the columns' operand is under way. Two warps a block were slower than four or eight wherever they were timed."""
-    rows = -(-count // ROWS) * ROWS
+    rows, more = -(-count // ROWS) * ROWS, _longer(itemsize)
     return [
-        Tiles(rows, across * own_columns, depth, rows, own_columns, stages, warps=True)
+        Tiles(rows, across * own_columns, more * depth, rows, own_columns, stages, warps=True)
         for own_columns in (16, 32)
         for across in (4, 8)
         for depth, stages in ((128, 6), (128, 4), (128, 3), (64, 6), (64, 4), (256, 3))
     ]
 
 
-def grouped_tiles() -> list[Tiles]:
+def grouped_tiles(itemsize: int) -> list[Tiles]:
     """Tiles of sums by matrix instructions of four warps."""
     return [
-        Tiles(rows, columns, 64, 16, columns, stages, warps=True, grouped=True)
+        Tiles(rows, columns, GROUP_BYTES // itemsize, 16, columns, stages, warps=True, grouped=True)
         for columns in (256, 128, 192, 64)
         for rows in (128, 64, 192, 256)
         for stages in (6, 4, 3)
@@ -126,9 +134,9 @@ LISTED = {"groups": grouped_tiles, "warps": matrix_tiles, "threads": plain_tiles
 def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, ...]) -> list[Tiles]:
     """Tiles of these kinds that no side of the product is too short for, and that fit a multiprocessor."""
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
-    every = [t for kind in kinds for t in LISTED[kind]()]
+    every = [t for kind in kinds for t in LISTED[kind](size)]
     if product.is_thin and "warps" in kinds:
-        every += thin_tiles(product.rows.iterator.count)
+        every += thin_tiles(product.rows.iterator.count, size)
     return [t for t in every if _fits(product, t) and _has_room(machine, t, size)]
 
 

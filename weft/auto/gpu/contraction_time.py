@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from weft.auto.gpu.contraction_digits import GROUP_ROWS, STEP_BYTES, VECTOR
+from weft.auto.gpu.contraction_digits import GROUP_ROWS, VECTOR
 from weft.auto.gpu.contraction_product import Product
 from weft.auto.gpu.contraction_tiles import ContractionPlan, Tiles, count_blocks
 from weft.auto.gpu.draft import WIDEST
 from weft.auto.gpu.launch_time import LaunchTime, LaunchWork, launch_time
 from weft.auto.stages import buffer_bytes
+from weft.target.cuda.intrinsics import STEP_BYTES
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.rates import ISSUE, L1_BYTES, Rates, rates_of
 
@@ -107,15 +108,14 @@ def _piece(tiles: Tiles, rates: Rates, size: int, fetched: bool) -> Piece:
         return Piece(
             (0 if fetched else copies) + 8 * warps,
             (read + copied) / (L1_BYTES * rates.shared_share),
-            products / (rates.wgmma * (rates.fetched_share if fetched else rates.wgmma_share)),
+            products * size / 2 / (rates.wgmma * (rates.fetched_share if fetched else rates.wgmma_share)),
             registers,
         )
     read = warps * (tiles.own_rows + tiles.own_columns) * tiles.depth * size
     own = tiles.own_rows * tiles.own_columns // WARP
     fragments = (tiles.own_rows + tiles.own_columns) * 16 * 2 // (WARP * 4) * 2
-    narrow = 2 if size < 4 else 4
-    rate = rates.mma * rates.mma_share * 2 / narrow
-    issued = products / PRODUCTS * narrow / 2 + read / FRAGMENT + copies
+    rate = rates.mma * rates.mma_share * 2 / size
+    issued = products / PRODUCTS * size / 2 + read / FRAGMENT + copies
     return Piece(
         issued, (read + copied) / (L1_BYTES * rates.shared_share), products / rate, own + fragments + OTHER_REGISTERS
     )

@@ -39,11 +39,11 @@ _ROUND = """__device__ __forceinline__ void round_tf32(unsigned (&x)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x[i]) : "f"(__uint_as_float(x[i])));
 }"""
-_MMA = """__device__ __forceinline__ void {name}(float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
+_MMA = """__device__ __forceinline__ void {name}({sums}& c0, {sums}& c1, {sums}& c2, {sums}& c3, const unsigned (&a)[4],
                                          unsigned b0, unsigned b1) {{
-  asm volatile("mma.sync.aligned.m16n8k{depth}.row.col.f32.{type}.{type}.f32 "
+  asm volatile("mma.sync.aligned.m16n8k{depth}.row.col.{ptx}.{type}.{type}.{ptx} "
                "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
-               : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+               : "+{letter}"(c0), "+{letter}"(c1), "+{letter}"(c2), "+{letter}"(c3)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }}"""
 
@@ -143,7 +143,9 @@ def emit_multiply(f: Function, type: str, call: Call) -> None:
     assert isinstance(sums, AddressOf)
     c_mi, half, c_nj, odd = map(_value, numbers)
     depth = 2 * ROW_BYTES // a.buffer.dtype.itemsize  # type: ignore[attr-defined]
-    name = f.define(f"mma_{type}", _MMA.format(name=f"mma_{type}", type=type, depth=depth))
+    letter, ptx, own_type = ("r", "s32", "int") if sums.buffer.dtype.is_integer else ("f", "f32", "float")
+    text = _MMA.format(name=f"mma_{type}", type=type, depth=depth, letter=letter, ptx=ptx, sums=own_type)
+    name = f.define(f"mma_{type}", text)
     first = offset_expr(sums.buffer, sums.indices) + mi * c_mi + nj * c_nj
     pointer = f.memory(sums.buffer).pointer
     own = ", ".join(f"{pointer}[{emit_expr(f, simplify(first + n)).text}]" for n in (0, odd, half, half + odd))

@@ -215,7 +215,7 @@ def _map(f: Function, source: Buffer, dimensions: tuple[int, ...], box: tuple[in
     ]
     sizes, strides = (tuple(found[d] for d in dimensions) for found in numbers)
     steps = tuple(source.dtype.itemsize * n for n in strides[1:])
-    made = TensorMap("", source.name, sizes, steps, box)
+    made = TensorMap("", source.name, sizes, steps, box, source.dtype.itemsize)
     if made not in f.engine.maps:
         f.engine.maps[made] = f.fresh(f"{source.name}_map")
     return f.engine.maps[made]

@@ -9,10 +9,8 @@ from __future__ import annotations
 from weft.ir.expr import AddressOf, Call, Const, Expr
 from weft.target.c_text.emit_expr import emit_expr, offset_expr
 from weft.target.cuda.emit_context import LEVEL, Function
-from weft.target.cuda.read_products import BLOCK, LENGTH
-
-#: Steps of the depth of an instruction.
-STEPS = 16
+from weft.target.cuda.intrinsics import STEP_BYTES
+from weft.target.cuda.read_products import BLOCK, row_length
 
 _PLACE = """__device__ __forceinline__ unsigned long long matrix_place(const void* p, int lead) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(p);
@@ -20,13 +18,12 @@ _PLACE = """__device__ __forceinline__ unsigned long long matrix_place(const voi
 }"""
 #: For sums that are BLOCK, TILE, HALF and ODD elements apart for each 64 columns, 8 columns, 8 rows and 1 column.
 _WGMMA = """template <int BLOCK, int TILE, int HALF, int ODD, bool A_TRANSPOSED, bool B_TRANSPOSED, int B_LEAD>
-__device__ __forceinline__ void {name}(float* c, const void* a, const void* b) {{
-  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{type}.{type} "
+__device__ __forceinline__ void {name}({sums}* c, const void* a, const void* b) {{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{type}.{type} "
                "{{{outs}}}, "
-               "%{count}, %{next}, 1, 1, 1, %{after}, %{last};"
+               "%{count}, %{next}, 1{flags};"
                : {regs}
-               : "l"(matrix_place(a, 16)), "l"(matrix_place(b, B_LEAD)),
-                 "n"((int)A_TRANSPOSED), "n"((int)B_TRANSPOSED));
+               : "l"(matrix_place(a, 16)), "l"(matrix_place(b, B_LEAD)){turned});
 }}"""
 _START = """__device__ __forceinline__ void wgmma_start() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }"""
 _COMMIT = """__device__ __forceinline__ void wgmma_commit() {
@@ -39,41 +36,55 @@ _WAIT = """template <int PENDING> __device__ __forceinline__ void wgmma_wait() {
 _HOLD = """template <int COUNT> __device__ __forceinline__ void hold_sums(float* c) {
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(c[i])::"memory");
+}
+template <int COUNT> __device__ __forceinline__ void hold_sums(int* c) {
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) asm volatile("" : "+r"(c[i])::"memory");
 }"""
 
 
 def emit_start(f: Function, type: str, call: Call) -> None:
     """The instructions of a piece, started one after another; the group goes on."""
     sums, a, b, _, *numbers = call.args
+    assert isinstance(sums, AddressOf)
+    assert isinstance(a, AddressOf)
+    element = a.buffer.dtype
     steps, blocks, _, a_k, lead, _, b_k, half, block, tile, odd = (
         int(e.value) for e in numbers if isinstance(e, Const)
     )
     f.define("matrix_place", _PLACE)
-    name = _define(f, type, blocks * BLOCK)
+    name = _define(f, type, blocks * BLOCK, sums.buffer.dtype.is_integer, element.itemsize)
     flags = [str(k != 1).lower() for k in (a_k, b_k)]
-    arguments = ", ".join(map(str, (block if blocks > 1 else 0, tile, half, odd, *flags, 2 * lead)))
+    arguments = ", ".join(map(str, (block if blocks > 1 else 0, tile, half, odd, *flags, element.itemsize * lead)))
     f.line(f"{f.define('wgmma_start', _START)}();")
     with f.braces():
         apart = {f.fresh("a_at"): a_k, f.fresh("b_at"): b_k}
         for at, place in zip(apart, (a, b)):
             f.line(f"const auto* const {at} = {emit_place(f, place)};")
         for step in range(steps):
-            places = ", ".join(f"{at} + {step * STEPS * (1 if k == 1 else LENGTH)}" for at, k in apart.items())
+            steps_on = step * STEP_BYTES // element.itemsize
+            places = ", ".join(
+                f"{at} + {steps_on * (1 if k == 1 else row_length(a.buffer))}" for at, k in apart.items()
+            )
             f.line(f"{name}<{arguments}>({emit_place(f, sums)}, {places});")
     f.line(f"{f.define('wgmma_commit', _COMMIT)}();")
 
 
-def _define(f: Function, type: str, columns: int) -> str:
-    """The instruction of as many columns, as a function."""
+def _define(f: Function, type: str, columns: int, of_integers: bool, itemsize: int) -> str:
+    """The instruction of as many columns, as a function; elements of one byte have no flags for transposed operands,
+    integers none for signs."""
     name, count = f"wgmma_{type}_n{columns}", columns // 2
+    letter, ptx, sums = ("r", "s32", "int") if of_integers else ("f", "f32", "float")
+    turns = itemsize > 1
     outs = ", ".join(f"%{i}" for i in range(count))
     tiles = [f"{block} * BLOCK + {tile} * TILE" for block in range(columns // BLOCK) for tile in range(BLOCK // 8)]
     regs = ",\n                 ".join(
-        ", ".join(f'"+f"(c[{at}{own}])' for own in ("", " + ODD", " + HALF", " + HALF + ODD")) for at in tiles
+        ", ".join(f'"+{letter}"(c[{at}{own}])' for own in ("", " + ODD", " + HALF", " + HALF + ODD")) for at in tiles
     )
     text = _WGMMA.format(
-        name=name, n=columns, type=type, outs=outs, regs=regs,
-        count=count, next=count + 1, after=count + 2, last=count + 3,
+        name=name, n=columns, type=type, outs=outs, regs=regs, count=count, next=count + 1, sums=sums, ptx=ptx,
+        depth=STEP_BYTES // itemsize, flags=("" if of_integers else ", 1, 1") + f", %{count + 2}, %{count + 3}" * turns,
+        turned=',\n                 "n"((int)A_TRANSPOSED), "n"((int)B_TRANSPOSED)' * turns,
     )  # fmt: skip
     return f.define(name, text)
 

@@ -15,14 +15,18 @@ step while the step before is computed.
 itself, in swizzled rows of 128 bytes, and works on its own until it is waited for; the nest of a lane is the same but
 for columns in blocks of 64, as many as such a row has.
 
-The order of additions is the hardware's own, so these are for fast numerics. ``mma_tf32`` moreover rounds what it
-multiplies to 10 bits of fraction, which is for those who ask for it by name or by ``numerics="tf32"``.
+Elements of one byte lie side by side along the depth; sums of integers are int32, and exact. Else the order of
+additions is the hardware's own, so these are for fast numerics; of floats of 8 bits it keeps fewer bits than float32
+has. ``mma_tf32`` moreover rounds what it multiplies to 10 bits of fraction, which is for those who ask for it by
+name or by ``numerics="tf32"``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.ir.dtype import SCALAR_TYPES
 from weft.ir.expr import Call
 from weft.ir.hardware import Hardware, declare
 from weft.ir.stmt import Tensorized
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 _MMA = """
 kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
               B: {t}[NJ, 4, 2, KS, {k}] strides [8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
-              out C: float32[MI, 2, 8, NJ, 4, 2] strides [c_mi, c_half, c_row, c_nj, c_pair, c_odd],
+              out C: {c}[MI, 2, 8, NJ, 4, 2] strides [c_mi, c_half, c_row, c_nj, c_pair, c_odd],
               KS: int64, MI: int64, NJ: int64, a_row: int64, a_k: int64, b_col: int64, b_k: int64,
               c_mi: int64, c_half: int64, c_row: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
   thread row in 0:8 {{ thread pair in 0:4 {{
@@ -45,13 +49,13 @@ kernel {name}(A: {t}[MI, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {
 _WGMMA = """
 kernel {name}(A: {t}[2, 8, KS, {k}] strides [8 * a_row, a_row, {k} * a_k, a_k],
               B: {t}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
-              out C: float32[2, 8, NB, 8, 4, 2] strides [c_half, c_row, c_block, c_nj, c_pair, c_odd],
+              out C: {c}[2, 8, NB, 8, 4, 2] strides [c_half, c_row, c_block, c_nj, c_pair, c_odd],
               KS: int64, NB: int64, a_row: int64, a_k: int64, b_block: int64, b_col: int64, b_k: int64,
               c_half: int64, c_row: int64, c_block: int64, c_nj: int64, c_pair: int64, c_odd: int64) {{
   thread row in 0:8 {{ thread pair in 0:4 {{
     for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ for k in 0:{k} {{
       C[half, row, block, nj, pair, odd] = C[half, row, block, nj, pair, odd]
-                                         + float32(A[half, row, step, k]) * float32(B[block, nj, pair, odd, step, k])
+                                         + {c}(A[half, row, step, k]) * {c}(B[block, nj, pair, odd, step, k])
     }} }} }} }} }} }}
   }} }}
 }}"""
@@ -70,23 +74,23 @@ kernel {name}_load_b(out X: {t}[count, 2, {k}],
   for n in 0:count {{ for odd in 0:2 {{ for k in 0:{k} {{ X[n, odd, k] = B[nj + n, lane % 4, odd, step, k] }} }} }}
 }}"""
 _MULTIPLY = """
-kernel {name}_multiply(out C: float32[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c_nj, c_odd],
+kernel {name}_multiply(out C: {c}[mi + 1, 2, nj + 1, 2] strides [c_mi, c_half, c_nj, c_odd],
                        A: {t}[2, {k}], B: {t}[2, {k}], mi: int64, nj: int64,
                        c_mi: int64, c_half: int64, c_nj: int64, c_odd: int64) {{
   for half in 0:2 {{ for odd in 0:2 {{ for k in 0:{k} {{
-    C[mi, half, nj, odd] = C[mi, half, nj, odd] + {product}
+    C[mi, half, nj, odd] = C[mi, half, nj, odd] + {step_product}
   }} }} }}
 }}"""
 #: The same for groups of warps: started, and done when it is waited for.
 _START = """
-kernel {name}_start(out C: float32[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_odd],
+kernel {name}_start(out C: {c}[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_odd],
                     A: {t}[4, 2, 8, KS, {k}] strides [16 * a_row, 8 * a_row, a_row, {k} * a_k, a_k],
                     B: {t}[NB, 8, 4, 2, KS, {k}] strides [b_block, 8 * b_col, 2 * b_col, b_col, {k} * b_k, b_k],
                     lane: int64, KS: int64, NB: int64, a_row: int64, a_k: int64, b_block: int64, b_col: int64,
                     b_k: int64, c_half: int64, c_block: int64, c_nj: int64, c_odd: int64) {{
   for step in 0:KS {{ for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ for k in 0:{k} {{
     C[half, block, nj, odd] = C[half, block, nj, odd]
-      + float32(A[lane // 32, half, lane % 32 // 4, step, k]) * float32(B[block, nj, lane % 4, odd, step, k])
+      + {c}(A[lane // 32, half, lane % 32 // 4, step, k]) * {c}(B[block, nj, lane % 4, odd, step, k])
   }} }} }} }} }} }}
 }}"""
 
@@ -106,31 +110,53 @@ def _emit_call(f: Function, call: Call) -> bool:
     return True
 
 
-def _declared(text: str, name: str, needs: tuple[str, ...], is_step: bool = True, **holes: object) -> Hardware:
-    whole = text.format(name=name, **holes)
-    own = whole.partition("kernel ")[2].partition("(")[0]
-    return declare(Hardware(own, whole, {"cuda": _emit_call if is_step else _left_to_loops}, needs, False, is_step))
+#: Bytes of a row of an operand that an instruction multiplies.
+STEP_BYTES = 32
 
 
-def _mma(name: str, t: str, k: int, needs: tuple[str, ...]) -> Hardware:
-    a, b = ("A[mi, half, row, step, k]", "B[nj, pair, odd, step, k]"), ("A[half, k]", "B[odd, k]")
-    wide = "{} * {}" if t == "float32" else "float32({}) * float32({})"
-    for text in (_LOAD_A, _LOAD_B):
-        _declared(text, name, needs, t=t, k=k)
-    _declared(_MULTIPLY, name, needs, t=t, k=k, product=wide.format(*b))
-    return _declared(_MMA, name, needs, is_step=False, t=t, k=k, product=wide.format(*a))
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What instructions multiply: how these call it, the type of its sums, what the instructions of a warp need."""
+
+    short: str
+    sums: str
+    needs: str
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it does not matter in which order sums are added up."""
+        return self.sums == "int32"
 
 
-MMA = (
-    _mma("mma_bf16", "bfloat16", 16, ("bf16 mma", "ldmatrix")),
-    _mma("mma_f16", "float16", 16, ("fp16 mma", "ldmatrix")),
-    _mma("mma_tf32", "float32", 8, ("tf32 mma", "ldmatrix")),
-)
+ELEMENTS = {
+    "bfloat16": Element("bf16", "float32", "bf16 mma"),
+    "float16": Element("f16", "float32", "fp16 mma"),
+    "float32": Element("tf32", "float32", "tf32 mma"),
+    "float8_e4m3fn": Element("e4m3", "float32", "fp8 mma"),
+    "float8_e5m2": Element("e5m2", "float32", "fp8 mma"),
+    "int8": Element("s8", "int32", "int8 mma"),
+    "uint8": Element("u8", "int32", "int8 mma"),
+}
 
 
-def _wgmma(name: str, t: str) -> Hardware:
-    _declared(_START, name, ("wgmma",), t=t, k=16)
-    return _declared(_WGMMA, name, ("wgmma",), is_step=False, t=t, k=16)
+def _declared(text: str, kind: str, t: str, *, is_step: bool = True) -> Hardware:
+    """An instruction of warps (``mma``) or of groups of them (``wgmma``) for elements ``t``, or a step of it."""
+    own = ELEMENTS[t]
+    wide = "{}" if t == own.sums else f"{own.sums}({{}})"
+    products = {"product": ("A[mi, half, row, step, k]", "B[nj, pair, odd, step, k]"),
+                "step_product": ("A[half, k]", "B[odd, k]")}  # fmt: skip
+    holes = {name: " * ".join(map(wide.format, pair)) for name, pair in products.items()}
+    whole = text.format(name=f"{kind}_{own.short}", t=t, c=own.sums, k=STEP_BYTES // SCALAR_TYPES[t].itemsize, **holes)
+    name = whole.partition("kernel ")[2].partition("(")[0]
+    needs = ("wgmma",) if kind == "wgmma" else (own.needs, "ldmatrix")
+    emit = {"cuda": _emit_call if is_step else _left_to_loops}
+    return declare(Hardware(name, whole, emit, needs, own.is_exact, is_step))
 
 
-WGMMA = (_wgmma("wgmma_bf16", "bfloat16"), _wgmma("wgmma_f16", "float16"))
+for _type in ELEMENTS:
+    for _text in (_LOAD_A, _LOAD_B, _MULTIPLY):
+        _declared(_text, "mma", _type)
+    if _type != "float32":
+        _declared(_START, "wgmma", _type)
+MMA = tuple(_declared(_MMA, "mma", t, is_step=False) for t in ELEMENTS)
+WGMMA = tuple(_declared(_WGMMA, "wgmma", t, is_step=False) for t in ELEMENTS if t != "float32")

@@ -55,7 +55,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """How the copy engine fetches boxes of 16-bit elements from ``buffer``; the parameter ``name`` of a launch.
+    """How the copy engine fetches boxes of elements of ``itemsize`` bytes from ``buffer``; a parameter of a launch.
 
     ``sizes`` are those of the array and ``box`` what is fetched at once, from the dimension along memory on;
     ``strides`` are the bytes from one element to the next along the others.
@@ -66,6 +66,7 @@ class TensorMap:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
+    itemsize: int = 2
 
 
 @dataclass(frozen=True, slots=True)

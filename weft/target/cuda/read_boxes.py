@@ -66,22 +66,26 @@ def read_box(nest: Stmt) -> Box | None:
 
 def why_not_fetched(buffer: Buffer) -> str | None:
     """Why the engine cannot fetch boxes of ``buffer``; None where it can, if its address is a multiple of 16 bytes."""
-    if buffer.scope != "global" or buffer.dtype.itemsize != 2 or buffer.rank > MOST_DIMENSIONS:
-        return f"`{buffer.name}` is no array of 16-bit elements with up to {MOST_DIMENSIONS} dimensions"
+    if not _may_be_fetched(buffer):
+        return f"`{buffer.name}` is no array of 8-bit or 16-bit elements with up to {MOST_DIMENSIONS} dimensions"
     sizes, strides = (tuple(e) for e in (buffer.shape, buffer.element_strides()))
     numbers = [int(e.value) for e in (*sizes, *strides) if isinstance(e, Const)]
     if len(numbers) < 2 * buffer.rank:
         return f"not all sizes of `{buffer.name}` are numbers"
-    steps = [2 * n for n in numbers[buffer.rank : -1]]
+    steps = [buffer.dtype.itemsize * n for n in numbers[buffer.rank : -1]]
     if numbers[-1] != 1 or any(n % ALIGN or n <= 0 for n in steps):
         return f"rows of `{buffer.name}` do not begin at multiples of {ALIGN} bytes"
     return None
 
 
+def _may_be_fetched(buffer: Buffer) -> bool:
+    return buffer.scope == "global" and buffer.dtype.itemsize in (1, 2) and buffer.rank <= MOST_DIMENSIONS
+
+
 def rows_apart(buffer: Buffer) -> int | None:
     """Elements between the rows of a copy of ``buffer`` that the engine can fetch from; None where it never can."""
-    row, each = buffer.shape[-1:], ALIGN // 2
-    if buffer.scope != "global" or buffer.dtype.itemsize != 2 or buffer.rank > MOST_DIMENSIONS or not row:
+    row, each = buffer.shape[-1:], ALIGN // buffer.dtype.itemsize
+    if not _may_be_fetched(buffer) or not row:
         return None
     return -int(row[0].value) % each if all(isinstance(n, Const) for n in buffer.shape) else None  # type: ignore[attr-defined]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
+from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Const, Expr, Var, idx
 from weft.ir.hardware import Hardware
 from weft.ir.interval import Interval
@@ -28,8 +29,16 @@ from weft.target.cuda.swizzle import ROW, SWIZZLE_ALIGN
 ROW_BYTES = 16
 #: Of instructions of warp groups: rows of a warp, warps of a group, columns of a block of them, the most columns.
 ROWS, WARPS, BLOCK, MOST = 16, 4, 64, 256
-#: Elements of a row of swizzled shared memory, which are of 2 bytes.
-LENGTH = ROW // 2
+
+
+def can_be_turned(buffer: Buffer) -> bool:
+    """Whether instructions multiply elements that do not lie side by side along the depth."""
+    return buffer.dtype.itemsize > 1
+
+
+def row_length(buffer: Buffer) -> int:
+    """Elements of a row of swizzled shared memory."""
+    return ROW // buffer.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +121,9 @@ def read_groups(site: Site, s: Tensorized, hardware: Hardware) -> GroupProducts 
     if groups is None or found is None:
         return None
     places, n = found
-    blocks = n["b_block"] if n["NB"] > 1 else BLOCK * LENGTH
-    a = groups.matrix(site, places["A"], n["a_row"], n["a_k"], BLOCK * LENGTH, ROWS * n["a_row"])
+    whole = BLOCK * row_length(places["A"].buffer)
+    blocks = n["b_block"] if n["NB"] > 1 else whole
+    a = groups.matrix(site, places["A"], n["a_row"], n["a_k"], whole, ROWS * n["a_row"])
     b = groups.matrix(site, places["B"], n["b_col"], n["b_k"], blocks, 0)
     if a is None or b is None or n["NB"] * BLOCK > MOST or _varies(places["C"]):
         return None
@@ -192,6 +202,8 @@ class _Units:
         if place.buffer.scope != "shared" or place.buffer.name in site.swizzled or 1 not in (row, k):
             return None
         start = linear_offset(place.buffer, place.indices)
+        if k != 1 and not can_be_turned(place.buffer):
+            return None
         pitch, size = max(row, k), place.buffer.dtype.itemsize
         steps = [] if start is None else [pitch, start.constant, *start.terms.values()]
         if start is None or any(step * size % ROW_BYTES for step in steps):
@@ -203,11 +215,11 @@ class _Units:
         64 of them to the next 64; warps begin ``per_warp`` elements apart."""
         if place.buffer.name not in site.swizzled:
             return None
-        is_transposed = k != 1
+        is_transposed, length = k != 1, row_length(place.buffer)
         start = linear_offset(place.buffer, place.indices)
-        if start is None or (row, k) != ((1, LENGTH) if is_transposed else (LENGTH, 1)):
+        if start is None or (row, k) != ((1, length) if is_transposed else (length, 1)):
             return None
-        if not is_transposed and block != BLOCK * LENGTH:
+        if (not is_transposed and block != BLOCK * length) or (is_transposed and not can_be_turned(place.buffer)):
             return None
         others = [n for atom, n in start.terms.items() if atom != _WARP]
         whole = SWIZZLE_ALIGN // place.buffer.dtype.itemsize
