@@ -35,7 +35,15 @@ def split_ahead(s: Stmt, rings: frozenset[str]) -> tuple[Stmt, Stmt]:
     if stored <= rings or isinstance(s, Block):
         return s, _NOTHING
     first = rebuild(s, lambda n: split_ahead(n, rings)[0] if isinstance(n, Stmt) else n)
-    return first, rebuild(s, lambda n: split_ahead(n, rings)[1] if isinstance(n, Stmt) else n)
+    return _used(first), _used(rebuild(s, lambda n: split_ahead(n, rings)[1] if isinstance(n, Stmt) else n))
+
+
+def _used(s: Stmt) -> Stmt:
+    """``s`` without storage that nothing in it uses."""
+    if not isinstance(s, Alloc):
+        return s
+    held = mentions(s.body)
+    return s if s.buffer.name in held.loaded | held.stored | held.reached else s.body
 
 
 @fact

@@ -22,6 +22,7 @@ from weft.schedules.find import blocks_inside, find_block, loops_around
 from weft.schedules.fold_storage import fold_storage
 from weft.schedules.handles import AnyBlock, AnyBuffer, AnyLoop, BlockRef, BufferRef
 from weft.schedules.infer_stage import Stage, infer_stage
+from weft.schedules.narrow import narrow
 from weft.schedules.pack import cache_read, pack
 from weft.schedules.pad import pad
 from weft.schedules.pad_rows import pad_rows
@@ -127,13 +128,19 @@ class DataMethods(ScheduleState):
         return self.handle(BlockRef, made)
 
     def rfactor(
-        self, loop: AnyLoop, factor: int | None = None, axis: int = 0, start: Start = "before"
+        self,
+        loop: AnyLoop,
+        factor: int | None = None,
+        axis: int = 0,
+        start: Start = "before",
+        at: AnyLoop | None = None,
     ) -> tuple[BlockRef, BufferRef]:
         """Partial results for each iteration of reduction loop ``loop``, which are then reduced.
 
         With ``factor`` the loop is split first and its inner part taken: ``factor`` partial results. They are
         dimension ``axis`` of the new storage. They start in a nest of their own, or ``"inside"`` that which computes
-        them, at its first step. Returns the block that computes them and that storage.
+        them, at its first step. With ``at``, a loop of the reduction around it, they are added up in each of its
+        iterations. Returns the block that computes them and that storage.
         """
         before = dict(self.__dict__, _fates=dict(self._fates), _born=dict(self._born))
         name = self.name(loop)
@@ -141,6 +148,7 @@ class DataMethods(ScheduleState):
             if factor is not None:
                 name = self.run(split, name, factor)[1]
             options: dict[str, Any] = {} if start == "before" else {"start": start}
+            options |= {} if at is None else {"at": self.name(at)}
             made = self.run(rfactor, name, axis=axis, **options)
         except ScheduleError:
             self.__dict__.update(before)
@@ -259,6 +267,10 @@ class DataMethods(ScheduleState):
     def set_scope(self, buffer: AnyBuffer, scope: Scope) -> None:
         """The memory a temporary lives in: ``"global"``, ``"shared"``, ``"local"`` or ``"register"``."""
         self.run(set_scope, self.name(buffer), scope)
+
+    def narrow(self, buffer: AnyBuffer, dtype: str) -> None:
+        """A temporary of floats as ``"bfloat16"`` or ``"float16"``: factors of products with others of that type."""
+        self.run(narrow, self.name(buffer), dtype)
 
     def tensorize(self, loop: AnyLoop, intrinsic: str) -> None:
         """The nest of ``loop`` becomes the hardware intrinsic of that name (see `weft.intrinsic`).

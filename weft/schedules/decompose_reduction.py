@@ -65,9 +65,12 @@ def decompose_reduction(kernel: Kernel, block: str, at: str) -> Rewrite:
     return Rewrite(replace_stmt(kernel, loop, sequence([init, rest])), (name,))
 
 
-def outermost_reduction_loop(kernel: Kernel, block: Block) -> str | None:
+def outermost_reduction_loop(kernel: Kernel, block: Block, at: str | None = None) -> str | None:
+    """Of the loops around ``block``; of those inside ``at``, where that is one of them."""
     names = {n for i in block.iters if i.kind == "reduce" for n in free_vars(i.binding)}
-    return next((x.var.name for x in loops_around(kernel, block) if x.var.name in names), None)
+    around = [x.var.name for x in loops_around(kernel, block)]
+    inside = around[around.index(at) + 1 :] if at in around else around if at is None else []
+    return next((name for name in inside if name in names), None)
 
 
 def check_initialization(segment: Segment, block: Block) -> Verdict:

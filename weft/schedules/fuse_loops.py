@@ -14,10 +14,10 @@ from typing import Literal, get_args
 
 from weft.ir.expr import Binary, Compare, idx
 from weft.ir.interval import Interval
-from weft.ir.nesting import path_to, sequence
+from weft.ir.nesting import find_path, path_to, sequence
 from weft.ir.printer import print_expr
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, If, Kernel, Seq
+from weft.ir.stmt import Alloc, For, If, Kernel, Seq
 from weft.ir.visit import substitute
 from weft.poly.check_neighbours import check_fuse_loops as check_mergeable
 from weft.poly.check_parallel import check_parallel as check_independent
@@ -33,6 +33,7 @@ Pairing = Literal["count", "value"]
 def check_fuse_loops(kernel: Kernel, first: str, second: str, by: Pairing = "count", *, numerics: Numerics) -> Verdict:
     """The loops must be neighbours, and no work of ``first`` may have to wait for ``second``'s."""
     a, b = find_loop(kernel, first), find_loop(kernel, second)
+    kernel = _with_storage_before(kernel, a, b)
     if by not in get_args(Pairing):
         return refuse(f"by={by!r} is not known", alternatives=tuple(f'by="{p}"' for p in get_args(Pairing)))
     wrong = first_no([_check_neighbours(kernel, a, b), OK if by == "value" else _check_length(kernel, a, b)])
@@ -79,6 +80,19 @@ def _check_neighbours(kernel: Kernel, a: For, b: For) -> Verdict:
     return OK
 
 
+def _with_storage_before(kernel: Kernel, a: For, b: For) -> Kernel:
+    """``kernel`` with storage that begins between the loops made before both."""
+    around = [s for s in path_to(kernel, a)[:-1] if isinstance(s, Seq)]
+    body = around[-1].body if around else ()
+    place = next((n for n, s in enumerate(body) if s is a), -1)
+    after = body[place + 1] if 0 <= place < len(body) - 1 else None
+    if not isinstance(after, Alloc) or find_path(after, b) is None:
+        return kernel
+    both = replace(after, body=sequence([a, after.body]))
+    outer = sequence([*body[:place], both, *body[place + 2 :]])
+    return _with_storage_before(replace_stmt(kernel, around[-1], outer), a, b)
+
+
 def _check_length(kernel: Kernel, a: For, b: For) -> Verdict:
     ranges = ranges_at(kernel, a)
     one, other = extent(a, ranges), extent(b, ranges)
@@ -93,6 +107,7 @@ def _check_length(kernel: Kernel, a: For, b: For) -> Verdict:
 def fuse_loops(kernel: Kernel, first: str, second: str, by: Pairing = "count") -> Rewrite:
     """``first`` keeps its name and takes over the body of ``second``."""
     a, b = find_loop(kernel, first), find_loop(kernel, second)
+    kernel = _with_storage_before(kernel, a, b)
     seq = next(s for s in reversed(path_to(kernel, a)[:-1]) if isinstance(s, Seq))
     ranges = ranges_at(kernel, a)
     if by == "value":

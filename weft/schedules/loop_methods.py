@@ -9,7 +9,8 @@ from weft.schedules.cut import End, cut, peel
 from weft.schedules.fission import fission
 from weft.schedules.fuse import fuse
 from weft.schedules.fuse_loops import Pairing, fuse_loops
-from weft.schedules.handles import AnyBlock, AnyLoop, BufferRef, Loop
+from weft.schedules.handles import AnyBlock, AnyLoop, BlockRef, BufferRef, Loop
+from weft.schedules.online import online
 from weft.schedules.persist import persist
 from weft.schedules.reorder import reorder
 from weft.schedules.rewrite import PRIMITIVES
@@ -63,6 +64,15 @@ class LoopMethods(ScheduleState):
         made = self.run(scan, self.name(loop), length)
         totals, carries, results, added, run = (self.handle(Loop, n) for n in made[:5])
         return Scan(totals, carries, results, added, run, tuple(self.handle(BufferRef, n) for n in made[5:]))
+
+    def online(self, *loops: AnyLoop) -> tuple[BlockRef, ...]:
+        """Loops that follow one another as one: the first finds an extremum, those after it add up what depends on it
+        by a factor, as ``exp(x - m)`` does, and are rescaled where it grows.
+
+        Returns the blocks that keep the extremum before, what exponents are relative to, the factor, and that rescale
+        and finish each sum.
+        """
+        return tuple(self.handle(BlockRef, name) for name in self.run(online, *self.names(loops)))
 
     def fuse(self, *loops: AnyLoop) -> Loop:
         """Loops directly inside one another, outermost first, as one loop."""

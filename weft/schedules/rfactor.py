@@ -13,6 +13,8 @@ The partial results live just outside the outermost loop of the reduction. With 
 partial results starts them itself at its first step, as the reduction did, where that step surely runs::
 
     for k_o, k_i: S_part[k_i] = 0 if k_o == 0;  S_part[k_i] += x
+
+With ``at`` they live in the body of that loop of the reduction, and are added to the result in each of its iterations.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ from weft.schedules.trace import Numerics
 Start = Literal["before", "inside"]
 
 
-def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "before", *, numerics: Numerics) -> Verdict:
+def check_rfactor(
+    kernel: Kernel, loop: str, axis: int = 0, start: Start = "before", at: str | None = None, *, numerics: Numerics
+) -> Verdict:
     """Partial results change the order of the reduction: legal for exact ones, or under fast numerics."""
     loop_node = find_loop(kernel, loop)
     blocks = _reducing(loop_node)
@@ -69,7 +73,7 @@ def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "befo
     if start not in get_args(Start):
         return refuse(f"partial results start {' or '.join(get_args(Start))} their nest, not {start!r}")
     try:
-        factoring = Factoring.find(kernel, loop_node, blocks[0])
+        factoring = Factoring.find(kernel, loop_node, blocks[0], at)
         verdict = factoring.check(axis, numerics)
         if not verdict.ok:
             return verdict
@@ -79,10 +83,10 @@ def check_rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "befo
 
 
 @primitive(check_rfactor, "cannot make partial results over loop `{0}`")
-def rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "before") -> Rewrite:
+def rfactor(kernel: Kernel, loop: str, axis: int = 0, start: Start = "before", at: str | None = None) -> Rewrite:
     """Makes the block of the partial results and the storage they are in."""
     loop_node = find_loop(kernel, loop)
-    return Factoring.find(kernel, loop_node, _reducing(loop_node)[0]).rewrite(axis, start)
+    return Factoring.find(kernel, loop_node, _reducing(loop_node)[0], at).rewrite(axis, start)
 
 
 def _reducing(loop: For) -> list[Block]:
@@ -106,9 +110,9 @@ class Factoring:
     elements: Projection
 
     @staticmethod
-    def find(kernel: Kernel, loop: For, block: Block) -> Factoring:
+    def find(kernel: Kernel, loop: For, block: Block, at: str | None = None) -> Factoring:
         name = loop.var.name
-        outer = outermost_reduction_loop(kernel, block)
+        outer = outermost_reduction_loop(kernel, block, at)
         if outer is None or name not in _reduced_names(block):
             raise NotProjectable(f"block `{block.name}` does not reduce over `{name}`")
         whole = find_loop(kernel, outer)

@@ -159,6 +159,26 @@ void host_wgmma(C* c, const void* a, const void* b, int block, int tile, int hal
   }
 }
 
+// The same with the left matrix in the registers of the lanes.
+template <class H, int N>
+void host_wgmma_registers(float* c, const unsigned* a, const void* b, int block, int tile, int half, int odd,
+                          bool b_transposed, int b_lead) {
+  const HostFragment own = {{a[0], a[1], a[2], a[3]}, {0, 0}};
+  HostFragment all[32];
+  host_gather(&own, sizeof(own), all);
+  for (int n = 0; n < N; ++n) {
+    if (n % 8 / 2 != host_lane() % 4) continue;
+    for (int h = 0; h < 2; ++h) {
+      float& sum = c[n / 64 * block + n % 64 / 8 * tile + h * half + n % 2 * odd];
+      for (int k = 0; k < 16; ++k) {
+        const char* const columns = (const char*)b + (b_transposed ? n / 64 * b_lead : 0);
+        sum += host_half<H>(all[host_lane() / 4 * 4 + k / 2 % 4].a[h + k / 8 * 2], k % 2) *
+               host_swizzled<H>(columns, b_transposed ? k : n, b_transposed ? n % 64 : k);
+      }
+    }
+  }
+}
+
 // The copy engine: a box of elements of some bytes to swizzled rows of 128 bytes, zeros where there is no array.
 struct HostMap { uint64_t base; int64_t rank, strides[4]; int32_t sizes[5], box[5], itemsize; };
 inline void host_bulk_copy(void* to, const void* map, unsigned long long* turn, const int* at) {

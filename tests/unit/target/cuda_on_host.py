@@ -209,6 +209,16 @@ def _in_cpp_matrices(text: str) -> str:
         text,
         flags=re.DOTALL,
     )
+    left = r"__device__ __forceinline__ void wgmma_(bf16|f16)_n(\d+)_registers\((.*?)\) \{.*?\n}\n"
+    text = re.sub(
+        left,
+        lambda m: (
+            f"void wgmma_{m[1]}_n{m[2]}_registers({m[3]})"
+            f" {{ host_wgmma_registers<{kinds[m[1]]}, {m[2]}>({given.replace('A_TRANSPOSED, ', '')}); }}\n"
+        ),
+        text,
+        flags=re.DOTALL,
+    )
     return re.sub(
         products,
         lambda m: f"inline void mma_{m[1]}({m[2]}) {{ host_mma<{kinds[m[1]]}>(c0, c1, c2, c3, a, b0, b1); }}\n",

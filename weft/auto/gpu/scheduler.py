@@ -11,6 +11,7 @@ from weft.auto.gpu.dots import DOTS
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
 from weft.auto.gpu.fuse import fuse_stages
+from weft.auto.gpu.online_products import take_online
 from weft.auto.gpu.persistent import persist_steps
 from weft.auto.gpu.points import POINTS
 from weft.auto.gpu.rows import ROWS
@@ -50,6 +51,7 @@ def auto_schedule_gpu(
     """Schedules ``schedule``'s program for ``machine``; ``schedule`` itself is changed. Plans are ``rank``'s choice."""
     draft = GpuDraft(schedule, machine, constants)
     draft.rank = rank
+    take_online(draft)
     fuse_stages(draft)
     take_scans(draft)
     schedule_nests(draft, STRATEGIES)

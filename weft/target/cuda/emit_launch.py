@@ -29,6 +29,7 @@ from weft.target.cuda.emit_roles import emit_roles, find_engine, wider_shape
 from weft.target.cuda.emit_stmt import EMITTERS
 from weft.target.cuda.launch_bounds import blocks_at_once, blocks_together, check_registers
 from weft.target.cuda.machine import DEFAULT_SHARED, MAX_GRID, GpuMachine
+from weft.target.cuda.operands_in_registers import operands_in_registers
 from weft.target.cuda.prelude import RESERVED, prelude_text
 from weft.target.cuda.program import ERROR_RECORD, FAILED, CudaProgram, Launch, Site, TensorMap
 from weft.target.cuda.read_launches import (
@@ -88,7 +89,7 @@ def emit_launch(
 ) -> tuple[Launch, str]:
     """The launch of ``nest`` and the text of its function; it ends at once where an assert before it failed."""
     scalars = frozenset(v.name for v in kernel.scalars if not v.dtype.is_float)
-    grid = read_grid(nest.body, scalars)
+    grid, operands = operands_in_registers(read_grid(nest.body, scalars))
     check_threads(grid, program.machine, kernel.name)
     check_registers(grid.body, program.machine, kernel.name)
     params = tuple(used_params(nest.body, (*kernel.params, *temporaries)))
@@ -106,6 +107,7 @@ def emit_launch(
         grid = replace(grid, inner=(*grid.inner, Alloc(engine.barriers, grid.body)))
     f.threads, f.reductions_shuffle = shape, reductions_shuffle(grid.body)
     f.stored_once = _stored_once(grid.body)
+    f.operands = operands
     f.rings, f.fragments = find_rings(grid.body), find_fragments(grid.body)
     swizzled = find_swizzled(grid.body)
     for buffer in (*grid.shared, *(p for p in params if isinstance(p, Buffer))):

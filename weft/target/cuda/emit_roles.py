@@ -15,16 +15,16 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
 from weft.ir.expr import AddressOf, Const, Expr, Var, idx
-from weft.ir.nesting import flat, sequence
+from weft.ir.nesting import replace_in, sequence
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Barrier, Evaluate, For, Seq, Stmt, Tensorized
-from weft.ir.visit import map_statements, substitute
+from weft.ir.stmt import Alloc, Barrier, Evaluate, For, Let, Seq, Stmt, Tensorized, hint
+from weft.ir.visit import map_statements, mentions, stores, substitute
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_stmt import emit_stmt
 from weft.target.cuda.emit_context import LEVEL, Function
 from weft.target.cuda.emit_wgmma import emit_place
-from weft.target.cuda.launch_bounds import Roles, choose_roles, kept_words
+from weft.target.cuda.launch_bounds import Roles, choose_roles, kept_words, largest_words
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.persist_blocks import bulk_copies, find_bulk_loop
 from weft.target.cuda.program import TensorMap
@@ -98,7 +98,7 @@ def find_engine(grid: Grid, consumers: int, name: str, machine: GpuMachine) -> E
         return None
     turns = int(next(iter(rings.values())).shape[0].value)  # type: ignore[attr-defined]
     barriers = Buffer(name, dt.uint64, (idx(2 * turns),), scope="shared")
-    roles = choose_roles(kept_words(grid.body), consumers, machine)
+    roles = choose_roles(kept_words(grid.body), consumers, machine, largest_words(grid.body))
     if roles is None:
         raise InternalError("too few registers for what the copy engine fetches")
     return Engine(barriers, turns, sum(map(turn_bytes, rings.values())), roles)
@@ -125,7 +125,8 @@ def emit_roles(f: Function, engine: Engine, body: Stmt, shape: tuple[int, int, i
     with f.braces("else"):
         if roles.moved:
             f.line(f"{f.define('take_registers', _REGISTERS.format(name='take', way='inc'))}<{roles.moved[1]}>();")
-        emit_stmt(f, _consumer(body, find_bulk_loop(body)))
+        loop = find_bulk_loop(body)
+        emit_stmt(f, _consumer(_met(body, loop), loop))
 
 
 _NOTHING = Seq(())
@@ -147,9 +148,24 @@ def _producer(s: Stmt) -> Stmt:
 def _consumer(s: Stmt, loop: For) -> Stmt:
     """All else; in ``loop`` turns are waited for instead of other threads."""
     if s is loop:
-        own = (n for n in flat(loop.body) if not isinstance(n, Barrier) and not _is_hint(n, "turn_claim", "publish"))
-        return replace(loop, body=sequence([n for n in own if not bulk_copies(n)]))
+        return replace(loop, body=_unfilled(loop.body))
     return map_statements(s, lambda n: _consumer(n, loop))
+
+
+def _met(body: Stmt, loop: For) -> Stmt:
+    """``body``, whose threads meet once before ``loop``, where they fill shared memory that is used in it."""
+    filled = {n.buffer.name for n in stores(replace_in(body, loop, _NOTHING)) if n.buffer.scope == "shared"}
+    used = mentions(loop.body).addressed | mentions(loop.body).loaded
+    return replace_in(body, loop, sequence([hint("publish"), Barrier(), loop])) if filled & used else body
+
+
+def _unfilled(s: Stmt) -> Stmt:
+    """What consumers do in a loop whose rings the engine fills: no threads but those of a warp meet."""
+    if isinstance(s, Seq):
+        return sequence([_unfilled(n) for n in s.body])
+    meets = isinstance(s, Barrier) and s.scope == "block"
+    is_order = _is_hint(s, "turn_claim", "publish") or (bulk_copies(s) and not isinstance(s, (Alloc, For, Let)))
+    return _NOTHING if meets or is_order else map_statements(s, _unfilled)
 
 
 def _place(f: Function, number: Expr, *, is_free: bool) -> str:

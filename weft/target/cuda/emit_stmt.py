@@ -114,6 +114,9 @@ def _alloc(f: Function, s: Alloc) -> None:
         _fragment(f, s)
         return
     count = buffer.element_count()
+    if buffer.name in f.operands:
+        _operand(f, s, count or 0)
+        return
     if count is None:
         raise UnsupportedError(
             f"`{buffer.name}` is a thread's own memory, but its size is not a number",
@@ -135,6 +138,16 @@ def _fragment(f: Function, s: Alloc) -> None:
     with f.declaring(name):
         f.line(f"unsigned {name}[{f.fragments[s.buffer.name] // 4}][4];")
         f.buffers[s.buffer.name] = Memory(name, 4, is_private=True)
+        emit_stmt(f, s.body)
+        del f.buffers[s.buffer.name]
+
+
+def _operand(f: Function, s: Alloc, count: int) -> None:
+    """What a lane brings to matrix instructions: elements as they are in memory, two of them a register."""
+    name = f.program.names.of(s.buffer.name)
+    with f.declaring(name):
+        f.line(f"__align__(16) {storage_type(s.buffer.dtype)} {name}[{count}];")
+        f.buffers[s.buffer.name] = Memory(name, 16, elements=count)
         emit_stmt(f, s.body)
         del f.buffers[s.buffer.name]
 

@@ -21,10 +21,21 @@ _WGMMA = """template <int BLOCK, int TILE, int HALF, int ODD, bool A_TRANSPOSED,
 __device__ __forceinline__ void {name}({sums}* c, const void* a, const void* b) {{
   asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{type}.{type} "
                "{{{outs}}}, "
-               "%{count}, %{next}, 1{flags};"
+               "{left}, {right}, {flags};"
                : {regs}
                : "l"(matrix_place(a, 16)), "l"(matrix_place(b, B_LEAD)){turned});
 }}"""
+#: The same with the left matrix in registers.
+_WGMMA_REGISTERS = """template <int BLOCK, int TILE, int HALF, int ODD, bool B_TRANSPOSED, int B_LEAD>
+__device__ __forceinline__ void {name}({sums}* c, const unsigned* a, const void* b) {{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{ptx}.{type}.{type} "
+               "{{{outs}}}, "
+               "{{{left}}}, {right}, {flags};"
+               : {regs}
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(matrix_place(b, B_LEAD)){turned});
+}}"""
+_TURNED = ',\n                 "n"((int)B_TRANSPOSED)'
+_BOTH_TURNED = ',\n                 "n"((int)A_TRANSPOSED), "n"((int)B_TRANSPOSED)'
 _START = """__device__ __forceinline__ void wgmma_start() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }"""
 _COMMIT = """__device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -48,32 +59,35 @@ def emit_start(f: Function, type: str, call: Call) -> None:
     sums, a, b, _, *numbers = call.args
     assert isinstance(sums, AddressOf)
     assert isinstance(a, AddressOf)
+    assert isinstance(b, AddressOf)
     element = a.buffer.dtype
     steps, blocks, _, a_k, lead, _, b_k, half, block, tile, odd = (
         int(e.value) for e in numbers if isinstance(e, Const)
     )
     f.define("matrix_place", _PLACE)
-    name = _define(f, type, blocks * BLOCK, sums.buffer.dtype.is_integer, element.itemsize)
-    flags = [str(k != 1).lower() for k in (a_k, b_k)]
+    in_registers = a.buffer.name in f.operands
+    name = _define(f, type, blocks * BLOCK, sums.buffer.dtype.is_integer, element.itemsize, in_registers)
+    flags = [str(k != 1).lower() for k in ((b_k,) if in_registers else (a_k, b_k))]
     arguments = ", ".join(map(str, (block if blocks > 1 else 0, tile, half, odd, *flags, element.itemsize * lead)))
     f.line(f"{f.define('wgmma_start', _START)}();")
     with f.braces():
-        apart = {f.fresh("a_at"): a_k, f.fresh("b_at"): b_k}
-        for at, place in zip(apart, (a, b)):
-            f.line(f"const auto* const {at} = {emit_place(f, place)};")
+        own = f"reinterpret_cast<const unsigned*>({emit_place(f, a)})" if in_registers else emit_place(f, a)
+        on = STEP_BYTES // element.itemsize
+        # In registers the steps of an instruction are four words.
+        apart = {f.fresh("a_at"): 4 if in_registers else on * (1 if a_k == 1 else row_length(a.buffer))}
+        apart[f.fresh("b_at")] = on * (1 if b_k == 1 else row_length(b.buffer))
+        for at, place in zip(apart, (own, emit_place(f, b))):
+            f.line(f"const auto* const {at} = {place};")
         for step in range(steps):
-            steps_on = step * STEP_BYTES // element.itemsize
-            places = ", ".join(
-                f"{at} + {steps_on * (1 if k == 1 else row_length(a.buffer))}" for at, k in apart.items()
-            )
+            places = ", ".join(f"{at} + {step * distance}" for at, distance in apart.items())
             f.line(f"{name}<{arguments}>({emit_place(f, sums)}, {places});")
     f.line(f"{f.define('wgmma_commit', _COMMIT)}();")
 
 
-def _define(f: Function, type: str, columns: int, of_integers: bool, itemsize: int) -> str:
+def _define(f: Function, type: str, columns: int, of_integers: bool, itemsize: int, in_registers: bool) -> str:
     """The instruction of as many columns, as a function; elements of one byte have no flags for transposed operands,
     integers none for signs."""
-    name, count = f"wgmma_{type}_n{columns}", columns // 2
+    name, count = f"wgmma_{type}_n{columns}{'_registers' if in_registers else ''}", columns // 2
     letter, ptx, sums = ("r", "s32", "int") if of_integers else ("f", "f32", "float")
     turns = itemsize > 1
     outs = ", ".join(f"%{i}" for i in range(count))
@@ -81,10 +95,13 @@ def _define(f: Function, type: str, columns: int, of_integers: bool, itemsize: i
     regs = ",\n                 ".join(
         ", ".join(f'"+{letter}"(c[{at}{own}])' for own in ("", " + ODD", " + HALF", " + HALF + ODD")) for at in tiles
     )
-    text = _WGMMA.format(
-        name=name, n=columns, type=type, outs=outs, regs=regs, count=count, next=count + 1, sums=sums, ptx=ptx,
-        depth=STEP_BYTES // itemsize, flags=("" if of_integers else ", 1, 1") + f", %{count + 2}, %{count + 3}" * turns,
-        turned=',\n                 "n"((int)A_TRANSPOSED), "n"((int)B_TRANSPOSED)' * turns,
+    left = [f"%{count + n}" for n in range(4 if in_registers else 1)]
+    after = count + len(left)
+    turned = [f"%{after + n}" for n in range(1, 2 if in_registers else 3)] if turns else []
+    text = (_WGMMA_REGISTERS if in_registers else _WGMMA).format(
+        name=name, n=columns, type=type, outs=outs, regs=regs, left=", ".join(left), right=f"%{after}", sums=sums,
+        ptx=ptx, depth=STEP_BYTES // itemsize, flags=", ".join(["1", *(() if of_integers else ("1", "1")), *turned]),
+        turned=(_TURNED if in_registers else _BOTH_TURNED) * turns,
     )  # fmt: skip
     return f.define(name, text)
 

@@ -67,15 +67,16 @@ class Roles:
     moved: tuple[int, int] | None = None
 
 
-def choose_roles(words: int, consumers: int, machine: GpuMachine) -> Roles | None:
-    """For ``consumers`` that keep so many ``words`` each, in a block that is alone on its multiprocessor.
+def choose_roles(words: int, consumers: int, machine: GpuMachine, largest: int | None = None) -> Roles | None:
+    """For ``consumers`` that keep so many ``words`` each, in a block that is alone on its multiprocessor; the
+    ``largest`` array of a thread, if it is not all of them, is the sums of an instruction.
 
     The producer is a whole warp group where others need its registers. None where there are too few of these.
     """
     each = machine.registers_per_sm // (consumers + GROUP)  # a warp more takes as many as one for each scheduler
     if each >= words + FRAGMENTS + ADDRESSES:
         return Roles(WARP, consumers)
-    if each < words + OPERANDS:
+    if each < (words if largest is None else largest) + OPERANDS:
         return None  # an instruction has no more than the kernel starts with
     own = PRODUCER if consumers <= 2 * GROUP else LEAST
     rest = (machine.registers_per_sm - GROUP * own) // consumers // REGISTER_STEP * REGISTER_STEP
@@ -85,6 +86,11 @@ def choose_roles(words: int, consumers: int, machine: GpuMachine) -> Roles | Non
 def kept_words(body: Stmt) -> int:
     """What a thread that runs ``body`` keeps of its own."""
     return sum(_words(b) for b in _kept(body))
+
+
+def largest_words(body: Stmt) -> int:
+    """The words of the largest array of those."""
+    return max(map(_words, _kept(body)), default=0)
 
 
 def blocks_together(count: int, threads: int, shared: int, machine: GpuMachine, at: For, kernel: str) -> int:

@@ -21,14 +21,15 @@ from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.nesting import around
 from weft.ir.offsets import linear_offset
 from weft.ir.simplify import simplify
-from weft.ir.stmt import For, Seq, Stmt, Tensorized
-from weft.ir.visit import substitute
+from weft.ir.stmt import For, Seq, Stmt, Store, Tensorized
+from weft.ir.visit import loads, stores, substitute
 from weft.target.cuda.swizzle import ROW, SWIZZLE_ALIGN
 
 #: ``ldmatrix`` takes rows of 16 bytes.
 ROW_BYTES = 16
 #: Of instructions of warp groups: rows of a warp, warps of a group, columns of a block of them, the most columns.
 ROWS, WARPS, BLOCK, MOST = 16, 4, 64, 256
+GROUP_ROWS = ROWS * WARPS
 
 
 def can_be_turned(buffer: Buffer) -> bool:
@@ -49,6 +50,7 @@ class Site:
     ranges: Mapping[str, Interval]
     private: frozenset[str]
     swizzled: frozenset[str]
+    launch: Stmt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ def read_groups(site: Site, s: Tensorized, hardware: Hardware) -> GroupProducts 
     whole = BLOCK * row_length(places["A"].buffer)
     blocks = n["b_block"] if n["NB"] > 1 else whole
     a = groups.matrix(site, places["A"], n["a_row"], n["a_k"], whole, ROWS * n["a_row"])
+    if a is None and groups.has_in_lanes(site, s, places["A"], n["a_row"], n["a_k"]):
+        a = groups.first(site, places["A"])
     b = groups.matrix(site, places["B"], n["b_col"], n["b_k"], blocks, 0)
     if a is None or b is None or n["NB"] * BLOCK > MOST or _varies(places["C"]):
         return None
@@ -167,6 +171,11 @@ class _Units:
             number, apart = var * apart + number, apart * count
         return _Units(values, simplify(number), warps, threads // (32 * warps))
 
+    @property
+    def ranges(self) -> dict[str, Interval]:
+        counts = {_ROW: 8, _PAIR: 4, _WARP: self.warps, _UNIT: self.count}
+        return {v.name: Interval(0, n - 1) for v, n in counts.items()}
+
     def lane(self, site: Site) -> Expr:
         """The thread's place in its unit."""
         return simplify(self.number % (32 * self.warps), site.ranges)
@@ -178,9 +187,8 @@ class _Units:
 
         None where one of these is no number, or sums are not the lane's own; loops ``once`` may run but once.
         """
-        counts = {"row_": 8, "pair_": 4, "warp_": self.warps, "unit_": self.count}
-        lanes = tuple(For(v, idx(0), idx(counts[v.name]), "thread", Seq(())) for v in (_ROW, _PAIR))
-        ranges = {**site.ranges, **{name: Interval(0, count - 1) for name, count in counts.items()}}
+        lanes = tuple(For(v, idx(0), idx(n), "thread", Seq(())) for v, n in ((_ROW, 8), (_PAIR, 4)))
+        ranges = {**site.ranges, **self.ranges}
         plain = simplify(substitute(nest, self.values), ranges)
         tried = (match_hardware(hardware, complete, ranges, lanes) for complete in _with_loops_of_one(plain, 6, once))
         found = next((args for args in tried if not isinstance(args, Mismatch)), None)
@@ -210,6 +218,25 @@ class _Units:
             return None
         return Operand(self.first(site, place), row, k)
 
+    def has_in_lanes(self, site: Site, s: Tensorized, place: AddressOf, row: int, k: int) -> bool:
+        """Whether each lane has stored itself what an instruction takes of the left matrix from its registers, and
+        nothing else reads it."""
+        name = place.buffer.name
+        start = linear_offset(place.buffer, place.indices)
+        if site.launch is None or place.buffer.scope != "shared" or start is None or start.constant or k != 1:
+            return False
+        rows = {_UNIT: GROUP_ROWS * row, _WARP: ROWS * row}
+        own = all(start.terms.get(v, 0) == n or (v == _UNIT and self.count == 1) for v, n in rows.items())
+        stored = [n for n in stores(site.launch) if n.buffer.name == name]
+        plain = all(isinstance(n, Store) and lane_place(site.threads, n) is not None for n in stored)
+        inside = sum(n.buffer.name == name for n in loads(s))
+        return (
+            own
+            and plain
+            and start.terms.keys() <= rows.keys()
+            and inside == sum(n.buffer.name == name for n in loads(site.launch))
+        )
+
     def matrix(self, site: Site, place: AddressOf, row: int, k: int, block: int, per_warp: int) -> AddressOf | None:
         """Where a matrix is: ``row`` and ``k`` elements from one row (or column) and step to the next, ``block`` from
         64 of them to the next 64; warps begin ``per_warp`` elements apart."""
@@ -226,6 +253,30 @@ class _Units:
         if start.terms.get(_WARP, 0) != per_warp or any(n % whole for n in (start.constant, block, *others)):
             return None
         return self.first(site, place)
+
+
+def lane_place(threads: tuple[For, ...], s: Store) -> Expr | None:
+    """Where a lane of a group has what ``s`` stores, in the order in which an instruction takes its left matrix from
+    registers: for each 8 steps two rows, of each a pair. None where other lanes are to have it."""
+    groups = _Units.find(Site(threads, {}, frozenset(), frozenset()), WARPS)
+    row = int(s.buffer.shape[-1].value) if isinstance(s.buffer.shape[-1], Const) else 0
+    if groups is None or row % ROWS:
+        return None
+    places = (simplify(substitute(i, groups.values), groups.ranges) for i in s.indices)
+    offset = linear_offset(s.buffer, tuple(places))
+    if offset is None or offset.constant:
+        return None
+    terms = dict(offset.terms)
+    lanes = {_UNIT: GROUP_ROWS * row, _WARP: ROWS * row, _ROW: row, _PAIR: 2}
+    if any(terms.pop(v, 0) != n for v, n in lanes.items() if v != _UNIT or groups.count > 1):
+        return None
+    place: Expr = idx(0)
+    for atom, step in terms.items():
+        own = {1: 1, 8 * row: 2}.get(step, step // 8 * 4 if step % 8 == 0 and step < row else 0)
+        if not own or not isinstance(atom, Var):
+            return None
+        place = place + atom * own
+    return simplify(place)
 
 
 def _with_loops_of_one(nest: Stmt, count: int, at: tuple[int, ...]) -> list[Stmt]:

@@ -22,7 +22,7 @@ from weft.ir import dtype as dt
 from weft.ir.ahead import loops_ahead, split_ahead
 from weft.ir.expr import Binary, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import BULK_COPY, Hardware
-from weft.ir.nesting import around, find_path, flat, inner_statements, replace_in, sequence, strip
+from weft.ir.nesting import around, find_path, flat, replace_in, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import free_vars, fresh_name, loads, map_statements, mentions, stores, substitute, used_names, walk
@@ -71,15 +71,20 @@ def _is_counted(launch: For, loop: For) -> bool:
 
 
 def _kept(loop: For) -> tuple[int, int]:
-    """Words of the sums of a thread, and how many threads there are."""
-    threads, words = 1, 0
-    s: Stmt | None = loop.body
-    while s is not None and not isinstance(s, Tensorized):
-        threads *= (constant_extent(s) or 0) if isinstance(s, For) and s.kind == "thread" else 1
-        s = next((n for n in reversed(inner_statements(s)) if any(isinstance(m, Tensorized) for m in walk(n))), None)
-    for sums in {n.buffer for n in stores(s)} if s is not None else ():
-        words += (sums.element_count() or 0) // max(1, threads)
-    return words, threads
+    """Words of the sums of a thread, the most of any product, and how many threads there are."""
+    found = [_sums_of(loop, n) for n in walk(loop.body) if isinstance(n, Tensorized)]
+    return max(found, default=(0, 1))
+
+
+def _sums_of(loop: For, product: Tensorized) -> tuple[int, int]:
+    around_it = [x for x in find_path(loop, product) or () if isinstance(x, For) and x.kind == "thread"]
+    words = 1
+    for block in (n for n in walk(product) if isinstance(n, Block) and isinstance(n.body, Store)):
+        values = {i.var: i.binding for i in block.iters}
+        used = {name for i in stores(block)[0].indices for name in free_vars(substitute(i, values))}
+        inner = [n for n in walk(product) if isinstance(n, For) and n.var.name in used]
+        words = prod(constant_extent(x) or 0 for x in inner)
+    return words, prod(constant_extent(x) or 0 for x in around_it)
 
 
 def _has_turns(loop: For, rings: frozenset[str]) -> bool:

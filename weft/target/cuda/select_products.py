@@ -34,12 +34,11 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Call, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import flat, sequence
+from weft.ir.nesting import flat, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized, hint
-from weft.ir.visit import fresh_name, map_statements, substitute, used_names, walk
+from weft.ir.visit import fresh_name, map_statements, mentions, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import loop_range
-from weft.passes.to_grid.place_waits import before_barriers
 from weft.target.cuda.async_copies import Copy, copy_of, find_rings
 from weft.target.cuda.intrinsics import MMA, WGMMA
 from weft.target.cuda.read_products import GroupProducts, Products, Site, read_groups, read_products
@@ -98,11 +97,11 @@ class _Select:
         inner = self.knowing(s.var, loop_range(s, self.site.ranges))
         if s.kind == "block" and not self.rings:
             swizzled = find_swizzled(s, self.known)
-            s = replace(s, body=before_barriers(s.body, hint("publish"))) if swizzled else s
-            inner = replace(inner, rings=find_rings(s), site=replace(inner.site, swizzled=swizzled))
+            s = replace(s, body=_published(s.body)) if swizzled else s
+            inner = replace(inner, rings=find_rings(s), site=replace(inner.site, swizzled=swizzled, launch=s))
         elif s.kind == "thread":
             inner = replace(inner, site=replace(inner.site, threads=(*inner.site.threads, s)))
-        bulk = inner.bulk_loop(s)
+        bulk = inner.bulk_loop(s) or inner.parts_loop(s)
         if bulk is not None:
             return bulk
         found = inner.read_loop(s)
@@ -206,6 +205,15 @@ class _Select:
         loop = replace(found.loop, body=sequence(body))
         return sequence([hint("hold", products.sums), loop, *_settled(products)])
 
+    def parts_loop(self, s: For) -> Stmt | None:
+        """A loop that is nothing but parts of a product by a group, which all start before they are waited for."""
+        inner = strip(s.body)
+        products = self.products(inner) if isinstance(inner, Tensorized) else None
+        if not isinstance(products, GroupProducts) or not isinstance(inner, Tensorized) or not _runs(s):
+            return None
+        loop = replace(s, body=_start(inner.intrinsic, products))
+        return sequence([hint("hold", products.sums), loop, *_settled(products)])
+
     def bulk_loop(self, s: For) -> Stmt | None:
         """A loop whose turns the copy engine fills: each is released when its products are done, and those of the next
         one have started; None where ``s`` is no such loop."""
@@ -215,6 +223,8 @@ class _Select:
         products = self.products(parts[-1])
         if not isinstance(products, GroupProducts) or not isinstance(release, Evaluate):
             return None
+        if any(products.sums.buffer.name in mentions(n).stored for n in parts[:-1]):
+            return None  # what is done with the sums would have to wait for them
         number = release.call.args[0]
         before, last = (hint("turn_release", simplify(e)) for e in (number - 1, substitute(number, {s.var: s.hi - 1})))
         later = If(Compare(">", s.var, s.lo), before)
@@ -270,6 +280,13 @@ class _Fragments:
 
     def call(self, what: str, *args: Expr) -> Stmt:
         return Evaluate(Call(f"{self.name}_{what}", args, dt.index))
+
+
+def _published(s: Stmt) -> Stmt:
+    """``s`` with what threads stored to shared memory made known to the matrix unit before they meet."""
+    if isinstance(s, Barrier) and s.scope == "block":
+        return sequence([hint("publish"), s])
+    return map_statements(s, _published)
 
 
 def _moved(place: AddressOf, values: Mapping[Var, Expr]) -> AddressOf:
