@@ -172,8 +172,8 @@ void host_wgmma_registers(float* c, const unsigned* a, const void* b, int block,
       float& sum = c[n / 64 * block + n % 64 / 8 * tile + h * half + n % 2 * odd];
       for (int k = 0; k < 16; ++k) {
         const char* const columns = (const char*)b + (b_transposed ? n / 64 * b_lead : 0);
-        sum += host_half<H>(all[host_lane() / 4 * 4 + k / 2 % 4].a[h + k / 8 * 2], k % 2) *
-               host_swizzled<H>(columns, b_transposed ? k : n, b_transposed ? n % 64 : k);
+        sum += host_part<float, H>(all[host_lane() / 4 * 4 + k / 2 % 4].a[h + k / 8 * 2], k % 2) *
+               host_swizzled<float, H>(columns, b_transposed ? k : n, b_transposed ? n % 64 : k);
       }
     }
   }
