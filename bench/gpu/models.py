@@ -3,8 +3,8 @@ whole models, those that Weft was developed on, or others.
 
 Contenders of a row run in turns in one process, a process for each row; times by events around many calls, medians.
 The error is against eager in float32, beside that of eager itself. ``inductor`` is torch.compile, ``graphs`` its mode
-"reduce-overhead". Nothing is cached. With ``--at-once`` several rows compile beside each other; what is timed, while
-compiling too, is alone on the GPU, and calls are timed when all are compiled.
+"reduce-overhead". Nothing is cached. With ``--at-once`` several rows compile beside each other, each on cores of its
+own; what is timed, while compiling too, is alone on the GPU, and calls are timed when all are compiled.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ class Contenders:
     """One row: the model by all contenders, compiled and called three times."""
 
     def __init__(self, row: Row, dtype: str, peers: Sequence[str]) -> None:
+        self.row = row
         self.model, self.x = make_network(row.model, row.batch, "cuda", dtype, MODELS)
         for p in self.model.parameters():
             if p.dim() > 1 and not p.any():  # torchvision's heads, which would make all results zero
@@ -126,6 +127,7 @@ class Contenders:
             self.notes += [line for line in weft.explain(run).splitlines() if any(part in line for part in told)]
         self.errors[name] = error(y, right)
         self.runs[name] = run
+        print(f"  {self.row.name}: {name} compiled in {self.seconds[name]:.1f} s", flush=True)
 
     def measure(self) -> dict[str, Any]:
         """Milliseconds of each, the best peer's over ours, errors, seconds of compiling, and what else is to tell."""
@@ -171,7 +173,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     told = "print kernels of weft and of the last peer, of rows below this ratio"
     parser.add_argument("--profile", type=float, nargs="?", const=math.inf, default=0.0, metavar="RATIO", help=told)
     parser.add_argument("--at-once", type=int, default=1, help="rows that compile beside each other")
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no row begins to compile")
+    parser.add_argument(
+        "--limit", type=float, default=math.inf, help="seconds after which rows that are not compiled are left out"
+    )
     parser.add_argument("--batch", choices=("1", "large"), help="only such rows")
     parser.add_argument("--row", type=int, help="measure this row, when told to, in a process that is another's")
     return parser.parse_args(arguments)

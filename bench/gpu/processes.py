@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 #: The file that whoever measures the GPU has locked; where a process keeps what it compiles.
@@ -34,27 +35,47 @@ class Measured(Protocol):
 def several(
     command: Sequence[str], count: int, at_once: int, limit: float = math.inf
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What ``command --row n`` measures, with n from 0 to ``count``; rows that fail, or have not begun to compile after
-    ``limit`` seconds, are told and left out."""
+    """What ``command --row n`` measures, with n from 0 to ``count``; rows that fail, or are not compiled after
+    ``limit`` seconds, are told and left out. Those that compile beside each other have cores of their own."""
     last = time.monotonic() + limit
+    shares: SimpleQueue[set[int]] = SimpleQueue()
+    for share in _shares(sorted(os.sched_getaffinity(0)), at_once):
+        shares.put(share)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
-        made = list(pool.map(functools.partial(_compiled, command, Path(folder), last), range(count)))
+        made = list(pool.map(functools.partial(_compiled, command, Path(folder), shares, last), range(count)))
         for number, process in enumerate(made):
             found = _say(process, "go") if process is not None else None
             if found is not None:
                 yield number, found
 
 
-def _compiled(command: Sequence[str], folder: Path, last: float, number: int) -> subprocess.Popen[str] | None:
+def _shares(cores: Sequence[int], count: int) -> list[set[int]]:
+    """``cores`` in ``count`` parts; where there are fewer, several have the same."""
+    return [set(cores[n::count]) or {cores[n % len(cores)]} for n in range(count)]
+
+
+def _compiled(
+    command: Sequence[str], folder: Path, shares: SimpleQueue[set[int]], last: float, number: int
+) -> subprocess.Popen[str] | None:
     """The process of a row, when it is ready to measure."""
-    if time.monotonic() > last:
-        print(f"row {number} was left out, as there was no time left", flush=True)
-        return None
     caches = {name: str(folder / f"{name}-{number}") for name in _CACHES}
     environment = {**os.environ, **caches, _LOCK: str(folder / "lock")}
-    whole = [*command, "--row", str(number)]
-    process = subprocess.Popen(whole, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-    return process if _heard(process) is not None else None
+    share = shares.get()
+    process = subprocess.Popen(
+        [*command, "--row", str(number)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: os.sched_setaffinity(0, share),
+    )
+    ends = threading.Timer(min(max(last - time.monotonic(), 0.0), threading.TIMEOUT_MAX), process.kill)
+    ends.start()
+    try:
+        return process if _heard(process) is not None else None
+    finally:
+        ends.cancel()
+        shares.put(share)
 
 
 def _say(process: subprocess.Popen[str], word: str) -> dict[str, Any] | None:
@@ -78,7 +99,7 @@ def _heard(process: subprocess.Popen[str]) -> dict[str, Any] | None:
             found: dict[str, Any] = json.loads(line.removeprefix(_MARK))
             return found
         print(line, end="", flush=True)
-    print(f"a row failed: exit status {process.wait()}", flush=True)
+    print(f"a row failed or took too long: exit status {process.wait()}", flush=True)
     return None
 
 
