@@ -75,7 +75,7 @@ def test_masks_that_no_input_changes_are_told(
     mask: str,
     told: tuple[str | None, bool],
 ) -> None:
-    monkeypatch.setattr(torch_edge, "_is_on_gpu", lambda *_: True)
+    monkeypatch.setattr(torch_edge, "is_on_gpu", lambda *_: True)
     compiled = check(
         fake_cuda("aten.scaled_dot_product_attention.default"), Attention(mask).eval(), torch.randn(2, 12, 32)
     )
@@ -90,7 +90,7 @@ def test_heads_that_are_repeated_are_read_once(fake_cuda: Fake, monkeypatch: pyt
         many = k[:, :, None].expand(batch, 2, 3, 10, 8).reshape(batch, 6, 10, 8)
         return F.scaled_dot_product_attention(q, many, many, is_causal=True)
 
-    monkeypatch.setattr(torch_edge, "_is_on_gpu", lambda *_: True)
+    monkeypatch.setattr(torch_edge, "is_on_gpu", lambda *_: True)
     arrays = fake_cuda("aten.scaled_dot_product_attention.default")
     compiled = check(arrays, grouped, torch.randn(batch, 6, 10, 8), torch.randn(batch, 2, 10, 8))
     (call,) = [c.call for c in compiled.report.calls]
@@ -113,7 +113,7 @@ def test_products_are_taken_in_the_order_of_memory(
             result: torch.Tensor = x + self.inner(x, x, x, need_weights=False)[0]
             return result
 
-    monkeypatch.setattr(torch_edge, "_is_on_gpu", lambda *_: True)
+    monkeypatch.setattr(torch_edge, "is_on_gpu", lambda *_: True)
     attention, product = "aten.scaled_dot_product_attention.default", "aten.addmm.default"
     arrays = fake_cuda(attention, *[product, "aten.bmm.default"] * library)
     compiled = check(arrays, Heads().eval(), torch.randn(3, 10, 32))

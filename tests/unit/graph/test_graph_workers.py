@@ -22,7 +22,7 @@ from weft.graph.graph import Edge
 from weft.graph.groups import group_code, workers
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.price_program import REMEMBER, RUN_ALL, price_all, price_program
-from weft.graph.groups.workers import Workers
+from weft.graph.groups.workers import EARLY, Workers, early_workers
 from weft.graph.run.processor import CPU
 from weft.ir.dtype import float32
 from weft.runtime.store import Artifact
@@ -50,6 +50,20 @@ def test_every_task_is_answered_once_by_some_process() -> None:
     with Workers[int, int](len(TASKS)) as pool:
         made = sorted(pool.run(TASKS, square))
     assert sorted(made) == sorted((key, n * n) for key, n in TASKS)
+
+
+@pytest.mark.usefixtures("cores")
+def test_processes_that_were_started_early_are_taken() -> None:
+    code = group_code.GroupCode(CPU, "net", OpenSizes())
+    with early_workers(2, ("json",)):
+        pool = EARLY.get()
+        assert pool is not None
+        assert len(pool._processes) == 1
+        made = dict(code.run_all(TASKS[:4], refuse_odd))  # fewer than other processes would be started for
+        assert sorted(made) == [str(n) for n in range(4)]
+        assert code._workers is None
+    assert EARLY.get() is None
+    assert all(process.returncode is not None for process in pool._processes)
 
 
 @pytest.mark.usefixtures("cores")

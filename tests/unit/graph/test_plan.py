@@ -131,7 +131,7 @@ def test_values_that_the_graph_was_made_by_are_the_same(
     translations: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mask that is causal is a formula without it; another of the same shape is not."""
-    monkeypatch.setattr(edge, "_is_on_gpu", lambda *_: True)  # where attention stays whole, and masks are looked at
+    monkeypatch.setattr(edge, "is_on_gpu", lambda *_: True)  # where attention stays whole, and masks are looked at
     x, causal = torch.randn(1, 2, 6, 4), torch.ones(6, 6).tril().bool()
     model = Masked(causal)
     fast = check(model, x)

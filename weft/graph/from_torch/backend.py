@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.graph.compile_graph import Compiled
 from weft.graph.faults import reason_of
+from weft.graph.from_torch.early import workers_for
 from weft.graph.from_torch.edge import (
     compile_in_parts,
     export,
@@ -334,7 +335,7 @@ def compile(model: Any, example_inputs: Any, *, options: Mapping[str, Any] | Non
         )
     compiled = CompiledModel(model, _options(options))
     args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
-    with torch().no_grad():
+    with torch().no_grad(), workers_for(model, args):
         part, leaves = compiled.find(args, {})
         if isinstance(part, ExportedModel):
             part.model.find(part.arguments(leaves))

@@ -9,7 +9,7 @@ import functools
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from weft.ir.dtype import DType, parse_dtype
@@ -117,7 +117,8 @@ def export(model: Any, args: tuple[Any, ...], named: dict[str, Any], dims: Seque
 
     module = model if isinstance(model, torch().nn.Module) else _as_module(model)
     table = decompositions()
-    if _is_on_gpu(module, args, named):  # where torch has a choice of kernels for it
+    leaves = [*module.parameters(), *module.buffers(), *flatten((args, named))[0]]
+    if is_on_gpu(leaves):  # where torch has a choice of kernels for it
         table = {op: fn for op, fn in table.items() if _packet(op) != "scaled_dot_product_attention"}
     shapes = _dynamic_shapes(args, named, dims) if any(dims) else None
     with torch().no_grad(), _hushed(), _telling_results(module):
@@ -189,9 +190,9 @@ def _register_dataclasses(value: Any) -> None:
             _register_dataclasses(leaf)
 
 
-def _is_on_gpu(module: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    leaves = [*module.parameters(), *module.buffers(), *flatten((args, named))[0]]
-    return any(isinstance(t, torch().Tensor) and t.device.type == "cuda" for t in leaves)
+def is_on_gpu(values: Iterable[Any]) -> bool:
+    """Whether there is a tensor on a GPU among ``values``."""
+    return any(isinstance(t, torch().Tensor) and t.device.type == "cuda" for t in values)
 
 
 def _as_module(fn: Callable[..., Any]) -> Any:

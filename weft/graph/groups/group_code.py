@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from weft.graph.groups.compile_group import Kernel, Prepared
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.groups.progress import Progress
-from weft.graph.groups.workers import Workers
+from weft.graph.groups.workers import EARLY, Workers
 from weft.graph.run.processor import Processor
 from weft.ir.errors import TargetError
 from weft.ir.expr import Expr
@@ -104,8 +104,10 @@ class GroupCode:
     def run_all(self, tasks: Sequence[tuple[str, T]], fn: Callable[[T], R]) -> Iterator[tuple[str, R | Exception]]:
         """Each task's key with what ``fn`` gives, several at a time."""
         worth_it = self.processor.tasks_for_workers
-        workers = self._workers or Workers[Any, Any](len(tasks), worth_it)
-        self._workers = workers if len(tasks) >= worth_it else self._workers
+        workers = EARLY.get() or self._workers
+        if workers is None:
+            workers = Workers[Any, Any](len(tasks), worth_it)
+            self._workers = workers if len(tasks) >= worth_it else None
         return workers.run(tasks, fn)
 
     def prepare(self, groups: Iterable[Prepared]) -> None:

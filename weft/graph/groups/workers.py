@@ -17,6 +17,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -31,13 +32,14 @@ MOST = 16
 
 
 class Workers(Generic[T, R]):
-    """As many processes as there are cores for ``count`` tasks, this one among them; from ``worth_it`` tasks on.
+    """As many processes as there are cores for ``count`` tasks, this one among them; from ``worth_it`` tasks on. They
+    import ``modules`` before the first.
 
     >>> with Workers(len(tasks)) as workers:
     ...     for key, made in workers.run(tasks, compile_task):
     """
 
-    def __init__(self, count: int, worth_it: int = WORTH_IT) -> None:
+    def __init__(self, count: int, worth_it: int = WORTH_IT, modules: Sequence[str] = ()) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._pending: deque[tuple[str, T]] = deque()
         self._done: SimpleQueue[tuple[str, R | Exception]] = SimpleQueue()
@@ -45,7 +47,7 @@ class Workers(Generic[T, R]):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         wanted = min(cores, MOST, count) - 1 if count >= worth_it else 0
         for _ in range(wanted if _can_start() else 0):
-            self._processes.append(_start())
+            self._processes.append(_start(modules))
 
     def __enter__(self) -> Workers[T, R]:
         return self
@@ -114,15 +116,31 @@ class Workers(Generic[T, R]):
                 self._done.put((key, made))
 
 
+#: Processes that were started before it was known what they are for.
+EARLY: ContextVar[Workers[Any, Any] | None] = ContextVar("EARLY", default=None)
+
+
+@contextlib.contextmanager
+def early_workers(count: int, modules: Sequence[str]) -> Iterator[None]:
+    """What is compiled inside finds processes for ``count`` tasks that are ready, if there is something to do first: to
+    start one takes longer than a task."""
+    with Workers[Any, Any](count, 1, modules) as workers:
+        token = EARLY.set(workers)
+        try:
+            yield
+        finally:
+            EARLY.reset(token)
+
+
 def _can_start() -> bool:
     """Whether another interpreter like this one can be started: not from a program that embeds it."""
     return bool(sys.executable) and not getattr(sys, "frozen", False) and os.name == "posix"
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
     # The interpreter of a virtual environment finds its packages itself; what was added to the path it must be told.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+    command = [sys.executable, "-c", f"import {', '.join((__name__, *modules))}; {__name__}.serve()"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 

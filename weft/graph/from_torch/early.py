@@ -1,0 +1,26 @@
+"""Processes that compile for a GPU, started while torch still traces the model."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import AbstractContextManager
+from typing import Any
+
+from weft.graph.from_torch.edge import flatten, is_on_gpu, torch
+from weft.graph.groups.workers import early_workers
+
+#: What most tasks import first.
+_MODULES = ("weft.graph.groups.group_code", "weft.auto.gpu.scheduler", "weft.target.cuda.lower")
+#: Tasks for each shape of weights: a product is compiled by several plans.
+_TASKS = 3
+#: Shapes of weights up to which this process alone is as quick.
+_FEW = 2
+
+
+def workers_for(model: Any, args: tuple[Any, ...]) -> AbstractContextManager[None]:
+    """As many as ``model`` has different matrices and filters for, where it is on a GPU; none otherwise."""
+    parameters = list(model.parameters()) if isinstance(model, torch().nn.Module) else []
+    shapes = {p.shape for p in parameters if p.dim() > 1}
+    if len(shapes) <= _FEW or not is_on_gpu([*parameters, *flatten(args)[0]]):
+        return contextlib.nullcontext()
+    return early_workers(_TASKS * len(shapes), _MODULES)
