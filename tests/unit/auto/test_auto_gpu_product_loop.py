@@ -263,3 +263,22 @@ def test_elements_of_one_byte(monkeypatch: pytest.MonkeyPatch, dtype: str) -> No
         short = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8"}[dtype]
         assert f"{call}_{short}" in source
         assert ("bulk_copy" in source) == tiles.grouped
+
+
+GATED = """def f(bfloat16(M,K) X, bfloat16(N,K) W, bfloat16({v}) V) -> (bfloat16(M,N) O) {{
+    G(m,n) +=! float32(X(m,k)) * float32(W(n,k))
+    U(m,n) +=! float32(X(m,k)) * float32(V({i}))
+    O(m,n) = bfloat16(max(G(m,n), 0.0) * U(m,n)) }}"""
+
+
+@pytest.mark.parametrize(("v", "i", "shape"), [("N,K", "n,k", (136, 200)), ("K,N", "k,n", (200, 136))])
+def test_products_of_the_same_rows_are_computed_together(
+    monkeypatch: pytest.MonkeyPatch, v: str, i: str, shape: tuple[int, int]
+) -> None:
+    tiles = Tiles(64, 64, 64, 16, 64, 3, warps=True, grouped=True, twins=2)
+    monkeypatch.setattr(contraction, "twin_tiles", lambda p, m, count: [tiles])
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [])
+    source = compare(GATED.format(v=v, i=i), [(130, 200), (136, 200), shape], machine=replace(H200, sms=1))
+    assert source.count("__global__") == 1
+    assert source.count("wgmma_commit();") == 2
+    assert "wgmma_wait<2>" in source

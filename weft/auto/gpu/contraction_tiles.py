@@ -28,7 +28,7 @@ PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 class Tiles:
     """``rows`` by ``columns`` sums a block, ``depth`` steps at a time; each thread (or warp) ``own_rows`` by
     ``own_columns`` of them; operands in shared memory ``stages`` deep. ``warps``: by matrix instructions of a warp, or
-    if ``grouped`` of four of them."""
+    if ``grouped`` of four of them. ``twins`` products of the same rows are computed together, each by such tiles."""
 
     rows: int
     columns: int
@@ -38,6 +38,7 @@ class Tiles:
     stages: int
     warps: bool = False
     grouped: bool = False
+    twins: int = 1
 
     @property
     def threads(self) -> int:
@@ -50,6 +51,11 @@ class Tiles:
         return (self.rows, self.own_rows), (self.columns, self.own_columns)
 
     @property
+    def all_columns(self) -> int:
+        """Of all products that are computed together."""
+        return self.twins * self.columns
+
+    @property
     def kind(self) -> str:
         """Who multiplies."""
         return "groups" if self.grouped else "warps" if self.warps else "threads"
@@ -60,7 +66,7 @@ class Tiles:
 
     def shared_bytes(self, itemsize: int) -> int:
         pad = 0 if self.grouped else 16 // itemsize
-        largest = self.rows * (self.depth + pad) + self.columns * (self.depth + pad) + pad * self.depth
+        largest = self.rows * (self.depth + pad) + self.all_columns * (self.depth + pad) + pad * self.depth
         return self.stages * largest * itemsize
 
 
@@ -75,7 +81,7 @@ class ContractionPlan:
 
     @property
     def way(self) -> str:
-        of_copies = ", of copies" if self.moved else ""
+        of_copies = ", of copies" if self.moved else ", together" if self.tiles.twins > 1 else ""
         return f"by {self.tiles.kind}{of_copies}{', in parts' if self.parts > 1 else ''}"
 
 
@@ -140,8 +146,15 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
     return [t for t in every if _fits(product, t) and _has_room(machine, t, size)]
 
 
+def twin_tiles(product: Product, machine: GpuMachine, twins: int) -> list[Tiles]:
+    """Tiles for products of the same rows that are computed together."""
+    size = product.rows.access.buffer.dtype.itemsize
+    every = (replace(t, twins=twins) for t in grouped_tiles(size))
+    return [t for t in every if _fits(product, t) and _has_room(machine, t, size)]
+
+
 def _has_room(machine: GpuMachine, tiles: Tiles, itemsize: int) -> bool:
-    sums = tiles.rows * tiles.columns // tiles.threads
+    sums = tiles.rows * tiles.all_columns // tiles.threads
     registers = min(machine.max_registers_per_thread, machine.registers_per_sm // tiles.threads)
     if tiles.threads > machine.max_threads_per_block or sums + OTHER_REGISTERS > registers:
         return False

@@ -50,7 +50,7 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
     piece = _piece(tiles, rates, size, fetched)
     pieces = ceil(product.steps / (plan.parts * tiles.depth))
     blocks = count_blocks(product, tiles) * plan.parts
-    copied = (tiles.rows + tiles.columns) * tiles.depth * size
+    copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
     stored = tiles.rows * tiles.columns * product.stage.write.buffer.dtype.itemsize
     warps = tiles.threads / WARP
     alone = max(piece.issued / min(ISSUE, warps), piece.lsu, piece.matrix)
@@ -68,7 +68,7 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
         threads=tiles.threads,
         registers=piece.registers,
         shared=shared,
-        dram=sum(buffer_bytes(s.access.buffer) for s in product.sides) + blocks * stored,
+        dram=sum(n * buffer_bytes(s.access.buffer) for n, s in zip((1, tiles.twins), product.sides)) + blocks * stored,
         l2=blocks * (pieces * copied * (rates.l2_bytes / rates.fetched_bytes if fetched else 1.0) + stored),
         issued=pieces * piece.issued + stored / WIDEST,
         lsu=pieces * piece.lsu + stored / L1_BYTES,
@@ -92,9 +92,9 @@ def product_seconds(product: Product, machine: GpuMachine, plan: ContractionPlan
 
 def _piece(tiles: Tiles, rates: Rates, size: int, fetched: bool) -> Piece:
     """``fetched``: the copy engine brings operands."""
-    copied = (tiles.rows + tiles.columns) * tiles.depth * size
+    copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
     copies = copied / WIDEST / WARP * COPY
-    products = tiles.rows * tiles.columns * tiles.depth
+    products = tiles.rows * tiles.all_columns * tiles.depth
     warps = tiles.threads / WARP
     if not tiles.warps:
         loads, cycles = _plain_loads(tiles)
@@ -103,8 +103,8 @@ def _piece(tiles: Tiles, rates: Rates, size: int, fetched: bool) -> Piece:
         registers = own + VECTOR * (tiles.own_rows + tiles.own_columns) // 2 + OTHER_REGISTERS
         return Piece(issued, (warps * cycles + copied / L1_BYTES) / rates.shared_share, 0.0, registers)
     if tiles.grouped:
-        read = 1.0 * tiles.rows // GROUP_ROWS * (GROUP_ROWS + tiles.columns) * tiles.depth * size
-        registers = tiles.columns // 2 + OTHER_REGISTERS
+        read = 1.0 * tiles.rows // GROUP_ROWS * (tiles.twins * GROUP_ROWS + tiles.all_columns) * tiles.depth * size
+        registers = tiles.all_columns // 2 + OTHER_REGISTERS
         return Piece(
             (0 if fetched else copies) + 8 * warps,
             (read + copied) / (L1_BYTES * rates.shared_share),

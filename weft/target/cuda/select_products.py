@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
@@ -218,19 +219,23 @@ class _Select:
         """A loop whose turns the copy engine fills: each is released when its products are done, and those of the next
         one have started; None where ``s`` is no such loop."""
         *parts, release = flat(s.body)
-        if not parts or not _is_hint(release, "turn_release") or not isinstance(parts[-1], Tensorized) or not _runs(s):
+        if not _is_hint(release, "turn_release") or not isinstance(release, Evaluate) or not _runs(s):
             return None
-        products = self.products(parts[-1])
-        if not isinstance(products, GroupProducts) or not isinstance(release, Evaluate):
+        last = list(takewhile(lambda n: isinstance(n, Tensorized), reversed(parts)))[::-1]
+        found = [self.products(n) for n in last if isinstance(n, Tensorized)]
+        products = [p for p in found if isinstance(p, GroupProducts)]
+        if not products or len(products) < len(found):
             return None
         if any(products.sums.buffer.name in mentions(n).stored for n in parts[:-1]):
             return None  # what is done with the sums would have to wait for them
         number = release.call.args[0]
-        before, last = (hint("turn_release", simplify(e)) for e in (number - 1, substitute(number, {s.var: s.hi - 1})))
+        before, final = (hint("turn_release", simplify(e)) for e in (number - 1, substitute(number, {s.var: s.hi - 1})))
         later = If(Compare(">", s.var, s.lo), before)
-        start = _start(parts[-1].intrinsic, products)
-        body = sequence([*parts[:-1], start, hint("products_wait", idx(1)), later])
-        return sequence([hint("hold", products.sums), replace(s, body=body), *_settled(products), last])
+        names = [n.intrinsic for n in last if isinstance(n, Tensorized)]
+        starts = [_start(name, p) for name, p in zip(names, products)]
+        body = sequence([*parts[: -len(last)], *starts, hint("products_wait", idx(len(starts))), later])
+        holds = [hint("hold", p.sums) for p in products]
+        return sequence([*holds, replace(s, body=body), hint("products_wait", idx(0)), *holds, final])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,164 @@
+"""What is done with the sums of a tile: they start as zeros, and whoever reads them does so at the end of each tile.
+
+Results narrower than sums go through shared memory, so that threads side by side store whole sectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.auto.align import counterparts
+from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, split_names
+from weft.auto.gpu.contraction_product import Product
+from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.draft import WIDEST, GpuDraft
+from weft.auto.gpu.epilogue import epilogue_of
+from weft.auto.stages import Stage
+from weft.ir.errors import ScheduleError
+from weft.passes.analysis.loop_ranges import constant_extent
+from weft.schedules.find import find_buffer, find_loop
+from weft.target.cuda.rates import RESERVED_SHARED
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """The loops of a product: ``outer`` over blocks, ``around`` and ``piece`` through the reduction, then the tile."""
+
+    outer: tuple[str, ...]
+    around: tuple[str, ...]
+    piece: str
+    threads: tuple[str, ...]
+    own: tuple[str, ...]
+
+    @property
+    def around_piece(self) -> tuple[str, ...]:
+        """Loops around what a piece does."""
+        return (*self.outer, *self.around, self.piece)
+
+
+def is_narrow(reader: Stage) -> bool:
+    return reader.write.buffer.dtype.itemsize < VECTOR
+
+
+def _staged_columns(tiles: Tiles) -> int:
+    """Columns of a tile whose results are in shared memory at a time: so few that operands have all the stages."""
+    return 2 * BLOCK if tiles.columns % (2 * BLOCK) == 0 else BLOCK
+
+
+def has_room(draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage) -> bool:
+    """Whether shared memory also holds results, where they go through it."""
+    size = reader.write.buffer.dtype.itemsize
+    staged = tiles.rows * (_staged_columns(tiles) + WIDEST // size) * size
+    operands = tiles.shared_bytes(p.rows.access.buffer.dtype.itemsize)
+    return operands + staged + RESERVED_SHARED <= draft.machine.shared_per_block
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The blocks that start the sums of a tile, and the ``threads`` and ``own`` loops of that which finishes them;
+    ``results`` are stored by another block from other storage, where that is quicker."""
+
+    starts: tuple[str, ...]
+    threads: tuple[str, ...]
+    own: tuple[str, ...]
+    results: tuple[str, str] | None = None
+
+
+def find_reader(draft: GpuDraft, p: Product) -> tuple[Stage, tuple[str, str]] | None:
+    """What is done with each sum, and its iterators that go along with rows and columns."""
+    reader = epilogue_of(draft, p.stage) if p.name == p.stage.name else None
+    if reader is None:
+        return None
+    pairs = counterparts(p.stage, reader)
+    return reader, (pairs[p.rows.iterator.name], pairs[p.columns.iterator.name])
+
+
+def keep_sums(
+    draft: GpuDraft, every: Sequence[Product], tiles: Tiles, nest: Nest, reader: tuple[Stage, tuple[str, str]] | None
+) -> Kept:
+    """The sums of a tile in storage of the block; what is done with each of them joins in, if that can be (as it must
+    with those of several products)."""
+    p = every[0]
+    if reader is not None:
+        found: list[Kept] = []
+        refusal = draft.attempt(lambda: found.append(_join_reader(draft, every, tiles, nest, *reader)))
+        if refusal is None:
+            return found[0]
+        if len(every) > 1:
+            raise refusal
+        draft.decide("fallback", reader[0].name, f"not done with the sums of `{p.name}`", refusal.why or refusal.what)
+    before = {str(b) for b in draft.s.blocks()}
+    store, storage = draft.s.cache_write(p.sums, scope="global", at=nest.outer[-1])
+    (start,) = {str(b) for b in draft.s.blocks()} - before - {str(store)}
+    if p.rows.iterator.count < tiles.rows:
+        of_parts = len(find_buffer(draft.s.kernel, str(storage)).shape) - p.stage.write.buffer.rank
+        draft.s.fold_storage(storage, of_parts + _written_dimension(p, p.rows.iterator.name), tiles.rows)
+    return Kept((start,), *digits_of(draft, nest, str(store)))
+
+
+def digits_of(draft: GpuDraft, nest: Nest, block: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The loops of ``block`` in a tile: over threads, and over what a thread has. Digits that are always 0 are none."""
+    s = draft.s
+    loops = tuple(str(x) for x in s.loops(block))[len(nest.outer) :]
+    several = [x for x in nest.threads if constant_extent(find_loop(s.kernel, x)) != 1]
+    count = len(nest.threads if len(loops) == len((*nest.threads, *nest.own)) else several)
+    return loops[:count], loops[count:]
+
+
+def _join_reader(
+    draft: GpuDraft, every: Sequence[Product], tiles: Tiles, nest: Nest, reader: Stage, iterators: tuple[str, str]
+) -> Kept:
+    """``reader`` at the end of each tile, on its sums; storage for them as large as a tile."""
+    s, p, at = draft.s, every[0], nest.outer[-1]
+    s.reverse_compute_at(reader.name, at)
+    for q in every:
+        s.store_at(q.sums, at)
+    starts = tuple(str(s.decompose_reduction(q.name, at=(*nest.around, nest.piece)[0])) for q in every)
+    own = draft.stage(reader.name)
+    loops = [own.by_name[name].loop for name in iterators]
+    others = [x for x in own.loops if x not in loops]
+    if None in loops:
+        raise ScheduleError(f"`{reader.name}` goes through sums in another way")
+    single, tile = zip(*(split_names(s, str(x), n) for x, n in zip(loops, (tiles.rows, tiles.columns))))
+    results = None
+    if tiles.grouped and is_narrow(reader):
+        part, columns = split_names(s, tile[1], _staged_columns(tiles))
+        single, tile = (*single, part), (tile[0], columns)
+        s.reorder(*others, *single, *tile)
+        results = _stage_results(draft, reader, part)
+        if results is not None:
+            what = f"results of {_staged_columns(tiles)} columns at a time go through shared memory"
+            draft.decide("storage", reader.name, what, "threads side by side store whole sectors")
+        s.unroll(part)
+    else:
+        s.reorder(*others, *single, *tile)
+    threads, mine = cut_tile(s, p, tiles, tile)
+    s.reorder(*threads, *mine)
+    for q in every:
+        for i, size in _tile_sizes(q, tiles).items():
+            s.fold_storage(q.sums, _written_dimension(q, i), size)
+    draft.scheduled.add(reader.name)
+    why = f"{reader.operations} operations an element, on sums still in registers"
+    of_all = " and ".join(f"`{q.stage.name}`" for q in every)
+    draft.decide("fusion", reader.name, f"done at the end of each tile of {of_all}", why)
+    return Kept(starts, threads, mine, results)
+
+
+def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
+    """How much of each iterator of the results a block has."""
+    sizes = {i.name: 1 for i in p.stage.spatial if i.loop in p.batch and i.count > 1}
+    return {p.rows.iterator.name: tiles.rows, p.columns.iterator.name: tiles.columns, **sizes}
+
+
+def _written_dimension(p: Product, iterator: str) -> int:
+    rows = p.stage.write.rows or ()
+    return next(d for d, row in enumerate(rows) if row.get(iterator))
+
+
+def _stage_results(draft: GpuDraft, reader: Stage, at: str) -> tuple[str, str] | None:
+    """Results in shared memory, from where threads side by side store whole sectors; None where that is refused."""
+    buffer = reader.write.buffer
+    made: list[str] = []
+    refusal = draft.attempt(lambda: made.extend(map(str, draft.s.cache_write(buffer.name, scope="shared", at=at))))
+    return None if refusal else (made[0], made[1])
