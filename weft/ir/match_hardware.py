@@ -140,11 +140,11 @@ class _Matcher:
         if pattern.dtype != buffer.dtype:
             self.differ(f"{shown}: `{buffer.name}` is {buffer.dtype}, not {pattern.dtype}")
         indices = tuple(simplify(i, self.ranges) for i in nest.indices)
+        theirs, ours = _Address.of(meaning.indices, pattern), _Address.of(indices, buffer)
         for there, loop in self.loops.items():
             if self.ranges[loop.var.name].point is not None:
                 continue  # it runs once: there is no step
-            wanted = _step(meaning.indices, pattern, Var(there))
-            found = _step(indices, buffer, loop.var)
+            wanted, found = theirs.step(Var(there)), ours.step(loop.var)
             if wanted is None or found is None:
                 self.differ(f"{shown}: a subscript is not a sum of multiples of the loop variables")
             if not self.equal(wanted, found):
@@ -314,16 +314,26 @@ def _check_apart(hardware: Hardware, operands: Mapping[str, _Operand]) -> Mismat
     return None
 
 
-def _step(indices: tuple[Expr, ...], buffer: Buffer, var: Var) -> Linear | None:
-    """How far the address moves, in elements, where ``var`` grows by one; None where that depends."""
-    total = Linear()
-    for index, stride in zip(indices, buffer.element_strides()):
-        form = linear_form(index)
-        factor = form.terms.pop(var, 0)
-        if any(n == var for atom in form.terms for n in walk(atom)):
-            return None
-        total.add(linear_form(stride), factor)
-    return total
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """The subscripts of an access, and how far apart elements are that differ by one in each."""
+
+    indices: tuple[Linear, ...]
+    strides: tuple[Linear, ...]
+
+    @staticmethod
+    def of(indices: tuple[Expr, ...], buffer: Buffer) -> _Address:
+        return _Address(tuple(map(linear_form, indices)), tuple(map(linear_form, buffer.element_strides())))
+
+    def step(self, var: Var) -> Linear | None:
+        """How far the address moves, in elements, where ``var`` grows by one; None where that depends."""
+        total = Linear()
+        for index, stride in zip(self.indices, self.strides):
+            if any(n == var for atom in index.terms if atom != var for n in walk(atom)):
+                return None
+            if factor := index.terms.get(var, 0):
+                total.add(stride, factor)
+        return total
 
 
 def _distinguished(index: Linear, loops: Mapping[str, For], ranges: Ranges) -> set[str]:

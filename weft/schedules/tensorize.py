@@ -6,10 +6,13 @@ without it see plain loops; a target that has it writes the instruction.
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.ir.hardware import HARDWARE, Hardware, find_hardware
 from weft.ir.match_hardware import Mismatch, match_hardware
 from weft.ir.nesting import path_to
 from weft.ir.stmt import Block, For, Kernel, Seq, Stmt, Tensorized
+from weft.ir.visit import fact, free_vars
 from weft.poly.verdict import OK, Verdict, refuse
 from weft.schedules.decompose_reduction import outermost_reduction_loop
 from weft.schedules.find import all_loops, find_loop, listed, ranges_at
@@ -50,11 +53,24 @@ def tensorize(kernel: Kernel, loop: str, intrinsic: str) -> Rewrite:
     return Rewrite(replace_stmt(kernel, nest, Tensorized(intrinsic, nest, span=nest.span)))
 
 
+@fact
+def _proved_at(s: Tensorized) -> list[Any]:
+    """What variables can be and the threads around ``s``, where it was found to be what its intrinsic means."""
+    return []
+
+
 def check_tensorized(kernel: Kernel) -> Verdict:
     """Whether every tensorized nest still does what its intrinsic means; asked after each other step."""
     for s in listed(kernel).tensorized:
-        match = match_hardware(find_hardware(s.intrinsic), s.body, ranges_at(kernel, s), threads_around(kernel, s))
-        if isinstance(match, Mismatch):
+        ranges, threads = ranges_at(kernel, s), threads_around(kernel, s)
+        used = {name: ranges[name] for name in free_vars(s) if name in ranges}
+        place = used, [(x.var.name, x.lo, x.hi) for x in threads]
+        if place in _proved_at(s):
+            continue
+        match = match_hardware(find_hardware(s.intrinsic), s.body, ranges, threads)
+        if not isinstance(match, Mismatch):
+            _proved_at(s).append(place)
+        else:
             why = f"loops tensorized as `{s.intrinsic}` would not be that any more: {match.reason}"
             return refuse(why, alternatives=("the step before s.tensorize",))
     return OK

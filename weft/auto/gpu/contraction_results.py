@@ -115,6 +115,9 @@ def _join_reader(
     for q in every:
         s.store_at(q.sums, at)
     starts = tuple(str(s.decompose_reduction(q.name, at=(*nest.around, nest.piece)[0])) for q in every)
+    for q in every:
+        for i, size in _tile_sizes(q, tiles).items():
+            s.fold_storage(q.sums, _written_dimension(q, i), size)
     own = draft.stage(reader.name)
     loops = [own.by_name[name].loop for name in iterators]
     others = [x for x in own.loops if x not in loops]
@@ -135,9 +138,6 @@ def _join_reader(
         s.reorder(*others, *single, *tile)
     threads, mine = cut_tile(s, p, tiles, tile)
     s.reorder(*threads, *mine)
-    for q in every:
-        for i, size in _tile_sizes(q, tiles).items():
-            s.fold_storage(q.sums, _written_dimension(q, i), size)
     draft.scheduled.add(reader.name)
     why = f"{reader.operations} operations an element, on sums still in registers"
     of_all = " and ".join(f"`{q.stage.name}`" for q in every)
