@@ -226,7 +226,8 @@ class _Select:
         products = [p for p in found if isinstance(p, GroupProducts)]
         if not products or len(products) < len(found):
             return None
-        if any(products.sums.buffer.name in mentions(n).stored for n in parts[:-1]):
+        sums = {p.sums.buffer.name for p in products}
+        if any(sums & mentions(n).stored for n in parts[: -len(last)]):
             return None  # what is done with the sums would have to wait for them
         number = release.call.args[0]
         before, final = (hint("turn_release", simplify(e)) for e in (number - 1, substitute(number, {s.var: s.hi - 1})))
