@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from weft.from_cuda.nvcc_options import read_options
-from weft.from_cuda.program import build_program
+from weft.from_cuda.nvcc_options import CUDA, read_options
+from weft.from_cuda.program import build_program, unit_name
+from weft.from_cuda.serve import run_program
 from weft.from_cuda.toolkit import write_toolkit
 from weft.ir.errors import ArgumentError
 
@@ -54,8 +55,13 @@ def _run(rest: Sequence[str]) -> int:
         given, arguments = given[:at], given[at + 1 :]
     environment = dict(os.environ)
     environment.update({variable: "1" for switch, variable in _RUN_SWITCHES.items() if switch in given})
-    build = read_options([a for a in given if a not in _RUN_SWITCHES])
+    build = read_options([a for a in given if a not in (*_RUN_SWITCHES, "--report")])
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
         build.output = Path(folder) / build.files[0].stem if build.files else None
         (program,) = build_program(build)
-        return subprocess.run([str(program), *arguments], env=environment, check=False).returncode
+        units = {unit_name(f, build.compile): (f, build.compile) for f in build.files if f.suffix in CUDA}
+        code, refused = run_program(program, arguments, units, environment)
+        if "--report" in given:
+            for kernel, why in refused.items():
+                print(f"{kernel}: thread by thread: {why}", file=sys.stderr)
+        return code

@@ -72,9 +72,14 @@ def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path) -> 
     return to
 
 
+def unit_name(file: Path, flags: Sequence[str]) -> str:
+    """What tells a unit from all others of a program."""
+    return "u" + hashlib.blake2b("\0".join([str(file.resolve()), *flags]).encode(), digest_size=6).hexdigest()
+
+
 def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path) -> Path:
     """One CUDA source into one object: the host's half and the device's."""
-    unit = "u" + hashlib.blake2b("\0".join([str(file.resolve()), *flags]).encode(), digest_size=6).hexdigest()
+    unit = unit_name(file, flags)
     base = folder / f"{file.stem}-{unit}"
     binary = base.with_suffix(".unit")
     binary.write_bytes(unit.encode() + b"\0")

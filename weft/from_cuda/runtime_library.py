@@ -8,7 +8,9 @@ import tempfile
 from pathlib import Path
 
 from weft.from_cuda.toolchain import INCLUDE, NATIVE, clang_command, run_tool
+from weft.runtime.memory import MEMORY
 from weft.runtime.native import baseline_machine
+from weft.runtime.native_module import NativeModule
 from weft.runtime.pool import pool_module
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
@@ -23,6 +25,14 @@ _FLAGS = (
     "-g1",
     "-Wno-everything",
 )
+
+
+_SET_THREADS = """
+define void @weft_set_threads(i64 %n) {
+  store atomic i64 %n, ptr @threads seq_cst, align 8
+  ret void
+}
+"""
 
 
 def runtime_objects(folder: Path) -> list[Path]:
@@ -43,7 +53,9 @@ def runtime_objects(folder: Path) -> list[Path]:
 
 
 def _compile(sources: list[Path]) -> dict[str, bytes]:
-    blobs = {"pool": _pool()}
+    is_arm = platform.machine().lower() in ("aarch64", "arm64")
+    pool = _native(pool_module("aarch64" if is_arm else "x86_64"), _SET_THREADS)
+    blobs = {"pool": pool, "temporaries": _native(MEMORY)}
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
         for source in sources:
             to = Path(folder) / f"{source.stem}.o"
@@ -52,14 +64,10 @@ def _compile(sources: list[Path]) -> dict[str, bytes]:
     return blobs
 
 
-def _pool() -> bytes:
-    """The thread pool of `runtime.pool`, its own names hidden from the program it becomes part of."""
+def _native(module: NativeModule, further: str = "") -> bytes:
+    """A module of the runtime's own machine code, its names hidden from the program it becomes part of."""
     from weft.target.cpu.llvm import compile_llvm
 
-    is_arm = platform.machine().lower() in ("aarch64", "arm64")
-    text = pool_module("aarch64" if is_arm else "x86_64").text()
-    text = re.sub(r"^(@[\w.]+ =) global", r"\1 internal global", text, flags=re.MULTILINE)
-    text = re.sub(r"^define (\w+ @(?!weft_parallel_for))", r"define internal \1", text, flags=re.MULTILINE)
-    text += "\ndefine void @weft_set_threads(i64 %n) {\n"
-    text += "  store atomic i64 %n, ptr @threads seq_cst, align 8\n  ret void\n}\n"
-    return compile_llvm(text, baseline_machine())
+    text = re.sub(r"^(@[\w.]+ =) global", r"\1 internal global", module.text(), flags=re.MULTILINE)
+    text = re.sub(r"^define (\w+ @(?!weft_))", r"define internal \1", text, flags=re.MULTILINE)
+    return compile_llvm(text + further, baseline_machine())

@@ -1,5 +1,5 @@
 // Kernels and variables as the program registers them, and launches.
-#include "weft_cuda.h"
+#include "codes.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,9 @@ namespace {
 struct function {
   const void *host;
   const weft_kernel *kernel;
+  grid_code codes;
   double seconds;
-  uint64_t launches;
+  uint64_t launches, threads_launches;  // of these, launches thread by thread
   function *next;
 };
 function *functions;
@@ -58,7 +59,8 @@ void write_times() {
   if (!file) return;
   for (function *one = functions; one; one = one->next)
     if (one->launches)
-      fprintf(file, "%s %lu %.9f\n", one->kernel->name, (unsigned long)one->launches, one->seconds);
+      fprintf(file, "%s %lu %lu %.9f\n", one->kernel->name, (unsigned long)one->launches,
+              (unsigned long)one->threads_launches, one->seconds);
   fclose(file);
 }
 
@@ -84,7 +86,11 @@ cudaError_t launch_kernel(const void *host, dim3 grid, dim3 block, void **argume
   if (!is_launchable(launch)) return weft_fail(cudaErrorInvalidConfiguration);
   if (shared_bytes > 164 << 10) return weft_fail(cudaErrorInvalidValue);
   double start = weft_now();
-  cudaError_t error = weft_run_threads(found->kernel, &launch, arguments);
+  cudaError_t error;
+  if (!weft_run_grid(&found->codes, found->kernel, &launch, arguments, &error)) {
+    error = weft_run_threads(found->kernel, &launch, arguments);
+    ++found->threads_launches;
+  }
   found->seconds += weft_now() - start;
   ++found->launches;
   return weft_fail(error);
@@ -111,7 +117,7 @@ void __cudaRegisterFunction(void **unit, const char *host, char *, const char *n
   for (weft_kernel *one = __start_weft_kernels; one < __stop_weft_kernels; ++one)
     if (strcmp(one->name, name) == 0 && strcmp(one->unit, (const char *)unit) == 0) {
       function *made = (function *)calloc(1, sizeof(function));
-      *made = function{host, one, 0.0, 0, functions};
+      *made = function{host, one, {}, 0.0, 0, 0, functions};
       functions = made;
       return;
     }

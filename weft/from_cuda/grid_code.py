@@ -1,0 +1,110 @@
+"""Machine code for the whole grid of a kernel's launches, and how a launch is told to it, as text.
+
+The program at run time knows nothing of C++ types: where pointers are in the arguments is a list ``argument:byte,...``,
+and each parameter of the code is a line (see `Slot`): ``pointer 0:0,1:0`` (the lowest of pointers that share memory),
+``bytes 0:0``, ``distance 0:0,1:0 1:0/4``, ``number 2:0 int32``, ``grid 0``, ``block 1``, ``shared``, ``symbol name``.
+A launch is ``bx by bz 1x 1y 1z shared ;0:0,1:0``: threads of a block, where the grid has one block, bytes of shared
+memory, and groups of pointers that share memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from weft.from_cuda.context import Launch, Slot
+from weft.from_cuda.launch import pointers_of
+from weft.from_cuda.program import join_brackets
+from weft.from_cuda.translate import translate
+from weft.from_cuda.types import parse_type
+from weft.from_cuda.unit import Unit, read_unit
+from weft.runtime.machine_model import local_machine
+from weft.target.cpu.lower import compile_kernel
+
+
+@dataclass(frozen=True, slots=True)
+class GridCode:
+    """Machine code with its entry, and the lines that say what the entry's parameters are."""
+
+    object: bytes
+    entry: str
+    slots: str
+
+
+def read_source(file: Path, flags: Sequence[str], uses: Sequence[str] = ()) -> Unit:
+    """The device's half of a source that clang has compiled without complaint."""
+    text = join_brackets(file.read_text(errors="replace"))
+    options = [f for f in flags if f.startswith(("-D", "-I", "-U", "-std", "-include", "-isystem"))]
+    return read_unit(text, str(file), include=(str(file.parent),), options=options, uses=uses, host_too=False)
+
+
+def template_use(kernel: str) -> str | None:
+    """The C++ name with template arguments, ``scale<float>``, that a mangled name stands for; None for no template."""
+    library = ctypes.CDLL(ctypes.util.find_library("stdc++") or "libstdc++.so.6")
+    demangle = library.__cxa_demangle
+    demangle.restype = ctypes.c_void_p
+    status = ctypes.c_int()
+    text = demangle(kernel.encode(), None, None, ctypes.byref(status))
+    if status.value != 0:
+        return None
+    name = ctypes.string_at(text).decode().removeprefix("void ")
+    depth = 0
+    for at, letter in enumerate(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and depth == 0:
+            name = name[:at]
+            break
+    return name if name.endswith(">") else None
+
+
+def pointer_places(unit: Unit, kernel: str) -> str:
+    """Where the arguments of ``kernel`` have pointers."""
+    types = [parse_type(p.type, unit) for p in unit.kernels[kernel].parameters]
+    return _places(pointers_of(types))
+
+
+def compile_grid(unit: Unit, kernel: str, key: str) -> GridCode:
+    """Code for launches of ``kernel`` that ``key`` describes."""
+    made = translate(unit, unit.kernels[kernel], read_launch(key))
+    name = "k" + hashlib.blake2b(f"{unit.source.name} {kernel} {key}".encode(), digest_size=8).hexdigest()
+    code = compile_kernel(replace(made.kernel, name=name), local_machine())
+    return GridCode(code.object, code.entry, "".join(f"{_line(s, made.launch)}\n" for s in made.slots))
+
+
+def read_launch(key: str) -> Launch:
+    """What a program says of a launch."""
+    sizes, _, groups = key.partition(";")
+    x, y, z, *ones, shared = map(int, sizes.split())
+    alias = tuple(
+        tuple(sorted((int(a), int(b)) for a, b in (place.split(":") for place in group.split(","))))
+        for group in groups.split(";")
+        if group
+    )
+    return Launch((x, y, z), (ones[0] == 1, ones[1] == 1, ones[2] == 1), shared, alias)
+
+
+def _places(places: Sequence[tuple[int, int]]) -> str:
+    return ",".join(f"{argument}:{offset}" for argument, offset in places)
+
+
+def _line(slot: Slot, launch: Launch) -> str:
+    at = (slot.argument, slot.offset)
+    group = _places(next((g for g in launch.alias if at in g), (at,)))
+    match slot.kind:
+        case "pointer" | "bytes":
+            return f"{slot.kind} {group}"
+        case "distance":
+            return f"distance {group} {_places([at])}/{slot.unit}"
+        case "number":
+            return f"number {_places([at])} {slot.dtype}"
+        case "grid" | "block":
+            return f"{slot.kind} {slot.argument}"
+        case "symbol":
+            return f"symbol {slot.symbol}"
+        case "symbol bytes":
+            return f"symbolb {slot.symbol}"
+    return slot.kind

@@ -1,0 +1,231 @@
+// Code that runs a whole grid: part of the program, or made when a launch first needs it by the process that started
+// this one (`weft cuda run`), which is asked over a socket. What a launch must give such code is told in a line of text,
+// see `grid_code.py`.
+#include "codes.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern "C" {
+extern weft_code __start_weft_codes[] __attribute__((weak)), __stop_weft_codes[] __attribute__((weak));
+}
+
+namespace {
+const uint64_t unknown = (uint64_t)1 << 62;
+const char *next_line(const char *at) { return strchr(at, '\n') ? strchr(at, '\n') + 1 : at + strlen(at); }
+
+struct reach { uint64_t low, high; };
+
+uint64_t pointer_at(void **arguments, where at) {
+  uint64_t pointer;
+  memcpy(&pointer, (char *)arguments[at.argument] + at.offset, 8);
+  return pointer;
+}
+reach reach_of(uint64_t pointer) {
+  if (!pointer) return {0, 0};
+  const void *begin;
+  return {pointer, pointer + weft_bytes_behind((const void *)pointer, &begin)};
+}
+
+// Reads "0:8,1:0" into `to`; where the list ends is given back.
+const char *read_places(const char *at, where *to, int *count) {
+  *count = 0;
+  while (*count < most_pointers) {
+    char *end;
+    long argument = strtol(at, &end, 10);
+    if (end == at || *end != ':') break;
+    long offset = strtol(end + 1, &end, 10);
+    to[(*count)++] = where{(int)argument, (int)offset};
+    at = end;
+    if (*at != ',') break;
+    ++at;
+  }
+  return at;
+}
+
+uint64_t float_bits(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, 4);
+  return bits;
+}
+
+// A number as code wants it: integers extended, floats of up to 32 bits as a float.
+uint64_t number(const char *at, const char *type) {
+#define WEFT_NUMBER(name, ctype) \
+  if (strcmp(type, name) == 0) { \
+    ctype value; \
+    memcpy(&value, at, sizeof value); \
+    return (uint64_t)(int64_t)value; \
+  }
+  WEFT_NUMBER("int32", int32_t)
+  WEFT_NUMBER("uint32", uint32_t)
+  WEFT_NUMBER("int64", int64_t)
+  WEFT_NUMBER("uint64", uint64_t)
+  WEFT_NUMBER("bool", uint8_t)
+  WEFT_NUMBER("int8", int8_t)
+  WEFT_NUMBER("uint8", uint8_t)
+  WEFT_NUMBER("int16", int16_t)
+  WEFT_NUMBER("uint16", uint16_t)
+#undef WEFT_NUMBER
+  uint64_t bits = 0;
+  if (strcmp(type, "float32") == 0) memcpy(&bits, at, 4);
+  if (strcmp(type, "float64") == 0) memcpy(&bits, at, 8);
+  if (strcmp(type, "bfloat16") == 0) memcpy((char *)&bits + 2, at, 2);
+  if (strcmp(type, "float16") == 0) {
+    _Float16 value;
+    memcpy(&value, at, 2);
+    bits = float_bits((float)value);
+  }
+  return bits;
+}
+
+// The value of the parameter that the line at `text` describes.
+uint64_t slot_value(const char *text, const char *unit, const weft_launch *launch, void **arguments) {
+  char kind[16], first[512], second[512];
+  first[0] = second[0] = 0;
+  sscanf(text, "%15s %511s %511s", kind, first, second);
+  where places[most_pointers];
+  int count;
+  if (strcmp(kind, "grid") == 0) return launch->grid[atoi(first)];
+  if (strcmp(kind, "block") == 0) return launch->block[atoi(first)];
+  if (strcmp(kind, "shared") == 0) return launch->shared_bytes;
+  if (strncmp(kind, "symbol", 6) == 0) {
+    const weft_variable *variable = weft_find_variable(unit, first);
+    if (!variable) {
+      fprintf(stderr, "weft: no variable %s\n", first);
+      abort();
+    }
+    return kind[6] ? variable->bytes : (uint64_t)variable->at;
+  }
+  read_places(first, places, &count);
+  if (strcmp(kind, "number") == 0) return number((char *)arguments[places[0].argument] + places[0].offset, second);
+  reach all = reach_of(pointer_at(arguments, places[0]));
+  for (int i = 1; i < count; ++i) {
+    reach one = reach_of(pointer_at(arguments, places[i]));
+    if (one.low < all.low) all.low = one.low;
+    if (one.high > all.high) all.high = one.high;
+  }
+  if (strcmp(kind, "pointer") == 0) return all.low;
+  if (strcmp(kind, "bytes") == 0) return all.high - all.low > unknown ? unknown : all.high - all.low;
+  where self;  // distance: "places argument:offset/unit"
+  const char *rest = read_places(second, &self, &count);
+  return (pointer_at(arguments, self) - all.low) / (uint64_t)atoll(rest + 1);
+}
+
+int server() {
+  static const int found = getenv("WEFT_CUDA_SERVER") ? atoi(getenv("WEFT_CUDA_SERVER")) : -1;
+  return found;
+}
+
+// Asks the process that started this one; its answer, to be freed, or null.
+char *ask(const char *question) {
+  static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+  if (server() < 0) return nullptr;
+  pthread_mutex_lock(&one_at_a_time);
+  size_t room = 1 << 16, length = 0;
+  char *answer = (char *)malloc(room);
+  bool is_asked = write(server(), question, strlen(question)) == (ssize_t)strlen(question);
+  // An answer is lines up to an empty one.
+  while (is_asked && !(length >= 2 && answer[length - 1] == '\n' && answer[length - 2] == '\n')) {
+    if (length + 1 == room) answer = (char *)realloc(answer, room *= 2);
+    ssize_t got = read(server(), answer + length, room - 1 - length);
+    if (got <= 0) break;
+    length += (size_t)got;
+  }
+  answer[length] = 0;
+  pthread_mutex_unlock(&one_at_a_time);
+  if (strncmp(answer, "ok", 2) == 0) return answer;
+  free(answer);
+  return nullptr;
+}
+
+void make_key(const grid_code *codes, const weft_launch *launch, void **arguments, char *key, size_t room) {
+  int at = snprintf(key, room, "%u %u %u %d %d %d %lu ", launch->block[0], launch->block[1], launch->block[2],
+                    launch->grid[0] == 1, launch->grid[1] == 1, launch->grid[2] == 1, (unsigned long)launch->shared_bytes);
+  struct span { reach r; where at; } spans[most_pointers], one;
+  int count = 0;
+  for (int i = 0; i < codes->pointer_count; ++i) {
+    one = {reach_of(pointer_at(arguments, codes->pointers[i])), codes->pointers[i]};
+    if (one.r.low == one.r.high) continue;
+    int place = count++;
+    for (; place > 0 && spans[place - 1].r.low > one.r.low; --place) spans[place] = spans[place - 1];
+    spans[place] = one;
+  }
+  uint64_t end = 0;
+  for (int i = 0, first = 0; i < count; ++i) {
+    bool is_shared = i > 0 && spans[i].r.low < end;
+    if (!is_shared) first = i;
+    if (is_shared && i == first + 1)
+      at += snprintf(key + at, room - at, ";%d:%d", spans[first].at.argument, spans[first].at.offset);
+    if (is_shared) at += snprintf(key + at, room - at, ",%d:%d", spans[i].at.argument, spans[i].at.offset);
+    if (!is_shared || spans[i].r.high > end) end = spans[i].r.high;
+  }
+}
+
+bool knows_pointers(grid_code *codes, const char *unit, const char *name) {
+  if (codes->is_asked) return codes->is_known;
+  codes->is_asked = true;
+  for (weft_code *one = __start_weft_codes; one < __stop_weft_codes && !codes->is_known; ++one)
+    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0) {
+      read_places(one->pointers, codes->pointers, &codes->pointer_count);
+      codes->is_known = true;
+    }
+  char question[4096];
+  snprintf(question, sizeof question, "kernel %s %s\n", unit, name);
+  if (char *answer = codes->is_known ? nullptr : ask(question)) {
+    read_places(next_line(answer), codes->pointers, &codes->pointer_count);
+    codes->is_known = true;
+    free(answer);
+  }
+  return codes->is_known;
+}
+
+// Code for exactly such launches: of the program itself, else from the server. None is remembered as well.
+version *find_version(grid_code *codes, const char *unit, const char *name, const char *key) {
+  for (version *one = codes->versions; one; one = one->next)
+    if (strcmp(one->key, key) == 0) return one;
+  version *made = (version *)calloc(1, sizeof(version));
+  made->key = strdup(key);
+  made->next = codes->versions;
+  codes->versions = made;
+  for (weft_code *one = __start_weft_codes; one < __stop_weft_codes; ++one)
+    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0 && strcmp(one->key, key) == 0) {
+      made->entry = one->entry;
+      made->slots = one->slots;
+      return made;
+    }
+  char question[8192];
+  snprintf(question, sizeof question, "launch %s %s %s\n", unit, name, key);
+  char *answer = ask(question);
+  if (!answer) return made;
+  char *path = (char *)next_line(answer), *entry = (char *)next_line(path), *slots = (char *)next_line(entry);
+  entry[-1] = slots[-1] = 0;
+  if (void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+    made->entry = (int (*)(uint64_t *))dlsym(library, entry);
+    made->slots = slots;
+  } else {
+    fprintf(stderr, "weft: %s\n", dlerror());
+  }
+  return made;
+}
+}  // namespace
+
+bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
+                   cudaError_t *error) {
+  static const int is_serial = weft_setting("WEFT_CUDA_SERIAL");
+  if (is_serial || launch->cooperative || !knows_pointers(codes, kernel->unit, kernel->name)) return false;
+  char key[2048];
+  make_key(codes, launch, arguments, key, sizeof key);
+  version *found = find_version(codes, kernel->unit, kernel->name, key);
+  if (!found->entry) return false;
+  uint64_t slots[256], record[8];
+  int count = 0;
+  for (const char *line = found->slots; *line && *line != '\n' && count < 255; line = next_line(line))
+    slots[count++] = slot_value(line, kernel->unit, launch, arguments);
+  slots[count] = (uint64_t)record;
+  *error = found->entry(slots) == 0 ? cudaSuccess : cudaErrorLaunchFailure;
+  return true;
+}

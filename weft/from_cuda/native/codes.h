@@ -1,0 +1,28 @@
+// Code for whole grids, and what is known of it.
+#pragma once
+#include "weft_cuda.h"
+
+// In the section weft_codes: code for launches whose key is this text, and the two texts that `grid_code.py` writes.
+struct weft_code {
+  const char *unit, *name, *key, *pointers, *slots;
+  int (*entry)(uint64_t *slots);
+};
+
+const int most_pointers = 64;
+struct where { int argument, offset; };
+struct version {
+  const char *key, *slots;
+  int (*entry)(uint64_t *slots);
+  version *next;
+};
+// Of a kernel: where its arguments have pointers, and its versions so far.
+struct grid_code {
+  bool is_asked, is_known;
+  where pointers[most_pointers];
+  int pointer_count;
+  version *versions;
+};
+
+// Runs a launch where there is code for the grid.
+WEFT_HIDDEN bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
+                               cudaError_t *error);
