@@ -58,7 +58,7 @@ def _run(rest: Sequence[str]) -> int:
     build = read_options([a for a in given if a not in (*_RUN_SWITCHES, "--report")])
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
         build.output = Path(folder) / build.files[0].stem if build.files else None
-        (program,) = build_program(build)
+        (program,) = build_program(build, ahead=False)
         units = {unit_name(f, build.compile): (f, build.compile) for f in build.files if f.suffix in CUDA}
         code, refused = run_program(program, arguments, units, environment)
         if "--report" in given:

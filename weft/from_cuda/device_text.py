@@ -186,19 +186,20 @@ def _call_thread(number: int, kernel: str, parameters: list[str]) -> str:
     )
 
 
-def _text_constant(name: str, text: str) -> str:
+def text_constant(name: str, text: str) -> str:
+    """A C string as LLVM text."""
     data = text.encode() + b"\0"
     written = "".join(f"\\{byte:02X}" for byte in data)
     return f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{written}"\n'
 
 
 def _tables(unit: str, kernels: dict[str, list[str]], waiting: frozenset[str], variables: dict[str, str]) -> str:
-    lines = [_text_constant("@weft_unit", unit)]
+    lines = [text_constant("@weft_unit", unit)]
     kept = []
     for number, (kernel, parameters) in enumerate(kernels.items()):
         lines += [
             _call_thread(number, kernel, parameters),
-            _text_constant(f"@weft_name.{number}", kernel[1:].strip('"')),
+            text_constant(f"@weft_name.{number}", kernel[1:].strip('"')),
             f"@weft_kernel.{number} = internal constant {{ ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
             f"ptr @weft_name.{number}, ptr @weft_thread.{number}, i64 {int(kernel in waiting)} }}, "
             'section "weft_kernels", align 8\n',
@@ -207,7 +208,7 @@ def _tables(unit: str, kernels: dict[str, list[str]], waiting: frozenset[str], v
     for number, (name, kind) in enumerate(variables.items()):
         size = f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i64)"
         lines += [
-            _text_constant(f"@weft_variable_name.{number}", name[1:].strip('"')),
+            text_constant(f"@weft_variable_name.{number}", name[1:].strip('"')),
             f"@weft_variable_row.{number} = internal constant {{ ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
             f"ptr @weft_variable_name.{number}, ptr @weft_variable.{unit}.{name.strip('@')}, i64 {size} }}, "
             'section "weft_variables", align 8\n',

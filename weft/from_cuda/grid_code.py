@@ -18,12 +18,15 @@ from pathlib import Path
 
 from weft.from_cuda.context import Launch, Slot
 from weft.from_cuda.launch import pointers_of
-from weft.from_cuda.program import join_brackets
+from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.translate import translate
 from weft.from_cuda.types import parse_type
 from weft.from_cuda.unit import Unit, read_unit
 from weft.runtime.machine_model import local_machine
 from weft.target.cpu.lower import compile_kernel
+
+#: The key of code for launches of any size whose pointers share no memory.
+ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ def compile_grid(unit: Unit, kernel: str, key: str) -> GridCode:
 
 def read_launch(key: str) -> Launch:
     """What a program says of a launch."""
+    if key == ANY:
+        return Launch()
     sizes, _, groups = key.partition(";")
     x, y, z, *ones, shared = map(int, sizes.split())
     alias = tuple(

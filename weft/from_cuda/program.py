@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from weft.from_cuda.ahead_of_time import grid_objects
 from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.host_text import share_variables, target_lines
+from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions
 from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import INCLUDE, clang_command, further_headers, host_compiler, linker_command, run_tool
@@ -26,19 +27,22 @@ _CUDA_FLAGS = (
 _CODE_FLAGS = ("-fPIC", "-Wno-override-module", "-Wno-unused-command-line-argument")
 
 
-def build_program(options: BuildOptions) -> list[Path]:
-    """Builds what ``options`` say; the files that were made."""
+def build_program(options: BuildOptions, *, ahead: bool = True) -> list[Path]:
+    """Builds what ``options`` say; the files that were made.
+
+    Without code made ``ahead``, kernels run thread by thread unless `serve.run_program` makes code for them.
+    """
     _check_files(options)
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as text:
         folder = Path(text)
         if options.compile_only:
-            return [_compile_file(f, options, _object_path(f, options), folder) for f in options.files]
+            return [_compile_file(f, options, _object_path(f, options), folder, ahead) for f in options.files]
         objects = []
         for number, file in enumerate(options.files):
             if file.suffix in LINKED:
                 objects.append(file)
             else:
-                objects.append(_compile_file(file, options, folder / f"{number}.o", folder))
+                objects.append(_compile_file(file, options, folder / f"{number}.o", folder, ahead))
         return [_link(objects, options, folder)]
 
 
@@ -63,12 +67,13 @@ def _object_path(file: Path, options: BuildOptions) -> Path:
     return options.output or Path(file.with_suffix(".o").name)
 
 
-def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path) -> Path:
+def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path, ahead: bool) -> Path:
     if file.suffix in CUDA:
-        return compile_unit(file, options.compile, to, folder)
+        return compile_unit(file, options.compile, to, folder, ahead=ahead)
     flags = [f for f in options.compile if file.suffix != ".c" or not f.startswith("-std=c++")]
     command = host_compiler("c" if file.suffix == ".c" else "c++")
-    run_tool([*command, *flags, "-fPIC", f"-I{INCLUDE}", "-c", str(file), "-o", str(to)])
+    warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
+    run_tool([*command, *warnings, *flags, "-fPIC", f"-I{INCLUDE}", "-c", str(file), "-o", str(to)])
     return to
 
 
@@ -77,7 +82,7 @@ def unit_name(file: Path, flags: Sequence[str]) -> str:
     return "u" + hashlib.blake2b("\0".join([str(file.resolve()), *flags]).encode(), digest_size=6).hexdigest()
 
 
-def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path) -> Path:
+def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path, *, ahead: bool) -> Path:
     """One CUDA source into one object: the host's half and the device's."""
     unit = unit_name(file, flags)
     base = folder / f"{file.stem}-{unit}"
@@ -89,7 +94,8 @@ def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path) -> Pa
     host, device = base.with_suffix(".host.ll"), base.with_suffix(".device.ll")
     run_tool([*clang_command(), "--cuda-device-only", *shared, "-w", str(file), "-o", str(device)])
     include_unit = ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(binary)]
-    run_tool([*clang_command(), "--cuda-host-only", *shared, *include_unit, str(file), "-o", str(host)])
+    warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
+    run_tool([*clang_command(), "--cuda-host-only", *shared, *warnings, *include_unit, str(file), "-o", str(host)])
     text = host.read_text()
     made = to_threads(device.read_text(), unit, target_lines(text))
     device.write_text(made.text)
@@ -98,6 +104,9 @@ def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path) -> Pa
     for half, extra in ((host, [level]), (device, ["-O2", "-march=native"])):
         objects.append(half.with_suffix(".o"))
         run_tool([*clang_command(), *_CODE_FLAGS, *extra, "-c", str(half), "-o", str(objects[-1])])
+    for name, code in grid_objects(unit, file, flags, made.kernels).items() if ahead else ():
+        objects.append(base.with_suffix(f".{name}.o"))
+        objects[-1].write_bytes(code)
     run_tool([*linker_command(), "-r", "-nostdlib", *map(str, objects), "-o", str(to)])
     return to
 
@@ -117,14 +126,6 @@ def _overlay(file: Path, base: Path) -> list[str]:
     overlay = base.with_suffix(".yaml")
     overlay.write_text(json.dumps({"version": 0, "use-external-names": False, "roots": rows}))
     return ["-ivfsoverlay", str(overlay)]
-
-
-_SPACED = re.compile(r"(?<!operator)<<([ \t\n]*)<(?!<)((?:[^;<>]|->|(?<=[^<>])[<>](?=[^<>]))*?)>>([ \t\n]*)>(?=\s*\()")
-
-
-def join_brackets(text: str) -> str:
-    """``text`` with the brackets of launches joined, as nvcc takes them; lines keep their numbers."""
-    return _SPACED.sub(r"<<<\1\2>>>\3", text)
 
 
 def _link(objects: list[Path], options: BuildOptions, folder: Path) -> Path:

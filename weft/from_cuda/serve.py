@@ -9,7 +9,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
+from weft.from_cuda.ahead_of_time import remember_launches
 from weft.from_cuda.grid_code import compile_grid, pointer_places, read_source, template_use
 from weft.from_cuda.toolchain import linker_command, run_tool
 from weft.from_cuda.unit import Unit
@@ -25,6 +27,7 @@ class Server:
     units: dict[str, Unit] = field(default_factory=dict)
     uses: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    launches: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     made: int = 0
 
     def answer(self, question: str) -> str:
@@ -39,6 +42,7 @@ class Server:
             # Whatever went wrong, the kernel runs thread by thread; the reason is told at the end.
             self.refused[kernel] = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
             return "no\n"
+        self.launches.setdefault(unit, {}).setdefault(kernel, []).append(rest[0])
         self.made += 1
         object, library = self.folder / f"{self.made}.o", self.folder / f"{self.made}.so"
         object.write_bytes(code.object)
@@ -71,17 +75,29 @@ def run_program(
     arguments: Sequence[str],
     sources: Mapping[str, tuple[Path, Sequence[str]]],
     environment: Mapping[str, str],
+    *,
+    folder: Path | None = None,
+    output: IO[str] | None = None,
+    seconds: float | None = None,
 ) -> tuple[int, Mapping[str, str]]:
-    """Runs ``program``; its exit code, and by kernel why it ran thread by thread."""
-    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+    """Runs ``program``, in ``folder``, for ``seconds`` at most; its exit code, and why kernels ran thread by thread."""
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as made:
         ours, theirs = socket.socketpair()
-        server = Server(sources, Path(folder))
+        server = Server(sources, Path(made))
         thread = threading.Thread(target=server.serve, args=(ours,), daemon=True)
         thread.start()
         with theirs:
             number = theirs.fileno()
             running = subprocess.Popen(
-                [str(program), *arguments], pass_fds=(number,), env={**environment, "WEFT_CUDA_SERVER": str(number)}
-            )
-        code = running.wait()
+                [str(program), *arguments], pass_fds=(number,), env={**environment, "WEFT_CUDA_SERVER": str(number)},
+                cwd=folder, stdout=output, stderr=output,
+            )  # fmt: skip
+        try:
+            code = running.wait(seconds)
+        except BaseException:
+            running.kill()
+            running.wait()
+            raise
+        for unit, launches in server.launches.items():
+            remember_launches(unit, launches)
         return code, server.refused

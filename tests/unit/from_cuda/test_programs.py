@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from weft.from_cuda.ahead_of_time import known_launches
 from weft.from_cuda.device_text import to_threads
+from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.nvcc_options import read_options
-from weft.from_cuda.program import build_program, join_brackets
+from weft.from_cuda.program import build_program, unit_name
+from weft.from_cuda.serve import run_program
 from weft.ir.errors import ArgumentError, LanguageError, UnsupportedError
 
 FEATURES = r"""
@@ -146,3 +149,43 @@ def test_launches_written_with_spaces_are_read_as_nvcc_reads_them() -> None:
     assert join_brackets("k << < a, f(b) >> > (x);") == "k <<<  a, f(b) >>>  (x);"
     templates = "A<B<C<int>> >(x); std::operator<< <char>(s);"
     assert join_brackets(templates) == templates
+
+
+SHARED_MEMORY = r"""
+#include <cstdio>
+__constant__ int step;
+__global__ void add(const float *a, const float *b, float *c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i] + step * b[i];
+}
+int main() {
+  int n = 5000, one = 1;
+  float *a, *b;
+  cudaMallocManaged(&a, n * 4), cudaMallocManaged(&b, n * 4);
+  cudaMemcpyToSymbol(step, &one, sizeof one);
+  for (int i = 0; i < n; i++) a[i] = i, b[i] = 2 * i;
+  add<<<(n + 255) / 256, 256>>>(a, b, b, n);
+  printf("%g\n", b[1000]);
+  add<<<(n + 255) / 256, 256>>>(a, a, a, n);
+  printf("%g\n", a[1000]);
+  add<<<1, 96>>>(a, b, a + 1000, 90);
+  printf("%g %g\n", a[1089], a[1090]);
+}
+"""
+
+
+def test_three_ways_to_run_a_launch_agree(tmp_path: Path) -> None:
+    """As part of the program, made for the running program, and thread by thread; pointers share memory."""
+    program = build(tmp_path, ("add.cu", SHARED_MEMORY))
+    expected = ["3000", "2000", "445 2180"]
+    times = tmp_path / "times"
+    assert run(program, WEFT_CUDA_TIMES=str(times)).stdout.split("\n")[:3] == expected
+    assert run(program, WEFT_CUDA_SERIAL="1").stdout.split("\n")[:3] == expected
+    units = {unit_name(tmp_path / "add.cu", []): (tmp_path / "add.cu", [])}
+    with (tmp_path / "out").open("w+") as output:
+        code, refused = run_program(program, [], units, {**os.environ, "WEFT_CUDA_TIMES": str(times)}, output=output)
+    assert (code, refused) == (0, {})
+    assert (tmp_path / "out").read_text().split("\n")[:3] == expected
+    _, launches, one_by_one, _ = times.read_text().split()
+    assert (launches, one_by_one) == ("3", "0")
+    assert len(known_launches(next(iter(units)))["_Z3addPKfS0_Pfi"]) == 3

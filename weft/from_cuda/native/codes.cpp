@@ -183,7 +183,17 @@ bool knows_pointers(grid_code *codes, const char *unit, const char *name) {
   return codes->is_known;
 }
 
-// Code for exactly such launches: of the program itself, else from the server. None is remembered as well.
+bool find_embedded(const char *unit, const char *name, const char *key, version *to) {
+  for (weft_code *one = __start_weft_codes; one < __stop_weft_codes; ++one)
+    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0 && strcmp(one->key, key) == 0) {
+      to->entry = one->entry;
+      to->slots = one->slots;
+      return true;
+    }
+  return false;
+}
+
+// Code for exactly such launches, of the program itself or from the server, else for any; none is remembered as well.
 version *find_version(grid_code *codes, const char *unit, const char *name, const char *key) {
   for (version *one = codes->versions; one; one = one->next)
     if (strcmp(one->key, key) == 0) return one;
@@ -191,16 +201,14 @@ version *find_version(grid_code *codes, const char *unit, const char *name, cons
   made->key = strdup(key);
   made->next = codes->versions;
   codes->versions = made;
-  for (weft_code *one = __start_weft_codes; one < __stop_weft_codes; ++one)
-    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0 && strcmp(one->key, key) == 0) {
-      made->entry = one->entry;
-      made->slots = one->slots;
-      return made;
-    }
+  if (find_embedded(unit, name, key, made)) return made;
   char question[8192];
   snprintf(question, sizeof question, "launch %s %s %s\n", unit, name, key);
   char *answer = ask(question);
-  if (!answer) return made;
+  if (!answer) {
+    if (!strchr(key, ';')) find_embedded(unit, name, "any", made);
+    return made;
+  }
   char *path = (char *)next_line(answer), *entry = (char *)next_line(path), *slots = (char *)next_line(entry);
   entry[-1] = slots[-1] = 0;
   if (void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) {

@@ -2,6 +2,7 @@
 // far a pointer reaches. With WEFT_CUDA_GUARD every allocation ends at a page that may not be touched.
 #include "weft_cuda.h"
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -107,6 +108,13 @@ cudaError_t release(void *at, cudaError_t otherwise) {
   return cudaSuccess;
 }
 
+// With WEFT_CUDA_COPIES=file all that comes back from the device is written there: what two builds computed can be
+// compared, whatever a program prints.
+void record(const void *from, size_t bytes) {
+  static FILE *const file = getenv("WEFT_CUDA_COPIES") ? fopen(getenv("WEFT_CUDA_COPIES"), "wb") : nullptr;
+  if (file) fwrite(from, 1, bytes, file), fflush(file);
+}
+
 void copy_rows(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width, size_t height) {
   for (size_t row = 0; row < height; ++row) memmove(to + row * to_pitch, from + row * from_pitch, width);
 }
@@ -167,6 +175,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind 
   if ((unsigned int)kind > cudaMemcpyDefault) return weft_fail(cudaErrorInvalidMemcpyDirection);
   if (bytes && (!to || !from)) return weft_fail(cudaErrorInvalidValue);
   memmove(to, from, bytes);
+  if (kind == cudaMemcpyDeviceToHost) record(to, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {

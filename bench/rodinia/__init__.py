@@ -1,0 +1,1 @@
+"""Rodinia's CUDA programs, unmodified, on this CPU, against its OpenMP versions."""

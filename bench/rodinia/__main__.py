@@ -1,0 +1,108 @@
+"""``python -m bench.rodinia CHECKOUT [--only bfs nw] [--threads 1 2] [--work FOLDER] [--reasons]``.
+
+Builds the CUDA programs of a checkout of Rodinia 3.1, runs them, and checks them twice: what came back from the device
+with whole-grid code against threads run one by one, and the program's results against its OpenMP version's. Times are
+those of kernels: launches on our side, parallel regions on OpenMP's; the best of three runs, taken in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from pathlib import Path
+
+from bench.rodinia.build import Failed, Outcome, Workshop
+from bench.rodinia.compare import differ, differ_in_bytes, numbers_of
+from bench.rodinia.inputs import write_inputs
+from bench.rodinia.programs import PROGRAMS, Program
+
+RUNS = 3
+#: Sums that are added in another order differ by more than one operation does.
+TOLERANCE = 2e-4
+
+
+def check(shop: Workshop, program: Program) -> tuple[list[str], Outcome]:
+    """Raises `Failed` where results are wrong; notes, and the run with fast code."""
+    notes = []
+    plain = shop.run(program, "plain", 2)
+    fast = shop.run(program, "fast", 2)
+    told = differ_in_bytes(plain.copies, fast.copies, TOLERANCE) if plain.copies.exists() else None
+    if told:
+        raise Failed(f"kernels differ from threads one by one: {told}")
+    if any(word in fast.results.lower() for word in ("fail", "dismatch")):
+        raise Failed("the program's own check fails")
+    if program.openmp is None or program.tolerance is None:
+        notes.append(program.why)
+        return notes, fast
+    shop.build_openmp(program)
+    reference = shop.run(program, "openmp", 2)
+    told = differ(numbers_of(reference.results), numbers_of(fast.results), program.tolerance)
+    if told:
+        raise Failed(f"differs from OpenMP: {told}")
+    return notes, fast
+
+
+def ratio(shop: Workshop, program: Program, threads: int) -> tuple[float, float, float] | None:
+    """Seconds of kernels here and of OpenMP's regions, and how many times faster we are."""
+    if program.openmp is None:
+        return None
+    shop.build_openmp(program)
+    ours, theirs = [], []
+    for _ in range(RUNS):
+        ours.append(shop.run(program, "fast", threads).kernel_seconds)
+        theirs.append(shop.run(program, "openmp", threads).kernel_seconds)
+    return min(ours), min(theirs), min(theirs) / min(ours)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.rodinia", description=__doc__)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--threads", nargs="*", type=int, default=[])
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "weft-rodinia")
+    parser.add_argument("--reasons", action="store_true", help="why kernels run thread by thread")
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    write_inputs(options.work / "data")
+    shop = Workshop(options.checkout.resolve(), options.work.resolve())
+    ratios: dict[int, list[float]] = {t: [] for t in options.threads}
+    right = 0
+    for program in PROGRAMS:
+        if options.only and program.name not in options.only:
+            continue
+        right += _report(shop, program, options.threads, ratios, options.reasons)
+    for threads, found in ratios.items():
+        if found:
+            mean = math.exp(sum(map(math.log, found)) / len(found))
+            print(f"{threads} threads: geomean {mean:.2f}, least {min(found):.2f}, of {len(found)} programs")
+    print(f"{right} programs right")
+    return 0
+
+
+def _report(shop: Workshop, program: Program, threads: list[int], ratios: dict[int, list[float]], reasons: bool) -> int:
+    try:
+        built = shop.build_cuda(program)
+        notes, fast = check(shop, program)
+    except Failed as failure:
+        print(f"{program.name:22} WRONG  {failure}", flush=True)
+        return 0
+    whole = sum(calls > plain for calls, plain, _ in fast.kernels.values())
+    row = f"{program.name:22} right  built in {built:4.1f} s, {whole} of {len(fast.kernels)} kernels as whole grids"
+    for count in threads:
+        try:
+            found = ratio(shop, program, count)
+        except Failed as failure:
+            notes.append(str(failure))
+            break
+        if found and found[1] > 0:
+            ratios[count].append(found[2])
+            row += f"; {count} threads {1e3 * found[0]:.2f} ms, OpenMP {1e3 * found[1]:.2f} ms: {found[2]:.2f}x"
+    print(row + "".join(f"; {n}" for n in notes if n), flush=True)
+    for kernel, why in fast.refused.items() if reasons else ():
+        print(f"    {kernel}: {why.splitlines()[0]}", flush=True)
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
