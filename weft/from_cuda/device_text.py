@@ -27,7 +27,7 @@ _GPU_ATTRIBUTES = re.compile(r' "(?:target-cpu|target-features|uniform-work-grou
 
 @dataclass(frozen=True, slots=True)
 class DeviceText:
-    """LLVM text for this processor, the kernels' mangled names, and the variables' names."""
+    """LLVM text for this processor, the mangled names of kernels that print nothing, and the variables' names."""
 
     text: str
     kernels: tuple[str, ...]
@@ -38,7 +38,7 @@ def to_threads(text: str, unit: str, target: str) -> DeviceText:
     """``text`` of the unit called ``unit`` for the processor that ``target`` (layout and triple lines) names."""
     _refuse(text)
     kernels = {m.group(1): _split(m.group(2)) for m in _KERNEL.finditer(text)}
-    waiting = _waiting(text)
+    waiting, printing = _calling(text, _WAITS), _calling(text, frozenset({"@vprintf"}))
     text, variables = _place_globals(text)
     text = re.sub(r"^target .*\n", "", text, flags=re.MULTILINE)
     text = text.replace("addrspacecast", "bitcast")
@@ -49,9 +49,10 @@ def to_threads(text: str, unit: str, target: str) -> DeviceText:
     for name in variables:  # these the host half shares
         text = text.replace(f"\n{name} = internal ", f"\n{name} = ")
     text = rename(text, {name: f"@weft_variable.{unit}.{name.strip('@')}" for name in variables})
-    tables = _tables(unit, kernels, waiting, variables)
-    plain = tuple(name[1:].strip('"') for name in kernels)
-    return DeviceText(f"{target}\n{text}\n{tables}", plain, tuple(name[1:] for name in variables))
+    flags = {name: (name in waiting) | (name in printing) << 1 for name in kernels}
+    tables = _tables(unit, kernels, flags, variables)
+    silent = tuple(name[1:].strip('"') for name in kernels if name not in printing)
+    return DeviceText(f"{target}\n{text}\n{tables}", silent, tuple(name[1:] for name in variables))
 
 
 #: Linkages of definitions that another object could see.
@@ -93,23 +94,21 @@ def _refuse(text: str) -> None:
         )
 
 
-def _waiting(text: str) -> frozenset[str]:
-    """The functions in which a thread may wait for another: they call what waits, or what they call is not known."""
+def _calling(text: str, called: frozenset[str]) -> frozenset[str]:
+    """``called`` and the functions that may call one of them: through others, or what they call is not known."""
     calls: dict[str, set[str]] = {}
-    known = set()
     for found in _FUNCTION.finditer(text):
         body = found.group()
-        known.add(found.group(1))
         calls[found.group(1)] = set(re.findall(rf"call [^@\n]*({_NAME})\(", body))
         if re.search(r"call [^@\n]*%[\w.]+\(", body):
-            calls[found.group(1)].add("@weft_sync_threads")
-    waiting = set(_WAITS)
+            calls[found.group(1)] |= called
+    reached = set(called)
     grown = True
     while grown:
-        more = {f for f, called in calls.items() if f not in waiting and called & waiting}
-        waiting |= more
+        more = {f for f, names in calls.items() if f not in reached and names & reached}
+        reached |= more
         grown = bool(more)
-    return frozenset(waiting)
+    return frozenset(reached)
 
 
 def _place_globals(text: str) -> tuple[str, dict[str, str]]:
@@ -126,9 +125,11 @@ def _place_globals(text: str) -> tuple[str, dict[str, str]]:
                 dynamic[name] = "@weft_dynamic_shared"
                 return ""
             rest = rest.replace("addrspace(3)", "thread_local").replace(" undef,", " zeroinitializer,")
-        elif "externally_initialized" in rest:
-            rest = re.sub(r"^(?:internal |private )", "", rest).replace("externally_initialized constant", "global")
-            rest = rest.replace("externally_initialized ", "").replace(" undef,", " zeroinitializer,")
+        elif re.search(r"addrspace\([14]\)", rest) and not rest.startswith(("external ", "private ", "appending ")):
+            rest = rest.removeprefix("internal ").replace("externally_initialized ", "")
+            rest = re.sub(r"(addrspace\(\d\)) constant ", r"\1 global ", rest, count=1).replace(
+                " undef,", " zeroinitializer,"
+            )
             variables[name] = _type_after("global ", rest)
         return f"{name} = {rest}"
 
@@ -193,7 +194,7 @@ def text_constant(name: str, text: str) -> str:
     return f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{written}"\n'
 
 
-def _tables(unit: str, kernels: dict[str, list[str]], waiting: frozenset[str], variables: dict[str, str]) -> str:
+def _tables(unit: str, kernels: dict[str, list[str]], flags: dict[str, int], variables: dict[str, str]) -> str:
     lines = [text_constant("@weft_unit", unit)]
     kept = []
     for number, (kernel, parameters) in enumerate(kernels.items()):
@@ -201,7 +202,7 @@ def _tables(unit: str, kernels: dict[str, list[str]], waiting: frozenset[str], v
             _call_thread(number, kernel, parameters),
             text_constant(f"@weft_name.{number}", kernel[1:].strip('"')),
             f"@weft_kernel.{number} = internal constant {{ ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
-            f"ptr @weft_name.{number}, ptr @weft_thread.{number}, i64 {int(kernel in waiting)} }}, "
+            f"ptr @weft_name.{number}, ptr @weft_thread.{number}, i64 {flags[kernel]} }}, "
             'section "weft_kernels", align 8\n',
         ]
         kept.append(f"ptr @weft_kernel.{number}")

@@ -224,7 +224,8 @@ version *find_version(grid_code *codes, const char *unit, const char *name, cons
 bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
                    cudaError_t *error) {
   static const int is_serial = weft_setting("WEFT_CUDA_SERIAL");
-  if (is_serial || launch->cooperative || !knows_pointers(codes, kernel->unit, kernel->name)) return false;
+  // What threads print is only in order where they run one by one.
+  if (is_serial || launch->cooperative || kernel->flags & weft_prints || !knows_pointers(codes, kernel->unit, kernel->name)) return false;
   char key[2048];
   make_key(codes, launch, arguments, key, sizeof key);
   version *found = find_version(codes, kernel->unit, kernel->name, key);

@@ -237,7 +237,7 @@ void run_block(grid_run *run, int64_t index) {
   for (uint32_t z = 0; z < blockDim.z; ++z)
     for (uint32_t y = 0; y < blockDim.y; ++y)
       for (uint32_t x = 0; x < blockDim.x; ++x) {
-        if (run->kernel->has_barriers) {
+        if (run->kernel->flags & weft_waits) {
           b->fibers[b->number++].index = uint3{x, y, z};
         } else {
           threadIdx = uint3{x, y, z};

@@ -17,8 +17,9 @@ struct weft_launch {
 struct weft_kernel {
   const char *unit, *name;
   void (*thread)(void **arguments);
-  uint64_t has_barriers;
+  uint64_t flags;  // see below
 };
+enum { weft_waits = 1, weft_prints = 2 };  // a kernel has barriers or warp functions; it prints
 // A variable of the device, in the section weft_variables.
 struct weft_variable {
   const char *unit, *name;

@@ -83,3 +83,20 @@ template <typename T, int d, enum cudaTextureReadMode m>
 static __inline__ cudaError_t cudaUnbindTexture(const texture<T, d, m> &texture) {
   return weft_unbind_texture(&texture);
 }
+
+// The same by address, as C programs have it.
+static __inline__ cudaError_t cudaBindTexture(size_t *offset, const textureReference *texture, const void *at,
+                                              const cudaChannelFormatDesc *desc, size_t bytes = 0xffffffffu) {
+  size_t element = (size_t)(desc->x + desc->y + desc->z + desc->w) / 8;
+  return weft_bind_texture(offset, texture, at, desc, element ? bytes / element : 0, 0, bytes);
+}
+static __inline__ cudaError_t cudaBindTexture2D(size_t *offset, const textureReference *texture, const void *at,
+                                                const cudaChannelFormatDesc *desc, size_t width, size_t height,
+                                                size_t pitch) {
+  return weft_bind_texture(offset, texture, at, desc, width, height, pitch);
+}
+static __inline__ cudaError_t cudaBindTextureToArray(const textureReference *texture, cudaArray_const_t array,
+                                                     const cudaChannelFormatDesc *desc) {
+  return weft_bind_texture_to_array(texture, array, desc);
+}
+static __inline__ cudaError_t cudaUnbindTexture(const textureReference *texture) { return weft_unbind_texture(texture); }
