@@ -199,9 +199,20 @@ def _named(text: str, unit: Unit) -> CType:
     alias = next(
         (n for n in unit.nodes.values() if n.kind in ("TypedefDecl", "TypeAliasDecl") and n.name == text), None
     )
-    if alias is not None and alias.type != text:
-        return parse_type(alias.type, unit)
+    if alias is not None:
+        return _aliased(alias, text, unit)
     return Opaque(text)
+
+
+def _aliased(alias: Node, text: str, unit: Unit) -> CType:
+    """What a typedef stands for; a record without a name has that of its typedef."""
+    for n in alias.walk():
+        for name in ("ownedTagDecl", "decl"):
+            record = unit.nodes.get(str(n.raw.get(name, {}).get("id", "")))
+            if record is not None and record.kind == "CXXRecordDecl":
+                return Record(text, record, unit)
+    plain = _NOISE.sub("", alias.type).strip()
+    return Opaque(text) if plain == text else parse_type(alias.type, unit)
 
 
 def field_type(n: Node, unit: Unit) -> CType:

@@ -193,7 +193,7 @@ class Unit:
 
     def _on_device(self, complaint: Complaint) -> bool:
         for f in self.functions:
-            if f.file == complaint.file and (f.has("CUDADeviceAttr") or f.has("CUDAGlobalAttr")):
+            if f.body is not None and f.file == complaint.file and (f.has("CUDADeviceAttr") or f.has("CUDAGlobalAttr")):
                 end = max((n.line for n in f.walk()), default=f.line)
                 if f.line <= complaint.line <= end:
                     return True

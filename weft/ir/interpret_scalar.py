@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.ir.dtype import DType
 from weft.ir.errors import ProgramError
-from weft.ir.intrinsics import INTRINSICS
+from weft.ir.intrinsics import INTRINSICS, REINTERPRET
 from weft.ir.numpy_dtypes import convert, to_numpy
 from weft.ir.span import Span
 
@@ -168,6 +168,8 @@ def _saturating(target: DType) -> Function1:
 
 def call_op(name: str, argument: DType, result: DType, span: Span | None = None) -> Callable[..., Any]:
     """The intrinsic ``name`` on values of type ``argument``."""
+    if name == REINTERPRET:
+        return _reinterpreting(argument.scalar, result.scalar)
     entry = INTRINSICS.get(name)
     if entry is None:
         raise ProgramError(f"unknown function `{name}`", span=span, help="known are " + ", ".join(sorted(INTRINSICS)))
@@ -178,3 +180,10 @@ def call_op(name: str, argument: DType, result: DType, span: Span | None = None)
     typed = to_numpy(argument.scalar).type
     unpack: Function1 = bool if result.is_bool else int
     return lambda *args: unpack(evaluate(*(typed(a) for a in args)))
+
+
+def _reinterpreting(source: DType, target: DType) -> Function1:
+    """The bits of a value as one of another type of the same size."""
+    given, made = to_numpy(source), to_numpy(target)
+    unpack: Function1 = (np.float32 if target.is_narrow_float else made.type) if target.is_float else int
+    return lambda v: unpack(np.asarray(v, given).view(made)[()])

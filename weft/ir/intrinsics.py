@@ -154,6 +154,9 @@ def _table() -> dict[str, Intrinsic]:
 
 INTRINSICS: dict[str, Intrinsic] = _table()
 
+#: The one function whose type its caller chooses: the bits of its argument as a value of another type of that size.
+REINTERPRET = "reinterpret"
+
 #: Calls that change how fast a program runs and nothing else, each with what it takes: an address, which need not be
 #: that of an element, or a number.
 #: prefetch: it is read soon. stream: what is stored to its buffer from here on is not read soon.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from weft.ir.dtype import DType
 from weft.ir.expr import NODES, AddressOf, Call, Const, Expr, Load, Reduce, Select, Var
 from weft.ir.hardware import HARDWARE
-from weft.ir.intrinsics import HINTS, INTRINSICS, Intrinsic
+from weft.ir.intrinsics import HINTS, INTRINSICS, REINTERPRET, Intrinsic
 from weft.ir.span import Span
 from weft.ir.stmt import Assert, Atomic, Stmt, Store
 from weft.ir.visit import children
@@ -81,7 +81,9 @@ def _check_axes(checker: Verifier, e: Reduce, at: int) -> None:
 
 def _check_call(report: Report, e: Call) -> None:
     intrinsic = INTRINSICS.get(e.name)
-    if e.name in HARDWARE:
+    if e.name == REINTERPRET:
+        _check_reinterpret(report, e)
+    elif e.name in HARDWARE:
         report(f"`{e.name}` is a hardware intrinsic, called for its effect: it has no value", e.span)
     elif e.name in HINTS:
         report(f"`{e.name}` is called for its effect: it has no value", e.span)
@@ -95,6 +97,13 @@ def _check_call(report: Report, e: Call) -> None:
         report(f"`{e.name}` does not take {e.args[0].dtype}", e.span)
     elif intrinsic.result(e.args[0].dtype) != e.type:
         report(f"`{e.name}` gives {intrinsic.result(e.args[0].dtype)}, declared as {e.type}", e.span)
+
+
+def _check_reinterpret(report: Report, e: Call) -> None:
+    if len(e.args) != 1:
+        report(f"`{e.name}` takes 1 argument, got {len(e.args)}", e.span)
+    elif e.args[0].dtype.itemsize != e.type.itemsize or e.type.is_bool or e.args[0].dtype.is_bool:
+        report(f"`{e.name}` cannot make {e.type} of {e.args[0].dtype}: numbers of one size are needed", e.span)
 
 
 def _takes(intrinsic: Intrinsic, t: DType) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var
-from weft.ir.intrinsics import INTRINSICS
+from weft.ir.intrinsics import INTRINSICS, REINTERPRET
 from weft.ir.numpy_dtypes import to_numpy
 from weft.ir.visit import children, walk
 from weft.sanitizer.lanes import Array, Lanes
@@ -71,7 +71,7 @@ def _where(chosen: Array, lanes: Lanes, value: Callable[[Lanes], Array], elsewhe
 
 
 def _apply(e: Expr, lanes: Lanes, run: Run) -> Array:
-    if isinstance(e, Call) and e.name not in INTRINSICS:
+    if isinstance(e, Call) and e.name not in INTRINSICS and e.name != REINTERPRET:
         return _unsupported(e, lanes, run)
     return apply(e, [evaluate(x, lanes, run) for x in children(e) if isinstance(x, Expr)])
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from weft.ir.dtype import DType, float64
 from weft.ir.errors import InternalError
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Unary
-from weft.ir.intrinsics import INTRINSICS
+from weft.ir.intrinsics import INTRINSICS, REINTERPRET
 from weft.ir.numpy_dtypes import convert, to_numpy
 
 Array = npt.NDArray[Any]
@@ -119,6 +119,8 @@ def apply(e: Expr, operands: Sequence[Array], *, wide: bool = False) -> Array:
             return computed(e.dtype, COMPARE[op], *operands)
         case Binary(op=op):
             return computed(e.dtype, BINARY[op], *operands, wide=wide)
+        case Call(name=name, type=dtype) if name == REINTERPRET:
+            return np.ascontiguousarray(operands[0]).view(to_numpy(dtype))
         case Call(name=name) if name in INTRINSICS:
             return computed(e.dtype, INTRINSICS[name].evaluate, *operands, wide=wide)
     raise InternalError(f"a tensor program holds no {type(e).__name__}")

@@ -8,7 +8,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import UnsupportedError
 from weft.ir.expr import Call, Expr, Load
 from weft.ir.hardware import HARDWARE
-from weft.ir.intrinsics import HINTS, INTRINSICS
+from weft.ir.intrinsics import HINTS, INTRINSICS, REINTERPRET
 from weft.ir.memory import APART, PLAIN_SCOPES, MemoryScope
 from weft.ir.stmt import Alloc, For, Kernel, Stmt, Tensorized
 from weft.ir.visit import children, mentions, walk
@@ -18,7 +18,7 @@ def check_supported(kernel: Kernel, *, target: str, memory: Mapping[str, MemoryS
     """``kernel`` itself; raises where it calls what is no intrinsic, or uses memory that the target has not."""
     found: list[tuple[Call | Buffer, str]] = []
     for n in walk(kernel):
-        if isinstance(n, Call) and not (n.name in INTRINSICS or n.name in HARDWARE or n.name in HINTS):
+        if isinstance(n, Call) and not any(n.name in known for known in (INTRINSICS, HARDWARE, HINTS, (REINTERPRET,))):
             found.append((n, f"a call of `{n.name}`, which is not an intrinsic"))
         elif isinstance(n, Alloc) and n.buffer.scope not in PLAIN_SCOPES:
             found += [(n.buffer, what) for what in _memory_faults(n, memory)]

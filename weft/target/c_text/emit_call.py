@@ -9,6 +9,7 @@ from weft.ir import dtype as dt
 from weft.ir.dtype import DType
 from weft.ir.errors import InternalError
 from weft.ir.expr import Call
+from weft.ir.intrinsics import REINTERPRET
 from weft.target.c_text.c_types import value_type
 from weft.target.c_text.context import LEVEL, Code, TextFunction
 from weft.target.c_text.emit_convert import emit_round_text
@@ -19,6 +20,8 @@ Emit: TypeAlias = "Callable[[TextFunction, DType, Sequence[Code]], Code]"
 def emit_call_text(f: TextFunction, e: Call, args: Sequence[Code]) -> Code:
     """The text of a call; its result is rounded where the type is narrow."""
     argument = e.args[0].dtype
+    if e.name == REINTERPRET:
+        return _reinterpret(f, argument, e.type, args[0])
     code = f.program.call(e.name, argument, args)
     if code is None:
         emit = _TABLE.get(e.name)
@@ -26,6 +29,16 @@ def emit_call_text(f: TextFunction, e: Call, args: Sequence[Code]) -> Code:
             raise InternalError(f"no code for a call of `{e.name}`", span=e.span)
         code = emit(f, argument, args)
     return emit_round_text(f, code, e.dtype)
+
+
+def _reinterpret(f: TextFunction, source: DType, target: DType, value: Code) -> Code:
+    """Bits as another type: through the unsigned number of 32 bits that has them."""
+    if source.bits != 32:
+        raise InternalError(f"no code for the bits of a {source} as a {target}")
+    f.program.used.update({"float_bits", "bits_float"})
+    bits = f"float_bits({value.text})" if source.is_float else f"(unsigned)({value.text})"
+    made = f"bits_float({bits})" if target.is_float else f"({value_type(target)})({bits})"
+    return Code(made, LEVEL["unary"])
 
 
 def _function(name: str) -> Emit:

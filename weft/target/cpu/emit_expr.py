@@ -8,10 +8,11 @@ from typing import Any
 from weft.ir.dtype import float32, index
 from weft.ir.errors import InternalError
 from weft.ir.expr import Binary, Broadcast, Call, Cast, Compare, Const, Expr, Load, Ramp, Select, Shuffle, Unary, Var
+from weft.ir.intrinsics import REINTERPRET
 from weft.ir.visit import walk
 from weft.target.cpu.emit_arith import emit_binary, emit_compare
-from weft.target.cpu.emit_context import Function, fit, fit_all, lane_numbers
-from weft.target.cpu.emit_convert import emit_cast, emit_constant, round_to
+from weft.target.cpu.emit_context import Function, fit, fit_all, lane_numbers, storage_type
+from weft.target.cpu.emit_convert import emit_cast, emit_constant, narrow_to_memory, round_to, widen_from_memory
 from weft.target.cpu.emit_lanes import known_lanes, lanes_mask
 from weft.target.cpu.emit_memory import emit_load
 from weft.target.cpu.llvm_values import Value, constant, vector
@@ -64,6 +65,9 @@ def _emit_compare(f: Function, e: Compare) -> Value:
 def _emit_call(f: Function, e: Call) -> Value:
     arguments = fit_all(f, *(emit_expr(f, a) for a in e.args))
     dtype = e.args[0].dtype.scalar
+    if e.name == REINTERPRET:
+        bits = f.b.bitcast(narrow_to_memory(f, arguments[0], dtype), storage_type(e.type.scalar))
+        return widen_from_memory(f, bits, e.type.scalar)
     result = MATH[e.name](f.b, arguments, float32 if dtype.is_narrow_float else dtype)
     return round_to(f, result, e.type)
 
