@@ -103,7 +103,8 @@ class Slot:
     ``bytes`` is how many there are behind that pointer. ``grid`` and ``block`` are sizes in the dimension numbered
     ``argument``; ``shared`` the bytes of dynamic shared memory; ``symbol`` and ``symbol bytes`` those of a variable.
     Pointers that share memory (`Launch.alias`) are one buffer from the lowest on; ``distance`` is how many units of
-    ``unit`` bytes a pointer lies behind that.
+    ``unit`` bytes a pointer lies behind that. ``heap`` is address 0 and ``heap bytes`` all there is behind it;
+    ``address`` is a pointer as a number of such units.
     """
 
     kind: str

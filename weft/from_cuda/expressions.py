@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context, Item, close, negate
-from weft.from_cuda.memory import advance, difference, flat
+from weft.from_cuda.memory import address_value, advance, difference, flat, on_heap
 from weft.from_cuda.places import address_of, assign, declare, dereference, field_place, keep_value, read
 from weft.from_cuda.types import (
     BOOL,
@@ -123,6 +123,8 @@ def _is_not_null(c: Context, n: Node, value: Address) -> Expr:
     if value.is_null:
         return Const(False, dt.bool_)
     (target, *others) = value.targets
+    if not others and target.memory.kind == "heap":
+        return Compare("!=", target.offset, ZERO)
     if others or target.memory.kind != "argument":
         return Const(True, dt.bool_)
     return Compare(">", Var(target.memory.size_name, dt.index), ZERO)
@@ -501,6 +503,8 @@ def _pointer_arithmetic(c: Context, n: Node, op: str, left: Value, right: Value)
     if left.is_null or right.is_null:
         known = _is_not_null(c, n, right if left.is_null else left)
         return Number(BOOL, known if op == "!=" else negate(known))
+    if len(left.targets) > 1 or len(right.targets) > 1 or left.targets[0].memory is not right.targets[0].memory:
+        left, right = (on_heap(c, address_value(c, n, x), x.to) for x in (left, right))
     distance = difference(c, n, left, right, 1)
     return Number(BOOL, Compare(op, distance, ZERO))  # type: ignore[arg-type]
 

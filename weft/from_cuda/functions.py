@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from weft.from_cuda import arithmetic as ar
+from weft.from_cuda import warps
 from weft.from_cuda.context import Context
 from weft.from_cuda.expressions import expression, number
 from weft.from_cuda.memory import chosen, held_as, reinterpret, subscripts, view
@@ -259,6 +261,10 @@ def _wrapping(c: Context, n: Node, arguments: list[Node]) -> Value:
     return c.refuse(n, "atomicInc and atomicDec")
 
 
+def _told(tell: Callable[..., Value], how: str, c: Context, n: Node, arguments: list[Node]) -> Value:
+    return tell(c, n, how, arguments)
+
+
 _MATH = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
     "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt", "erf", "erfc", "tgamma", "lgamma", "sqrt", "rsqrt", "floor",
@@ -307,6 +313,13 @@ def _table() -> dict[str, Function]:
     for name in ("__float_as_int", "__float_as_uint", "__int_as_float", "__uint_as_float", "__double_as_longlong",
                  "__longlong_as_double"):  # fmt: skip
         table[name] = _bits
+    for how in ("", "_up", "_down", "_xor"):
+        table[f"__shfl{how}_sync"] = partial(_told, warps.shuffle, how.removeprefix("_"))
+    for how in ("ballot", "any", "all"):
+        table[f"__{how}_sync"] = partial(_told, warps.vote, how)
+    for how in ("count", "and", "or"):
+        table[f"__syncthreads_{how}"] = partial(_told, warps.block_vote, how)
+    table["__activemask"] = warps.active
     atomics: tuple[tuple[str, AtomicOp], ...] = (
         ("Add", "+"), ("Min", "min"), ("Max", "max"), ("And", "&"), ("Or", "|"), ("Xor", "^"), ("Exch", "exchange"),
         ("CAS", "cas"),

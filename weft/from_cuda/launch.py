@@ -119,6 +119,12 @@ def slot_values(
             case "distance":
                 first = min(pointer_at(arguments, p) for p in _group(grid_kernel, at))
                 return (pointer_at(arguments, at) - first) // slot.unit
+            case "address":
+                return pointer_at(arguments, at) // slot.unit
+            case "heap":
+                return 0
+            case "heap bytes":
+                return UNKNOWN
             case "number":
                 assert slot.dtype is not None
                 return unpack(arguments[slot.argument], slot.offset, slot.dtype)

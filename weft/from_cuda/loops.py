@@ -210,7 +210,8 @@ def _is_steady(c: Context, limit: Node, loop: Node) -> bool:
             return False
         if n.kind == "DeclRefExpr" and n.referenced.get("kind") in ("VarDecl", "ParmVarDecl"):
             key = n.referenced["id"]
-            if _is_memory(n) and (c.launch.alias or _may_write(body, key)):
+            is_one_memory = bool(c.launch.alias) or "heap" in c.facts.flat
+            if _is_memory(n) and (_may_write(body, key) or (is_one_memory and _writes_memory(body))):
                 return False
             if not _is_memory(n) and _changes(body, key) and not _only_fields_read(c, body, key):
                 return False
@@ -231,6 +232,15 @@ def _may_write(body: Node, key: str) -> bool:
             left = n.inner[0]
             if any(i.kind == "DeclRefExpr" and i.referenced.get("id") == key for i in left.walk()):
                 return True
+    return False
+
+
+def _writes_memory(body: Node) -> bool:
+    for n in body.walk():
+        writes = n.kind == "CompoundAssignOperator" or (n.kind == "BinaryOperator" and n.raw["opcode"] == "=")
+        writes = writes or (n.kind == "UnaryOperator" and n.raw["opcode"] in ("++", "--"))
+        if writes and n.inner[0].kind != "DeclRefExpr":
+            return True
     return False
 
 

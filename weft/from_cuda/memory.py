@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from weft.from_cuda.arithmetic import fold, stored
 from weft.from_cuda.context import Binding, Context, close
-from weft.from_cuda.types import Array, CType, Pointer, Record, Scalar
+from weft.from_cuda.types import LONG, VOID, Array, CType, Pointer, Record, Scalar
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import ZERO, Address, Memory, Number, Struct, Target, Value, index_var
+from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, idx
@@ -97,7 +98,38 @@ def load(c: Context, n: Node, address: Address, type: CType) -> Value:
 
 
 def _load_pointer(c: Context, n: Node, address: Address, type: Pointer) -> Value:
-    c.refuse(n, "a pointer that is read from memory")
+    """A pointer that lies in memory is a number; it points anywhere, see `on_heap`."""
+    at = c.keep("address", _choose(c, n, address, lambda t: _load_one(c, t, dt.int64)))
+    return on_heap(c, at, type.to)
+
+
+def on_heap(c: Context, address: Expr, to: CType) -> Address:
+    """The address ``address``, a number of bytes.
+
+    Nothing tells into which array it points. So all arguments of the kernel are seen as parts of one memory, the heap,
+    which begins at address 0: a buffer for each type of element.
+    """
+    c.facts.learn(c.facts.flat, "heap")
+    if "heap" not in c.memories:
+        c.memories["heap"] = Memory("heap", "heap", VOID, (), "heap")
+    unit = to.align
+    return Address(to, (Target(c.memories["heap"], fold(Binary("//", address, idx(unit))), unit),))
+
+
+def address_value(c: Context, n: Node, address: Address) -> Expr:
+    """An address as a number of bytes, for a pointer that is put into memory."""
+    if address.is_null:
+        return ZERO
+    found: Expr | None = None
+    for number, t in reversed(list(enumerate(address.targets))):
+        if t.memory.kind == "argument":
+            c.facts.learn(c.facts.flat, "heap")
+        elif t.memory.kind != "heap":
+            c.refuse(n, "a pointer to shared or local memory, or to a variable, is put into memory")
+        at = t.index(1)
+        found = at if found is None else Select(Compare("==", address.which or ZERO, idx(number)), at, found)
+    assert found is not None
+    return found
 
 
 def _choose(c: Context, n: Node, address: Address, one: Callable[[Target], Expr]) -> Expr:
@@ -132,8 +164,10 @@ def store(c: Context, n: Node, address: Address, value: Value) -> None:
         for f in value.type.fields:
             store(c, n, at_field(address, f.offset, f.type), value.fields[f.name])
         return
+    if isinstance(value, Address):
+        value = Number(LONG, address_value(c, n, value))
     if not isinstance(value, Number):
-        c.refuse(n, "a pointer is stored in memory")
+        c.refuse(n, "the address of a local variable is put into memory")
     chosen(c, address, lambda t: _store_one(c, t, value))
 
 

@@ -49,10 +49,8 @@ def read(c: Context, n: Node, place: Place) -> Value:
 
 def read_pointer(c: Context, place: PointerVariable) -> Address:
     known = tuple(c.facts.pointees.get(place.key, {}).values())
-    targets = tuple(Target(current(c, m), place.offset, 1) for m in known)
-    unit = place.to.size
-    scaled = tuple(Target(t.memory, t.offset, unit) for t in targets)
-    return Address(place.to, scaled, place.which if len(known) > 1 else None)
+    targets = tuple(Target(current(c, m), place.offset, place.to.align) for m in known)
+    return Address(place.to, targets, place.which if len(known) > 1 else None)
 
 
 def current(c: Context, memory: Memory) -> Memory:
@@ -131,7 +129,7 @@ def _assign_pointer(c: Context, n: Node, place: PointerVariable, value: Value) -
             c.facts.is_new = True
     order = list(known)
     offsets = [flat(c, t) for t in value.targets]
-    size = place.to.size
+    size = place.to.align
     offset, which = offsets[-1].index(size), idx(order.index(offsets[-1].memory.key))
     chosen: Expr = which
     for number, t in reversed(list(enumerate(offsets[:-1]))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.from_cuda.context import Context, Facts, Frame, Launch, Slot, Unsupported, close
+from weft.from_cuda.memory import on_heap
 from weft.from_cuda.places import declare
 from weft.from_cuda.statements import block
 from weft.from_cuda.types import CType, Pointer, Record, Scalar
@@ -162,6 +163,12 @@ def _parameter(
 def _pointer_parameter(
     c: Context, type: Pointer, name: str, at: tuple[int, int], slots: list[tuple[Param, Slot]]
 ) -> Value:
+    if "heap" in c.facts.flat:
+        var = index_var(c.fresh(f"{name}_address"))
+        slots.append((var, Slot("address", *at, unit=type.to.align)))
+        c.ranges[var.name] = Interval(0, None)
+        c.fixed.add(var.name)
+        return Address(type.to, (Target(on_heap(c, ZERO, type.to).targets[0].memory, var, type.to.align),))
     group = next((g for g in c.launch.alias if at in g), (at,))
     key = f"argument {group[0][0]} {group[0][1]}"
     if key not in c.memories:
@@ -198,7 +205,7 @@ def _finish(
         slots.append((index_var("shared_bytes"), Slot("shared")))
     written: list[str] = []
     for memory in c.memories.values():
-        if memory.kind in ("argument", "symbol"):
+        if memory.kind in ("argument", "symbol", "heap"):
             _add_memory(memory, slots, written)
     params = tuple(p for p, _ in slots)
     outputs = tuple(p.name for p in params if p.name in set(written))
@@ -208,11 +215,12 @@ def _finish(
 
 
 def _add_memory(memory: Memory, slots: list[tuple[Param, Slot]], written: list[str]) -> None:
-    is_symbol = memory.kind == "symbol"
+    kind = {"argument": "pointer"}.get(memory.kind, memory.kind)
     for dtype, buffer in memory.views.items():
-        slot = Slot("symbol" if is_symbol else "pointer", *memory.argument, dtype, memory.symbol)
+        slot = Slot(kind, *memory.argument, dtype, memory.symbol)
         slots.append((buffer, slot))
         if dtype in memory.written:
             written.append(buffer.name)
-    kind = "symbol bytes" if is_symbol else "bytes"
-    slots.append((index_var(memory.size_name), Slot(kind, *memory.argument, symbol=memory.symbol)))
+    size = {"symbol": "symbol bytes", "heap": "heap bytes"}.get(memory.kind, "bytes")
+    name = memory.size_name or "heap_size"
+    slots.append((index_var(name), Slot(size, *memory.argument, symbol=memory.symbol)))

@@ -31,6 +31,7 @@ class Node:
     file: str = ""
     line: int = 0
     column: int = 0
+    end: int = 0
     parent: Node | None = None
 
     @property
@@ -89,14 +90,14 @@ class _Places:
         return self.file, self.line, place.get("col", 0)
 
     def node(self, raw: dict[str, Any], parent: Node | None) -> Node:
-        at = (self.file, self.line, 0)
+        at, end = (self.file, self.line, 0), self.line
         if "loc" in raw:
             at = self.read(raw["loc"])
         if "range" in raw:
             begin = self.read(raw["range"].get("begin", {}))
             at = begin if begin[2] else at
-            self.read(raw["range"].get("end", {}))
-        made = Node(raw.get("kind", ""), raw, [], *at, parent)
+            end = self.read(raw["range"].get("end", {}))[1]
+        made = Node(raw.get("kind", ""), raw, [], *at, end, parent)
         made.inner = [self.node(n, made) for n in raw.get("inner", ()) if isinstance(n, dict)]
         return made
 
@@ -193,10 +194,10 @@ class Unit:
 
     def _on_device(self, complaint: Complaint) -> bool:
         for f in self.functions:
-            if f.body is not None and f.file == complaint.file and (f.has("CUDADeviceAttr") or f.has("CUDAGlobalAttr")):
-                end = max((n.line for n in f.walk()), default=f.line)
-                if f.line <= complaint.line <= end:
-                    return True
+            is_ours = f.has("CUDADeviceAttr") or f.has("CUDAGlobalAttr")
+            is_here = f.file == complaint.file and f.line <= complaint.line <= f.end
+            if is_ours and is_here and not f.raw.get("isImplicit"):
+                return True
         return False
 
 

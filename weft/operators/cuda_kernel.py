@@ -220,6 +220,10 @@ def host_arrays(program: GridKernel, values: Sequence[int | float]) -> list[Any]
     from weft.ir.numpy_dtypes import to_numpy
 
     found: list[Any] = []
+    if any(slot.kind == "heap" for slot in program.slots):
+        raise UnsupportedError(
+            f"kernel `{program.kernel.name}` cannot be watched", why="it follows pointers that lie in memory"
+        )
     for p, value in zip(program.kernel.params, values):
         if not isinstance(p, Buffer):
             found.append(value)
