@@ -20,6 +20,7 @@ GROUPS = {
     "float8": "part of torch._scaled_mm: 0.9",
     "int8": "part of torch._int_mm",
     "int4": "part of copy bandwidth",
+    "scatters": "times index_add_: 1.2",
     "fused products": "times the better of eager and compiled PyTorch: 1.1",
 }
 

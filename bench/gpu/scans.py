@@ -23,6 +23,9 @@ LINEAR = """def recurrence(float(M,N) A, float(M,N) B) -> (float(M,N) H) {
     H(m,0) = B(m,0)
     H(m,t) = A(m,t) * H(m,t-1) + B(m,t) where t in 1:N
 }"""
+SCATTER = (
+    "def scatter(float(E,D) X, int(E) I, int N) -> (float(N,D) S) { S(I(e),d) +=! X(e,d) where e in 0:E, d in 0:D }"
+)
 HISTOGRAM = "def histogram(int(E) I, int N) -> (int(N) H) { H(I(e)) +=! 1 where e in 0:E }"
 
 
@@ -42,6 +45,18 @@ def _drawn(count: int, bins: int) -> Callable[[Any], Sequence[Any]]:
     return lambda torch: [torch.randint(0, bins, (count,), device="cuda", dtype=torch.int32), bins]
 
 
+def _rows_and_places(count: int, width: int, rows: int) -> Callable[[Any], Sequence[Any]]:
+    def make(torch: Any) -> Sequence[Any]:
+        where = torch.randint(0, rows, (count,), device="cuda", dtype=torch.int32)
+        return [torch.randn(count, width, device="cuda"), where, rows]
+
+    return make
+
+
+def _added(t: Any, x: Any, where: Any, rows: int) -> Any:
+    return t.zeros(rows, x.shape[1], device=x.device, dtype=x.dtype).index_add_(0, where, x)
+
+
 def _counted(t: Any, x: Any, bins: int) -> Any:
     return t.bincount(x, minlength=bins)
 
@@ -52,6 +67,7 @@ def scans() -> list[Workload]:
         ("running sums 4096x4096", SUMS, square, lambda t, x: x.cumsum(1)),
         ("running sums 16384x1000", SUMS, (16384, 1000), lambda t, x: x.cumsum(1)),
         ("running sums down columns 4096x4096", COLUMN_SUMS, square, lambda t, x: x.cumsum(0)),
+        ("running sums 256x65536", SUMS, (256, 65536), lambda t, x: x.cumsum(1)),
         ("running maxima 4096x4096", MAXIMA, square, lambda t, x: x.cummax(1)[0]),
     ]
     made = [
@@ -73,6 +89,13 @@ def scans() -> list[Workload]:
             Workload(
                 f"histogram of 16 M, {bins} bins", "histograms", defined(HISTOGRAM), _drawn(count, bins), _counted,
                 4 * count, tolerance=0.0, compiled=False,
+            )
+        )  # fmt: skip
+    for count, width, rows in ((1 << 18, 64, 1 << 14), (1 << 20, 16, 1 << 10)):
+        made.append(
+            Workload(
+                f"scatter add of {count} x {width} into {rows}", "scatters", defined(SCATTER),
+                _rows_and_places(count, width, rows), _added, 4 * count * width, tolerance=1e-4, compiled=False,
             )
         )  # fmt: skip
     return made

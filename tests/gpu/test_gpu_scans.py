@@ -23,14 +23,14 @@ def run(text: str, *args: np.ndarray) -> np.ndarray:
     return found.numpy()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("shape", [(300, 4096), (17, 1001), (3, 20011), (5, 331)])
+@pytest.mark.parametrize("shape", [(300, 4096), (17, 1001), (3, 20011), (5, 331), (2, 65536), (2, 65537)])
 @pytest.mark.parametrize("text", [ROWS, FROM_ZERO])
 def test_running_sums_of_rows(text: str, shape: tuple[int, int]) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     np.testing.assert_allclose(run(text, x), x.astype(np.float64).cumsum(1), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("shape", [(4096, 320), (1001, 70), (333, 8)])
+@pytest.mark.parametrize("shape", [(4096, 320), (1001, 70), (333, 8), (4097, 64)])
 def test_running_sums_of_columns(shape: tuple[int, int]) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     np.testing.assert_allclose(run(COLUMNS, x), x.astype(np.float64).cumsum(0), rtol=1e-3, atol=1e-3)

@@ -9,12 +9,14 @@ A row goes through shared memory, so that threads side by side read and write si
       thread: results of a chunk
       thread: results go to memory
 
-A chunk has an odd number of steps: threads that read as far apart meet in no bank of shared memory. Columns, whose
-steps lie across memory, are read twice by threads that are side by side.
+A chunk has an odd number of steps: threads that read as far apart meet in no bank of shared memory. Rows that shared
+memory has no room for, and columns, whose steps lie across memory, go through it segment after segment, each fetched
+while the one before is added up; columns that cannot be cut into such are read twice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isqrt
 
 from weft.auto.gpu.contraction import cooperate
@@ -29,6 +31,9 @@ CHUNKS, SHORTEST, FEW_CHUNKS = 256, 5, 32
 #: Chunks of columns (an odd number, as they lie side by side in shared memory), steps that are under way, and columns
 #: of a block at most.
 COLUMN_CHUNKS, DOWN, WIDEST_BLOCK = 31, 8, 32
+#: Steps of columns in shared memory at a time, about, segments that are there at once, blocks that share a
+#: multiprocessor meanwhile; and steps of a row too long for shared memory.
+COLUMN_STEPS, RING, BESIDE, ROW_STEPS = 256, 3, 2, 8192
 #: What is read twice takes up one of so many parts of the second cache.
 IN_CACHE = 2
 #: Bytes of elements: narrower ones would be rounded at each step.
@@ -47,9 +52,20 @@ def fits_scans(draft: GpuDraft, stage: Stage) -> bool:
     if stage.write.stride(step.name) != 1:
         beside = _beside(stage)
         return beside is not None and bool(_widths(beside)) and step.count >= DOWN * COLUMN_CHUNKS
-    row = sum(a.buffer.dtype.itemsize for a in (*_rows(stage, step), stage.write)) * step.count
-    fits = row + RESERVED_SHARED + (CHUNKS << 6) <= draft.machine.shared_per_block
+    fits = _has_room(draft, stage, step) or _evenly(step.count, ROW_STEPS) is not None
     return fits and step.count >= 2 * SHORTEST * FEW_CHUNKS
+
+
+def _has_room(draft: GpuDraft, stage: Stage, step: StageIter) -> bool:
+    """Whether shared memory holds a whole row of all that is read and written along it."""
+    row = sum(a.buffer.dtype.itemsize for a in (*_along(stage, step), stage.write)) * step.count
+    return row + RESERVED_SHARED + (CHUNKS << 6) <= draft.machine.shared_per_block
+
+
+def _evenly(count: int, about: int) -> int | None:
+    """The number nearest to ``about``, from half to twice of it, that divides ``count``; None where none does."""
+    near = [n for n in range(about // 2, 2 * about + 1) if count % n == 0]
+    return min(near, key=lambda n: abs(n - about), default=None)
 
 
 def _beside(stage: Stage) -> StageIter | None:
@@ -68,10 +84,10 @@ def _step(stage: Stage) -> StageIter | None:
     return stage.reductions[0] if len(stage.reductions) == 1 else None
 
 
-def _rows(stage: Stage, step: StageIter) -> list[StageAccess]:
-    """What is read along memory, and is no result."""
+def _along(stage: Stage, i: StageIter) -> list[StageAccess]:
+    """What is read side by side along ``i``, and is no result."""
     target = stage.write.buffer.name
-    return [a for a in stage.distinct_reads if a.buffer.name != target and a.is_affine and a.stride(step.name) == 1]
+    return [a for a in stage.distinct_reads if a.buffer.name != target and a.is_affine and a.stride(i.name) == 1]
 
 
 def schedule_scans(draft: GpuDraft, name: str) -> None:
@@ -94,14 +110,16 @@ def _schedule_columns(draft: GpuDraft, stage: Stage, step: StageIter, beside: St
         s.reorder(*others, across, down)
     rest = stage.points // (step.count * beside.count)
     widths = _widths(beside)
-    width = next((w for w in widths if rest * beside.count >= w * machine.sms * 7 // 8), min(widths))
+    short = _evenly(step.count, COLUMN_STEPS) if step.count > 2 * COLUMN_STEPS else None
+    many = machine.sms * (BESIDE if short else 1) * 7 // 8
+    width = next((w for w in widths if rest * beside.count >= w * many), min(widths))
     tile, own = map(str, s.split(across, width))
-    rows, segment = _segment(draft, stage, step), []
+    rows, segment = short or _segment(draft, stage, step), []
     if rows < step.count:
         part, down = map(str, s.split(down, rows))
         s.reorder(part, own, down)
         segment = [f"{rows} steps after another"]
-    length = -(-rows // (COLUMN_CHUNKS * DOWN)) * DOWN
+    length = DOWN if short else -(-rows // (COLUMN_CHUNKS * DOWN)) * DOWN
     made = s.scan(down, length)
     for storage in made.storage:
         s.expand_storage(storage)
@@ -112,6 +130,11 @@ def _schedule_columns(draft: GpuDraft, stage: Stage, step: StageIter, beside: St
         s.bind(chunks, "thread")
     for loop in (own, carried, results):
         s.bind(loop, "thread")
+    if short:
+        inputs = [a.buffer.name for a in _along(stage, beside) if a.stride(step.name)]
+        threads = whole_warps(width * -(-rows // length))
+        _fetch_ahead(draft, inputs, part, len(others) + 2, threads)
+        segment.append(f"fetched {RING - 1} segments ahead")
     for steps in (made.added, made.run):
         s.unroll(s.split(steps, DOWN)[1])
     s.unroll(made.carries)
@@ -119,6 +142,15 @@ def _schedule_columns(draft: GpuDraft, stage: Stage, step: StageIter, beside: St
         s.bind(loop, "block")
     what = ", ".join([f"{width} columns a block", *segment, f"in chunks of {length} steps, each by a thread"])
     draft.decide("parallel", stage.name, what, "what a chunk adds up to needs no other")
+
+
+def _fetch_ahead(draft: GpuDraft, inputs: Sequence[str], part: str, outer: int, threads: int) -> None:
+    """What a segment reads comes to shared memory while those before it are added up."""
+    s = draft.s
+    loads = [tuple(map(str, s.cache_read(b, at=part, scope="shared"))) for b in dict.fromkeys(inputs)]
+    for load, storage in loads:
+        cooperate(draft, load, storage, outer, threads, written_out=True)
+    s.pipeline(*(storage for _, storage in loads), stages=RING)
 
 
 def _segment(draft: GpuDraft, stage: Stage, step: StageIter) -> int:
@@ -135,16 +167,21 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
     blocks = [x for x in stage.loops if x != along] or [str(s.wrap(along))]
     if [*blocks, along] != list(stage.loops) and stage.loops != (along,):
         s.reorder(*blocks, along)
-    inputs, target = [a.buffer.name for a in _rows(stage, step)], stage.write.buffer.name
+    inputs, target = [a.buffer.name for a in _along(stage, step)], stage.write.buffer.name
     _join_start(draft, stage, blocks)
-    length = _odd_length(step.count)
-    threads = -(-step.count // length)
+    count, around = step.count, list(blocks)
+    if not _has_room(draft, stage, step):
+        count = _evenly(step.count, ROW_STEPS) or count
+        part, along = map(str, s.split(along, count))
+        around.append(part)
+    length = _odd_length(count)
+    threads = -(-count // length)
     levels = [s.scan(along, length)]
     if threads > FEW_CHUNKS:
         levels.append(s.scan(levels[0].carries, isqrt(threads)))
-    loads = [tuple(map(str, s.cache_read(b, at=blocks[-1], scope="shared"))) for b in dict.fromkeys(inputs)]
+    loads = [tuple(map(str, s.cache_read(b, at=around[-1], scope="shared"))) for b in dict.fromkeys(inputs)]
     before = {str(b) for b in s.blocks()}
-    s.cache_write(target, scope="shared", at=blocks[-1])
+    s.cache_write(target, scope="shared", at=around[-1])
     copies = [b for b in map(str, s.blocks()) if b not in before]
     for made in levels:
         for chunks in (made.totals, made.results):
@@ -153,15 +190,16 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
             s.unroll(steps)
     s.unroll(levels[-1].carries)
     for load, storage in loads:
-        if len(s.loops(load)) > len(blocks) + 1:
-            cooperate(draft, load, storage, len(blocks), whole_warps(threads), written_out=True)
+        if len(s.loops(load)) > len(around) + 1:
+            cooperate(draft, load, storage, len(around), whole_warps(threads), written_out=True)
         else:
             copies.append(load)
     for copy in copies:
-        _spread_row(draft, copy, len(blocks), whole_warps(threads))
+        _spread_row(draft, copy, len(around), whole_warps(threads))
     for loop in blocks:
         s.bind(loop, "block")
-    what = f"{threads} chunks of {length} steps a row, each by a thread"
+    pieces = f", {count} steps after another" if count < step.count else ""
+    what = f"{threads} chunks of {length} steps a row{pieces}, each by a thread"
     draft.decide("parallel", name, what, "what a chunk adds up to needs no other")
 
 
