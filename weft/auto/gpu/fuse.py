@@ -67,8 +67,8 @@ def _cost_inlined(draft: GpuDraft, stage: Stage) -> float | None:
     repeats = max(max(1, r.points // max(1, stage.points)) for r in readers)
     if reads == 1 and repeats == 1:
         return 0.0
-    if any(r.reductions and r.is_affine and reads_again(r) for r in readers):
-        return None
+    if any(r.reductions and r.is_affine and (reads_again(r) or not stage.is_affine) for r in readers):
+        return None  # what data choose is fetched once, so that a row of it is one in registers
     shared = min(PER_THREAD, min(max(1, r.points // max(1, stage.points)) for r in readers))
     return stage.operations * reads / shared
 
