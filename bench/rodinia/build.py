@@ -82,7 +82,9 @@ class Workshop:
         """Runs a program in a folder of its own, two below that of the inputs: ``fast``, ``plain`` or ``openmp``."""
         version = program.openmp if way == "openmp" else program.cuda
         assert version is not None
-        folder = self.work / "run" / f"{program.name}-{way}"
+        folder = self.work.joinpath(
+            way, *Path(version.folder).parts[1:]
+        )  # as deep: some look for ../../data themselves
         folder.mkdir(parents=True, exist_ok=True)
         for name in (*version.files, "times", "copies"):
             (folder / name).unlink(missing_ok=True)
@@ -98,11 +100,12 @@ class Workshop:
             options = self.options(program)
             units = {unit_name(f, options.compile): (f, options.compile) for f in options.files if f.suffix == ".cu"}
         binary = self.work / "bin" / (f"{program.name}-openmp" if way == "openmp" else program.name)
+        arguments = [a.replace("../../data", str(self.work / "data")) for a in version.arguments]
         start = time.perf_counter()
         with (folder / "stdout").open("w+") as output:
             try:
                 code, refused = run_program(
-                    binary, version.arguments, units, environment, folder=folder, output=output, seconds=SECONDS
+                    binary, arguments, units, environment, folder=folder, output=output, seconds=SECONDS
                 )
             except subprocess.TimeoutExpired:
                 raise Failed(f"{way}: ran longer than {SECONDS} s") from None

@@ -63,10 +63,16 @@ def _smooth(random: np.random.Generator, rows: int, columns: int, channels: int 
 
 
 def _movie(rows: int, columns: int) -> Callable[[Path, np.random.Generator], None]:
-    """Frames of one byte a pixel without compression, as the programs' own reader takes them."""
+    """Bright discs that drift, one byte a pixel without compression, as the programs' own reader takes them."""
 
     def write(folder: Path, random: np.random.Generator, frames: int = 6) -> None:
-        pictures = [_smooth(random, rows, columns).tobytes() for _ in range(frames)]
+        y, x = np.mgrid[0:rows, 0:columns]
+        centres = random.random((24, 2)) * (rows - 60, columns - 60) + 30
+        pictures = []
+        for frame in range(frames):
+            away = np.min([np.hypot(y - cy, x - cx - frame) for cy, cx in centres], axis=0)
+            picture = 60 + 120 / (1 + np.exp((away - 11) / 1.5)) + 8 * np.sin(x / 9) * np.cos(y / 7)
+            pictures.append(picture.astype(np.uint8).tobytes())
         (folder / "test.avi").write_bytes(_avi(pictures, rows, columns))
 
     return write
@@ -139,7 +145,7 @@ def _hurricanes(folder: Path, random: np.random.Generator, files: int = 4, recor
             where = f"{7 + 63 * random.random():5.1f} {358 * random.random():5.1f} "
             rows.append(f"{when:<28}"[:28] + where + f"{random.integers(10, 160):4d} {random.integers(0, 1000):4d}")
         (folder / f"cane{number}.db").write_text("\n".join(f"{r:<48}"[:48] for r in rows) + "\n")
-        names.append(f"../../data/nn/cane{number}.db")
+        names.append(str(folder / f"cane{number}.db"))
     (folder / "filelist").write_text("\n".join(names) + "\n")
 
 

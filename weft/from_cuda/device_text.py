@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from weft.from_cuda.gpu_arithmetic import with_gpu_arithmetic
 from weft.ir.errors import UnsupportedError
 
 _NAME = r'@(?:"[^"]+"|[\w.$]+)'
-_KERNEL = re.compile(rf"^define [^@]*\bptx_kernel void ({_NAME})\((.*)\)[^()]*(?:\([^()]*\)[^()]*)*\{{$", re.MULTILINE)
+_KERNEL = re.compile(
+    rf"^define [^@]*\bptx_kernel void ({_NAME})\((.*)\)[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\{{$", re.MULTILINE
+)
 _FUNCTION = re.compile(rf"^define [^@]*({_NAME})\(.*?^\}}$", re.MULTILINE | re.DOTALL)
 _GLOBAL = re.compile(rf"^({_NAME}) = (.*)$", re.MULTILINE)
 _BUILT_IN = frozenset({"@threadIdx", "@blockIdx", "@blockDim", "@gridDim"})
@@ -50,6 +53,7 @@ def to_threads(text: str, unit: str, target: str) -> DeviceText:
         text = text.replace(f"\n{name} = internal ", f"\n{name} = ")
     text = rename(text, {name: f"@weft_variable.{unit}.{name.strip('@')}" for name in variables})
     flags = {name: (name in waiting) | (name in printing) << 1 for name in kernels}
+    text = with_gpu_arithmetic(text)
     tables = _tables(unit, kernels, flags, variables)
     silent = tuple(name[1:].strip('"') for name in kernels if name not in printing)
     return DeviceText(f"{target}\n{text}\n{tables}", silent, tuple(name[1:] for name in variables))

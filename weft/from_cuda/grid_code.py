@@ -12,6 +12,8 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import hashlib
+import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +44,24 @@ def read_source(file: Path, flags: Sequence[str], uses: Sequence[str] = ()) -> U
     """The device's half of a source that clang has compiled without complaint."""
     text = join_brackets(file.read_text(errors="replace"))
     options = [f for f in flags if f.startswith(("-D", "-I", "-U", "-std", "-include", "-isystem"))]
-    return read_unit(text, str(file), include=(str(file.parent),), options=options, uses=uses, host_too=False)
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+        while True:
+            include = (str(file.parent), folder)
+            unit = read_unit(text, str(file), include=include, options=options, uses=uses, host_too=False)
+            if not _stand_in(unit, Path(folder)):
+                return unit
+
+
+def _stand_in(unit: Unit, folder: Path) -> bool:
+    """Puts an empty file where a header of the host's is missing: device code uses nothing of it, since clang has
+    compiled the source with the real one. Whether there was one to put."""
+    found = [re.match(r"'([\w./+-]+)' file not found", c.text) for c in unit.complaints]
+    missing = [folder / m.group(1) for m in found if m is not None]
+    new = [path for path in missing if ".." not in path.parts and not path.exists()]
+    for path in new:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return bool(new)
 
 
 def template_use(kernel: str) -> str | None:

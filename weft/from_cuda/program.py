@@ -20,6 +20,8 @@ from weft.ir.errors import ArgumentError
 #: As nvcc does it: the runtime's header comes before everything; no CUDA toolkit is looked for.
 _CUDA_FLAGS = (
     "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-gpu-arch=sm_80",
+    # What is an error for clang, in code that nvcc and g++ take.
+    "-Wno-reserved-user-defined-literal", "-Wno-register", "-Wno-c++11-narrowing", "-Wno-writable-strings",
     "--cuda-feature=+ptx80", "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument",
     "-include", "cuda_runtime.h", "-S", "-emit-llvm",
     "-Xclang", "-disable-llvm-passes", "-Xclang", "-target-sdk-version=12.3",

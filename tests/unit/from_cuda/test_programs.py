@@ -44,6 +44,7 @@ __global__ void sum_warps(int *out) {
   if (__ballot_sync(~0u, threadIdx.x & 1) != 0xaaaaaaaau) out[0] = -1;
 }
 __global__ void by_value(bool yes, Item item, short s, int *out) { out[0] = larger(managed++, s) + yes + item.y; }
+__global__ void open_in_c(int by, float large, int *out) { out[0] = (1 << by) - 1, out[1] = -8 >> by, out[2] = (int)large; }
 __global__ void fetch(float *out) { out[threadIdx.x] = tex1Dfetch(table, threadIdx.x) + 0.5f; }
 
 int main() {
@@ -65,6 +66,8 @@ int main() {
   managed = 5;
   by_value<<<1, 1>>>(true, Item{1, 7, 2}, 3, w);
   printf("value %d %d\n", w[0], managed);
+  open_in_c<<<1, 1>>>(32, 1e20f, w);
+  printf("open %d %d %d\n", w[0], w[1], w[2]);
   cudaBindTexture(0, table, d, n * 4);
   fetch<<<1, 4>>>(o);
   printf("texture %g\n", o[3]);
@@ -95,7 +98,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_a_program_of_many_features(features: Path, threads: str) -> None:
     assert run(features, WEFT_NUM_THREADS=threads).stdout.splitlines() == [
-        "reduce 3000 4 1", "warps 496 1520", "value 13 6", "texture 1.5", "invalid configuration argument",
+        "reduce 3000 4 1", "warps 496 1520", "value 13 6", "open -1 -1 2147483647", "texture 1.5", "invalid configuration argument",
         "cudaErrorInvalidValue",
     ]  # fmt: skip
 

@@ -94,10 +94,6 @@ uint64_t slot_value(const char *text, const char *unit, const weft_launch *launc
   if (strcmp(kind, "shared") == 0) return launch->shared_bytes;
   if (strncmp(kind, "symbol", 6) == 0) {
     const weft_variable *variable = weft_find_variable(unit, first);
-    if (!variable) {
-      fprintf(stderr, "weft: no variable %s\n", first);
-      abort();
-    }
     return kind[6] ? variable->bytes : (uint64_t)variable->at;
   }
   read_places(first, places, &count);
@@ -183,9 +179,20 @@ bool knows_pointers(grid_code *codes, const char *unit, const char *name) {
   return codes->is_known;
 }
 
+// Whether the program has the variables that code asks for.
+bool has_variables(const char *unit, const char *slots) {
+  for (const char *line = slots; *line && *line != '\n'; line = next_line(line)) {
+    char kind[16], name[512];
+    if (sscanf(line, "%15s %511s", kind, name) == 2 && strncmp(kind, "symbol", 6) == 0 && !weft_find_variable(unit, name))
+      return false;
+  }
+  return true;
+}
+
 bool find_embedded(const char *unit, const char *name, const char *key, version *to) {
   for (weft_code *one = __start_weft_codes; one < __stop_weft_codes; ++one)
-    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0 && strcmp(one->key, key) == 0) {
+    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0 && strcmp(one->key, key) == 0 &&
+        has_variables(unit, one->slots)) {
       to->entry = one->entry;
       to->slots = one->slots;
       return true;
@@ -211,6 +218,7 @@ version *find_version(grid_code *codes, const char *unit, const char *name, cons
   }
   char *path = (char *)next_line(answer), *entry = (char *)next_line(path), *slots = (char *)next_line(entry);
   entry[-1] = slots[-1] = 0;
+  if (!has_variables(unit, slots)) return made;
   if (void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
     made->entry = (int (*)(uint64_t *))dlsym(library, entry);
     made->slots = slots;
