@@ -1,7 +1,7 @@
 """Rodinia's programs: what is compiled, with which arguments it runs, and which of its files hold the result.
 
-Arguments name input files as ``../../data/...``, which becomes the folder that `inputs` writes them to. ``lines`` selects the lines of standard
-output that are results, not times.
+Arguments name input files as ``../../data/...``, which becomes the folder that `inputs` writes them to.
+``lines`` selects the lines of standard output that are results, not times.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ __global__ void sum_warps(int *out) {
   if (__ballot_sync(~0u, threadIdx.x & 1) != 0xaaaaaaaau) out[0] = -1;
 }
 __global__ void by_value(bool yes, Item item, short s, int *out) { out[0] = larger(managed++, s) + yes + item.y; }
-__global__ void open_in_c(int by, float large, int *out) { out[0] = (1 << by) - 1, out[1] = -8 >> by, out[2] = (int)large; }
+__global__ void open_in_c(int by, float large, int *out) {
+  out[0] = (1 << by) - 1, out[1] = -8 >> by, out[2] = (int)large;
+}
 __global__ void fetch(float *out) { out[threadIdx.x] = tex1Dfetch(table, threadIdx.x) + 0.5f; }
 
 int main() {
@@ -98,7 +100,8 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_a_program_of_many_features(features: Path, threads: str) -> None:
     assert run(features, WEFT_NUM_THREADS=threads).stdout.splitlines() == [
-        "reduce 3000 4 1", "warps 496 1520", "value 13 6", "open -1 -1 2147483647", "texture 1.5", "invalid configuration argument",
+        "reduce 3000 4 1", "warps 496 1520", "value 13 6", "open -1 -1 2147483647", "texture 1.5",
+        "invalid configuration argument",
         "cudaErrorInvalidValue",
     ]  # fmt: skip
 

@@ -230,7 +230,7 @@ version *find_version(grid_code *codes, const char *unit, const char *name, cons
 }  // namespace
 
 bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
-                   cudaError_t *error) {
+                   cudaError_t *error, double *start) {
   static const int is_serial = weft_setting("WEFT_CUDA_SERIAL");
   // What threads print is only in order where they run one by one.
   if (is_serial || launch->cooperative || kernel->flags & weft_prints || !knows_pointers(codes, kernel->unit, kernel->name)) return false;
@@ -243,6 +243,7 @@ bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launc
   for (const char *line = found->slots; *line && *line != '\n' && count < 255; line = next_line(line))
     slots[count++] = slot_value(line, kernel->unit, launch, arguments);
   slots[count] = (uint64_t)record;
+  *start = weft_now();
   *error = found->entry(slots) == 0 ? cudaSuccess : cudaErrorLaunchFailure;
   return true;
 }

@@ -23,6 +23,6 @@ struct grid_code {
   version *versions;
 };
 
-// Runs a launch where there is code for the grid.
+// Runs a launch where there is code for the grid, and says when that began: making code is not part of it.
 WEFT_HIDDEN bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launch *launch, void **arguments,
-                               cudaError_t *error);
+                               cudaError_t *error, double *start);

@@ -87,7 +87,8 @@ cudaError_t launch_kernel(const void *host, dim3 grid, dim3 block, void **argume
   if (shared_bytes > 164 << 10) return weft_fail(cudaErrorInvalidValue);
   double start = weft_now();
   cudaError_t error;
-  if (!weft_run_grid(&found->codes, found->kernel, &launch, arguments, &error)) {
+  if (!weft_run_grid(&found->codes, found->kernel, &launch, arguments, &error, &start)) {
+    start = weft_now();
     error = weft_run_threads(found->kernel, &launch, arguments);
     ++found->threads_launches;
   }
