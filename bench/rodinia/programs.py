@@ -74,7 +74,7 @@ PROGRAMS = (
     ),
     Program("dwt2d", _version("cuda/dwt2d", "main.cu dwt.cu components.cu dwt_cuda/fdwt53.cu dwt_cuda/fdwt97.cu "
                               "dwt_cuda/common.cu dwt_cuda/rdwt97.cu dwt_cuda/rdwt53.cu", "-I.",
-                              "../../data/dwt2d/image.bmp -d 256x256 -f -5 -l 3"), None, None, "no OpenMP version"),
+                              "image.bmp -d 256x256 -f -5 -l 3"), None, None, "no OpenMP version"),
     Program("gaussian", _version("cuda/gaussian", "gaussian.cu", "", "-s 256", "", r"^[-\d. ]+$"), None, None,
             "no OpenMP version"),
     Program(

@@ -180,6 +180,48 @@ int main() {
 """
 
 
+GROUPS = r"""
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cstdio>
+namespace cg = cooperative_groups;
+__global__ void tiles(int *out, half *h, nv_bfloat16 *b) {
+  auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+  int sum = cg::reduce(tile, (int)threadIdx.x, cg::plus<int>());
+  if (tile.thread_rank() == 0) out[threadIdx.x / 8] = sum + tile.meta_group_rank() * 1000;
+  h[threadIdx.x] = __hfma(half(0.5f), half((float)threadIdx.x), __float2half(1.0f));
+  b[threadIdx.x] = __float2bfloat16(threadIdx.x * 1.01f);
+}
+__global__ void turn(int *x, int n) {
+  auto grid = cg::this_grid();
+  for (int k = 0; k < 3; k++) {
+    int i = grid.thread_rank(), v = x[(i + 1) % n];
+    grid.sync();
+    x[i] = v + 1;
+    grid.sync();
+  }
+}
+int main() {
+  int *o, *x, n = 64;
+  half *h;
+  nv_bfloat16 *b;
+  cudaMallocManaged(&o, 64), cudaMallocManaged(&h, 64), cudaMallocManaged(&b, 64), cudaMallocManaged(&x, 4 * n);
+  tiles<<<1, 32>>>(o, h, b);
+  printf("%d %d %g %g\n", o[0], o[3], (float)h[7], (float)b[9]);
+  for (int i = 0; i < n; i++) x[i] = i;
+  void *arguments[] = {&x, &n};
+  cudaLaunchCooperativeKernel(turn, dim3(4), dim3(16), arguments);
+  printf("%d %d\n", x[0], x[63]);
+}
+"""
+
+
+def test_groups_of_threads_and_floats_of_16_bits(tmp_path: Path) -> None:
+    assert run(build(tmp_path, ("groups.cu", GROUPS))).stdout.split() == ["28", "3220", "4.5", "9.0625", "6", "5"]
+
+
 def test_three_ways_to_run_a_launch_agree(tmp_path: Path) -> None:
     """As part of the program, made for the running program, and thread by thread; pointers share memory."""
     program = build(tmp_path, ("add.cu", SHARED_MEMORY))

@@ -1,0 +1,3 @@
+// Reductions come with cooperative_groups.h.
+#pragma once
+#include "../cooperative_groups.h"
