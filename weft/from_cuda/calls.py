@@ -251,4 +251,5 @@ def _has_field(place: Fields | Element, name: str) -> bool:
 
 
 def closure(c: Context, n: Node) -> Value:
-    return c.refuse(n, "lambda expressions")
+    """A lambda expression: its body names the captured variables themselves."""
+    return FunctionValue(n)

@@ -25,7 +25,7 @@ from weft.ir.stmt import Alloc, Let, Param, Seq, Stmt
 
 
 class Unsupported(Exception):
-    """A part of a kernel that cannot be translated: where and why."""
+    """A part of a kernel that cannot be translated: where and why (not where that was told before)."""
 
     def __init__(self, node: Node, why: str) -> None:
         super().__init__(why)
@@ -101,7 +101,8 @@ class Slot:
 
     ``kind``: ``pointer`` and ``number`` are found ``offset`` bytes into the CUDA argument numbered ``argument``;
     ``bytes`` is how many there are behind that pointer. ``grid`` and ``block`` are sizes in the dimension numbered
-    ``argument``; ``shared`` the bytes of dynamic shared memory; ``symbol`` and ``symbol bytes`` those of a variable.
+    ``argument``; ``shared`` the bytes of dynamic shared memory; ``symbol`` and ``symbol bytes`` those of a variable,
+    ``texture`` and ``texture bytes`` those of what a texture is bound to.
     Pointers that share memory (`Launch.alias`) are one buffer from the lowest on; ``distance`` is how many units of
     ``unit`` bytes a pointer lies behind that. ``heap`` is address 0 and ``heap bytes`` all there is behind it;
     ``address`` is a pointer as a number of such units.
@@ -131,6 +132,7 @@ class Context:
         self.shared: list[Buffer] = []
         self.frames: list[Frame] = []
         self.problems: list[Unsupported] = []
+        self.failed: set[str] = set()
         self.dims: dict[str, tuple[Expr, Expr, Expr]] = {}
         self.fixed: set[str] = set()
         self.span: Span | None = None

@@ -191,6 +191,8 @@ def _name(c: Context, n: Node) -> Place:
     key, kind = declared["id"], declared["kind"]
     if key in c.places:
         return c.places[key]
+    if key in c.failed:
+        c.refuse(n, "")
     if declared["name"] in _BUILTIN_DIMS:
         return _builtin_dims(c, declared["name"])
     if declared["name"] == "warpSize":

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
 from weft.from_cuda import arithmetic as ar
 from weft.from_cuda import warps
-from weft.from_cuda.context import Context
+from weft.from_cuda.context import Context, close
 from weft.from_cuda.expressions import expression, number
-from weft.from_cuda.memory import chosen, held_as, reinterpret, subscripts, view
+from weft.from_cuda.memory import chosen, held_as, load, reinterpret, subscripts, view
 from weft.from_cuda.places import dereference
-from weft.from_cuda.types import FLOAT, INT, CType, Pointer, Scalar
+from weft.from_cuda.types import FLOAT, INT, UINT, CType, Pointer, Scalar
 from weft.from_cuda.unit import Node
-from weft.from_cuda.values import Address, Alias, Element, Nothing, Number, Target, Value
+from weft.from_cuda.values import Address, Alias, Element, Memory, Nothing, Number, Target, Value
 from weft.ir import dtype as dt
-from weft.ir.expr import Binary, Call, Unary, Var, cast, const
-from weft.ir.stmt import Assign, Atomic, AtomicOp, Barrier
+from weft.ir.expr import Binary, Call, Compare, Const, Expr, Select, Unary, Var, cast, const
+from weft.ir.stmt import Assign, Atomic, AtomicOp, Barrier, Break, If, While
 
 Function: TypeAlias = "Callable[[Context, Node, list[Node]], Value]"
 
@@ -106,6 +107,14 @@ def _scaled(name: str, factor: float) -> Function:
     return go
 
 
+def _special(value: float) -> Function:
+    def go(c: Context, n: Node, arguments: list[Node]) -> Value:
+        type = _result(c, n)
+        return Number(type, const(value, type.dtype))
+
+    return go
+
+
 def _saturate(c: Context, n: Node, arguments: list[Node]) -> Value:
     value = number(c, arguments[0]).expr
     above = Call("fmax", (value, const(0.0, dt.float32)), dt.float32)
@@ -133,8 +142,6 @@ def _first_set(c: Context, n: Node, arguments: list[Node]) -> Value:
     wide = dt.uint64 if value.dtype.bits == 64 else dt.uint32
     x = c.keep("x", cast(wide, value))
     below = Call("popcount", (Binary("^", x, Binary("-", x, const(1, wide))),), wide)
-    from weft.ir.expr import Compare, Select
-
     found = Select(Compare("==", x, const(0, wide)), const(0, dt.int32), cast(dt.int32, below))
     return Number(INT, found)
 
@@ -164,6 +171,11 @@ def _barrier(c: Context, n: Node, arguments: list[Node]) -> Value:
 
 def _warp_barrier(c: Context, n: Node, arguments: list[Node]) -> Value:
     c.emit(Barrier("warp", span=c.span))
+    return Nothing()
+
+
+def _grid_barrier(c: Context, n: Node, arguments: list[Node]) -> Value:
+    c.emit(Barrier("grid", span=c.span))
     return Nothing()
 
 
@@ -208,13 +220,20 @@ def _pointee(c: Context, n: Node) -> Scalar:
 
 
 def update(
-    c: Context, n: Node, op: AtomicOp, address: Value, element: Scalar, value: Number, expected: Number | None
+    c: Context,
+    n: Node,
+    op: AtomicOp,
+    address: Value,
+    element: Scalar,
+    value: Number,
+    expected: Number | None,
+    is_used: bool = False,
 ) -> Value:
     """An atomic update; the value of before is kept where it is used."""
     place = dereference(c, n, address, element)
     if isinstance(address, Alias) or not isinstance(place, Element):
         c.refuse(n, "an atomic update of a local variable")
-    result = None if is_unused(n) else c.let("old", const(0, element.dtype))
+    result = None if is_unused(n) and not is_used else c.let("old", const(0, element.dtype))
 
     def one(target: Target) -> None:
         _update_one(c, n, op, target, value, expected, result)
@@ -257,8 +276,59 @@ def is_unused(n: Node) -> bool:
     return parent.kind in ("ForStmt", "WhileStmt") and n is parent.inner[-1]
 
 
-def _wrapping(c: Context, n: Node, arguments: list[Node]) -> Value:
-    return c.refuse(n, "atomicInc and atomicDec")
+def _wrapping(up: bool) -> Function:
+    """``atomicInc`` and ``atomicDec``: a count that starts again at a limit, by trying until nobody was in between."""
+
+    def go(c: Context, n: Node, arguments: list[Node]) -> Value:
+        address = expression(c, arguments[0])
+        limit = c.keep("limit", ar.stored(ar.convert(number(c, arguments[1]), UINT, c.ranges)))
+        if not isinstance(address, Address):
+            c.refuse(n, "an atomic update of a local variable")
+        old = c.let("old", cast(dt.uint32, ar.stored(load_number(c, n, address))))
+        with c.scope() as items:
+            seen = c.keep("seen", old)
+            one, zero = const(1, dt.uint32), const(0, dt.uint32)
+            if up:
+                following: Expr = Select(Compare(">=", seen, limit), zero, Binary("+", seen, one))
+            else:
+                wraps = Binary("||", Compare("==", seen, zero), Compare(">", seen, limit))
+                following = Select(wraps, limit, Binary("-", seen, one))
+            found = update(c, n, "cas", address, UINT, Number(UINT, following), Number(UINT, seen), is_used=True)
+            assert isinstance(found, Number)
+            c.emit(Assign(old, found.expr, span=c.span))
+            c.emit(If(Compare("==", old, seen), Break(), span=c.span))
+        c.emit(While(Const(True, dt.bool_), close(items), span=c.span))
+        return Number(UINT, old)
+
+    return go
+
+
+def load_number(c: Context, n: Node, address: Address) -> Number:
+    value = load(c, n, address, UINT)
+    assert isinstance(value, Number)
+    return value
+
+
+def _fetch(c: Context, n: Node, arguments: list[Node]) -> Value:
+    """An element of the array that a texture is bound to."""
+    type = c.type_of(n)
+    place = lvalue_of(c, arguments[0])
+    at = ar.to_index(number(c, arguments[1]), c.ranges)
+    key = f"texture {place.raw.get('mangledName', place.name)}"
+    if key not in c.memories:
+        symbol, size_name = place.raw.get("mangledName", place.name), c.fresh(f"{place.name}_bytes")
+        c.memories[key] = Memory(place.name, "texture", type, (), key, symbol=symbol, size_name=size_name)
+    return load(c, n, Address(type, (Target(c.memories[key], at, type.size),)), type)
+
+
+def lvalue_of(c: Context, n: Node) -> Node:
+    """The texture that an argument names."""
+    for i in n.walk():
+        if i.kind == "DeclRefExpr":
+            found = c.unit.declaration(i.referenced["id"])
+            if found is not None and found.kind == "VarDecl" and "texture<" in found.type:
+                return found
+    return c.refuse(n, "a texture that is no variable")
 
 
 def _told(tell: Callable[..., Value], how: str, c: Context, n: Node, arguments: list[Node]) -> Value:
@@ -300,9 +370,13 @@ def _table() -> dict[str, Function]:
         "__mul24": _product24, "__umul24": _product24,
         "__syncthreads": _barrier, "__syncwarp": _warp_barrier, "__threadfence": _nothing,
         "__threadfence_block": _nothing, "__threadfence_system": _nothing, "__nanosleep": _nothing,
-        "clock": _clock, "clock64": _clock, "printf": _nothing,
-        "__trap": _refused("__trap"), "__assertfail": _nothing, "atomicInc": _wrapping, "atomicDec": _wrapping,
+        "clock": _clock, "clock64": _clock, "printf": _refused("printf"), "_weft_grid_sync": _grid_barrier,
+        "__trap": _refused("__trap"), "__assertfail": _nothing, "tex1Dfetch": _fetch,
     }  # fmt: skip
+    for name in ("inf", "inff", "huge_val", "huge_valf"):
+        table[f"__builtin_{name}"] = _special(math.inf)
+    for name in ("nan", "nanf"):
+        table[f"__builtin_{name}"] = _special(math.nan)
     for name in ("__float2int", "__float2uint", "__double2int", "__double2ll", "__float2ll"):
         for suffix, how in (("rn", "rint"), ("rz", "trunc"), ("rd", "floor"), ("ru", "ceil")):
             table[f"{name}_{suffix}"] = _rounded(how)
@@ -320,6 +394,7 @@ def _table() -> dict[str, Function]:
     for how in ("count", "and", "or"):
         table[f"__syncthreads_{how}"] = partial(_told, warps.block_vote, how)
     table["__activemask"] = warps.active
+    table["atomicInc"], table["atomicDec"] = _wrapping(up=True), _wrapping(up=False)
     atomics: tuple[tuple[str, AtomicOp], ...] = (
         ("Add", "+"), ("Min", "min"), ("Max", "max"), ("And", "&"), ("Or", "|"), ("Xor", "^"), ("Exch", "exchange"),
         ("CAS", "cas"),

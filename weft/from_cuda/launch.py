@@ -135,7 +135,7 @@ def slot_values(
             case "shared":
                 return shared
         address, size = (symbols or {})[slot.symbol]
-        return address if slot.kind == "symbol" else size
+        return size if slot.kind.endswith("bytes") else address
 
     return [one(slot) for slot in grid_kernel.slots]
 

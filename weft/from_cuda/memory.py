@@ -8,12 +8,15 @@ from weft.from_cuda.arithmetic import fold, stored
 from weft.from_cuda.context import Binding, Context, close
 from weft.from_cuda.types import LONG, VOID, Array, CType, Pointer, Record, Scalar
 from weft.from_cuda.unit import Node
-from weft.from_cuda.values import ZERO, Address, Memory, Number, Struct, Target, Value, index_var
+from weft.from_cuda.values import ZERO, Address, Copy, Memory, Number, Struct, Target, Value, index_var
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
 from weft.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Select, idx
-from weft.ir.stmt import If, Store
+from weft.ir.stmt import For, If, Store
+
+#: Arrays of up to so many elements are copied one by one.
+_UNROLLED = 16
 
 
 def scalar_element(type: CType) -> DType | None:
@@ -48,7 +51,7 @@ def view(c: Context, memory: Memory, dtype: DType) -> Buffer:
 def _make_view(c: Context, memory: Memory, dtype: DType) -> Buffer:
     first = dtype == scalar_element(memory.element) or (not memory.views and scalar_element(memory.element) is None)
     name = c.fresh(memory.name if first else f"{memory.name}_{dtype}")
-    if memory.kind in ("argument", "symbol"):
+    if memory.kind in ("argument", "symbol", "texture"):
         return Buffer(name, dtype, (fold(Binary("//", index_var(memory.size_name), idx(dtype.itemsize))),))
     if memory.kind == "heap":
         return Buffer(name, dtype, (index_var("heap_size"),))
@@ -92,6 +95,8 @@ def load(c: Context, n: Node, address: Address, type: CType) -> Value:
         return Struct(type, fields)
     if isinstance(type, Pointer):
         return _load_pointer(c, n, address, type)
+    if isinstance(type, Array):
+        return Copy(type, address)
     if not isinstance(type, Scalar):
         c.refuse(n, f"a value of type {getattr(type, 'name', type)} cannot be read from memory")
     return Number(type, _choose(c, n, address, lambda t: _load_one(c, t, type.dtype)))
@@ -164,11 +169,32 @@ def store(c: Context, n: Node, address: Address, value: Value) -> None:
         for f in value.type.fields:
             store(c, n, at_field(address, f.offset, f.type), value.fields[f.name])
         return
+    if isinstance(value, Copy):
+        _copy(c, n, address, value)
+        return
     if isinstance(value, Address):
         value = Number(LONG, address_value(c, n, value))
     if not isinstance(value, Number):
         c.refuse(n, "the address of a local variable is put into memory")
     chosen(c, address, lambda t: _store_one(c, t, value))
+
+
+def _copy(c: Context, n: Node, address: Address, value: Copy) -> None:
+    """An array, element by element."""
+    size, count = value.type.of.size, value.type.count or 0
+
+    def one(at: Expr) -> None:
+        source, target = (advance(c, a, at, size) for a in (value.address, address))
+        store(c, n, Address(value.type.of, target.targets, target.which), load(c, n, source, value.type.of))
+
+    if count <= _UNROLLED:
+        for at in range(count):
+            one(idx(at))
+        return
+    var = index_var(c.fresh("element"))
+    with c.scope() as items:
+        one(var)
+    c.emit(For(var, ZERO, idx(count), "serial", close(items), span=c.span))
 
 
 def chosen(c: Context, address: Address, act: Callable[[Target], None]) -> None:

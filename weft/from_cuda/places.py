@@ -158,7 +158,10 @@ def declare(c: Context, n: Node, type: CType, name: str, value: Value | None, ke
             }
             return Fields(type, fields)
         case Array():
-            return Element(type, Address(type.of, (array_target(c, name, type, "local", key),)))
+            place = Element(type, Address(type.of, (array_target(c, name, type, "local", key),)))
+            if value is not None:
+                store(c, n, place.address, value)
+            return place
         case Reference():
             c.refuse(n, "a reference that is not bound")
     return c.refuse(n, f"a variable of type {getattr(type, 'name', 'unknown')}")

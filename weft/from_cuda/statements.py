@@ -57,7 +57,9 @@ def _guarded(c: Context, n: Node) -> None:
     try:
         statement(c, n)
     except Unsupported as problem:
-        c.problems.append(problem)
+        if problem.why:
+            c.problems.append(problem)
+        c.failed |= {d.id for d in n.inner if d.kind == "VarDecl"}
 
 
 def _leaves_early(c: Context, n: Node, rest: Sequence[Node]) -> bool:

@@ -5,12 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.from_cuda.context import Context, Facts, Frame, Launch, Slot, Unsupported, close
-from weft.from_cuda.memory import on_heap
-from weft.from_cuda.places import declare
+from weft.from_cuda.memory import advance, on_heap, store
+from weft.from_cuda.places import array_target, declare
 from weft.from_cuda.statements import block
-from weft.from_cuda.types import CType, Pointer, Record, Scalar
+from weft.from_cuda.types import Array, CType, Pointer, Record, Scalar
 from weft.from_cuda.unit import Node, Unit
-from weft.from_cuda.values import ZERO, Address, Fields, Fixed, Memory, Number, Place, Struct, Target, Value, index_var
+from weft.from_cuda.values import (
+    ZERO,
+    Address,
+    Copy,
+    Element,
+    Fields,
+    Fixed,
+    Memory,
+    Number,
+    Place,
+    Struct,
+    Target,
+    Value,
+    index_var,
+)
 from weft.from_cuda.variables import changed_in
 from weft.ir import dtype as dt
 from weft.ir.errors import UnsupportedError
@@ -131,6 +145,8 @@ def _bind_parameters(c: Context, function: Node, slots: list[tuple[Param, Slot]]
 def _as_place(value: Value) -> Place:
     if isinstance(value, Struct):
         return Fields(value.type, {k: _as_place(v) for k, v in value.fields.items()})
+    if isinstance(value, Copy):
+        return Element(value.type, value.address)
     return Fixed(value)
 
 
@@ -142,6 +158,8 @@ def _parameter(
             f.name: _parameter(c, n, f.type, f"{name}_{f.name}", (at[0], at[1] + f.offset), slots) for f in type.fields
         }
         return Struct(type, fields)
+    if isinstance(type, Array):
+        return _array_parameter(c, n, type, name, at, slots)
     if isinstance(type, Pointer):
         return _pointer_parameter(c, type, name, at, slots)
     if not isinstance(type, Scalar):
@@ -158,6 +176,17 @@ def _parameter(
     if type.dtype == dt.int32:
         c.numbers[var.name] = at
     return Number(type, var)
+
+
+def _array_parameter(
+    c: Context, n: Node, type: Array, name: str, at: tuple[int, int], slots: list[tuple[Param, Slot]]
+) -> Value:
+    """An array in a record: every thread has its own."""
+    address = Address(type.of, (array_target(c, name, type, "local", f"parameter {at}"),))
+    for i in range(type.count or 0):
+        value = _parameter(c, n, type.of, f"{name}_{i}", (at[0], at[1] + i * type.of.size), slots)
+        store(c, n, advance(c, address, idx(i), type.of.size), value)
+    return Copy(type, address)
 
 
 def _pointer_parameter(
@@ -205,7 +234,7 @@ def _finish(
         slots.append((index_var("shared_bytes"), Slot("shared")))
     written: list[str] = []
     for memory in c.memories.values():
-        if memory.kind in ("argument", "symbol", "heap"):
+        if memory.kind in ("argument", "symbol", "texture", "heap"):
             _add_memory(memory, slots, written)
     params = tuple(p for p, _ in slots)
     outputs = tuple(p.name for p in params if p.name in set(written))
@@ -221,6 +250,6 @@ def _add_memory(memory: Memory, slots: list[tuple[Param, Slot]], written: list[s
         slots.append((buffer, slot))
         if dtype in memory.written:
             written.append(buffer.name)
-    size = {"symbol": "symbol bytes", "heap": "heap bytes"}.get(memory.kind, "bytes")
+    size = {"symbol": "symbol bytes", "texture": "texture bytes", "heap": "heap bytes"}.get(memory.kind, "bytes")
     name = memory.size_name or "heap_size"
     slots.append((index_var(name), Slot(size, *memory.argument, symbol=memory.symbol)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
-from weft.from_cuda.types import CType, Record, Scalar
+from weft.from_cuda.types import Array, CType, Record, Scalar
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
@@ -117,6 +117,14 @@ class Struct:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """An array as a value: what is at ``address`` now, until it is stored."""
+
+    type: Array
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A string literal."""
 
@@ -142,7 +150,7 @@ class Nothing:
     """What an expression of type void is."""
 
 
-Value: TypeAlias = "Number | Address | Struct | Text | FunctionValue | Alias | Nothing"
+Value: TypeAlias = "Number | Address | Struct | Copy | Text | FunctionValue | Alias | Nothing"
 
 
 @dataclass(frozen=True, slots=True)

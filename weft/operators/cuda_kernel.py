@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.from_cuda.context import Launch
+from weft.from_cuda.deep import deep_recursion
 from weft.from_cuda.launch import (
     UNKNOWN,
     Dim3,
@@ -136,7 +137,8 @@ class CudaKernel:
     def _program(self, launch: Launch) -> GridKernel:
         with self._lock:
             if launch not in self._programs:
-                self._programs[launch] = translate(self.unit, self.function, launch)
+                with deep_recursion():
+                    self._programs[launch] = translate(self.unit, self.function, launch)
             return self._programs[launch]
 
     def _code(self, launch: Launch) -> Specialization:
@@ -150,7 +152,7 @@ class CudaKernel:
         key = code_key("cuda source", machine, frozenset(), print_kernel(program.kernel), self.numerics)
 
         def make() -> Artifact:
-            with collector_paused():
+            with collector_paused(), deep_recursion():
                 return compile_record(program.kernel, machine, fast=is_fast(self.numerics), misaligned=frozenset())
 
         def load(kept: Artifact) -> Specialization:

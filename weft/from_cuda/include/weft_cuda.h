@@ -43,6 +43,12 @@ typedef unsigned long ulong;
 #define NULL 0
 #endif
 
+#include "device/float.h"
+#include "device/limits.h"
+#include "device/math.h"
+#include "device/math_constants.h"
+#include "device/stdint.h"
+
 // ---- vector types
 #define _WEFT_VECTOR(T, N, A1, A2, A4)                                       \
   struct N##1 { T x; };                                                      \
@@ -286,6 +292,71 @@ __device__ int __reduce_add_sync(unsigned, int);
 __device__ int __reduce_min_sync(unsigned, int);
 __device__ int __reduce_max_sync(unsigned, int);
 }
+
+__device__ void _weft_grid_sync();
+
+// ---- textures that arrays are bound to
+enum cudaTextureReadMode { cudaReadModeElementType, cudaReadModeNormalizedFloat };
+template <class T, int dimensions = 1, cudaTextureReadMode mode = cudaReadModeElementType>
+struct __attribute__((device_builtin_texture_type)) texture {
+  int normalized, filterMode, addressMode[3];
+};
+template <class T, cudaTextureReadMode mode> __device__ T tex1Dfetch(texture<T, 1, mode> t, int at);
+
+// ---- narrow floats: numbers of their own, computed in float
+typedef _Float16 __half;
+typedef _Float16 half;
+struct __attribute__((aligned(4))) __half2 { __half x, y; };
+typedef __half2 half2;
+_WEFT_BOTH static inline __half __float2half(float x) { return (__half)x; }
+_WEFT_BOTH static inline __half __float2half_rn(float x) { return (__half)x; }
+_WEFT_BOTH static inline float __half2float(__half x) { return (float)x; }
+_WEFT_BOTH static inline __half __double2half(double x) { return (__half)x; }
+_WEFT_BOTH static inline __half __int2half_rn(int x) { return (__half)x; }
+_WEFT_BOTH static inline int __half2int_rn(__half x) { return __float2int_rn((float)x); }
+_WEFT_BOTH static inline int __half2int_rz(__half x) { return (int)(float)x; }
+_WEFT_BOTH static inline __half __hadd(__half a, __half b) { return a + b; }
+_WEFT_BOTH static inline __half __hsub(__half a, __half b) { return a - b; }
+_WEFT_BOTH static inline __half __hmul(__half a, __half b) { return a * b; }
+_WEFT_BOTH static inline __half __hdiv(__half a, __half b) { return a / b; }
+_WEFT_BOTH static inline __half __hneg(__half a) { return -a; }
+_WEFT_BOTH static inline __half __hfma(__half a, __half b, __half c) { return (__half)fmaf((float)a, (float)b, (float)c); }
+_WEFT_BOTH static inline bool __heq(__half a, __half b) { return a == b; }
+_WEFT_BOTH static inline bool __hlt(__half a, __half b) { return a < b; }
+_WEFT_BOTH static inline bool __hle(__half a, __half b) { return a <= b; }
+_WEFT_BOTH static inline bool __hgt(__half a, __half b) { return a > b; }
+_WEFT_BOTH static inline bool __hge(__half a, __half b) { return a >= b; }
+_WEFT_BOTH static inline __half __hmax(__half a, __half b) { return a > b ? a : b; }
+_WEFT_BOTH static inline __half __hmin(__half a, __half b) { return a < b ? a : b; }
+_WEFT_BOTH static inline __half hexp(__half a) { return (__half)expf((float)a); }
+_WEFT_BOTH static inline __half hlog(__half a) { return (__half)logf((float)a); }
+_WEFT_BOTH static inline __half hsqrt(__half a) { return (__half)sqrtf((float)a); }
+_WEFT_BOTH static inline __half hrsqrt(__half a) { return (__half)rsqrtf((float)a); }
+_WEFT_BOTH static inline __half2 __floats2half2_rn(float a, float b) { return {(__half)a, (__half)b}; }
+_WEFT_BOTH static inline __half2 __float2half2_rn(float a) { return {(__half)a, (__half)a}; }
+_WEFT_BOTH static inline __half2 __halves2half2(__half a, __half b) { return {a, b}; }
+_WEFT_BOTH static inline __half2 __half2half2(__half a) { return {a, a}; }
+_WEFT_BOTH static inline __half2 make_half2(__half a, __half b) { return {a, b}; }
+_WEFT_BOTH static inline float2 __half22float2(__half2 a) { return {(float)a.x, (float)a.y}; }
+_WEFT_BOTH static inline float __low2float(__half2 a) { return (float)a.x; }
+_WEFT_BOTH static inline float __high2float(__half2 a) { return (float)a.y; }
+_WEFT_BOTH static inline __half __low2half(__half2 a) { return a.x; }
+_WEFT_BOTH static inline __half __high2half(__half2 a) { return a.y; }
+_WEFT_BOTH static inline __half2 __hadd2(__half2 a, __half2 b) { return {a.x + b.x, a.y + b.y}; }
+_WEFT_BOTH static inline __half2 __hsub2(__half2 a, __half2 b) { return {a.x - b.x, a.y - b.y}; }
+_WEFT_BOTH static inline __half2 __hmul2(__half2 a, __half2 b) { return {a.x * b.x, a.y * b.y}; }
+_WEFT_BOTH static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+  return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
+}
+typedef __bf16 __nv_bfloat16;
+struct __attribute__((aligned(4))) __nv_bfloat162 { __nv_bfloat16 x, y; };
+_WEFT_BOTH static inline __nv_bfloat16 __float2bfloat16(float x) { return (__nv_bfloat16)x; }
+_WEFT_BOTH static inline __nv_bfloat16 __float2bfloat16_rn(float x) { return (__nv_bfloat16)x; }
+_WEFT_BOTH static inline float __bfloat162float(__nv_bfloat16 x) { return (float)x; }
+_WEFT_BOTH static inline __nv_bfloat162 __floats2bfloat162_rn(float a, float b) {
+  return {(__nv_bfloat16)a, (__nv_bfloat16)b};
+}
+_WEFT_BOTH static inline float2 __bfloat1622float2(__nv_bfloat162 a) { return {(float)a.x, (float)a.y}; }
 
 // ---- what clang asks for at a launch
 extern "C" int cudaConfigureCall(dim3, dim3, size_t = 0, void * = 0);
