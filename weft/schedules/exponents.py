@@ -36,7 +36,7 @@ def growth(e: Expr, extremum: Load, bounded: Expr, sign: int) -> float | None:
         if e.op in ("+", "-"):
             return _same(both)
         left, right = both
-        return None if left is None or right is None else left + (right if e.op == "*" else -right)
+        return None if left is None or right is None or (e.op == "/" and right) else left + right
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir.dtype import SCALAR_TYPES, DType
-from weft.ir.expr import Binary, Cast, Load
+from weft.ir.expr import Binary, Cast, Const, Expr, Load, Select, cast
 from weft.ir.numerics import is_fast
 from weft.ir.stmt import Alloc, Kernel, Region, Store
 from weft.ir.visit import Node, mentions, rewrite, walk
@@ -47,6 +47,13 @@ def _is_factor(product: Binary, buffer: str, dtype: DType) -> bool:
     )
 
 
+def _rounded(e: Expr, dtype: DType) -> Expr:
+    """``e`` as ``dtype``; what fills up storage stays the constant it is."""
+    if isinstance(e, Select) and isinstance(e.otherwise, Const):
+        return Select(e.condition, Cast(dtype, e.then), cast(dtype, e.otherwise))
+    return Cast(dtype, e)
+
+
 @primitive(check_narrow, "cannot keep `{0}` as {1}")
 def narrow(kernel: Kernel, buffer: str, dtype: str) -> Rewrite:
     """``buffer`` is of type ``dtype`` from here on."""
@@ -57,7 +64,7 @@ def narrow(kernel: Kernel, buffer: str, dtype: str) -> Rewrite:
         if isinstance(n, Load) and n.buffer == old:
             return Cast(old.dtype, replace(n, buffer=new))
         if isinstance(n, Store) and n.buffer == old:
-            return replace(n, buffer=new, value=Cast(new.dtype, n.value))
+            return replace(n, buffer=new, value=_rounded(n.value, new.dtype))
         return replace(n, buffer=new) if isinstance(n, Region) and n.buffer == old else None
 
     return Rewrite(replace_stmt(kernel, alloc, Alloc(new, rewrite(alloc.body, visit), span=alloc.span)))

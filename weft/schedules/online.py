@@ -14,7 +14,7 @@
 This is the online softmax. It is legal where what is summed depends on the extremum by a factor (`exponents`): then
 sums over what came before are brought up to date by another one. Exponents are never above a constant, so nothing
 overflows on the way that would not in the end; where all of x so far is minus infinity the sums stay at zero, and are
-no number only where they are none in two passes. Values that are stored on the way, such as ``W = exp(x - M)``, may be
+no number only where they are none in two passes. Iterations of which a mask leaves nothing (`masks`) are left out. Values that are stored on the way, such as ``W = exp(x - M)``, may be
 between the loops, if only the loops that follow use them.
 """
 
@@ -37,9 +37,10 @@ from weft.poly.verdict import Verdict, refuse
 from weft.schedules.copy_reads import emit_set
 from weft.schedules.decompose_reduction import scope_of
 from weft.schedules.exponents import growth
-from weft.schedules.find import blocks_inside, find_loop, loops_around
+from weft.schedules.find import blocks_inside, find_loop, loops_around, ranges_at
 from weft.schedules.fuse_loops import check_fuse_loops, fuse_loops
 from weft.schedules.loop_facts import check_valid
+from weft.schedules.masks import narrowed, unmasked
 from weft.schedules.project import NotProjectable, Projection
 from weft.schedules.rewrite import Rewrite, primitive, replace_stmt, taken_names
 from weft.schedules.segment import Segment
@@ -63,8 +64,9 @@ class Member:
     value: Expr
 
 
-def _member(loop: For) -> Member:
-    blocks = blocks_inside(loop)
+def _member(loop: For, *, is_first: bool) -> Member:
+    """What ``loop`` does; before the extremum the first may compute what that is of."""
+    blocks = blocks_inside(loop)[-1:] if is_first else blocks_inside(loop)
     if len(blocks) != 1 or not isinstance(blocks[0].body, Store):
         raise NotOnline(f"there is more in loop `{loop.var.name}` than one block that stores one element")
     (block,) = blocks
@@ -95,7 +97,7 @@ class Passes:
         places = [n for loop in loops for n, s in enumerate(outer[-1].body if outer else ()) if s is loop]
         if len(loops) < 2 or len(places) < len(loops) or places != sorted(set(places)):
             raise NotOnline("the loops do not follow one another in one place")
-        return Passes(kernel, outer[-1], tuple(map(_member, loops)))
+        return Passes(kernel, outer[-1], tuple(_member(x, is_first=x is loops[0]) for x in loops))
 
     @property
     def first(self) -> Member:
@@ -221,6 +223,27 @@ class Passes:
 
     # What becomes of it
 
+    def range(self) -> tuple[Expr, Expr]:
+        """The iterations without those that a mask leaves nothing of: extrema stay, and sums get zeros."""
+        first, loop = self.first, self.first.loop
+        if not all(map(self.rate, self.sums)):
+            return loop.lo, loop.hi
+        nothing = identity(str(first.op), self.extremum.dtype)
+        blocks = [b for b in blocks_inside(loop) if isinstance(b.body, Store)]
+        made = {b.body.buffer: b for b in blocks if isinstance(b.body, Store)}
+        block = made.get(first.value.buffer, first.block) if isinstance(first.value, Load) else first.block
+        assert isinstance(block.body, Store)
+        value = first.value if block is first.block else block.body.value
+        leaf = next(x for x in self.segment(first).leaves if x.stmt is block.body)
+        conditions = [simplify(leaf.resolve(c)) for c in unmasked(value, nothing)]
+        inner = [x for x in loops_around(self.kernel, block) if x.var.name not in self.segment(first).fixed]
+        lo, hi = narrowed(loop, conditions, inner)
+        if (lo, hi) == (loop.lo, loop.hi):
+            return lo, hi
+        ranges = ranges_at(self.kernel, loop)
+        lo = simplify(Binary("min", lo, loop.hi - 1), ranges)
+        return lo, simplify(Binary("max", simplify(hi, ranges), lo + 1), ranges)
+
     def merged(self, stand_in: Buffer) -> Kernel:
         """The loops as neighbours, the extremum in later ones read from elsewhere: to see that nothing else is in
         the way."""
@@ -325,7 +348,8 @@ class _Online:
             own = substitute(m.loop.body, {m.loop.var: simplify(loop.var + (m.loop.lo - loop.lo))})
             body.append(replace_buffers(own, {p.extremum: self.shift}))
         finish = [self._finish(m) for m in p.sums if p.rate(m)]
-        made = p.put([*p.between, replace(loop, body=sequence(body)), *finish])
+        lo, hi = p.range()
+        made = p.put([*p.between, replace(loop, lo=lo, hi=hi, body=sequence(body)), *finish])
         for buffer in (self.before, self.shift, *self.scales.values()):
             made = Alloc(buffer, made)
         gone = {m.loop.var.name: f"was merged into {loop.var.name}" for m in p.members[1:]}

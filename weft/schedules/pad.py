@@ -12,6 +12,7 @@ is read from storage filled up with zeros (`pack` with ``pad=True``) exactly whe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -179,10 +180,21 @@ def adds_zeros(kernel: Kernel, block: Block, guard: If) -> bool:
 
 
 def _starts_at_zero(kernel: Kernel, update: Store) -> bool:
-    """Whether nothing else is stored to the sums than a first +0."""
+    """Whether nothing else is stored to the sums than a first +0.
+
+    Sums that `online` rescales are for fast numerics alone, where the sign of a zero does not matter.
+    """
     others = [f.stmt for f in leaves(kernel, find_alloc(kernel, update.buffer.name))]
     stored = [s for s in others if isinstance(s, Store) and s.buffer.name == update.buffer.name and s != update]
-    return all(isinstance(s.value, Const) and str(s.value.value) in ("0", "0.0") for s in stored)
+    return all(_is_rescaled(s) or (isinstance(s.value, Const) and str(s.value.value) in ("0", "0.0")) for s in stored)
+
+
+def _is_rescaled(s: Store) -> bool:
+    """Whether ``s`` stores a multiple of what was there, or makes it no number."""
+    if isinstance(s.value, Select) and isinstance(s.value.then, Const) and math.isnan(s.value.then.value):
+        return s.value.otherwise == Load(s.buffer, s.indices)
+    update = update_of(s)
+    return update is not None and update[0] == "*"
 
 
 def _is_zero(kernel: Kernel, leaf: Leaf, e: Expr, gap: Expr, ranges: Mapping[str, Interval]) -> bool:

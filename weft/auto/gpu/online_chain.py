@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.stages import Stage, StageAccess
+from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
+from weft.ir.expr import Load, Var, idx
+from weft.ir.visit import free_vars, loads
 
 #: The types of matrices, by what instructions of warp groups are called.
 INSTRUCTIONS = {"bfloat16": "wgmma_bf16", "float16": "wgmma_f16"}
@@ -21,7 +24,8 @@ INSTRUCTIONS = {"bfloat16": "wgmma_bf16", "float16": "wgmma_f16"}
 class Chain:
     """Blocks by what they compute: ``scores`` of queries and keys, the ``formula`` of each, their ``extremum``, its
     ``weight``, the ``totals`` of weights, the weighted ``sums`` of values, and what is made of them in the end
-    (``result``). ``rows``, ``keys`` and ``columns`` are dimensions of scores (the last: of sums)."""
+    (``result``). ``rows``, ``keys`` and ``columns`` are dimensions of scores (the last: of sums), which go along with the
+    iterators ``of_scores``."""
 
     scores: str
     formula: str
@@ -30,12 +34,13 @@ class Chain:
     totals: tuple[str, ...]
     sums: str
     result: str
-    queries: StageAccess
-    keyed: StageAccess
-    values: StageAccess
+    queries: Load
+    keyed: Load
+    values: Load
     rows: int
     keys: int
     columns: int
+    of_scores: tuple[str, ...]
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -117,48 +122,71 @@ def _rank(draft: GpuDraft, name: str) -> int:
 def _read(draft: GpuDraft, scores: str, extremum: str, totals: tuple[str, ...], sums: str) -> Chain:
     """What is multiplied, and along what."""
     first, second = draft.stage(scores), draft.stage(sums)
-    (along,) = draft.stage(extremum).reductions
-    keys = next(d for d, i in enumerate(_iterators(draft, extremum, scores)) if i == along.name)
-    own = _iterators(draft, scores, scores)
-    keyed = [a for a in first.distinct_reads if a.uses(own[keys])]
-    queries = [a for a in first.distinct_reads if not a.uses(own[keys])]
-    values = _narrow_reads(second)
-    if len(keyed) != 1 or len(queries) != 1 or len(values) != 1 or not values[0].uses(second.reductions[0].name):
+    (along,), (deep,), (summed,) = (draft.stage(s).reductions for s in (extremum, scores, sums))
+    keys = next(d for d, i in enumerate(iterators(draft, extremum, scores)) if i == along.name)
+    own = iterators(draft, scores, scores)
+    keyed = [x for x in _narrow_loads(first) if _uses(x, own[keys])]
+    queries = [x for x in _narrow_loads(first) if not _uses(x, own[keys])]
+    values = [x for x in _narrow_loads(second) if _uses(x, summed.name)]
+    if len(keyed) != 1 or len(queries) != 1 or len(values) != 1:
         raise ScheduleError(f"`{scores}` and `{sums}` are no products with keys and values")
-    alone = [d for d in range(len(own)) if queries[0].uses(own[d]) and not keyed[0].uses(own[d])]
+    alone = [d for d in range(len(own)) if _uses(queries[0], own[d]) and not _uses(keyed[0], own[d])]
     rows = max(alone, key=lambda d: first.by_name[own[d]].count, default=None)
-    target = _iterators(draft, sums, sums)
-    mine = [d for d, i in enumerate(target) if values[0].stride(i) == 1 and i not in _iterators(draft, sums, scores)]
-    depth = first.reductions[0].name
-    if rows is None or not mine or queries[0].stride(depth) != 1 or keyed[0].stride(depth) != 1:
+    target, weighed = iterators(draft, sums, sums), iterators(draft, sums, scores)
+    mine = [d for d, i in enumerate(target) if _is_along(values[0], i) and i not in weighed]
+    if rows is None or not mine or not all(_is_along(x, deep.name) for x in (queries[0], keyed[0])):
         raise ScheduleError(f"elements of what `{scores}` and `{sums}` multiply do not lie side by side along the sums")
-    readers = [s for s in draft.stages.consumers(second) if s.op == "="]
-    inside = {scores, extremum, *totals, sums, *(s.name for s in readers)}
-    users = [r for n in (extremum, *totals, sums) for r in draft.stages.consumers(draft.stage(n))]
-    if len(readers) != 1 or any(r.name not in inside for r in users) or not _types_agree(queries, keyed, values):
-        raise ScheduleError(f"what is made of `{sums}` is not one formula, or types of matrices differ")
-    return Chain(scores, "", extremum, "", totals, sums, readers[0].name, queries[0], keyed[0], values[0], rows, keys,
-                 mine[0])  # fmt: skip
+    _check_users(draft, (scores, extremum, *totals, sums))
+    if len({x.buffer.dtype for x in (*queries, *keyed, *values)}) > 1:
+        raise ScheduleError(f"types of what `{scores}` and `{sums}` multiply differ")
+    (result,) = (s.name for s in draft.stages.consumers(second) if s.op == "=")
+    return Chain(scores, "", extremum, "", totals, sums, result, queries[0], keyed[0], values[0], rows, keys, mine[0],
+                 tuple(own))  # fmt: skip
 
 
-def _types_agree(*accesses: list[StageAccess]) -> bool:
-    return len({a.buffer.dtype for found in accesses for a in found}) == 1
+def _check_users(draft: GpuDraft, inside: tuple[str, ...]) -> None:
+    """One formula is made of the sums, and of nothing else of the chain anything."""
+    *others, sums = inside
+    readers = [s.name for s in draft.stages.consumers(draft.stage(sums)) if s.op == "="]
+    users = {r.name for n in others for r in draft.stages.consumers(draft.stage(n))}
+    if len(readers) != 1 or users - {*inside, *readers} or any(draft.stages.is_output(draft.stage(n)) for n in inside):
+        raise ScheduleError(f"what is made of `{sums}` is not one formula, or others need what it is made from")
 
 
-def _iterators(draft: GpuDraft, name: str, of: str) -> list[str]:
+def _narrow_loads(s: Stage) -> list[Load]:
+    return list(dict.fromkeys(n for n in loads(s.block.body) if n.buffer.dtype.name in INSTRUCTIONS))
+
+
+def _uses(x: Load, iterator: str) -> bool:
+    return any(iterator in free_vars(i) for i in x.indices)
+
+
+def _is_along(x: Load, iterator: str) -> bool:
+    """Whether neighbours along ``iterator`` lie side by side, and it is in no other subscript."""
+    *others, last = x.indices
+    strides = x.buffer.element_strides()
+    return last == Var(iterator) and strides[-1] == idx(1) and not any(iterator in free_vars(i) for i in others)
+
+
+def iterators(draft: GpuDraft, name: str, of: str) -> list[str]:
     """The iterator of block ``name`` in each dimension of what block ``of`` computes."""
     stage, buffer = draft.stage(name), draft.stage(of).write.buffer.name
-    access = next(a for a in stage.accesses if a.buffer.name == buffer)
-    found = [[n for n, c in row.items() if c] for row in access.rows or ()]
+    access = next((a for a in stage.accesses if a.buffer.name == buffer), None)
+    found = [[n for n, c in row.items() if c] for row in (access.rows if access is not None else None) or ()]
     if not found or any(len(names) != 1 for names in found):
         raise ScheduleError(f"`{name}` uses elements of `{buffer}` elsewhere than one of each row and key")
     return [names[0] for names in found]
 
 
 def _iterator(draft: GpuDraft, name: str, of: str, dimension: int) -> str:
-    return _iterators(draft, name, of)[dimension]
+    return iterators(draft, name, of)[dimension]
 
 
 def loops_of(draft: GpuDraft, name: str, of: str) -> list[str]:
     """The loop of block ``name`` through each dimension of what block ``of`` computes."""
-    return [draft.stage(name).loop_of(i) for i in _iterators(draft, name, of)]
+    return [draft.stage(name).loop_of(i) for i in iterators(draft, name, of)]
+
+
+def loads_of(stage: Stage, buffer: Buffer) -> Load:
+    """The element of ``buffer`` that ``stage`` reads."""
+    return next(x for x in loads(stage.block.body) if x.buffer == buffer)

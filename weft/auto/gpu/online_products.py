@@ -21,11 +21,14 @@ from weft.auto.gpu.contraction import cooperate
 from weft.auto.gpu.contraction_digits import BLOCK, COLUMNS, GROUP_ROWS, HALF, PAIR, split_names
 from weft.auto.gpu.contraction_tiles import ROWS as WARP_ROWS
 from weft.auto.gpu.draft import GpuDraft
-from weft.auto.gpu.online_chain import INSTRUCTIONS, Chain, find_matrices, loops_of, make_chain
-from weft.auto.stages import Stage, StageAccess
+from weft.auto.gpu.online_chain import INSTRUCTIONS, Chain, find_matrices, loads_of, loops_of, make_chain
+from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
+from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
-from weft.schedules.find import find_buffer
+from weft.ir.expr import Load, Var
+from weft.ir.visit import free_vars
+from weft.schedules.find import find_buffer, find_loop
 from weft.schedules.layouts import LETTERS
 from weft.target.cuda.rates import RESERVED_SHARED
 
@@ -63,7 +66,7 @@ def online_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
     if found is None:
         return []
     product, values = found
-    depth, width = _size(product.distinct_reads[0]), _size(values)
+    depth, width = _size(product.distinct_reads[0].buffer), _size(values.buffer)
     plans = (OnlinePlan(ROWS, keys, stages) for keys in KEYS for stages in STAGES)
     problems = {plan: _why_not(draft, depth, width, plan) for plan in plans}
     fit = [plan for plan, why in problems.items() if why is None]
@@ -101,19 +104,26 @@ def _check_size(draft: GpuDraft, chain: Chain) -> None:
         raise ScheduleError(f"{rows} rows and {keys} keys are too few for tiles")
 
 
+def _words(dimension: int, count: int, tile: int) -> list[str]:
+    """A dimension in a layout; what a tile has more than there is, is zeros."""
+    letter = LETTERS[dimension]
+    return [letter] if count >= tile else [f"{letter}/{tile}", f"{letter}%{tile}"]
+
+
 def _counts(draft: GpuDraft, chain: Chain) -> tuple[int, int]:
-    shape = draft.stage(chain.scores).write.buffer.shape
-    rows, keys = (int(shape[d].value) for d in (chain.rows, chain.keys))  # type: ignore[attr-defined]
+    stage, own = draft.stage(chain.scores), chain.of_scores
+    rows, keys = (stage.by_name[own[d]].count for d in (chain.rows, chain.keys))
     return rows, keys
 
 
-def _size(access: StageAccess) -> int:
+def _size(buffer: Buffer) -> int:
     """Elements of a row, in whole blocks."""
-    return -(-int(access.buffer.shape[-1].value) // BLOCK) * BLOCK  # type: ignore[attr-defined]
+    return -(-int(buffer.shape[-1].value) // BLOCK) * BLOCK  # type: ignore[attr-defined]
 
 
 def _shared_bytes(depth: int, width: int, plan: OnlinePlan) -> int:
-    return 2 * (plan.rows * depth + plan.stages * plan.keys * (depth + width) + plan.rows * plan.keys) + 2048
+    """Of queries, keys and values; the rest is for reductions and the like."""
+    return 2 * (plan.rows * depth + plan.stages * plan.keys * (depth + width)) + 2048
 
 
 class _Made:
@@ -121,8 +131,13 @@ class _Made:
 
     def __init__(self, draft: GpuDraft, chain: Chain, plan: OnlinePlan) -> None:
         self.draft, self.s, self.c, self.plan = draft, draft.s, chain, plan
+        self.counts = _counts(draft, chain)
         self.outer: tuple[str, ...] = ()
         self.key = ""
+        # The iterators of products that go through rows, or keys, of a tile of each matrix.
+        own = chain.of_scores
+        self.tiled = {chain.queries: own[chain.rows], chain.keyed: own[chain.keys],
+                      chain.values: draft.stage(chain.sums).reductions[0].name}  # fmt: skip
         # The dimension of sums that rows are in.
         row = loops_of(draft, chain.sums, chain.weight)[chain.rows]
         self.row = loops_of(draft, chain.sums, chain.sums).index(row)
@@ -132,27 +147,31 @@ class _Made:
     def join(self) -> None:
         """The loops of all blocks over batches and tiles as one, and in it one pass over the keys."""
         c, s = self.c, self.s
-        heads = {name: self._tile(name) for name in (*c.blocks, c.result)}
-        for name in (c.extremum, *c.totals, c.sums):
-            s.decompose_reduction(name, at=heads[name][-1])
-        mine, (*outer, self.key) = c.extremum, heads[c.extremum]
-        for name in (*c.blocks[1:], c.result):
+        heads = {name: self._tile(name) for name in (c.scores, c.formula, *c.blocks, c.result)}
+        outer = heads[c.scores][:-1]
+        for name in (c.formula, *c.blocks, c.result):
             for own, other in zip(outer, heads[name]):
                 s.fuse_loops(own, other)
-        self.outer = tuple(outer)
-        online = [str(b) for b in s.online(*(heads[name][-1] for name in c.blocks))]
-        count = 3
-        self.of_rows = [*online[:count], *(online[count + n] for n in range(len(c.totals)))]
-        self.rescaled = online[count + len(c.totals)]
-        finished = online[count + len(c.totals) + 1 :]
-        self.finished_rows, self.finished = finished[:-1], finished[-1]
-        assert mine == c.extremum
+            if name in (c.formula, c.extremum):
+                s.fuse_loops(heads[c.scores][-1], heads[name][-1])
+        self.outer, self.key = outer, heads[c.scores][-1]
+        for name in (c.extremum, *c.totals, c.sums):
+            s.decompose_reduction(name, at=self.key if name == c.extremum else heads[name][-1])
+        online = [str(b) for b in s.online(self.key, *(heads[name][-1] for name in c.blocks[1:]))]
+        key = find_loop(s.kernel, self.key)
+        if outer[-1] in free_vars(key.hi) and len(outer) > 1:  # tiles with as much to do follow one another
+            s.reorder(outer[-1], *outer[:-1])
+            self.outer = (outer[-1], *outer[:-1])
+        rescaled = 3 + len(c.totals)
+        self.of_rows, self.rescaled = online[:rescaled], online[rescaled]
+        *self.finished_rows, self.finished = online[rescaled + 1 :]
 
     def _tile(self, name: str) -> tuple[str, ...]:
         """Loops over batches, tiles of rows and, for what goes through keys, tiles of these, before all others."""
         c, s, draft = self.c, self.s, self.draft
         is_result = name == c.result
-        loops = loops_of(draft, name, c.sums if is_result else c.formula if name in c.blocks[:2] else c.weight)
+        read = c.scores if name == c.scores else c.formula if name in (c.formula, *c.blocks[:2]) else c.weight
+        loops = loops_of(draft, name, c.sums if is_result else read)
         all_loops = [str(x) for x in s.loops(name)]
         if is_result:
             row = loops[self.row]
@@ -165,24 +184,38 @@ class _Made:
         tiles, inner = split_names(s, row, self.plan.rows)
         rest = [x for x in all_loops if x not in (*loops, *batch)]
         columns = [loops[c.columns]] if is_result else rest
-        s.reorder(*batch, tiles, *keys[:1], inner, *columns, *keys[1:])
+        columns, last = ([*keys[1:], *columns], []) if name == c.scores else (columns, keys[1:])
+        s.reorder(*batch, tiles, *keys[:1], inner, *columns, *last)
         return (*batch, tiles, *keys[:1])
 
     # Storage
 
     def place(self) -> None:
         c, s = self.c, self.s
-        for name in (c.formula, c.scores):
-            s.compute_at(name, self.key)
         for name in (c.extremum, *c.totals, c.sums):
             s.store_at(self._buffer(name), self.outer[-1])
-        s.store_at(self._buffer(c.weight), self.key)
+        for name in (c.scores, c.formula, c.weight):
+            s.store_at(self._buffer(name), self.key)
         rank = find_buffer(s.kernel, self._buffer(c.weight)).rank
-        order = " ".join([*(LETTERS[d] for d in range(rank) if d not in (c.rows, c.keys)),
-                          LETTERS[c.rows], LETTERS[c.keys]])  # fmt: skip
+        width = _size(c.values.buffer)
+        for name, sizes in ((c.scores, {c.rows: self.plan.rows, c.keys: self.plan.keys}),
+                            (c.sums, {self.row: self.plan.rows, c.columns: width})):  # fmt: skip
+            for d in range(find_buffer(s.kernel, self._buffer(name)).rank):  # so that tiles may run beyond an edge
+                s.fold_storage(self._buffer(name), d, sizes.get(d, 1))
+        counts = zip((c.rows, c.keys), self.counts, (self.plan.rows, self.plan.keys))
+        tile = [word for dimension, count, size in counts for word in _words(dimension, count, size)]
+        order = " ".join([*(LETTERS[d] for d in range(rank) if d not in (c.rows, c.keys)), *tile])
         made = s.pack(self._buffer(c.weight), order, at=self.key, scope="shared", pad=True, readers=[c.sums])
         self.packed, operand = str(made[0]), str(made[1])
         s.narrow(operand, c.dtype)
+        s.decompose_reduction(c.scores, at=self._inner(c.scores)[0])
+        self.queries = self._stage(c.queries, c.scores, at=self.outer[-1])
+        self.tiles = [self._stage(c.keyed, c.scores, at=self.key), self._stage(c.values, c.sums, at=self.key)]
+        # What is cut into blocks runs beyond its end as a whole.
+        self.piece, _ = split_names(s, self._inner(c.scores)[-1], BLOCK)
+        self.cut = {name: split_names(s, self._inner(name, in_keys=name == c.sums)[1], BLOCK)
+                    for name in (c.sums, f"{c.sums}_init")}  # fmt: skip
+        self._run_beyond()
 
     def _buffer(self, name: str) -> str:
         return self.draft.stage(name).write.buffer.name
@@ -200,8 +233,8 @@ class _Made:
         half, lane = split_names(self.s, loop, HALF)
         return (group, warp, lane), (half,)
 
-    def _columns(self, loop: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        block, loop = split_names(self.s, loop, BLOCK)
+    def _columns(self, loop: str, name: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
+        block, loop = self.cut[name] if name in self.cut else split_names(self.s, loop, BLOCK)
         tile, loop = split_names(self.s, loop, COLUMNS)
         pair, odd = split_names(self.s, loop, PAIR)
         return (pair,), (block, tile, odd)
@@ -221,7 +254,7 @@ class _Made:
             self._spread_rows(name)
         for name in (*(f"{n}_init" for n in (c.extremum, *c.totals)), *self.finished_rows):
             self._spread_rows(name, in_keys=False)
-        for name in (c.formula, c.weight, self.rescaled):
+        for name in (f"{c.scores}_init", c.formula, c.weight, self.rescaled):
             self._spread_tile(name)
         self._spread_tile(self.packed, vector=True)
         for name in (f"{c.sums}_init", self.finished):
@@ -236,8 +269,9 @@ class _Made:
         self._bind(threads, own)
 
     def _spread_tile(self, name: str, *, in_keys: bool = True, vector: bool = False) -> None:
-        rows, columns = self._inner(name, in_keys=in_keys)[-2:]
-        (down, half), (across, own) = self._rows(rows), self._columns(columns)
+        *_, rows, columns = self._inner(name, in_keys=in_keys)
+        rows = self._inner(name, in_keys=in_keys)[0] if name in self.cut else rows
+        (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
         self.s.reorder(*down, *across, *half, *own)
         self._bind((*down, *across), (*half, *own), vector=vector)
 
@@ -253,9 +287,8 @@ class _Made:
         s.reorder(*down, *across, *half, *own)
         self._bind((*down, *across), (*half, *own))
         (start,) = {str(b) for b in s.blocks()} - before - {update}
-        group, warp, lane, *others = self._inner(start)
-        pair = next(x for x in others if x.startswith(across[0]))
-        (mine,) = [x for x in others if x != pair]
+        pair = next(x for x in self._inner(start) if x.startswith(across[0]))
+        group, warp, lane, mine = (x for x in self._inner(start) if x != pair)
         s.reorder(group, warp, lane, pair, mine)
         self._bind((group, warp, lane, pair), (mine,))
         *threads, mine, _ = self._inner(name)
@@ -265,68 +298,42 @@ class _Made:
 
     def multiply(self) -> None:
         c, s, plan = self.c, self.s, self.plan
-        scores = self._product(c.scores, cut=True)
-        sums = self._product(c.sums, cut=False)
-        queries = self._stage(c.queries, c.scores, at=self.outer[-1])
-        tiles = [self._stage(c.keyed, c.scores, at=self.key), self._stage(c.values, c.sums, at=self.key)]
-        self._run_beyond()
+        scores, sums = self._product(c.scores, (self.piece,)), self._product(c.sums)
         threads = plan.rows // GROUP_ROWS * 128
-        for (load, storage), depth in ((queries, 0), *((t, 1) for t in tiles)):
+        for (load, storage), depth in ((self.queries, 0), *((t, 1) for t in self.tiles)):
             cooperate(self.draft, load, storage, len(self.outer) + depth, threads, written_out=True)
         for loop in self.outer:
             s.bind(loop, "block")
         for loop in (scores, sums):
             s.tensorize(loop, INSTRUCTIONS[c.dtype])
-        s.pipeline(*(storage for _, storage in tiles), stages=plan.stages)
+        s.pipeline(*(storage for _, storage in self.tiles), stages=plan.stages)
 
-    def _product(self, name: str, *, cut: bool) -> str:
-        """The loops of a product as those of an instruction; the outermost of these."""
-        s, draft = self.s, self.draft
-        rows, columns, deep = self._product_loops(name)
-        (down, half), (across, own) = self._rows(rows), self._columns(columns)
-        pieces: tuple[str, ...] = ()
-        if cut:
-            piece, deep = split_names(s, deep, BLOCK)
-            pieces = (piece,)
+    def _product(self, name: str, pieces: tuple[str, ...] = ()) -> str:
+        """The loops of a product as those of an instruction, for each of ``pieces``; the outermost of these."""
+        s = self.s
+        rows, columns, *_, deep = self._inner(name)
+        (down, half), (across, own) = self._rows(rows), self._columns(columns, name)
         steps, step = split_names(s, deep, STEP)
         s.reorder(*pieces, *down, *across, steps, *half, *own, step)
-        if cut:
-            start = str(s.decompose_reduction(name, at=pieces[0]))
-            loops = self._inner(start)
-            self._bind(tuple(loops[:4]), tuple(loops[4:]))
-            s.unroll(pieces[0])
         for loop in (*down, *across):
             s.bind(loop, "thread")
-        assert draft.stage(name) is not None
+        for loop in pieces:
+            s.unroll(loop)
         return steps
 
-    def _product_loops(self, name: str) -> tuple[str, str, str]:
-        if name == self.c.sums:
-            rows, columns, deep = self._inner(name)[-3:]
-            return rows, columns, deep
-        stage = self.draft.stage(name)
-        own = {d: next(n for n, k in row.items() if k) for d, row in enumerate(stage.write.rows or ()) if row}
-        rows, columns = (stage.loop_of(own[d]) for d in (self.c.rows, self.c.keys))
-        return rows, columns, stage.loop_of(stage.reductions[0].name)
-
-    def _stage(self, access: StageAccess, reader: str, at: str) -> tuple[str, str]:
+    def _stage(self, access: Load, reader: str, at: str) -> tuple[str, str]:
         """What a tile reads of a matrix, in rows of shared memory as instructions read them."""
-        rank, stage = access.buffer.rank, self.draft.stage(reader)
-        last, c = rank - 1, self.c
-        own = next(a for a in stage.reads if a.buffer.name == access.buffer.name)
-        names = [next((n for n, k in row.items() if k), "") for row in own.rows or ()]
-        if access is c.queries:
-            wanted = {n for n, k in (stage.write.rows or ())[c.rows].items() if k}
-        elif access is c.keyed:
-            wanted = {n for n, k in (stage.write.rows or ())[c.keys].items() if k}
-        else:
-            wanted = {i.name for i in stage.reductions}
-        deep = next((d for d, n in enumerate(names) if n in wanted), None)
-        if deep is None or deep == last:
-            raise ScheduleError(f"rows of `{access.buffer.name}` lie across memory")
-        others = [LETTERS[d] for d in range(rank) if d not in (deep, last)]
-        along = LETTERS[last]
-        order = " ".join([*others, f"{along}/{BLOCK}", LETTERS[deep], f"{along}%{BLOCK}"])
+        c, rank = self.c, access.buffer.rank
+        own = loads_of(self.draft.stage(reader), access.buffer)
+        tiled = self.tiled[access]
+        deep = [d for d, i in enumerate(own.indices[:-1]) if i == Var(tiled)]
+        if len(deep) != 1:
+            raise ScheduleError(f"rows of `{access.buffer.name}` are not those of `{c.scores}`")
+        others = [LETTERS[d] for d in range(rank) if d not in (*deep, rank - 1)]
+        along = LETTERS[rank - 1]
+        tile = self.plan.rows if access is c.queries else self.plan.keys
+        rows = _words(deep[0], int(access.buffer.shape[deep[0]].value), tile)  # type: ignore[attr-defined]
+        order = " ".join([*others, f"{along}/{BLOCK}", *rows, f"{along}%{BLOCK}"])
         load, storage = self.s.pack(access.buffer.name, order, at=at, scope="shared", pad=True, readers=[reader])
         return str(load), str(storage)
 

@@ -18,8 +18,19 @@ from weft.ir.expr import AddressOf, Const, Expr, Load, Var, idx
 from weft.ir.interval import Interval, Ranges
 from weft.ir.nesting import around, in_turn
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Atomic, Break, For, Kernel, Let, Return, Seq, Stmt, Store, While
-from weft.ir.visit import children, fresh_name, map_statements, mentions, rebuild, substitute, used_names, walk
+from weft.ir.stmt import Alloc, Atomic, Break, For, Kernel, Let, Return, Seq, Stmt, Store, Tensorized, While
+from weft.ir.visit import (
+    children,
+    fresh_name,
+    loads,
+    map_statements,
+    mentions,
+    rebuild,
+    stores,
+    substitute,
+    used_names,
+    walk,
+)
 from weft.passes.analysis.conditions import guarded
 from weft.passes.analysis.loop_ranges import extent, loop_range, ranges_inside
 from weft.passes.analysis.name_apart import name_apart
@@ -83,7 +94,12 @@ class _Join:
         made = statements_in(tree, Alloc)
         placement = place_storage(made, statements_in(tree, Unit), _uses(tree, ranges), shape, ranges)
         storage = LaunchStorage(
-            blocks, shape, placement, self.shared_bytes, frozenset(v.name for v in self.kernel.scalars)
+            blocks,
+            shape,
+            placement,
+            self.shared_bytes,
+            frozenset(v.name for v in self.kernel.scalars),
+            uncounted=_computed_operands(body),
         )
         storage.place(made, ranges)
         return self.finished(storage, self.join(tree, storage, ranges))
@@ -185,6 +201,15 @@ def _ending_here(s: Stmt) -> Stmt:
         return map_statements(n, lambda inner: visit(inner, inside or isinstance(n, (For, While))))
 
     return For(Var(fresh_name("once", used_names(s))), idx(0), idx(1), "serial", visit(s, False))
+
+
+def _computed_operands(body: Stmt) -> frozenset[str]:
+    """Shared storage that hardware intrinsics alone read, of what threads computed: these may have it in registers."""
+    made, read = mentions(body).allocated, [n.buffer.name for n in loads(body)]
+    inside = [n.buffer.name for s in walk(body) if isinstance(s, Tensorized) for n in loads(s)]
+    stored = {s.buffer.name for s in stores(body) if s.buffer.scope == "shared"}
+    copied = {s.buffer.name for s in stores(body) for n in loads(s) if n.buffer.name not in made}
+    return frozenset(n for n in stored - copied if inside.count(n) == read.count(n) > 0)
 
 
 def _uses(tree: Stmt, ranges: Ranges) -> dict[str, Use]:

@@ -44,9 +44,13 @@ class LaunchStorage:
     #: Where storage is now, and how its subscripts start.
     moved: dict[str, tuple[Buffer, tuple[Expr, ...]]] = field(default_factory=dict)
 
+    #: Shared storage that targets may keep elsewhere: what is left of it they check themselves.
+    uncounted: frozenset[str] = frozenset()
+
     @property
     def spare_bytes(self) -> int:
-        return self.shared_bytes - sum(b.byte_count() or 0 for b in (*self.shared, *self.passing.values()))
+        counted = (b for b in (*self.shared, *self.passing.values()) if b.name not in self.uncounted)
+        return self.shared_bytes - sum(b.byte_count() or 0 for b in counted)
 
     def place(self, made: Sequence[Alloc], ranges: Ranges) -> None:
         """Finds a place for storage of the block that is not distributed."""
@@ -57,7 +61,7 @@ class LaunchStorage:
             sizes = [bounds(size, ranges).hi for size in old.shape]
             fixed = [n for n in sizes if n is not None]
             count = math.prod(fixed) * old.dtype.itemsize if len(fixed) == len(sizes) else None
-            if count is not None and count <= self.spare_bytes:
+            if count is not None and (count <= self.spare_bytes or old.name in self.uncounted):
                 new = replace(old, shape=tuple(idx(n) for n in fixed), scope="shared")
                 self.shared.append(new)
                 self.moved[old.name] = (new, ())

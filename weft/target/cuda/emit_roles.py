@@ -15,10 +15,10 @@ from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.errors import InternalError
 from weft.ir.expr import AddressOf, Const, Expr, Var, idx
-from weft.ir.nesting import replace_in, sequence
+from weft.ir.nesting import flat, replace_in, sequence
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Barrier, Evaluate, For, Let, Seq, Stmt, Tensorized, hint
-from weft.ir.visit import map_statements, mentions, stores, substitute
+from weft.ir.stmt import Alloc, Assign, Barrier, Evaluate, For, If, Seq, Stmt, Tensorized, hint
+from weft.ir.visit import loads, map_statements, mentions, stores, substitute
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.target.c_text.emit_expr import emit_expr
 from weft.target.c_text.emit_stmt import emit_stmt
@@ -138,7 +138,8 @@ def _is_hint(s: Stmt, *names: str) -> bool:
 
 def _producer(s: Stmt) -> Stmt:
     """What gives the engine its orders."""
-    if _is_hint(s, "turn_claim") or (isinstance(s, Tensorized) and bulk_copies(s)):
+    counts = isinstance(s, Assign) and not loads(s.value)
+    if counts or _is_hint(s, "turn_claim") or (isinstance(s, Tensorized) and bulk_copies(s)):
         return s
     if not bulk_copies(s):
         return _NOTHING
@@ -149,23 +150,42 @@ def _consumer(s: Stmt, loop: For) -> Stmt:
     """All else; in ``loop`` turns are waited for instead of other threads."""
     if s is loop:
         return replace(loop, body=_unfilled(loop.body))
+    if _is_order(s):
+        return _NOTHING
     return map_statements(s, lambda n: _consumer(n, loop))
 
 
 def _met(body: Stmt, loop: For) -> Stmt:
-    """``body``, whose threads meet once before ``loop``, where they fill shared memory that is used in it."""
+    """``body``, whose threads meet once before ``loop`` and what it begins with, where those use what they filled."""
     filled = {n.buffer.name for n in stores(replace_in(body, loop, _NOTHING)) if n.buffer.scope == "shared"}
-    used = mentions(loop.body).addressed | mentions(loop.body).loaded
-    return replace_in(body, loop, sequence([hint("publish"), Barrier(), loop])) if filled & used else body
+    if not filled & (mentions(loop.body).addressed | mentions(loop.body).loaded):
+        return body
+
+    def visit(s: Stmt) -> Stmt:
+        if not filled & mentions(s).addressed:
+            return s
+        if isinstance(s, Seq):
+            first = next(n for n, part in enumerate(s.body) if filled & mentions(part).addressed)
+            return sequence([*s.body[:first], visit(s.body[first]), *s.body[first + 1 :]])
+        inside = s is not loop and not isinstance(s, Evaluate) and stores(s)
+        return map_statements(s, visit) if inside else sequence([hint("publish"), Barrier(), s])
+
+    return visit(body)
 
 
 def _unfilled(s: Stmt) -> Stmt:
     """What consumers do in a loop whose rings the engine fills: no threads but those of a warp meet."""
     if isinstance(s, Seq):
         return sequence([_unfilled(n) for n in s.body])
-    meets = isinstance(s, Barrier) and s.scope == "block"
-    is_order = _is_hint(s, "turn_claim", "publish") or (bulk_copies(s) and not isinstance(s, (Alloc, For, Let)))
-    return _NOTHING if meets or is_order else map_statements(s, _unfilled)
+    meets = (isinstance(s, Barrier) and s.scope == "block") or _is_hint(s, "publish")
+    return _NOTHING if meets or _is_order(s) else map_statements(s, _unfilled)
+
+
+def _is_order(s: Stmt) -> bool:
+    """Whether ``s`` is nothing but orders to the engine."""
+    if isinstance(s, If) and s.otherwise is None:
+        return bool(bulk_copies(s)) and all(map(_is_order, flat(s.then)))
+    return _is_hint(s, "turn_claim") or (isinstance(s, Tensorized) and bool(bulk_copies(s)))
 
 
 def _place(f: Function, number: Expr, *, is_free: bool) -> str:

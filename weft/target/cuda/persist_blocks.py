@@ -20,12 +20,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from weft.ir.expr import AddressOf, Compare, Expr, Load, Var, idx
+from weft.ir import dtype as dt
+from weft.ir.expr import AddressOf, Cast, Compare, Expr, Load, Var, const, idx
 from weft.ir.hardware import BULK_COPY
 from weft.ir.nesting import around, find_path, flat, perfect_nest, replace_in, sequence, strip
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Barrier, For, If, Kernel, Let, Stmt, Store, Tensorized, hint
-from weft.ir.visit import Node, fresh_name, map_statements, mentions, rewrite, used_names, walk
+from weft.ir.stmt import Alloc, Assign, Barrier, For, If, Kernel, Let, Stmt, Store, Tensorized, hint
+from weft.ir.visit import Node, free_vars, fresh_name, map_statements, mentions, rewrite, stores, used_names, walk
 from weft.passes.analysis.loop_ranges import constant_extent
 
 
@@ -70,14 +71,19 @@ def _persisted(launch: For, cores: int, taken: set[str]) -> Stmt:
     turn = For(Var(fresh_name("wave", taken)), idx(0), idx(rounds), "serial", body)
     block = replace(launch, var=Var(fresh_name("b", taken)), hi=idx(count))
     tile = turn.var * count + block.var
-    body = _numbered(turn, body)
+    loop = find_bulk_loop(body)
+    if free_vars(loop.hi).keys() & {x.var.name for x in blocks}:
+        tile = (total - 1) - tile  # the last ones have most to do, and are best done first
+    counter = Var(fresh_name("turned", taken), dt.uint8)
+    body, counts_turns = _numbered(turn, body, counter)
     if mentions(body).stored & {s.buffer.name for s in inner if isinstance(s, Alloc)} - _rings(body):
         body = sequence([body, Barrier()])  # the next tile uses the same memory
     for s in reversed([x for x in inner if isinstance(x, Let)]):
         body = replace(s, body=body)
     for x, n in zip(reversed(blocks), _digits(tile, counts)):
         body = Let(x.var, simplify(n), body)
-    body = replace(turn, body=If(Compare("<", tile, idx(total)), body))
+    body = replace(turn, body=If(Compare("<", turn.var * count + block.var, idx(total)), body))
+    body = Let(counter, const(0, dt.uint8), body) if counts_turns else body
     body = around(threads, body)
     for s in reversed([x for x in inner if isinstance(x, Alloc)]):
         body = replace(s, body=body)
@@ -97,13 +103,21 @@ def _rings(s: Stmt) -> frozenset[str]:
     return frozenset(name for copy in bulk_copies(s) for name in mentions(copy).stored)
 
 
-def _numbered(turn: For, body: Stmt) -> Stmt:
-    """``body`` with turns counted through all iterations of ``turn``, and hints about them."""
+def _numbered(turn: For, body: Stmt, counter: Var) -> tuple[Stmt, bool]:
+    """``body`` with turns counted through all iterations of ``turn``, and hints about them; whether by ``counter``,
+    because it depends on the tile how many there are."""
     loop, rings = find_bulk_loop(body), _rings(body)
     around_it = [s for s in find_path(body, loop) or () if isinstance(s, For)]
     number: Expr = turn.var
     for x in around_it:
         number = number * (constant_extent(x) or 0) + x.var
+    counts_turns = constant_extent(loop) is None or loop.lo != idx(0)
+    if counts_turns:
+        number = Cast(dt.index, counter) + (loop.var - loop.lo)
+    # Places in the ring and parities of turns begin again after twice the turns of the ring.
+    depths = {int(n.buffer.shape[0].value) for copy in bulk_copies(loop) for n in stores(copy)}  # type: ignore[attr-defined]
+    total = Cast(dt.uint8, (number - loop.var + loop.hi) % (2 * max(depths)))
+    after = [Assign(counter, total)] if counts_turns else []
 
     def visit(n: Node) -> Node | None:
         if isinstance(n, (Load, Store, AddressOf)) and n.buffer.name in rings:
@@ -120,4 +134,5 @@ def _numbered(turn: For, body: Stmt) -> Stmt:
             waiting = [hint("turn_await", number)]
         elif waiting and not isinstance(s, Barrier):
             parts[-1:-1], waiting = waiting, []
-    return replace_in(body, loop, replace(loop, body=sequence([*parts, hint("turn_release", number)])))
+    made = replace(loop, body=sequence([*parts, hint("turn_release", number)]))
+    return replace_in(body, loop, sequence([made, *after])), counts_turns

@@ -63,11 +63,17 @@ def select_copies(
 
 
 def _is_counted(launch: For, loop: For) -> bool:
-    """Whether blocks and loops down to ``loop`` run numbers of times from 0 on, so that turns can be counted."""
+    """Whether blocks and loops down to ``loop`` run numbers of times from 0 on, so that turns can be counted.
+
+    How often ``loop`` itself runs may depend on the block, if there are no others in between.
+    """
     path = find_path(launch, loop) or []
     plain = all(isinstance(s, (Seq, Alloc, For)) for s in path)
     loops = [s for s in path if isinstance(s, For)]
-    return plain and all(x.kind in ("block", "serial") and x.lo == idx(0) and constant_extent(x) for x in loops)
+    blocks = {x.var.name for x in loops if x.kind == "block"}
+    bounded = {*free_vars(loop.lo), *free_vars(loop.hi)} <= blocks and len(loops) == len(blocks) + 1
+    counted = loops[:-1] if bounded and not loads(loop.lo) and not loads(loop.hi) else loops
+    return plain and all(x.kind in ("block", "serial") and x.lo == idx(0) and constant_extent(x) for x in counted)
 
 
 def _kept(loop: For) -> tuple[int, int]:
@@ -96,7 +102,7 @@ def _has_turns(loop: For, rings: frozenset[str]) -> bool:
         turns |= {
             (a.buffer.shape[0], simplify(substitute(a.indices[0], values))) for a in accesses if a.buffer.name in rings
         }
-    several = (constant_extent(loop) or 0) > 1  # a loop that runs once is none any more when turns are counted
+    several = constant_extent(loop) != 1  # a loop that runs once is none any more when turns are counted
     return several and len(turns) == 1 and all(turn == simplify(loop.var % depth) for depth, turn in turns)
 
 

@@ -35,13 +35,14 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Call, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.interval import Interval, bounds
-from weft.ir.nesting import flat, sequence, strip
+from weft.ir.nesting import flat, sequence
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized, hint
 from weft.ir.visit import fresh_name, map_statements, mentions, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import loop_range
 from weft.target.cuda.async_copies import Copy, copy_of, find_rings
 from weft.target.cuda.intrinsics import MMA, WGMMA
+from weft.target.cuda.overlap_products import is_product, overlapped
 from weft.target.cuda.read_products import GroupProducts, Products, Site, read_groups, read_products
 from weft.target.cuda.swizzle import find_swizzled
 
@@ -94,6 +95,10 @@ class _Select:
     def knowing(self, var: Var, range: Interval) -> _Select:
         return replace(self, site=replace(self.site, ranges={**self.site.ranges, var.name: range}))
 
+    def making(self, s: Stmt) -> _Select:
+        """Where threads have the storage that is made in ``s``."""
+        return replace(self, site=replace(self.site, private=self.site.private | mentions(s).allocated))
+
     def loop(self, s: For) -> Stmt:
         inner = self.knowing(s.var, loop_range(s, self.site.ranges))
         if s.kind == "block" and not self.rings:
@@ -102,7 +107,7 @@ class _Select:
             inner = replace(inner, rings=find_rings(s), site=replace(inner.site, swizzled=swizzled, launch=s))
         elif s.kind == "thread":
             inner = replace(inner, site=replace(inner.site, threads=(*inner.site.threads, s)))
-        bulk = inner.bulk_loop(s) or inner.parts_loop(s)
+        bulk = overlapped(s, inner.making(s.body).started) or inner.bulk_loop(s) or inner.parts_loop(s)
         if bulk is not None:
             return bulk
         found = inner.read_loop(s)
@@ -206,14 +211,23 @@ class _Select:
         loop = replace(found.loop, body=sequence(body))
         return sequence([hint("hold", products.sums), loop, *_settled(products)])
 
+    def started(self, s: Stmt) -> tuple[GroupProducts, Stmt] | None:
+        """The products of a group that ``s`` is, or its parts are, and the statement that starts them."""
+        nest = is_product(s)
+        within = self if not isinstance(s, For) else self.knowing(s.var, loop_range(s, self.site.ranges))
+        products = None if nest is None else within.products(nest)
+        if nest is None or not isinstance(products, GroupProducts) or (isinstance(s, For) and not _runs(s)):
+            return None
+        start = _start(nest.intrinsic, products)
+        return products, replace(s, body=start) if isinstance(s, For) else start
+
     def parts_loop(self, s: For) -> Stmt | None:
         """A loop that is nothing but parts of a product by a group, which all start before they are waited for."""
-        inner = strip(s.body)
-        products = self.products(inner) if isinstance(inner, Tensorized) else None
-        if not isinstance(products, GroupProducts) or not isinstance(inner, Tensorized) or not _runs(s):
+        found = self.started(s)
+        if found is None:
             return None
-        loop = replace(s, body=_start(inner.intrinsic, products))
-        return sequence([hint("hold", products.sums), loop, *_settled(products)])
+        products, start = found
+        return sequence([hint("hold", products.sums), start, *_settled(products)])
 
     def bulk_loop(self, s: For) -> Stmt | None:
         """A loop whose turns the copy engine fills: each is released when its products are done, and those of the next

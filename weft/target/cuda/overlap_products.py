@@ -1,0 +1,133 @@
+"""Two products in a loop whose rings the copy engine fills, where the second uses what is made of the first's sums.
+
+While the second product of an iteration runs, what is done with the first's sums in the next one is done, so the first
+product of that one is started before::
+
+    first product of iteration 0; wait for it
+    for each iteration n:
+      what is done with the first's sums
+      wait for the second product of n - 1, and release its turn; what is done with its sums
+      await turn n + 1 and start the first product of n + 1
+      start the second product of n; wait for the first product of n + 1
+
+The first product and what starts its sums depend on nothing else in the loop, so that they may be an iteration ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from weft.ir.expr import Compare, Const, Expr, Var, idx
+from weft.ir.nesting import flat, sequence, strip
+from weft.ir.simplify import simplify
+from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Stmt, Tensorized, hint
+from weft.ir.visit import Mentions, mentions, stores, substitute
+from weft.target.cuda.persist_blocks import bulk_copies
+from weft.target.cuda.read_products import GroupProducts
+
+#: Turns of a ring so that one is fetched while the products of two iterations use others.
+LEAST_TURNS = 3
+
+#: The products that a statement is, with the statement that starts them.
+Started = tuple[GroupProducts, Stmt]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The body of an iteration: ``fills`` of its turn and the wait for it, ``first`` product with the start of its
+    sums, what is done with these (``between``), what is done with the sums of the second (``after``)."""
+
+    fills: list[Stmt]
+    first: list[Stmt]
+    between: list[Stmt]
+    after: list[Stmt]
+
+
+def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
+    """``s`` as above; None where it is no such loop. ``start`` tells what products a statement is."""
+    allocs, parts = _taken_out(s.body)
+    if not parts or not _is_hint(parts[-1], "turn_release") or not isinstance(parts[-1], Evaluate):
+        return None
+    products = {n: found for n, part in enumerate(parts[:-1]) if (found := start(part)) is not None}
+    if len(products) != 2 or max(products) != len(parts) - 2 or _turns(parts) < LEAST_TURNS:
+        return None
+    (one, (first, start_first)), (_, (second, start_second)) = sorted(products.items())
+    cut = _cut(parts[:-2], one, first.sums.buffer.name, second)
+    if cut is None:
+        return None
+    number = parts[-1].call.args[0]
+    ahead: dict[Var, Expr] = {s.var: s.var + 1}
+    begin = [*cut.fills, *cut.first, hint("hold", first.sums), start_first]
+    last = simplify(s.hi - 1)
+    next_one = If(Compare("<", s.var, last), simplify(substitute(sequence(begin), ahead)))
+    release = If(Compare(">", s.var, s.lo), hint("turn_release", simplify(number - 1)))
+    body = [*cut.between, *_settled(second, 0), release, *cut.after, next_one, hint("hold", second.sums), start_second,
+            hint("products_wait", idx(1)), hint("hold", first.sums)]  # fmt: skip
+    prologue = [*begin, *_settled(first, 0)]
+    made = sequence([
+        *(simplify(substitute(n, {s.var: s.lo})) for n in prologue), replace(s, body=sequence(body)),
+        *_settled(second, 0), hint("turn_release", simplify(substitute(number, {s.var: last}))),
+    ])  # fmt: skip
+    for alloc in reversed(allocs):
+        made = replace(alloc, body=made)
+    return made
+
+
+def _settled(products: GroupProducts, pending: int) -> list[Stmt]:
+    return [hint("products_wait", idx(pending)), hint("hold", products.sums)]
+
+
+def _taken_out(s: Stmt) -> tuple[list[Alloc], list[Stmt]]:
+    """The storage of an iteration, and its statements one after another."""
+    allocs: list[Alloc] = []
+    parts: list[Stmt] = []
+    for part in flat(s):
+        if isinstance(part, Alloc):
+            inner, own = _taken_out(part.body)
+            allocs += [part, *inner]
+            parts += own
+        else:
+            parts.append(part)
+    return allocs, parts
+
+
+def _turns(parts: Sequence[Stmt]) -> int:
+    rings = [n.buffer for part in parts for copy in bulk_copies(part) for n in stores(copy)]
+    return min((int(b.shape[0].value) for b in rings if isinstance(b.shape[0], Const)), default=0)
+
+
+def _cut(parts: Sequence[Stmt], one: int, sums: str, second: GroupProducts) -> _Parts | None:
+    """The parts of an iteration but for the second product, ``one`` the place of the first."""
+    of_second = {second.sums.buffer.name, second.a.buffer.name}
+    found = _Parts([], [], [], [])
+    for n, part in enumerate(parts):
+        held = mentions(part)
+        if n == one:
+            continue
+        if bulk_copies(part) or _is_hint(part, "turn_claim", "turn_await"):
+            found.fills.append(part)
+        elif held.stored == {sums} and not held.loaded - {sums} and n < one:
+            found.first.append(part)
+        elif found.after or held.stored & of_second:
+            found.after.append(part)
+        elif not (isinstance(part, Barrier) or _is_hint(part, "publish")):
+            found.between.append(part)
+    touched = [_touched(mentions(n)) for n in found.after]
+    waits = [n for n in found.after if isinstance(n, Barrier) and n.scope == "block"]
+    return None if waits or any(sums in names for names in touched) else found
+
+
+def _touched(held: Mentions) -> frozenset[str]:
+    return held.loaded | held.stored | held.addressed
+
+
+def _is_hint(s: Stmt, *names: str) -> bool:
+    return isinstance(s, Evaluate) and s.call.name in names
+
+
+def is_product(s: Stmt) -> Tensorized | None:
+    """The nest of a product that ``s`` is, or that its loop through pieces repeats."""
+    inner = strip(s.body) if isinstance(s, For) else s
+    return inner if isinstance(inner, Tensorized) else None
+
