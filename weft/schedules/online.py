@@ -14,8 +14,9 @@
 This is the online softmax. It is legal where what is summed depends on the extremum by a factor (`exponents`): then
 sums over what came before are brought up to date by another one. Exponents are never above a constant, so nothing
 overflows on the way that would not in the end; where all of x so far is minus infinity the sums stay at zero, and are
-no number only where they are none in two passes. Iterations of which a mask leaves nothing (`masks`) are left out. Values that are stored on the way, such as ``W = exp(x - M)``, may be
-between the loops, if only the loops that follow use them.
+no number only where they are none in two passes. Iterations of which a mask leaves nothing (`masks`) are left out.
+Values that are stored on the way, such as ``W = exp(x - M)``, may be between the loops, if only the loops that follow
+use them.
 """
 
 from __future__ import annotations

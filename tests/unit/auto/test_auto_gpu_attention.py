@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scheduled_for_gpu import H200, make_case, schedule_case
+from scheduled_for_gpu import H200, SMALL, make_case, schedule_case
 
 sys.path.append(str(Path(__file__).parents[1] / "target"))  # how CUDA text is run on the host
 
@@ -16,6 +16,9 @@ from cuda_on_host import HostRunner, needs_compiler
 from run_compiled import Fenced
 
 import weft
+from weft.ir.printer import print_kernel
+from weft.target.cuda.lower import compile_kernel
+from weft.target.cuda.machine import gpu_for_arch
 
 ATTENTION = """def f(bfloat16(B,H,S,D) Q, bfloat16(B,H,T,D) K, bfloat16(B,H,T,E) V) -> (bfloat16(B,H,S,E) O) {
     P(b,h,s,t) +=! float32(Q(b,h,s,d)) * float32(K(b,h,t,d))
@@ -63,9 +66,76 @@ def is_one_pass(source: str) -> bool:
     return "_registers<" in source and source.count("__global__") == 1
 
 
+#: Keys and values for groups of heads, rows of other widths, heads within rows, no batches and parts written out.
+GROUPED = ATTENTION.replace("bfloat16(B,H,T,", "bfloat16(B,G,T,").replace("(b,h,t,", "(b,h/2,t,")
+WITHIN_ROWS = (
+    ATTENTION.replace("B,H,S", "B,S,H").replace("B,H,T", "B,T,H").replace("Q(b,h,s,d)", "Q(b,s,h,d)")
+    .replace("K(b,h,t,d)", "K(b,t,h,d)").replace("V(b,h,t,e)", "V(b,t,h,e)").replace("O(b,h,s,e)", "O(b,s,h,e)")
+)  # fmt: skip
+ALONE = """def f(float16(S,D) Q, float16(T,D) K, float16(T,E) V) -> (float16(S,E) O) {
+    P(s,t) +=! float32(Q(s,d)) * float32(K(t,d))
+    M(s) max=! P(s,t) * 0.125
+    L(s) +=! exp(P(s,t) * 0.125 - M(s))
+    U(s,e) +=! exp(P(s,t) * 0.125 - M(s)) * float32(V(t,e))
+    O(s,e) = float16(U(s,e) / L(s))
+}"""
+BUILT: dict[str, tuple[str, list[tuple[int, ...]]]] = {
+    "soft cap": (with_formula(FORMULAS["soft cap"]), shapes(1024, 1024, 128, 128)),
+    "heads within rows": (WITHIN_ROWS, [(2, 256, 4, 64)] * 3),
+    "alone": (ALONE, [(256, 64), (512, 64), (512, 64)]),
+    "rows of 256": (ATTENTION, shapes(256, 256, 256, 256)),
+    "rows of 192 and 128": (ATTENTION, shapes(256, 256, 192, 128)),
+}
+
+
 @needs_compiler
-@pytest.mark.parametrize("name", FORMULAS)
-def test_formulas_of_scores_and_positions(name: str) -> None:
-    source = run(with_formula(FORMULAS[name]), shapes(128, 256, 64, 64))
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        (with_formula(FORMULAS["window"]), shapes(300, 420, 64, 64)),
+        (GROUPED.replace("= P(b,h,s,t) * 0.125", f"= {FORMULAS['alibi']}"), [(1, 4, 130, 64), (1, 2, 200, 64)] * 2),
+        (with_formula(FORMULAS["causal"]), shapes(200, 200, 80, 72)),
+    ],
+    ids=["window", "groups of heads", "causal, of other widths"],
+)
+def test_right_results(text: str, sizes: list[tuple[int, ...]]) -> None:
+    """Lengths that are no multiple of a tile, in blocks that go from tile to tile with more or fewer keys each."""
+    source = run(text, [*sizes[:2], sizes[-1]], SMALL)
     assert is_one_pass(source)
     assert "bulk_copy_4" in source
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_one_pass_that_builds(name: str) -> None:
+    text, sizes = BUILT[name]
+    case = make_case(text, [np.zeros(s, weft.numpy_dtype("float16" if text is ALONE else "bfloat16")) for s in sizes],
+                     "unchecked")  # fmt: skip
+    made = schedule_case(case, "fast", H200).schedule.kernel
+    program = compile_kernel(made, H200, fast=True, aligned={b.name: 16 for b in made.buffers})
+    assert is_one_pass(program.source)
+
+
+def test_masked_tiles_are_left_out() -> None:
+    case = make_case(with_formula(FORMULAS["window"]), [np.zeros(s, weft.numpy_dtype("bfloat16")) for s in
+                     shapes(1024, 1024, 64, 64)], "unchecked")  # fmt: skip
+    text = print_kernel(schedule_case(case, "fast", H200).schedule.kernel)
+    assert "for t_o in max(s_o - 1, 0):max(s_o + 1, max(s_o - 1, 0) + 1) ahead" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "machine", "why"),
+    [
+        (ATTENTION, gpu_for_arch("sm_80"), None),
+        (ATTENTION.replace("bfloat16", "float32"), H200, None),
+        (ATTENTION.replace("+=! W(b,h,s,t)\n", "+=! W(b,h,s,t) * W(b,h,s,t) + 1.0\n"), H200, "elsewhere than one"),
+    ],
+    ids=["an older machine", "wide floats", "sums of something else"],
+)
+def test_others_take_another_way(text: str, machine: Any, why: str | None) -> None:
+    element = weft.numpy_dtype(text[text.index("(") + 1 :].partition("(")[0])
+    case = make_case(text, [np.zeros(s, element) for s in shapes(128, 128, 64, 64)], "unchecked")
+    made = schedule_case(case, "fast", machine)
+    told = [d.why for d in made.decisions if "in one pass" in d.what]
+    assert all("online" not in str(s) for s in str(made.schedule.trace).splitlines())
+    assert (why is None) == (not told)
+    assert why is None or why in told[0]

@@ -24,8 +24,8 @@ INSTRUCTIONS = {"bfloat16": "wgmma_bf16", "float16": "wgmma_f16"}
 class Chain:
     """Blocks by what they compute: ``scores`` of queries and keys, the ``formula`` of each, their ``extremum``, its
     ``weight``, the ``totals`` of weights, the weighted ``sums`` of values, and what is made of them in the end
-    (``result``). ``rows``, ``keys`` and ``columns`` are dimensions of scores (the last: of sums), which go along with the
-    iterators ``of_scores``."""
+    (``result``). ``rows``, ``keys`` and ``columns`` are dimensions of scores (the last: of sums), which go along with
+    the iterators ``of_scores``."""
 
     scores: str
     formula: str

@@ -130,4 +130,3 @@ def is_product(s: Stmt) -> Tensorized | None:
     """The nest of a product that ``s`` is, or that its loop through pieces repeats."""
     inner = strip(s.body) if isinstance(s, For) else s
     return inner if isinstance(inner, Tensorized) else None
-

@@ -103,7 +103,11 @@ def _has_turns(loop: For, rings: frozenset[str]) -> bool:
             (a.buffer.shape[0], simplify(substitute(a.indices[0], values))) for a in accesses if a.buffer.name in rings
         }
     several = constant_extent(loop) != 1  # a loop that runs once is none any more when turns are counted
-    return several and len(turns) == 1 and all(turn == simplify(loop.var % depth) for depth, turn in turns)
+    return (
+        several
+        and len(turns) == 1
+        and all(turn in (simplify(loop.var % depth), simplify((loop.var - loop.lo) % depth)) for depth, turn in turns)
+    )
 
 
 def _filled(loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[str]) -> For | None:

@@ -36,7 +36,7 @@ from weft.ir.expr import AddressOf, Call, Compare, Const, Expr, Var, idx
 from weft.ir.hardware import HARDWARE, Hardware
 from weft.ir.interval import Interval, bounds
 from weft.ir.nesting import flat, sequence
-from weft.ir.simplify import simplify
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Kernel, Let, Seq, Stmt, Store, Tensorized, hint
 from weft.ir.visit import fresh_name, map_statements, mentions, substitute, used_names, walk
 from weft.passes.analysis.loop_ranges import loop_range
@@ -86,7 +86,7 @@ class _Select:
         if isinstance(s, For):
             return self.loop(s)
         inner = self
-        if isinstance(s, Let):
+        if isinstance(s, Let) and s.var.name not in assigned_names(s.body):
             inner = self.knowing(s.var, bounds(s.value, self.site.ranges))
         elif isinstance(s, Alloc) and self.site.threads:
             inner = replace(self, site=replace(self.site, private=self.site.private | {s.buffer.name}))
