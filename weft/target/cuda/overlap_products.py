@@ -53,8 +53,9 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
     if len(products) != 2 or max(products) != len(parts) - 2 or _turns(parts) < LEAST_TURNS:
         return None
     (one, (first, start_first)), (_, (second, start_second)) = sorted(products.items())
+    made_here = frozenset[str]().union(*(mentions(n).stored for n in parts if not bulk_copies(n)))
     cut = _cut(parts[:-2], one, first.sums.buffer.name, second)
-    if cut is None:
+    if cut is None or second.a.buffer.name not in made_here:
         return None
     number = parts[-1].call.args[0]
     ahead: dict[Var, Expr] = {s.var: s.var + 1}
