@@ -117,8 +117,8 @@ def test_what_does_not_fit(here: FakeDriver) -> None:
     del odd.data
     with pytest.raises((weft.Error, AttributeError)):
         scaled(odd, out=z)
-    before = [sys.getrefcount(o) for o in (x, z, x.data, x.dtype)]
     gc.collect()
+    before = [sys.getrefcount(o) for o in (x, z, x.data, x.dtype)]
     for _ in range(200):
         scaled(x, out=z)
     assert here.fast_launches == 200

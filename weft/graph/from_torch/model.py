@@ -155,7 +155,6 @@ class FxModel:
                 variant.fast.forget()
             variant = self.variants[key] = self._compile(args)
             if sum(t.nbytes for t in variant.constants) > LARGE:
-                gc.collect()  # what compiling leaves behind refers to itself, and to copies of weights
                 trim_heap()
         return variant
 

@@ -208,16 +208,16 @@ class Partition:
 
     def _ordered(self) -> Iterator[Item]:
         done: set[int] = set()
-
-        def visit(item: Item) -> Iterator[Item]:
-            if id(item) in done:
-                return
-            done.add(id(item))
-            for needed in self._needs(item):
-                yield from visit(needed)
-            yield item
-
         for node in self.graph.nodes:
             item = self.item_of(node)
             if item is not None:
-                yield from visit(item)
+                yield from self._visit(item, done)
+
+    def _visit(self, item: Item, done: set[int]) -> Iterator[Item]:
+        """A method: a function that calls itself would keep the graph, and its weights, until cycles are looked for."""
+        if id(item) in done:
+            return
+        done.add(id(item))
+        for needed in self._needs(item):
+            yield from self._visit(needed, done)
+        yield item
