@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import operator
 import threading
 import warnings
