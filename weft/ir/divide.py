@@ -1,6 +1,6 @@
 """Floor division and remainder of sums by a constant, with the ranges of what is summed.
 
-(8*i + j) // 4 is 2*i + j//4 whatever j is, and 2*i where 0 <= j < 4.
+(8*i + j) // 4 is 2*i + j//4 whatever j is, and 2*i where 0 <= j < 4; (4*i + j) // 8 is i // 2 there.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ def divide_linear(op: BinaryOp, n: Linear, by: int, t: DType, ranges: Ranges, sp
         if inner is None:
             return None
         return quotient.add(inner) if whole else Linear({}, left_over).add(inner, common)
+    parts = _high_and_low(rest, by, ranges)
+    if parts is not None:
+        high, low, unit = parts
+        inner = divide_linear(op, high, by // unit, t, ranges, span)
+        if inner is not None:
+            return quotient.add(inner) if whole else low.add(inner, unit)
     flatter = _flatten_quotient(rest, by) if whole else _flatten_remainder(rest, by)
     if flatter is not None and flatter[1] <= t.max_value:
         inner = divide_linear(op, *flatter, t, ranges, span)
@@ -56,6 +62,17 @@ def _split(n: Linear, by: int) -> tuple[Linear, Linear]:
         else:
             rest.terms[atom] = factor
     return quotient, rest
+
+
+def _high_and_low(n: Linear, by: int, ranges: Ranges) -> tuple[Linear, Linear, int] | None:
+    """``n`` as ``unit * high + low`` where ``unit`` divides ``by`` and ``low`` is at least 0 and less."""
+    for unit in sorted({math.gcd(by, factor) for factor in n.terms.values()} - {1, by}, reverse=True):
+        high, low = Linear({}), Linear({}, n.constant)
+        for atom, factor in n.terms.items():
+            (low if factor % unit else high).terms[atom] = factor if factor % unit else factor // unit
+        if low.terms and low.bounds(ranges).within(0, unit - 1):
+            return high, low, unit
+    return None
 
 
 def _fits(n: Linear, t: DType, ranges: Ranges) -> bool:

@@ -19,6 +19,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.expr import AddressOf, Binary, Call, Cast, Compare, Const, Expr, Load, Select, Unary, Var, idx
 from weft.ir.hardware import Hardware
 from weft.ir.interval import Interval, bounds, half_open
+from weft.ir.offsets import linear_offset
 from weft.ir.printer import print_expr, print_stmt
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Block, For, If, Seq, Stmt, Store
@@ -160,8 +161,8 @@ class _Matcher:
         What is a thread's own is different in every lane.
         """
         told = set(self.lanes) if nest.buffer.scope in ("register", "local") else set()
-        for index in nest.indices:
-            told |= _distinguished(linear_form(index), self.own, self.ranges)
+        for index in (*map(linear_form, nest.indices), linear_offset(nest.buffer, nest.indices)):
+            told |= set() if index is None else _distinguished(index, self.own, self.ranges)
         for there, loop in self.loops.items():
             used = any(Var(there) in linear_form(i).terms for i in meaning.indices)
             runs_once = self.ranges[loop.var.name].point is not None
@@ -320,20 +321,30 @@ class _Address:
 
     indices: tuple[Linear, ...]
     strides: tuple[Linear, ...]
+    #: Elements from the start of the buffer, where several subscripts take a loop apart, as rows of a box are.
+    joined: Linear | None = None
 
     @staticmethod
     def of(indices: tuple[Expr, ...], buffer: Buffer) -> _Address:
-        return _Address(tuple(map(linear_form, indices)), tuple(map(linear_form, buffer.element_strides())))
+        forms = tuple(map(linear_form, indices))
+        whole = all(isinstance(atom, Var) for form in forms for atom in form.terms)
+        joined = None if whole else linear_offset(buffer, indices)
+        return _Address(forms, tuple(map(linear_form, buffer.element_strides())), joined)
 
     def step(self, var: Var) -> Linear | None:
         """How far the address moves, in elements, where ``var`` grows by one; None where that depends."""
         total = Linear()
         for index, stride in zip(self.indices, self.strides):
-            if any(n == var for atom in index.terms if atom != var for n in walk(atom)):
-                return None
+            if _hides(index, var):
+                return None if self.joined is None or _hides(self.joined, var) else Linear({}, self.joined.terms[var])
             if factor := index.terms.get(var, 0):
                 total.add(stride, factor)
         return total
+
+
+def _hides(form: Linear, var: Var) -> bool:
+    """Whether ``var`` is in ``form`` otherwise than as a term."""
+    return any(n == var for atom in form.terms if atom != var for n in walk(atom))
 
 
 def _distinguished(index: Linear, loops: Mapping[str, For], ranges: Ranges) -> set[str]:

@@ -63,13 +63,18 @@ class DataMethods(ScheduleState):
         return self._block_and_buffer(made)
 
     def surround(
-        self, buffer: AnyBuffer, at: AnyLoop | None = None, readers: Sequence[AnyBlock] | None = None
+        self,
+        buffer: AnyBuffer,
+        at: AnyLoop | None = None,
+        readers: Sequence[AnyBlock] | None = None,
+        layout: str | None = None,
     ) -> tuple[BlockRef, BufferRef]:
         """A copy of ``buffer`` with what is outside of it around it, for reads below ``at`` that reach there.
 
-        They need no test any more, and no `edge`, `wrap` or `reflect`. Returns the copying block and the storage.
+        They need no test any more, and no `edge`, `wrap` or `reflect`. Returns the copying block and the storage, which
+        has the order in memory that ``layout`` spells (see `pack`).
         """
-        options = self._options(at=at, readers=readers)
+        options = self._options(at=at, readers=readers) | ({} if layout is None else {"layout": layout})
         made = self.run(surround, self.name(buffer), **options)
         return self._block_and_buffer(made)
 

@@ -2,7 +2,7 @@
 
 A block says which instances there are (``vm spatial 0:M``); rewrites that make its loops anew rely on the
 loops there now running exactly those. Loops that were split or fused read as the digits of a number:
-``m_o*14 + m_i``, or ``f // 8`` and ``f % 8``.
+``m_o*14 + m_i``, or ``f // 8``, ``f // 2 % 4`` and ``f % 2``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,20 @@ from weft.schedules.find import ranges_at
 
 Ranges = Mapping[str, Interval]
 
+#: The place of the first digit of a loop.
+GREATEST = -(1 << 62)
+
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """A part of an iterator's value: ``weight`` times what loop number ``loop`` says (its ``place`` in that loop)."""
+    """A part of an iterator's value: ``weight`` times what loop number ``loop`` says: what of it ``divisor`` leaves
+    below ``extent``. Greater digits of a loop have a lower ``place``."""
 
     loop: int
     place: int
     weight: int
     extent: Expr
+    divisor: Expr = idx(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ def check_instances(
             return refuse(f"it is not proved that the loops run `{it.var.name}` of block `{block.name}` once each")
         found[it.var.name] = digits
     used = [(d.loop, d.place) for digits in found.values() for d in digits]
-    if len(set(used)) != len(used) or not _repeating(nest) <= {loop for loop, _ in used}:
+    every = [d for digits in found.values() for d in digits]
+    if len(set(used)) != len(used) or not _repeating(nest) <= {loop for loop, _ in used} or not _are_apart(every, nest):
         return refuse(f"some loop around block `{block.name}` repeats it")
     order = [(d.loop, d.place) for name in ordered for d in found[name]]
     if order != sorted(order) and not exact:
@@ -190,13 +196,31 @@ def _digit(atom: Expr, weight: int, nest: Nest) -> Digit | None:
         extent = simplify(loop.hi - loop.lo, nest.ranges)
         if atom == loop.var:
             return Digit(position, 0, weight, extent)
-        if not isinstance(atom, Binary) or atom.left != loop.var or loop.lo != idx(0):
+        if not isinstance(atom, Binary) or loop.lo != idx(0):
             continue
-        if atom.op == "%":
-            return Digit(position, 1, weight, atom.right)
-        if atom.op == "//" and simplify(extent % atom.right, nest.ranges) == idx(0):
-            return Digit(position, 0, weight, simplify(extent // atom.right, nest.ranges))
+        left, right = atom.left, atom.right
+        if atom.op == "%" and left == loop.var:
+            return Digit(position, 0, weight, right)
+        if atom.op == "%" and isinstance(left, Binary) and left.op == "//" and left.left == loop.var:
+            known = isinstance(left.right, Const) and isinstance(right, Const)
+            whole = simplify(extent % (left.right * right), nest.ranges) == idx(0)
+            place = -int(left.right.value) if isinstance(left.right, Const) else 0
+            return Digit(position, place, weight, right, left.right) if known and whole else None
+        if atom.op == "//" and left == loop.var and simplify(extent % right, nest.ranges) == idx(0):
+            return Digit(position, GREATEST, weight, simplify(extent // right, nest.ranges), right)
     return None
+
+
+def _are_apart(digits: Sequence[Digit], nest: Nest) -> bool:
+    """Whether the digits of each loop that has several are all of it, each once."""
+    for position in {d.loop for d in digits}:
+        reached: Expr = idx(1)
+        own = sorted((d for d in digits if d.loop == position), key=lambda d: -d.place)
+        for digit in own if len(own) > 1 else ():
+            if simplify(digit.divisor - reached, nest.ranges) != idx(0):
+                return False
+            reached = simplify(reached * digit.extent, nest.ranges)
+    return True
 
 
 def _counts_through(digits: Sequence[Digit], size: Expr, ranges: Ranges, *, ends: bool) -> bool:

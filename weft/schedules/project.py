@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from weft.ir import dtype as dt
 from weft.ir.affine import linear_form
@@ -18,7 +19,7 @@ from weft.ir.inequality import conjuncts as parts_of
 from weft.ir.interval import Interval, bounds, half_open
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, If, Stmt
-from weft.ir.visit import free_vars, fresh_name, loads, substitute
+from weft.ir.visit import free_vars, fresh_name, loads, substitute, walk
 from weft.poly.leaves import Leaf, LoopRange
 from weft.schedules.boxes import Box
 
@@ -56,6 +57,8 @@ class Projection:
 
     def fills(self, box: Box, sizes: Sequence[Expr], ranges: Ranges) -> bool:
         """Whether these are surely all elements of ``box`` that a buffer of ``sizes`` has."""
+        if any(isinstance(n, Binary) and n.op in ("//", "%") for i in self.indices for n in walk(i)):
+            self = self.taken_apart()
         inner_ranges = self.ranges(ranges)
         within = {gap_of(Compare("<", i, n), inner_ranges) for i, n in zip(self.indices, sizes)}
         if any(gap_of(g, inner_ranges) not in within for g in self.guards):
@@ -63,6 +66,19 @@ class Projection:
         left = {loop.var: loop for loop in self.loops}
         sides = zip(self.indices, box.starts, box.extents)
         return all(_counts_through(simplify(i - start, inner_ranges), n, left, inner_ranges) for i, start, n in sides)
+
+    def taken_apart(self) -> Projection:
+        """The same with a loop for each digit that subscripts take: ``i // 4`` and ``i % 4`` become loops."""
+        values: dict[Var, Expr] = {}
+        loops: list[For] = []
+        for loop in self.loops:
+            weights = _weights(loop, self.indices)
+            digits = [replace(loop, var=Var(f"{loop.var.name}#{n}"), hi=idx(count)) for n, count in weights.items()]
+            if digits:
+                values[loop.var] = sum((x.var * n for n, x in zip(weights, digits)), start=idx(0))
+            loops += digits or [loop]
+        indices, guards = (tuple(substitute(e, values) for e in part) for part in (self.indices, self.guards))
+        return Projection(indices, tuple(loops), guards)
 
     def renamed(self, taken: set[str], suffix: str) -> Projection:
         """A copy whose loops have names of their own."""
@@ -78,6 +94,23 @@ class Projection:
     def around(self, body: Stmt) -> Stmt:
         """``body`` in the loops."""
         return nest(self.loops, self.guards, body)
+
+
+def _weights(loop: For, subscripts: Sequence[Expr]) -> dict[int, int]:
+    """The weights of the digits of ``loop`` that divisions take apart and how many values each has, the greatest first;
+    none where they are no digits of one number."""
+    cuts = {1}
+    for n in (n for i in subscripts for n in walk(i) if isinstance(n, Binary) and n.op in ("//", "%")):
+        whole, by = (
+            (n.left.left, n.left.right) if isinstance(n.left, Binary) and n.left.op == "//" else (n.left, idx(1))
+        )
+        if whole == loop.var and isinstance(by, Const) and isinstance(n.right, Const):
+            cuts |= {int(by.value), int(by.value) * int(n.right.value)}
+    if len(cuts) == 1 or loop.lo != idx(0) or not isinstance(loop.hi, Const):
+        return {}
+    ends = [*sorted(cuts), int(loop.hi.value)]
+    counts = {low: high // low for low, high in pairwise(ends)}
+    return dict(reversed(counts.items())) if all(high % low == 0 for low, high in pairwise(ends)) else {}
 
 
 def nest(loops: Sequence[For], guards: Sequence[Expr], body: Stmt) -> Stmt:

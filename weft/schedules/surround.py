@@ -33,7 +33,13 @@ from weft.schedules.trace import Numerics
 
 
 def check_surround(
-    kernel: Kernel, buffer: str, at: str | None = None, readers: Readers | None = None, *, numerics: Numerics
+    kernel: Kernel,
+    buffer: str,
+    at: str | None = None,
+    readers: Readers | None = None,
+    layout: str | None = None,
+    *,
+    numerics: Numerics,
 ) -> Verdict:
     """As for `cache_read`; and there must be reads that give zero, or all the same other element, outside."""
     reads = find_reads(kernel, buffer, at, readers)
@@ -41,12 +47,14 @@ def check_surround(
         return nothing_reads(buffer, at)
     if not _gives_zero(reads) and _border(reads) is None:
         return refuse(f"no read of `{buffer}` gives zero outside of it")
-    return check_copied(reads, "global", lambda: surround(kernel, buffer, at, readers), numerics)
+    return check_copied(reads, "global", lambda: surround(kernel, buffer, at, readers, layout), numerics)
 
 
 @primitive(check_surround, "cannot read `{0}` from a copy with zeros around it")
-def surround(kernel: Kernel, buffer: str, at: str | None = None, readers: Readers | None = None) -> Rewrite:
-    """Makes the block that copies and the storage it fills."""
+def surround(
+    kernel: Kernel, buffer: str, at: str | None = None, readers: Readers | None = None, layout: str | None = None
+) -> Rewrite:
+    """Makes the block that copies and the storage it fills, laid out as `weft.schedules.layouts` spells it."""
     reads = find_reads(kernel, buffer, at, readers)
     assert reads is not None, "the check answers this first"
     source, border = reads.buffer, None if _gives_zero(reads) else _border(reads)
@@ -67,10 +75,10 @@ def surround(kernel: Kernel, buffer: str, at: str | None = None, readers: Reader
 
     if border is None:
         whole = replace(reads, beyond=True)
-        return copy_reads(whole, "global", None, f"{buffer}_around", fill=True, prepare=prepared)
+        return copy_reads(whole, "global", layout, f"{buffer}_around", fill=True, prepare=prepared)
     touched = [(leaf, replace(a, indices=beyond_borders(a))) for leaf, a in reads.touched]
     whole = replace(reads, touched=touched, beyond=True)
-    return copy_reads(whole, "global", None, f"{buffer}_around", border=border, prepare=prepared)
+    return copy_reads(whole, "global", layout, f"{buffer}_around", border=border, prepare=prepared)
 
 
 def _gives_zero(reads: Reads) -> bool:

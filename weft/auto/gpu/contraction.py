@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import gcd
 
+from weft.auto.gpu.box_loops import box_layout, open_operand, split_loops
 from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_operands
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
@@ -44,6 +45,7 @@ from weft.auto.gpu.contraction_time import product_seconds
 from weft.auto.gpu.contraction_twins import find_twins
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import epilogue_of
+from weft.auto.gpu.grid import as_one
 from weft.auto.gpu.points import POINTS
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
@@ -92,14 +94,19 @@ def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPl
 
 
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
-    copies = [*surround_operands(draft, name), *(move_apart(draft, name) if plan.moved else ())]
-    product = read_product(draft.stage(name))
-    if product is None:
+    found = read_product(draft.stage(name), surrounded=False)
+    boxed = plan.of(found).boxed if found is not None and plan.boxed else None
+    copies = [*surround_operands(draft, name, boxed), *(move_apart(draft, name) if plan.moved else ())]
+    found = read_product(draft.stage(name), surrounded=boxed is None)
+    if found is None:
         raise ScheduleError(f"`{name}` tests what it reads")
+    product, opened = open_operand(draft, plan.of(found))
     if plan.parts > 1:
         product = cut_depth(draft, product, plan.parts)
     twins = find_twins(draft, product) if plan.tiles.twins > 1 else ()
     _schedule(draft, (product, *twins), plan.tiles)
+    for copy in opened:
+        draft.s.compute_inline(copy)
     for p in (product, *twins):
         _tell(draft, p, plan)
     if plan.parts > 1:
@@ -109,21 +116,22 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     draft.scheduled |= {*copies}
 
 
-def _outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, ...], str, str, str, str]:
-    """Loops over blocks, and those through the rows, columns and pieces of a tile."""
+def _outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, ...], list[str], list[str], str, str]:
+    """Loops over blocks, through the rows and columns of a tile, over pieces of the depth, through one."""
     s = draft.s
-    rows, i = split_names(s, p.stage.loop_of(p.rows.iterator.name), tiles.rows)
-    columns, j = split_names(s, p.stage.loop_of(p.columns.iterator.name), tiles.columns)
+    loops = [[p.stage.loop_of(i.name) for i in side.tiled] for side in p.sides]
+    (*boxes, rows), down = split_loops(s, loops[0], p.rows.sizes_of(tiles.rows))
+    columns, across = split_loops(s, loops[1], p.columns.sizes_of(tiles.columns))
     piece, k = split_names(s, p.depth, tiles.depth)
-    outer = (*p.batch, rows, columns)
-    count = -(-p.rows.iterator.count // tiles.rows)
+    outer = (*p.batch, *boxes, rows, *columns)
+    count = -(-p.rows.tiled[-1].count // p.rows.sizes_of(tiles.rows)[-1])
     together = next(n for n in range(min(GROUP, count), 0, -1) if count % n == 0)
     if together == count:
-        outer = (*p.batch, columns, rows)
+        outer = (*p.batch, *boxes, *columns, rows)
     elif together > 1:
         groups, rows = split_names(s, rows, together)
-        outer = (*p.batch, groups, columns, rows)
-    return outer, i, j, piece, k
+        outer = (*p.batch, *boxes, groups, *columns, rows)
+    return outer, down, across, piece, k
 
 
 def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles) -> None:
@@ -156,6 +164,8 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles) -> None
         s.tensorize(loop, find_instruction(draft, q, grouped=tiles.grouped) or "")
     for loop in () if tiles.warps else (steps[0], single[0], *nest.own):
         s.unroll(loop)
+    if p.is_boxed:
+        as_one(draft, (*p.around, nest.piece))  # so that copies run ahead from tap to tap
     s.pipeline(*(storage for _, storage in operands), stages=tiles.stages)
     for side, (_, storage) in zip(sides, operands):
         if padding := _padding(side, tiles):
@@ -165,10 +175,13 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles) -> None
 def _cut_nest(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[Nest, str, str]:
     """The loops of a product in order, and those through the steps of a piece and within one of them."""
     s, size = draft.s, p.rows.access.buffer.dtype.itemsize
-    outer, i, j, piece, k = _outer_loops(draft, p, tiles)
+    outer, down, across, piece, k = _outer_loops(draft, p, tiles)
     steps, step = split_names(s, k, STEP_BYTES // size if tiles.warps else VECTOR)
     rounds, steps = ((), steps) if tiles.warps else _written_out(s, steps, tiles)
-    nest = Nest(outer, p.around, piece, *cut_tile(s, p, tiles, (i, j)))
+    if p.is_boxed:
+        s.reorder(*outer, *p.around, piece, *down, *across, steps, step)
+    tile = [as_one(draft, loops) for loops in (down, across)]
+    nest = Nest(outer, p.around, piece, *cut_tile(s, p, tiles, tile))
     inside = (steps, *nest.own, step) if tiles.warps else (*rounds, steps, step, *nest.own)
     s.reorder(*nest.around_piece, *nest.threads, *inside)
     return nest, steps, step
@@ -200,6 +213,9 @@ def _stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share:
     Neighbours of a tile are taken apart into groups so that what a thread reads is a box, or into rows as instructions
     of warp groups read them.
     """
+    if side.sizes:
+        load, storage = draft.s.pack(side.buffer, box_layout(side), at=piece, scope="shared", pad=True)
+        return str(load), str(storage)
     rank = side.access.buffer.rank
     tiled, deep = side.dimension, side.deep
     others = [LETTERS[d] for d in range(rank) if d not in (tiled, deep)]
@@ -218,7 +234,8 @@ def _stage_operand(draft: GpuDraft, side: Side, piece: str, tiles: Tiles, share:
 
 def _run_beyond(draft: GpuDraft, p: Product, tiles: Tiles, start: str) -> None:
     """Tiles that are not full are computed as if they were; nothing of that is stored."""
-    uneven = [i.count % n != 0 for i, n in zip((s.iterator for s in p.sides), (tiles.rows, tiles.columns))]
+    sizes = [n for side, size in zip(p.sides, (tiles.rows, tiles.columns)) for n in side.sizes_of(size)]
+    uneven = [i.count % n != 0 for i, n in zip((i for s in p.sides for i in s.tiled), sizes)]
     if any(uneven):
         draft.s.pad(start)
     if any(uneven) or p.deep % tiles.depth:
@@ -284,6 +301,10 @@ def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
     who = "warp" if tiles.warps else "thread"
     why = f"{blocks} blocks for {draft.machine.sms} multiprocessors"
     draft.decide("tiling", p.name, f"blocks of {tiles.name} sums", why)
+    for side in (s for s in p.sides if s.sizes):
+        along = ", ".join(f"{n} `{i.name}`" for i, n in zip(side.box, side.sizes))
+        what = f"tiles are boxes of `{side.access.buffer.name}`: {along}"
+        draft.decide("tiling", p.name, what, "the fewest tiles, of which few are not full")
     how = "matrix instructions" if tiles.warps else f"{tiles.own_rows + tiles.own_columns} loads for each step"
     draft.decide("registers", p.name, f"{tiles.own_rows} x {tiles.own_columns} sums a {who}", how)
     size = max(s.access.buffer.dtype.itemsize for s in p.sides)

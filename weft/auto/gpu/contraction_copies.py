@@ -6,15 +6,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.auto.gpu.contraction_digits import split_names
-from weft.auto.gpu.contraction_product import Product, read_product
+from weft.auto.gpu.contraction_product import Product, Side, read_product
 from weft.auto.gpu.draft import GpuDraft
 from weft.target.cuda.read_boxes import rows_apart
 
 
-def surround_operands(draft: GpuDraft, name: str) -> list[str]:
-    """Operands that are zero outside get zeros around them, in a launch before: the blocks that copy them so."""
+def surround_operands(draft: GpuDraft, name: str, besides: Side | None) -> list[str]:
+    """Operands that are zero outside get zeros around them, in a launch before: the blocks that copy them so. None are
+    needed around what boxes are taken of."""
     copies = []
-    for buffer in dict.fromkeys(a.buffer.name for a in draft.stage(name).reads if a.guarded):
+    guarded = (a for a in draft.stage(name).reads if a.guarded and (besides is None or a != besides.access))
+    for buffer in dict.fromkeys(a.buffer.name for a in guarded):
         copies.append(str(draft.s.surround(buffer, readers=[name])[0]))
         draft.decide("packing", name, f"`{buffer}` with zeros around it", "no test for every element that is read")
     return copies

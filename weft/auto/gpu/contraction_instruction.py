@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.auto.gpu.contraction_product import Product, read_product
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.stages import Stage
-from weft.ir.expr import Binary, Cast, Expr, Load
+from weft.ir.expr import Binary, Cast, Const, Expr, Load, Select
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Store
 from weft.target.cuda.intrinsics import ELEMENTS
@@ -38,6 +38,9 @@ def _is_wide_product(stage: Stage) -> bool:
 
 
 def _is_element(e: Expr) -> bool:
+    """Or zero, where there is none."""
+    if isinstance(e, Select) and isinstance(e.otherwise, Const) and e.otherwise.value == 0:
+        e = e.then
     return isinstance(e.operand if isinstance(e, Cast) else e, Load)
 
 

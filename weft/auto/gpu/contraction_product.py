@@ -7,7 +7,7 @@ the tiles of the depth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from weft.auto.contraction_plan import is_contraction
@@ -27,21 +27,67 @@ THICK = 64
 @dataclass(frozen=True, slots=True)
 class Side:
     """An operand and its iterator that is tiled; ``along_depth`` where neighbours in memory are along the depth,
-    which is in subscript ``deep``."""
+    which is in subscript ``deep``.
+
+    A tile may also be a ``box`` along several iterators of the operand alone, ``sizes`` of each; it is taken from
+    ``storage`` then, where that is not the operand.
+    """
 
     access: StageAccess
     iterator: StageIter
     along_depth: bool
     deep: int
+    box: tuple[StageIter, ...] = ()
+    sizes: tuple[int, ...] = ()
+    storage: str | None = None
 
     @property
     def buffer(self) -> str:
-        return self.access.buffer.name
+        return self.storage or self.access.buffer.name
 
     @property
     def dimension(self) -> int:
         """The subscript that the iterator is in."""
         return _dimension(self.access, self.iterator.name)
+
+    @property
+    def tiled(self) -> tuple[StageIter, ...]:
+        """The iterators that a tile goes along."""
+        return self.box if self.sizes else (self.iterator,)
+
+    @property
+    def count(self) -> int:
+        """Rows (or columns) of the matrix that the tiles are cut from."""
+        return prod(i.count for i in self.tiled)
+
+    def sizes_of(self, size: int) -> tuple[int, ...]:
+        """How much a tile of ``size`` rows has along each iterator."""
+        return self.sizes or (size,)
+
+    def tiles_of(self, size: int) -> int:
+        return prod(-(-i.count // n) for i, n in zip(self.tiled, self.sizes_of(size)))
+
+    def step_of(self, dimension: int) -> int:
+        """Elements of the operand from one row of the box to the next."""
+        rows = self.access.rows or ()
+        return next((rows[dimension][i.name] for i in self.box if rows[dimension].get(i.name)), 1)
+
+    def dimension_of(self, iterator: StageIter) -> int:
+        return _dimension(self.access, iterator.name)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(self.step_of(self.dimension_of(i)) for i in self.box)
+
+    @property
+    def needs_box(self) -> bool:
+        """Whether a tile of rows along its iterator alone would have gaps."""
+        return self.step_of(self.dimension) != 1
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether boxes have gaps, or zeros around the operand in them."""
+        return self.access.guarded or any(step != 1 for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +126,29 @@ class Product:
         return tuple(apart) if machine.has("tma") and able and not self.batch else ()
 
     @property
+    def boxed(self) -> Side | None:
+        """The side whose tiles may be boxes."""
+        return next((s for s in self.sides if s.box), None)
+
+    @property
+    def is_boxed(self) -> bool:
+        return any(s.sizes for s in self.sides)
+
+    def with_side(self, side: Side) -> Product:
+        """With another way to tile the boxed side; loops that it goes along are no batch any more."""
+        product = replace(self, rows=side) if self.rows.box else replace(self, columns=side)
+        gone = [i for i in side.tiled if i.loop in self.batch]
+        batch = tuple(x for x in self.batch if x not in [i.loop for i in gone])
+        return replace(product, batch=batch, batches=self.batches // prod(i.count for i in gone))
+
+    @property
     def is_thin(self) -> bool:
         """Whether it has so few rows that a warp may have all of them."""
         return self.rows.iterator.count < THICK
 
     @property
     def results(self) -> int:
-        return self.rows.iterator.count * self.columns.iterator.count * self.batches
+        return self.rows.count * self.columns.count * self.batches
 
     @property
     def steps(self) -> int:
@@ -112,23 +174,37 @@ def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
     row, column, depth = _main(stage, rows, columns), _main(stage, columns, rows), _depth(stage, rows, columns)
     if row is None or column is None or depth is None or column.count < FEWEST:
         return None
-    if row.count < FEWEST and (row.count == 1 or min(column.count, depth.count) < BESIDE_FEW):
+    down, across = _side(stage, rows, row, depth), _side(stage, columns, column, depth)
+    across = replace(across, box=()) if down.box else across
+    few = max(row.count, prod(i.count for i in down.box))
+    if few < FEWEST and (row.count == 1 or min(column.count, depth.count) < BESIDE_FEW):
         return None
     tiled = {row.name, column.name, depth.name}
-    if not all(
-        _is_plain(a, i.name, tiled) for a, i in ((rows, row), (rows, depth), (columns, column), (columns, depth))
-    ):
+    if not all(_is_plain(s.access, depth.name, tiled) and (s.box or _is_plain(s.access, s.iterator.name, tiled))
+               for s in (down, across)):  # fmt: skip
         return None
     batch = tuple(stage.loop_of(i.name) for i in stage.spatial if i.name not in tiled and i.loop is not None)
     around = tuple(stage.loop_of(i.name) for i in stage.reductions if i.name != depth.name and i.loop is not None)
-    down, across = _side(rows, row, depth), _side(columns, column, depth)
     batches = prod(i.count for i in stage.spatial if i.loop in batch)
     depth_loop, sums = stage.loop_of(depth.name), stage.write.buffer.name
     return Product(stage, down, across, depth_loop, depth.count, stage.name, sums, batch, batches, around)
 
 
-def _side(access: StageAccess, iterator: StageIter, depth: StageIter) -> Side:
-    return Side(access, iterator, access.stride(depth.name) == 1, _dimension(access, depth.name))
+def _side(stage: Stage, access: StageAccess, iterator: StageIter, depth: StageIter) -> Side:
+    side = Side(access, iterator, access.stride(depth.name) == 1, _dimension(access, depth.name))
+    other = next(a for a in stage.distinct_reads if a is not access)
+    alone = [i for i in stage.spatial if access.uses(i.name) and not other.uses(i.name) and i.count > 1]
+    side = replace(side, box=tuple(sorted(alone, key=lambda i: -(stage.write.stride(i.name) or 0))))
+    return side if alone and _is_box(side) and (len(alone) > 1 or side.needs_box) else replace(side, box=())
+
+
+def _is_box(side: Side) -> bool:
+    """Whether each iterator counts up a subscript of its own, in steps, and pieces of the depth lie side by side."""
+    rows = side.access.rows or ()
+    used = [[d for d, row in enumerate(rows) if row.get(i.name)] for i in side.box]
+    dimensions = [own[0] for own in used if len(own) == 1 and own[0] != side.deep]
+    whole = len(dimensions) == len(set(dimensions)) == len(used) and all(i.loop is not None for i in side.box)
+    return side.along_depth and whole and all(step > 0 for step in side.steps)
 
 
 def _is_innermost(stage: Stage, access: StageAccess) -> bool:

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.auto.align import counterparts
+from weft.auto.gpu.box_loops import split_loops
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, split_names
 from weft.auto.gpu.contraction_product import Product
 from weft.auto.gpu.contraction_tiles import Tiles
 from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import epilogue_of
+from weft.auto.gpu.grid import as_one
 from weft.auto.stages import Stage
 from weft.ir.errors import ScheduleError
 from weft.passes.analysis.loop_ranges import constant_extent
@@ -65,17 +67,21 @@ class Kept:
     results: tuple[str, str] | None = None
 
 
-def find_reader(draft: GpuDraft, p: Product) -> tuple[Stage, tuple[str, str]] | None:
+#: Names of iterators along the rows of a tile, and along its columns.
+Ways = tuple[list[str], ...]
+
+
+def find_reader(draft: GpuDraft, p: Product) -> tuple[Stage, Ways] | None:
     """What is done with each sum, and its iterators that go along with rows and columns."""
     reader = epilogue_of(draft, p.stage) if p.name == p.stage.name else None
     if reader is None:
         return None
     pairs = counterparts(p.stage, reader)
-    return reader, (pairs[p.rows.iterator.name], pairs[p.columns.iterator.name])
+    return reader, tuple([pairs[i.name] for i in side.tiled] for side in p.sides)
 
 
 def keep_sums(
-    draft: GpuDraft, every: Sequence[Product], tiles: Tiles, nest: Nest, reader: tuple[Stage, tuple[str, str]] | None
+    draft: GpuDraft, every: Sequence[Product], tiles: Tiles, nest: Nest, reader: tuple[Stage, Ways] | None
 ) -> Kept:
     """The sums of a tile in storage of the block; what is done with each of them joins in, if that can be (as it must
     with those of several products)."""
@@ -91,9 +97,11 @@ def keep_sums(
     before = {str(b) for b in draft.s.blocks()}
     store, storage = draft.s.cache_write(p.sums, scope="global", at=nest.outer[-1])
     (start,) = {str(b) for b in draft.s.blocks()} - before - {str(store)}
-    if p.rows.iterator.count < tiles.rows:
-        of_parts = len(find_buffer(draft.s.kernel, str(storage)).shape) - p.stage.write.buffer.rank
-        draft.s.fold_storage(storage, of_parts + _written_dimension(p, p.rows.iterator.name), tiles.rows)
+    of_parts = len(find_buffer(draft.s.kernel, str(storage)).shape) - p.stage.write.buffer.rank
+    short = [(i, n) for side, size in zip(p.sides, (tiles.rows, tiles.columns))
+             for i, n in zip(side.tiled, side.sizes_of(size)) if i.count < n]  # fmt: skip
+    for i, n in short:
+        draft.s.fold_storage(storage, of_parts + _written_dimension(p, i.name), n)
     return Kept((start,), *digits_of(draft, nest, str(store)))
 
 
@@ -107,7 +115,7 @@ def digits_of(draft: GpuDraft, nest: Nest, block: str) -> tuple[tuple[str, ...],
 
 
 def _join_reader(
-    draft: GpuDraft, every: Sequence[Product], tiles: Tiles, nest: Nest, reader: Stage, iterators: tuple[str, str]
+    draft: GpuDraft, every: Sequence[Product], tiles: Tiles, nest: Nest, reader: Stage, ways: Ways
 ) -> Kept:
     """``reader`` at the end of each tile, on its sums; storage for them as large as a tile."""
     s, p, at = draft.s, every[0], nest.outer[-1]
@@ -119,15 +127,11 @@ def _join_reader(
         for i, size in _tile_sizes(q, tiles).items():
             s.fold_storage(q.sums, _written_dimension(q, i), size)
     own = draft.stage(reader.name)
-    loops = [own.by_name[name].loop for name in iterators]
-    others = [x for x in own.loops if x not in loops]
-    if None in loops:
-        raise ScheduleError(f"`{reader.name}` goes through sums in another way")
-    single, tile = zip(*(split_names(s, str(x), n) for x, n in zip(loops, (tiles.rows, tiles.columns))))
+    others, single, tile = _tile_loops(draft, p, tiles, own, ways)
     results = None
     if tiles.grouped and is_narrow(reader):
         part, columns = split_names(s, tile[1], _staged_columns(tiles))
-        single, tile = (*single, part), (tile[0], columns)
+        single, tile = [*single, part], [tile[0], columns]
         s.reorder(*others, *single, *tile)
         results = _stage_results(draft, reader, part)
         if results is not None:
@@ -145,10 +149,29 @@ def _join_reader(
     return Kept(starts, threads, mine, results)
 
 
+def _tile_loops(
+    draft: GpuDraft, p: Product, tiles: Tiles, reader: Stage, ways: Ways
+) -> tuple[list[str], list[str], list[str]]:
+    """The loops of ``reader``: others, over tiles (there is one), and through its rows and columns."""
+    s, sizes = draft.s, [side.sizes_of(n) for side, n in zip(p.sides, (tiles.rows, tiles.columns))]
+    along = [[(reader.by_name[name].loop, n) for name, n in zip(*way)] for way in zip(ways, sizes)]
+    along = [[(loop, n) for loop, n in way if loop is not None or n > 1] for way in along]  # others stand still
+    loops = [loop for way in along for loop, _ in way]
+    others = [x for x in reader.loops if x not in loops]
+    if None in loops:
+        raise ScheduleError(f"`{reader.name}` goes through sums in another way")
+    pairs = [split_loops(s, [str(loop) for loop, _ in way], [n for _, n in way]) for way in along]
+    single = [x for outer, _ in pairs for x in outer]
+    s.reorder(*others, *single, *(x for _, inner in pairs for x in inner))
+    return others, single, [as_one(draft, inner) for _, inner in pairs]
+
+
 def _tile_sizes(p: Product, tiles: Tiles) -> dict[str, int]:
     """How much of each iterator of the results a block has."""
     sizes = {i.name: 1 for i in p.stage.spatial if i.loop in p.batch and i.count > 1}
-    return {p.rows.iterator.name: tiles.rows, p.columns.iterator.name: tiles.columns, **sizes}
+    for side, size in zip(p.sides, (tiles.rows, tiles.columns)):
+        sizes |= {i.name: n for i, n in zip(side.tiled, side.sizes_of(size))}
+    return sizes
 
 
 def _written_dimension(p: Product, iterator: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from weft.auto.gpu.box_sizes import with_box
 from weft.auto.gpu.contraction_product import Product
 from weft.target.cuda.launch_bounds import choose_roles
 from weft.target.cuda.machine import WARP, GpuMachine
@@ -73,16 +74,21 @@ class Tiles:
 @dataclass(frozen=True, slots=True)
 class ContractionPlan:
     """Tiles, and into how many parts the depth is cut that are added up afterwards; ``moved``: from copies of operands
-    that the copy engine can fetch."""
+    that the copy engine can fetch; ``boxed``: tiles are boxes along several iterators of an operand."""
 
     tiles: Tiles
     parts: int = 1
     moved: bool = False
+    boxed: bool = False
 
     @property
     def way(self) -> str:
-        of_copies = ", of copies" if self.moved else ", together" if self.tiles.twins > 1 else ""
-        return f"by {self.tiles.kind}{of_copies}{', in parts' if self.parts > 1 else ''}"
+        how = ", of copies" if self.moved else ", together" if self.tiles.twins > 1 else ""
+        return f"by {self.tiles.kind}{how}{', of boxes' if self.boxed else ''}{', in parts' if self.parts > 1 else ''}"
+
+    def of(self, product: Product) -> Product:
+        """``product`` as it is tiled."""
+        return (with_box(product, self.tiles.rows, self.tiles.columns) or product) if self.boxed else product
 
 
 def plain_tiles(itemsize: int) -> list[Tiles]:
@@ -143,7 +149,7 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
     every = [t for kind in kinds for t in LISTED[kind](size)]
     if product.is_thin and "warps" in kinds:
         every += thin_tiles(product.rows.iterator.count, size)
-    return [t for t in every if _fits(product, t) and _has_room(machine, t, size)]
+    return [t for t in every if (_fits(product, t) or has_boxes(product, t)) and _has_room(machine, t, size)]
 
 
 def twin_tiles(product: Product, machine: GpuMachine, twins: int) -> list[Tiles]:
@@ -168,10 +174,11 @@ def possible_plans(
 ) -> list[ContractionPlan]:
     """All tiles, whole; and with the depth in parts where there are too few of them for every multiprocessor."""
     found = []
-    for t in tiles:
-        most = 2 * machine.sms // count_blocks(product, t) if may_part else 1
+    whole = [ContractionPlan(t) for t in tiles if product.boxed is None or _fits(product, t)]
+    for plan in (*whole, *(ContractionPlan(t, boxed=True) for t in tiles if has_boxes(product, t))):
+        most = 2 * machine.sms // count_blocks(plan.of(product), plan.tiles) if may_part else 1
         parts = [n for n in PARTS if n == 1 or (n <= most and product.deep // n >= SHORTEST)]
-        found += [ContractionPlan(t, n) for n in parts]
+        found += [replace(plan, parts=n) for n in parts]
     if product.moved_apart(machine):
         found += [replace(p, moved=True) for p in found if p.tiles.grouped]
     return found
@@ -180,12 +187,20 @@ def possible_plans(
 def _fits(product: Product, tiles: Tiles) -> bool:
     """Whether no tile is larger than what is tiled: storage is not made for what is not there."""
     wanted = (tiles.rows, tiles.columns, tiles.depth)
+    if any(s.needs_box for s in product.sides):
+        return False
     rows, columns = (s.iterator.count for s in product.sides)
     if tiles.kind == "warps" and product.is_thin:  # the rows of an instruction are there, zeros or not
         rows = -(-rows // ROWS) * ROWS
     return all(n <= m for n, m in zip(wanted, (rows, columns, product.deep)))
 
 
+def has_boxes(product: Product, tiles: Tiles) -> bool:
+    """Whether ``tiles``, by matrix instructions, may be boxes."""
+    other = product.columns if product.rows.box else product.rows
+    fits = tiles.depth <= product.deep and other.count >= (tiles.columns if product.rows.box else tiles.rows)
+    return tiles.warps and fits and with_box(product, tiles.rows, tiles.columns) is not None
+
+
 def count_blocks(product: Product, tiles: Tiles) -> int:
-    rows, columns = product.rows.iterator.count, product.columns.iterator.count
-    return -(-rows // tiles.rows) * -(-columns // tiles.columns) * product.batches
+    return product.rows.tiles_of(tiles.rows) * product.columns.tiles_of(tiles.columns) * product.batches

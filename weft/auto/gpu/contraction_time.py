@@ -45,10 +45,11 @@ class Piece:
 def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPlan) -> LaunchTime:
     """The launch that multiplies; parts are not added up yet."""
     tiles, rates = plan.tiles, rates_of(machine.capability)
+    product = plan.of(product)
     size = product.rows.access.buffer.dtype.itemsize
     fetched = tiles.grouped and (plan.moved or product.why_not_fetched(machine) is None)
     piece = _piece(tiles, rates, size, fetched)
-    pieces = ceil(product.steps / (plan.parts * tiles.depth))
+    pieces = product.steps // product.deep * ceil(product.deep / (plan.parts * tiles.depth))
     blocks = count_blocks(product, tiles) * plan.parts
     copied = (tiles.rows + tiles.all_columns) * tiles.depth * size
     stored = tiles.rows * tiles.columns * product.stage.write.buffer.dtype.itemsize
@@ -82,6 +83,9 @@ def contraction_time(product: Product, machine: GpuMachine, plan: ContractionPla
 def product_seconds(product: Product, machine: GpuMachine, plan: ContractionPlan) -> float:
     """All launches."""
     seconds, rates = contraction_time(product, machine, plan).seconds, rates_of(machine.capability)
+    if not plan.boxed:  # zeros around operands
+        around = [2 * buffer_bytes(s.access.buffer) / machine.bandwidth for s in product.sides if s.access.guarded]
+        seconds += sum(rates.launch + each for each in around)
     if plan.moved:
         copied = [2 * buffer_bytes(b) / (machine.bandwidth * ODD_SHARE) for b in product.moved_apart(machine)]
         seconds += sum(rates.launch + each for each in copied)

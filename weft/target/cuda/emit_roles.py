@@ -28,7 +28,7 @@ from weft.target.cuda.launch_bounds import Roles, choose_roles, kept_words, larg
 from weft.target.cuda.machine import WARP, GpuMachine
 from weft.target.cuda.persist_blocks import bulk_copies, find_bulk_loop
 from weft.target.cuda.program import TensorMap
-from weft.target.cuda.read_boxes import read_box, turn_bytes
+from weft.target.cuda.read_boxes import Box, read_box, turn_bytes
 from weft.target.cuda.read_launches import Grid
 
 MAP = "struct alignas(64) TensorMap { unsigned char bytes[128]; };"
@@ -93,7 +93,12 @@ class Engine:
 
 def find_engine(grid: Grid, consumers: int, name: str, machine: GpuMachine) -> Engine | None:
     """None where the copy engine has nothing to do in a launch; ``name`` is free for its barriers."""
-    rings = {b.name: b for copy in bulk_copies(grid.body) if (box := read_box(copy.body)) for b in (box.store.buffer,)}
+    rings = {
+        b.name: b
+        for copy in bulk_copies(grid.body)
+        if (box := read_box(copy.body, is_known=True))
+        for b in (box.store.buffer,)
+    }
     if not rings:
         return None
     turns = int(next(iter(rings.values())).shape[0].value)  # type: ignore[attr-defined]
@@ -225,11 +230,11 @@ def emit_block_barrier(f: Function) -> None:
 
 def emit_bulk_copy(f: Function, s: Tensorized) -> None:
     """The orders for one box after another."""
-    box = read_box(s.body)
+    box = read_box(s.body, is_known=True)
     if box is None or f.engine is None:
         raise InternalError("a bulk copy of what is no box", span=s.span)
     f.define("TensorMap", MAP)
-    name, count = _map(f, box.load.buffer, box.dimensions, box.sizes), len(box.sizes)
+    name, count = _map(f, box), len(box.sizes)
     text = _COPY.format(
         n=count, params=", ".join(f"int c{i}" for i in range(count)),
         places=", ".join(f"%{3 + i}" for i in range(count)), args=", ".join(f'"r"(c{i})' for i in range(count)),
@@ -244,14 +249,15 @@ def emit_bulk_copy(f: Function, s: Tensorized) -> None:
         f.line(f"{copy}({to}, &{name}, {turn}, {', '.join(places)});")
 
 
-def _map(f: Function, source: Buffer, dimensions: tuple[int, ...], box: tuple[int, ...]) -> str:
+def _map(f: Function, box: Box) -> str:
     assert f.engine is not None
+    source = box.load.buffer
     numbers = [
         [int(e.value) for e in found if isinstance(e, Const)] for found in (source.shape, source.element_strides())
     ]
-    sizes, strides = (tuple(found[d] for d in dimensions) for found in numbers)
-    steps = tuple(source.dtype.itemsize * n for n in strides[1:])
-    made = TensorMap("", source.name, sizes, steps, box, source.dtype.itemsize)
+    sizes, strides = (tuple(found[d] for d in box.dimensions) for found in numbers)
+    apart = tuple(source.dtype.itemsize * n for n in strides[1:])
+    made = TensorMap("", source.name, sizes, apart, box.sizes, box.steps, source.dtype.itemsize)
     if made not in f.engine.maps:
         f.engine.maps[made] = f.fresh(f"{source.name}_map")
     return f.engine.maps[made]

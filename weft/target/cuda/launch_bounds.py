@@ -73,13 +73,15 @@ def choose_roles(words: int, consumers: int, machine: GpuMachine, largest: int |
 
     The producer is a whole warp group where others need its registers. None where there are too few of these.
     """
-    each = machine.registers_per_sm // (consumers + GROUP)  # a warp more takes as many as one for each scheduler
+    threads = consumers + GROUP  # a warp more takes as many as one for each scheduler
+    each = machine.registers_per_sm // threads // REGISTER_STEP * REGISTER_STEP
     if each >= words + FRAGMENTS + ADDRESSES:
         return Roles(WARP, consumers)
     if each < (words if largest is None else largest) + OPERANDS:
         return None  # an instruction has no more than the kernel starts with
     own = PRODUCER if consumers <= 2 * GROUP else LEAST
-    rest = (machine.registers_per_sm - GROUP * own) // consumers // REGISTER_STEP * REGISTER_STEP
+    # No more than a block starts with: who asks for others waits for ever.
+    rest = (each * threads - GROUP * own) // consumers // REGISTER_STEP * REGISTER_STEP
     return Roles(GROUP, consumers, (own, min(MOST, rest)))
 
 

@@ -58,7 +58,8 @@ class TensorMap:
     """How the copy engine fetches boxes of elements of ``itemsize`` bytes from ``buffer``; a parameter of a launch.
 
     ``sizes`` are those of the array and ``box`` what is fetched at once, from the dimension along memory on;
-    ``strides`` are the bytes from one element to the next along the others.
+    ``strides`` are the bytes from one element to the next along the others, ``steps`` how many of these apart the
+    elements of a box are.
     """
 
     name: str
@@ -66,6 +67,7 @@ class TensorMap:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
+    steps: tuple[int, ...]
     itemsize: int = 2
 
 

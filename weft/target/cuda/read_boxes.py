@@ -5,18 +5,22 @@ count up with those of the shared buffer::
 
     for i in 0:128 { for j in 0:64 { R[turn, i, j] = m + i < 4000 && k + j < 4096 ? A[m + i, k + j] : 0 } }
 
-What is outside of the array comes as zeros. A dimension that several loops go through (``A[k, 64 * b + i]``) is fetched
-by one copy for each iteration of the outer ones.
+What is outside of the array comes as zeros; of a dimension it may fetch every second element, or up to every eighth. A
+dimension that several loops go through (``A[k, 64 * b + i]``) is fetched by one copy for each iteration of the outer
+ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
-from weft.ir.affine import linear_form
+from weft.ir import dtype as dt
+from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, Var, idx
+from weft.ir.interval import bounds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Stmt, Store
 from weft.ir.visit import substitute, walk
@@ -25,13 +29,16 @@ from weft.target.cuda.swizzle import has_rows
 
 #: What addresses and strides of an array are multiples of, the most dimensions, and the most elements along one.
 ALIGN, MOST_DIMENSIONS, MOST_ELEMENTS = 16, 5, 256
+#: The largest step from one element to the next.
+MOST_STEP = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
     """A copy from ``load`` to ``store``, once for each iteration of the loops ``apart``.
 
-    ``dimensions`` are those of the array from the one along memory on, ``sizes`` how much of each is fetched.
+    ``dimensions`` are those of the array from the one along memory on, ``sizes`` how much of each is fetched, and
+    ``steps`` from one element of it to the next.
     """
 
     apart: tuple[For, ...]
@@ -39,17 +46,21 @@ class Box:
     load: Load
     dimensions: tuple[int, ...]
     sizes: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
-def read_box(nest: Stmt) -> Box | None:
-    """``nest`` as a copy of the engine; None where it is none, or the array does not lie as the engine needs it."""
+def read_box(nest: Stmt, *, is_known: bool = False) -> Box | None:
+    """``nest`` as a copy of the engine; None where it is none, or the array does not lie as the engine needs it.
+
+    Of one that ``is_known`` to be a copy, tests are not looked at again: passes may have written them otherwise.
+    """
     loops: list[For] = []
     while isinstance(nest, For) and nest.lo == idx(0) and constant_extent(nest):
         loops.append(nest)
         nest = nest.body
     if not isinstance(nest, Store) or not loops or nest.buffer.scope != "shared" or not has_rows(nest.buffer):
         return None
-    load = _source(nest)
+    load = _source(nest, is_known)
     if load is None or why_not_fetched(load.buffer) is not None:
         return None
     taken = _dimensions(loops, nest, load)
@@ -58,9 +69,15 @@ def read_box(nest: Stmt) -> Box | None:
     apart, own = loops[: len(loops) - len(taken)], loops[len(loops) - len(taken) :]
     others = [d for d in range(load.buffer.rank) if d not in taken]
     sizes = (*(constant_extent(x) or 0 for x in reversed(own)), *(1 for _ in others))
+    steps = (*(linear_form(simplify(load.indices[d])).terms[x.var] for d, x in zip(taken, own)),)
     start: dict[Var, Expr] = {x.var: idx(0) for x in own}
     return Box(
-        tuple(apart), substitute(nest, start), substitute(load, start), (*reversed(taken), *reversed(others)), sizes
+        tuple(apart),
+        substitute(nest, start),
+        substitute(load, start),
+        (*reversed(taken), *reversed(others)),
+        sizes,
+        (*reversed(steps), *(1 for _ in others)),
     )
 
 
@@ -90,16 +107,45 @@ def rows_apart(buffer: Buffer) -> int | None:
     return -int(row[0].value) % each if all(isinstance(n, Const) for n in buffer.shape) else None  # type: ignore[attr-defined]
 
 
-def _source(s: Store) -> Load | None:
+def _source(s: Store, is_known: bool) -> Load | None:
     """What is copied: everything that is there, zeros elsewhere."""
     value, tests = s.value, list[Expr]()
-    if isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
-        tests, value = _conjuncts(value.condition), value.then
+    while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
+        tests, value = [*tests, *_conjuncts(value.condition)], value.then
     if not isinstance(value, Load) or value.dtype != s.buffer.dtype:
         return None
-    inside = {simplify(Compare("<", e, n)) for e, n in zip(value.indices, value.buffer.shape)}
-    inside |= {simplify(Compare(">=", e, idx(0))) for e in value.indices}
-    return value if all(simplify(t) in inside for t in tests) else None
+    inside = [gap for e, n in zip(value.indices, value.buffer.shape) for gap in (e, n - 1 - e)]
+    return value if is_known or all(_follows(t, inside) for t in tests) else None
+
+
+def _follows(test: Expr, inside: list[Expr]) -> bool:
+    """Whether ``test`` holds wherever none of ``inside`` is negative."""
+    if not isinstance(test, Compare) or test.op not in _GAPS:
+        return False
+    gap = _tight(_GAPS[test.op](test.left, test.right))
+    for known in map(_tight, inside):
+        times = {known.terms[e] // n for e, n in gap.terms.items() if e in known.terms and known.terms[e] % n == 0}
+        rest = (Linear().add(gap, n).add(known, -1) for n in times if n > 0)
+        least = [bounds(e.expr(dt.index), {}).lo for e in rest]
+        if any(n is not None and n >= 0 for n in least):  # the gap is no less than a part of the known one
+            return True
+    return False
+
+
+def _tight(gap: Expr) -> Linear:
+    """What is not negative at the same integers, with the least numbers."""
+    form = linear_form(gap)
+    common = gcd(*form.terms.values()) or 1
+    return Linear({e: n // common for e, n in form.terms.items()}, form.constant // common)
+
+
+#: What is not negative where a comparison holds.
+_GAPS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "<": lambda a, b: b - a - 1,
+    "<=": lambda a, b: b - a,
+    ">": lambda a, b: a - b - 1,
+    ">=": lambda a, b: a - b,
+}
 
 
 def _conjuncts(e: Expr) -> list[Expr]:
@@ -113,9 +159,9 @@ def _dimensions(loops: list[For], s: Store, load: Load) -> list[int] | None:
 
     The others go through these dimensions too, in larger steps; all go through the shared buffer in order.
     """
-    counted = [simplify(i) for i in s.indices[-len(loops) :]]
-    whole = [e == x.var and n == x.hi for e, x, n in zip(counted, loops, s.buffer.shape[-len(loops) :])]
-    if len(s.indices) <= len(loops) or not all(whole):
+    places = [(simplify(e), n) for e, n in zip(s.indices[1:], s.buffer.shape[1:]) if n != idx(1)]
+    whole = [e == x.var and n == x.hi for (e, n), x in zip(places, loops)]
+    if len(places) != len(loops) or not all(whole):
         return None
     terms = [linear_form(simplify(i)).terms for i in load.indices]
     taken: list[int] = []
@@ -123,9 +169,10 @@ def _dimensions(loops: list[For], s: Store, load: Load) -> list[int] | None:
         found = [d for d, own in enumerate(terms) if own.get(loop.var)]
         if len(found) != 1:
             return None
-        if terms[found[0]][loop.var] != 1 or found[0] in taken:
+        step = terms[found[0]][loop.var]
+        if not 1 <= step <= MOST_STEP or (step > 1 and not taken) or found[0] in taken:
             break
-        if (constant_extent(loop) or 0) > MOST_ELEMENTS:
+        if ((constant_extent(loop) or 0) - 1) * step >= MOST_ELEMENTS:
             return None
         taken.insert(0, found[0])
     free = {x.var for x in loops}

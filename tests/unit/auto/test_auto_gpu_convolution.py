@@ -1,0 +1,99 @@
+"""Convolutions on a GPU as implicit products: tiles are boxes of pixels, right for any window, stride, spacing and
+padding, and fetched by the copy engine where there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+import weft.auto.gpu.contraction as contraction
+from weft.auto.gpu.contraction_tiles import Tiles
+from weft.auto.gpu.scheduler import auto_schedule_gpu
+from weft.auto.plan import Decision
+from weft.operators.schedule import OperatorSchedule
+from weft.target.cuda.lower import compile_kernel, emit_kernel
+from weft.target.cuda.machine import gpu_for_arch
+
+H200 = gpu_for_arch("sm_90")
+GROUPED = Tiles(64, 64, 64, 16, 64, 3, warps=True, grouped=True)
+WARPS = Tiles(32, 32, 32, 16, 16, 3, warps=True)
+
+CASES: dict[str, tuple[str, str, dict[str, tuple[int, ...]]]] = {
+    "3x3": ("X(n,h+p-1,w+q-1,c) * V(f,p,q,c) where h in 0:H, w in 0:W, X outside zero", "n,h,w,f",
+            {"X": (3, 8, 8, 64), "V": (64, 3, 3, 64)}),
+    "uneven": ("X(n,h+p-1,w+q-1,c) * V(f,p,q,c) where h in 0:H, w in 0:W, X outside zero", "n,h,w,f",
+               {"X": (2, 7, 9, 72), "V": (72, 3, 3, 72)}),
+    "stride 2": ("X(n,2*h+p-1,2*w+q-1,c) * V(f,p,q,c) where h in 0:H/2, w in 0:W/2, X outside zero", "n,h,w,f",
+                 {"X": (2, 14, 12, 64), "V": (64, 3, 3, 64)}),
+    "stride 3, no zeros around": ("X(n,3*h+p,3*w+q,c) * V(f,p,q,c) where h in 0:5, w in 0:8", "n,h,w,f",
+                                  {"X": (2, 14, 23, 64), "V": (64, 2, 2, 64)}),
+    "taps apart": ("X(n,h+2*p-2,w+2*q-2,c) * V(f,p,q,c) where h in 0:H, w in 0:W, X outside zero", "n,h,w,f",
+                   {"X": (4, 5, 4, 64), "V": (64, 3, 3, 64)}),
+    "columns of weights": ("X(n,h+p,w+q,c) * V(p,q,c,f) where h in 0:8, w in 0:8", "n,h,w,f",
+                           {"X": (2, 10, 9, 64), "V": (3, 2, 64, 64)}),
+    "one dimension": ("X(n,2*t+p-3,c) * V(f,p,c) where t in 0:L/2, X outside zero", "n,t,f",
+                      {"X": (3, 44, 64), "V": (64, 7, 64)}),
+    "three dimensions": ("X(n,d+a-1,h+p-1,w+q-1,c) * V(f,a,p,q,c) where d in 0:D, h in 0:H, w in 0:W, X outside zero",
+                         "n,d,h,w,f", {"X": (2, 3, 4, 4, 64), "V": (64, 3, 1, 2, 64)}),
+}  # fmt: skip
+AXES = {"n,h,w,f": ("N,H,W,C", "F,P,Q,C"), "n,t,f": ("N,L,C", "F,P,C"), "n,d,h,w,f": ("N,D,H,W,C", "F,A,P,Q,C")}
+
+
+def start(case: str, done: str = "S(at)", more: str = "") -> tuple[OperatorSchedule, tuple[Decision, ...], str]:
+    sums, at, shapes = CASES[case]
+    x, v = AXES[at]
+    v = "P,Q,C,F" if "p,q,c,f" in sums else v
+    text = f"""def f(bfloat16({x}) X, bfloat16({v}) V{more}) -> (bfloat16 O) {{
+        S({at}) +=! {sums}
+        O({at}) = {done.replace("at", at)}
+    }}"""
+    s = weft.schedule(weft.define(text), numerics="fast", **shapes, **({"B": (shapes["V"][0],)} if more else {}))
+    return s, auto_schedule_gpu(s, H200).decisions, text
+
+
+def arguments(s: OperatorSchedule) -> list[Any]:
+    """Small whole numbers, so that sums are exact."""
+    rng = np.random.default_rng(0)
+    given = [b for b in s.kernel.buffers if b.name not in s.kernel.outputs]
+    shapes = [[int(e.value) for e in b.shape] for b in given]  # type: ignore[attr-defined]
+    return [rng.integers(-2, 3, shape).astype(weft.numpy_dtype("bfloat16")) for shape in shapes]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_results(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = GROUPED if case in ("uneven", "stride 2") else WARPS
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [tiles])
+    s, decisions, text = start(case)
+    assert any("boxes" in d.what for d in decisions), decisions
+    args = arguments(s)
+    wanted = weft.define(text)(*args).astype(np.float32)
+    np.testing.assert_array_equal(s.build()(*args).astype(np.float32), wanted)  # the grid, as it runs on the CPU
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_copy_engine_fetches_boxes(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [GROUPED])
+    s, _, _ = start(case)
+    (launch,) = compile_kernel(s.kernel, H200, fast=True, aligned={b.name: 16 for b in s.kernel.buffers}).launches
+    image, _ = launch.maps
+    assert (image.buffer, image.box[0]) == ("X", 64)
+    assert np.prod(image.box[1:]) == 64
+    assert max(image.steps) == (2 if case in ("stride 2", "one dimension") else 3 if "stride 3" in case else 1)
+
+
+def test_what_is_done_with_sums_is_done_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [GROUPED])
+    s, _, text = start("uneven", "max(S(at) + B(f), 0)", ", bfloat16(F) B")
+    args = arguments(s)
+    wanted = weft.define(text)(*args).astype(np.float32)
+    np.testing.assert_array_equal(s.build()(*args).astype(np.float32), wanted)
+    aligned = {b.name: 16 for b in s.kernel.buffers}
+    assert len(compile_kernel(s.kernel, H200, fast=True, aligned=aligned).launches) == 1
+    threads = emit_kernel(s.kernel, H200, fast=True, aligned={**aligned, "X": 8})
+    assert (
+        "async_copy_or_zero<8>" in threads
+    )  # the engine cannot fetch X, so threads copy, zeros where there is nothing
+    assert "bulk_copy" not in threads
