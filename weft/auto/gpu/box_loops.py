@@ -2,7 +2,8 @@
 
 An operand with several iterators of its own (``X[n, 2*h + p - 1, 2*w + q - 1, c]`` has n, h and w) gives a tile as many
 of each as come out even, instead of a long row along one of them. What a piece of the depth reads of the operand is
-then a box of memory for each tap, which the copy engine fetches: zeros outside, every second element for stride 2. The lowered matrix is never in memory.
+then a box of memory for each tap, which the copy engine fetches: zeros outside, every second element for stride 2.
+The lowered matrix is never in memory.
 """
 
 from __future__ import annotations

@@ -125,10 +125,10 @@ def _follows(test: Expr, inside: list[Expr]) -> bool:
     gap = _tight(_GAPS[test.op](test.left, test.right))
     for known in map(_tight, inside):
         times = {known.terms[e] // n for e, n in gap.terms.items() if e in known.terms and known.terms[e] % n == 0}
-        rest = (Linear().add(gap, n).add(known, -1) for n in times if n > 0)
-        least = [bounds(e.expr(dt.index), {}).lo for e in rest]
-        if any(n is not None and n >= 0 for n in least):  # the gap is no less than a part of the known one
-            return True
+        for n in (n for n in times if n > 0):
+            least = bounds(Linear().add(gap, n).add(known, -1).expr(dt.index), {}).lo
+            if least is not None and least > -n:  # n times the gap is more than -n
+                return True
     return False
 
 
