@@ -93,12 +93,7 @@ class Engine:
 
 def find_engine(grid: Grid, consumers: int, name: str, machine: GpuMachine) -> Engine | None:
     """None where the copy engine has nothing to do in a launch; ``name`` is free for its barriers."""
-    rings = {
-        b.name: b
-        for copy in bulk_copies(grid.body)
-        if (box := read_box(copy.body, is_known=True))
-        for b in (box.store.buffer,)
-    }
+    rings = {b.name: b for copy in bulk_copies(grid.body) if (box := read_box(copy.body)) for b in (box.store.buffer,)}
     if not rings:
         return None
     turns = int(next(iter(rings.values())).shape[0].value)  # type: ignore[attr-defined]
@@ -230,7 +225,7 @@ def emit_block_barrier(f: Function) -> None:
 
 def emit_bulk_copy(f: Function, s: Tensorized) -> None:
     """The orders for one box after another."""
-    box = read_box(s.body, is_known=True)
+    box = read_box(s.body)
     if box is None or f.engine is None:
         raise InternalError("a bulk copy of what is no box", span=s.span)
     f.define("TensorMap", MAP)

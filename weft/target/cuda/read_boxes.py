@@ -20,7 +20,7 @@ from weft.ir import dtype as dt
 from weft.ir.affine import Linear, linear_form
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Binary, Compare, Const, Expr, Load, Select, Var, idx
-from weft.ir.interval import bounds
+from weft.ir.interval import Ranges, bounds
 from weft.ir.simplify import simplify
 from weft.ir.stmt import For, Stmt, Store
 from weft.ir.visit import substitute, walk
@@ -49,10 +49,11 @@ class Box:
     steps: tuple[int, ...]
 
 
-def read_box(nest: Stmt, *, is_known: bool = False) -> Box | None:
+def read_box(nest: Stmt, around: Ranges | None = None) -> Box | None:
     """``nest`` as a copy of the engine; None where it is none, or the array does not lie as the engine needs it.
 
-    Of one that ``is_known`` to be a copy, tests are not looked at again: passes may have written them otherwise.
+    ``around`` are ranges of variables there, for tests to be understood. Without them it is known to be a copy: passes
+    may have written tests otherwise meanwhile.
     """
     loops: list[For] = []
     while isinstance(nest, For) and nest.lo == idx(0) and constant_extent(nest):
@@ -60,7 +61,7 @@ def read_box(nest: Stmt, *, is_known: bool = False) -> Box | None:
         nest = nest.body
     if not isinstance(nest, Store) or not loops or nest.buffer.scope != "shared" or not has_rows(nest.buffer):
         return None
-    load = _source(nest, is_known)
+    load = _source(nest, around)
     if load is None or why_not_fetched(load.buffer) is not None:
         return None
     taken = _dimensions(loops, nest, load)
@@ -107,7 +108,7 @@ def rows_apart(buffer: Buffer) -> int | None:
     return -int(row[0].value) % each if all(isinstance(n, Const) for n in buffer.shape) else None  # type: ignore[attr-defined]
 
 
-def _source(s: Store, is_known: bool) -> Load | None:
+def _source(s: Store, around: Ranges | None) -> Load | None:
     """What is copied: everything that is there, zeros elsewhere."""
     value, tests = s.value, list[Expr]()
     while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
@@ -115,10 +116,10 @@ def _source(s: Store, is_known: bool) -> Load | None:
     if not isinstance(value, Load) or value.dtype != s.buffer.dtype:
         return None
     inside = [gap for e, n in zip(value.indices, value.buffer.shape) for gap in (e, n - 1 - e)]
-    return value if is_known or all(_follows(t, inside) for t in tests) else None
+    return value if around is None or all(_follows(t, inside, around) for t in tests) else None
 
 
-def _follows(test: Expr, inside: list[Expr]) -> bool:
+def _follows(test: Expr, inside: list[Expr], around: Ranges) -> bool:
     """Whether ``test`` holds wherever none of ``inside`` is negative."""
     if not isinstance(test, Compare) or test.op not in _GAPS:
         return False
@@ -126,7 +127,7 @@ def _follows(test: Expr, inside: list[Expr]) -> bool:
     for known in map(_tight, inside):
         times = {known.terms[e] // n for e, n in gap.terms.items() if e in known.terms and known.terms[e] % n == 0}
         for n in (n for n in times if n > 0):
-            least = bounds(Linear().add(gap, n).add(known, -1).expr(dt.index), {}).lo
+            least = bounds(Linear().add(gap, n).add(known, -1).expr(dt.index), around).lo
             if least is not None and least > -n:  # n times the gap is more than -n
                 return True
     return False

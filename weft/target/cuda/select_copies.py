@@ -26,7 +26,7 @@ from weft.ir.nesting import around, find_path, flat, replace_in, sequence, strip
 from weft.ir.simplify import simplify
 from weft.ir.stmt import Alloc, Block, For, If, Iter, Kernel, Seq, Stmt, Store, Tensorized
 from weft.ir.visit import free_vars, fresh_name, loads, map_statements, mentions, stores, substitute, used_names, walk
-from weft.passes.analysis.loop_ranges import constant_extent
+from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 from weft.target.cuda.intrinsics import WGMMA
 from weft.target.cuda.read_boxes import ALIGN, read_box
 from weft.target.cuda.swizzle import find_swizzled
@@ -120,10 +120,10 @@ def _filled(loop: For, unfit: frozenset[str], known: Sequence[str], taken: set[s
     used = sum(n.buffer.name in rings for n in loads(rest))
     if not rings <= find_swizzled(rest, known) or multiplied != used or not _has_turns(loop, rings):
         return None
-    copies = []
+    copies, around = [], {loop.var.name: loop_range(loop, {})}
     for fill in flat(fills):
         nest = _as_box(fill, taken)
-        box = None if nest is None else read_box(nest)
+        box = None if nest is None else read_box(nest, around)
         if nest is None or box is None or box.load.buffer.name in unfit:
             return None
         copies.append(Tensorized(BULK_COPY, nest))
