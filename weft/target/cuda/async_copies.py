@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Const, Expr, Load, Select, Var
+from weft.ir.expr import AddressOf, Binary, Const, Expr, Load, Select, Var
 from weft.ir.stmt import Evaluate, Stmt, Store
 from weft.ir.visit import walk
 from weft.target.c_text.emit_expr import emit_expr, emit_pointer
@@ -93,10 +93,11 @@ def copy_of(
     if s.buffer.name not in rings:
         return None
     value, condition = s.value, None
-    if isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
-        condition, value = value.condition, value.then
-        if lane is not None and any(n == lane for n in walk(condition)):
-            return None
+    while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
+        condition = value.condition if condition is None else Binary("&&", condition, value.condition)
+        value = value.then
+    if lane is not None and condition is not None and any(n == lane for n in walk(condition)):
+        return None
     if not isinstance(value, Load) or value.buffer.scope not in ("global", "constant"):
         return None
     return None if is_private(value.buffer) else Copy(value, condition)
