@@ -222,6 +222,50 @@ def test_groups_of_threads_and_floats_of_16_bits(tmp_path: Path) -> None:
     assert run(build(tmp_path, ("groups.cu", GROUPS))).stdout.split() == ["28", "3220", "4.5", "9.0625", "6", "5"]
 
 
+LIBRARIES = r"""
+#include <cstdio>
+#include <cublas_v2.h>
+#include <curand_kernel.h>
+__global__ void draw(unsigned *out, float *f) {
+  curandStatePhilox4_32_10_t p;
+  curand_init(0, 0, 0, &p);
+  for (int i = 0; i < 4; i++) out[i] = curand(&p);
+  curandState a, b;
+  curand_init(7, 3, 5, &a), curand_init(7, 3, 0, &b);
+  for (int i = 0; i < 5; i++) curand(&b);
+  out[4] = curand(&a) == curand(&b);
+  f[0] = f[1] = 0;
+  for (int i = 0; i < 2000; i++) f[0] += curand_uniform(&a) / 2000;
+  for (int i = 0; i < 2000; i++) f[1] += curand_normal(&a) * curand_normal(&b) / 2000;
+}
+int main() {
+  unsigned *o;
+  float *f, *a, one = 1, two = 2, dot;
+  cudaMallocManaged(&o, 64), cudaMallocManaged(&f, 64), cudaMallocManaged(&a, 400);
+  draw<<<1, 1>>>(o, f);
+  printf("%x %x %x %x %d\n%d %d\n", o[0], o[1], o[2], o[3], o[4], fabsf(f[0] - 0.5f) < 0.03f, fabsf(f[1]) < 0.2f);
+  for (int i = 0; i < 100; i++) a[i] = i % 7;
+  cublasHandle_t handle;
+  cublasCreate(&handle);
+  cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, 2, 3, 5, &two, a, 5, a + 10, 5, &one, a + 50, 2);
+  cublasSdot(handle, 6, a + 50, 1, a + 50, 1, &dot);
+  printf("%g %g %g\n", a[50], a[55], dot);
+}
+"""
+
+
+def test_random_numbers_and_products_of_the_libraries(tmp_path: Path) -> None:
+    """Philox's first numbers are those its authors publish; skipping ahead is drawing."""
+    printed = run(build(tmp_path, ("libraries.cu", LIBRARIES), options=("-lcublas",))).stdout.splitlines()
+    a = [i % 7 for i in range(100)]
+    for j in range(3):
+        for i in range(2):
+            a[50 + i + 2 * j] += 2 * sum(a[k + 5 * i] * a[10 + k + 5 * j] for k in range(5))
+    assert printed[0] == "6627e8d5 e169c58d bc57ac4c 9b00dbd8 1"
+    assert printed[1][0] == "1"
+    assert printed[2] == f"{a[50]} {a[55]} {sum(x * x for x in a[50:56])}"
+
+
 def test_three_ways_to_run_a_launch_agree(tmp_path: Path) -> None:
     """As part of the program, made for the running program, and thread by thread; pointers share memory."""
     program = build(tmp_path, ("add.cu", SHARED_MEMORY))

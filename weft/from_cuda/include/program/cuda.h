@@ -1,5 +1,6 @@
 // The driver API, as far as programs that also use the runtime API call it.
 #pragma once
+#define __cuda_cuda_h__  // headers of the CUDA samples ask for it
 #include "cuda_runtime_api.h"
 
 typedef int CUdevice;

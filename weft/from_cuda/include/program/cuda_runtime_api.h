@@ -1,5 +1,6 @@
 // The runtime API. What is not declared here is not supported: the compiler then says so, with file and line.
 #pragma once
+#define __CUDA_RUNTIME_API_H__  // headers of the CUDA samples ask for it
 #include <stddef.h>
 #include <stdlib.h>
 #include "driver_types.h"

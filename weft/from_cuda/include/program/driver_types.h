@@ -1,5 +1,6 @@
 // Types of the runtime API.
 #pragma once
+#define __DRIVER_TYPES_H__  // headers of the CUDA samples ask for it
 #include <stddef.h>
 #include "vector_types.h"
 #include "weft_errors.h"

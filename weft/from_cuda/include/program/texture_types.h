@@ -1,5 +1,6 @@
 // Textures and surfaces: what the program says of them, and what a fetch reads (struct weft_texture).
 #pragma once
+#define __TEXTURE_TYPES_H__  // headers of the CUDA samples ask for it
 #include "driver_types.h"
 
 enum cudaTextureAddressMode {

@@ -1,5 +1,6 @@
 // CUDA's vector types: plain structures, aligned as CUDA says, so that device and host lay them out alike.
 #pragma once
+#define __VECTOR_TYPES_H__  // headers of the CUDA samples ask for it
 #include "weft_qualifiers.h"
 
 #define WEFT_VECTOR_TYPES(name, base, align2, align4) \

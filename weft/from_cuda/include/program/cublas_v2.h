@@ -1,0 +1,66 @@
+// cuBLAS's basics: matrices are column by column, as there.
+#pragma once
+#define CUBLAS_V2_H_  // headers of the CUDA samples ask for it
+#include "cuda_runtime_api.h"
+
+typedef struct cublasContext *cublasHandle_t;
+typedef enum {
+  CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_NOT_INITIALIZED = 1, CUBLAS_STATUS_ALLOC_FAILED = 3,
+  CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_EXECUTION_FAILED = 13, CUBLAS_STATUS_NOT_SUPPORTED = 15
+} cublasStatus_t;
+typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 } cublasOperation_t;
+typedef enum { CUBLAS_FILL_MODE_LOWER = 0, CUBLAS_FILL_MODE_UPPER = 1 } cublasFillMode_t;
+typedef enum { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 } cublasPointerMode_t;
+typedef enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_TENSOR_OP_MATH = 1, CUBLAS_PEDANTIC_MATH = 2, CUBLAS_TF32_TENSOR_OP_MATH = 3 } cublasMath_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+cublasStatus_t cublasCreate(cublasHandle_t *handle);
+cublasStatus_t cublasDestroy(cublasHandle_t handle);
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
+cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t *stream);
+cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t mode);
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
+cublasStatus_t cublasGetVersion(cublasHandle_t handle, int *version);
+const char *cublasGetStatusString(cublasStatus_t status);
+cublasStatus_t cublasSetVector(int n, int bytes, const void *from, int from_step, void *to, int to_step);
+cublasStatus_t cublasGetVector(int n, int bytes, const void *from, int from_step, void *to, int to_step);
+cublasStatus_t cublasSetMatrix(int rows, int columns, int bytes, const void *from, int from_rows, void *to, int to_rows);
+cublasStatus_t cublasGetMatrix(int rows, int columns, int bytes, const void *from, int from_rows, void *to, int to_rows);
+
+#define WEFT_BLAS(letter, type) \
+  cublasStatus_t cublas##letter##axpy(cublasHandle_t, int n, const type *alpha, const type *x, int incx, type *y, int incy); \
+  cublasStatus_t cublas##letter##scal(cublasHandle_t, int n, const type *alpha, type *x, int incx); \
+  cublasStatus_t cublas##letter##copy(cublasHandle_t, int n, const type *x, int incx, type *y, int incy); \
+  cublasStatus_t cublas##letter##swap(cublasHandle_t, int n, type *x, int incx, type *y, int incy); \
+  cublasStatus_t cublas##letter##dot(cublasHandle_t, int n, const type *x, int incx, const type *y, int incy, type *result); \
+  cublasStatus_t cublas##letter##nrm2(cublasHandle_t, int n, const type *x, int incx, type *result); \
+  cublasStatus_t cublas##letter##asum(cublasHandle_t, int n, const type *x, int incx, type *result); \
+  cublasStatus_t cublas##letter##ger(cublasHandle_t, int m, int n, const type *alpha, const type *x, int incx, \
+                                     const type *y, int incy, type *a, int lda); \
+  cublasStatus_t cublas##letter##gemv(cublasHandle_t, cublasOperation_t trans, int m, int n, const type *alpha, \
+                                      const type *a, int lda, const type *x, int incx, const type *beta, type *y, int incy); \
+  cublasStatus_t cublas##letter##gemm(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, int n, \
+                                      int k, const type *alpha, const type *a, int lda, const type *b, int ldb, \
+                                      const type *beta, type *c, int ldc); \
+  cublasStatus_t cublas##letter##gemmStridedBatched(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, \
+                                                    int m, int n, int k, const type *alpha, const type *a, int lda, \
+                                                    long long stride_a, const type *b, int ldb, long long stride_b, \
+                                                    const type *beta, type *c, int ldc, long long stride_c, int count); \
+  cublasStatus_t cublas##letter##gemmBatched(cublasHandle_t, cublasOperation_t transa, cublasOperation_t transb, int m, \
+                                             int n, int k, const type *alpha, const type *const a[], int lda, \
+                                             const type *const b[], int ldb, const type *beta, type *const c[], int ldc, \
+                                             int count);
+WEFT_BLAS(S, float)
+WEFT_BLAS(D, double)
+#undef WEFT_BLAS
+cublasStatus_t cublasIsamax(cublasHandle_t, int n, const float *x, int incx, int *result);
+cublasStatus_t cublasIdamax(cublasHandle_t, int n, const double *x, int incx, int *result);
+#ifdef __cplusplus
+}
+#endif
+#define cublasCreate_v2 cublasCreate
+#define cublasDestroy_v2 cublasDestroy
+#define cublasSgemm_v2 cublasSgemm
+#define cublasDgemm_v2 cublasDgemm
