@@ -61,6 +61,7 @@ class Workshop:
     def build_cuda(self, program: Program) -> float:
         """Builds the program with kernels thread by thread; how long that took. Fast code is made when it runs."""
         (self.work / "bin").mkdir(exist_ok=True)
+        self._make_libraries(program.cuda)
         start = time.perf_counter()
         try:
             build_program(self.options(program), ahead=False)
@@ -68,8 +69,17 @@ class Workshop:
             raise Failed(f"does not build: {error}".splitlines()[0][:160]) from None
         return time.perf_counter() - start
 
+    def _make_libraries(self, version: Version) -> None:
+        """Libraries that a program brings with it, by their own makefiles."""
+        for source in version.sources:
+            library = self.checkout / version.folder / source
+            if library.suffix == ".a" and not library.exists():
+                command = "sh ./configure --with-all && make all"
+                subprocess.run(command, shell=True, cwd=library.parent, capture_output=True, check=False)
+
     def build_openmp(self, program: Program) -> None:
         assert program.openmp is not None
+        self._make_libraries(program.openmp)
         to, version = self.work / "bin" / f"{program.name}-openmp", program.openmp
         compiler = list(GCC) if version.sources[0].endswith(".c") else ["g++", *GCC[1:]]
         command = [*compiler, *version.flags, *version.sources, "-o", str(to), "-lm"]

@@ -62,7 +62,18 @@ def _smooth(random: np.random.Generator, rows: int, columns: int, channels: int 
     return np.clip(image[..., None] + noise, 1, 254).astype(np.uint8)
 
 
-def _movie(rows: int, columns: int) -> Callable[[Path, np.random.Generator], None]:
+def _speckle(folder: Path, random: np.random.Generator, rows: int = 656, columns: int = 744, frames: int = 6) -> None:
+    """Random spots that drift, as in an ultrasound picture: every place looks different, so it can be followed."""
+    field = random.normal(size=(rows, columns + frames))
+    for axis in (0, 1):  # blurred, so that neighbours are alike
+        for _ in range(3):
+            field = sum(np.roll(field, by, axis) for by in range(-2, 3)) / 5
+    field = np.clip(128 + 50 * field / field.std(), 1, 254).astype(np.uint8)
+    pictures = [field[:, n : n + columns].tobytes() for n in range(frames)]
+    (folder / "test.avi").write_bytes(_avi(pictures, rows, columns))
+
+
+def _cells(rows: int, columns: int) -> Callable[[Path, np.random.Generator], None]:
     """Bright discs that drift, one byte a pixel without compression, as the programs' own reader takes them."""
 
     def write(folder: Path, random: np.random.Generator, frames: int = 6) -> None:
@@ -155,7 +166,7 @@ def _picture(folder: Path, random: np.random.Generator) -> None:
 
 
 _WRITERS: dict[str, Callable[[Path, np.random.Generator], None]] = {
-    "b+tree": _b_plus_tree, "bfs": _bfs, "cfd": _cfd, "dwt2d": _bitmap, "heartwall": _movie(656, 744),
-    "hotspot": _fields, "hotspot3D": _fields_3d, "huffman": _text, "kmeans": _points, "leukocyte": _movie(219, 640),
+    "b+tree": _b_plus_tree, "bfs": _bfs, "cfd": _cfd, "dwt2d": _bitmap, "heartwall": _speckle,
+    "hotspot": _fields, "hotspot3D": _fields_3d, "huffman": _text, "kmeans": _points, "leukocyte": _cells(219, 640),
     "mummergpu": _genome, "myocyte": _cell, "nn": _hurricanes, "srad": _picture,
 }  # fmt: skip

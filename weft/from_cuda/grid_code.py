@@ -2,7 +2,8 @@
 
 The program at run time knows nothing of C++ types: where pointers are in the arguments is a list ``argument:byte,...``,
 and each parameter of the code is a line (see `Slot`): ``pointer 0:0,1:0`` (the lowest of pointers that share memory),
-``bytes 0:0``, ``distance 0:0,1:0 1:0/4``, ``number 2:0 int32``, ``grid 0``, ``block 1``, ``shared``, ``symbol name``.
+``bytes 0:0``, ``distance 0:0,1:0 1:0/4``, ``number 2:0 int32``, ``address 0:0 4``, ``grid 0``, ``block 1``, ``shared``,
+``symbol name``, ``symbol_bytes name``, ``heap`` and ``heap_bytes`` (all memory there is).
 A launch is ``bx by bz 1x 1y 1z shared ;0:0,1:0``: threads of a block, where the grid has one block, bytes of shared
 memory, and groups of pointers that share memory.
 """
@@ -24,6 +25,7 @@ from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.translate import translate
 from weft.from_cuda.types import parse_type
 from weft.from_cuda.unit import Unit, read_unit
+from weft.ir.errors import UnsupportedError
 from weft.runtime.machine_model import local_machine
 from weft.target.cpu.lower import compile_kernel
 
@@ -123,12 +125,14 @@ def _line(slot: Slot, launch: Launch) -> str:
             return f"{slot.kind} {group}"
         case "distance":
             return f"distance {group} {_places([at])}/{slot.unit}"
+        case "address":
+            return f"address {_places([at])} {slot.unit}"
         case "number":
             return f"number {_places([at])} {slot.dtype}"
         case "grid" | "block":
             return f"{slot.kind} {slot.argument}"
-        case "symbol":
-            return f"symbol {slot.symbol}"
-        case "symbol bytes":
-            return f"symbolb {slot.symbol}"
-    return slot.kind
+        case "symbol" | "symbol bytes":
+            return f"{slot.kind.replace(' ', '_')} {slot.symbol}"
+        case "shared" | "heap" | "heap bytes":
+            return slot.kind.replace(" ", "_")
+    raise UnsupportedError(f"a launch cannot give what is called `{slot.kind}`")

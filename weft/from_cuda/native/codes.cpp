@@ -92,12 +92,15 @@ uint64_t slot_value(const char *text, const char *unit, const weft_launch *launc
   if (strcmp(kind, "grid") == 0) return launch->grid[atoi(first)];
   if (strcmp(kind, "block") == 0) return launch->block[atoi(first)];
   if (strcmp(kind, "shared") == 0) return launch->shared_bytes;
+  if (strcmp(kind, "heap") == 0) return 0;
+  if (strcmp(kind, "heap_bytes") == 0) return unknown;
   if (strncmp(kind, "symbol", 6) == 0) {
     const weft_variable *variable = weft_find_variable(unit, first);
     return kind[6] ? variable->bytes : (uint64_t)variable->at;
   }
   read_places(first, places, &count);
   if (strcmp(kind, "number") == 0) return number((char *)arguments[places[0].argument] + places[0].offset, second);
+  if (strcmp(kind, "address") == 0) return pointer_at(arguments, places[0]) / (uint64_t)atoll(second);
   reach all = reach_of(pointer_at(arguments, places[0]));
   for (int i = 1; i < count; ++i) {
     reach one = reach_of(pointer_at(arguments, places[i]));
