@@ -58,13 +58,13 @@ class Workshop:
         given = ["-O3", f"-I{self.stand_ins}", *flags, *(str(folder / s) for s in program.cuda.sources)]
         return read_options([*given, "-o", str(self.work / "bin" / program.name)])
 
-    def build_cuda(self, program: Program) -> float:
-        """Builds the program with kernels thread by thread; how long that took. Fast code is made when it runs."""
+    def build_cuda(self, program: Program, *, ahead: bool = False) -> float:
+        """Builds the program; how long that took. Code is made when it runs, or ``ahead`` for launches seen before."""
         (self.work / "bin").mkdir(exist_ok=True)
         self._make_libraries(program.cuda)
         start = time.perf_counter()
         try:
-            build_program(self.options(program), ahead=False)
+            build_program(self.options(program), ahead=ahead)
         except Error as error:
             raise Failed(f"does not build: {error}".splitlines()[0][:160]) from None
         return time.perf_counter() - start
@@ -89,7 +89,10 @@ class Workshop:
             raise Failed(f"OpenMP version does not build: {(told or [''])[0][:120]}")
 
     def run(self, program: Program, way: str, threads: int) -> Outcome:
-        """Runs a program in a folder of its own, two below that of the inputs: ``fast``, ``plain`` or ``openmp``."""
+        """Runs a program in a folder of its own, as deep as its own in the checkout.
+
+        ``way``: ``fast`` makes code while it runs; ``plain`` and ``built`` use what is in the executable; ``openmp``.
+        """
         version = program.openmp if way == "openmp" else program.cuda
         assert version is not None
         folder = self.work.joinpath(
