@@ -94,8 +94,13 @@ uint64_t slot_value(const char *text, const char *unit, const weft_launch *launc
   if (strcmp(kind, "shared") == 0) return launch->shared_bytes;
   if (strcmp(kind, "heap") == 0) return 0;
   if (strcmp(kind, "heap_bytes") == 0) return unknown;
+  const weft_variable *variable = weft_find_variable(unit, first);
+  if (strncmp(kind, "texture", 7) == 0) {
+    const weft_texture *texture = *(const weft_texture **)variable->at;
+    const void *begin;
+    return !texture ? 0 : kind[7] ? weft_bytes_behind(texture->data, &begin) : (uint64_t)texture->data;
+  }
   if (strncmp(kind, "symbol", 6) == 0) {
-    const weft_variable *variable = weft_find_variable(unit, first);
     return kind[6] ? variable->bytes : (uint64_t)variable->at;
   }
   read_places(first, places, &count);
@@ -186,7 +191,9 @@ bool knows_pointers(grid_code *codes, const char *unit, const char *name) {
 bool has_variables(const char *unit, const char *slots) {
   for (const char *line = slots; *line && *line != '\n'; line = next_line(line)) {
     char kind[16], name[512];
-    if (sscanf(line, "%15s %511s", kind, name) == 2 && strncmp(kind, "symbol", 6) == 0 && !weft_find_variable(unit, name))
+    if (sscanf(line, "%15s %511s", kind, name) == 2 &&
+        (strncmp(kind, "symbol", 6) == 0 || strncmp(kind, "texture", 7) == 0) &&
+        !weft_find_variable(unit, name))
       return false;
   }
   return true;
