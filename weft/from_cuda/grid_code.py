@@ -3,8 +3,8 @@
 The program at run time knows nothing of C++ types: where pointers are in the arguments is a list ``argument:byte,...``,
 and each parameter of the code is a line (see `Slot`): ``pointer 0:0,1:0`` (the lowest of pointers that share memory),
 ``bytes 0:0``, ``distance 0:0,1:0 1:0/4``, ``number 2:0 int32``, ``address 0:0 4``, ``grid 0``, ``block 1``, ``shared``,
-``symbol name``, ``symbol_bytes name``, ``texture name``, ``texture_bytes name``, ``heap`` and ``heap_bytes`` (all memory
-there is).
+``symbol name``, ``symbol_bytes name``, ``texture name``, ``texture_bytes name``, and for all memory that there is
+``heap`` and ``heap_bytes``.
 A launch is ``bx by bz 1x 1y 1z shared ;0:0,1:0``: threads of a block, where the grid has one block, bytes of shared
 memory, and groups of pointers that share memory.
 """
