@@ -14,6 +14,7 @@ from tests.unit.graph.test_cuda_executable import Fake, compile_for
 from weft.graph.builder import GraphBuilder
 from weft.graph.from_torch import edge as torch_edge
 from weft.graph.graph import Call, Ref, ordered_strides
+from weft.graph.groups.mapping import kind_of
 from weft.graph.rewrites.library_epilogues import LibraryCall, with_constants
 
 
@@ -186,6 +187,28 @@ def test_images_have_their_channels_last(fake_cuda: Fake, library: str, count: i
     for name in images:
         assert find(name).layout.strides == ordered_strides(graph.edges[name].shape, (0, 2, 3, 1))
     assert len([t for t in targets(compiled) if t == library]) == count
+
+
+class Scaled(nn.Module):
+    """A product with a bias and a scale of each column behind it, another with a number, a residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 32), nn.Linear(32, 16)
+        self.gain, self.shift = nn.Parameter(torch.rand(16) + 0.5), nn.Parameter(torch.rand(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.gelu((self.first(x) * 0.125).view(2, 3, 4, 8)).view(2, 3, 32)
+        return self.gain * self.second(y) + self.shift + x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_scales_behind_a_bias_go_into_weights_and_bias(fake_cuda: Fake, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    tolerance = 1e-4 if dtype == torch.float32 else 3e-2
+    compiled = check(fake_cuda(), Scaled().to(dtype), torch.randn(2, 3, 16, dtype=dtype), tolerance=tolerance)
+    left = [f.program.name for f in compiled.executable.graph.fragments if kind_of(f.program) != "view"]
+    assert left == ["add_product", "gelu", "add_product", "add", "add"]
 
 
 @pytest.mark.parametrize("target", ["aten.convolution.default", "aten.cudnn_convolution_relu.default"])

@@ -1,15 +1,17 @@
 """Scales and shifts that follow a product, moved into its constants: batch norm into the weights of a convolution.
 
 Where every element of a product's result is turned into ``a * T + c``, with ``a`` and ``c`` of constants alone and by
-subscripts that the constant factor has too, ``a`` goes into that factor: sum(x * w) * a is sum(x * (w * a)). It is
-found in the formulas: no operator's name takes part.
+subscripts that the constant factor has too, ``a`` goes into that factor: sum(x * w) * a is sum(x * (w * a)). Where the
+product adds a bias, that becomes ``a * bias + c``, and the formula is gone. It is found in the formulas: no operator's
+name takes part.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from weft.graph.graph import Edge, Fragment, Graph, Node
+from weft.graph.graph import Edge, Fragment, Graph, Node, Opaque
 from weft.graph.groups.mapping import definition_of, is_contraction, kind_of
 from weft.ir.buffer import Buffer
 from weft.ir.expr import Axis, Binary, Cast, Expr, Load, Unary, Var, cast, const, idx
@@ -48,6 +50,7 @@ class _Folder:
             made = None if product is None or not isinstance(node, Fragment) else self._folded(product, node)
             if product is not None and made is not None:
                 nodes[product.name], nodes[node.name] = made[:2], made[2:]
+                nodes |= {r.name: [] for r in self.graph.readers[product.outputs[0]] if not self._is_read(r)}
         changed: tuple[Node, ...] = tuple(n for several in nodes.values() for n in several)
         return replace(self.graph, edges=self.edges, nodes=changed)
 
@@ -58,15 +61,20 @@ class _Folder:
         for name in node.inputs:
             producer = self.graph.producers.get(name)
             if isinstance(producer, Fragment) and kind_of(producer.program) == "contraction":
-                is_private = len(self.graph.readers[name]) == 1 and name not in self.graph.results
-                is_plain = _sum_of(producer.program) is not None and len(producer.outputs) == 1
-                return producer if is_private and is_plain else None
+                read = [r for r in self.graph.readers[name] if self._is_read(r)]
+                is_private = read == [node] and name not in self.graph.results
+                is_plain = _sum_of(producer.program) or _biased_sum(producer.program)
+                return producer if is_private and is_plain and len(producer.outputs) == 1 else None
         return None
+
+    def _is_read(self, node: Node) -> bool:
+        return isinstance(node, Opaque) or any(n in self.graph.readers or n in self.graph.results for n in node.outputs)
 
     def _folded(self, product: Fragment, node: Fragment) -> list[Node] | None:
         """The scaled factor, the product with it, and what is left of the formula."""
         definition = definition_of(node.program)
-        statement = _sum_of(product.program)
+        biased = _biased_sum(product.program)
+        statement = _sum_of(product.program) if biased is None else biased.statement
         assert statement is not None
         place = node.inputs.index(product.outputs[0])
         target = node.program.inputs[place]
@@ -85,6 +93,8 @@ class _Folder:
         own = {a.name: names.get(i.name) for a, i in zip(axes, statement.indices) if isinstance(i, Var)}
         if any(own.get(v) is None for v in used):
             return None
+        if biased is not None:
+            return self._with_other_bias(product, node, biased, factor, line, own, axes)
         return self._rebuild(product, node, statement, factor, line, own, axes)
 
     def _factor(self, product: Fragment, statement: Statement) -> Load | None:
@@ -92,6 +102,55 @@ class _Folder:
         constant = {b.name for b, n in zip(product.program.inputs, product.inputs) if n in self.fixed}
         found = [load for load in _factors(statement.value) if load.buffer.name in constant]
         return found[0] if len(found) == 1 and len(loads(statement.value)) == 2 else None
+
+    def _with_other_bias(
+        self,
+        product: Fragment,
+        node: Fragment,
+        biased: _Biased,
+        factor: Load,
+        line: _Line,
+        own: dict[str, int | None],
+        axes: tuple[Var, ...],
+    ) -> list[Node] | None:
+        """The scaled factor, ``slope * bias + shift``, and the product with both in place of the formula too."""
+        made, replaced = (self.edges[f.outputs[0]] for f in (node, product))
+        assert line.slope is not None
+        read = {v for part in (line.slope, line.shift) if part is not None for v in free_vars(part)}
+        names = [b.name for b in product.program.inputs]
+        bias, weight = (product.inputs[names.index(b)] for b in (biased.bias, factor.buffer.name))
+        is_alike = (made.dtype, made.shape, made.strides) == (replaced.dtype, replaced.shape, replaced.strides)
+        if bias not in self.fixed or not is_alike or not read <= {axes[biased.axis].name}:
+            return None
+        scaled, moved = (self._edge_like(name, what) for name, what in ((weight, "scaled"), (bias, "moved")))
+        scale = self._scaling(node, self.edges[weight], scaled, line, own, axes)
+        others = {weight: scaled.name, bias: moved.name}
+        library = None if product.library is None else product.library.renamed(others)
+        inputs = tuple(others.get(name, name) for name in product.inputs)
+        whole = replace(product, inputs=inputs, outputs=node.outputs, library=library)
+        return [scale, self._moved_bias(node, self.edges[bias], moved, line, axes[biased.axis]), whole]
+
+    def _edge_like(self, name: str, what: str) -> Edge:
+        edge = self.edges[name]
+        made = Edge(fresh_name(f"{name}_{what}", self.taken), edge.dtype, edge.shape)
+        self.edges[made.name] = made
+        return made
+
+    def _moved_bias(self, node: Fragment, bias: Edge, moved: Edge, line: _Line, axis: Var) -> Fragment:
+        """``moved(i) = slope(i) * bias(i) + shift(i)``."""
+        assert line.slope is not None
+        place = Var("w0")
+        slope, shift = (None if part is None else substitute(part, {axis: place}) for part in (line.slope, line.shift))
+        own = Buffer("BIAS", bias.dtype, (idx(bias.shape[0]),))
+        assert slope is not None
+        value = cast(slope.dtype, Load(own, (place,))) * slope
+        value = value if shift is None else value + cast(value.dtype, shift)
+        buffers = dict(zip(node.program.inputs, node.inputs))
+        used = {load.buffer.name for load in loads(value)}
+        read = [b for b in buffers if b.name in used]
+        program = _formula("moved", (own, *read), moved, (place,), cast(bias.dtype, value))
+        name = fresh_name(f"{moved.name}_node", self.taken)
+        return Fragment(name, program, (bias.name, *(buffers[b] for b in read)), (moved.name,))
 
     def _rebuild(
         self,
@@ -165,6 +224,36 @@ def _sum_of(program: TensorProgram) -> Statement | None:
     is_rounding = isinstance(value, Load) and value.buffer == first.target and value.indices == last.indices
     names = all(isinstance(i, Var) for i in last.indices) and len(last.indices) == len(first.indices)
     return first if is_rounding and names and not others and last.op == "=" else None
+
+
+class _Biased(NamedTuple):
+    """A sum to which a second statement adds the vector ``bias``, along axis ``axis`` of the result."""
+
+    statement: Statement
+    bias: str
+    axis: int
+
+
+def _biased_sum(program: TensorProgram) -> _Biased | None:
+    if len(program.statements) != 2:
+        return None
+    first, last = program.statements
+    parts = [_uncast(e) for e in _addends(_uncast(last.value))]
+    plain = [p for p in parts if isinstance(p, Load) and all(isinstance(i, Var) for i in p.indices)]
+    sums = [p for p in plain if p.buffer == first.target and p.indices == last.indices]
+    biases = [p for p in plain if p.buffer != first.target and len(p.indices) == 1]
+    if last.op != "=" or [len(parts), len(plain), len(sums), len(biases)] != [2, 2, 1, 1]:
+        return None
+    (place,) = biases[0].indices
+    return _Biased(first, biases[0].buffer.name, last.indices.index(place)) if place in last.indices else None
+
+
+def _uncast(e: Expr) -> Expr:
+    return e.operand if isinstance(e, Cast) else e
+
+
+def _addends(e: Expr) -> tuple[Expr, ...]:
+    return (e.left, e.right) if isinstance(e, Binary) and e.op == "+" else ()
 
 
 def _fixed(graph: Graph) -> set[str]:
