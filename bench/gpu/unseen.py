@@ -41,6 +41,9 @@ PROFILED: dict[str, Large] = {
     "ConvNeXt-T": ((vision("convnext_tiny"), image), 64, 0),
     "EfficientNet-B0": ((vision("efficientnet_b0"), image), 64, 0),
     "Swin-T": ((vision("swin_t"), image), 32, 0),
+    "ResNeXt-50": ((vision("resnext50_32x4d"), image), 64, 0),
+    "DistilBERT": ((_language("DistilBertModel", "DistilBertConfig"), tokens), 16, 512),
+    "OPT-125M": ((_language("OPTForCausalLM", "OPTConfig", use_cache=False), tokens), 8, 1024),
     "T5-small encoder": ((_language("T5EncoderModel", "T5Config", use_cache=False), tokens), 16, 512),
 }
 
@@ -49,10 +52,7 @@ UNSEEN: dict[str, Large] = {
     "MobileNetV3-L": ((vision("mobilenet_v3_large"), image), 64, 0),
     "ShuffleNetV2": ((vision("shufflenet_v2_x1_0"), image), 64, 0),
     "DenseNet-121": ((vision("densenet121"), image), 64, 0),
-    "ResNeXt-50": ((vision("resnext50_32x4d"), image), 64, 0),
-    "DistilBERT": ((_language("DistilBertModel", "DistilBertConfig"), tokens), 16, 512),
     "ALBERT": ((_language("AlbertModel", "AlbertConfig", **_ALBERT), tokens), 16, 512),
-    "OPT-125M": ((_language("OPTForCausalLM", "OPTConfig", use_cache=False), tokens), 8, 1024),
     "GPT-NeoX": ((_language("GPTNeoXForCausalLM", "GPTNeoXConfig", **_NEOX), tokens), 8, 1024),
     "Qwen2-like": ((_language("Qwen2ForCausalLM", "Qwen2Config", **_SMALL), tokens), 4, 2048),
     "Mistral-like": ((_language("MistralForCausalLM", "MistralConfig", **_SMALL), tokens), 4, 2048),

@@ -31,7 +31,8 @@ class Images(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.Conv2d(32, 32, 3, 1, 1, bias=False)
-        self.norms = nn.ModuleList(nn.BatchNorm2d(32) for _ in range(3))
+        self.parts = nn.Conv2d(32, 32, 3, 1, 1, groups=4)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(32) for _ in range(4))
         self.deep, self.one = nn.Conv2d(32, 32, 3, 1, 1, groups=32), nn.Conv2d(32, 32, 1, bias=False)
         self.last = nn.Linear(32, 10)
         for norm in self.norms:
@@ -41,6 +42,7 @@ class Images(nn.Module):  # type: ignore[misc]
     def forward(self, x: Any) -> Any:
         x = F.relu(self.norms[0](self.first(x)))
         y = F.relu(self.norms[1](self.second(x)) + x)
+        y = F.relu(self.norms[3](self.parts(y)))
         y = F.relu6(self.deep(F.max_pool2d(y, 3, 2, 1)))
         return self.last(F.relu(self.norms[2](self.one(y))).mean((2, 3)))
 
@@ -48,14 +50,15 @@ class Images(nn.Module):  # type: ignore[misc]
 class Attention(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
-        self.table, self.norm = nn.Embedding(100, 128), nn.LayerNorm(128)
+        self.table, self.places = nn.Embedding(100, 128), nn.Parameter(torch.randn(64, 128))
+        self.first, self.norm = nn.LayerNorm(128), nn.LayerNorm(128)
         self.q, self.k, self.v, self.o = (nn.Linear(128, 128) for _ in range(4))
 
     def forward(self, tokens: Any) -> Any:
-        x = self.table(tokens)
+        x = self.first(self.table(tokens) + self.places)
         batch, length, _ = x.shape
         q, k, v = (f(x).view(batch, length, 4, 32).transpose(1, 2) for f in (self.q, self.k, self.v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, 128)
+        y = F.scaled_dot_product_attention(q * 0.5, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, 128)
         return self.norm(x + self.o(y))
 
 
