@@ -8,6 +8,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from bench.gpu.attention import attention
 from bench.gpu.measure import Result, copy_bandwidth, measure
 from bench.gpu.narrow import narrow
 from bench.gpu.products import products
@@ -39,7 +40,7 @@ def main(arguments: list[str]) -> int:
     torch.backends.cuda.matmul.allow_tf32 = False
     chosen = [
         w
-        for w in (*workloads(), *products(), *narrow(), *scans())
+        for w in (*workloads(), *products(), *narrow(), *scans(), *attention())
         if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
     ]
     bandwidth = copy_bandwidth(torch)

@@ -68,7 +68,7 @@ def _argument_sets(torch: Any, workload: Workload) -> list[Sequence[Any]]:
 def _error(torch: Any, workload: Workload, args: Sequence[Any], result: Any) -> float:
     """How far the result is from that of float64 arguments, as a part of its size."""
     wide = [a.double() if hasattr(a, "is_floating_point") and a.is_floating_point() else a for a in args]
-    want = workload.torch_run(torch, *wide)
+    want = (workload.exact or workload.torch_run)(torch, *wide)
     if not want.is_floating_point():
         return float((want != result.to(want.dtype)).double().mean())
     got = result.double()

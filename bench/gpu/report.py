@@ -16,6 +16,8 @@ GROUPS = {
     "products": "part of cuBLAS: geomean 1.0, least 0.9",
     "few rows": "part of copy bandwidth: 0.9",
     "scans": "part of copy bandwidth: 0.8",
+    "attention": "part of cuDNN: 0.95",
+    "score formulas": "times compiled FlexAttention: 1.5",
     "histograms": "times torch.bincount: 2.0",
     "float8": "part of torch._scaled_mm: 0.9",
     "int8": "part of torch._int_mm",

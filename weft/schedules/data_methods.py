@@ -41,6 +41,7 @@ from weft.schedules.stream import stream
 from weft.schedules.surround import surround
 from weft.schedules.tensorize import tensorize
 from weft.schedules.trace import Numerics, Step
+from weft.schedules.unscale import unscale
 
 
 class DataMethods(ScheduleState):
@@ -276,6 +277,10 @@ class DataMethods(ScheduleState):
     def narrow(self, buffer: AnyBuffer, dtype: str) -> None:
         """A temporary of floats as ``"bfloat16"`` or ``"float16"``: factors of products with others of that type."""
         self.run(narrow, self.name(buffer), dtype)
+
+    def unscale(self, block: AnyBlock) -> None:
+        """The extremum of multiples by a positive constant, as that multiple of the extremum; to the bit the same."""
+        self.run(unscale, self.name(block))
 
     def tensorize(self, loop: AnyLoop, intrinsic: str) -> None:
         """The nest of ``loop`` becomes the hardware intrinsic of that name (see `weft.intrinsic`).

@@ -27,10 +27,9 @@ def growth(e: Expr, extremum: Load, bounded: Expr, sign: int) -> float | None:
         return None if rate is None or rate * sign > 0 else rate * _RATES[e.name]
     if isinstance(e, (Unary, Cast)) and e.dtype.is_float:
         return growth(e.operand, extremum, bounded, sign)
-    if isinstance(e, Select):
-        if extremum in loads(e.condition):
-            return None
-        return _same([growth(part, extremum, bounded, sign) for part in (e.then, e.otherwise) if not _is_zero(part)])
+    if isinstance(e, Select) and extremum not in loads(e.condition):
+        # Not so where one side is 0: a sum of nothing else is 0, though the extremum may be infinite.
+        return _same([growth(part, extremum, bounded, sign) for part in (e.then, e.otherwise)])
     if isinstance(e, Binary) and e.op in ("+", "-", "*", "/"):
         both = [growth(part, extremum, bounded, sign) for part in (e.left, e.right)]
         if e.op in ("+", "-"):
@@ -38,10 +37,6 @@ def growth(e: Expr, extremum: Load, bounded: Expr, sign: int) -> float | None:
         left, right = both
         return None if left is None or right is None or (e.op == "/" and right) else left + right
     return None
-
-
-def _is_zero(e: Expr) -> bool:
-    return isinstance(e, Const) and e.value == 0
 
 
 def _same(rates: list[float | None]) -> float | None:

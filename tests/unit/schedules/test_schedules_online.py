@@ -31,7 +31,8 @@ TEXTS = {
     "minimum": SOFTMAX.replace("max=!", "min=!").replace("X(m,n) - A(m)", "A(m) - X(m,n)"),
     "powers of two, scaled": SOFTMAX.replace("exp(X(m,n) - A(m))", "exp2(0.5 * X(m,n) - A(m) / 2)"),
     "a choice and two factors": SOFTMAX.replace(
-        "= exp(X(m,n) - A(m))", "= n % 3 == 1 ? 0.0 : -exp(X(m,n) - A(m)) * exp(2.0 * (X(m,n) - A(m)))"
+        "= exp(X(m,n) - A(m))",
+        "= n % 3 == 1 ? exp(3.0 * (X(m,n) - A(m))) : -exp(X(m,n) - A(m)) * exp(2.0 * (X(m,n) - A(m)))",
     ),
     "a masked row": SOFTMAX.replace("X(m,n)", "(m >= n ? X(m,n) : -1e999)"),
     "what does not depend on it": SOFTMAX.replace("S(m) +=! W(m,n)", "S(m) +=! X(m,n) * X(m,n)"),
@@ -136,6 +137,11 @@ REFUSED = {
     "no factor": (SOFTMAX.replace("exp(X(m,n) - A(m))", "X(m,n) - A(m)"), "fast", "by a factor"),
     "no bound": (SOFTMAX.replace("exp(X(m,n) - A(m))", "exp(2.0 * X(m,n) - A(m))"), "fast", "at most a constant"),
     "the other sign": (SOFTMAX.replace("max=!", "min=!"), "fast", "at most a constant"),
+    "nothing beside it": (
+        SOFTMAX.replace("= exp(X(m,n) - A(m))", "= n < 3 ? exp(X(m,n) - A(m)) : 0.0"),
+        "fast",
+        "by a factor",
+    ),
     "a product": (SOFTMAX.replace("S(m) +=!", "S(m) *=!"), "fast", "only sums are rescaled"),
     "used afterwards": (
         SOFTMAX.replace(") {", ", float(M,N) Y) {", 1).replace("Z(m) =", "Y(m,n) = W(m,n)\n Z(m) ="),

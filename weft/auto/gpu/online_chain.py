@@ -14,7 +14,9 @@ from weft.auto.stages import Stage, StageAccess
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
 from weft.ir.expr import Load, Var, idx
+from weft.ir.stmt import Store
 from weft.ir.visit import free_vars, loads
+from weft.poly.leaves import update_of
 
 #: The types of matrices, by what instructions of warp groups are called.
 INSTRUCTIONS = {"bfloat16": "wgmma_bf16", "float16": "wgmma_f16"}
@@ -45,6 +47,11 @@ class Chain:
     @property
     def blocks(self) -> tuple[str, ...]:
         return (self.extremum, self.weight, *self.totals, self.sums)
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """The product, and the formula of its elements where there is one."""
+        return (self.scores,) if self.formula == self.scores else (self.scores, self.formula)
 
     @property
     def dtype(self) -> str:
@@ -95,12 +102,19 @@ def make_chain(draft: GpuDraft, name: str) -> Chain:
     others = [s for s in draft.stages.consumers(draft.stage(scores)) if s.name not in (name, *(x.name for x in sums))]
     if product is None or not totals or others:
         raise ScheduleError(f"sums that depend on `{name}` are not those of weights and of weighted values")
+    draft.attempt(draft.s.unscale, name)
     chain = _read(draft, scores, name, totals, product.name)
     order = [_iterator(draft, chain.extremum, chain.scores, d) for d in range(_rank(draft, scores))]
-    formula = _part(draft, name, order)
+    formula = scores if _is_plain(draft.stage(name)) else _part(draft, name, order)
     order = [_iterator(draft, totals[0], formula, d) for d in range(_rank(draft, scores))]
     weight = _part(draft, totals[0], order)
     return replace(chain, formula=formula, weight=weight)
+
+
+def _is_plain(extremum: Stage) -> bool:
+    """Whether it is of elements as they are."""
+    update = update_of(extremum.block.body) if isinstance(extremum.block.body, Store) else None
+    return update is not None and isinstance(update[1], Load)
 
 
 def _part(draft: GpuDraft, name: str, order: list[str]) -> str:

@@ -147,12 +147,12 @@ class _Made:
     def join(self) -> None:
         """The loops of all blocks over batches and tiles as one, and in it one pass over the keys."""
         c, s = self.c, self.s
-        heads = {name: self._tile(name) for name in (c.scores, c.formula, *c.blocks, c.result)}
+        heads = {name: self._tile(name) for name in (*c.formulas, *c.blocks, c.result)}
         outer = heads[c.scores][:-1]
-        for name in (c.formula, *c.blocks, c.result):
+        for name in (*c.formulas[1:], *c.blocks, c.result):
             for own, other in zip(outer, heads[name]):
                 s.fuse_loops(own, other)
-            if name in (c.formula, c.extremum):
+            if name in (*c.formulas[1:], c.extremum):
                 s.fuse_loops(heads[c.scores][-1], heads[name][-1])
         self.outer, self.key = outer, heads[c.scores][-1]
         for name in (c.extremum, *c.totals, c.sums):
@@ -194,20 +194,16 @@ class _Made:
         c, s = self.c, self.s
         for name in (c.extremum, *c.totals, c.sums):
             s.store_at(self._buffer(name), self.outer[-1])
-        for name in (c.scores, c.formula, c.weight):
+        for name in (*c.formulas, c.weight):
             s.store_at(self._buffer(name), self.key)
         rank = find_buffer(s.kernel, self._buffer(c.weight)).rank
-        width = _size(c.values.buffer)
-        for name, sizes in ((c.scores, {c.rows: self.plan.rows, c.keys: self.plan.keys}),
-                            (c.sums, {self.row: self.plan.rows, c.columns: width})):  # fmt: skip
-            for d in range(find_buffer(s.kernel, self._buffer(name)).rank):  # so that tiles may run beyond an edge
-                s.fold_storage(self._buffer(name), d, sizes.get(d, 1))
         counts = zip((c.rows, c.keys), self.counts, (self.plan.rows, self.plan.keys))
         tile = [word for dimension, count, size in counts for word in _words(dimension, count, size)]
         order = " ".join([*(LETTERS[d] for d in range(rank) if d not in (c.rows, c.keys)), *tile])
         made = s.pack(self._buffer(c.weight), order, at=self.key, scope="shared", pad=True, readers=[c.sums])
         self.packed, operand = str(made[0]), str(made[1])
         s.narrow(operand, c.dtype)
+        self._fold()
         s.decompose_reduction(c.scores, at=self._inner(c.scores)[0])
         self.queries = self._stage(c.queries, c.scores, at=self.outer[-1])
         self.tiles = [self._stage(c.keyed, c.scores, at=self.key), self._stage(c.values, c.sums, at=self.key)]
@@ -216,6 +212,24 @@ class _Made:
         self.cut = {name: split_names(s, self._inner(name, in_keys=name == c.sums)[1], BLOCK)
                     for name in (c.sums, f"{c.sums}_init")}  # fmt: skip
         self._run_beyond()
+
+    def _fold(self) -> None:
+        """Storage as large as tiles, so that these may run beyond an edge."""
+        c, plan = self.c, self.plan
+        tile = {c.rows: plan.rows, c.keys: plan.keys}
+        folded = {self._buffer(name): tile for name in (*c.formulas, c.weight)}
+        folded[self._buffer(c.sums)] = {self.row: plan.rows, c.columns: _size(c.values.buffer)}
+        if self.is_uneven:
+            per_row = [self._buffer(name) for name in (c.extremum, *c.totals, *self.of_rows[:3])]
+            rows = c.rows - (c.keys < c.rows)
+            folded |= {name: {rows: plan.rows} for name in per_row}
+        for name, sizes in folded.items():
+            for d in range(find_buffer(self.s.kernel, name).rank):
+                self.s.fold_storage(name, d, sizes.get(d, 1))
+
+    @property
+    def is_uneven(self) -> bool:
+        return any(n % tile for n, tile in zip(self.counts, (self.plan.rows, self.plan.keys)))
 
     def _buffer(self, name: str) -> str:
         return self.draft.stage(name).write.buffer.name
@@ -254,7 +268,7 @@ class _Made:
             self._spread_rows(name)
         for name in (*(f"{n}_init" for n in (c.extremum, *c.totals)), *self.finished_rows):
             self._spread_rows(name, in_keys=False)
-        for name in (f"{c.scores}_init", c.formula, c.weight, self.rescaled):
+        for name in (f"{c.scores}_init", *c.formulas[1:], c.weight, self.rescaled):
             self._spread_tile(name)
         self._spread_tile(self.packed, vector=True)
         for name in (f"{c.sums}_init", self.finished):
@@ -339,7 +353,11 @@ class _Made:
 
     def _run_beyond(self) -> None:
         """Tiles that are not full are computed as if they were."""
-        for name in (f"{self.c.scores}_init", self.c.scores, f"{self.c.sums}_init", self.c.sums):
+        c = self.c
+        products = (f"{c.scores}_init", c.scores, f"{c.sums}_init", c.sums)
+        between = (*(f"{n}_init" for n in (c.extremum, *c.totals)), *c.formulas[1:], c.extremum, *self.of_rows[:3],
+                   c.weight, *c.totals)  # fmt: skip
+        for name in (*products, *(between if self.is_uneven else ())):
             self.draft.attempt(self.s.pad, name)
 
 

@@ -6,11 +6,13 @@ it from their registers is the code's business alone, like where swizzled rows l
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from math import prod
 
+from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Const, idx
+from weft.ir.expr import AddressOf, Binary, Call, Const, Expr, const, idx
 from weft.ir.hardware import HARDWARE
 from weft.ir.stmt import Alloc, Evaluate, Store
 from weft.ir.visit import Node, rewrite, walk
@@ -39,7 +41,28 @@ def operands_in_registers(grid: Grid) -> tuple[Grid, frozenset[str]]:
                 return replace(n, buffer=own, indices=(idx(0),))
             return None
 
-        body = Alloc(own, rewrite(body, visit))
+        body = Alloc(own, rewrite(rewrite(body, visit), _as_power_of_two))
     names = frozenset(b.name for b in found)
     inner = tuple(s for s in grid.inner if not (isinstance(s, Alloc) and s.buffer.name in names))
     return (replace(grid, inner=inner, body=body), names) if found else (grid, names)
+
+
+def _as_power_of_two(n: Node) -> Node | None:
+    """``exp(a - b)`` as what the hardware has an instruction for, so that the difference is one operation with it.
+
+    What rounding ``b`` costs is a factor that all weights of a row have in common.
+    """
+    if not (isinstance(n, Call) and n.name == "exp" and n.dtype == dt.float32):
+        return None
+    (gap,) = n.args
+    if not isinstance(gap, Binary) or gap.op != "-":
+        return None
+    return replace(n, name="exp2", args=(Binary("-", _times(gap.left), _times(gap.right)),))
+
+
+def _times(e: Expr) -> Expr:
+    """``e`` times the binary logarithm of e."""
+    per = 1.0 / math.log(2.0)
+    if isinstance(e, Binary) and e.op == "*" and isinstance(e.right, Const):
+        return Binary("*", e.left, const(float(e.right.value) * per, e.dtype))
+    return Binary("*", e, const(per, e.dtype))

@@ -65,13 +65,17 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
     release = If(Compare(">", s.var, s.lo), hint("turn_release", simplify(number - 1)))
     body = [*cut.between, *_settled(second, 0), release, *cut.after, next_one, hint("hold", second.sums), start_second,
             hint("products_wait", idx(1)), hint("hold", first.sums)]  # fmt: skip
+    ahead_of = {first.sums.buffer.name}
+    inner = sequence(body)
+    for alloc in reversed(allocs):  # what is made anew in each iteration need not be kept from one to the next
+        inner = inner if alloc.buffer.name in ahead_of else replace(alloc, body=inner)
     prologue = [*begin, *_settled(first, 0)]
     made = sequence([
-        *(simplify(substitute(n, {s.var: s.lo})) for n in prologue), replace(s, body=sequence(body)),
+        *(simplify(substitute(n, {s.var: s.lo})) for n in prologue), replace(s, body=inner),
         *_settled(second, 0), hint("turn_release", simplify(substitute(number, {s.var: last}))),
     ])  # fmt: skip
     for alloc in reversed(allocs):
-        made = replace(alloc, body=made)
+        made = replace(alloc, body=made) if alloc.buffer.name in ahead_of else made
     return made
 
 
