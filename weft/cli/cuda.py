@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from weft.from_cuda.kept_program import build_or_take
 from weft.from_cuda.nvcc_options import CUDA, read_options
 from weft.from_cuda.program import build_program, unit_name
 from weft.from_cuda.serve import run_program
@@ -57,8 +58,7 @@ def _run(rest: Sequence[str]) -> int:
     environment.update({variable: "1" for switch, variable in _RUN_SWITCHES.items() if switch in given})
     build = read_options([a for a in given if a not in (*_RUN_SWITCHES, "--report")])
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
-        build.output = Path(folder) / build.files[0].stem if build.files else None
-        (program,) = build_program(build, ahead=False)
+        program = build_or_take(build, Path(folder))
         units = {unit_name(f, build.compile): (f, build.compile) for f in build.files if f.suffix in CUDA}
         code, refused = run_program(program, arguments, units, environment)
         if "--report" in given:

@@ -45,6 +45,8 @@ class BuildOptions:
     link: list[str] = field(default_factory=list)
     #: Units share `__device__` variables and functions.
     relocatable: bool = False
+    #: Where compilers are to list what they read.
+    listed: Path | None = None
 
 
 def read_options(arguments: Sequence[str]) -> BuildOptions:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from weft.from_cuda.ahead_of_time import grid_objects
@@ -14,7 +15,15 @@ from weft.from_cuda.host_text import share_variables, target_lines
 from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions
 from weft.from_cuda.runtime_library import runtime_objects
-from weft.from_cuda.toolchain import INCLUDE, clang_command, further_headers, host_compiler, linker_command, run_tool
+from weft.from_cuda.toolchain import (
+    INCLUDE,
+    clang_command,
+    further_headers,
+    host_compiler,
+    linker_command,
+    run_tool,
+    run_tools,
+)
 from weft.ir.errors import ArgumentError
 
 #: As nvcc does it: the runtime's header comes before everything; no CUDA toolkit is looked for.
@@ -29,12 +38,15 @@ _CUDA_FLAGS = (
 _CODE_FLAGS = ("-fPIC", "-Wno-override-module", "-Wno-unused-command-line-argument")
 
 
-def build_program(options: BuildOptions, *, ahead: bool = True) -> list[Path]:
+def build_program(options: BuildOptions, *, ahead: bool = True, dependencies: Path | None = None) -> list[Path]:
     """Builds what ``options`` say; the files that were made.
 
     Without code made ``ahead``, kernels run thread by thread unless `serve.run_program` makes code for them.
+    What each object was made of is written into the folder ``dependencies``, as rules of a makefile.
     """
     _check_files(options)
+    if dependencies is not None:
+        options = replace(options, listed=dependencies)
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as text:
         folder = Path(text)
         if options.compile_only:
@@ -71,12 +83,20 @@ def _object_path(file: Path, options: BuildOptions) -> Path:
 
 def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path, ahead: bool) -> Path:
     if file.suffix in CUDA:
-        return compile_unit(file, options.compile, to, folder, ahead=ahead)
+        return compile_unit(file, options.compile, to, folder, ahead=ahead, listed=_listed(file, options))
     flags = [f for f in options.compile if file.suffix != ".c" or not f.startswith("-std=c++")]
     command = host_compiler("c" if file.suffix == ".c" else "c++")
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
-    run_tool([*command, *warnings, *flags, "-fPIC", f"-I{INCLUDE}", "-c", str(file), "-o", str(to)])
+    listed = _listed(file, options)
+    run_tool([*command, *warnings, *flags, *listed, "-fPIC", f"-I{INCLUDE}", "-c", str(file), "-o", str(to)])
     return to
+
+
+def _listed(file: Path, options: BuildOptions) -> list[str]:
+    """How a compiler is told to list what it reads for ``file``."""
+    if options.listed is None:
+        return []
+    return ["-MD", "-MF", str(options.listed / f"{unit_name(file, options.compile)}.d")]
 
 
 def unit_name(file: Path, flags: Sequence[str]) -> str:
@@ -84,8 +104,10 @@ def unit_name(file: Path, flags: Sequence[str]) -> str:
     return "u" + hashlib.blake2b("\0".join([str(file.resolve()), *flags]).encode(), digest_size=6).hexdigest()
 
 
-def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path, *, ahead: bool) -> Path:
-    """One CUDA source into one object: the host's half and the device's."""
+def compile_unit(
+    file: Path, flags: Sequence[str], to: Path, folder: Path, *, ahead: bool, listed: Sequence[str] = ()
+) -> Path:
+    """One CUDA source into one object: the host's half and the device's, both at once."""
     unit = unit_name(file, flags)
     base = folder / f"{file.stem}-{unit}"
     binary = base.with_suffix(".unit")
@@ -94,18 +116,21 @@ def compile_unit(file: Path, flags: Sequence[str], to: Path, folder: Path, *, ah
     standard = () if any(f.startswith("-std") for f in flags) else ("-std=c++17",)
     shared = [*_CUDA_FLAGS, f"-I{INCLUDE}", *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
     host, device = base.with_suffix(".host.ll"), base.with_suffix(".device.ll")
-    run_tool([*clang_command(), "--cuda-device-only", *shared, "-w", str(file), "-o", str(device)])
     include_unit = ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(binary)]
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
-    run_tool([*clang_command(), "--cuda-host-only", *shared, *warnings, *include_unit, str(file), "-o", str(host)])
+    run_tools(
+        [*clang_command(), "--cuda-device-only", *shared, "-w", str(file), "-o", str(device)],
+        [*clang_command(), "--cuda-host-only", *shared, *warnings, *listed, *include_unit, str(file), "-o", str(host)],
+    )
     text = host.read_text()
     made = to_threads(device.read_text(), unit, target_lines(text))
     device.write_text(made.text)
     host.write_text(share_variables(text, unit, made.variables))
-    objects = []
-    for half, extra in ((host, [level]), (device, ["-O2", "-march=native"])):
-        objects.append(half.with_suffix(".o"))
-        run_tool([*clang_command(), *_CODE_FLAGS, *extra, "-c", str(half), "-o", str(objects[-1])])
+    objects = [half.with_suffix(".o") for half in (host, device)]
+    run_tools(
+        [*clang_command(), *_CODE_FLAGS, level, "-c", str(host), "-o", str(objects[0])],
+        [*clang_command(), *_CODE_FLAGS, "-O2", "-march=native", "-c", str(device), "-o", str(objects[1])],
+    )
     for name, code in grid_objects(unit, file, flags, made.kernels).items() if ahead else ():
         objects.append(base.with_suffix(f".{name}.o"))
         objects[-1].write_bytes(code)

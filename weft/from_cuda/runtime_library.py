@@ -35,11 +35,16 @@ define void @weft_set_threads(i64 %n) {
 """
 
 
+def library_key() -> str:
+    """What tells this library from any other."""
+    sources = sorted([*NATIVE.glob("*"), *INCLUDE.glob("*.h")])
+    return cache_key("cuda runtime", *clang_command(), *(p.read_text() for p in sources), *_FLAGS)
+
+
 def runtime_objects(folder: Path) -> list[Path]:
     """The library's object files, written to ``folder``."""
     sources = sorted(NATIVE.glob("*.cpp"))
-    headers = sorted([*NATIVE.glob("*.h"), *INCLUDE.glob("*.h")])
-    key = cache_key("cuda runtime", *clang_command(), *(p.read_text() for p in (*sources, *headers)), *_FLAGS)
+    key = library_key()
     store = default_store()
     kept = store.get(key)
     if kept is None:

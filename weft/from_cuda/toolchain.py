@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from weft.from_cuda.clang import find_clang
@@ -67,6 +68,13 @@ def run_tool(command: Sequence[str], *, echo: bool = True) -> str:
     if re.search(r"\berror: ", done.stderr):
         raise LanguageError(_first_error(done.stderr), why=done.stderr.strip())
     raise TargetError(f"`{Path(command[0]).name}` failed", why=done.stderr.strip() or f"exit code {done.returncode}")
+
+
+def run_tools(*commands: Sequence[str]) -> None:
+    """Runs compilers at the same time; the first error is raised."""
+    with ThreadPoolExecutor(len(commands)) as pool:
+        for done in [pool.submit(run_tool, command) for command in commands]:
+            done.result()
 
 
 def _first_error(messages: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.cli.main import main as weft_main
 from weft.from_cuda.ahead_of_time import known_launches
 from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.launches_text import join_brackets
@@ -281,3 +282,15 @@ def test_three_ways_to_run_a_launch_agree(tmp_path: Path) -> None:
     _, launches, one_by_one, _ = times.read_text().split()
     assert (launches, one_by_one) == ("3", "0")
     assert len(known_launches(next(iter(units)))["_Z3addPKfS0_Pfi"]) == 3
+
+
+def test_a_program_is_built_again_when_a_file_it_includes_changes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "said.h").write_text('#define SAID "one"\n')
+    (tmp_path / "main.cu").write_text('#include <cstdio>\n#include "said.h"\nint main() { puts(SAID); }\n')
+    for text in ("one", "one", "two and more"):
+        if text != "one":
+            (tmp_path / "said.h").write_text(f'#define SAID "{text}"\n')
+        assert weft_main(["cuda", "run", str(tmp_path / "main.cu"), "--", "argument"]) == 0
+        assert capfd.readouterr().out.strip() == text
