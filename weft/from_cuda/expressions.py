@@ -7,7 +7,7 @@ from collections.abc import Callable
 from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context, Item, close, negate
 from weft.from_cuda.memory import address_value, advance, difference, flat, on_heap
-from weft.from_cuda.places import address_of, assign, declare, dereference, field_place, keep_value, read
+from weft.from_cuda.places import address_of, array_target, assign, declare, dereference, field_place, keep_value, read
 from weft.from_cuda.types import (
     BOOL,
     INT,
@@ -26,6 +26,7 @@ from weft.from_cuda.values import (
     ZERO,
     Address,
     Alias,
+    Copy,
     Element,
     Fields,
     Fixed,
@@ -627,9 +628,23 @@ def _list(c: Context, n: Node) -> Value:
         for f in type.fields[len(given) :]:
             fields[f.name] = zero_of(c, n, f.type)
         return Struct(type, fields)
+    if isinstance(type, Array):
+        return _listed_array(c, n, type)
     if len(n.inner) == 1:
         return expression(c, n.inner[0])
     return zero_of(c, n, type)
+
+
+def _listed_array(c: Context, n: Node, type: Array) -> Value:
+    from weft.from_cuda.variables import fill
+
+    key = f"listed {n.id}"
+    if isinstance(type.of, Array):
+        c.facts.learn(c.facts.flat, key)
+    address = Address(type.of, (array_target(c, "listed", type, "local", key),))
+    if len(address.targets[0].memory.dims) == 1:
+        fill(c, n, Element(type, address), n)
+    return Copy(type, address)
 
 
 def _size(c: Context, n: Node) -> Value:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.from_cuda.arithmetic import fold, stored
+from weft.from_cuda.arithmetic import constant, fold, stored
 from weft.from_cuda.context import Binding, Context, close
-from weft.from_cuda.types import LONG, VOID, Array, CType, Pointer, Record, Scalar
+from weft.from_cuda.types import LONG, VOID, Array, CType, Pointer, Record, Scalar, leaves
 from weft.from_cuda.unit import Node
-from weft.from_cuda.values import ZERO, Address, Copy, Memory, Number, Struct, Target, Value, index_var
+from weft.from_cuda.values import ZERO, Address, Copy, Memory, Nothing, Number, Struct, Target, Value, index_var
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
 from weft.ir.dtype import DType
@@ -169,6 +169,9 @@ def store(c: Context, n: Node, address: Address, value: Value) -> None:
         for f in value.type.fields:
             store(c, n, at_field(address, f.offset, f.type), value.fields[f.name])
         return
+    if isinstance(value, Nothing) and isinstance(address.to, Array):
+        _clear(c, n, address, address.to)
+        return
     if isinstance(value, Copy):
         _copy(c, n, address, value)
         return
@@ -195,6 +198,17 @@ def _copy(c: Context, n: Node, address: Address, value: Copy) -> None:
     with c.scope() as items:
         one(var)
     c.emit(For(var, ZERO, idx(count), "serial", close(items), span=c.span))
+
+
+def _clear(c: Context, n: Node, address: Address, type: CType) -> None:
+    """All numbers of an array are zero."""
+    if isinstance(type, Array):
+        for at in range(type.count or 0):
+            _clear(c, n, advance(c, address, idx(at), type.of.size), type.of)
+    else:
+        for _, leaf, offset in leaves(type):
+            if isinstance(leaf, Scalar):
+                store(c, n, at_field(address, offset, leaf), constant(leaf, 0))
 
 
 def chosen(c: Context, address: Address, act: Callable[[Target], None]) -> None:

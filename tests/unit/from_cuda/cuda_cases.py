@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-f32, i32, u32 = np.float32, np.int32, np.uint32
+from weft.ir.dtype import bfloat16
+from weft.ir.numpy_dtypes import to_numpy
+
+f32, i32, u32, BFLOAT = np.float32, np.int32, np.uint32, to_numpy(bfloat16)
 
 
 class Case(NamedTuple):
@@ -39,6 +42,11 @@ def floats(n: int, seed: int = 0) -> Any:
 
 def ints(n: int, low: int = -50, high: int = 50, seed: int = 1) -> Any:
     return np.random.default_rng(seed).integers(low, high, n).astype(i32)
+
+
+def _hash(value: int) -> int:
+    x = (14695981039346656037 ^ value) * 1099511628211 % (1 << 64)
+    return (x ^ (x >> 33)) % 1000003
 
 
 def _collatz(v: int) -> int:
@@ -296,4 +304,80 @@ case(
       y[i] = v;
     }""",
     (1,), (10,), (np.zeros(10, i32),), lambda y: {0: [_switched(i) for i in range(10)]},
+)  # fmt: skip
+case(
+    "half, by functions and operators",
+    """#include <cuda_fp16.h>
+    __global__ void k(const half *x, half *y, const __nv_bfloat16 *b, float *z) {
+      int i = threadIdx.x;
+      y[i] = __hadd(x[i], __float2half(1.0f)) * x[i];
+      half2 h = __halves2half2(x[i], y[i]);
+      z[i] = __low2float(h) + __bfloat162float(b[i]);
+    }""",
+    (1,), (32,), (floats(32).astype(np.float16), np.zeros(32, np.float16), np.ones(32, BFLOAT), np.zeros(32, f32)),
+    lambda x, y, b, z: {1: (x + np.float16(1)) * x, 3: x.astype(f32) + 1},
+)  # fmt: skip
+case(
+    "cooperative groups, lambdas",
+    """#include <cooperative_groups.h>
+    namespace cg = cooperative_groups;
+    template <class F> __device__ float apply(F f, float v) { return f(v); }
+    __global__ void k(float *z, int *w) {
+      auto block = cg::this_thread_block();
+      auto tile = cg::tiled_partition<32>(block);
+      float v = block.thread_rank();
+      for (int o = tile.size() / 2; o > 0; o /= 2) v += tile.shfl_down(v, o);
+      v = tile.shfl(v, 0);
+      block.sync();
+      float twice = 2;
+      z[threadIdx.x] = apply([=](float a) { return a * twice + v; }, 1);
+      w[threadIdx.x] = tile.any(threadIdx.x == 40);
+    }""",
+    (1,), (64,), (np.zeros(64, f32), np.zeros(64, i32)),
+    lambda z, w: {0: np.repeat([498, 1522], 32), 1: np.repeat([0, 1], 32)},
+)  # fmt: skip
+case(
+    "a barrier of the grid",
+    """#include <cooperative_groups.h>
+    __global__ void k(float *w, int n) {
+      auto grid = cooperative_groups::this_grid();
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      w[i] = i;
+      grid.sync();
+      float v = w[n - 1 - i];
+      grid.sync();
+      w[i] = v;
+    }""",
+    (3,), (16,), (np.zeros(48, f32), 48), lambda w, n: {0: np.arange(48)[::-1]},
+)  # fmt: skip
+case(
+    "enumerators, arrays in records, constants of the source, wrapping counters",
+    """enum Kind { one = 1, two, five = 5 };
+    const float factors[3] = {1, 10, 100};
+    struct A { int n; float v[3]; };
+    __device__ float sum(const A &a) { float s = 0; for (int i = 0; i < a.n; i++) s += a.v[i] * factors[i]; return s; }
+    __global__ void k(float *r, unsigned *count, int n) {
+      A a = {n, {1, 2, 3}};
+      A b = a;
+      b.v[0] += two + five + threadIdx.x;
+      r[threadIdx.x] = sum(b) + a.v[0];
+      atomicInc(count, 9);
+      if (-INFINITY > -FLT_MAX) r[0] = NAN;
+    }""",
+    (1,), (32,), (np.zeros(32, f32), np.zeros(1, u32), 2),
+    lambda r, c, n: {0: 8 + np.arange(32) + 20 + 1, 1: [2]},
+)  # fmt: skip
+case(
+    "grid strides, long indices, bytes, 64-bit hashes",
+    """__global__ void k(const unsigned char *s, unsigned long long *h, size_t n, long *total) {
+      for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
+        unsigned long long x = 14695981039346656037ull ^ s[i];
+        x *= 1099511628211ull;
+        x ^= x >> 33;
+        h[i] = x % 1000003;
+        atomicAdd((unsigned long long *)total, (unsigned long long)s[i]);
+      }
+    }""",
+    (2,), (16,), (np.arange(100, dtype=np.uint8), np.zeros(100, np.uint64), 100, np.zeros(1, np.int64)),
+    lambda s, h, n, t: {1: [_hash(int(v)) for v in s], 3: [4950]},
 )  # fmt: skip
