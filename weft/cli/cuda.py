@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from weft.cli import cuda_kernel
 from weft.from_cuda.kept_program import build_or_take
 from weft.from_cuda.nvcc_options import CUDA, read_options
 from weft.from_cuda.program import build_program, unit_name
@@ -22,8 +23,9 @@ _RUN_SWITCHES = {"--serial": "WEFT_CUDA_SERIAL", "--guard": "WEFT_CUDA_GUARD"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
-        choices=("build", "run", "toolkit"),
-        help="build an executable, build and run one, or write a folder that makefiles take for a CUDA toolkit",
+        choices=("build", "run", "toolkit", "show", "check"),
+        help="build an executable, build and run one, write a folder that makefiles take for a CUDA toolkit, show a "
+        "kernel at a stage of its compilation, or run one with every access watched",
     )
     parser.add_argument(
         "rest", nargs=argparse.REMAINDER,
@@ -35,6 +37,8 @@ def main(options: argparse.Namespace) -> int:
     if options.action == "build":
         build_program(read_options(options.rest))
         return 0
+    if options.action in ("show", "check"):
+        return (cuda_kernel.show if options.action == "show" else cuda_kernel.check)(options.rest)
     if options.action == "toolkit":
         return _toolkit(options.rest)
     return _run(options.rest)

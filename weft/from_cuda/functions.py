@@ -284,7 +284,10 @@ def _wrapping(up: bool) -> Function:
         limit = c.keep("limit", ar.stored(ar.convert(number(c, arguments[1]), UINT, c.ranges)))
         if not isinstance(address, Address):
             c.refuse(n, "an atomic update of a local variable")
-        old = c.let("old", cast(dt.uint32, ar.stored(load_number(c, n, address))))
+        none = ar.constant(UINT, 0)
+        first = update(c, n, "|", address, UINT, none, None, is_used=True)
+        assert isinstance(first, Number)
+        old = c.let("old", first.expr)
         with c.scope() as items:
             seen = c.keep("seen", old)
             one, zero = const(1, dt.uint32), const(0, dt.uint32)
@@ -301,12 +304,6 @@ def _wrapping(up: bool) -> Function:
         return Number(UINT, old)
 
     return go
-
-
-def load_number(c: Context, n: Node, address: Address) -> Number:
-    value = load(c, n, address, UINT)
-    assert isinstance(value, Number)
-    return value
 
 
 def _fetch(c: Context, n: Node, arguments: list[Node]) -> Value:

@@ -98,7 +98,8 @@ class _Places:
             at = begin if begin[2] else at
             end = self.read(raw["range"].get("end", {}))[1]
         made = Node(raw.get("kind", ""), raw, [], *at, end, parent)
-        made.inner = [self.node(n, made) for n in raw.get("inner", ()) if isinstance(n, dict)]
+        below = raw.get("inner") or raw.get("array_filler") or ()
+        made.inner = [self.node(n, made) for n in below if isinstance(n, dict)]
         return made
 
 

@@ -129,7 +129,9 @@ def outer_variable(c: Context, n: Node, d: Node) -> Place:
     type = c.type_of(d)
     if d.has("CUDASharedAttr"):
         return shared_variable(c, d, type)
-    if d.has("CUDADeviceAttr") or d.has("CUDAConstantAttr") or d.has("HIPManagedAttr"):
+    # clang itself puts constants that kernels use into constant memory: those are read from the source.
+    marks = [i for i in d.inner if i.kind in ("CUDADeviceAttr", "CUDAConstantAttr", "HIPManagedAttr")]
+    if any(not mark.raw.get("implicit") for mark in marks):
         return _symbol(c, d, type)
     constant = d.raw.get("constexpr") or "const" in d.raw.get("type", {}).get("qualType", "")
     initial = next((i for i in d.inner if not i.kind.endswith("Attr")), None) if "init" in d.raw else None

@@ -21,6 +21,7 @@ from weft.from_cuda.launch import (
     pointers_of,
     slot_values,
 )
+from weft.from_cuda.symbols import find_symbol, initial_bytes
 from weft.from_cuda.translate import GridKernel, translate
 from weft.from_cuda.types import CType, Pointer, Record, Scalar, parse_type
 from weft.from_cuda.unit import Unit, find_kernel, read_unit
@@ -109,8 +110,30 @@ class CudaKernel:
         alias = overlapping(raw, self._pointers, extent)
         launch = launch_for(sizes, threads, shared_mem, alias)
         special = self._code(launch)
-        values = slot_values(self._programs[launch], raw, extent, sizes, threads, shared_mem, {})
+        program = self._programs[launch]
+        values = slot_values(program, raw, extent, sizes, threads, shared_mem, self._addresses(program))
         HOST.run(special.loaded, values, arrays)
+
+    def symbol(self, name: str) -> Any:
+        """The memory of the ``__device__`` or ``__constant__`` variable ``name``, as bytes of a numpy array to read and
+        write: ``k.symbol("table").view(numpy.float32)[:] = ...``. Kernels of one source share it."""
+        import numpy as np
+
+        found = find_symbol(self.unit, name)
+        kept: dict[str, Any] = self.unit.__dict__.setdefault("_symbols", {})
+        if found.id not in kept:
+            kept[found.id] = np.frombuffer(initial_bytes(self.unit, found), np.uint8)
+        return kept[found.id]
+
+    def _addresses(self, program: GridKernel) -> dict[str, tuple[int, int]]:
+        """Where the variables are that a kernel uses."""
+        if any(slot.kind == "texture" for slot in program.slots):
+            raise UnsupportedError(
+                f"kernel `{self.name}` reads textures", why="a call from Python binds nothing to them"
+            )
+        named = {slot.symbol for slot in program.slots if slot.kind == "symbol"}
+        memory = {name: self.symbol(name) for name in named}
+        return {name: (array.ctypes.data, array.nbytes) for name, array in memory.items()}
 
     def program(self, grid: Any = (2, 2, 2), block: Any = (256,), shared_mem: int = 0) -> GridKernel:
         """The loop program for such launches."""
@@ -131,7 +154,7 @@ class CudaKernel:
         check_sizes(self.name, sizes, threads)
         raw, arrays = self._arguments(args)
         made = self._program(launch_for(sizes, threads, shared_mem))
-        values = slot_values(made, raw, _extents(arrays), sizes, threads, shared_mem, {})
+        values = slot_values(made, raw, _extents(arrays), sizes, threads, shared_mem, self._addresses(made))
         return sanitize_kernel(made.kernel, host_arrays(made, values))
 
     def _program(self, launch: Launch) -> GridKernel:

@@ -46,7 +46,8 @@ class Writer:
         changing = [(type, name) for type, name in self.names if name.startswith("v")]
         if kind < 0.7 and changing:
             type, name = self.random.choice(changing)
-            op = self.random.choice(("=", "+=", "-=", "*=")) if type != "unsigned char" else "="
+            wraps = ("*=",) if type == "unsigned" else ()  # a signed number must not overflow
+            op = self.random.choice(("=", "+=", "-=", *wraps)) if type != "unsigned char" else "="
             return f"{name} {op} {self.value(type, depth)};"
         if kind < 0.85:
             return f"if ({self.condition(2)}) {{ {self.inner(depth)} }} else {{ {self.inner(depth)} }}"

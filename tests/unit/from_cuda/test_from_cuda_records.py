@@ -148,6 +148,19 @@ def test_arrays_that_overlap_run_as_on_a_gpu() -> None:
     np.testing.assert_array_equal(x, [0, *range(1, 33)])
 
 
+def test_variables_of_the_device_are_read_and_written() -> None:
+    source = """__constant__ float table[4] = {1, 2, 3}; __device__ int calls; __device__ float2 pair = {5, 6};
+    __global__ void k(float *y) {
+      y[threadIdx.x] = table[threadIdx.x] + pair.y;
+      atomicAdd(&calls, 1);
+    }"""
+    kernel, y = weft.cuda.kernel(source, "k"), np.zeros(4, np.float32)
+    kernel.symbol("table").view(np.float32)[3] = 9
+    kernel((1,), (4,), (y,))
+    np.testing.assert_array_equal(y, [7, 8, 9, 15])
+    assert kernel.symbol("calls").view(np.int32)[0] == 4
+
+
 def test_what_cannot_be_read_is_told_by_clang() -> None:
     with pytest.raises(weft.LanguageError) as told:
         weft.cuda.kernel("__global__ void k(float *x) {\n  x[0] = y;\n}", "k")

@@ -1,0 +1,59 @@
+"""Variables of the device outside of functions: how large they are, and what they start as."""
+
+from __future__ import annotations
+
+from weft.from_cuda.context import Context, Facts, Launch, Unsupported
+from weft.from_cuda.expressions import expression
+from weft.from_cuda.launch import pack
+from weft.from_cuda.types import Array, CType, Record, Scalar, field_type
+from weft.from_cuda.unit import Node, Unit
+from weft.from_cuda.values import Number, Struct, Value
+from weft.ir.errors import LanguageError, UnsupportedError
+from weft.ir.expr import Const
+
+
+def find_symbol(unit: Unit, name: str) -> Node:
+    """The variable of the device called ``name``, plainly or as the linker calls it."""
+    for n in unit.nodes.values():
+        if n.kind == "VarDecl" and name in (n.name, n.raw.get("mangledName")) and _is_on_device(n):
+            return n
+    raise LanguageError(f"{unit.source.name} has no __device__ or __constant__ variable `{name}`")
+
+
+def _is_on_device(n: Node) -> bool:
+    return any(n.has(kind) for kind in ("CUDADeviceAttr", "CUDAConstantAttr", "HIPManagedAttr"))
+
+
+def initial_bytes(unit: Unit, n: Node) -> bytearray:
+    """The memory of a variable as it starts: what its declaration says, zeros elsewhere."""
+    type = field_type(n, unit)
+    made = bytearray(type.size)
+    initial = next((i for i in n.inner if not i.kind.endswith("Attr")), None) if "init" in n.raw else None
+    if initial is not None and initial.kind != "CXXConstructExpr":
+        try:
+            _fill(Context(unit, Launch(), Facts()), made, 0, type, initial)
+        except Unsupported as problem:
+            raise UnsupportedError(
+                f"the value that `{n.name}` starts with is not known", span=unit.span(n), why=problem.why
+            ) from None
+    return made
+
+
+def _fill(c: Context, made: bytearray, at: int, type: CType, initial: Node) -> None:
+    if isinstance(type, Array):
+        given = [i for i in initial.inner if i.kind != "ImplicitValueInitExpr"]
+        for number, i in enumerate(given):
+            _fill(c, made, at + number * type.of.size, type.of, i)
+        return
+    _put(c, made, at, type, expression(c, initial), initial)
+
+
+def _put(c: Context, made: bytearray, at: int, type: CType, value: Value, n: Node) -> None:
+    if isinstance(type, Record) and isinstance(value, Struct):
+        for f in type.fields:
+            _put(c, made, at + f.offset, f.type, value.fields[f.name], n)
+    elif isinstance(type, Scalar) and isinstance(value, Number) and isinstance(value.expr, Const):
+        number = value.expr.value if type.dtype.is_float else int(value.expr.value)
+        made[at : at + type.size] = pack(number, type.dtype)
+    else:
+        c.refuse(n, "it is no constant")
