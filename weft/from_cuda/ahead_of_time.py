@@ -46,7 +46,7 @@ def grid_objects(unit: str, file: Path, flags: Sequence[str], kernels: Sequence[
         return {}
     known = known_launches(unit)
     rows: list[tuple[str, str, str, GridCode]] = []
-    for kernel in kernels:
+    for kernel in known or kernels:  # what an earlier run did not launch is not worth the time
         for key in (*known.get(kernel, ()), ANY):
             try:
                 rows.append((kernel, key, pointer_places(read, kernel), compile_grid(read, kernel, key)))

@@ -19,7 +19,8 @@ _IGNORED_WITH_VALUE = frozenset({
 })  # fmt: skip
 _IGNORED = frozenset({
     "-G", "--device-debug", "-lineinfo", "--generate-line-info", "-use_fast_math", "--use_fast_math", "-dlto",
-    "-rdc=false", "--relocatable-device-code=false", "--expt-relaxed-constexpr", "-expt-relaxed-constexpr",
+    "-rdc=false", "--relocatable-device-code=false", "-rdc=true", "--relocatable-device-code=true",
+    "--expt-relaxed-constexpr", "-expt-relaxed-constexpr",
     "--extended-lambda", "-extended-lambda", "--expt-extended-lambda", "-expt-extended-lambda", "-deviceemu",
     "-restrict", "--restrict", "-m64", "--keep", "-keep", "-v", "--verbose", "-noeh", "-ftz=true", "-prec-div=false",
     "-prec-sqrt=false", "-fmad=true", "-fmad=false", "-Wno-deprecated-gpu-targets", "-w",
@@ -43,8 +44,6 @@ class BuildOptions:
     compile: list[str] = field(default_factory=list)
     #: For the linker.
     link: list[str] = field(default_factory=list)
-    #: Units share `__device__` variables and functions.
-    relocatable: bool = False
     #: Where compilers are to list what they read.
     listed: Path | None = None
 
@@ -82,9 +81,6 @@ def _read_one(argument: str, rest: list[str], options: BuildOptions) -> bool:
         options.output = Path(_value(argument, rest))
     elif argument in ("-c", "--compile", "-dc", "--device-c"):
         options.compile_only = True
-        options.relocatable |= argument in ("-dc", "--device-c")
-    elif argument in ("-rdc=true", "--relocatable-device-code=true"):
-        options.relocatable = True
     elif argument in ("-shared", "--shared"):
         options.shared = True
     else:
