@@ -47,6 +47,7 @@ def to_threads(text: str, unit: str, target: str) -> DeviceText:
     text = text.replace("addrspacecast", "bitcast")
     text = re.sub(r" ?\baddrspace\(\d+\)", "", text)
     text = re.sub(r"(@llvm\.[\w.]*)", lambda m: re.sub(r"\.p\d+(?=[.\s]|$)", ".p0", m.group(1)), text)
+    text = text.replace("emissionKind: DebugDirectivesOnly", "emissionKind: FullDebug")  # what -g means on a CPU
     text = text.replace("ptx_kernel ", "").replace("@vprintf(", "@weft_vprintf(")
     text = _hide(_GPU_ATTRIBUTES.sub("", text))
     for name in variables:  # these the host half shares

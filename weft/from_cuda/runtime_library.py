@@ -22,7 +22,7 @@ _FLAGS = (
     "-fno-exceptions",
     "-fno-rtti",
     "-fno-threadsafe-statics",
-    "-g1",
+    "-g",
     "-Wno-everything",
 )
 

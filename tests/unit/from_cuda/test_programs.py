@@ -142,6 +142,11 @@ def test_instructions_of_a_gpu_are_refused() -> None:
         to_threads(text, "u0", "")
 
 
+def test_debuggers_find_lines_of_kernels() -> None:
+    text = "define ptx_kernel void @k() {\n  ret void\n}\n!1 = distinct !DICompileUnit(emissionKind: DebugDirectivesOnly)\n"
+    assert "emissionKind: FullDebug" in to_threads(text, "u0", "").text
+
+
 def test_options_of_nvcc() -> None:
     given = "-O3 -arch=sm_70 -gencode arch=compute_80,code=sm_80 -I inc -Iother -DN=4 -std=c++14 -lcublas -lz"
     options = read_options([*given.split(), "-Xcompiler", "-fopenmp,-Wall", "a.cu", "b.o", "-o", "out"])
