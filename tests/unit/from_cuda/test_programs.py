@@ -143,7 +143,8 @@ def test_instructions_of_a_gpu_are_refused() -> None:
 
 
 def test_debuggers_find_lines_of_kernels() -> None:
-    text = "define ptx_kernel void @k() {\n  ret void\n}\n!1 = distinct !DICompileUnit(emissionKind: DebugDirectivesOnly)\n"
+    unit = "!1 = distinct !DICompileUnit(emissionKind: DebugDirectivesOnly)"
+    text = f"define ptx_kernel void @k() {{\n  ret void\n}}\n{unit}\n"
     assert "emissionKind: FullDebug" in to_threads(text, "u0", "").text
 
 
