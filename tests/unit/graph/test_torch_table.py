@@ -74,6 +74,8 @@ UNARY = {
     "roll": lambda x: x.roll(2, 1), "repeat": lambda x: x.repeat(2, 1, 3), "stack": lambda x: torch.stack([x, x], 1),
     "cat": lambda x: torch.cat([x, x[:, :2], x], 1), "unbind": lambda x: x.unbind(0)[1] + x.unbind(0)[2],
     "split": lambda x: [a * 2 for a in x.split(2, 1)], "pad": lambda x: F.pad(x, (1, 2, 0, 1), value=3.0),
+    "pad_and_cut": lambda x: F.pad(x, (-2, 1, 3, -1), value=3.0),
+    "fill_nothing": lambda x: torch.slice_scatter(x, x[:, :0], 1, 2, 2),
     "diagonal": lambda x: x.diagonal(1), "unfold": lambda x: x.unfold(1, 3, 2), "norm": lambda x: x.norm(dim=1),
     "norm_1": lambda x: torch.linalg.vector_norm(x, 1, dim=0), "logsumexp": lambda x: torch.logsumexp(x, 1),
     "sum": lambda x: x.sum(), "sum_rows": lambda x: x.sum(1, keepdim=True), "mean": lambda x: x.mean((0, 1)),

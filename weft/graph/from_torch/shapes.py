@@ -130,8 +130,11 @@ def _stack(t: Site, tensors: Any, dim: int = 0) -> str:
 @lowers("constant_pad_nd")
 def _pad(t: Site, x: Edge, amounts: Any, value: Any = 0) -> str:
     before, after = _padding(x, amounts)
-    if min(*before, *after, 0) < 0:
-        raise UnsupportedError("negative padding")
+    if min(*before, *after, 0) < 0:  # what is cut off
+        sizes = tuple(n + min(b, 0) + min(a, 0) for n, b, a in zip(x.shape, before, after))
+        starts = tuple(max(-b, 0) for b in before)
+        x = t.edge(t.make([x], views.cut, starts, (1,) * len(sizes), sizes, is_library=False))
+        before, after = (tuple(max(n, 0) for n in amounts) for amounts in (before, after))
     return t.make([x], joints.pad, before, after, number(value))
 
 
@@ -176,6 +179,8 @@ def _slice_scatter(
 ) -> str:
     d = axis(dim, len(x.shape))
     begin = _clamped(0 if start is None else start, x.shape[d])
+    if 0 in source.shape:
+        return t.make([x], pointwise.converted, t.dtype, is_library=False)
     if source.shape == x.shape and step == 1:
         return t.make([source], pointwise.converted, t.dtype, is_library=False)
     return t.make([x, source], joints.replaced, d, begin, step)
