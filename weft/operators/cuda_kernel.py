@@ -1,4 +1,4 @@
-"""`weft.cuda.kernel`: a kernel of a CUDA source as a callable, on arrays of the CPU."""
+"""`weft.cuda.kernel`: a kernel of a CUDA source as a callable, on arrays of the CPU or of a GPU."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ from weft.operators.signature import Signature
 from weft.operators.specialization import Specialization, code_key, compile_record, find_code, load_record
 from weft.operators.stages import show_kernel
 from weft.runtime.argument import ArgumentInfo, dense_strides
-from weft.runtime.arrays import describe, describe_output, scalar_value
+from weft.runtime.arrays import describe, describe_output, is_on_gpu, scalar_value
 from weft.runtime.executor import HOST
 from weft.runtime.store import Artifact
 
 if TYPE_CHECKING:
+    from weft.operators.cuda_kernel_gpu import GpuKernel
     from weft.sanitizer.findings import Report
 
 
@@ -68,7 +69,8 @@ def kernel(
     text, where, folders = _source(source)
     uses = (name,) if "<" in name else ()
     unit = read_unit(text, where, include=(*folders, *include), defines=defines, uses=uses, host_too=False)
-    return CudaKernel(unit, name, numerics)
+    options = (*(f"-I{folder}" for folder in (*folders, *include)), *(f"-D{d}" for d in defines))
+    return CudaKernel(unit, name, numerics, options)
 
 
 def _source(source: str | os.PathLike[str]) -> tuple[str, str, tuple[str, ...]]:
@@ -88,8 +90,10 @@ def _source(source: str | os.PathLike[str]) -> tuple[str, str, tuple[str, ...]]:
 class CudaKernel:
     """A kernel one can launch: ``k(grid, block, arguments, shared_mem=0)``."""
 
-    def __init__(self, unit: Unit, name: str, numerics: Numerics) -> None:
+    def __init__(self, unit: Unit, name: str, numerics: Numerics, options: Sequence[str] = ()) -> None:
         self.unit, self.numerics = unit, numerics
+        self._gpu: GpuKernel | None = None
+        self._called, self._options = name, tuple(options)
         self.function = find_kernel(unit, name)
         self.name = self.function.name
         self.types: tuple[CType, ...] = tuple(parse_type(p.type, unit) for p in self.function.parameters)
@@ -106,6 +110,10 @@ class CudaKernel:
         sizes, threads = dim3(grid, "grid"), dim3(block, "block")
         check_sizes(self.name, sizes, threads)
         raw, arrays = self._arguments(args)
+        device = self._device(arrays)
+        if is_on_gpu(device):
+            self._on_gpu().launch(device, raw, arrays, sizes, threads, shared_mem)
+            return
         extent = _extents(arrays)
         alias = overlapping(raw, self._pointers, extent)
         launch = launch_for(sizes, threads, shared_mem, alias)
@@ -113,6 +121,26 @@ class CudaKernel:
         program = self._programs[launch]
         values = slot_values(program, raw, extent, sizes, threads, shared_mem, self._addresses(program))
         HOST.run(special.loaded, values, arrays)
+
+    def _device(self, arrays: Sequence[ArgumentInfo]) -> str:
+        """Where all arrays are."""
+        devices = {a.device for a in arrays} or {"cpu"}
+        if len(devices) > 1:
+            raise ArgumentError(
+                f"`{self.name}` was given arrays on {' and '.join(sorted(devices))}",
+                why="a kernel runs on one device and reads arrays that are there",
+                help="copy them to one device",
+            )
+        return devices.pop()
+
+    def _on_gpu(self) -> GpuKernel:
+        with self._lock:
+            if self._gpu is None:
+                from weft.operators.cuda_kernel_gpu import GpuKernel
+
+                source = self.unit.source
+                self._gpu = GpuKernel(source.text, source.name, self._called, self._options)
+            return self._gpu
 
     def symbol(self, name: str) -> Any:
         """The memory of the ``__device__`` or ``__constant__`` variable ``name``, as bytes of a numpy array to read and

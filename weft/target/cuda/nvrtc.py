@@ -9,10 +9,11 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.ir.errors import InternalError, TargetError
+from weft.ir.errors import InternalError, LanguageError, TargetError
 
 
 @functools.cache
@@ -110,6 +111,30 @@ def _compile(text: str, options: tuple[str, ...], kind: str) -> bytes:
         (status,) = getattr(nvrtc, f"nvrtcGet{kind}")(program, made)
         _require(status, "NVRTC gave no result")
         return made
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def compile_source(text: str, file: str, name: str, arch: str, options: Sequence[str] = ()) -> tuple[bytes, bytes]:
+    """Machine code of a user's source, which is not changed, and what its function ``name`` is called there."""
+    _check_arch(arch)
+    nvrtc = _nvrtc()
+    status, program = nvrtc.nvrtcCreateProgram(text.encode("utf-8"), file.encode("utf-8"), 0, [], [])
+    _require(status, "NVRTC cannot start")
+    try:
+        (status,) = nvrtc.nvrtcAddNameExpression(program, name.encode("utf-8"))
+        _require(status, f"NVRTC does not take the name `{name}`")
+        encoded = [o.encode("utf-8") for o in (f"--gpu-architecture={arch}", "--std=c++17", *options)]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        if int(status) != 0:
+            raise LanguageError(f"NVRTC cannot compile {file}", why=_log(nvrtc, program))
+        status, lowered = nvrtc.nvrtcGetLoweredName(program, name.encode("utf-8"))
+        _require(status, f"NVRTC has no function `{name}`")
+        _, size = nvrtc.nvrtcGetCUBINSize(program)
+        made = bytes(size)
+        (status,) = nvrtc.nvrtcGetCUBIN(program, made)
+        _require(status, "NVRTC gave no result")
+        return made, bytes(lowered)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
