@@ -13,7 +13,7 @@ from tests.unit.from_cuda.cuda_cases import CASES, Case
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 #: What needs headers that NVRTC does not have by itself, or types that torch has not.
-_LATER = ("math", "half", "cooperative", "barrier of the grid", "64-bit hashes", "wrapping counters", "unsigned", "atomics")
+_LATER = ("math", "half", "cooperative", "barrier of the grid", "hashes", "counters", "unsigned", "atomics")
 
 
 def on_device(value: Any) -> Any:
