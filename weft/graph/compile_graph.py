@@ -117,7 +117,7 @@ class _Compilation:
     def _storage(self) -> Storage:
         """Of the graph as it is now; decided again only where something changed."""
         if self._decided is None or self._decided[0] is not self.graph or self._decided[1] != self.alone:
-            self._decided = self.graph, self.alone, Storage(self.graph, self.alone)
+            self._decided = self.graph, self.alone, Storage(self.graph, self.alone, self.processor.takes_pieces)
         return self._decided[2]
 
     def _compile_all(self) -> Compiled:

@@ -51,7 +51,7 @@ def compute(model: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[float]]:
     processor = Cuda(_Described())
     arrays = TorchArrays(processor)
     graph = simplify(translate(part.model.gm, args, {}), arrays, lambda g: g)
-    storage = Storage(graph)
+    storage = Storage(graph, takes_pieces=processor.takes_pieces)
     memory = dict(zip(graph.inputs, args))
 
     def tensor(name: str) -> Any:
@@ -121,6 +121,22 @@ def test_rows_that_data_choose_are_normalized_in_registers() -> None:
         torch.testing.assert_close(made, embedded(*args), rtol=1e-4, atol=1e-5)
     assert len(seconds) == 1
     assert seconds[0] < 2e-5
+
+
+def turned_in_part(x: Any, cos: Any, sin: Any) -> Any:
+    """As some models turn queries: the first quarter of each by its place, the rest as it is."""
+    first, rest = x[..., :16], x[..., 16:]
+    half = torch.cat((-first[..., 8:], first[..., :8]), -1)
+    return torch.cat((first * cos + half * sin, rest), -1) * 0.5
+
+
+def test_pieces_are_computed_by_what_puts_them_together() -> None:
+    torch.manual_seed(0)
+    args = normal(2, 3, 10, 64), normal(10, 16), normal(10, 16)
+    with torch.no_grad():
+        (made,), seconds = compute(turned_in_part, args)
+        torch.testing.assert_close(made, turned_in_part(*args), rtol=1e-4, atol=1e-5)
+    assert len(seconds) == 1
 
 
 @pytest.mark.parametrize(("rows", "columns", "count"), [(64, 64, 3), (1, 64, 1), (64, 1, 1)])

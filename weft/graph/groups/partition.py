@@ -15,7 +15,8 @@ from math import prod
 
 from weft.graph.graph import Fragment, Graph, Node, Opaque, shape_of
 from weft.graph.groups.mapping import Kind, definition_of, kind_of
-from weft.ir.visit import loads
+from weft.ir.expr import Binary, Const, Expr, Var
+from weft.ir.visit import free_vars, loads
 
 #: Statements of one group: schedules of longer ones are chosen slowly and gain little.
 MOST_STATEMENTS = 24
@@ -56,9 +57,16 @@ def is_free(node: Node) -> bool:
 class Partition:
     """Groups of a graph and the order in which they run."""
 
-    def __init__(self, graph: Graph, stored: frozenset[str] = frozenset(), alone: frozenset[str] = frozenset()) -> None:
-        """``stored`` names free fragments that get a kernel all the same, ``alone`` those that join no other."""
-        self.graph, self._alone = graph, alone
+    def __init__(
+        self,
+        graph: Graph,
+        stored: frozenset[str] = frozenset(),
+        alone: frozenset[str] = frozenset(),
+        takes_pieces: bool = False,
+    ) -> None:
+        """``stored`` names free fragments that get a kernel all the same, ``alone`` those that join no other;
+        ``takes_pieces``: formulas for pieces of a tensor go with what puts it together."""
+        self.graph, self._alone, self._takes_pieces = graph, alone, takes_pieces
         calls = [n for n in graph.nodes if isinstance(n, Opaque)]
         self._before = {call.name: before for before, call in pairwise(calls)}
         self._position = {node.name: n for n, node in enumerate(graph.nodes)}
@@ -150,7 +158,8 @@ class Partition:
             return False
         if first.statements + second.statements > MOST_STATEMENTS or not self._is_one_to_one(node):
             return False
-        return self._fits(first, name, second) and self._is_acyclic(first, second)
+        fits = self._fits(first, name, second) or (self._takes_pieces and self._is_piece(first, name, second, node))
+        return fits and self._is_acyclic(first, second)
 
     def _fits(self, first: Group, name: str, second: Group) -> bool:
         """Whether both run over the same elements, or nearly so."""
@@ -161,6 +170,21 @@ class Partition:
             return made == second.elements and second.kind == "pointwise"
         is_private = first.kind == "pointwise" and all(self._is_read_by(m, second) for m in first.members[-1:])
         return is_private and len(first.members) == 1 and made <= second.elements <= REPEATED * made
+
+    def _is_piece(self, first: Group, name: str, second: Group, node: Fragment) -> bool:
+        """Whether ``node`` asks for each element of ``name`` once and nobody else for any: none is computed twice."""
+        *inner, last = first.members
+        is_private = all(self._is_read_by(m, first) for m in inner) and self._is_read_by(last, second)
+        places = [n for n, given in enumerate(node.inputs) if given == name]
+        if first.kind != "pointwise" or not is_private or last.outputs != (name,) or len(places) != 1:
+            return False
+        definition = definition_of(node.program)
+        buffer = node.program.inputs[places[0]]
+        asked = [] if definition is None else [load for load in loads(definition[1]) if load.buffer == buffer]
+        if definition is None or len(asked) != 1:
+            return False
+        walked = [free_vars(i) for i in asked[0].indices if isinstance(i, Var) or _is_moved(i)]
+        return sorted(v for own in walked for v in own) == sorted(a.name for a in definition[0])
 
     def _is_one_to_one(self, node: Fragment) -> bool:
         """Whether each element is asked for about once: lookups and windows that overlap would compute it again."""
@@ -221,3 +245,10 @@ class Partition:
         for needed in self._needs(item):
             yield from self._visit(needed, done)
         yield item
+
+
+def _is_moved(index: Expr) -> bool:
+    """Whether a subscript is a variable and a number."""
+    return (
+        isinstance(index, Binary) and index.op == "+" and isinstance(index.left, Var) and isinstance(index.right, Const)
+    )

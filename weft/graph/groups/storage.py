@@ -28,13 +28,13 @@ class Stored(NamedTuple):
 class Storage:
     """Layouts of all tensors that are in some memory."""
 
-    def __init__(self, graph: Graph, alone: frozenset[str] = frozenset()) -> None:
+    def __init__(self, graph: Graph, alone: frozenset[str] = frozenset(), takes_pieces: bool = False) -> None:
         self.graph = graph
         self._found: dict[str, Stored | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._kept = frozenset(self._stored_views())
         self._found.clear()
-        self.partition = Partition(graph, self._kept, alone)
+        self.partition = Partition(graph, self._kept, alone, takes_pieces)
 
     def find(self, name: str) -> Stored | None:
         """Where a tensor is; None where only its readers make it, and for objects of the framework."""

@@ -60,6 +60,10 @@ class Processor(Protocol):
         """Whether attention that is written out is better one formula, for a library to take."""
 
     @property
+    def takes_pieces(self) -> bool:
+        """Whether what puts a tensor together also computes its pieces: a launch costs more than an unlike thread."""
+
+    @property
     def merges_axes(self) -> bool:
         """Whether axes of a sum that are walked together become one."""
 
@@ -115,7 +119,7 @@ class Cpu:
     executor = HOST
     measures_most = True
     turns = 8
-    folds_narrow = merges_axes = wants_whole_attention = False
+    folds_narrow = merges_axes = takes_pieces = wants_whole_attention = False
     tasks_for_workers = 8
 
     @property
