@@ -32,7 +32,7 @@ TEXTS = {
     "powers of two, scaled": SOFTMAX.replace("exp(X(m,n) - A(m))", "exp2(0.5 * X(m,n) - A(m) / 2)"),
     "a choice and two factors": SOFTMAX.replace(
         "= exp(X(m,n) - A(m))",
-        "= n % 3 == 1 ? exp(3.0 * (X(m,n) - A(m))) : -exp(X(m,n) - A(m)) * exp(2.0 * (X(m,n) - A(m)))",
+        "= n > 3 ? exp(3.0 * (X(m,n) - A(m))) : -exp(X(m,n) - A(m)) * exp(2 * (X(m,n) - A(m)))",
     ),
     "a masked row": SOFTMAX.replace("X(m,n)", "(m >= n ? X(m,n) : -1e999)"),
     "what does not depend on it": SOFTMAX.replace("S(m) +=! W(m,n)", "S(m) +=! X(m,n) * X(m,n)"),
