@@ -206,11 +206,14 @@ def _in_cpp_matrices(text: str) -> str:
     products = r"__device__ __forceinline__ void mma_(bf16|f16|tf32|e4m3|e5m2|s8|u8)\((.*?)\) \{.*?\n}\n"
     kinds = {"bf16": "HostBfloat", "f16": "_Float16", "tf32": "float", "s8": "signed char", "u8": "unsigned char",
              "e4m3": "HostSmall<4>", "e5m2": "HostSmall<5>"}  # fmt: skip
-    groups = r"__device__ __forceinline__ void wgmma_(bf16|f16|e4m3|e5m2|s8|u8)_n(\d+)\((.*?)\) \{.*?\n}\n"
+    groups = r"__device__ __forceinline__ void wgmma_(bf16|f16|e4m3|e5m2|s8|u8)_n(\d+)(_first)?\((.*?)\) \{.*?\n}\n"
     given = "c, a, b, BLOCK, TILE, HALF, ODD, A_TRANSPOSED, B_TRANSPOSED, B_LEAD"
     text = re.sub(
         groups,
-        lambda m: f"void wgmma_{m[1]}_n{m[2]}({m[3]}) {{ host_wgmma<{kinds[m[1]]}, {m[2]}>({given}); }}\n",
+        lambda m: (
+            f"void wgmma_{m[1]}_n{m[2]}{m[3] or ''}({m[4]}) {{ {f'for (int i = 0; i < {int(m[2]) // 2}; ++i) c[i] = 0; ' if m[3] else ''}"
+            f"host_wgmma<{kinds[m[1]]}, {m[2]}>({given}); }}\n"
+        ),
         text,
         flags=re.DOTALL,
     )

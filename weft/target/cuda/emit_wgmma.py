@@ -54,7 +54,12 @@ template <int COUNT> __device__ __forceinline__ void hold_sums(int* c) {
 }"""
 
 
-def emit_start(f: Function, type: str, call: Call) -> None:
+def emit_begin(f: Function, type: str, call: Call) -> None:
+    """As `emit_start`, the first of them without what was in the sums."""
+    emit_start(f, type, call, begins=True)
+
+
+def emit_start(f: Function, type: str, call: Call, *, begins: bool = False) -> None:
     """The instructions of a piece, started one after another; the group goes on."""
     sums, a, b, _, *numbers = call.args
     assert isinstance(sums, AddressOf)
@@ -66,7 +71,8 @@ def emit_start(f: Function, type: str, call: Call) -> None:
     )
     f.define("matrix_place", _PLACE)
     in_registers = a.buffer.name in f.operands
-    name = _define(f, type, blocks * BLOCK, sums.buffer.dtype.is_integer, element.itemsize, in_registers)
+    kind = (f, type, blocks * BLOCK, sums.buffer.dtype.is_integer, element.itemsize, in_registers)
+    name = _define(*kind)
     flags = [str(k != 1).lower() for k in ((b_k,) if in_registers else (a_k, b_k))]
     arguments = ", ".join(map(str, (block if blocks > 1 else 0, tile, half, odd, *flags, element.itemsize * lead)))
     f.line(f"{f.define('wgmma_start', _START)}();")
@@ -80,14 +86,18 @@ def emit_start(f: Function, type: str, call: Call) -> None:
             f.line(f"const auto* const {at} = {place};")
         for step in range(steps):
             places = ", ".join(f"{at} + {step * distance}" for at, distance in apart.items())
-            f.line(f"{name}<{arguments}>({emit_place(f, sums)}, {places});")
+            function = _define(*kind, begins=True) if begins and step == 0 else name
+            f.line(f"{function}<{arguments}>({emit_place(f, sums)}, {places});")
     f.line(f"{f.define('wgmma_commit', _COMMIT)}();")
 
 
-def _define(f: Function, type: str, columns: int, of_integers: bool, itemsize: int, in_registers: bool) -> str:
+def _define(
+    f: Function, type: str, columns: int, of_integers: bool, itemsize: int, in_registers: bool, *, begins: bool = False
+) -> str:
     """The instruction of as many columns, as a function; elements of one byte have no flags for transposed operands,
     integers none for signs."""
-    name, count = f"wgmma_{type}_n{columns}{'_registers' if in_registers else ''}", columns // 2
+    name = f"wgmma_{type}_n{columns}{'_registers' if in_registers else ''}{'_first' if begins else ''}"
+    count = columns // 2
     letter, ptx, sums = ("r", "s32", "int") if of_integers else ("f", "f32", "float")
     turns = itemsize > 1
     outs = ", ".join(f"%{i}" for i in range(count))
@@ -100,7 +110,7 @@ def _define(f: Function, type: str, columns: int, of_integers: bool, itemsize: i
     turned = [f"%{after + n}" for n in range(1, 2 if in_registers else 3)] if turns else []
     text = (_WGMMA_REGISTERS if in_registers else _WGMMA).format(
         name=name, n=columns, type=type, outs=outs, regs=regs, left=", ".join(left), right=f"%{after}", sums=sums,
-        ptx=ptx, depth=STEP_BYTES // itemsize, flags=", ".join(["1", *(() if of_integers else ("1", "1")), *turned]),
+        ptx=ptx, depth=STEP_BYTES // itemsize, flags=", ".join(["0" if begins else "1", *(() if of_integers else ("1", "1")), *turned]),
         turned=(_TURNED if in_registers else _BOTH_TURNED) * turns,
     )  # fmt: skip
     return f.define(name, text)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.ir.dtype import SCALAR_TYPES
-from weft.ir.expr import Call
+from weft.ir.expr import Call, const
 from weft.ir.hardware import Hardware, declare
 from weft.ir.stmt import Tensorized
 
@@ -94,6 +94,14 @@ kernel {name}_start(out C: {c}[2, NB, 8, 2] strides [c_half, c_block, c_nj, c_od
   }} }} }} }} }} }}
 }}"""
 
+#: The same for sums that begin with it, whatever was there.
+_BEGIN = _START.replace("_start(", "_begin(").replace(
+    "  for step in 0:KS",
+    "  for half in 0:2 {{ for block in 0:NB {{ for nj in 0:8 {{ for odd in 0:2 {{ C[half, block, nj, odd] = {zero} }}"
+    " }} }} }}\n  for step in 0:KS",
+    1,
+)
+
 
 def _left_to_loops(f: Function, s: Tensorized) -> bool:
     """What `select_products` has left has operands elsewhere than instructions need them."""
@@ -102,9 +110,10 @@ def _left_to_loops(f: Function, s: Tensorized) -> bool:
 
 def _emit_call(f: Function, call: Call) -> bool:
     from weft.target.cuda.emit_mma import emit_load_a, emit_load_b, emit_multiply
-    from weft.target.cuda.emit_wgmma import emit_start
+    from weft.target.cuda.emit_wgmma import emit_begin, emit_start
 
-    emits = {"load_a": emit_load_a, "load_b": emit_load_b, "multiply": emit_multiply, "start": emit_start}
+    emits = {"load_a": emit_load_a, "load_b": emit_load_b, "multiply": emit_multiply, "start": emit_start,
+             "begin": emit_begin}  # fmt: skip
     intrinsic, _, what = call.name.partition("_")[2].partition("_")
     emits[what](f, intrinsic, call)
     return True
@@ -146,7 +155,8 @@ def _declared(text: str, kind: str, t: str, *, is_step: bool = True) -> Hardware
     products = {"product": ("A[mi, half, row, step, k]", "B[nj, pair, odd, step, k]"),
                 "step_product": ("A[half, k]", "B[odd, k]")}  # fmt: skip
     holes = {name: " * ".join(map(wide.format, pair)) for name, pair in products.items()}
-    whole = text.format(name=f"{kind}_{own.short}", t=t, c=own.sums, k=STEP_BYTES // SCALAR_TYPES[t].itemsize, **holes)
+    whole = text.format(name=f"{kind}_{own.short}", t=t, c=own.sums, k=STEP_BYTES // SCALAR_TYPES[t].itemsize,
+                        zero=const(0, SCALAR_TYPES[own.sums]).value, **holes)  # fmt: skip
     name = whole.partition("kernel ")[2].partition("(")[0]
     needs = ("wgmma",) if kind == "wgmma" else (own.needs, "ldmatrix")
     emit = {"cuda": _emit_call if is_step else _left_to_loops}
@@ -158,5 +168,6 @@ for _type in ELEMENTS:
         _declared(_text, "mma", _type)
     if _type != "float32":
         _declared(_START, "wgmma", _type)
+        _declared(_BEGIN, "wgmma", _type)
 MMA = tuple(_declared(_MMA, "mma", t, is_step=False) for t in ELEMENTS)
 WGMMA = tuple(_declared(_WGMMA, "wgmma", t, is_step=False) for t in ELEMENTS if t != "float32")

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from weft.ir.expr import Compare, Const, Expr, Var, idx
+from weft.ir.expr import Compare, Const, Expr, Var, const, idx
 from weft.ir.nesting import flat, sequence, strip
 from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Stmt, Tensorized, hint
+from weft.ir.stmt import Alloc, Barrier, Evaluate, For, If, Stmt, Store, Tensorized, hint
 from weft.ir.visit import Mentions, mentions, stores, substitute
 from weft.target.cuda.persist_blocks import bulk_copies
 from weft.target.cuda.read_products import GroupProducts
@@ -59,7 +59,8 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
         return None
     number = parts[-1].call.args[0]
     ahead: dict[Var, Expr] = {s.var: s.var + 1}
-    begin = [*cut.fills, *cut.first, hint("hold", first.sums), start_first]
+    starts = [*cut.first, hint("hold", first.sums), start_first]
+    begin = [*cut.fills, *(_from_nothing(start_first, first) if all(map(_is_zeros, cut.first)) else starts)]
     last = simplify(s.hi - 1)
     next_one = If(Compare("<", s.var, last), simplify(substitute(sequence(begin), ahead)))
     release = If(Compare(">", s.var, s.lo), hint("turn_release", simplify(number - 1)))
@@ -77,6 +78,21 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
     for alloc in reversed(allocs):
         made = replace(alloc, body=made) if alloc.buffer.name in ahead_of else made
     return made
+
+
+def _is_zeros(s: Stmt) -> bool:
+    """Whether ``s`` does nothing but store zeros."""
+    found = stores(s)
+    return bool(found) and all(isinstance(n, Store) and n.value in (const(0, n.value.dtype),) for n in found)
+
+
+def _from_nothing(start: Stmt, products: GroupProducts) -> list[Stmt]:
+    """``start`` where sums begin: the first instruction need not have what is in them."""
+    first = simplify(substitute(start.body, {start.var: start.lo})) if isinstance(start, For) else start
+    assert isinstance(first, Evaluate)
+    begin = replace(first, call=replace(first.call, name=first.call.name.removesuffix("_start") + "_begin"))
+    rest = [replace(start, lo=simplify(start.lo + 1))] if isinstance(start, For) else []
+    return [hint("hold", products.sums), begin, *rest]
 
 
 def _settled(products: GroupProducts, pending: int) -> list[Stmt]:
