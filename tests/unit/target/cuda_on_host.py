@@ -211,8 +211,9 @@ def _in_cpp_matrices(text: str) -> str:
     text = re.sub(
         groups,
         lambda m: (
-            f"void wgmma_{m[1]}_n{m[2]}{m[3] or ''}({m[4]}) {{ {f'for (int i = 0; i < {int(m[2]) // 2}; ++i) c[i] = 0; ' if m[3] else ''}"
-            f"host_wgmma<{kinds[m[1]]}, {m[2]}>({given}); }}\n"
+            f"void wgmma_{m[1]}_n{m[2]}{m[3] or ''}({m[4]}) {{ "
+            + (f"for (int i = 0; i < {int(m[2]) // 2}; ++i) c[i] = 0; " if m[3] else "")
+            + f"host_wgmma<{kinds[m[1]]}, {m[2]}>({given}); }}\n"
         ),
         text,
         flags=re.DOTALL,

@@ -108,9 +108,10 @@ def _define(
     left = [f"%{count + n}" for n in range(4 if in_registers else 1)]
     after = count + len(left)
     turned = [f"%{after + n}" for n in range(1, 2 if in_registers else 3)] if turns else []
+    flags = ["0" if begins else "1", *(() if of_integers else ("1", "1")), *turned]
     text = (_WGMMA_REGISTERS if in_registers else _WGMMA).format(
         name=name, n=columns, type=type, outs=outs, regs=regs, left=", ".join(left), right=f"%{after}", sums=sums,
-        ptx=ptx, depth=STEP_BYTES // itemsize, flags=", ".join(["0" if begins else "1", *(() if of_integers else ("1", "1")), *turned]),
+        ptx=ptx, depth=STEP_BYTES // itemsize, flags=", ".join(flags),
         turned=(_TURNED if in_registers else _BOTH_TURNED) * turns,
     )  # fmt: skip
     return f.define(name, text)
