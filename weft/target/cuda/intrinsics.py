@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.ir.dtype import SCALAR_TYPES
-from weft.ir.expr import Call, const
+from weft.ir.expr import Call
 from weft.ir.hardware import Hardware, declare
 from weft.ir.stmt import Tensorized
 
@@ -156,7 +156,7 @@ def _declared(text: str, kind: str, t: str, *, is_step: bool = True) -> Hardware
                 "step_product": ("A[half, k]", "B[odd, k]")}  # fmt: skip
     holes = {name: " * ".join(map(wide.format, pair)) for name, pair in products.items()}
     whole = text.format(name=f"{kind}_{own.short}", t=t, c=own.sums, k=STEP_BYTES // SCALAR_TYPES[t].itemsize,
-                        zero=const(0, SCALAR_TYPES[own.sums]).value, **holes)  # fmt: skip
+                        zero="0.0" if own.sums == "float32" else f"{own.sums}(0)", **holes)  # fmt: skip
     name = whole.partition("kernel ")[2].partition("(")[0]
     needs = ("wgmma",) if kind == "wgmma" else (own.needs, "ldmatrix")
     emit = {"cuda": _emit_call if is_step else _left_to_loops}
