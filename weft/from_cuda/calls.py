@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from weft.from_cuda.arithmetic import convert
 from weft.from_cuda.context import Context, Frame, close
-from weft.from_cuda.expressions import expression, lvalue, zero_of
+from weft.from_cuda.expressions import PLACES, VALUES, expression, lvalue
 from weft.from_cuda.functions import FUNCTIONS
+from weft.from_cuda.literals import zero_of
 from weft.from_cuda.places import declare, dereference, field_place, keep_value, read
 from weft.from_cuda.types import CType, Opaque, Pointer, Record, Reference, Scalar, Void, parse_type
 from weft.from_cuda.unit import Node
@@ -253,3 +254,13 @@ def _has_field(place: Fields | Element, name: str) -> bool:
 def closure(c: Context, n: Node) -> Value:
     """A lambda expression: its body names the captured variables themselves."""
     return FunctionValue(n)
+
+
+VALUES.update(
+    {
+        **dict.fromkeys(("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr"), call),
+        **dict.fromkeys(("CXXConstructExpr", "CXXTemporaryObjectExpr"), construct),
+        "LambdaExpr": closure,
+    }
+)
+PLACES.update(dict.fromkeys(("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr"), call_place))

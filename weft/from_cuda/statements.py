@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from weft.from_cuda import calls as _calls  # noqa: F401  registers what it reads
+from weft.from_cuda import casts as _casts  # noqa: F401
+from weft.from_cuda import operators as _operators  # noqa: F401
 from weft.from_cuda.context import Context, Item, Loop, Unsupported, close, negate
 from weft.from_cuda.expressions import condition, expression, number
 from weft.from_cuda.loops import counted_loop

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from weft.from_cuda import calls as _calls  # noqa: F401  registers what it reads
+from weft.from_cuda import casts as _casts  # noqa: F401
+from weft.from_cuda import operators as _operators  # noqa: F401
 from weft.from_cuda.context import Context, Facts, Launch, Unsupported
 from weft.from_cuda.expressions import expression
 from weft.from_cuda.launch import pack

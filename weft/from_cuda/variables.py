@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from weft.from_cuda import arithmetic as ar
 from weft.from_cuda.context import Context
-from weft.from_cuda.expressions import expression, lvalue, zero_of
+from weft.from_cuda.expressions import expression, lvalue
+from weft.from_cuda.literals import zero_of
 from weft.from_cuda.memory import advance, store
 from weft.from_cuda.places import array_target, declare, keep_value, note_range
 from weft.from_cuda.types import Array, CType, Opaque, Pointer, Reference, Scalar

@@ -1,0 +1,143 @@
+"""Conversions: of numbers, of pointers, of arrays to pointers, of records to their bases."""
+
+from __future__ import annotations
+
+from weft.from_cuda import arithmetic as ar
+from weft.from_cuda.context import Context
+from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, lvalue, number
+from weft.from_cuda.literals import null, text
+from weft.from_cuda.memory import flat
+from weft.from_cuda.places import address_of, dereference, field_place, read
+from weft.from_cuda.types import (
+    BOOL,
+    Array,
+    CType,
+    Pointer,
+    Record,
+    Scalar,
+)
+from weft.from_cuda.unit import Node
+from weft.from_cuda.values import (
+    Address,
+    Alias,
+    Element,
+    Fields,
+    Fixed,
+    Nothing,
+    Number,
+    Place,
+    Value,
+    Variable,
+)
+from weft.ir import dtype as dt
+from weft.ir.expr import Var
+
+
+def _cast(c: Context, n: Node) -> Value:
+    kind, inner = n.raw.get("castKind", "NoOp"), n.inner[-1]
+    if kind == "LValueToRValue":
+        return read(c, n, lvalue(c, inner))
+    if kind == "ArrayToPointerDecay":
+        return _decay(c, n, inner)
+    if kind in ("IntegralCast", "FloatingCast", "IntegralToFloating", "FloatingToIntegral", "IntegralToBoolean",
+                "FloatingToBoolean", "BooleanToSignedIntegral"):  # fmt: skip
+        to, value = c.type_of(n), number(c, inner)
+        assert isinstance(to, Scalar)
+        if to.dtype == dt.uint32 and isinstance(value.expr, Var) and value.expr.name in c.numbers:
+            return Number(to, c.unsigned_parameter(value.expr))
+        return ar.convert(value, to, c.ranges)
+    if kind == "PointerToBoolean":
+        return Number(BOOL, condition(c, inner))
+    if kind == "NullToPointer":
+        return null(c, n)
+    if kind == "ToVoid":
+        expression(c, inner)
+        return Nothing()
+    if kind in ("BitCast", "AddressSpaceConversion"):
+        return _cast_pointer(c, n, expression(c, inner))
+    if kind in ("NoOp", "FunctionToPointerDecay", "BuiltinFnToFnPtr", "ConstructorConversion", "UserDefinedConversion",
+                "Dependent"):  # fmt: skip
+        return expression(c, inner)
+    if kind in ("UncheckedDerivedToBase", "DerivedToBase"):
+        return _to_base(c, n, inner)
+    return c.refuse(n, f"a conversion of the kind {kind}")
+
+
+def _to_base(c: Context, n: Node, inner: Node) -> Value:
+    """A record, or a pointer to one, seen as its base class."""
+    type = c.type_of(n)
+    if isinstance(type, Pointer):
+        value = expression(c, inner)
+        under = dereference(c, n, value, c.type_of(inner).to)  # type: ignore[union-attr]
+        return address_of(c, n, _base_place(c, n, under, type.to))
+    return read(c, n, _base_place(c, n, lvalue(c, inner), type))
+
+
+def _base_place(c: Context, n: Node, place: Place, base: CType) -> Place:
+    if not isinstance(base, Record) or not base.fields:
+        return place
+    whole = place.type if isinstance(place, (Fields, Element)) else None
+    while isinstance(whole, Record) and whole != base:
+        step = next((f for f in whole.fields if isinstance(f.type, Record) and _inherits(f.type, base)), None)
+        if step is None:
+            break
+        place, whole = field_place(c, n, place, step.name), step.type
+    return place
+
+
+def _inherits(type: Record, base: Record) -> bool:
+    return type == base or any(isinstance(f.type, Record) and _inherits(f.type, base) for f in type.fields)
+
+
+def _decay(c: Context, n: Node, inner: Node) -> Value:
+    if inner.kind in ("StringLiteral", "PredefinedExpr"):
+        return text(c, inner)
+    place = lvalue(c, inner)
+    if not isinstance(place, Element) or not isinstance(place.type, Array):
+        c.refuse(n, "an array that is no memory")
+    targets = tuple(flat(c, t) for t in place.address.targets)
+    return Address(place.type.of, targets, place.address.which)
+
+
+def _cast_pointer(c: Context, n: Node, value: Value) -> Value:
+    type = c.type_of(n)
+    if isinstance(value, Address) and isinstance(type, Pointer):
+        return Address(type.to, value.targets, value.which)
+    if isinstance(value, Alias) and isinstance(type, Pointer):
+        return _retyped(c, n, value, type.to)
+    return value
+
+
+def _retyped(c: Context, n: Node, value: Alias, to: CType) -> Value:
+    """``*(int *)&x``: the bits of a variable."""
+    from weft.from_cuda.memory import reinterpret
+
+    place = value.place
+    if isinstance(place, (Variable, Fixed)) and isinstance(to, Scalar):
+        held = read(c, n, place)
+        if isinstance(held, Number) and held.type.size == to.size:
+            return Alias(Fixed(Number(to, reinterpret(ar.stored(held), to.dtype))))
+    return value
+
+
+def _cast_place(c: Context, n: Node) -> Place:
+    kind, inner = n.raw.get("castKind", "NoOp"), n.inner[-1]
+    if kind == "NoOp":
+        return lvalue(c, inner)
+    if kind in ("UncheckedDerivedToBase", "DerivedToBase"):
+        return _base_place(c, n, lvalue(c, inner), c.type_of(n))
+    if kind == "LValueBitCast":
+        place = lvalue(c, inner)
+        type = c.type_of(n)
+        if isinstance(place, Element):
+            return Element(type, Address(type, place.address.targets, place.address.which))
+        found = _retyped(c, n, Alias(place), type)
+        return found.place if isinstance(found, Alias) else place
+    return Fixed(expression(c, n))
+
+
+for _kind in (
+    "ImplicitCastExpr", "CStyleCastExpr", "CXXStaticCastExpr", "CXXFunctionalCastExpr", "CXXReinterpretCastExpr",
+    "CXXConstCastExpr",
+):  # fmt: skip
+    VALUES[_kind], PLACES[_kind] = _cast, _cast_place

@@ -1,0 +1,253 @@
+"""Operators: arithmetic of numbers and pointers, assignments, choices."""
+
+from __future__ import annotations
+
+from weft.from_cuda import arithmetic as ar
+from weft.from_cuda.context import Context, Item, close, negate
+from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, is_not_null, lvalue, number
+from weft.from_cuda.literals import type_text
+from weft.from_cuda.memory import address_value, advance, difference, flat, on_heap
+from weft.from_cuda.places import address_of, assign, declare, dereference, keep_value, read
+from weft.from_cuda.types import (
+    BOOL,
+    Scalar,
+    parse_type,
+)
+from weft.from_cuda.unit import Node
+from weft.from_cuda.values import (
+    ZERO,
+    Address,
+    Fixed,
+    FunctionValue,
+    Nothing,
+    Number,
+    Place,
+    Struct,
+    Target,
+    Value,
+)
+from weft.ir.expr import Binary, Compare, Const, Expr, Select, const, idx
+from weft.ir.stmt import Assign, If
+
+
+def _unary(c: Context, n: Node) -> Value:
+    op, inner = n.raw["opcode"], n.inner[0]
+    match op:
+        case "&":
+            return address_of(c, n, lvalue(c, inner))
+        case "*":
+            return read(c, n, lvalue(c, n))
+        case "!":
+            return Number(BOOL, negate(condition(c, inner)))
+        case "-":
+            return ar.negative(number(c, inner))
+        case "+" | "__extension__":
+            return expression(c, inner)
+        case "~":
+            return ar.complement(number(c, inner))
+        case "++" | "--":
+            return _step(c, n, op, inner)
+    return c.refuse(n, f"the operator {op}")
+
+
+def _step(c: Context, n: Node, op: str, inner: Node) -> Value:
+    place = lvalue(c, inner)
+    before = keep_value(c, "before", read(c, n, place)) if n.raw.get("isPostfix") else read(c, n, place)
+    assign(c, n, place, _plus_one(c, n, before, 1 if op == "++" else -1))
+    return before if n.raw.get("isPostfix") else read(c, n, place)
+
+
+def _plus_one(c: Context, n: Node, value: Value, by: int) -> Value:
+    if isinstance(value, Address):
+        return advance(c, value, idx(by), value.to.size)
+    if not isinstance(value, Number):
+        c.refuse(n, "++ or -- of what is no number or pointer")
+    if value.type.is_integer:
+        return ar.binary("+", value, ar.constant(value.type, by), value.type, c.ranges)
+    return ar.binary("+", value, Number(value.type, const(float(by), value.type.dtype)), value.type, c.ranges)
+
+
+def _deref(c: Context, n: Node) -> Place:
+    if n.raw["opcode"] == "*":
+        value = expression(c, n.inner[0])
+        if isinstance(value, FunctionValue):
+            return Fixed(value)
+        return dereference(c, n, value, c.type_of(n))
+    if n.raw["opcode"] in ("++", "--"):
+        _step(c, n, n.raw["opcode"], n.inner[0])
+        return lvalue(c, n.inner[0])
+    return Fixed(_unary(c, n))
+
+
+def _binary(c: Context, n: Node) -> Value:
+    op = n.raw["opcode"]
+    if op == "=":
+        return _assignment(c, n)
+    if op == ",":
+        expression(c, n.inner[0])
+        return expression(c, n.inner[1])
+    if op in ("&&", "||"):
+        return Number(BOOL, _short_circuit(c, n, op))
+    left, right = expression(c, n.inner[0]), expression(c, n.inner[1])
+    if isinstance(left, Address) or isinstance(right, Address):
+        return _pointer_arithmetic(c, n, op, left, right)
+    if not isinstance(left, Number) or not isinstance(right, Number):
+        c.refuse(n, f"the operator {op} of what are no numbers")
+    type = c.type_of(n)
+    assert isinstance(type, Scalar)
+    return ar.binary(op, left, right, type, c.ranges)
+
+
+def _short_circuit(c: Context, n: Node, op: str) -> Expr:
+    left = condition(c, n.inner[0])
+    with c.scope() as items:
+        right = condition(c, n.inner[1])
+    if isinstance(left, Const) and (not items or bool(left.value) == (op == "&&")):
+        if bool(left.value) != (op == "&&"):
+            return left
+        c.items.extend(items)
+        return right
+    if not items:
+        return Binary("&&" if op == "&&" else "||", left, right)
+    result = c.let("both" if op == "&&" else "either", left)
+    items.append(Assign(result, right, span=c.span))
+    c.emit(If(result if op == "&&" else negate(result), close(items), span=c.span))
+    return result
+
+
+def _pointer_arithmetic(c: Context, n: Node, op: str, left: Value, right: Value) -> Value:
+    if op in ("+", "-") and isinstance(right, Number) and isinstance(left, Address):
+        by = ar.to_index(right, c.ranges)
+        return advance(c, left, by if op == "+" else ar.negative(Number(right.type, by)).expr, left.to.size)
+    if op == "+" and isinstance(left, Number) and isinstance(right, Address):
+        return advance(c, right, ar.to_index(left, c.ranges), right.to.size)
+    if not isinstance(left, Address) or not isinstance(right, Address):
+        c.refuse(n, f"the operator {op} of a pointer and a variable's address")
+    if op == "-":
+        from weft.from_cuda.types import LONG
+
+        return Number(LONG, difference(c, n, left, right, left.to.size))
+    if left.is_null or right.is_null:
+        known = is_not_null(c, n, right if left.is_null else left)
+        return Number(BOOL, known if op == "!=" else negate(known))
+    if len(left.targets) > 1 or len(right.targets) > 1 or left.targets[0].memory is not right.targets[0].memory:
+        left, right = (on_heap(c, address_value(c, n, x), x.to) for x in (left, right))
+    distance = difference(c, n, left, right, 1)
+    return Number(BOOL, Compare(op, distance, ZERO))  # type: ignore[arg-type]
+
+
+def _assignment(c: Context, n: Node) -> Value:
+    value = expression(c, n.inner[1])
+    place = lvalue(c, n.inner[0])
+    assign(c, n, place, value)
+    return value
+
+
+def _compound(c: Context, n: Node) -> Value:
+    place, op = lvalue(c, n.inner[0]), n.raw["opcode"][:-1]
+    right = expression(c, n.inner[1])
+    before = read(c, n, place)
+    if isinstance(before, Address):
+        value = _pointer_arithmetic(c, n, op, before, right)
+        assign(c, n, place, value)
+        return value
+    if not isinstance(before, Number) or not isinstance(right, Number):
+        c.refuse(n, f"{n.raw['opcode']} of what are no numbers")
+    computed = parse_type(type_text(n.raw.get("computeResultType", n.raw["type"])), c.unit)
+    left_type = parse_type(type_text(n.raw.get("computeLHSType", n.raw["type"])), c.unit)
+    assert isinstance(computed, Scalar)
+    assert isinstance(left_type, Scalar)
+    left = ar.convert(before, left_type, c.ranges)
+    value = ar.convert(ar.binary(op, left, right, computed, c.ranges), before.type, c.ranges)
+    assign(c, n, place, value)
+    return value
+
+
+def _compound_place(c: Context, n: Node) -> Place:
+    if n.kind == "BinaryOperator" and n.raw["opcode"] == ",":
+        expression(c, n.inner[0])
+        return lvalue(c, n.inner[1])
+    if n.kind == "BinaryOperator" and n.raw["opcode"] != "=":
+        return Fixed(_binary(c, n))
+    (_compound if n.kind == "CompoundAssignOperator" else _assignment)(c, n)
+    return lvalue(c, n.inner[0])
+
+
+def _conditional(c: Context, n: Node) -> Value:
+    test = condition(c, n.inner[0])
+    with c.scope() as then_items:
+        then = expression(c, n.inner[1])
+    with c.scope() as else_items:
+        otherwise = expression(c, n.inner[2])
+    if isinstance(test, Const):
+        c.items.extend(then_items if test.value else else_items)
+        return then if test.value else otherwise
+    if not then_items and not else_items:
+        return choose(c, n, test, then, otherwise)
+    return _conditional_with_effects(c, n, test, (then_items, then), (else_items, otherwise))
+
+
+def choose(c: Context, n: Node, test: Expr, then: Value, otherwise: Value) -> Value:
+    """One of two values."""
+    match then, otherwise:
+        case Number(), Number():
+            return ar.select(test, then, otherwise, c.ranges)
+        case Address(), Address():
+            return _choose_address(c, test, then, otherwise)
+        case Struct(), Struct():
+            fields = {k: choose(c, n, test, v, otherwise.fields[k]) for k, v in then.fields.items()}
+            return Struct(then.type, fields)
+        case Nothing(), Nothing():
+            return then
+    return c.refuse(n, "a choice between two things of this kind")
+
+
+def _choose_address(c: Context, test: Expr, then: Address, otherwise: Address) -> Address:
+    if then.is_null or otherwise.is_null:
+        return otherwise if then.is_null else then
+    if len(then.targets) == 1 and len(otherwise.targets) == 1:
+        a, b = (flat(c, x.targets[0]) for x in (then, otherwise))
+        if a.memory is b.memory and a.unit == b.unit and a.extra == b.extra:
+            return Address(then.to, (Target(a.memory, Select(test, a.offset, b.offset), a.unit, a.extra),))
+    which = Select(test, then.which or ZERO, ar.fold(Binary("+", otherwise.which or ZERO, idx(len(then.targets)))))
+    targets = tuple(flat(c, t) for t in (*then.targets, *otherwise.targets))
+    return Address(then.to, targets, c.keep("which", which))
+
+
+def _conditional_with_effects(
+    c: Context,
+    n: Node,
+    test: Expr,
+    then: tuple[list[Item], Value],
+    otherwise: tuple[list[Item], Value],
+) -> Value:
+    type = c.type_of(n)
+    if isinstance(then[1], Nothing) or isinstance(otherwise[1], Nothing):
+        c.emit(If(test, close(then[0]), close(otherwise[0]), span=c.span))
+        return Nothing()
+    place = declare(c, n, type, "chosen", None, f"chosen {n.id}")
+    branches = []
+    for items, value in (then, otherwise):
+        with c.scope() as more:
+            c.items.extend(items)
+            assign(c, n, place, value)
+        branches.append(close(more))
+    c.emit(If(test, branches[0], branches[1], span=c.span))
+    return read(c, n, place)
+
+
+VALUES.update(
+    {
+        "UnaryOperator": _unary,
+        "BinaryOperator": _binary,
+        "CompoundAssignOperator": _compound,
+        "ConditionalOperator": _conditional,
+    }
+)
+PLACES.update(
+    {
+        "UnaryOperator": _deref,
+        "BinaryOperator": _compound_place,
+        "CompoundAssignOperator": _compound_place,
+    }
+)
