@@ -73,6 +73,26 @@ def test_results(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(s.build()(*args).astype(np.float32), wanted)  # the grid, as it runs on the CPU
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_channels_first_are_turned(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images and weights are copied so that channels lie side by side; results are stored as they are wanted."""
+    monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [GROUPED])
+    size = 8 // step
+    text = f"""def f(bfloat16(N,C,H,W) X, bfloat16(F,C,P,Q) V) -> (bfloat16(N,F,{size},{size}) O) {{
+        S(n,f,h,w) +=! X(n,c,{step}*h+p-1,{step}*w+q-1) * V(f,c,p,q) where h in 0:{size}, w in 0:{size}, X outside zero
+        O(n,f,h,w) = S(n,f,h,w)
+    }}"""
+    s = weft.schedule(weft.define(text), numerics="fast", X=(6, 64, 8, 8), V=(64, 64, 3, 3))
+    decisions = auto_schedule_gpu(s, H200).decisions
+    assert sum("lies along memory" in d.what for d in decisions) == 2, decisions
+    args = arguments(s)
+    wanted = weft.define(text)(*args).astype(np.float32)
+    np.testing.assert_array_equal(s.build()(*args).astype(np.float32), wanted)
+    program = compile_kernel(s.kernel, H200, fast=True, aligned={b.name: 16 for b in s.kernel.buffers})
+    engine = 2 if step == 1 else 0  # a copy in steps has more dimensions than the engine goes through
+    assert [len(launch.maps) for launch in program.launches] == [0, 0, engine]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_copy_engine_fetches_boxes(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contraction, "contraction_tiles", lambda p, m, kinds: [GROUPED])

@@ -18,25 +18,39 @@ from weft.schedules.layouts import LETTERS
 from weft.schedules.schedule import Schedule
 
 
-def open_operand(draft: GpuDraft, product: Product) -> tuple[Product, list[str]]:
+def open_operands(draft: GpuDraft, product: Product) -> tuple[Product, list[str], list[str]]:
     """Where reads of the boxed operand ask whether an element is there, or leave some out, a copy in which they need
-    not: laid out so that the elements of a tap are side by side.
+    not: laid out so that the elements of a tap are side by side. Operands that are turned have a copy, too.
 
-    It is never made: the block that would make it is to be written into those that fill tiles (`compute_inline`).
+    Of those the blocks that make them are returned, to be a launch of their own. Others are never made: blocks that
+    would are to be written into those that fill tiles (`compute_inline`).
     """
-    side = product.boxed
-    if side is None or not side.sizes or not side.is_opened:
-        return product, []
+    opened, made = list[str](), list[str]()
+    sides = []
+    for side in product.sides:
+        if side.turned or (side.sizes and side.is_opened):
+            copy, storage = _copied(draft, side, product.stage.name)
+            (made if side.turned else opened).append(copy)
+            side = replace(side, storage=storage)
+        if side.turned:
+            what = f"a copy of `{side.access.buffer.name}` in which the depth lies along memory"
+            draft.decide("packing", product.name, what, "the copy engine fetches boxes of it")
+        sides.append(side)
+    return replace(product, rows=sides[0], columns=sides[1]), opened, made
+
+
+def _copied(draft: GpuDraft, side: Side, reader: str) -> tuple[str, str]:
+    """The block that copies an operand for ``reader``, and the storage."""
     words = []
-    for d in range(side.access.buffer.rank):
+    for d, old in enumerate(side.turned or range(side.access.buffer.rank)):
         step = side.step_of(d)
-        words += [LETTERS[d]] if step == 1 else [f"{LETTERS[d]}/{step}", f"{LETTERS[d]}%{step}"]
-    buffer, layout, readers = side.access.buffer.name, " ".join(words), [product.stage.name]
+        words += [LETTERS[old]] if step == 1 else [f"{LETTERS[old]}/{step}", f"{LETTERS[old]}%{step}"]
+    buffer, layout = side.access.buffer.name, " ".join(words)
     if side.access.guarded:
-        copy, storage = map(str, draft.s.surround(buffer, readers=readers, layout=layout))
-    else:
-        copy, storage = map(str, draft.s.pack(buffer, layout, pad=True, readers=readers))
-    return product.with_side(replace(side, storage=storage)), [copy]
+        copy, storage = draft.s.surround(buffer, readers=[reader], layout=layout)
+        return str(copy), str(storage)
+    block, storage = draft.s.pack(buffer, layout, pad=True, readers=[reader])
+    return str(block), str(storage)
 
 
 def box_layout(side: Side) -> str:

@@ -17,9 +17,10 @@ another. The sizes are `contraction_tiles`'s answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import gcd
 
-from weft.auto.gpu.box_loops import box_layout, open_operand, split_loops
+from weft.auto.gpu.box_loops import box_layout, open_operands, split_loops
 from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_operands
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
@@ -47,6 +48,7 @@ from weft.auto.gpu.draft import WIDEST, GpuDraft
 from weft.auto.gpu.epilogue import epilogue_of
 from weft.auto.gpu.grid import as_one
 from weft.auto.gpu.points import POINTS
+from weft.auto.gpu.tiles import TILES
 from weft.auto.stages import Stage
 from weft.auto.strategy import Strategy
 from weft.ir.errors import ScheduleError
@@ -68,8 +70,10 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
     """Tiles for all instructions that the machine has for this, and of each thread's own arithmetic, best first: no
     tiles are the usual ones."""
     product = read_product(stage, surrounded=False)
+    others = _turned_prices(draft, stage)
     if product is None:
-        return []
+        draft.expected[stage.name] = others
+        return sorted(others, key=others.__getitem__)
     known = (("groups", True), ("warps", False))
     kinds = [kind for kind, grouped in known if find_instruction(draft, product, grouped=grouped)]
     tiles = contraction_tiles(product, draft.machine, (*kinds, "threads"))
@@ -85,8 +89,25 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
         apart = len(twins) * min(prices.values(), default=0.0)  # the others would come after
         prices = {plan: seconds + apart for plan, seconds in prices.items()}
         prices |= {p: product_seconds(product, draft.machine, p) for p in map(ContractionPlan, together)}
+    prices |= others
     draft.expected[stage.name] = prices
     return sorted(prices, key=prices.__getitem__)
+
+
+def _turned_prices(draft: GpuDraft, stage: Stage) -> dict[ContractionPlan, float]:
+    """Plans that take boxes from copies of operands in which the depth lies along memory, and what each takes."""
+    product = read_product(stage, surrounded=False, turned=True)
+    if product is None or product.boxed is None or not any(s.turned for s in product.sides):
+        return {}
+    if not find_instruction(draft, product, grouped=True):
+        return {}
+    tiles = contraction_tiles(product, draft.machine, ("groups",))
+    reader = epilogue_of(draft, stage)
+    if reader is not None and is_narrow(reader):
+        tiles = [t for t in tiles if has_room(draft, product, t, reader)]
+    plans = possible_plans(product, draft.machine, tiles, may_part=draft.is_fast)
+    turned = [replace(p, turned=True) for p in plans if p.boxed and not p.moved]
+    return {p: product_seconds(product, draft.machine, p) for p in turned}
 
 
 def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPlan], float]:
@@ -94,13 +115,14 @@ def contraction_prices(draft: GpuDraft, stage: Stage) -> Callable[[ContractionPl
 
 
 def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None:
-    found = read_product(draft.stage(name), surrounded=False)
+    found = read_product(draft.stage(name), surrounded=False, turned=plan.turned)
     boxed = plan.of(found).boxed if found is not None and plan.boxed else None
     copies = [*surround_operands(draft, name, boxed), *(move_apart(draft, name) if plan.moved else ())]
-    found = read_product(draft.stage(name), surrounded=boxed is None)
+    found = read_product(draft.stage(name), surrounded=boxed is None, turned=plan.turned)
     if found is None:
         raise ScheduleError(f"`{name}` tests what it reads")
-    product, opened = open_operand(draft, plan.of(found))
+    product, opened, made = open_operands(draft, plan.of(found))
+    copies += made
     if plan.parts > 1:
         product = cut_depth(draft, product, plan.parts)
     twins = find_twins(draft, product) if plan.tiles.twins > 1 else ()
@@ -112,7 +134,7 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
     if plan.parts > 1:
         POINTS.schedule(draft, name)
     for copy in copies:  # as it was made until here, so that what it fills can be seen
-        POINTS.schedule(draft, copy)
+        next((s for s in (TILES, POINTS) if s.schedule(draft, copy)), None)
     draft.scheduled |= {*copies}
 
 

@@ -15,8 +15,10 @@ def surround_operands(draft: GpuDraft, name: str, besides: Side | None) -> list[
     """Operands that are zero outside get zeros around them, in a launch before: the blocks that copy them so. None are
     needed around what boxes are taken of."""
     copies = []
-    guarded = (a for a in draft.stage(name).reads if a.guarded and (besides is None or a != besides.access))
-    for buffer in dict.fromkeys(a.buffer.name for a in guarded):
+    boxed = besides.access.buffer.name if besides is not None else None
+    for buffer in dict.fromkeys(a.buffer.name for a in draft.stage(name).reads if a.guarded):
+        if buffer == boxed:
+            continue
         copies.append(str(draft.s.surround(buffer, readers=[name])[0]))
         draft.decide("packing", name, f"`{buffer}` with zeros around it", "no test for every element that is read")
     return copies

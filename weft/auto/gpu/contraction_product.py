@@ -14,7 +14,7 @@ from weft.auto.contraction_plan import is_contraction
 from weft.auto.stages import Stage, StageAccess, StageIter
 from weft.ir.buffer import Buffer
 from weft.target.cuda.machine import GpuMachine
-from weft.target.cuda.read_boxes import rows_apart, why_not_fetched
+from weft.target.cuda.read_boxes import MOST_DIMENSIONS, rows_apart, why_not_fetched
 
 #: Below so many rows, columns or steps there is too little reuse for tiles in shared memory.
 FEWEST, SHALLOWEST = 16, 8
@@ -29,8 +29,8 @@ class Side:
     """An operand and its iterator that is tiled; ``along_depth`` where neighbours in memory are along the depth,
     which is in subscript ``deep``.
 
-    A tile may also be a ``box`` along several iterators of the operand alone, ``sizes`` of each; it is taken from
-    ``storage`` then, where that is not the operand.
+    A tile may also be a ``box`` along several iterators of the operand alone, ``sizes`` of each. It is taken from
+    ``storage``, where that is not the operand: of ``turned`` ones from a copy with these dimensions in that order.
     """
 
     access: StageAccess
@@ -40,6 +40,7 @@ class Side:
     box: tuple[StageIter, ...] = ()
     sizes: tuple[int, ...] = ()
     storage: str | None = None
+    turned: tuple[int, ...] = ()
 
     @property
     def buffer(self) -> str:
@@ -80,6 +81,14 @@ class Side:
         return tuple(self.step_of(self.dimension_of(i)) for i in self.box)
 
     @property
+    def why_not_fetched(self) -> str | None:
+        """Why the copy engine cannot fetch tiles; None where it can."""
+        apart = sum(step != 1 for step in self.steps) if self.turned else 0
+        if self.access.buffer.rank + apart > MOST_DIMENSIONS:
+            return f"a copy of `{self.access.buffer.name}` in steps has more than {MOST_DIMENSIONS} dimensions"
+        return why_not_fetched(self.access.buffer)
+
+    @property
     def needs_box(self) -> bool:
         """Whether a tile of rows along its iterator alone would have gaps."""
         return self.step_of(self.dimension) != 1
@@ -116,7 +125,7 @@ class Product:
         """Why the copy engine cannot bring the operands; None where it can."""
         if not machine.has("tma"):
             return f"{machine.name} has no copy engine"
-        return next((why for s in self.sides if (why := why_not_fetched(s.access.buffer)) is not None), None)
+        return next((why for s in self.sides if (why := s.why_not_fetched) is not None), None)
 
     def moved_apart(self, machine: GpuMachine) -> tuple[Buffer, ...]:
         """Operands whose rows the copy engine could fetch from a copy in which they lie further apart; none where it
@@ -156,10 +165,11 @@ class Product:
         return self.deep * prod(i.count for i in self.stage.reductions if i.loop in self.around)
 
 
-def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
+def read_product(stage: Stage, *, surrounded: bool = True, turned: bool = False) -> Product | None:
     """``stage`` as a product; None where it is none, or too small a one.
 
-    Not ``surrounded``: reads that give zero outside of an operand will get a copy with zeros around it yet.
+    Not ``surrounded``: reads that give zero outside of an operand will get a copy with zeros around it yet. ``turned``:
+    operands will get copies in which the depth lies along memory.
     """
     if stage.op != "+" or stage.is_inside or not is_contraction(stage) or any(i.extent is None for i in stage.iters):
         return None
@@ -172,11 +182,13 @@ def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
         return None
     columns, rows = reads if _is_innermost(stage, reads[0]) else (reads[1], reads[0])
     row, column, depth = _main(stage, rows, columns), _main(stage, columns, rows), _depth(stage, rows, columns)
-    if row is None or column is None or depth is None or column.count < FEWEST:
+    if row is None or column is None or depth is None:
         return None
-    down, across = _side(stage, rows, row, depth), _side(stage, columns, column, depth)
+    down, across = (_side(stage, a, i, depth, turned) for a, i in ((rows, row), (columns, column)))
     across = replace(across, box=()) if down.box else across
-    few = max(row.count, prod(i.count for i in down.box))
+    few, many = (max(s.iterator.count, prod(i.count for i in s.box)) for s in (down, across))
+    if many < FEWEST:
+        return None
     if few < FEWEST and (row.count == 1 or min(column.count, depth.count) < BESIDE_FEW):
         return None
     tiled = {row.name, column.name, depth.name}
@@ -190,12 +202,29 @@ def read_product(stage: Stage, *, surrounded: bool = True) -> Product | None:
     return Product(stage, down, across, depth_loop, depth.count, stage.name, sums, batch, batches, around)
 
 
-def _side(stage: Stage, access: StageAccess, iterator: StageIter, depth: StageIter) -> Side:
-    side = Side(access, iterator, access.stride(depth.name) == 1, _dimension(access, depth.name))
+def _side(stage: Stage, access: StageAccess, iterator: StageIter, depth: StageIter, turned: bool) -> Side:
     other = next(a for a in stage.distinct_reads if a is not access)
+    order = _depth_last(access, depth) if turned else ()
+    access = _in_order(access, order) if order else access
+    side = Side(access, iterator, access.stride(depth.name) == 1, _dimension(access, depth.name), turned=order)
     alone = [i for i in stage.spatial if access.uses(i.name) and not other.uses(i.name) and i.count > 1]
     side = replace(side, box=tuple(sorted(alone, key=lambda i: -(stage.write.stride(i.name) or 0))))
     return side if alone and _is_box(side) and (len(alone) > 1 or side.needs_box) else replace(side, box=())
+
+
+def _depth_last(access: StageAccess, depth: StageIter) -> tuple[int, ...]:
+    """The dimensions of an operand with that of the depth last; none where it lies along memory as it is."""
+    deep = _dimension(access, depth.name)
+    others = [d for d in range(access.buffer.rank) if d != deep]
+    return () if deep == access.buffer.rank - 1 else (*others, deep)
+
+
+def _in_order(access: StageAccess, order: tuple[int, ...]) -> StageAccess:
+    """The same read of a copy with its dimensions in another order."""
+    rows, shape = access.rows or (), access.buffer.shape
+    buffer = replace(access.buffer, shape=tuple(shape[d] for d in order), strides=None)
+    offsets = tuple(access.offsets[d] for d in order)
+    return replace(access, buffer=buffer, rows=tuple(rows[d] for d in order), offsets=offsets)
 
 
 def _is_box(side: Side) -> bool:

@@ -20,6 +20,7 @@ from weft.auto.stages import Stage
 from weft.ir.errors import ScheduleError
 from weft.passes.analysis.loop_ranges import constant_extent
 from weft.schedules.find import find_buffer, find_loop
+from weft.schedules.layouts import LETTERS
 from weft.target.cuda.rates import RESERVED_SHARED
 
 
@@ -102,6 +103,7 @@ def keep_sums(
              for i, n in zip(side.tiled, side.sizes_of(size)) if i.count < n]  # fmt: skip
     for i, n in short:
         draft.s.fold_storage(storage, of_parts + _written_dimension(p, i.name), n)
+    _join_box(draft, p, str(storage))
     return Kept((start,), *digits_of(draft, nest, str(store)))
 
 
@@ -126,6 +128,7 @@ def _join_reader(
     for q in every:
         for i, size in _tile_sizes(q, tiles).items():
             s.fold_storage(q.sums, _written_dimension(q, i), size)
+        _join_box(draft, q, q.sums)
     own = draft.stage(reader.name)
     others, single, tile = _tile_loops(draft, p, tiles, own, ways)
     results = None
@@ -147,6 +150,16 @@ def _join_reader(
     of_all = " and ".join(f"`{q.stage.name}`" for q in every)
     draft.decide("fusion", reader.name, f"done at the end of each tile of {of_all}", why)
     return Kept(starts, threads, mine, results)
+
+
+def _join_box(draft: GpuDraft, p: Product, sums: str) -> None:
+    """Sums with the rows of a box side by side, so that these are rows of one matrix."""
+    rank = len(find_buffer(draft.s.kernel, sums).shape)
+    of_parts = rank - p.stage.write.buffer.rank
+    box = [of_parts + _written_dimension(p, i.name) for side in p.sides if side.sizes for i in side.box]
+    order = [*(d for d in range(rank) if d not in box), *box]
+    if box and box != list(range(box[0], box[0] + len(box))):
+        draft.s.pack(sums, " ".join(LETTERS[d] for d in order))
 
 
 def _tile_loops(

@@ -74,16 +74,18 @@ class Tiles:
 @dataclass(frozen=True, slots=True)
 class ContractionPlan:
     """Tiles, and into how many parts the depth is cut that are added up afterwards; ``moved``: from copies of operands
-    that the copy engine can fetch; ``boxed``: tiles are boxes along several iterators of an operand."""
+    that the copy engine can fetch; ``boxed``: tiles are boxes along several iterators of an operand; ``turned``: from
+    copies in which the depth lies along memory."""
 
     tiles: Tiles
     parts: int = 1
     moved: bool = False
     boxed: bool = False
+    turned: bool = False
 
     @property
     def way(self) -> str:
-        how = ", of copies" if self.moved else ", together" if self.tiles.twins > 1 else ""
+        how = ", of copies" if self.moved or self.turned else ", together" if self.tiles.twins > 1 else ""
         return f"by {self.tiles.kind}{how}{', of boxes' if self.boxed else ''}{', in parts' if self.parts > 1 else ''}"
 
     def of(self, product: Product) -> Product:

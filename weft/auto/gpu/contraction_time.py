@@ -86,6 +86,8 @@ def product_seconds(product: Product, machine: GpuMachine, plan: ContractionPlan
     if not plan.boxed:  # zeros around operands
         around = [2 * buffer_bytes(s.access.buffer) / machine.bandwidth for s in product.sides if s.access.guarded]
         seconds += sum(rates.launch + each for each in around)
+    turned = [2 * buffer_bytes(s.access.buffer) / machine.bandwidth for s in product.sides if s.turned]
+    seconds += sum(rates.launch + each for each in turned)
     if plan.moved:
         copied = [2 * buffer_bytes(b) / (machine.bandwidth * ODD_SHARE) for b in product.moved_apart(machine)]
         seconds += sum(rates.launch + each for each in copied)
