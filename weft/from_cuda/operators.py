@@ -17,6 +17,7 @@ from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
     ZERO,
     Address,
+    Element,
     Fixed,
     FunctionValue,
     Nothing,
@@ -27,7 +28,7 @@ from weft.from_cuda.values import (
     Value,
 )
 from weft.ir.expr import Binary, Compare, Const, Expr, Select, const, idx
-from weft.ir.stmt import Assign, If
+from weft.ir.stmt import Assign, Barrier, If
 
 
 def _unary(c: Context, n: Node) -> Value:
@@ -139,8 +140,22 @@ def _pointer_arithmetic(c: Context, n: Node, op: str, left: Value, right: Value)
 def _assignment(c: Context, n: Node) -> Value:
     value = expression(c, n.inner[1])
     place = lvalue(c, n.inner[0])
-    assign(c, n, place, value)
+    _assign_in_step(c, n, place, value)
     return value
+
+
+def _assign_in_step(c: Context, n: Node, place: Place, value: Value) -> None:
+    """An assignment; one to volatile shared memory is done by all threads of a warp at once, after all have read: so
+    programs count on it that were written when warps had no barriers of their own."""
+    targets = place.address.targets if isinstance(place, Element) else ()
+    is_shared = bool(targets) and all(t.memory.kind in ("shared", "dynamic") for t in targets)
+    if not is_shared or "volatile" not in n.inner[0].raw.get("type", {}).get("qualType", ""):
+        assign(c, n, place, value)
+        return
+    value = keep_value(c, "stored", value)
+    c.emit(Barrier("warp", span=c.span))
+    assign(c, n, place, value)
+    c.emit(Barrier("warp", span=c.span))
 
 
 def _compound(c: Context, n: Node) -> Value:
@@ -159,7 +174,7 @@ def _compound(c: Context, n: Node) -> Value:
     assert isinstance(left_type, Scalar)
     left = ar.convert(before, left_type, c.ranges)
     value = ar.convert(ar.binary(op, left, right, computed, c.ranges), before.type, c.ranges)
-    assign(c, n, place, value)
+    _assign_in_step(c, n, place, value)
     return value
 
 

@@ -136,6 +136,25 @@ def test_shuffles_and_votes() -> None:
     np.testing.assert_array_equal(turned, (i ^ 31) + up + (i // 8 * 8 + 3))
 
 
+def test_warps_that_run_in_step_by_volatile_memory() -> None:
+    source = """__device__ void last(volatile float *s, int t) {
+      s[t] += s[t + 32]; s[t] += s[t + 16]; s[t] += s[t + 8]; s[t] += s[t + 4]; s[t] += s[t + 2]; s[t] += s[t + 1];
+    }
+    __global__ void k(const float *x, float *out) {
+      __shared__ float s[128];
+      int t = threadIdx.x;
+      s[t] = x[blockIdx.x * 128 + t];
+      __syncthreads();
+      if (t < 64) s[t] += s[t + 64];
+      __syncthreads();
+      if (t < 32) last(s, t);
+      if (t == 0) out[blockIdx.x] = s[0];
+    }"""
+    x, out = np.random.default_rng(6).random(256).astype(np.float32), np.zeros(2, np.float32)
+    weft.cuda.kernel(source, "k")((2,), (128,), (x, out))
+    np.testing.assert_allclose(out, x.reshape(2, 128).sum(1), rtol=1e-5)
+
+
 def test_arrays_that_overlap_run_as_on_a_gpu() -> None:
     shift = """__global__ void k(const float *x, float *y, int n) {
       int i = threadIdx.x;

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from weft.ir.expr import Call, Expr, Var
+from weft.ir.affine import linear_form
+from weft.ir.dtype import index
+from weft.ir.expr import Binary, Call, Compare, Const, Expr, Var
 from weft.ir.nesting import inner_statements
-from weft.ir.simplify import assigned_names
+from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import Alloc, Assign, Barrier, Break, Continue, For, If, Let, Seq, Stmt, Tensorized, While
-from weft.ir.visit import loads, mentions
+from weft.ir.visit import free_vars, loads, mentions, substitute
 from weft.passes.analysis.thread_teams import Team, holds, jumps_out, refuse
 from weft.passes.analysis.uniform_values import ANY, FIRST, differs, is_vote, votes_in
 from weft.passes.to_grid.check_divergence import divergent, outcomes
@@ -156,12 +158,32 @@ class _Planner:
         if not differs(s.condition, self.varying):
             plan.append(Branch(s, self.inner(s.then), self.inner(s.otherwise)))
             return
+        common = self.common_test(s.condition)
+        if common is not None:
+            plan.append(Branch(replace(s, condition=common), self.inner(s.then), self.inner(s.otherwise)))
+            return
         agreed = self.agreed(s.condition)
         if agreed is None:
             raise divergent(s, self.team.scope, "threads may decide differently")
         chosen = s.then if agreed else s.otherwise
         if chosen is not None:
             self.add(chosen, plan)
+
+    def common_test(self, condition: Expr) -> Expr | None:
+        """``condition`` as one that the threads of a warp agree on: ``32 * w + lane < 64`` is ``32 * w < 64``."""
+        (loop, *others) = self.team.loops
+        if others or self.team.scope != "warp" or not isinstance(condition, Compare) or condition.op not in ("<", ">="):
+            return None
+        if not isinstance(loop.lo, Const) or not isinstance(loop.hi, Const) or condition.left.dtype != index:
+            return None
+        distance = linear_form(Binary("-", condition.left, condition.right))
+        factor = distance.terms.pop(loop.var, 0)
+        size, alone = int(loop.hi.value), all(loop.var.name not in free_vars(atom) for atom in distance.terms)
+        whole = all(n % size == 0 for n in (distance.constant, *distance.terms.values()))
+        if int(loop.lo.value) != 0 or factor != 1 or not (alone and whole):
+            return None
+        common = simplify(substitute(condition, {loop.var: loop.lo}))
+        return None if differs(common, self.varying) else common
 
     def agreed(self, condition: Expr) -> bool | None:
         """What ``condition`` is in every thread, where trying them all shows it."""
