@@ -216,6 +216,9 @@ class _Made:
     def _fold(self) -> None:
         """Storage as large as tiles, so that these may run beyond an edge."""
         c, plan = self.c, self.plan
+        widths = [int(x.buffer.shape[-1].value) for x in (c.keyed, c.values)]  # type: ignore[attr-defined]
+        if not self.is_uneven and not any(n % BLOCK for n in widths):
+            return
         tile = {c.rows: plan.rows, c.keys: plan.keys}
         folded = {self._buffer(name): tile for name in (*c.formulas, c.weight)}
         folded[self._buffer(c.sums)] = {self.row: plan.rows, c.columns: _size(c.values.buffer)}

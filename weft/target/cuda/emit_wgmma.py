@@ -99,11 +99,12 @@ def _define(
     name = f"wgmma_{type}_n{columns}{'_registers' if in_registers else ''}{'_first' if begins else ''}"
     count = columns // 2
     letter, ptx, sums = ("r", "s32", "int") if of_integers else ("f", "f32", "float")
-    turns = itemsize > 1
+    turns, how = itemsize > 1, "=" if begins else "+"
     outs = ", ".join(f"%{i}" for i in range(count))
     tiles = [f"{block} * BLOCK + {tile} * TILE" for block in range(columns // BLOCK) for tile in range(BLOCK // 8)]
     regs = ",\n                 ".join(
-        ", ".join(f'"+{letter}"(c[{at}{own}])' for own in ("", " + ODD", " + HALF", " + HALF + ODD")) for at in tiles
+        ", ".join(f'"{how}{letter}"(c[{at}{own}])' for own in ("", " + ODD", " + HALF", " + HALF + ODD"))
+        for at in tiles
     )
     left = [f"%{count + n}" for n in range(4 if in_registers else 1)]
     after = count + len(left)

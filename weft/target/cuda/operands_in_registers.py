@@ -12,13 +12,10 @@ from math import prod
 
 from weft.ir import dtype as dt
 from weft.ir.buffer import Buffer
-from weft.ir.expr import AddressOf, Binary, Call, Const, Expr, Select, const, idx
+from weft.ir.expr import AddressOf, Binary, Call, Const, Expr, const, idx
 from weft.ir.hardware import HARDWARE
-from weft.ir.nesting import around, strip
-from weft.ir.simplify import simplify
-from weft.ir.stmt import Alloc, Evaluate, For, If, Stmt, Store
-from weft.ir.visit import Node, map_statements, rewrite, walk
-from weft.passes.analysis.conditions import for_all
+from weft.ir.stmt import Alloc, Evaluate, Store
+from weft.ir.visit import Node, rewrite, walk
 from weft.target.cuda.read_launches import Grid, thread_counts
 from weft.target.cuda.read_products import lane_place
 from weft.target.cuda.swizzle import find_swizzled
@@ -46,7 +43,6 @@ def operands_in_registers(grid: Grid) -> tuple[Grid, frozenset[str]]:
 
         body = Alloc(own, rewrite(rewrite(body, visit), _as_power_of_two))
     names = frozenset(b.name for b in found)
-    body = _tested_once(body) if found else body
     inner = tuple(s for s in grid.inner if not (isinstance(s, Alloc) and s.buffer.name in names))
     return (replace(grid, inner=inner, body=body), names) if found else (grid, names)
 
@@ -70,21 +66,3 @@ def _times(e: Expr) -> Expr:
     if isinstance(e, Binary) and e.op == "*" and isinstance(e.right, Const):
         return Binary("*", e.left, const(float(e.right.value) * per, e.dtype))
     return Binary("*", e, const(per, e.dtype))
-
-
-def _tested_once(s: Stmt) -> Stmt:
-    """``s`` with nests that a mask is tested in written out for tiles of which it leaves all: one test, not many."""
-    loops: list[For] = []
-    inner: Stmt = s
-    while isinstance(inner, For) and inner.kind == "unroll":
-        loops.append(inner)
-        inner = strip(inner.body)
-    value = inner.value if loops and isinstance(inner, Store) else None
-    if not isinstance(value, Select) or not isinstance(inner, Store) or not isinstance(value.otherwise, Const):
-        return map_statements(s, _tested_once)
-    whole: Expr | None = value.condition
-    for loop in reversed(loops):
-        whole = None if whole is None else for_all(whole, loop)
-    if whole is None:
-        return s
-    return If(simplify(whole), around(loops, replace(inner, value=value.then)), s)

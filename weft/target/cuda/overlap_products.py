@@ -60,7 +60,7 @@ def overlapped(s: For, start: Callable[[Stmt], Started | None]) -> Stmt | None:
     number = parts[-1].call.args[0]
     ahead: dict[Var, Expr] = {s.var: s.var + 1}
     starts = [*cut.first, hint("hold", first.sums), start_first]
-    begin = [*cut.fills, *(_from_nothing(start_first, first) if all(map(_is_zeros, cut.first)) else starts)]
+    begin = [*cut.fills, *(_from_nothing(start_first) if all(map(_is_zeros, cut.first)) else starts)]
     last = simplify(s.hi - 1)
     next_one = If(Compare("<", s.var, last), simplify(substitute(sequence(begin), ahead)))
     release = If(Compare(">", s.var, s.lo), hint("turn_release", simplify(number - 1)))
@@ -86,13 +86,13 @@ def _is_zeros(s: Stmt) -> bool:
     return bool(found) and all(isinstance(n, Store) and n.value in (const(0, n.value.dtype),) for n in found)
 
 
-def _from_nothing(start: Stmt, products: GroupProducts) -> list[Stmt]:
+def _from_nothing(start: Stmt) -> list[Stmt]:
     """``start`` where sums begin: the first instruction need not have what is in them."""
     first = simplify(substitute(start.body, {start.var: start.lo})) if isinstance(start, For) else start
     assert isinstance(first, Evaluate)
     begin = replace(first, call=replace(first.call, name=first.call.name.removesuffix("_start") + "_begin"))
     rest = [replace(start, lo=simplify(start.lo + 1))] if isinstance(start, For) else []
-    return [hint("hold", products.sums), begin, *rest]
+    return [begin, *rest]
 
 
 def _settled(products: GroupProducts, pending: int) -> list[Stmt]:
