@@ -9,7 +9,7 @@ from weft.from_cuda.context import Context, Frame, close
 from weft.from_cuda.expressions import PLACES, VALUES, expression, lvalue
 from weft.from_cuda.functions import FUNCTIONS
 from weft.from_cuda.literals import zero_of
-from weft.from_cuda.places import declare, dereference, field_place, keep_value, read
+from weft.from_cuda.places import assign, declare, dereference, field_place, keep_value, read
 from weft.from_cuda.types import CType, Opaque, Pointer, Record, Reference, Scalar, Void, parse_type
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import Element, Fields, Fixed, FunctionValue, Nothing, Number, Place, Value
@@ -21,6 +21,9 @@ _DEPTH = 64
 def call(c: Context, n: Node) -> Value:
     """What a call gives."""
     function, this, arguments = _callee(c, n)
+    if function.name == "operator=" and this is not None and _is_made_by_compiler(function):
+        assign(c, n, this, read(c, n, lvalue(c, arguments[0])))
+        return _Reference(this)
     if function.body is None:
         function = c.unit.definition(function)
     known = FUNCTIONS.get(function.name)
@@ -29,6 +32,10 @@ def call(c: Context, n: Node) -> Value:
     if function.body is None:
         c.refuse(n, f"the function `{function.name}` has no body here")
     return inline(c, n, function, this, arguments)
+
+
+def _is_made_by_compiler(function: Node) -> bool:
+    return bool(function.raw.get("isImplicit") or function.raw.get("explicitlyDefaulted"))
 
 
 def call_place(c: Context, n: Node) -> Place:
@@ -222,7 +229,6 @@ def _constructor(c: Context, n: Node, type: Record) -> Node | None:
 
 def run_constructor(c: Context, n: Node, constructor: Node, place: Place, arguments: list[Node]) -> None:
     """Fields by the list of initializers, then the body."""
-    from weft.from_cuda.places import assign
     from weft.from_cuda.statements import block
 
     outer = dict(c.places)

@@ -45,8 +45,8 @@ def expression(c: Context, n: Node) -> Value:
 
 def _through(c: Context, n: Node, go: Callable[[Context, Node], Value]) -> Value:
     inner = [i for i in n.inner if i.kind not in ("NonTypeTemplateParmDecl", "TemplateArgument")]
-    if n.kind == "CXXDefaultArgExpr" and not inner:
-        c.refuse(n, "a default argument that this clang does not show")
+    if not inner:
+        c.refuse(n, "a default value that this clang does not show")
     return go(c, inner[-1])
 
 

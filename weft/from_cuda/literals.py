@@ -18,6 +18,7 @@ from weft.from_cuda.types import (
     Record,
     Reference,
     Scalar,
+    has_union,
     parse_type,
 )
 from weft.from_cuda.unit import Node
@@ -205,6 +206,8 @@ def _direct_chain(c: Context, n: Node) -> Place | None:
 def _list(c: Context, n: Node) -> Value:
     """``{a, b}`` for a record or a number; the arrays of declarations are filled elsewhere."""
     type = c.type_of(n)
+    if isinstance(type, Record) and has_union(type) and n.inner:
+        c.refuse(n, "a list of values for a union")
     if isinstance(type, Record):
         given = [expression(c, i) for i in n.inner]
         fields = {f.name: v for f, v in zip(type.fields, given)}

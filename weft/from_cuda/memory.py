@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from weft.from_cuda.arithmetic import constant, fold, stored
 from weft.from_cuda.context import Binding, Context, close
-from weft.from_cuda.types import LONG, VOID, Array, CType, Pointer, Record, Scalar, leaves
+from weft.from_cuda.types import LONG, VOID, Array, CType, Pointer, Record, Scalar, has_union, leaves
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import ZERO, Address, Copy, Memory, Nothing, Number, Struct, Target, Value, index_var
 from weft.ir import dtype as dt
@@ -17,6 +17,9 @@ from weft.ir.stmt import For, If, Store
 
 #: Arrays of up to so many elements are copied one by one.
 _UNROLLED = 16
+
+
+_UNSIGNED = {1: dt.uint8, 2: dt.uint16, 4: dt.uint32, 8: dt.uint64}
 
 
 def scalar_element(type: CType) -> DType | None:
@@ -34,6 +37,8 @@ def scalar_element(type: CType) -> DType | None:
 def held_as(memory: Memory, dtype: DType) -> DType:
     """The type of the buffer through which elements of ``dtype`` are reached: another one of the same size where the
     memory was declared so, since one place has one buffer."""
+    if has_union(memory.element):
+        return _UNSIGNED[dtype.itemsize]
     declared = scalar_element(memory.element)
     if declared is not None and declared != dtype and declared.itemsize == dtype.itemsize:
         return declared
@@ -44,6 +49,8 @@ def view(c: Context, memory: Memory, dtype: DType) -> Buffer:
     """The buffer through which ``memory`` is seen as elements of ``dtype``."""
     found = memory.views.get(dtype)
     if found is None:
+        if memory.views and has_union(memory.element):
+            c.refuse(c.frames[0].function, f"`{memory.name}`, a union of numbers that differ in size")
         found = memory.views[dtype] = _make_view(c, memory, dtype)
     return found
 

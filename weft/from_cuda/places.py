@@ -7,7 +7,7 @@ from dataclasses import replace
 from weft.from_cuda.arithmetic import convert, is_index, settle
 from weft.from_cuda.context import Binding, Context
 from weft.from_cuda.memory import at_field, flat, load, store
-from weft.from_cuda.types import Array, CType, Pointer, Record, Reference, Scalar
+from weft.from_cuda.types import Array, CType, Pointer, Record, Reference, Scalar, has_union
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
     ZERO,
@@ -150,6 +150,11 @@ def declare(c: Context, n: Node, type: CType, name: str, value: Value | None, ke
             return _declare_number(c, type, name, value, key)
         case Pointer():
             return _declare_pointer(c, n, type, name, value, key)
+        case Record() if has_union(type):
+            whole = Element(type, Address(type, (array_target(c, name, Array(type, 1), "local", key),)))
+            if value is not None:
+                store(c, n, whole.address, value)
+            return whole
         case Record():
             given = value.fields if isinstance(value, Struct) else {}
             fields = {

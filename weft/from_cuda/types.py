@@ -226,6 +226,13 @@ def field_type(n: Node, unit: Unit) -> CType:
     return type
 
 
+def has_union(type: CType) -> bool:
+    """Whether some places in a value of ``type`` are seen as several types."""
+    if isinstance(type, Array):
+        return has_union(type.of)
+    return isinstance(type, Record) and (type.is_union or any(has_union(f.type) for f in type.fields))
+
+
 def leaves(type: CType) -> list[tuple[tuple[str, ...], CType, int]]:
     """The numbers and pointers of which a record is made: the names that lead there, type, and place in bytes."""
     if not isinstance(type, Record):

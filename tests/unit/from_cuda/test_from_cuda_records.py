@@ -136,6 +136,22 @@ def test_shuffles_and_votes() -> None:
     np.testing.assert_array_equal(turned, (i ^ 31) + up + (i // 8 * 8 + 3))
 
 
+def test_unions_are_one_place() -> None:
+    source = """union U { float f; unsigned u; };
+    struct S { int a = 5; U x; };
+    __global__ void k(int *r) {
+      U x;
+      x.f = threadIdx.x;
+      S s;
+      s.x = x;
+      s.x.u += s.a;
+      r[threadIdx.x] = s.x.u;
+    }"""
+    r = np.zeros(16, np.int32)
+    weft.cuda.kernel(source, "k")((1,), (16,), (r,))
+    np.testing.assert_array_equal(r, np.arange(16, dtype=np.float32).view(np.int32) + 5)
+
+
 def test_warps_that_run_in_step_by_volatile_memory() -> None:
     source = """__device__ void last(volatile float *s, int t) {
       s[t] += s[t + 32]; s[t] += s[t + 16]; s[t] += s[t + 8]; s[t] += s[t + 4]; s[t] += s[t + 2]; s[t] += s[t + 1];
