@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.from_cuda.context import Context, Facts, Frame, Launch, Slot, Unsupported, close
-from weft.from_cuda.memory import advance, on_heap, store
+from weft.from_cuda.memory import advance, on_heap, scalar_element, store
 from weft.from_cuda.places import array_target, declare
 from weft.from_cuda.statements import block
 from weft.from_cuda.types import Array, CType, Pointer, Record, Scalar
@@ -91,12 +91,23 @@ def _attempt(c: Context, function: Node) -> GridKernel | None:
             block(c, body.inner)
         except Unsupported as problem:
             c.problems.append(problem)
+        c.problems += [Unsupported(function, why) for why in map(_seen_twice, c.memories.values()) if why]
         for name in c.ranges.mixed & set(c.keys):
             c.facts.learn(c.facts.indices, c.keys[name])
         if c.problems or c.facts.is_new:
             return None
         inner = close(items)
     return _finish(c, function, inner, loops, slots)
+
+
+def _seen_twice(memory: Memory) -> str:
+    """Why a memory cannot be several buffers: what is written as elements of one size may be read as another's. Fields
+    of a record are apart, and the heap is of everything."""
+    sizes = {dtype.itemsize for dtype in memory.views}
+    is_record = isinstance(memory.element, Record) and scalar_element(memory.element) is None
+    if len(sizes) < 2 or is_record or memory.kind == "heap" or not memory.written:
+        return ""
+    return f"`{memory.name}` is accessed as elements of {' and '.join(map(str, sorted(sizes)))} bytes"
 
 
 def _grid(c: Context, slots: list[tuple[Param, Slot]]) -> tuple[list[tuple[Var, Expr]], list[tuple[Var, Expr]]]:

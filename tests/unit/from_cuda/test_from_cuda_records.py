@@ -204,6 +204,17 @@ def test_what_cannot_be_read_is_told_by_clang() -> None:
     )
 
 
+def test_memory_that_is_seen_as_elements_of_two_sizes_is_refused() -> None:
+    source = """__global__ void k(unsigned char *x) {
+      __shared__ unsigned s[8];
+      s[threadIdx.x] = 0x01020304;
+      __syncthreads();
+      x[threadIdx.x] = ((unsigned char *)s)[threadIdx.x];
+    }"""
+    with pytest.raises(weft.UnsupportedError, match="`s` is accessed as elements of 1 and 4 bytes"):
+        weft.cuda.kernel(source, "k")((1,), (8,), (np.zeros(8, np.uint8),))
+
+
 def test_all_that_is_not_supported_is_told_at_once() -> None:
     source = "__device__ int f(int);\n__global__ void k(int *x) {\n  x[0] = f(1);\n  x[1] = f(2);\n}"
     with pytest.raises(weft.UnsupportedError) as told:
