@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from bench.gpu.attention import attention
+from bench.gpu.convolutions import convolutions
 from bench.gpu.measure import Result, copy_bandwidth, measure
 from bench.gpu.narrow import narrow
 from bench.gpu.products import products
@@ -38,9 +39,10 @@ def main(arguments: list[str]) -> int:
         print("there is no GPU", file=sys.stderr)
         return 2
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
     chosen = [
         w
-        for w in (*workloads(), *products(), *narrow(), *scans(), *attention())
+        for w in (*workloads(), *products(), *convolutions(), *narrow(), *scans(), *attention())
         if not options.only or any(part in f"{w.group}: {w.name}" for part in options.only)
     ]
     bandwidth = copy_bandwidth(torch)
