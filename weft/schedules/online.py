@@ -391,7 +391,7 @@ class _Online:
         place = tuple(simplify(substitute(leaf.resolve(i), names), segment.ranges) for i in read.indices)
         known = segment.fixed | {x.var.name for x in elements.loops}
         if any(free_vars(i).keys() - known for i in place):
-            raise NotProjectable(f"which extremum block `{m.block.name}` uses depends on the step")
+            raise NotOnline(f"which extremum block `{m.block.name}` uses depends on the step")
         return place
 
     def _rescale(self, m: Member, scale: Buffer) -> Stmt:
