@@ -20,7 +20,8 @@ SCALED_ROWS = f"""def scaled_rows({F8}(M,K) A, {F8}(N,K) B, float32(M) p, float3
 BYTES = "def bytes(int8(M,K) A, int8(N,K) B) -> (int32(M,N) C) { C(m,n) +=! int32(A(m,k)) * int32(B(n,k)) }"
 #: Two weights in a byte, the first in its low half; a scale for each row.
 NIBBLES = """def nibbles(bfloat16(M,K) X, uint8(N,H) W, float32(N) q) -> (bfloat16(M,N) C) {
-    S(m,n) +=! float32(X(m,2*h)) * (float32(W(n,h) % 16) - 8) + float32(X(m,2*h+1)) * (float32(W(n,h) / 16) - 8)
+    D(n,k) = bfloat16(int32(k % 2 == 0 ? W(n,k/2) % 16 : W(n,k/2) / 16) - 8) where k in 0:K
+    S(m,n) +=! float32(X(m,k)) * float32(D(n,k))
     C(m,n) = bfloat16(S(m,n) * q(n))
 }"""
 

@@ -282,3 +282,23 @@ def test_products_of_the_same_rows_are_computed_together(
     assert source.count("__global__") == 1
     assert source.count("wgmma_commit();") == 2
     assert "wgmma_wait<2>" in source
+
+
+@pytest.mark.parametrize("rows", [2, 16])
+def test_weights_are_unpacked_on_the_way(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Two in a byte, made where they are copied to shared memory: one launch, and no array of them."""
+    only(monkeypatch, Tiles(16, 64, 64, 16, 16, 3, warps=True))
+    text = """def f(bfloat16(M,K) X, uint8(N,H) W) -> (float32(M,N) C) {
+        D(n,k) = bfloat16(int32(k % 2 == 0 ? W(n,k/2) % 16 : W(n,k/2) / 16) - 8) where k in 0:K
+        C(m,n) +=! float32(X(m,k)) * float32(D(n,k)) }"""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 4, (rows, 512)).astype(weft.numpy_dtype("bfloat16"))
+    case = make_case(text, [x, rng.integers(0, 256, (320, 256), np.uint8)], "fast")
+    runner = HostRunner(schedule_case(case, "fast", H200).schedule.kernel, H200, fast=True, aligned=16)
+    given = [Fenced(a) for a in (*case.inputs, *case.outputs)]
+    assert runner(*(a.array for a in given)) == 0
+    assert all(a.is_whole() for a in given)
+    np.testing.assert_allclose(given[-1].array, case.expected[0], rtol=1e-5)
+    assert runner.program.source.count("__global__") == 1
+    assert "mma_bf16" in runner.program.source
+    assert not runner.program.temporaries

@@ -25,6 +25,7 @@ from weft.auto.gpu.contraction_copies import cut_depth, move_apart, surround_ope
 from weft.auto.gpu.contraction_digits import BLOCK, VECTOR, cut_tile, plain_factors, split_names
 from weft.auto.gpu.contraction_instruction import find_instruction
 from weft.auto.gpu.contraction_product import Product, Side, read_product
+from weft.auto.gpu.contraction_prologue import find_prologue, has_prologue
 from weft.auto.gpu.contraction_results import (
     Kept,
     Nest,
@@ -76,7 +77,10 @@ def contraction_plans(draft: GpuDraft, stage: Stage) -> list[ContractionPlan]:
         return sorted(others, key=others.__getitem__)
     known = (("groups", True), ("warps", False))
     kinds = [kind for kind, grouped in known if find_instruction(draft, product, grouped=grouped)]
-    tiles = contraction_tiles(product, draft.machine, (*kinds, "threads"))
+    of_formula = "warps" in kinds and find_prologue(draft, product) is not None
+    tiles = contraction_tiles(product, draft.machine, ("warps",) if of_formula else (*kinds, "threads"))
+    if of_formula:
+        tiles = [t for t in tiles if t.rows >= product.rows.iterator.count]
     reader = epilogue_of(draft, stage)
     if reader is not None and is_narrow(reader):
         tiles = [t for t in tiles if not t.grouped or has_room(draft, product, t, reader)]
@@ -123,10 +127,11 @@ def apply_contraction(draft: GpuDraft, name: str, plan: ContractionPlan) -> None
         raise ScheduleError(f"`{name}` tests what it reads")
     product, opened, made = open_operands(draft, plan.of(found))
     copies += made
+    prologue = find_prologue(draft, product) if plan.tiles.warps else None
     if plan.parts > 1:
         product = cut_depth(draft, product, plan.parts)
     twins = find_twins(draft, product) if plan.tiles.twins > 1 else ()
-    _schedule(draft, (product, *twins), plan.tiles)
+    _schedule(draft, (product, *twins), plan.tiles, prologue)
     for copy in opened:
         draft.s.compute_inline(copy)
     for p in (product, *twins):
@@ -156,8 +161,8 @@ def _outer_loops(draft: GpuDraft, p: Product, tiles: Tiles) -> tuple[tuple[str, 
     return outer, down, across, piece, k
 
 
-def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles) -> None:
-    """``every`` product of the same rows, by the same loops over blocks and pieces."""
+def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles, prologue: Stage | None) -> None:
+    """``every`` product of the same rows, by the same loops over blocks and pieces; ``prologue`` makes an operand."""
     s, p = draft.s, every[0]
     reader = find_reader(draft, p)
     nests, steps, single = zip(*(_cut_nest(draft, q, tiles) for q in every))
@@ -171,6 +176,10 @@ def _schedule(draft: GpuDraft, every: tuple[Product, ...], tiles: Tiles) -> None
     operands = [_stage_operand(draft, side, nest.piece, tiles, share) for side, share in zip(sides, shares)]
     for q, start in zip(every, kept.starts):
         _run_beyond(draft, q, tiles, start)
+    if prologue is not None:
+        s.compute_inline(prologue.name)
+        what = "computed on the way to shared memory"
+        draft.decide("fusion", prologue.name, what, "one block uses each element")
     for side, (_, storage) in zip(sides, () if tiles.warps else operands):
         keep_in_registers(draft, storage, steps[0] if side.along_depth else single[0])
     _bind(draft, nests, kept)
@@ -341,3 +350,10 @@ def _tell(draft: GpuDraft, p: Product, plan: ContractionPlan) -> None:
 
 
 CONTRACTION: Strategy[GpuDraft] = Strategy("contraction", contraction_plans, apply_contraction, contraction_prices)
+
+
+def take_prologues(draft: GpuDraft) -> None:
+    """Products that make an operand themselves, before what makes it gets a launch of its own."""
+    for name in [s.name for s in draft.stages]:
+        if name in draft.stages and name not in draft.scheduled and has_prologue(draft, draft.stage(name)):
+            CONTRACTION.schedule(draft, name)

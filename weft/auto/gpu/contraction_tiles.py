@@ -21,6 +21,8 @@ OTHER_REGISTERS = 40
 GROUP_BYTES = 128
 #: Rows of a matrix instruction of one warp.
 ROWS = 16
+#: Columns from which on a product of few rows has wide tiles.
+MANY_COLUMNS = 2048
 #: Parts of a depth that are tried, and the shortest worth a sum of its own.
 PARTS, SHORTEST = (1, 2, 4, 8, 16), 256
 
@@ -119,15 +121,16 @@ def matrix_tiles(itemsize: int) -> list[Tiles]:
     ]
 
 
-def thin_tiles(count: int, itemsize: int) -> list[Tiles]:
+def thin_tiles(count: int, columns: int, itemsize: int) -> list[Tiles]:
     """Tiles of all ``count`` rows, or some zeros more, by matrix instructions of each warp; what decides is how much of
-    the columns' operand is under way. Two warps a block were slower than four or eight wherever they were timed."""
+    the columns' operand is under way. Where they were timed, two warps a block were slower than four or eight, and
+    where there are many columns 64 of them slower than 128."""
     rows, more = -(-count // ROWS) * ROWS, _longer(itemsize)
     return [
         Tiles(rows, across * own_columns, more * depth, rows, own_columns, stages, warps=True)
-        for own_columns in (16, 32)
-        for across in (4, 8)
-        for depth, stages in ((128, 6), (128, 4), (128, 3), (64, 6), (64, 4), (256, 3))
+        for own_columns, across in ((32, 4), (32, 8), (16, 8), (16, 4))
+        for depth, stages in ((64, 4), (128, 4), (128, 3), (64, 6), (128, 6), (256, 3))
+        if own_columns * across > 64 or columns < MANY_COLUMNS
     ]
 
 
@@ -150,7 +153,7 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
     every = [t for kind in kinds for t in LISTED[kind](size)]
     if product.is_thin and "warps" in kinds:
-        every += thin_tiles(product.rows.iterator.count, size)
+        every += thin_tiles(*(i.iterator.count for i in product.sides), size)
     return [t for t in every if (_fits(product, t) or has_boxes(product, t)) and _has_room(machine, t, size)]
 
 

@@ -194,6 +194,8 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
             cooperate(draft, load, storage, len(around), whole_warps(threads), written_out=True)
         else:
             copies.append(load)
+    if count < step.count and len(loads) == len(inputs):
+        s.pipeline(*(storage for _, storage in loads), stages=RING)
     for copy in copies:
         _spread_row(draft, copy, len(around), whole_warps(threads))
     for loop in blocks:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.auto.gpu.columns import COLUMNS
-from weft.auto.gpu.contraction import CONTRACTION
+from weft.auto.gpu.contraction import CONTRACTION, take_prologues
 from weft.auto.gpu.dots import DOTS
 from weft.auto.gpu.draft import GpuDraft
 from weft.auto.gpu.fallback import schedule_rest
@@ -54,6 +54,7 @@ def auto_schedule_gpu(
     take_online(draft)
     fuse_stages(draft)
     take_scans(draft)
+    take_prologues(draft)
     schedule_nests(draft, STRATEGIES)
     schedule_rest(draft)
     fold_states(draft, machine.caches)
