@@ -153,7 +153,8 @@ def contraction_tiles(product: Product, machine: GpuMachine, kinds: tuple[str, .
     size = max(s.access.buffer.dtype.itemsize for s in product.sides)
     every = [t for kind in kinds for t in LISTED[kind](size)]
     if product.is_thin and "warps" in kinds:
-        every += thin_tiles(*(i.iterator.count for i in product.sides), size)
+        rows, columns = (side.iterator.count for side in product.sides)
+        every += thin_tiles(rows, columns, size)
     return [t for t in every if (_fits(product, t) or has_boxes(product, t)) and _has_room(machine, t, size)]
 
 
