@@ -62,7 +62,7 @@ def _fill_vision() -> None:
     def video(name: str, *sizes: int) -> None:
         put(name, lambda: (getattr(torchvision().models.video, name)(weights=None), (image(1, 3, *sizes),)))
 
-    video("s3d", 14, 224, 200)
+    video("s3d", 14, 224, 224)
     video("swin3d_t", 4, 33, 33)
     video("mvit_v2_s", 16, 224, 224)
     put("raft_small", lambda: (torchvision(), (Flow(), (image(1, 3, 128, 136), image(1, 3, 128, 136))))[1])
