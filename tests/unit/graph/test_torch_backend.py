@@ -385,6 +385,19 @@ def test_what_cannot_be_traced_as_a_whole_is_compiled_in_parts(capfd: pytest.Cap
         weft.profile(fast, x)
 
 
+def test_a_model_that_is_another_while_it_is_traced_runs_as_eager() -> None:
+    def fn(x: Any) -> Any:
+        mask = torch.ones(5 if torch.compiler.is_compiling() else 4)
+        return x + mask if x.sum() > 0 else x
+
+    x = torch.ones(2, 4)
+    with pytest.warns(UserWarning, match="compiled in parts"):
+        fast = weft.compile(fn, (x,))
+    with pytest.warns(UserWarning, match=r"runs as eager PyTorch: torch\.export: .*; in parts: RuntimeError"):
+        torch.testing.assert_close(fast(x), x + 1)
+    torch.testing.assert_close(fast(x), x + 1)
+
+
 def test_parts_that_give_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.rand(3, 4)
     traced = retrace(lambda x: (x + 1, x * 2), [x])

@@ -108,8 +108,16 @@ class CompiledModel:
     def _call_traced(self, found: InParts | str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The model itself, or its parts; arguments that it does not take either are its own error, and all there is to
         say."""
-        call = self.model if isinstance(found, str) else found.call
-        made = call(*args, **named)
+        if isinstance(found, InParts):
+            try:
+                made = found.call(*args, **named)
+            except Exception as error:  # the model's own, or of a model that is another while it is traced
+                made = self.model(*args, **named)
+                reason = f"{found.reason}; in parts: {reason_of(error)}"
+                self.parts |= {key: reason for key, part in self.parts.items() if part is found}
+                found = reason
+        else:
+            made = self.model(*args, **named)
         self.tell(f"{AS_EAGER}: {found}" if isinstance(found, str) else str(found), stacklevel=4)
         return made
 
