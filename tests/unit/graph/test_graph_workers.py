@@ -66,6 +66,22 @@ def test_processes_that_were_started_early_are_taken() -> None:
     assert all(process.returncode is not None for process in pool._processes)
 
 
+def test_processes_are_started_early_for_what_is_not_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from weft.graph.from_torch import early
+
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    started: list[int] = []
+    monkeypatch.setattr(early, "early_workers", lambda count, _: started.append(count))
+    model = torch.nn.Sequential(*(torch.nn.Linear(n, n + 1) for n in range(1, 5)))
+    early.workers_for(model, (torch.ones(1),))
+    assert not started  # on a CPU
+    monkeypatch.setattr(early, "is_on_gpu", lambda _: True)
+    for net in (model, model, model[:2], torch.relu):
+        early.workers_for(net, (torch.ones(1),))
+    assert started == [12]
+
+
 @pytest.mark.usefixtures("cores")
 def test_refusals_are_told_as_this_process_raises_them_and_others_do_the_rest() -> None:
     with Workers[int, int](len(TASKS)) as pool:

@@ -8,6 +8,8 @@ from typing import Any
 
 from weft.graph.from_torch.edge import flatten, is_on_gpu, torch
 from weft.graph.groups.workers import early_workers
+from weft.runtime.store import Artifact, default_store
+from weft.version import cache_key
 
 #: What most tasks import first.
 _MODULES = ("weft.graph.groups.group_code", "weft.auto.gpu.scheduler", "weft.target.cuda.lower")
@@ -18,9 +20,14 @@ _FEW = 2
 
 
 def workers_for(model: Any, args: tuple[Any, ...]) -> AbstractContextManager[None]:
-    """As many as ``model`` has different matrices and filters for, where it is on a GPU; none otherwise."""
+    """As many as ``model`` has different matrices and filters for, where it is on a GPU; none otherwise, and none for
+    what was compiled before: that is on disk."""
     parameters = list(model.parameters()) if isinstance(model, torch().nn.Module) else []
     shapes = {p.shape for p in parameters if p.dim() > 1}
     if len(shapes) <= _FEW or not is_on_gpu([*parameters, *flatten(args)[0]]):
         return contextlib.nullcontext()
+    key = cache_key("compiled once", type(model).__qualname__, *sorted(map(str, shapes)))
+    if default_store().get(key) is not None:
+        return contextlib.nullcontext()
+    default_store().put(key, Artifact({}))
     return early_workers(_TASKS * len(shapes), _MODULES)
