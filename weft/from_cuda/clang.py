@@ -72,15 +72,25 @@ def _version(path: str) -> int:
 
 
 def run_clang(
-    text: str, name: str, *, include: Sequence[str] = (), defines: Sequence[str] = (), options: Sequence[str] = ()
+    text: str,
+    name: str,
+    *,
+    include: Sequence[str] = (),
+    defines: Sequence[str] = (),
+    options: Sequence[str] = (),
+    empty: Sequence[str] = (),
 ) -> Reading:
-    """Reads ``text``, the source called ``name``, as the device sees it."""
+    """Reads ``text``, the source called ``name``, as the device sees it; the headers ``empty`` have nothing in them."""
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
         path = Path(folder) / "source.cu"
         path.write_text(text)
+        stubs = Path(folder) / "empty"
+        for header in empty:
+            (stubs / header).parent.mkdir(parents=True, exist_ok=True)
+            (stubs / header).touch()
         command = [
             *find_clang(), *_FLAGS, "-include", str(INCLUDE / "weft_cuda.h"), "-isystem", str(INCLUDE / "device"),
-            *(f"-I{folder}" for folder in include), *(f"-D{d}" for d in defines), *options, str(path),
+            *(f"-I{folder}" for folder in include), *(f"-D{d}" for d in defines), *options, "-idirafter", str(stubs), str(path),
         ]  # fmt: skip
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")

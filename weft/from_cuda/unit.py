@@ -16,6 +16,8 @@ from weft.ir.span import Source, Span
 
 #: The last declaration of our own header.
 _END_OF_HEADER = '"name": "_weft_end_of_header"'
+#: Headers that are not found, after which it is given up.
+_MOST_EMPTY = 16
 _TOP = "\n    },\n    {"
 _FUNCTIONS = frozenset({"FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl"})
 _RECORDS = frozenset({"CXXRecordDecl", "ClassTemplateSpecializationDecl"})
@@ -214,7 +216,13 @@ def read_unit(
 ) -> Unit:
     """Reads a source; ``uses`` are kernels made from templates, such as ``scale<float>``, to be instantiated."""
     asked = "".join(f"\n__attribute__((used)) static auto _weft_use_{n} = &{use};" for n, use in enumerate(uses))
-    reading = run_clang(text + asked, name, include=include, defines=defines, options=options)
+    empty: list[str] = []
+    while True:
+        reading = run_clang(text + asked, name, include=include, defines=defines, options=options, empty=empty)
+        missing = next(filter(None, map(_missing_header, reading.complaints)), None)
+        if host_too or missing is None or missing in empty or len(empty) >= _MOST_EMPTY:
+            break
+        empty.append(missing)  # of the host's side, most likely: what the device misses is told then
     source = Source(name, text)
     head, found, rest = reading.tree.partition(_END_OF_HEADER)
     if not found:
@@ -232,6 +240,11 @@ def read_unit(
     unit = Unit(source, top, header, reading.complaints)
     unit.check(host_too=host_too)
     return unit
+
+
+def _missing_header(complaint: Complaint) -> str | None:
+    found = re.match(r"'([\w./+-]+)' file not found", complaint.text)
+    return found.group(1) if found and ".." not in found.group(1) and not found.group(1).startswith("/") else None
 
 
 def _record_name(n: Node) -> str:
