@@ -90,7 +90,8 @@ def run_clang(
             (stubs / header).touch()
         command = [
             *find_clang(), *_FLAGS, "-include", str(INCLUDE / "weft_cuda.h"), "-isystem", str(INCLUDE / "device"),
-            *(f"-I{folder}" for folder in include), *(f"-D{d}" for d in defines), *options, "-idirafter", str(stubs), str(path),
+            *(f"-I{folder}" for folder in include), *(f"-D{d}" for d in defines), *options,
+            "-idirafter", str(stubs), str(path),
         ]  # fmt: skip
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
