@@ -24,7 +24,7 @@ def blocks(text: str, kind: str) -> list[str]:
 
 def test_the_readme_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    first, builders, nearest, steps, bound, on_gpu, by_hand, schedule = blocks(README, "python")
+    first, builders, nearest, steps, bound, on_gpu, by_hand, cuda, schedule = blocks(README, "python")
     exec(first, names)
     np.testing.assert_allclose(names["C"], names["A"] @ names["B"], rtol=1e-5)
     assert capsys.readouterr().out.startswith(
@@ -51,6 +51,12 @@ def test_the_readme_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) 
     names |= {"x": np.arange(1000, dtype=np.float32), "y": np.zeros(1000, np.float32)}
     exec(by_hand, names)
     np.testing.assert_array_equal(names["y"], 2 * names["x"])
+    source = (
+        "__global__ void scale(const float* x, float* y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 3 * x[i]; }"
+    )
+    exec(cuda, names | {"source": source, "blocks": 4, "n": 1000})
+    np.testing.assert_array_equal(names["y"], 3 * names["x"])
     exec(schedule, names)
     assert capsys.readouterr().out.count("vector") == 3
     np.testing.assert_allclose(names["mm"](a, b), text(a, b), rtol=1e-5)
