@@ -215,6 +215,15 @@ def test_places_in_memory_that_torch_alone_knows_are_refused_whole() -> None:
         graph_of(lambda x: (x * 2)[:, 1:].as_strided((3, 4), (6, 1), 0), [floats(4, 6)])
 
 
+def test_numbers_among_the_results_are_refused_whole() -> None:
+    x = floats(3, 4)
+    traced = retrace(lambda x: (x * 2,), [x])
+    (output,) = (node for node in traced.graph.nodes if node.op == "output")
+    output.args = ((*output.args[0], 3),)
+    with pytest.raises(UnsupportedError, match="not a tensor"):
+        translate(traced, [x], {})
+
+
 def test_what_writes_to_its_arguments_is_refused_whole() -> None:
     x = floats(3, 4)
     traced = retrace(lambda x: (x.mul_(2),), [x])

@@ -103,6 +103,8 @@ class _Translation:
         names: list[str] = []
         owners = {v.name: n for n, v in self.values.items() if isinstance(v, Edge) and n.op != "call_function"}
         for value in node.args[0]:  # who made a tensor has it, and who copies it has another
+            if not isinstance(value, torch().fx.Node):  # what was a size
+                raise UnsupportedError("an output that is not a tensor")
             maker = _memory_of(value)
             if isinstance(made := self.values.get(maker), Edge) and self.builder.shown(made.name) == made.name:
                 owners.setdefault(made.name, maker)
