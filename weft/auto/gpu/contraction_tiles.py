@@ -182,7 +182,7 @@ def possible_plans(
     found = []
     whole = [ContractionPlan(t) for t in tiles if product.boxed is None or _fits(product, t)]
     for plan in (*whole, *(ContractionPlan(t, boxed=True) for t in tiles if has_boxes(product, t))):
-        most = 2 * machine.sms // count_blocks(plan.of(product), plan.tiles) if may_part else 1
+        most = 2 * machine.sms // count_blocks(plan.of(product), plan.tiles) if may_part and not plan.boxed else 1
         parts = [n for n in PARTS if n == 1 or (n <= most and product.deep // n >= SHORTEST)]
         found += [replace(plan, parts=n) for n in parts]
     if product.moved_apart(machine):
