@@ -10,8 +10,8 @@ A row goes through shared memory, so that threads side by side read and write si
       thread: results go to memory
 
 A chunk has an odd number of steps: threads that read as far apart meet in no bank of shared memory. Rows that shared
-memory has no room for, and columns, whose steps lie across memory, go through it segment after segment, each fetched
-while the one before is added up; columns that cannot be cut into such are read twice.
+memory has no room for, and columns, whose steps lie across memory, go through it segment after segment, those of
+columns fetched while the one before is added up; columns that cannot be cut into such are read twice.
 """
 
 from __future__ import annotations
@@ -194,8 +194,6 @@ def _schedule_rows(draft: GpuDraft, stage: Stage, step: StageIter) -> None:
             cooperate(draft, load, storage, len(around), whole_warps(threads), written_out=True)
         else:
             copies.append(load)
-    if count < step.count and len(loads) == len(inputs):
-        s.pipeline(*(storage for _, storage in loads), stages=RING)
     for copy in copies:
         _spread_row(draft, copy, len(around), whole_warps(threads))
     for loop in blocks:
