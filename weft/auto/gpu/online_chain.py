@@ -97,13 +97,13 @@ def make_chain(draft: GpuDraft, name: str) -> Chain:
     _inline_formulas(draft, scores)
     extremum = draft.stage(name)
     sums = [s for s in draft.stages.consumers(extremum) if s.op == "+"]
-    (product,) = [s for s in sums if _narrow_reads(s)] or (None,)
+    products = [s for s in sums if _narrow_reads(s)]
     totals = tuple(s.name for s in sums if not _narrow_reads(s))
     others = [s for s in draft.stages.consumers(draft.stage(scores)) if s.name not in (name, *(x.name for x in sums))]
-    if product is None or not totals or others:
+    if len(products) != 1 or not totals or others:  # a mask of 16 bits makes a total look like a product
         raise ScheduleError(f"sums that depend on `{name}` are not those of weights and of weighted values")
     draft.attempt(draft.s.unscale, name)
-    chain = _read(draft, scores, name, totals, product.name)
+    chain = _read(draft, scores, name, totals, products[0].name)
     order = [_iterator(draft, chain.extremum, chain.scores, d) for d in range(_rank(draft, scores))]
     formula = scores if _is_plain(draft.stage(name)) else _part(draft, name, order)
     order = [_iterator(draft, totals[0], formula, d) for d in range(_rank(draft, scores))]
