@@ -110,10 +110,24 @@ def test_a_border_of_the_block_is_none_once_memory_is_read_directly() -> None:
         "S[t] = B[b * 32 + t] barrier(block) B[b * 32 + t] = S[31 - t]",  # memory that changes
         "S[(t + 1) % 32] = A[t] barrier(block) B[b * 32 + t] = S[31 - t]",  # who stored it is not plain
         "if t == 0 { S[0] = A[b] } barrier(block) B[b * 32 + t] = S[0]",  # one thread writes, all read
+        "let x: int32 = A[t] x = x + 1_i32 S[t] = x barrier(block) B[b * 32 + t] = S[31 - t]",  # it began as A[t]
+        "let x: int32 = A[t] if t > 3 { x = 3_i32 } let y: int32 = x S[t] = y barrier(block) B[b * 32 + t] = S[31 - t]",
     ],
 )
 def test_other_shared_arrays_stay(body: str) -> None:
     assert "alloc S" in after(program(body), inline_indices, forward_shared)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in 0:2 { thread t in 0:32 { if i > 0 { B[b * 32 + t] = S[31 - t] } barrier(block) S[t] = A[i + t] } }",
+        "let x: int32 = 1_i32 thread t in 0:32 { S[t] = A[t] + x } x = 5_i32 thread t in 0:32 { B[b * 32 + t] = S[t] }",
+    ],
+)
+def test_shared_arrays_that_outlive_what_filled_them_stay(body: str) -> None:
+    text = program("").replace("thread t in 0:32 {\n      \n    }", body)
+    assert "alloc S" in after(text, inline_indices, forward_shared)
 
 
 def test_blocks_and_threads_without_shared_memory_become_rows() -> None:

@@ -58,29 +58,33 @@ def _find_filling(alloc: Alloc) -> Filling | None:
     if team is None or name not in mentions(team).stored or not isinstance(touching[0], Store) or len(touching) > 1:
         return None
     loops, body = perfect_nest(team, "thread")
-    fillings = list(_fillings(body, name, {}, in_loop=False))
+    changing, written = assigned_names(alloc.body), mentions(alloc.body).stored
+    fillings = list(_fillings(alloc.body, name, {}, changing, in_loop=False))
     if len(fillings) != 1 or fillings[0] is None:
         return None
     indices, value = fillings[0]
     threads = _threads(indices, tuple(loop.var for loop in loops))
-    changing, written = assigned_names(body), mentions(alloc.body).stored
     inside = mentions(body).bound | {loop.var.name for loop in loops} - {t.name for t in threads or ()}
-    if threads is None or inside & set(free_vars(value)) or changing & set(free_vars(value)):
+    if threads is None or (inside | changing) & set(free_vars(value)):
         return None
     fixed = not any(load.buffer.name in written for load in loads(value))
     return Filling(threads, indices, value) if fixed and is_cheap(value) else None
 
 
 def _fillings(
-    s: Stmt, name: str, lets: dict[Var, Expr], *, in_loop: bool
+    s: Stmt, name: str, lets: dict[Var, Expr], changing: frozenset[str], *, in_loop: bool
 ) -> Iterator[tuple[tuple[Expr, ...], Expr] | None]:
-    """Subscripts and value of each store, in terms of what is known before the threads start; None in a loop."""
+    """Subscripts and value of each store, in terms of what is known before the threads start; None in a loop.
+
+    Names that are ``changing`` stay: at the store, they need not have the value they started with.
+    """
     if isinstance(s, Store) and s.buffer.name == name:
         yield None if in_loop else (tuple(substitute(i, lets) for i in s.indices), substitute(s.value, lets))
-    if isinstance(s, Let):
+    if isinstance(s, Let) and s.var.name not in changing:
         lets = {**lets, s.var: substitute(s.value, lets)}
+    in_loop |= isinstance(s, While) or (isinstance(s, For) and s.kind != "thread")
     for inner in inner_statements(s):
-        yield from _fillings(inner, name, lets, in_loop=in_loop or isinstance(s, (For, While)))
+        yield from _fillings(inner, name, lets, changing, in_loop=in_loop)
 
 
 def _threads(indices: tuple[Expr, ...], team: tuple[Var, ...]) -> tuple[Var, ...] | None:
