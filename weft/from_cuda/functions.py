@@ -248,8 +248,9 @@ def _update_one(
 ) -> None:
     dtype = value.type.dtype
     held = held_as(target.memory, dtype)
-    if held != dtype and op not in ("exchange", "cas", "&", "|", "^", "+"):
-        c.refuse(n, f"an atomic {op} on memory of another type")
+    moves_bits = op in ("exchange", "cas") or (op in ("&", "|", "^", "+") and held.is_integer and dtype.is_integer)
+    if held != dtype and not moves_bits:
+        c.refuse(n, f"an atomic {op} of {dtype} on `{target.memory.name}`, which holds {held}")
     buffer = view(c, target.memory, held)
     target.memory.written.add(held)
     given = reinterpret(ar.stored(value), held)

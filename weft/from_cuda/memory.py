@@ -34,15 +34,23 @@ def scalar_element(type: CType) -> DType | None:
     return None
 
 
+def has_fields_apart(memory: Memory) -> bool:
+    """Whether ``memory`` is of records with fields of several types, which lie apart."""
+    return isinstance(memory.element, Record) and scalar_element(memory.element) is None
+
+
 def held_as(memory: Memory, dtype: DType) -> DType:
-    """The type of the buffer through which elements of ``dtype`` are reached: another one of the same size where the
-    memory was declared so, since one place has one buffer."""
+    """The type of the buffer through which elements of ``dtype`` are reached: the one of that size in which the memory
+    was declared or, where that has another size (bytes cut into parts), first used, since one place has one buffer."""
     if has_union(memory.element):
         return _UNSIGNED[dtype.itemsize]
     declared = scalar_element(memory.element)
-    if declared is not None and declared != dtype and declared.itemsize == dtype.itemsize:
+    if declared is not None and declared.itemsize == dtype.itemsize:
         return declared
-    return dtype
+    if memory.kind == "heap" or has_fields_apart(memory):
+        return dtype
+    whole = dt.uint8 if dtype.is_bool else dtype
+    return next((seen for seen in memory.views if seen.itemsize == dtype.itemsize), whole)
 
 
 def view(c: Context, memory: Memory, dtype: DType) -> Buffer:

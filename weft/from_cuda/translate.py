@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.from_cuda.context import Context, Facts, Frame, Launch, Slot, Unsupported, close
-from weft.from_cuda.memory import advance, on_heap, scalar_element, store
+from weft.from_cuda.memory import advance, has_fields_apart, on_heap, store
 from weft.from_cuda.places import array_target, declare
 from weft.from_cuda.statements import block
 from weft.from_cuda.types import Array, CType, Pointer, Record, Scalar
@@ -104,8 +104,7 @@ def _seen_twice(memory: Memory) -> str:
     """Why a memory cannot be several buffers: what is written as elements of one size may be read as another's. Fields
     of a record are apart, and the heap is of everything."""
     sizes = {dtype.itemsize for dtype in memory.views}
-    is_record = isinstance(memory.element, Record) and scalar_element(memory.element) is None
-    if len(sizes) < 2 or is_record or memory.kind == "heap" or not memory.written:
+    if len(sizes) < 2 or has_fields_apart(memory) or memory.kind == "heap" or not memory.written:
         return ""
     return f"`{memory.name}` is accessed as elements of {' and '.join(map(str, sorted(sizes)))} bytes"
 

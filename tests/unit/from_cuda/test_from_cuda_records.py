@@ -215,6 +215,34 @@ def test_memory_that_is_seen_as_elements_of_two_sizes_is_refused() -> None:
         weft.cuda.kernel(source, "k")((1,), (8,), (np.zeros(8, np.uint8),))
 
 
+PARTS = """__global__ void k(const float *x, int *bits, float *y, int *z) {
+  extern __shared__ char raw[];
+  float *f = (float *)raw;
+  int *n = (int *)(f + blockDim.x), t = threadIdx.x;
+  f[t] = x[t];
+  n[t] = 10 * t;
+  __syncthreads();
+  bits[t] = ((int *)raw)[(t + 1) % 8];
+  y[t] = f[7 - t];
+  z[t] = n[7 - t];
+}"""
+
+
+def test_bytes_cut_into_parts_are_read_as_what_was_written() -> None:
+    x = np.linspace(-1, 1, 8).astype(np.float32)
+    bits, y, z = np.zeros(8, np.int32), np.zeros(8, np.float32), np.zeros(8, np.int32)
+    weft.cuda.kernel(PARTS, "k")((1,), (8,), (x, bits, y, z), shared_mem=64)
+    np.testing.assert_array_equal(bits, np.roll(x, -1).view(np.int32))
+    np.testing.assert_array_equal(y, x[::-1])
+    np.testing.assert_array_equal(z, 10 * np.arange(7, -1, -1))
+
+
+def test_numbers_are_not_added_to_memory_that_holds_others() -> None:
+    source = "__global__ void k(float *x) {\n  atomicAdd((int *)x, 1);\n}"
+    with pytest.raises(weft.UnsupportedError, match=r"(?s)atomic \+ of int32 on `x`, which holds float32.*source.cu:2"):
+        weft.cuda.kernel(source, "k")((1,), (8,), (np.zeros(8, np.float32),))
+
+
 def test_all_that_is_not_supported_is_told_at_once() -> None:
     source = "__device__ int f(int);\n__global__ void k(int *x) {\n  x[0] = f(1);\n  x[1] = f(2);\n}"
     with pytest.raises(weft.UnsupportedError) as told:
