@@ -224,7 +224,7 @@ CASES: Cases = {
             "error: argument `A` is complex64, which Weft does not compute with\n"
             "  <define>:1      def mm(float(M,K) A, float(K,N) B) -> (C) {\n"
             "                                    ^\n"
-            "  help:  use float16, bfloat16, float32, float64, bool or an integer type"
+            "  help:  use float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, bool or an integer type"
         ),
     ),
     "long_double": (
@@ -235,7 +235,7 @@ CASES: Cases = {
             "error: argument `A` is float128, which Weft does not compute with\n"
             "  <define>:1      def mm(float(M,K) A, float(K,N) B) -> (C) {\n"
             "                                    ^\n"
-            "  help:  use float16, bfloat16, float32, float64, bool or an integer type"
+            "  help:  use float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, bool or an integer type"
         ),
     ),
     "dates": (
@@ -344,7 +344,7 @@ TORCH_CASES: dict[str, tuple[Callable[[Any], Any], type[Error], str]] = {
             "error: argument `A` is torch.complex64, which Weft does not compute with\n"
             "  <define>:1      def mm(float(M,K) A, float(K,N) B) -> (C) {\n"
             "                                    ^\n"
-            "  help:  use float16, bfloat16, float32, float64, bool or an integer type"
+            "  help:  use float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, bool or an integer type"
         ),
     ),
     "rank": (

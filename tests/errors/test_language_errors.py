@@ -193,7 +193,8 @@ CASES: dict[str, tuple[type[Exception], str, str]] = {
             "  f.weft:1        def f(flaot(N) A) -> (B) {\n"
             "                        ^^^^^\n"
             "  why:   the types are float, double, half, int, uint, bool, int8, int16, int32, int64, ui"
-            "nt8, uint16, uint32, uint64, float16, bfloat16, float32, float64\n"
+            "nt8, uint16, uint32, uint64, float16, bfloat16, float32, float64, "
+            "float8_e4m3fn, float8_e5m2\n"
             "  help:  did you mean `float` or `float64` or `float32`?"
         ),
     ),
@@ -753,7 +754,7 @@ CASES: dict[str, tuple[type[Exception], str, str]] = {
             "  f.weft:2        return A\n"
             "                  ^^^^^^\n"
             "  why:   the types are float, double, half, int, uint, bool, int8, int16, int32, int64, uint8, uint16, "
-            "uint32, uint64, float16, bfloat16, float32, float64\n"
+            "uint32, uint64, float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2\n"
             "  help:  outputs are assigned: `B(i) = ...`; nothing is returned"
         ),
     ),

@@ -93,10 +93,12 @@ class Passes:
 
     @staticmethod
     def find(kernel: Kernel, names: Sequence[str]) -> Passes:
+        if len(names) < 2:
+            raise NotOnline("one pass is made of two loops or more")
         loops = [find_loop(kernel, name) for name in names]
         outer = [s for s in path_to(kernel, loops[0])[:-1] if isinstance(s, Seq)]
         places = [n for loop in loops for n, s in enumerate(outer[-1].body if outer else ()) if s is loop]
-        if len(loops) < 2 or len(places) < len(loops) or places != sorted(set(places)):
+        if len(places) < len(loops) or places != sorted(set(places)):
             raise NotOnline("the loops do not follow one another in one place")
         return Passes(kernel, outer[-1], tuple(_member(x, is_first=x is loops[0]) for x in loops))
 
