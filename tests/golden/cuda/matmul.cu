@@ -56,7 +56,7 @@ matmul_kernel(const float* __restrict__ A, const float* __restrict__ B, float* _
     #pragma unroll
     for (int u = 0; u < 2; ++u) {
       float B_v[4];
-      load<16>(B_v, B + (ko * 16384 + u * 8192 + ((ty * 16 + tx) >> 5) * 1024 + bj * 128 + ((ty * 16 + tx) & 31) * 4));
+      load<16>(B_v, B + (ko * 16384 + u * 8192 + (ty >> 1) * 1024 + bj * 128 + (ty & 1) * 64 + tx * 4));
       store<16>(Bs + (u * 1024 + ty * 64 + tx * 4), B_v);
     }
     __syncthreads();

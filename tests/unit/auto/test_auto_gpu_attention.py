@@ -63,7 +63,8 @@ def shapes(s: int, t: int, d: int, e: int) -> list[tuple[int, ...]]:
 
 
 def is_one_pass(source: str) -> bool:
-    return "_registers<" in source and source.count("__global__") == 1
+    """One launch, in which weights come from registers (other ``_registers`` are those that roles hand over)."""
+    return "_registers(float* c" in source and source.count("__global__") == 1
 
 
 #: Keys and values for groups of heads, rows of other widths, heads within rows, no batches and parts written out.
@@ -88,19 +89,26 @@ BUILT: dict[str, tuple[str, list[tuple[int, ...]]]] = {
 }
 
 
+#: A narrow bias and a narrow mask, which sums of weights read as well as those of values.
+BIASED = with_formula(f"{FORMULAS['plain']} + float32(Y(h,s,t)) + float32(Z(b/2,t))").replace(
+    "(B,H,T,E) V)", "(B,H,T,E) V, bfloat16(H,S,T) Y, bfloat16(C,T) Z)"
+)
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     ("text", "sizes"),
     [
         (with_formula(FORMULAS["window"]), shapes(300, 420, 64, 64)),
-        (GROUPED.replace("= P(b,h,s,t) * 0.125", f"= {FORMULAS['alibi']}"), [(1, 4, 130, 64), (1, 2, 200, 64)] * 2),
+        (GROUPED.replace("= P(b,h,s,t) * 0.125", f"= {FORMULAS['alibi']}"), [(1, 4, 130, 64), *[(1, 2, 200, 64)] * 2]),
         (with_formula(FORMULAS["causal"]), shapes(200, 200, 80, 72)),
+        (BIASED, [*shapes(140, 140, 64, 64), (2, 140, 140), (1, 140)]),
     ],
-    ids=["window", "groups of heads", "causal, of other widths"],
+    ids=["window", "groups of heads", "causal, of other widths", "a narrow bias"],
 )
 def test_right_results(text: str, sizes: list[tuple[int, ...]]) -> None:
     """Lengths that are no multiple of a tile, in blocks that go from tile to tile with more or fewer keys each."""
-    source = run(text, [*sizes[:2], sizes[-1]], SMALL)
+    source = run(text, sizes, SMALL)
     assert is_one_pass(source)
     assert "bulk_copy_4" in source
 
@@ -122,14 +130,26 @@ def test_masked_tiles_are_left_out() -> None:
     assert "for t_o in max(s_o - 1, 0):max(s_o + 1, max(s_o - 1, 0) + 1) ahead" in text
 
 
+TWICE = ATTENTION.replace("    O(b", "    U2(b,h,s,d) +=! W(b,h,s,t) * float32(K(b,h,t,d))\n    O(b").replace(
+    "U(b,h,s,e) / L", "(U(b,h,s,e) + U2(b,h,s,e)) / L"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "machine", "why"),
     [
         (ATTENTION, gpu_for_arch("sm_80"), None),
         (ATTENTION.replace("bfloat16", "float32"), H200, None),
         (ATTENTION.replace("+=! W(b,h,s,t)\n", "+=! W(b,h,s,t) * W(b,h,s,t) + 1.0\n"), H200, "elsewhere than one"),
+        (TWICE, H200, "not those of weights and of weighted values"),
+        (ATTENTION.replace("U(b,h,s,e) +=! W(b,h,s,t) * float32(V(b,h,t,e))", "U(b,h,s,e) +=! W(b,h,t,s) * float32("
+         "V(b,h,t,e))"), H200, "do not go through the same elements"),
+        (ATTENTION.replace("float32(V(b,h,t,e))", "float32(V(b,h,t,e)) * float32(K(b,h,t,r))"), H200, "same elements"),
+        (ATTENTION.replace("K(b,h,t,d)", "Q(b,h,t,d)"), H200, "reads `Q` in more than one way"),
+        (ATTENTION.replace("max=! X(b,h,s,t)", "max=! X(b,h,s,s) + Q(b,h,s,r)"), H200, ""),
     ],
-    ids=["an older machine", "wide floats", "sums of something else"],
+    ids=["an older machine", "wide floats", "sums of something else", "two products of weights", "sums of other weights",
+         "sums along two axes", "queries that are keys", "an extremum along another axis"],
 )
 def test_others_take_another_way(text: str, machine: Any, why: str | None) -> None:
     element = weft.numpy_dtype(text[text.index("(") + 1 :].partition("(")[0])

@@ -13,7 +13,7 @@ from weft.auto.gpu.draft import GpuDraft
 from weft.auto.stages import Stage, StageAccess
 from weft.ir.buffer import Buffer
 from weft.ir.errors import ScheduleError
-from weft.ir.expr import Load, Var, idx
+from weft.ir.expr import Const, Load, Var, idx
 from weft.ir.stmt import Store
 from weft.ir.visit import free_vars, loads
 from weft.poly.leaves import update_of
@@ -58,13 +58,14 @@ class Chain:
         return self.queries.buffer.dtype.name
 
 
-def find_matrices(draft: GpuDraft, extremum: Stage) -> tuple[Stage, StageAccess] | None:
+def find_matrices(draft: GpuDraft, extremum: Stage) -> tuple[Stage, Buffer] | None:
     """The product whose elements ``extremum`` is of, and what sums that depend on it are with; None where it is no
     such chain."""
     if extremum.op != "max" or len(extremum.reductions) != 1 or extremum.is_inside or not draft.is_fast:
         return None
     above = [s for s in _connected(draft, extremum, down=False) if _is_product(s)]
-    below = [a for s in _connected(draft, extremum, down=True) if s.op == "+" for a in _narrow_reads(s)]
+    sums = [s for s in _connected(draft, extremum, down=True) if s.op == "+"]
+    below = [x.buffer for s in sums for x in _narrow_loads(s) if not _is_summed_along(x, s)]
     return (above[0], below[0]) if above and below else None
 
 
@@ -82,7 +83,17 @@ def _connected(draft: GpuDraft, stage: Stage, *, down: bool) -> list[Stage]:
 
 
 def _narrow_reads(s: Stage) -> list[StageAccess]:
-    return [a for a in s.distinct_reads if a.buffer.dtype.name in INSTRUCTIONS]
+    return [a for a in s.distinct_reads if _is_narrow(a.buffer)]
+
+
+def _is_narrow(buffer: Buffer) -> bool:
+    """Whether instructions multiply its elements, and its size is known."""
+    return buffer.dtype.name in INSTRUCTIONS and all(isinstance(n, Const) for n in buffer.shape)
+
+
+def _is_summed_along(x: Load, s: Stage) -> bool:
+    """Whether elements side by side are of one sum: then they are no columns of values."""
+    return any(r.name in free_vars(x.indices[-1]) for r in s.reductions)
 
 
 def _is_product(s: Stage) -> bool:
@@ -92,18 +103,19 @@ def _is_product(s: Stage) -> bool:
 def make_chain(draft: GpuDraft, name: str) -> Chain:
     """The chain around extremum ``name``, with one stage each for the formula of scores and for weights."""
     found = find_matrices(draft, draft.stage(name))
-    assert found is not None
+    if found is None:
+        raise ScheduleError(f"`{name}` is no extremum between two products")
     scores = found[0].name
     _inline_formulas(draft, scores)
     extremum = draft.stage(name)
     sums = [s for s in draft.stages.consumers(extremum) if s.op == "+"]
-    products = [s for s in sums if _narrow_reads(s)]
-    totals = tuple(s.name for s in sums if not _narrow_reads(s))
+    products = [s.name for s in sums if _values(draft, s, scores)]
+    totals = tuple(s.name for s in sums if s.name not in products)
     others = [s for s in draft.stages.consumers(draft.stage(scores)) if s.name not in (name, *(x.name for x in sums))]
-    if len(products) != 1 or not totals or others:  # a mask of 16 bits makes a total look like a product
+    if len(products) != 1 or not totals or others:
         raise ScheduleError(f"sums that depend on `{name}` are not those of weights and of weighted values")
     draft.attempt(draft.s.unscale, name)
-    chain = _read(draft, scores, name, totals, products[0].name)
+    chain = _read(draft, scores, name, totals, products[0])
     order = [_iterator(draft, chain.extremum, chain.scores, d) for d in range(_rank(draft, scores))]
     formula = scores if _is_plain(draft.stage(name)) else _part(draft, name, order)
     order = [_iterator(draft, totals[0], formula, d) for d in range(_rank(draft, scores))]
@@ -136,12 +148,12 @@ def _rank(draft: GpuDraft, name: str) -> int:
 def _read(draft: GpuDraft, scores: str, extremum: str, totals: tuple[str, ...], sums: str) -> Chain:
     """What is multiplied, and along what."""
     first, second = draft.stage(scores), draft.stage(sums)
-    (along,), (deep,), (summed,) = (draft.stage(s).reductions for s in (extremum, scores, sums))
-    keys = next(d for d, i in enumerate(iterators(draft, extremum, scores)) if i == along.name)
-    own = iterators(draft, scores, scores)
+    (deep,), own, keys = first.reductions, iterators(draft, scores, scores), _keys(draft, scores, extremum)
+    if keys is None or any(_keys(draft, scores, s) != keys for s in (*totals, sums)):
+        raise ScheduleError(f"`{extremum}` and `{sums}` do not go through the same elements of `{scores}`")
     keyed = [x for x in _narrow_loads(first) if _uses(x, own[keys])]
     queries = [x for x in _narrow_loads(first) if not _uses(x, own[keys])]
-    values = [x for x in _narrow_loads(second) if _uses(x, summed.name)]
+    values = _values(draft, second, scores)
     if len(keyed) != 1 or len(queries) != 1 or len(values) != 1:
         raise ScheduleError(f"`{scores}` and `{sums}` are no products with keys and values")
     alone = [d for d in range(len(own)) if _uses(queries[0], own[d]) and not _uses(keyed[0], own[d])]
@@ -158,6 +170,19 @@ def _read(draft: GpuDraft, scores: str, extremum: str, totals: tuple[str, ...], 
                  tuple(own))  # fmt: skip
 
 
+def _keys(draft: GpuDraft, scores: str, name: str) -> int | None:
+    """The dimension of scores along which block ``name`` goes through them; None where it is not one."""
+    along = [r.name for r in draft.stage(name).reductions]
+    found = [d for d, i in enumerate(iterators(draft, name, scores)) if i in along]
+    return found[0] if len(found) == len(along) == 1 else None
+
+
+def _values(draft: GpuDraft, s: Stage, scores: str) -> list[Load]:
+    """What ``s`` reads of 16-bit matrices by an iterator that scores do not have: a mask is none, nor is a bias."""
+    weighed = iterators(draft, s.name, scores)
+    return [x for x in _narrow_loads(s) if any(free_vars(i).keys() - {*weighed} for i in x.indices)]
+
+
 def _check_users(draft: GpuDraft, inside: tuple[str, ...]) -> None:
     """One formula is made of the sums, and of nothing else of the chain anything."""
     *others, sums = inside
@@ -168,7 +193,7 @@ def _check_users(draft: GpuDraft, inside: tuple[str, ...]) -> None:
 
 
 def _narrow_loads(s: Stage) -> list[Load]:
-    return list(dict.fromkeys(n for n in loads(s.block.body) if n.buffer.dtype.name in INSTRUCTIONS))
+    return list(dict.fromkeys(n for n in loads(s.block.body) if _is_narrow(n.buffer)))
 
 
 def _uses(x: Load, iterator: str) -> bool:
@@ -198,9 +223,15 @@ def _iterator(draft: GpuDraft, name: str, of: str, dimension: int) -> str:
 
 def loops_of(draft: GpuDraft, name: str, of: str) -> list[str]:
     """The loop of block ``name`` through each dimension of what block ``of`` computes."""
-    return [draft.stage(name).loop_of(i) for i in iterators(draft, name, of)]
+    loops = [draft.stage(name).by_name[i].loop for i in iterators(draft, name, of)]
+    if None in loops:
+        raise ScheduleError(f"iterators of `{name}` have no loops of their own")
+    return [loop for loop in loops if loop is not None]
 
 
 def loads_of(stage: Stage, buffer: Buffer) -> Load:
     """The element of ``buffer`` that ``stage`` reads."""
-    return next(x for x in loads(stage.block.body) if x.buffer == buffer)
+    found = next((x for x in loads(stage.block.body) if x.buffer == buffer), None)
+    if found is None:
+        raise ScheduleError(f"`{stage.name}` reads `{buffer.name}` in more than one way")
+    return found

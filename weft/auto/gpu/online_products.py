@@ -66,7 +66,7 @@ def online_plans(draft: GpuDraft, stage: Stage) -> list[OnlinePlan]:
     if found is None:
         return []
     product, values = found
-    depth, width = _size(product.distinct_reads[0].buffer), _size(values.buffer)
+    depth, width = _size(product.distinct_reads[0].buffer), _size(values)
     plans = (OnlinePlan(ROWS, keys, stages) for keys in KEYS for stages in STAGES)
     problems = {plan: _why_not(draft, depth, width, plan) for plan in plans}
     fit = [plan for plan, why in problems.items() if why is None]

@@ -18,15 +18,16 @@ from weft.ir.stmt import Alloc, Evaluate, Store
 from weft.ir.visit import Node, rewrite, walk
 from weft.target.cuda.read_launches import Grid, thread_counts
 from weft.target.cuda.read_products import lane_place
-from weft.target.cuda.swizzle import find_swizzled
+
+#: Which argument of a product is the distance of two rows of its left matrix: zero where lanes have these.
+_ROW = 6
 
 
 def operands_in_registers(grid: Grid) -> tuple[Grid, frozenset[str]]:
-    """The launch with arrays of each thread for left matrices that are not swizzled, and their names."""
-    swizzled = find_swizzled(grid.body)
+    """The launch with arrays of each thread for left matrices that have no rows in shared memory, and their names."""
     calls = (n.call for n in walk(grid.body) if isinstance(n, Evaluate) and n.call.name.endswith(("_start", "_begin")))
-    places = [c.args[1] for c in calls if c.name in HARDWARE]
-    found = {e.buffer for e in places if isinstance(e, AddressOf)} - {b for b in grid.shared if b.name in swizzled}
+    places = [c.args[1] for c in calls if c.name in HARDWARE and c.args[_ROW] == idx(0)]
+    found = {e.buffer for e in places if isinstance(e, AddressOf)}
     body = grid.body
     for buffer in found:
         count = prod(int(e.value) for e in buffer.shape if isinstance(e, Const)) // prod(thread_counts(grid))

@@ -125,13 +125,18 @@ def read_groups(site: Site, s: Tensorized, hardware: Hardware) -> GroupProducts 
     places, n = found
     whole = BLOCK * row_length(places["A"].buffer)
     blocks = n["b_block"] if n["NB"] > 1 else whole
-    a = groups.matrix(site, places["A"], n["a_row"], n["a_k"], whole, ROWS * n["a_row"])
-    if a is None and groups.has_in_lanes(site, s, places["A"], n["a_row"], n["a_k"]):
-        a = groups.first(site, places["A"])
+    # The matrix unit would not see in time what lanes stored to shared memory just before, so that comes first.
+    in_lanes = groups.has_in_lanes(site, s, places["A"], n["a_row"], n["a_k"])
+    a = (
+        groups.first(site, places["A"])
+        if in_lanes
+        else groups.matrix(site, places["A"], n["a_row"], n["a_k"], whole, ROWS * n["a_row"])
+    )
     b = groups.matrix(site, places["B"], n["b_col"], n["b_k"], blocks, 0)
     if a is None or b is None or n["NB"] * BLOCK > MOST or _varies(places["C"]):
         return None
-    return GroupProducts(a, b, places["C"], {**n, "b_block": blocks}, groups.lane(site))
+    numbers = {**n, "b_block": blocks, "a_row": 0 if in_lanes else n["a_row"]}
+    return GroupProducts(a, b, places["C"], numbers, groups.lane(site))
 
 
 def _varies(place: AddressOf) -> bool:

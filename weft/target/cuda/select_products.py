@@ -126,7 +126,7 @@ class _Select:
     def alone(self, name: str, products: Products | GroupProducts) -> Stmt:
         """The products where they stand, done before what follows."""
         if isinstance(products, GroupProducts):
-            return sequence([_start(name, products), *_settled(products)])
+            return sequence([hint("hold", products.sums), _start(name, products), *_settled(products)])
         p = self.fragments(name, products)
         steps = [s for step in range(products.steps) for s in p.step(step, step + 1 < products.steps)]
         return p.around(sequence([*p.loads(0), *steps]))
