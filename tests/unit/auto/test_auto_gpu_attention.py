@@ -142,14 +142,27 @@ TWICE = ATTENTION.replace("    O(b", "    U2(b,h,s,d) +=! W(b,h,s,t) * float32(K
         (ATTENTION.replace("bfloat16", "float32"), H200, None),
         (ATTENTION.replace("+=! W(b,h,s,t)\n", "+=! W(b,h,s,t) * W(b,h,s,t) + 1.0\n"), H200, "elsewhere than one"),
         (TWICE, H200, "not those of weights and of weighted values"),
-        (ATTENTION.replace("U(b,h,s,e) +=! W(b,h,s,t) * float32(V(b,h,t,e))", "U(b,h,s,e) +=! W(b,h,t,s) * float32("
-         "V(b,h,t,e))"), H200, "do not go through the same elements"),
+        (
+            ATTENTION.replace(
+                "U(b,h,s,e) +=! W(b,h,s,t) * float32(V(b,h,t,e))", "U(b,h,s,e) +=! W(b,h,t,s) * float32(V(b,h,t,e))"
+            ),
+            H200,
+            "do not go through the same elements",
+        ),
         (ATTENTION.replace("float32(V(b,h,t,e))", "float32(V(b,h,t,e)) * float32(K(b,h,t,r))"), H200, "same elements"),
         (ATTENTION.replace("K(b,h,t,d)", "Q(b,h,t,d)"), H200, "reads `Q` in more than one way"),
         (ATTENTION.replace("max=! X(b,h,s,t)", "max=! X(b,h,s,s) + Q(b,h,s,r)"), H200, ""),
     ],
-    ids=["an older machine", "wide floats", "sums of something else", "two products of weights", "sums of other weights",
-         "sums along two axes", "queries that are keys", "an extremum along another axis"],
+    ids=[
+        "an older machine",
+        "wide floats",
+        "sums of something else",
+        "two products of weights",
+        "other weights",
+        "sums along two axes",
+        "queries that are keys",
+        "an extremum along another axis",
+    ],
 )
 def test_others_take_another_way(text: str, machine: Any, why: str | None) -> None:
     element = weft.numpy_dtype(text[text.index("(") + 1 :].partition("(")[0])
