@@ -11,8 +11,10 @@ from __future__ import annotations
 from weft.from_cuda.types import BOOL, Scalar
 from weft.from_cuda.values import Number
 from weft.ir import dtype as dt
+from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, BinaryOp, Call, Cast, Compare, Const, Expr, Select, Unary, Var, cast, const, idx
 from weft.ir.interval import Interval, bounds
+from weft.passes.analysis.conditions import slack
 
 
 class Ranges(dict[str, Interval]):
@@ -285,7 +287,21 @@ def select(condition: Expr, a: Number, b: Number, ranges: Ranges) -> Number:
         index = (is_index(a) and not isinstance(left, Const)) or (is_index(b) and not isinstance(right, Const))
         wide = dt.index if index and a.type.dtype != dt.uint64 else a.type.dtype
         left, right = cast(wide, settle(a, ranges)), cast(wide, settle(b, ranges))
-    return Number(a.type, Select(condition, left, right))
+    op = _extreme(condition, left, right)
+    return Number(a.type, Select(condition, left, right) if op is None else Binary(op, left, right))
+
+
+def _extreme(condition: Expr, left: Expr, right: Expr) -> BinaryOp | None:
+    """Whether ``condition ? left : right`` is one of the two by their order: of ``x + 1 > n - 1 ? n - 1 : x + 1`` the
+    lesser, which passes know more of than of other choices."""
+    gap = slack(condition) if left.dtype == right.dtype == dt.index else None
+    if gap is None:
+        return None
+    apart = linear_form(left).add(linear_form(right), -1)
+    above, below = Linear().add(apart).add(gap, -1), Linear().add(apart).add(gap)
+    if not above.terms and above.constant in (0, 1):
+        return "max"
+    return "min" if not below.terms and below.constant in (0, -1) else None
 
 
 def least(name: str, a: Number, b: Number, ranges: Ranges) -> Number:

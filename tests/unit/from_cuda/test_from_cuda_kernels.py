@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,19 @@ def test_the_program_reads_back() -> None:
 
     program = weft.cuda.kernel(CASES[0].source, "k").program((4,), (32,)).kernel
     assert parse_kernel(print_kernel(program)) == program
+
+
+def test_choices_by_order_are_the_least_or_the_greatest() -> None:
+    """As programs cut positions off at borders; choices that only look like it stay choices."""
+    tests = (
+        "x < a ? x : a", "x <= a ? a : x", "x > a - 1 ? a : x", "x + 1 >= a ? x : a - 1", "a > x ? 5 - (a - x) : 5",
+        "x < a + 2 ? x : a",
+    )  # fmt: skip
+    lines = "".join(f"y[{n} * 16 + x] = {text};\n" for n, text in enumerate(tests))
+    kernel = weft.cuda.kernel(f"__global__ void k(int *y, int a) {{ int x = threadIdx.x; {lines} }}", "k")
+    y = np.zeros((len(tests), 16), np.int32)
+    kernel((1,), (16,), (y, 7))
+    for row, text in zip(y, tests):
+        python = re.sub(r"(.*) \? (.*) : (.*)", r"(\2) if (\1) else (\3)", text)
+        assert row.tolist() == [eval(python, {"x": x, "a": 7}) for x in range(16)], text
+    assert print_kernel(kernel.program((1,), (16,)).kernel).count("?") == 1

@@ -282,3 +282,17 @@ def test_an_element_that_one_thread_changes_is_not_read_through() -> None:
       if t == 9 { S[t] = 7_i32 }
       B[b * 32 + t] = S[t]"""
     after(program(body), split_threads, narrow_threads, hoist_guards, forward_phases)
+
+
+def test_cut_off_neighbours_are_neighbours_in_blocks_of_the_middle() -> None:
+    """As CUDA stencils with a border of the tile are written: what is cut off is only so at the edges of the data."""
+    text = """kernel k(n: int64, A: int32[n], out B: int32[n]) { block b in 0:(n + 29) // 30 {
+      alloc S: int32[32] in shared thread t in 0:32 { let x: int64 = b * 30 + t - 1
+        let first: int64 = max(1 - b * 30, 0) let last: int64 = min(n - b * 30, 31)
+        let w: int64 = t - 1 let e: int64 = t + 1
+        w = max(w, first) e = min(e, last)
+        if x >= 0 && x < n { S[t] = A[x] } barrier(block)
+        if t >= 1 && t <= 30 && (t >= first && t <= last) { B[x] = S[w] + S[e] } } } }"""
+    done = after(text, inline_indices, split_threads, separate_blocks)
+    middle = done[done.index("if ") : done.index("else")]
+    assert "S[t + 1] + S[t - 1]" in middle

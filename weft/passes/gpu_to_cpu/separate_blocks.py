@@ -14,10 +14,10 @@ from weft.ir.affine import Linear, linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Select, idx
 from weft.ir.interval import Interval
 from weft.ir.nesting import has_loop, strip
-from weft.ir.simplify import simplify
+from weft.ir.simplify import Simplifier, assigned_names, simplify
 from weft.ir.stmt import Alloc, For, If, Kernel, Stmt
 from weft.ir.visit import children, count_nodes, free_vars, map_statements, mentions, rewrite, walk
-from weft.passes.analysis.conditions import all_of, least_over, slack, strictest
+from weft.passes.analysis.conditions import all_of, conjuncts, is_pure, least_over, slack, strictest
 from weft.passes.analysis.loop_ranges import constant_extent, loop_range
 
 #: Nodes of a block's code that may be written out twice, and tests that may be made for it.
@@ -52,7 +52,35 @@ def _separate(body: Stmt) -> Stmt:
     conditions, middle = decide(body)
     if not conditions or len(conditions) > MOST_TESTS or count_nodes(body) > LONGEST:
         return body
-    return If(simplify(all_of(conditions)), middle, body, span=body.span)
+    condition = simplify(all_of(conditions))
+    return If(condition, _Middle(condition, assigned_names(middle)).node(middle), body, span=body.span)
+
+
+class _Middle(Simplifier):
+    """Simplifies where ``condition`` holds; ``min(t + 1, n - b)`` is ``t + 1`` if ``n - b`` is beyond all threads."""
+
+    def __init__(self, condition: Expr, changing: frozenset[str]) -> None:
+        super().__init__(None)
+        self.mutable = set(changing)
+        self.ranges = self.facts(condition, True)
+        lasting = [c for c in conjuncts(condition) if is_pure(c, changing)]
+        self.known = [gap for gap in map(slack, lasting) if gap is not None]
+
+    def difference(self, left: Expr, right: Expr, t: dt.DType) -> Interval:
+        """Bounds of ``left - right``, which is more than 0 by what it is more than a sum that is not negative."""
+        found = super().difference(left, right, t)
+        if t == dt.index and found.lo is None:
+            found = found.intersect(Interval(self._least(left, right), None))
+        if t == dt.index and found.hi is None:
+            most = self._least(right, left)
+            found = found.intersect(Interval(None, None if most is None else -most))
+        return found
+
+    def _least(self, left: Expr, right: Expr) -> int | None:
+        gap = linear_form(left).add(linear_form(right), -1)
+        shared = (one for one in self.known if not one.terms.keys().isdisjoint(gap.terms))
+        more = [Linear().add(gap).add(one, -1).bounds(self.ranges).lo for one in shared]
+        return max((least for least in more if least is not None), default=None)
 
 
 def decide(body: Stmt) -> tuple[list[Expr], Stmt]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from weft.ir import dtype as dt
 from weft.ir.borders import without_turns
-from weft.ir.expr import Binary, Compare, CompareOp, Expr, Select, idx
+from weft.ir.expr import Binary, Compare, CompareOp, Const, Expr, Select, idx
 from weft.ir.inequality import NEGATED
 from weft.ir.interval import Interval, Ranges
 from weft.ir.simplify import assigned_names, simplify
@@ -97,7 +97,7 @@ class _Inside:
         e = rebuild(e, lambda n: self._part(n, inner))
         if not _may_be_chosen(e):
             return e
-        for chosen, needs in _choices(e):
+        for chosen, needs in self._likely(e):
             asked = [self._for_all_lanes(conjunct, inner) for conjunct in needs]
             found = [conjunct for conjunct in asked if conjunct is not None]
             by_lane = any(name in self.lanes for conjunct in needs for name in free_vars(conjunct))
@@ -106,11 +106,18 @@ class _Inside:
                 return chosen
         return e
 
+    def _likely(self, e: Expr) -> list[tuple[Expr, list[Expr]]]:
+        """What ``e`` may be for whole vectors: a position that lanes differ in is cut off for a few of them only."""
+        choices = _choices(e)
+        by_lane = [c for c in choices if any(name in self.lanes for name in free_vars(c[0]))]
+        return by_lane if isinstance(e, Binary) and by_lane else choices
+
     def _for_all_lanes(self, conjunct: Expr, inner: Mapping[str, Interval | None]) -> Expr | None:
         """What says that ``conjunct`` holds whatever the ``inner`` variables are."""
         gap = slack(conjunct) if is_pure(conjunct, self.changing) else None
         least = None if gap is None else least_over(gap, inner)
-        return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
+        found = None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
+        return None if isinstance(found, Const) and not found.value else found
 
     def _narrow(self, conditions: list[Expr]) -> bool:
         """Whether the iteration decides ``conditions``, and enough are inside with these too, so far as is known."""

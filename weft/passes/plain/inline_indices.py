@@ -16,6 +16,7 @@ from weft.ir.nesting import has_loop
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, Kernel, Let, Stmt
 from weft.ir.visit import children, count_nodes, map_statements, substitute
+from weft.passes.plain.rename_assigned import rename_assigned
 
 #: Nodes of an expression that may be written out wherever its name stands.
 LONGEST = 100
@@ -25,8 +26,8 @@ def inline_indices(kernel: Kernel) -> Kernel:
     """``kernel``, where it has threads, without variables that stand for integers computed from fixed ones."""
     if not has_loop(kernel.body, "thread"):
         return kernel
-    changing = assigned_names(kernel.body)
-    return simplify(replace(kernel, body=_inline(kernel.body, changing, is_outside=True)))
+    body = rename_assigned(kernel.body)
+    return simplify(replace(kernel, body=_inline(body, assigned_names(body), is_outside=True)))
 
 
 def _inline(s: Stmt, changing: frozenset[str], *, is_outside: bool) -> Stmt:
