@@ -110,7 +110,7 @@ def test_a_border_of_the_block_is_none_once_memory_is_read_directly() -> None:
         "S[t] = B[b * 32 + t] barrier(block) B[b * 32 + t] = S[31 - t]",  # memory that changes
         "S[(t + 1) % 32] = A[t] barrier(block) B[b * 32 + t] = S[31 - t]",  # who stored it is not plain
         "if t == 0 { S[0] = A[b] } barrier(block) B[b * 32 + t] = S[0]",  # one thread writes, all read
-        "let x: int32 = A[t] x = x + 1_i32 S[t] = x barrier(block) B[b * 32 + t] = S[31 - t]",  # it began as A[t]
+        "let x: int32 = A[t] for i in 0:2 { x = x + 1_i32 } S[t] = x barrier(block) B[b * 32 + t] = S[31 - t]",
         "let x: int32 = A[t] if t > 3 { x = 3_i32 } let y: int32 = x S[t] = y barrier(block) B[b * 32 + t] = S[31 - t]",
     ],
 )
