@@ -122,7 +122,8 @@ def test_other_shared_arrays_stay(body: str) -> None:
     "body",
     [
         "for i in 0:2 { thread t in 0:32 { if i > 0 { B[b * 32 + t] = S[31 - t] } barrier(block) S[t] = A[i + t] } }",
-        "let x: int32 = 1_i32 thread t in 0:32 { S[t] = A[t] + x } x = 5_i32 thread t in 0:32 { B[b * 32 + t] = S[t] }",
+        "let x: int32 = 1_i32 thread t in 0:32 { S[t] = A[t] + x } if b < 9 { x = 5_i32 } "
+        "thread t in 0:32 { B[b * 32 + t] = S[t] + x }",
     ],
 )
 def test_shared_arrays_that_outlive_what_filled_them_stay(body: str) -> None:
