@@ -297,3 +297,10 @@ def test_cut_off_neighbours_are_neighbours_in_blocks_of_the_middle() -> None:
     done = after(text, inline_indices, split_threads, separate_blocks)
     middle = done[done.index("if ") : done.index("else")]
     assert "S[t + 1] + S[t - 1]" in middle
+
+
+def test_every_fourth_thread_counted_from_another_one() -> None:
+    body = "B[b * 32 + t] = A[t] if (t + 3) % 4 == 1 { C[b * 32 + t] = A[t] }"
+    done = after(program(body), split_threads, narrow_threads, hoist_guards)
+    assert "thread t in 0:8 {" in done
+    assert "C[b * 32 + (t * 4 + 2)]" in done

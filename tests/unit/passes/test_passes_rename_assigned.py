@@ -48,6 +48,14 @@ def test_branches_and_loops_keep_their_meaning(body: str) -> None:
     inlined(body)
 
 
+def test_loops_in_branches_that_share_a_counter_have_their_own() -> None:
+    """Where nothing comes after a branch, nobody sees what its loop left in the counter."""
+    loop = "{ i = 2 while i < 9 { B[t] = B[t] + A[i] i = i * 2 } }"
+    text = inlined(f"let i: int64 = 0 if t < 5 {loop} else if t < 9 {loop} else {{ B[t] = 7 }}")
+    assert text.count(": int64 = 2") == 2
+    assert "i = 2" not in text
+
+
 def test_a_variable_with_many_values_keeps_its_name() -> None:
     """Each name is a scope in the one before: many would be nested too deeply for Python."""
     text = inlined("let i: int64 = A[t] " + "i = (i * 5 + A[t]) % 32 " * 40 + "B[t] = i")

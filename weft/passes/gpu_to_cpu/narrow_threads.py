@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.ir import dtype as dt
+from weft.ir.affine import linear_form
 from weft.ir.expr import Binary, Compare, Const, Expr, Unary, Var, idx
 from weft.ir.nesting import around, grouped, perfect_nest, sequence, strip
 from weft.ir.simplify import assigned_names, simplify
@@ -94,11 +95,14 @@ def _equal_to(conjunct: Compare, threads: list[Var]) -> Var | None:
 
 
 def _multiple_of(conjunct: Compare, threads: list[Var]) -> tuple[Var, int, int] | None:
-    """``t % 4 == 1`` as thread variable, divisor and rest."""
+    """``t % 4 == 1``, or ``(t + 1) % 4 == 2``, as thread variable, divisor and rest."""
     match conjunct:
-        case Compare("==", Binary("%", Var() as var, Const() as by), Const() as rest) if var in threads:
-            if 0 <= int(rest.value) < int(by.value):
-                return var, int(by.value), int(rest.value)
+        case Compare("==", Binary("%", position, Const() as by), Const() as rest):
+            shifted = linear_form(position)
+            is_thread = [*shifted.terms.values()] == [1] and 0 <= int(rest.value) < int(by.value)
+            for var in threads if is_thread else ():
+                if var in shifted.terms:
+                    return var, int(by.value), (int(rest.value) - shifted.constant) % int(by.value)
     return None
 
 

@@ -16,6 +16,7 @@ from weft.ir.nesting import has_loop
 from weft.ir.simplify import assigned_names, simplify
 from weft.ir.stmt import For, Kernel, Let, Stmt
 from weft.ir.visit import children, count_nodes, map_statements, substitute
+from weft.passes.plain.forward_tests import forward_tests
 from weft.passes.plain.rename_assigned import rename_assigned
 
 #: Nodes of an expression that may be written out wherever its name stands.
@@ -26,7 +27,8 @@ def inline_indices(kernel: Kernel) -> Kernel:
     """``kernel``, where it has threads, without variables that stand for integers computed from fixed ones."""
     if not has_loop(kernel.body, "thread"):
         return kernel
-    body = rename_assigned(kernel.body)
+    body, changing = kernel.body, assigned_names(kernel.body)
+    body = rename_assigned(forward_tests(body, lambda e: _is_position(e, changing)))
     return simplify(replace(kernel, body=_inline(body, assigned_names(body), is_outside=True)))
 
 

@@ -1,7 +1,8 @@
 """Integers that are assigned in a straight line get a name for each value, so that each name has one value.
 
 ``let n = t - 1; n = max(n, 0); A[n]`` becomes ``let n = t - 1; let n_1 = max(n, 0); A[n_1]``: static single assignment,
-where no branch joins. What is then never assigned can be written out and computed again.
+where no branch joins; loops in two branches that share a counter get one each. What is then never assigned can be
+written out and computed again.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from dataclasses import replace
 from weft.ir.expr import Var
 from weft.ir.nesting import inner_statements, sequence
 from weft.ir.simplify import assigned_names
-from weft.ir.stmt import Alloc, Assign, Let, Seq, Stmt
+from weft.ir.stmt import Alloc, Assign, If, Let, Seq, Stmt
 from weft.ir.visit import fresh_name, map_statements, substitute, used_names
 
 #: Assignments to a variable that are renamed: each value is a scope inside the one before.
-MOST = 8
+MOST = 16
 
 
 def rename_assigned(s: Stmt) -> Stmt:
@@ -41,6 +42,9 @@ def _renamed(s: Stmt, var: Var, base: str, taken: set[str]) -> Stmt:
     """``s``, which ends the scope of ``var``, with new names after ``base`` for what is assigned to it."""
     if isinstance(s, (Let, Alloc)):
         return replace(s, body=_renamed(s.body, var, base, taken))
+    if isinstance(s, If):
+        otherwise = None if s.otherwise is None else _renamed(s.otherwise, var, base, taken)
+        return replace(s, then=_renamed(s.then, var, base, taken), otherwise=otherwise)
     if not isinstance(s, Seq) or not s.body:
         return s
     at = next((n for n, stmt in enumerate(s.body) if isinstance(stmt, Assign) and stmt.var == var), None)
