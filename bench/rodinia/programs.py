@@ -141,7 +141,7 @@ PROGRAMS = (
         _version("openmp/lud/omp", "lud.c lud_omp.c ../common/common.c", "-I../common", "-s 512 -n 2"),
         None, "the OpenMP version prints nothing; the CUDA one verifies itself",
     ),
-    # Functions without a return are undefined, and crash where compilers optimize: -O0.
+    # Its host code crashes where it is optimized (why is not known): -O0.
     Program("mummergpu", _version("cuda/mummergpu/src", "mummergpu_main.cpp mummergpu_gold.cpp suffix-tree.cpp "
                                   "PoolMalloc.cpp mummergpu.cu", "-O0 -I. -DUNIX -Xcompiler -fopenmp -include unistd.h",
                                   "../../data/mummergpu/reference.fna ../../data/mummergpu/queries.fna", "", r"."),

@@ -9,9 +9,22 @@ import pytest
 
 import weft
 from tests.unit.from_cuda.cuda_cases import CASES, Case
+from weft.from_cuda.clang import find_clang
+from weft.ir.errors import TargetError
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+@pytest.fixture(autouse=True)
+def _clang() -> None:
+    """Arguments are passed by the types that clang reads."""
+    try:
+        find_clang()
+    except TargetError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
 #: What needs headers that NVRTC does not have by itself, or types that torch has not.
 _LATER = ("math", "half", "cooperative", "barrier of the grid", "hashes", "counters", "unsigned", "atomics")
 
