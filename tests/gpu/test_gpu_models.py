@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from weft.graph.from_torch.backend import CompiledModel
+from weft.graph.from_torch.cuda import Recording
 from weft.graph.from_torch.model import state_fields
 from weft.runtime.fastcall import fast_calls_available
 from weft.runtime.fastcall_cuda import torch_exchange
@@ -218,6 +219,23 @@ def test_inside_a_graph_of_the_callers() -> None:
     x.normal_()
     recorded.replay()
     torch.testing.assert_close(y, model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_memory_that_libraries_have_is_the_graphs_own() -> None:
+    """What cuBLAS had before is given back to torch, and to others: a graph must not use it (ResNet-50 of 64 images
+    stopped with a launch failure once torch had unmapped it)."""
+    a = torch.randn(64, 2048, device="cuda", dtype=torch.bfloat16)
+    torch._C._cuda_clearCublasWorkspaces()
+    before = torch.cuda.memory_allocated()
+    recording = Recording(0)
+    with recording:
+        at_start = torch.cuda.memory_allocated()
+        made = a @ a.T
+    assert at_start == before
+    torch.cuda.empty_cache()
+    recording.launch()
+    torch.testing.assert_close(made, a @ a.T)
+    recording.reset()
 
 
 def test_memory_that_begins_anywhere() -> None:

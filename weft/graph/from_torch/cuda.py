@@ -129,8 +129,8 @@ class Recording:
         cuda.synchronize(self._index)
         self._inside = cuda.stream(cuda.ExternalStream(self._stream, device=self._index))
         self._inside.__enter__()
-        _clear_workspaces()
         cuda.current_blas_handle()  # which a thread's first product would make, and must not while it records
+        _clear_workspaces()  # the handle comes with one, which is not the graph's
         self._graph.capture_begin(capture_error_mode="thread_local")
         return self._stream
 
