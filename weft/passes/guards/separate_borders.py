@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from weft.ir import dtype as dt
 from weft.ir.borders import without_turns
-from weft.ir.expr import Binary, Compare, CompareOp, Const, Expr, Select, idx
+from weft.ir.expr import Binary, Compare, CompareOp, Expr, Select, idx
 from weft.ir.inequality import NEGATED
 from weft.ir.interval import Interval, Ranges
 from weft.ir.simplify import assigned_names, simplify
@@ -116,8 +116,7 @@ class _Inside:
         """What says that ``conjunct`` holds whatever the ``inner`` variables are."""
         gap = slack(conjunct) if is_pure(conjunct, self.changing) else None
         least = None if gap is None else least_over(gap, inner)
-        found = None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
-        return None if isinstance(found, Const) and not found.value else found
+        return None if least is None else simplify(Compare(">=", least.expr(dt.index), idx(0)))
 
     def _narrow(self, conditions: list[Expr]) -> bool:
         """Whether the iteration decides ``conditions``, and enough are inside with these too, so far as is known."""
