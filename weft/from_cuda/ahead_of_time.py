@@ -51,7 +51,7 @@ def grid_objects(unit: str, file: Path, flags: Sequence[str], kernels: Sequence[
             try:
                 rows.append((kernel, key, pointer_places(read, kernel), compile_grid(read, kernel, key)))
             except (Error, KeyError, RecursionError, AssertionError, NotImplementedError):
-                continue
+                continue  # launches that would have used it run thread by thread; `weft cuda run --report` tells why
     if not rows:
         return {}
     objects = {code.entry: code.object for _, _, _, code in rows}
