@@ -29,7 +29,7 @@ RANK = {folder: rank for rank, layer in enumerate(LAYERS) for folder in layer}
 
 #: Third-party packages that only load on first use, and the one module allowed to import each.
 HEAVY = {
-    "lark": {"lang/syntax.py", "ir/parser.py"},
+    "lark": {"lang/syntax.py", "ir/parser.py", "ir/parse_tables.py"},
     "llvmlite": {"target/cpu/llvm.py"},
     "ml_dtypes": {"ir/numpy_dtypes.py"},
     "torch": {"graph/from_torch/edge.py"},

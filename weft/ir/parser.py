@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from weft.ir import dtype as dt
@@ -20,6 +20,7 @@ from weft.ir.buffer import Buffer
 from weft.ir.errors import LanguageError
 from weft.ir.expr import Var
 from weft.ir.parse_expr import ExprReader, present
+from weft.ir.parse_tables import Grammar
 from weft.ir.span import Source, Span
 
 
@@ -41,10 +42,7 @@ def parse_kernel(text: str, name: str = "<text>") -> st.Kernel:
 
 @cache
 def _grammar() -> Any:
-    from lark import Lark
-
-    text = resources.files("weft.ir").joinpath("loops.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+    return Grammar(Path(__file__).with_name("loops.lark")).parser()
 
 
 def _parse_tree(source: Source) -> Any:

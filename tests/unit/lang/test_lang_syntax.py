@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from weft.ir import parser
 from weft.ir.errors import LanguageError
+from weft.ir.parse_tables import Grammar
 from weft.ir.span import Source
 from weft.lang import ast, syntax
 from weft.lang.reader import MAX_DEPTH
 from weft.ops import library
+
+LOOPS = Grammar(Path(parser.__file__).with_name("loops.lark"))
 
 
 def parse(text: str) -> list[ast.Definition]:
@@ -148,17 +153,19 @@ def test_any_number_of_parentheses() -> None:
     assert show(statement.value) == "1"
 
 
-def test_stored_tables_are_those_of_the_grammar() -> None:
-    """After a change of the grammar: python -m weft.lang.syntax"""
-    stored = json.loads(syntax.TABLES.read_text(encoding="utf-8"))
-    made = json.loads(syntax.make_tables())
+@pytest.mark.parametrize("grammar", [syntax.GRAMMAR, LOOPS], ids=["whiteboard", "loops"])
+def test_stored_tables_are_those_of_the_grammar(grammar: Grammar) -> None:
+    """After a change of a grammar: python -m weft.ir.parse_tables weft/*/*.lark"""
+    stored = json.loads(grammar.tables.read_text(encoding="utf-8"))
+    made = json.loads(grammar.make_tables())
     assert stored["stamp"].split()[-1] == made["stamp"].split()[-1]
+    assert grammar.load_tables(grammar.text) is not None
 
 
 def test_stored_tables_parse_like_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [library.source(name)[0] for name in library.names()]
     by_tables = [parse(text) for text in texts]
-    monkeypatch.setattr(syntax, "_load_tables", lambda grammar: None)
+    monkeypatch.setattr(Grammar, "load_tables", lambda self, text: None)
     syntax._parser.cache_clear()
     by_grammar = [parse(text) for text in texts]
     syntax._parser.cache_clear()
@@ -166,18 +173,16 @@ def test_stored_tables_parse_like_the_grammar(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_tables_of_another_grammar_are_not_used() -> None:
-    assert syntax._load_tables('start: "x"') is None
-    assert syntax._load_tables(syntax.GRAMMAR.read_text(encoding="utf-8")) is not None
+    assert syntax.GRAMMAR.load_tables('start: "x"') is None
 
 
-def test_damaged_tables_are_not_used(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    damaged = tmp_path / "whiteboard.json"
-    monkeypatch.setattr(syntax, "TABLES", damaged)
-    grammar = syntax.GRAMMAR.read_text(encoding="utf-8")
-    for text in (None, "", "{", "[]", '{"stamp": 1}'):
-        if text is not None:
-            damaged.write_text(text)
-        assert syntax._load_tables(grammar) is None
+def test_damaged_tables_are_not_used(tmp_path: Any) -> None:
+    text = syntax.GRAMMAR.text
+    grammar = Grammar(tmp_path / "whiteboard.lark")
+    for damage in (None, "", "{", "[]", '{"stamp": 1}'):
+        if damage is not None:
+            grammar.tables.write_text(damage)
+        assert grammar.load_tables(text) is None
 
 
 def test_two_threads_parse_at_once() -> None:
