@@ -336,3 +336,15 @@ def test_what_the_condition_loads_is_not_loaded_again_under_it() -> None:
     guarded = text.replace("A[i] - B[i] > 0.0 ?", "i > 3 ?").replace("A[i] - B[i]", "A[i - 4]")
     assert "masked.load" in emit_kernel(parse_kernel(guarded), HOST)
     check_against_interpreter(guarded, MACHINES)
+
+
+def test_indices_of_joined_loops_are_divided_once() -> None:
+    """Divisions that do not change in the loops inside are made before these, not in every step of a sum."""
+    text = """kernel k(A: float32[7, 50, 18], out B: float32[7, 18]) {
+        parallel b in 0:126 { for j in 0:50 {
+            if j % 7 < 6 { B[b // 18, b % 18] = B[b // 18, b % 18] + A[b // 18, j, b % 18] } } } }"""
+    check_against_interpreter(text, MACHINES)
+    made = emit_kernel(parse_kernel(text), host_machine())
+    inner = made[made.index("\nj.0:") :]
+    inner = inner[: inner.index("\ndone")]
+    assert (made.count("srem i64"), inner.count("srem i64")) == (2, 1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.ir.expr import Const
+from weft.ir.expr import Binary, Const
 from weft.ir.stmt import For, Stmt
+from weft.ir.visit import children, fact, free_vars, loads, walk
 from weft.passes.analysis.check_vector import check_vector, infer_varying
 from weft.passes.analysis.loop_ranges import constant_extent, ranges_inside
 from weft.target.cpu.emit_context import I64, ONE, Function, LoopLabels, fit, fit_all, literal_of, plain_name
@@ -101,6 +102,7 @@ def emit_counted(f: Function, loop: For, lo: Value, hi: Value, emit_body: Callab
     i = f.b.phi(I64, [(lo, before)])
     f.loops.append(LoopLabels(latch, done, len(f.heap), loop.kind in ("parallel", "block", "thread")))
     with f.bound(loop.var.name, i):
+        _divide_early(f, loop)
         emit_body(i)
     f.loops.pop()
     f.b.block(latch)
@@ -108,6 +110,37 @@ def emit_counted(f: Function, loop: For, lo: Value, hi: Value, emit_body: Callab
     f.b.add_incoming(i, following, f.b.label)
     f.b.cond_branch(f.b.icmp("slt", following, hi), body, done)
     f.b.block(done)
+
+
+def _divide_early(f: Function, loop: For) -> None:
+    """Divisions that loops inside would repeat, made at the start of the body: indices of loops that became one."""
+    if f.lane is not None:
+        return
+    for e in _divisions_repeated(loop.body):
+        used = free_vars(e)
+        if loop.var.name in used and f.names.keys() >= used.keys():
+            emit_expr(f, e)
+
+
+@fact
+def _divisions_repeated(s: Stmt) -> tuple[Binary, ...]:
+    """Quotients and remainders of indices in the loops that ``s`` is or has inside."""
+    if isinstance(s, For) and s.kind not in ("unroll", "vector"):
+        return _divisions(s)
+    return _all_of([_divisions_repeated(n) for n in children(s) if isinstance(n, Stmt)])
+
+
+@fact
+def _divisions(s: Stmt) -> tuple[Binary, ...]:
+    own = [n for e in children(s) if not isinstance(e, Stmt) for n in walk(e)]
+    found = [n for n in own if isinstance(n, Binary) and n.op in ("//", "%") and n.dtype.lanes == 1]
+    plain = tuple(n for n in found if n.dtype.is_integer and not loads(n))
+    return _all_of([plain, *(_divisions(n) for n in children(s) if isinstance(n, Stmt))])
+
+
+def _all_of(several: list[tuple[Binary, ...]]) -> tuple[Binary, ...]:
+    some = [each for each in several if each]
+    return some[0] if len(some) == 1 else tuple(dict.fromkeys(e for each in some for e in each))
 
 
 def _emit_ragged(f: Function, loop: For, lo: Value, hi: Value, emit_stmt: EmitStmt) -> None:
