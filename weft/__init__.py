@@ -21,9 +21,6 @@ from weft.ir.errors import (
     TargetError,
     UnsupportedError,
 )
-from weft.operators.define import define, operator
-from weft.operators.operator import Operator
-from weft.runtime.arrays import numpy_dtype
 from weft.version import __version__
 
 if TYPE_CHECKING:
@@ -33,16 +30,24 @@ if TYPE_CHECKING:
     from weft.graph.from_onnx.model import load_onnx as load_onnx
     from weft.graph.from_torch.backend import compile as compile
     from weft.graph.profile import profile as profile
+    from weft.operators.define import define as define
+    from weft.operators.define import operator as operator
     from weft.operators.intrinsic import intrinsic as intrinsic
     from weft.operators.loop_kernel import kernel as kernel
+    from weft.operators.operator import Operator as Operator
     from weft.operators.sanitize import sanitize as sanitize
     from weft.operators.schedule import schedule as schedule
+    from weft.runtime.arrays import numpy_dtype as numpy_dtype
     from weft.runtime.threads import get_num_threads as get_num_threads
     from weft.runtime.threads import set_num_threads as set_num_threads
     from weft.tensor.python_api import *  # noqa: F403
 
-#: Names found on first use: importing weft loads neither the builders nor the library.
+#: Names found on first use: importing weft loads neither numpy, the builders nor the library.
 _LATER = {
+    "Operator": "weft.operators.operator",
+    "define": "weft.operators.define",
+    "numpy_dtype": "weft.runtime.arrays",
+    "operator": "weft.operators.define",
     "compile": "weft.graph.from_torch.backend",
     "explain": "weft.graph.explain",
     "profile": "weft.graph.profile",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.rodinia.programs import Program, Version
 from weft.from_cuda.nvcc_options import BuildOptions, read_options
-from weft.from_cuda.program import build_program, unit_name
+from weft.from_cuda.program import build_program
 from weft.from_cuda.serve import run_program
 from weft.ir.errors import Error
 
@@ -108,10 +108,7 @@ class Workshop:
             ("RODINIA_TIMES" if way == "openmp" else "WEFT_CUDA_TIMES"): str(folder / "times"),
             "WEFT_CUDA_COPIES": str(folder / "copies"),
         }  # fmt: skip
-        units = {}
-        if way == "fast":
-            options = self.options(program)
-            units = {unit_name(f, options.compile): (f, options.compile) for f in options.files if f.suffix == ".cu"}
+        units = self.options(program).units if way == "fast" else {}
         binary = self.work / "bin" / (f"{program.name}-openmp" if way == "openmp" else program.name)
         arguments = [a.replace("../../data", str(self.work / "data")) for a in version.arguments]
         start = time.perf_counter()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.rodinia.build import Failed
 from weft.from_cuda.nvcc_options import BuildOptions, read_options
-from weft.from_cuda.program import build_program, unit_name
+from weft.from_cuda.program import build_program
 from weft.from_cuda.serve import run_program
 from weft.ir.errors import Error
 
@@ -26,7 +26,7 @@ SECONDS = 120
 def run_one(source: Path, options: BuildOptions) -> tuple[float, float]:
     """Seconds of kernels and of the loop nest; raises `Failed`."""
     assert options.output is not None
-    units = {unit_name(source, options.compile): (source, options.compile)}
+    units = options.units
     times = options.output.with_suffix(".times")
     with options.output.with_suffix(".txt").open("w+") as output:
         environment = {**os.environ, "WEFT_CUDA_TIMES": str(times)}

@@ -9,12 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from weft.cli import cuda_kernel
 from weft.from_cuda.kept_program import build_or_take
-from weft.from_cuda.nvcc_options import CUDA, read_options
-from weft.from_cuda.program import build_program, unit_name
+from weft.from_cuda.nvcc_options import read_options
 from weft.from_cuda.serve import run_program
-from weft.from_cuda.toolkit import write_toolkit
 from weft.ir.errors import ArgumentError
 
 _RUN_SWITCHES = {"--serial": "WEFT_CUDA_SERIAL", "--guard": "WEFT_CUDA_GUARD"}
@@ -23,7 +20,7 @@ _RUN_SWITCHES = {"--serial": "WEFT_CUDA_SERIAL", "--guard": "WEFT_CUDA_GUARD"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
-        choices=("build", "run", "toolkit", "show", "check"),
+        choices=tuple(_ACTIONS),
         help="build an executable, build and run one, write a folder that makefiles take for a CUDA toolkit, show a "
         "kernel at a stage of its compilation, or run one with every access watched",
     )
@@ -34,17 +31,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    if options.action == "build":
-        build_program(read_options(options.rest))
-        return 0
-    if options.action in ("show", "check"):
-        return (cuda_kernel.show if options.action == "show" else cuda_kernel.check)(options.rest)
-    if options.action == "toolkit":
-        return _toolkit(options.rest)
-    return _run(options.rest)
+    """Runs an action; what compiles is loaded where it is needed, since programs that are kept run without."""
+    return _ACTIONS[options.action](options.rest)
+
+
+def _build(rest: Sequence[str]) -> int:
+    from weft.from_cuda.program import build_program
+
+    build_program(read_options(rest))
+    return 0
+
+
+def _show(rest: Sequence[str]) -> int:
+    from weft.cli import cuda_kernel
+
+    return cuda_kernel.show(rest)
+
+
+def _check(rest: Sequence[str]) -> int:
+    from weft.cli import cuda_kernel
+
+    return cuda_kernel.check(rest)
 
 
 def _toolkit(rest: Sequence[str]) -> int:
+    from weft.from_cuda.toolkit import write_toolkit
+
     if len(rest) != 1:
         raise ArgumentError("one folder is to be named", why=f"{len(rest)} were", help="weft cuda toolkit ./cuda")
     folder = write_toolkit(Path(rest[0])).resolve()
@@ -63,9 +75,11 @@ def _run(rest: Sequence[str]) -> int:
     build = read_options([a for a in given if a not in (*_RUN_SWITCHES, "--report")])
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
         program = build_or_take(build, Path(folder))
-        units = {unit_name(f, build.compile): (f, build.compile) for f in build.files if f.suffix in CUDA}
-        code, refused = run_program(program, arguments, units, environment)
+        code, refused = run_program(program, arguments, build.units, environment)
         if "--report" in given:
             for kernel, why in refused.items():
                 print(f"{kernel}: thread by thread: {why}", file=sys.stderr)
         return code
+
+
+_ACTIONS = {"build": _build, "run": _run, "toolkit": _toolkit, "show": _show, "check": _check}

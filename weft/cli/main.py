@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
-from weft.cli import bench, check, cuda, demo, explain, machine, passes, run, show, trace
 from weft.ir.errors import Error
 
-COMMANDS = {
-    "run": run,
-    "show": show,
-    "explain": explain,
-    "trace": trace,
-    "passes": passes,
-    "check": check,
-    "demo": demo,
-    "machine": machine,
-    "bench": bench,
-    "cuda": cuda,
-}
+#: Each is a module of this folder; only the one that is asked for is loaded, unless all are to be listed.
+COMMANDS = ("run", "show", "explain", "trace", "passes", "check", "demo", "machine", "bench", "cuda")
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="weft", description="Tensor math in, fast and explained machine code out.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    for name, module in COMMANDS.items():
+    for name in names:
+        module = _command(name)
         summary = (module.__doc__ or "").strip().splitlines()[0]
         module.add_arguments(commands.add_parser(name, help=summary, description=summary))
     return parser
 
 
+def _command(name: str) -> ModuleType:
+    return importlib.import_module(f"weft.cli.{name}")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 when it succeeded, 1 for an error of the user's, 2 for wrong usage, 130 when interrupted."""
-    options = build_parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    options = build_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).parse_args(given)
     try:
-        code = int(COMMANDS[options.command].main(options))
+        code = int(_command(options.command).main(options))
         sys.stdout.flush()
         return code
     except Error as error:

@@ -37,8 +37,8 @@ class DeviceText:
     variables: tuple[str, ...]
 
 
-def to_threads(text: str, unit: str, target: str) -> DeviceText:
-    """``text`` of the unit called ``unit`` for the processor that ``target`` (layout and triple lines) names."""
+def to_threads(text: str, unit: str, source: str, target: str) -> DeviceText:
+    """``text`` of the unit called ``unit`` (and ``source``, see `kept_code`) for the processor that ``target`` (layout and triple lines) names."""
     _refuse(text)
     kernels = {m.group(1): _split(m.group(2)) for m in _KERNEL.finditer(text)}
     waiting, printing = _calling(text, _WAITS), _calling(text, frozenset({"@vprintf"}))
@@ -55,7 +55,7 @@ def to_threads(text: str, unit: str, target: str) -> DeviceText:
     text = rename(text, {name: f"@weft_variable.{unit}.{name.strip('@')}" for name in variables})
     flags = {name: (name in waiting) | (name in printing) << 1 for name in kernels}
     text = with_gpu_arithmetic(text)
-    tables = _tables(unit, kernels, flags, variables)
+    tables = _tables(unit, source, kernels, flags, variables)
     silent = tuple(name[1:].strip('"') for name in kernels if name not in printing)
     return DeviceText(f"{target}\n{text}\n{tables}", silent, tuple(name[1:] for name in variables))
 
@@ -199,15 +199,17 @@ def text_constant(name: str, text: str) -> str:
     return f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{written}"\n'
 
 
-def _tables(unit: str, kernels: dict[str, list[str]], flags: dict[str, int], variables: dict[str, str]) -> str:
-    lines = [text_constant("@weft_unit", unit)]
+def _tables(
+    unit: str, source: str, kernels: dict[str, list[str]], flags: dict[str, int], variables: dict[str, str]
+) -> str:
+    lines = [text_constant("@weft_unit", unit), text_constant("@weft_source", source)]
     kept = []
     for number, (kernel, parameters) in enumerate(kernels.items()):
         lines += [
             _call_thread(number, kernel, parameters),
             text_constant(f"@weft_name.{number}", kernel[1:].strip('"')),
-            f"@weft_kernel.{number} = internal constant {{ ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
-            f"ptr @weft_name.{number}, ptr @weft_thread.{number}, i64 {flags[kernel]} }}, "
+            f"@weft_kernel.{number} = internal constant {{ ptr, ptr, ptr, ptr, i64 }} {{ ptr @weft_unit, "
+            f"ptr @weft_source, ptr @weft_name.{number}, ptr @weft_thread.{number}, i64 {flags[kernel]} }}, "
             'section "weft_kernels", align 8\n',
         ]
         kept.append(f"ptr @weft_kernel.{number}")

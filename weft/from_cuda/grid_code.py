@@ -14,13 +14,13 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import hashlib
-import re
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from weft.from_cuda.context import Launch, Slot
+from weft.from_cuda.kept_code import ANY
 from weft.from_cuda.launch import pointers_of
 from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.translate import translate
@@ -30,13 +30,8 @@ from weft.ir.errors import UnsupportedError
 from weft.runtime.machine_model import local_machine
 from weft.target.cpu.lower import compile_kernel
 
-#: The key of code for launches of any size whose pointers share no memory.
-ANY = "any"
-
-
-@dataclass(frozen=True, slots=True)
-class GridCode:
-    """Machine code with its entry, and the lines that say what the entry's parameters are."""
+class Compiled(NamedTuple):
+    """Object code with its entry, and the lines that say what the entry's parameters are."""
 
     object: bytes
     entry: str
@@ -47,24 +42,7 @@ def read_source(file: Path, flags: Sequence[str], uses: Sequence[str] = ()) -> U
     """The device's half of a source that clang has compiled without complaint."""
     text = join_brackets(file.read_text(errors="replace"))
     options = [f for f in flags if f.startswith(("-D", "-I", "-U", "-std", "-include", "-isystem"))]
-    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
-        while True:
-            include = (str(file.parent), folder)
-            unit = read_unit(text, str(file), include=include, options=options, uses=uses, host_too=False)
-            if not _stand_in(unit, Path(folder)):
-                return unit
-
-
-def _stand_in(unit: Unit, folder: Path) -> bool:
-    """Puts an empty file where a header of the host's is missing: device code uses nothing of it, since clang has
-    compiled the source with the real one. Whether there was one to put."""
-    found = [re.match(r"'([\w./+-]+)' file not found", c.text) for c in unit.complaints]
-    missing = [folder / m.group(1) for m in found if m is not None]
-    new = [path for path in missing if ".." not in path.parts and not path.exists()]
-    for path in new:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    return bool(new)
+    return read_unit(text, str(file), include=(str(file.parent),), options=options, uses=uses, host_too=False)
 
 
 def template_use(kernel: str) -> str | None:
@@ -92,12 +70,12 @@ def pointer_places(unit: Unit, kernel: str) -> str:
     return _places(pointers_of(types))
 
 
-def compile_grid(unit: Unit, kernel: str, key: str) -> GridCode:
+def compile_grid(unit: Unit, kernel: str, key: str) -> Compiled:
     """Code for launches of ``kernel`` that ``key`` describes."""
     made = translate(unit, unit.kernels[kernel], read_launch(key))
     name = "k" + hashlib.blake2b(f"{unit.source.name} {kernel} {key}".encode(), digest_size=8).hexdigest()
     code = compile_kernel(replace(made.kernel, name=name), local_machine())
-    return GridCode(code.object, code.entry, "".join(f"{_line(s, made.launch)}\n" for s in made.slots))
+    return Compiled(code.object, code.entry, "".join(f"{_line(s, made.launch)}\n" for s in made.slots))
 
 
 def read_launch(key: str) -> Launch:

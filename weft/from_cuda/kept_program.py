@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
+import threading
 from pathlib import Path
 
 from weft.from_cuda.nvcc_options import BuildOptions
-from weft.from_cuda.program import build_program
-from weft.from_cuda.runtime_library import library_key
+from weft.from_cuda.clang import find_clang
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 
@@ -16,7 +17,7 @@ from weft.version import cache_key
 def build_or_take(options: BuildOptions, folder: Path) -> Path:
     """The program of ``options`` in ``folder``: built there, or as it was built before."""
     names = [str(f.resolve()) for f in options.files]
-    key = cache_key("cuda program", os.getcwd(), library_key(), *names, *options.compile, "-l", *options.link)
+    key = cache_key("cuda program", os.getcwd(), *find_clang(), *names, *options.compile, "-l", *options.link)
     store = default_store()
     kept = store.get(key)
     options.output = folder / options.files[0].stem if options.files else folder / "a.out"
@@ -24,6 +25,10 @@ def build_or_take(options: BuildOptions, folder: Path) -> Path:
         options.output.write_bytes(kept.blobs["program"])
         options.output.chmod(0o755)
         return options.output
+    from weft.from_cuda.program import build_program
+
+    # Its kernels will need what reads and compiles them: a third of a second that clang takes anyway.
+    threading.Thread(target=importlib.import_module, args=["weft.from_cuda.grid_code"], daemon=True).start()
     (program,) = build_program(options, ahead=False, dependencies=folder)
     files = {str(f.resolve()) for f in options.files}
     for listed in folder.glob("*.d"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.ir.errors import ArgumentError
+from weft.version import blake2b
 
 #: Suffixes of what is compiled as CUDA, as plain host code, and of what is only linked.
 CUDA, HOST, LINKED = (".cu",), (".c", ".cc", ".cpp", ".cxx", ".C"), (".o", ".a", ".so", ".obj")
@@ -46,6 +47,16 @@ class BuildOptions:
     link: list[str] = field(default_factory=list)
     #: Where compilers are to list what they read.
     listed: Path | None = None
+
+    @property
+    def units(self) -> dict[str, tuple[Path, list[str]]]:
+        """The CUDA sources and their options, by what the built program calls them."""
+        return {unit_name(f, self.compile): (f, self.compile) for f in self.files if f.suffix in CUDA}
+
+
+def unit_name(file: Path, flags: Sequence[str]) -> str:
+    """What tells a unit from all others of a program."""
+    return "u" + blake2b("\0".join([str(file.resolve()), *flags]).encode(), digest_size=6).hexdigest()
 
 
 def read_options(arguments: Sequence[str]) -> BuildOptions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
@@ -12,8 +11,9 @@ from pathlib import Path
 from weft.from_cuda.ahead_of_time import grid_objects
 from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.host_text import share_variables, target_lines
+from weft.from_cuda.kept_code import KeptCode, keep_kernels, source_digest
 from weft.from_cuda.launches_text import join_brackets
-from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions
+from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions, unit_name
 from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import (
     INCLUDE,
@@ -99,11 +99,6 @@ def _listed(file: Path, options: BuildOptions) -> list[str]:
     return ["-MD", "-MF", str(options.listed / f"{unit_name(file, options.compile)}.d")]
 
 
-def unit_name(file: Path, flags: Sequence[str]) -> str:
-    """What tells a unit from all others of a program."""
-    return "u" + hashlib.blake2b("\0".join([str(file.resolve()), *flags]).encode(), digest_size=6).hexdigest()
-
-
 def compile_unit(
     file: Path, flags: Sequence[str], to: Path, folder: Path, *, ahead: bool, listed: Sequence[str] = ()
 ) -> Path:
@@ -122,8 +117,10 @@ def compile_unit(
         [*clang_command(), "--cuda-device-only", *shared, "-w", str(file), "-o", str(device)],
         [*clang_command(), "--cuda-host-only", *shared, *warnings, *listed, *include_unit, str(file), "-o", str(host)],
     )
-    text = host.read_text()
-    made = to_threads(device.read_text(), unit, target_lines(text))
+    text, device_text = host.read_text(), device.read_text()
+    source = source_digest(file, device_text)
+    made = to_threads(device_text, unit, source, target_lines(text))
+    keep_kernels(source, made.kernels)
     device.write_text(made.text)
     host.write_text(share_variables(text, unit, made.variables))
     objects = [half.with_suffix(".o") for half in (host, device)]
@@ -131,7 +128,7 @@ def compile_unit(
         [*clang_command(), *_CODE_FLAGS, level, "-c", str(host), "-o", str(objects[0])],
         [*clang_command(), *_CODE_FLAGS, "-O2", "-march=native", "-c", str(device), "-o", str(objects[1])],
     )
-    for name, code in grid_objects(unit, file, flags, made.kernels).items() if ahead else ():
+    for name, code in grid_objects(unit, KeptCode(file, flags, source), made.kernels).items() if ahead else ():
         objects.append(base.with_suffix(f".{name}.o"))
         objects[-1].write_bytes(code)
     run_tool([*linker_command(), "-r", "-nostdlib", *map(str, objects), "-o", str(to)])

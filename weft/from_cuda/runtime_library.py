@@ -7,7 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from weft.from_cuda.toolchain import INCLUDE, NATIVE, clang_command, run_tool
+from weft.from_cuda.toolchain import INCLUDE, NATIVE, clang_command, run_tools
 from weft.runtime.memory import MEMORY
 from weft.runtime.native import baseline_machine
 from weft.runtime.native_module import NativeModule
@@ -62,10 +62,10 @@ def _compile(sources: list[Path]) -> dict[str, bytes]:
     pool = _native(pool_module("aarch64" if is_arm else "x86_64"), _SET_THREADS)
     blobs = {"pool": pool, "temporaries": _native(MEMORY)}
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
-        for source in sources:
-            to = Path(folder) / f"{source.stem}.o"
-            run_tool([*clang_command(), *_FLAGS, f"-I{NATIVE}", f"-I{INCLUDE}", "-c", str(source), "-o", str(to)])
-            blobs[source.stem] = to.read_bytes()
+        made = {source: Path(folder) / f"{source.stem}.o" for source in sources}
+        compiler = [*clang_command(), *_FLAGS, f"-I{NATIVE}", f"-I{INCLUDE}", "-c"]
+        run_tools(*([*compiler, str(source), "-o", str(to)] for source, to in made.items()))
+        blobs |= {source.stem: to.read_bytes() for source, to in made.items()}
     return blobs
 
 

@@ -11,11 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from weft.from_cuda.ahead_of_time import remember_launches
-from weft.from_cuda.grid_code import compile_grid, pointer_places, read_source, template_use
-from weft.from_cuda.toolchain import linker_command, run_tool
-from weft.from_cuda.unit import Unit
-from weft.ir.errors import Error, UnsupportedError
+from weft.from_cuda.kept_code import KeptCode, Refusal
+from weft.from_cuda.kept_launches import remember_launches
 
 
 @dataclass
@@ -24,44 +21,29 @@ class Server:
 
     sources: Mapping[str, tuple[Path, Sequence[str]]]
     folder: Path
-    units: dict[str, Unit] = field(default_factory=dict)
-    uses: dict[str, list[str]] = field(default_factory=dict)
+    units: dict[str, KeptCode] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     launches: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     made: int = 0
 
     def answer(self, question: str) -> str:
-        """The answer to a line of a program's."""
-        what, unit, kernel, *rest = question.split(" ", 3)
-        try:
-            read = self._unit(unit, kernel)
-            if what == "kernel":
-                return f"ok\n{pointer_places(read, kernel)}\n"
-            code = compile_grid(read, kernel, rest[0])
-        except Exception as error:
-            # Whatever went wrong, the kernel runs thread by thread; the reason is told at the end.
-            self.refused[kernel] = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+        """The answer to a line of a program's: ``kernel UNIT SOURCE NAME`` or ``launch UNIT SOURCE NAME LAUNCH``."""
+        _, unit, source, kernel, *launch = question.split(" ", 4)
+        if unit not in self.units:
+            self.units[unit] = KeptCode(*self.sources[unit], source)
+        kept = self.units[unit]
+        if launch:
+            self.launches.setdefault(unit, {}).setdefault(kernel, []).append(launch[0])
+        found = kept.code(kernel, launch[0]) if launch else kept.pointers(kernel)
+        if isinstance(found, Refusal):
+            self.refused[kernel] = found.reason
             return "no\n"
-        self.launches.setdefault(unit, {}).setdefault(kernel, []).append(rest[0])
+        if isinstance(found, str):
+            return f"ok\n{found}\n"
         self.made += 1
-        object, library = self.folder / f"{self.made}.o", self.folder / f"{self.made}.so"
-        object.write_bytes(code.object)
-        run_tool([*linker_command(), "-shared", "-nostdlib", str(object), "-o", str(library)])
-        return f"ok\n{library}\n{code.entry}\n{code.slots}"
-
-    def _unit(self, name: str, kernel: str) -> Unit:
-        """The unit, read again where ``kernel`` comes from a template that was not instantiated yet."""
-        file, flags = self.sources[name]
-        if name not in self.units:
-            self.units[name] = read_source(file, flags)
-        if kernel not in self.units[name].kernels:
-            use = template_use(kernel)
-            if use is not None:
-                self.uses.setdefault(name, []).append(use)
-                self.units[name] = read_source(file, flags, self.uses[name])
-        if kernel not in self.units[name].kernels:
-            raise UnsupportedError("the kernel is not among those that were read")
-        return self.units[name]
+        library = self.folder / f"{self.made}.so"
+        library.write_bytes(found.library)
+        return f"ok\n{library}\n{found.entry}\n{found.slots}"
 
     def serve(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rw", encoding="utf-8", errors="surrogateescape") as lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import subprocess
@@ -72,7 +73,7 @@ def run_tool(command: Sequence[str], *, echo: bool = True) -> str:
 
 def run_tools(*commands: Sequence[str]) -> None:
     """Runs compilers at the same time; the first error is raised."""
-    with ThreadPoolExecutor(len(commands)) as pool:
+    with ThreadPoolExecutor(min(len(commands), 2 + (os.cpu_count() or 1))) as pool:
         for done in [pool.submit(run_tool, command) for command in commands]:
             done.result()
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from weft.cli.main import main as weft_main
-from weft.from_cuda.ahead_of_time import known_launches
+from weft.from_cuda.kept_code import KeptCode
+from weft.from_cuda.kept_launches import known_launches
 from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.launches_text import join_brackets
-from weft.from_cuda.nvcc_options import read_options
-from weft.from_cuda.program import build_program, unit_name
+from weft.from_cuda.nvcc_options import read_options, unit_name
+from weft.from_cuda.program import build_program
 from weft.from_cuda.serve import run_program
 from weft.ir.errors import ArgumentError, LanguageError, UnsupportedError
 
@@ -139,13 +140,13 @@ def test_syntax_errors_are_clangs_with_file_and_line(tmp_path: Path) -> None:
 def test_instructions_of_a_gpu_are_refused() -> None:
     text = 'define ptx_kernel void @k(ptr %0) {\n  call void asm sideeffect "bar.sync 0;", ""()\n  ret void\n}\n'
     with pytest.raises(UnsupportedError, match=r"`k` contains PTX"):
-        to_threads(text, "u0", "")
+        to_threads(text, "u0", "s0", "")
 
 
 def test_debuggers_find_lines_of_kernels() -> None:
     unit = "!1 = distinct !DICompileUnit(emissionKind: DebugDirectivesOnly)"
     text = f"define ptx_kernel void @k() {{\n  ret void\n}}\n{unit}\n"
-    assert "emissionKind: FullDebug" in to_threads(text, "u0", "").text
+    assert "emissionKind: FullDebug" in to_threads(text, "u0", "s0", "").text
 
 
 def test_options_of_nvcc() -> None:
@@ -300,3 +301,34 @@ def test_a_program_is_built_again_when_a_file_it_includes_changes(
             (tmp_path / "said.h").write_text(f'#define SAID "{text}"\n')
         assert weft_main(["cuda", "run", str(tmp_path / "main.cu"), "--", "argument"]) == 0
         assert capfd.readouterr().out.strip() == text
+
+
+def test_a_second_run_takes_its_kernels_from_the_store(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read or compiled again, not even what is refused; a changed kernel is."""
+    text = """
+#include <cstdio>
+#include <vector>
+template <int N> __global__ void add(int *x) { x[threadIdx.x] += N; }
+__device__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+__global__ void recursive(int *x) { x[0] = fib(5); }
+int main() {
+  int *x; cudaMallocManaged(&x, 128); x[5] = 2;
+  add<3><<<1, 32>>>(x), recursive<<<1, 1>>>(x);
+  printf("%d\\n", x[0] + x[5]);
+}
+"""
+    made: list[str] = []
+    make = KeptCode._make
+    monkeypatch.setattr(KeptCode, "_make", lambda self, kernel, launch: made.append(kernel) or make(self, kernel, launch))
+    for expected, count in (("10", 4), ("10", 0), ("11", 4)):
+        (tmp_path / "add.cu").write_text(text.replace("+= N", "+= N + 1") if expected == "11" else text)
+        made.clear()
+        assert weft_main(["cuda", "run", "--report", str(tmp_path / "add.cu")]) == 0
+        captured = capfd.readouterr()
+        assert captured.out.strip() == expected
+        assert "recursive" in captured.err and "thread by thread" in captured.err and "add.cu:5" in captured.err
+        assert len(made) == count
+    assert weft_main(["cuda", "build", str(tmp_path / "add.cu"), "-o", str(tmp_path / "add")]) == 0
+    assert "thread by thread" in capfd.readouterr().err

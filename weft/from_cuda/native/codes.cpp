@@ -169,16 +169,16 @@ void make_key(const grid_code *codes, const weft_launch *launch, void **argument
   }
 }
 
-bool knows_pointers(grid_code *codes, const char *unit, const char *name) {
+bool knows_pointers(grid_code *codes, const weft_kernel *kernel) {
   if (codes->is_asked) return codes->is_known;
   codes->is_asked = true;
   for (weft_code *one = __start_weft_codes; one < __stop_weft_codes && !codes->is_known; ++one)
-    if (strcmp(one->name, name) == 0 && strcmp(one->unit, unit) == 0) {
+    if (strcmp(one->name, kernel->name) == 0 && strcmp(one->unit, kernel->unit) == 0) {
       read_places(one->pointers, codes->pointers, &codes->pointer_count);
       codes->is_known = true;
     }
   char question[4096];
-  snprintf(question, sizeof question, "kernel %s %s\n", unit, name);
+  snprintf(question, sizeof question, "kernel %s %s %s\n", kernel->unit, kernel->source, kernel->name);
   if (char *answer = codes->is_known ? nullptr : ask(question)) {
     read_places(next_line(answer), codes->pointers, &codes->pointer_count);
     codes->is_known = true;
@@ -211,7 +211,8 @@ bool find_embedded(const char *unit, const char *name, const char *key, version 
 }
 
 // Code for exactly such launches, of the program itself or from the server, else for any; none is remembered as well.
-version *find_version(grid_code *codes, const char *unit, const char *name, const char *key) {
+version *find_version(grid_code *codes, const weft_kernel *kernel, const char *key) {
+  const char *unit = kernel->unit, *name = kernel->name;
   for (version *one = codes->versions; one; one = one->next)
     if (strcmp(one->key, key) == 0) return one;
   version *made = (version *)calloc(1, sizeof(version));
@@ -220,7 +221,7 @@ version *find_version(grid_code *codes, const char *unit, const char *name, cons
   codes->versions = made;
   if (find_embedded(unit, name, key, made)) return made;
   char question[8192];
-  snprintf(question, sizeof question, "launch %s %s %s\n", unit, name, key);
+  snprintf(question, sizeof question, "launch %s %s %s %s\n", unit, kernel->source, name, key);
   char *answer = ask(question);
   if (!answer) {
     if (!strchr(key, ';')) find_embedded(unit, name, "any", made);
@@ -243,10 +244,10 @@ bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launc
                    cudaError_t *error, double *start) {
   static const int is_serial = weft_setting("WEFT_CUDA_SERIAL");
   // What threads print is only in order where they run one by one.
-  if (is_serial || launch->cooperative || kernel->flags & weft_prints || !knows_pointers(codes, kernel->unit, kernel->name)) return false;
+  if (is_serial || launch->cooperative || kernel->flags & weft_prints || !knows_pointers(codes, kernel)) return false;
   char key[2048];
   make_key(codes, launch, arguments, key, sizeof key);
-  version *found = find_version(codes, kernel->unit, kernel->name, key);
+  version *found = find_version(codes, kernel, key);
   if (!found->entry) return false;
   uint64_t slots[256], record[8];
   int count = 0;

@@ -15,7 +15,7 @@ struct weft_launch {
 
 // A kernel as a function of one thread, as the compiler put it into the section weft_kernels.
 struct weft_kernel {
-  const char *unit, *name;
+  const char *unit, *source, *name;  // source: what tells the text it was made of from any other
   void (*thread)(void **arguments);
   uint64_t flags;  // see below
 };
