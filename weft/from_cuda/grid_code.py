@@ -30,6 +30,7 @@ from weft.ir.errors import UnsupportedError
 from weft.runtime.machine_model import local_machine
 from weft.target.cpu.lower import compile_kernel
 
+
 class Compiled(NamedTuple):
     """Object code with its entry, and the lines that say what the entry's parameters are."""
 

@@ -8,8 +8,8 @@ import re
 import threading
 from pathlib import Path
 
-from weft.from_cuda.nvcc_options import BuildOptions
 from weft.from_cuda.clang import find_clang
+from weft.from_cuda.nvcc_options import BuildOptions
 from weft.runtime.store import Artifact, default_store
 from weft.version import cache_key
 

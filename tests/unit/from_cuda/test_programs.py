@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from weft.cli.main import main as weft_main
+from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.kept_code import KeptCode
 from weft.from_cuda.kept_launches import known_launches
-from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.nvcc_options import read_options, unit_name
 from weft.from_cuda.program import build_program
@@ -321,7 +321,9 @@ int main() {
 """
     made: list[str] = []
     make = KeptCode._make
-    monkeypatch.setattr(KeptCode, "_make", lambda self, kernel, launch: made.append(kernel) or make(self, kernel, launch))
+    monkeypatch.setattr(
+        KeptCode, "_make", lambda self, kernel, launch: made.append(kernel) or make(self, kernel, launch)
+    )
     for expected, count in (("10", 4), ("10", 0), ("11", 4)):
         (tmp_path / "add.cu").write_text(text.replace("+= N", "+= N + 1") if expected == "11" else text)
         made.clear()
