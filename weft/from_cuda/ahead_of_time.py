@@ -18,7 +18,7 @@ def grid_objects(unit: str, kept: KeptCode, kernels: Sequence[str]) -> dict[str,
     known = known_launches(unit)
     rows: list[tuple[str, str, GridCode]] = []
     for kernel in known or kernels:  # what an earlier run did not launch is not worth the time
-        refused = {}
+        refused: dict[str, str] = {}
         for launch in (*known.get(kernel, ()), ANY):
             code = kept.code(kernel, launch)
             if isinstance(code, Refusal):
