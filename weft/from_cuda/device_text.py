@@ -38,7 +38,7 @@ class DeviceText:
 
 
 def to_threads(text: str, unit: str, source: str, target: str) -> DeviceText:
-    """``text`` of the unit called ``unit`` (its ``source``: see `kept_code`) for the processor that ``target`` (lines of
+    """``text`` of the unit called ``unit`` (``source``: see `kept_code`) for the processor that ``target`` (lines of
     layout and triple) names."""
     _refuse(text)
     kernels = {m.group(1): _split(m.group(2)) for m in _KERNEL.finditer(text)}
