@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
+from weft import ops
 from weft.ir.errors import (
     ArgumentError,
     Error,
@@ -64,7 +66,7 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in ("cuda", "onnx"):
+    if name not in _LATER and any(module.name == name for module in pkgutil.iter_modules(__path__)):
         return importlib.import_module(f"weft.{name}")
     module = importlib.import_module(_LATER.get(name, "weft.tensor.python_api"))
     if name not in _LATER and name not in module.__all__:
@@ -73,9 +75,18 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def _make_operator(text: str, file: str) -> Any:
+    from weft.operators.define import define
+
+    return define(text, name=file)
+
+
+ops.make_operator = _make_operator
+
+
 def __dir__() -> list[str]:
     api = importlib.import_module("weft.tensor.python_api")
-    return sorted({*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "TYPE_CHECKING", "Any"})
+    return sorted({*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "pkgutil", "TYPE_CHECKING", "Any"})
 
 
 __all__ = [
@@ -102,6 +113,7 @@ __all__ = [
     "numpy_dtype",
     "onnx",
     "operator",
+    "ops",
     "sanitize",
     "schedule",
     "set_num_threads",

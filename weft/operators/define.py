@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import weft.ops
 from weft.ir.errors import ArgumentError
 from weft.ir.span import Source
 from weft.operators.definition import Definition, ProgramDefinition
@@ -84,9 +83,6 @@ def operator(
             )
     how = choose_scheduling(schedule, numerics)
     return Operator(ProgramDefinition(build_program(inputs, outputs, name=name), how), checks=_checks(checks))
-
-
-weft.ops.make_operator = lambda text, file: define(text, name=file)
 
 
 def _a(value: object) -> str:
