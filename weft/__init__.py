@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 from weft import ops
@@ -66,7 +67,9 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name not in _LATER and any(module.name == name for module in pkgutil.iter_modules(__path__)):
+    if name not in _LATER and any(
+        module.name == name for module in pkgutil.iter_modules(sys.modules[__name__].__path__)
+    ):
         return importlib.import_module(f"weft.{name}")
     module = importlib.import_module(_LATER.get(name, "weft.tensor.python_api"))
     if name not in _LATER and name not in module.__all__:
@@ -86,7 +89,9 @@ ops.make_operator = _make_operator
 
 def __dir__() -> list[str]:
     api = importlib.import_module("weft.tensor.python_api")
-    return sorted({*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "pkgutil", "TYPE_CHECKING", "Any"})
+    return sorted(
+        {*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "pkgutil", "sys", "TYPE_CHECKING", "Any"}
+    )
 
 
 __all__ = [
