@@ -8,8 +8,7 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
-import sys
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from weft import ops
@@ -89,9 +88,7 @@ ops.make_operator = _make_operator
 
 def __dir__() -> list[str]:
     api = importlib.import_module("weft.tensor.python_api")
-    return sorted(
-        {*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "pkgutil", "sys", "TYPE_CHECKING", "Any"}
-    )
+    return sorted({*globals(), *_LATER, *api.__all__} - {"annotations", "importlib", "TYPE_CHECKING", "Any"})
 
 
 __all__ = [
