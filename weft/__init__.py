@@ -66,9 +66,7 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name not in _LATER and any(
-        module.name == name for module in pkgutil.iter_modules(sys.modules[__name__].__path__)
-    ):
+    if name not in _LATER and importlib.util.find_spec(f"weft.{name}") is not None:
         return importlib.import_module(f"weft.{name}")
     module = importlib.import_module(_LATER.get(name, "weft.tensor.python_api"))
     if name not in _LATER and name not in module.__all__:
