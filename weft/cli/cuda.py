@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.from_cuda.kept_program import build_or_take
-from weft.from_cuda.nvcc_options import read_options
+from weft.from_cuda.nvcc_options import read_options, split_arguments
 from weft.from_cuda.serve import run_program
 from weft.ir.errors import ArgumentError
 
@@ -22,11 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "action",
         choices=tuple(_ACTIONS),
         help="build an executable, build and run one, write a folder that makefiles take for a CUDA toolkit, show a "
-        "kernel at a stage of its compilation, or run one with every access watched",
+        "kernel at a stage of its compilation, or run a program or a kernel with every access watched",
     )
     parser.add_argument(
         "rest", nargs=argparse.REMAINDER,
-        help="files and nvcc's options; for run: --serial, --guard, then the program's arguments behind --",
+        help="files and nvcc's options; for run: --serial, --guard; for check: --html FILE, --ignore KIND; then the "
+        "program's arguments behind --",
     )  # fmt: skip
 
 
@@ -49,9 +50,9 @@ def _show(rest: Sequence[str]) -> int:
 
 
 def _check(rest: Sequence[str]) -> int:
-    from weft.cli import cuda_kernel
+    from weft.cli import cuda_check
 
-    return cuda_kernel.check(rest)
+    return cuda_check.check(rest)
 
 
 def _toolkit(rest: Sequence[str]) -> int:
@@ -65,11 +66,7 @@ def _toolkit(rest: Sequence[str]) -> int:
 
 
 def _run(rest: Sequence[str]) -> int:
-    given = list(rest)
-    arguments: list[str] = []
-    if "--" in given:
-        at = given.index("--")
-        given, arguments = given[:at], given[at + 1 :]
+    given, arguments = split_arguments(rest)
     environment = dict(os.environ)
     environment.update({variable: "1" for switch, variable in _RUN_SWITCHES.items() if switch in given})
     build = read_options([a for a in given if a not in (*_RUN_SWITCHES, "--report")])

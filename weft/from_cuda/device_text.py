@@ -136,7 +136,7 @@ def _place_globals(text: str) -> tuple[str, dict[str, str]]:
             rest = re.sub(r"(addrspace\(\d\)) constant ", r"\1 global ", rest, count=1).replace(
                 " undef,", " zeroinitializer,"
             )
-            variables[name] = _type_after("global ", rest)
+            variables[name] = type_after("global ", rest)
         return f"{name} = {rest}"
 
     text = rename(_GLOBAL.sub(place, text), dynamic)
@@ -145,7 +145,7 @@ def _place_globals(text: str) -> tuple[str, dict[str, str]]:
     return text, variables
 
 
-def _type_after(word: str, rest: str) -> str:
+def type_after(word: str, rest: str) -> str:
     """The type of a global: from behind ``word`` to the space that ends it."""
     begin = rest.index(word) + len(word)
     depth = 0
@@ -177,7 +177,7 @@ def _call_thread(number: int, kernel: str, parameters: list[str]) -> str:
             f"  %at{i} = load ptr, ptr %slot{i}",
         ]
         by_value = re.search(r"byval\((?:[^()]|\([^()]*\))*\)(?: align \d+)?", parameter)
-        kind = parameter.split(" ", 1)[0] if parameter[0] not in "<[{" else _type_after("", parameter)
+        kind = parameter.split(" ", 1)[0] if parameter[0] not in "<[{" else type_after("", parameter)
         if by_value:
             passed.append(f"ptr {by_value.group()} %at{i}")
         elif kind == "i1":

@@ -17,7 +17,8 @@ from weft.version import cache_key
 def build_or_take(options: BuildOptions, folder: Path) -> Path:
     """The program of ``options`` in ``folder``: built there, or as it was built before."""
     names = [str(f.resolve()) for f in options.files]
-    key = cache_key("cuda program", os.getcwd(), *find_clang(), *names, *options.compile, "-l", *options.link)
+    how = (*options.compile, "-l", *options.link, *(["watched"] * options.watched))
+    key = cache_key("cuda program", os.getcwd(), *find_clang(), *names, *how)
     store = default_store()
     kept = store.get(key)
     options.output = folder / options.files[0].stem if options.files else folder / "a.out"

@@ -45,6 +45,8 @@ class BuildOptions:
     compile: list[str] = field(default_factory=list)
     #: For the linker.
     link: list[str] = field(default_factory=list)
+    #: Whether every access of device code is to be watched.
+    watched: bool = False
     #: Where compilers are to list what they read.
     listed: Path | None = None
 
@@ -57,6 +59,15 @@ class BuildOptions:
 def unit_name(file: Path, flags: Sequence[str]) -> str:
     """What tells a unit from all others of a program."""
     return "u" + blake2b("\0".join([str(file.resolve()), *flags]).encode(), digest_size=6).hexdigest()
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is said to us, and behind ``--`` what is said to the program."""
+    given = list(arguments)
+    if "--" not in given:
+        return given, []
+    at = given.index("--")
+    return given[:at], given[at + 1 :]
 
 
 def read_options(arguments: Sequence[str]) -> BuildOptions:

@@ -24,6 +24,7 @@ from weft.from_cuda.toolchain import (
     run_tool,
     run_tools,
 )
+from weft.from_cuda.watched_text import watch_accesses
 from weft.ir.errors import ArgumentError
 
 #: As nvcc does it: the runtime's header comes before everything; no CUDA toolkit is looked for.
@@ -83,7 +84,8 @@ def _object_path(file: Path, options: BuildOptions) -> Path:
 
 def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path, ahead: bool) -> Path:
     if file.suffix in CUDA:
-        return compile_unit(file, options.compile, to, folder, ahead=ahead, listed=_listed(file, options))
+        listed = _listed(file, options)
+        return compile_unit(file, options.compile, to, folder, ahead=ahead, listed=listed, watched=options.watched)
     flags = [f for f in options.compile if file.suffix != ".c" or not f.startswith("-std=c++")]
     command = host_compiler("c" if file.suffix == ".c" else "c++")
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
@@ -100,7 +102,14 @@ def _listed(file: Path, options: BuildOptions) -> list[str]:
 
 
 def compile_unit(
-    file: Path, flags: Sequence[str], to: Path, folder: Path, *, ahead: bool, listed: Sequence[str] = ()
+    file: Path,
+    flags: Sequence[str],
+    to: Path,
+    folder: Path,
+    *,
+    ahead: bool,
+    listed: Sequence[str] = (),
+    watched: bool = False,
 ) -> Path:
     """One CUDA source into one object: the host's half and the device's, both at once."""
     unit = unit_name(file, flags)
@@ -110,6 +119,8 @@ def compile_unit(
     level = next((f for f in reversed(flags) if f.startswith("-O")), "-O2")
     standard = () if any(f.startswith("-std") for f in flags) else ("-std=c++17",)
     shared = [*_CUDA_FLAGS, f"-I{INCLUDE}", *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
+    if watched:  # findings name lines
+        shared.append("-gline-tables-only")
     host, device = base.with_suffix(".host.ll"), base.with_suffix(".device.ll")
     include_unit = ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(binary)]
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
@@ -121,7 +132,7 @@ def compile_unit(
     source = source_digest(file, device_text)
     made = to_threads(device_text, unit, source, target_lines(text))
     keep_kernels(source, made.kernels)
-    device.write_text(made.text)
+    device.write_text(watch_accesses(made.text, unit, str(INCLUDE)) if watched else made.text)
     host.write_text(share_variables(text, unit, made.variables))
     objects = [half.with_suffix(".o") for half in (host, device)]
     run_tools(

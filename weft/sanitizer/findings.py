@@ -9,7 +9,11 @@ from typing import Any, Literal
 from weft.ir.errors import ProgramError, render_span
 from weft.ir.span import Span
 
-Kind = Literal["race", "out of bounds", "uninitialized", "divergent barrier", "failed assert", "endless loop"]
+Kind = Literal[
+    "race", "out of bounds", "uninitialized", "divergent barrier", "failed assert", "endless loop",
+    # of whole programs only
+    "use after free", "misaligned", "leak", "API misuse", "crash",
+]  # fmt: skip
 _SHOWN = 20
 
 

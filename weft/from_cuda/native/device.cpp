@@ -1,5 +1,5 @@
 // The device that a program sees: one, of compute capability 8.0, with this machine's cores as multiprocessors.
-#include "weft_cuda.h"
+#include "watch.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,7 +101,10 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
 
 cudaError_t cudaDeviceSynchronize() { return cudaPeekAtLastError(); }
 cudaError_t cudaThreadSynchronize() { return cudaPeekAtLastError(); }
-cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaDeviceReset() {
+  if (weft_watching) weft_watch_reset();
+  return cudaSuccess;
+}
 cudaError_t cudaThreadExit() { return cudaSuccess; }
 cudaError_t cudaSetDeviceFlags(unsigned int flags) {
   device_flags = flags;

@@ -1,5 +1,5 @@
 // Errors, settings and the clock.
-#include "weft_cuda.h"
+#include "watch.h"
 #include <stdlib.h>
 #include <time.h>
 
@@ -7,6 +7,7 @@ static thread_local cudaError_t last_error = cudaSuccess;
 
 cudaError_t weft_fail(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
+  if (error != cudaSuccess && weft_watching) weft_report_error(error);
   return error;
 }
 

@@ -1,5 +1,6 @@
 // Kernels and variables as the program registers them, and launches.
 #include "codes.h"
+#include "watch.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,9 @@ cudaError_t launch_kernel(const void *host, dim3 grid, dim3 block, void **argume
   cudaError_t error;
   if (!weft_run_grid(&found->codes, found->kernel, &launch, arguments, &error, &start)) {
     start = weft_now();
+    if (weft_watching) weft_watch_launch(found->kernel, &launch);
     error = weft_run_threads(found->kernel, &launch, arguments);
+    if (weft_watching) weft_watch_launch(nullptr, nullptr);
     ++found->threads_launches;
   }
   found->seconds += weft_now() - start;

@@ -1,6 +1,6 @@
 // Device memory is memory of the process: what is allocated is kept in a list, so that a kernel's code can know how
 // far a pointer reaches. With WEFT_CUDA_GUARD every allocation ends at a page that may not be touched.
-#include "weft_cuda.h"
+#include "watch.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,8 @@ cudaError_t allocate(void **to, size_t bytes, cudaMemoryType type) {
   allocation one = {nullptr, bytes, type, nullptr, 0};
   void *at = nullptr;
   if (bytes > (size_t)1 << 46) return weft_fail(cudaErrorMemoryAllocation);
-  if (guard && type != cudaMemoryTypeHost) at = guarded(bytes, &one);
+  if (weft_watching) at = weft_watch_place(bytes, type);
+  else if (guard && type != cudaMemoryTypeHost) at = guarded(bytes, &one);
   else if (posix_memalign(&at, 256, bytes)) at = nullptr;
   one.at = (char *)at;
   if (!at || !remember(one)) return weft_fail(cudaErrorMemoryAllocation);
@@ -102,7 +103,10 @@ cudaError_t allocate(void **to, size_t bytes, cudaMemoryType type) {
 cudaError_t release(void *at, cudaError_t otherwise) {
   allocation one;
   if (!at) return cudaSuccess;
-  if (!forget(at, &one)) return weft_fail(otherwise);
+  bool is_known = forget(at, &one);
+  if (weft_watching && !weft_watch_release(at, is_known, is_known ? one.type : 0)) return weft_fail(otherwise);
+  if (!is_known) return weft_fail(otherwise);
+  if (weft_watching) return cudaSuccess;
   if (one.mapped) munmap(one.mapped, one.mapped_bytes);
   else free(one.at);
   return cudaSuccess;
@@ -148,7 +152,10 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr *at, cudaExtent extent) {
   *at = cudaPitchedPtr{nullptr, 0, extent.width, extent.height};
   return cudaMallocPitch(&at->ptr, &at->pitch, extent.width, extent.height * extent.depth);
 }
-cudaError_t cudaHostRegister(void *at, size_t, unsigned int) { return at ? cudaSuccess : weft_fail(cudaErrorInvalidValue); }
+cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned int) {
+  if (at && weft_watching) weft_watch_register((char *)at, bytes);
+  return at ? cudaSuccess : weft_fail(cudaErrorInvalidValue);
+}
 cudaError_t cudaHostUnregister(void *) { return cudaSuccess; }
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int) {
   *device = host;
@@ -174,6 +181,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const vo
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
   if ((unsigned int)kind > cudaMemcpyDefault) return weft_fail(cudaErrorInvalidMemcpyDirection);
   if (bytes && (!to || !from)) return weft_fail(cudaErrorInvalidValue);
+  if (weft_watching && bytes && !weft_watch_copy(to, bytes, from, bytes, kind)) return weft_fail(cudaErrorInvalidValue);
   memmove(to, from, bytes);
   if (kind == cudaMemcpyDeviceToHost) record(to, bytes);
   return cudaSuccess;
@@ -188,8 +196,11 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t byt
   return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
 }
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                         cudaMemcpyKind) {
+                         cudaMemcpyKind kind) {
   if (width > to_pitch || width > from_pitch) return weft_fail(cudaErrorInvalidPitchValue);
+  if (weft_watching && width && height &&
+      !weft_watch_copy(to, to_pitch * (height - 1) + width, from, from_pitch * (height - 1) + width, kind))
+    return weft_fail(cudaErrorInvalidValue);
   copy_rows((char *)to, to_pitch, (const char *)from, from_pitch, width, height);
   return cudaSuccess;
 }
@@ -220,11 +231,16 @@ cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *what) {
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *what, cudaStream_t) { return cudaMemcpy3D(what); }
 cudaError_t cudaMemset(void *at, int value, size_t bytes) {
   if (bytes && !at) return weft_fail(cudaErrorInvalidValue);
+  if (weft_watching && bytes && !weft_watch_copy(at, bytes, nullptr, 0, cudaMemcpyHostToDevice))
+    return weft_fail(cudaErrorInvalidValue);
   memset(at, value, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t) { return cudaMemset(at, value, bytes); }
 cudaError_t cudaMemset2D(void *at, size_t pitch, int value, size_t width, size_t height) {
+  if (weft_watching && width && height &&
+      !weft_watch_copy(at, pitch * (height - 1) + width, nullptr, 0, cudaMemcpyHostToDevice))
+    return weft_fail(cudaErrorInvalidValue);
   for (size_t row = 0; row < height; ++row) memset((char *)at + row * pitch, value, width);
   return cudaSuccess;
 }

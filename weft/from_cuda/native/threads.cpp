@@ -1,7 +1,7 @@
 // A kernel thread by thread. Where it has barriers, each thread of a block has a stack of its own (a fiber) and runs
 // until it must wait; then the next one runs. Threads run in order, so that what they print and what a debugger shows
 // makes sense. A block runs on one thread of the system: its shared memory is that thread's own.
-#include "weft_cuda.h"
+#include "watch.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@ thread_local uint3 threadIdx, blockIdx;
 thread_local uint3 blockDim, gridDim;
 alignas(128) thread_local char weft_dynamic_shared[164 << 10];
 }
+char *weft_stacks_begin, *weft_stacks_end;
 
 namespace {
 const size_t stack_bytes = 256 << 10;
@@ -26,11 +27,13 @@ struct fiber {
   // What it waits for in its warp: the lanes, its own value, and the lane whose value it gets (or 32: everybody's bits).
   uint32_t mask, from;
   uint64_t value, result;
+  const weft_site *site;  // where it waits
+  bool guesses;           // whether it asked for the active lanes, of which only those that live are known
 };
 
 struct block {
   fiber fibers[1024];
-  uint32_t number, live, counted, count_result;
+  uint32_t number, live, counted, count_result, index;
   fiber *current;
   void *scheduler;
   char *stacks;
@@ -118,8 +121,11 @@ void *first_frame(char *top, void (*entry)()) {
 
 void leave(state why) {
   block *b = running;
+  const weft_site *site = weft_caller_site;
   b->current->now = why;
+  b->current->site = site;
   weft_switch(&b->current->stack_pointer, b->scheduler);
+  weft_caller_site = site;
 }
 
 void enter() {
@@ -154,6 +160,7 @@ void answer_warp(block *b, uint32_t first, uint32_t lanes) {
     }
   for (uint32_t i = 0; i < 32; ++i)
     if (lanes >> i & 1) warp[i].now = ready;
+  if (weft_watching) weft_watch_warp(first / 32, lanes);
 }
 
 uint32_t lanes_in(block *b, uint32_t first, bool (*is)(const fiber &)) {
@@ -178,6 +185,26 @@ uint64_t meet_warp(uint32_t mask, uint64_t value, uint32_t from) {
   return self->result;
 }
 
+// Reports where threads of a block wait for others that wait elsewhere or came to the kernel's end.
+void watch_barrier(block *b) {
+  const fiber *first = nullptr;
+  for (uint32_t i = 0; i < b->number; ++i)
+    if (b->fibers[i].now == at_barrier && !first) first = b->fibers + i;
+  uint32_t waiting = (uint32_t)(first - b->fibers);
+  for (uint32_t i = 0; i < b->number; ++i) {
+    const fiber &one = b->fibers[i];
+    if (one.now == done && !weft_watch_has_returned(i)) return weft_watch_divergence(waiting, first->site, i, nullptr);
+    if (one.now != done && one.site != first->site) return weft_watch_divergence(waiting, first->site, i, one.site);
+  }
+}
+void watch_lanes(block *b, uint32_t first, uint32_t lanes) {
+  for (uint32_t i = 0; i < 32; ++i) {
+    const fiber &one = b->fibers[first + i];
+    uint32_t missing = lanes >> i & 1 && !one.guesses ? one.mask & lanes_in(b, first, is_live) & ~lanes : 0;
+    if (missing) return weft_watch_absent(first + i, one.site, first + (uint32_t)__builtin_ctz(missing));
+  }
+}
+
 void release(block *b, state from) {
   b->count_result = b->counted;
   b->counted = 0;
@@ -192,17 +219,33 @@ struct grid_run {
   pthread_barrier_t barrier;
 };
 thread_local grid_run *cooperating;
+pthread_mutex_t watched_turn = PTHREAD_MUTEX_INITIALIZER;  // blocks that are watched run one at a time
 
 // Nobody can run on: lanes that wait for others of their warp that wait elsewhere are answered with those that are
 // there, as a GPU does for threads that have parted; then the block's barrier opens, then the grid's.
 void unblock(block *b) {
   bool is_answered = false;
   for (uint32_t first = 0; first < b->number; first += 32)
-    if (uint32_t lanes = lanes_in(b, first, is_at_warp)) answer_warp(b, first, lanes), is_answered = true;
+    if (uint32_t lanes = lanes_in(b, first, is_at_warp)) {
+      if (weft_watching) watch_lanes(b, first, lanes);
+      answer_warp(b, first, lanes);
+      is_answered = true;
+    }
   if (is_answered) return;
   for (uint32_t i = 0; i < b->number; ++i)
-    if (b->fibers[i].now == at_barrier) return release(b, at_barrier);
-  pthread_barrier_wait(&cooperating->barrier);
+    if (b->fibers[i].now == at_barrier) {
+      if (weft_watching) watch_barrier(b), weft_watch_barrier();
+      return release(b, at_barrier);
+    }
+  if (weft_watching) pthread_mutex_unlock(&watched_turn);
+  bool is_last = pthread_barrier_wait(&cooperating->barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
+  if (weft_watching) {
+    if (is_last) weft_watch_grid();
+    pthread_barrier_wait(&cooperating->barrier);
+    pthread_mutex_lock(&watched_turn);
+    weft_watch_barrier();
+    weft_watch_block(b->index, weft_watch_epoch());
+  }
   release(b, at_grid);
 }
 
@@ -210,6 +253,7 @@ void run_fibers(block *b) {
   for (uint32_t i = 0; i < b->number; ++i) {
     b->fibers[i].stack_pointer = first_frame(b->stacks + (i + 1) * stack_bytes, enter);
     b->fibers[i].now = ready;
+    b->fibers[i].guesses = false;
   }
   b->live = b->number;
   while (b->live) {
@@ -219,6 +263,7 @@ void run_fibers(block *b) {
         has_run = true;
         b->current = b->fibers + i;
         threadIdx = b->current->index;
+        if (weft_watching) weft_watch_thread(i);
         weft_switch(&b->scheduler, b->current->stack_pointer);
       }
     if (!has_run) unblock(b);
@@ -234,6 +279,13 @@ void run_block(grid_run *run, int64_t index) {
   uint64_t rest = (uint64_t)index / gridDim.x;
   blockIdx = uint3{(uint32_t)(index % gridDim.x), (uint32_t)(rest % gridDim.y), (uint32_t)(rest / gridDim.y)};
   b->number = 0;
+  b->index = (uint32_t)index;
+  if (weft_watching) {
+    pthread_mutex_lock(&watched_turn);
+    weft_stacks_begin = b->stacks, weft_stacks_end = b->stacks + 1024 * stack_bytes;
+    weft_watch_block(b->index, 0);
+  }
+  uint32_t thread = 0;
   for (uint32_t z = 0; z < blockDim.z; ++z)
     for (uint32_t y = 0; y < blockDim.y; ++y)
       for (uint32_t x = 0; x < blockDim.x; ++x) {
@@ -241,10 +293,12 @@ void run_block(grid_run *run, int64_t index) {
           b->fibers[b->number++].index = uint3{x, y, z};
         } else {
           threadIdx = uint3{x, y, z};
+          if (weft_watching) weft_watch_thread(thread++);
           run->kernel->thread(run->arguments);
         }
       }
   if (b->number) run_fibers(b);
+  if (weft_watching) pthread_mutex_unlock(&watched_turn);
 }
 
 int run_blocks(void *context, int64_t begin, int64_t end) {
@@ -303,6 +357,7 @@ unsigned long long weft_exchange(unsigned int mask, unsigned long long value, un
 }
 unsigned int weft_active_mask() {
   block *b = running;
+  b->current->guesses = true;
   return lanes_in(b, (uint32_t)(b->current - b->fibers) & ~31u, is_live);
 }
 long long weft_clock64() { return (long long)(weft_now() * 2e9); }

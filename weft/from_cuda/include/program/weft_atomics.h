@@ -48,7 +48,7 @@ WEFT_ATOMIC_CAS(unsigned short int)
 #undef WEFT_ATOMIC_CAS
 
 static __inline__ __device__ unsigned int atomicInc(unsigned int *at, unsigned int limit) {
-  unsigned int old = *at, seen;
+  unsigned int old = __atomic_load_n(at, __ATOMIC_RELAXED), seen;
   do {
     seen = old;
     old = atomicCAS(at, seen, seen >= limit ? 0u : seen + 1u);
@@ -56,7 +56,7 @@ static __inline__ __device__ unsigned int atomicInc(unsigned int *at, unsigned i
   return old;
 }
 static __inline__ __device__ unsigned int atomicDec(unsigned int *at, unsigned int limit) {
-  unsigned int old = *at, seen;
+  unsigned int old = __atomic_load_n(at, __ATOMIC_RELAXED), seen;
   do {
     seen = old;
     old = atomicCAS(at, seen, seen == 0u || seen > limit ? limit : seen - 1u);

@@ -1,0 +1,6 @@
+// leak
+void run() {
+  int *x;
+  cudaMalloc(&x, 128);
+  if (!BUG) cudaFree(x);
+}

@@ -1,0 +1,66 @@
+"""Programs with one mistake each, which is found and of the right kind; without it nothing is found."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from weft.cli.main import main as weft_main
+from weft.from_cuda.check_program import run_watched
+from weft.from_cuda.nvcc_options import read_options
+from weft.from_cuda.program import build_program
+
+PLANTED = sorted((Path(__file__).parent / "planted").glob("*.cu"))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of them as one program, each with its mistake and without: the first argument says which one runs."""
+    folder = tmp_path_factory.mktemp("planted")
+    parts, cases = ["#include <cassert>\n#include <cstdlib>\n"], []
+    for number, file in enumerate(PLANTED):
+        for bug in (0, 1):
+            parts.append(f'#define BUG {bug}\nnamespace {file.stem}_{bug} {{\n#include "{file}"\n}}\n#undef BUG\n')
+            cases.append(f"  case {2 * number + bug}: {file.stem}_{bug}::run(); break;\n")
+    main = f"int main(int, char **which) {{\n  switch (atoi(which[1])) {{\n{''.join(cases)}  }}\n}}\n"
+    (folder / "planted.cu").write_text("".join(parts) + main)
+    options = read_options([str(folder / "planted.cu"), "-o", str(folder / "planted")])
+    options.watched = True
+    (built,) = build_program(options, ahead=False)
+    return built
+
+
+@pytest.mark.parametrize("number", range(len(PLANTED)), ids=[p.stem for p in PLANTED])
+def test_a_planted_bug_is_found_and_its_twin_is_silent(program: Path, number: int) -> None:
+    file = PLANTED[number]
+    kind = file.read_text().splitlines()[0].removeprefix("// ")
+    code, found = run_watched(program, [str(2 * number)], os.environ)
+    assert (code, [str(f) for f in found]) == (0, [])
+    code, found = run_watched(program, [str(2 * number + 1)], os.environ)
+    assert code == 0
+    assert kind in {f.kind for f in found}, "\n\n".join(map(str, found))
+    named = {p.span.source.name for f in found if f.kind == kind for p in f.parties if p.span}
+    assert str(file) in named, "no line of the source is named"
+
+
+def test_the_command_reports_writes_a_page_and_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "sum.cu"
+    source.write_text(
+        "__global__ void add(int *sum) { *sum += 1; }\n"
+        "int main(int n, char **) {\n"
+        "  int *s; cudaMalloc(&s, 4), cudaMemset(s, 0, 4); add<<<1, n>>>(s); cudaFree(s); return 3;\n}\n"
+    )
+    page = tmp_path / "report.html"
+    assert weft_main(["cuda", "check", str(source), "--html", str(page), "--", "more"]) == 1
+    told = capfd.readouterr().err
+    assert (
+        "race: two threads access byte 0 of an allocation of 4 bytes, and nothing orders them (in kernel `add`)" in told
+    )
+    assert f"{source}:1  __global__ void add(int *sum) {{ *sum += 1; }}" in told
+    assert "(block (0,0,0), thread (1,0,0)) reads it" in told
+    assert "(block (0,0,0), thread (0,0,0)) writes it" in told
+    assert "<mark>    1  __global__ void add" in page.read_text()
+    assert weft_main(["cuda", "check", str(source)]) == 3
+    assert weft_main(["cuda", "check", str(source), "--ignore", "race", "--", "more"]) == 3

@@ -1,0 +1,158 @@
+"""Whole programs with every access of their kernels watched: what the runtime library wrote down, as a report."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from weft.from_cuda.kept_program import build_or_take
+from weft.from_cuda.nvcc_options import BuildOptions
+from weft.from_cuda.toolchain import INCLUDE, NATIVE
+from weft.ir.span import Source, Span
+from weft.sanitizer.findings import Finding, Party
+
+
+@dataclass(slots=True)
+class ProgramReport:
+    """What a run of a program showed; ``code`` is the program's own exit code."""
+
+    name: str
+    code: int
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        count = len(self.findings)
+        ended = f"`{self.name}` ended with exit code {self.code}"
+        if self.ok:
+            return f"{ended}, nothing found"
+        return "\n\n".join([f"{ended}, {count} finding{'s' * (count != 1)}", *map(str, self.findings)])
+
+
+def check_program(
+    options: BuildOptions, arguments: Sequence[str], environment: Mapping[str, str], ignored: Collection[str] = ()
+) -> ProgramReport:
+    """Builds the program of ``options``, runs it watched, and reports; findings of ``ignored`` kinds are left out."""
+    options.watched = True
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+        code, findings = run_watched(build_or_take(options, Path(folder)), arguments, environment)
+    return ProgramReport(options.files[0].name, code, [f for f in findings if f.kind not in ignored])
+
+
+def run_watched(program: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[int, list[Finding]]:
+    """The exit code of a program that was built to be watched, and what was found."""
+    with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
+        found = Path(folder) / "findings"
+        watched = {**environment, "WEFT_CUDA_CHECK": str(found), "WEFT_CUDA_SERIAL": "1"}
+        code = subprocess.run([str(program), *arguments], env=watched, check=False).returncode
+        lines = found.read_text(errors="replace").splitlines() if found.exists() else []
+    findings = read_findings(lines, program)
+    if code < 0:
+        what = f"the program was ended by signal {-code}"
+        findings.append(Finding("crash", what, (), help="`weft cuda run --serial` under gdb shows where"))
+    return code, findings
+
+
+def read_findings(lines: Sequence[str], program: Path) -> list[Finding]:
+    """The findings that ``program`` wrote down, one a line; at the end come numbers of how many are like one."""
+    rows = [json.loads(line) for line in lines]
+    places = _host_places({a for row in rows for p in row.get("parties", ()) for a in p.get("stack", ())}, program)
+    findings = [_finding(row, places) for row in rows if "kind" in row]
+    for row in rows:
+        if "number" in row:
+            findings[row["number"]].count = row["count"]
+    return findings
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A call of the host's: the function it is in, and where."""
+
+    function: str
+    file: str
+    line: int
+
+
+def _finding(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> Finding:
+    parties = tuple(_party(p, places) for p in row["parties"])
+    what = re.sub(r"`(_Z\w+)`", lambda m: f"`{_short(m[1])}`", row["what"])
+    called = _called(row, places)
+    if called:
+        what = re.sub(r"^a call gives", f"`{called}` gives", what)
+    kernel = f" (in kernel `{_short(row['kernel'])}`)" if row.get("kernel") else ""
+    return Finding(row["kind"], what + kernel, parties, row["help"] or None)
+
+
+def _short(mangled: str) -> str:
+    """The name in a mangled one: of a variable in a function the last, of a function the first."""
+    is_local = mangled.startswith("_ZZ")
+    inside = mangled.rpartition("E")[2] if is_local else mangled
+    found = re.search(r"(\d+)(.*)$", inside)
+    if found is None:
+        return mangled
+    return found[2][: int(found[1])] or mangled
+
+
+def _called(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> str:
+    """The function of CUDA's API that a finding of the host's is about."""
+    names = [p.function for party in row["parties"][:1] for a in party.get("stack", ()) for p in places.get(a, ())]
+    return next((name for name in names if re.match(r"cu(da)?[A-Z]", name)), "")
+
+
+def _party(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> Party:
+    if "stack" not in row:
+        span = _span(row["file"], row["line"]) if "file" in row else None
+        return Party(row["action"], row["who"], span)
+    ours = (str(NATIVE), str(INCLUDE))
+    for address in row["stack"]:
+        for place in places.get(address, ()):
+            if place.line and not place.file.startswith(ours):
+                return Party(row["action"], "host", _span(place.file, place.line))
+    return Party(row["action"], "host")
+
+
+@cache
+def _source(file: str) -> Source:
+    try:
+        text = Path(file).read_text(errors="replace")
+    except OSError:
+        text = ""
+    return Source(file, text)
+
+
+def _span(file: str, line: int) -> Span:
+    """All of a line's text."""
+    source = _source(file)
+    text = source.line(line)
+    return Span(source, line, len(text) - len(text.lstrip()) + 1, len(text.rstrip()) + 1)
+
+
+def _host_places(addresses: Collection[int], program: Path) -> dict[int, list[_Place]]:
+    """Where calls are that return to ``addresses``: innermost first, functions that were inlined too."""
+    tool = shutil.which("addr2line") or shutil.which("llvm-addr2line")
+    if not addresses or tool is None:
+        return {}
+    ordered = sorted(addresses)
+    command = [tool, "-a", "-i", "-f", "-C", "-e", str(program), *(hex(a - 1) for a in ordered)]
+    text = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace").stdout
+    places: dict[int, list[_Place]] = {}
+    for address, part in zip(ordered, re.split(r"^0x[0-9a-f]+\n", text, flags=re.MULTILINE)[1:]):
+        lines = part.splitlines()
+        places[address] = [_place(f, where) for f, where in zip(lines[::2], lines[1::2])]
+    return places
+
+
+def _place(function: str, where: str) -> _Place:
+    file, _, line = where.partition(" ")[0].rpartition(":")
+    return _Place(function.partition("(")[0], file, int(line) if line.isdigit() else 0)
