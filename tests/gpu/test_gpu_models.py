@@ -231,7 +231,7 @@ def test_memory_that_libraries_have_is_the_graphs_own() -> None:
     with recording:
         at_start = torch.cuda.memory_allocated()
         made = a @ a.T
-    assert at_start == before
+    assert at_start - before < 1 << 16, "seeds of torch's random numbers (1 KB), and no workspace, which has megabytes"
     torch.cuda.empty_cache()
     recording.launch()
     torch.testing.assert_close(made, a @ a.T)

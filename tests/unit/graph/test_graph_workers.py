@@ -25,6 +25,7 @@ from weft.graph.groups.price_program import REMEMBER, RUN_ALL, price_all, price_
 from weft.graph.groups.workers import EARLY, Workers, early_workers
 from weft.graph.run.processor import CPU
 from weft.ir.dtype import float32
+from weft.ir.errors import UnsupportedError
 from weft.runtime.store import Artifact
 
 TASKS = [(str(n), n) for n in range(20)]
@@ -88,6 +89,19 @@ def test_refusals_are_told_as_this_process_raises_them_and_others_do_the_rest() 
         made = dict(pool.run(TASKS, refuse_odd))
     assert [str(made[key]) for key, n in TASKS if n % 2] == [f"{n} is odd" for _, n in TASKS if n % 2]
     assert all(isinstance(made[key], int) for key, n in TASKS if n % 2 == 0)
+
+
+def refuse_and_tell(n: int) -> int:
+    raise UnsupportedError(f"{os.getpid()}", why=f"{n} is refused", help="nothing")
+
+
+@pytest.mark.usefixtures("cores")
+def test_refusals_of_other_processes_are_not_tried_again() -> None:
+    with Workers[int, int](len(TASKS)) as pool:
+        made = dict(pool.run(TASKS, refuse_and_tell))
+    errors = [made[key] for key, _ in TASKS]
+    assert all(isinstance(e, UnsupportedError) and e.why == f"{n} is refused" for n, e in enumerate(errors))
+    assert len({e.what for e in errors if isinstance(e, UnsupportedError)}) > 1, "all were refused by this process"
 
 
 @pytest.mark.usefixtures("cores")

@@ -159,7 +159,7 @@ class GroupCode:
                 self._loaded[key] = self._load(key, group)
             except (TargetError, KeyError, TypeError, ValueError):  # written by something else under our key
                 default_store().remove(key)
-                del self._artifacts[key]
+                self._artifacts.pop(key, None)  # it may be refused, which is told again
                 self._loaded[key] = self._load(key, group)
         facts = self._loaded[key].facts
         special, packed = self._bind(key, group, executor)

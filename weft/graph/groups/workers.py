@@ -1,8 +1,8 @@
 """Processes that compile beside this one.
 
 They are started afresh, not forked: this process may have threads, of the framework's too, that hold locks. Each gets
-tasks through a pipe and answers through another; it ends when its pipe does, so none outlives this process. What a
-worker cannot do, this process tries itself, and so says what is wrong as if there were no workers.
+tasks through a pipe and answers through another; it ends when its pipe does, so none outlives this process. A refusal
+is an answer. What else a worker fails at, this process tries itself, and so says what is wrong as if there were none.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from contextvars import ContextVar
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeVar
+
+from weft.graph.faults import is_fault
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -155,9 +157,12 @@ def serve() -> None:
             made = fn(task)
         except EOFError:
             return
-        except Exception:  # told by the process that asked, which tries it too
-            made = None
-        _send(answers, made)
+        except Exception as error:  # a fault is told by the process that asked, which tries it too
+            made = None if is_fault(error) else error
+        try:
+            _send(answers, made)
+        except (pickle.PicklingError, TypeError, AttributeError):  # nothing was written
+            _send(answers, None)
 
 
 def _send(pipe: BinaryIO | Any, value: object) -> None:
