@@ -1,70 +1,170 @@
-"""Random CUDA kernels: whole numbers of several types, floats, branches, loops, shared memory with barriers."""
+"""Random CUDA kernels: numbers of all types, branches and loops of all kinds, local arrays, records, functions,
+pointers, shared memory with barriers, warp functions and atomics."""
 
 from __future__ import annotations
 
 import random
 
-TYPES = ("int", "unsigned", "float", "long long", "unsigned char")
+TYPES = ("int", "unsigned", "float", "long long", "unsigned char", "short", "double", "unsigned long long")
+#: Signed numbers are kept small where they are read, so that none overflows.
+SIGNED = ("int", "long long", "short")
+UNSIGNED = ("unsigned", "unsigned long long")
+
+#: Seeds below this one give small kernels, of which many can be compiled in a test.
+SMALL = 1000
+
+PARAMETERS = "const int *a, const float *b, int *c, float *d, unsigned *e, int n"
+
+PRELUDE = """
+struct Pair { int x; float y; __device__ int mix(int k) const { return x % 100 + k % 100; } };
+__device__ int fold(int v, int limit) {
+  for (int k = 0; k < 8; k++) {
+    if (v < limit) return v + k;
+    v = v / 2 - 1;
+  }
+  return v;
+}
+__device__ void spread(int v, int &low, int &high) { low = v % 16; high = v / 16; }
+template <typename T> __device__ T pick(bool first, T x, T y) { return first ? x : y; }
+"""
 
 
 class Writer:
-    """Writes a kernel of 64 threads a block that reads A and B and writes C and D; every thread its own elements."""
+    """Writes a kernel of 64 threads a block that reads A and B and writes C and D, every thread its own elements, and
+    counts in E."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.shape = (16, 4) if seed % 3 == 0 else (64, 1)
         self.names: list[tuple[str, str]] = [("int", "i"), ("int", "n"), ("unsigned", "t")]
         self.count = 0
+        self.is_small = seed < SMALL
+        self.statements = 1 if self.is_small else 2 + seed % 3
 
-    def kernel(self) -> str:
-        body = "\n  ".join(self.statement(3) for _ in range(5))
-        shared = self.random.random() < 0.6
-        middle = ""
-        if shared:
-            distance = self.random.choice((1, 3, 16, 63))
-            middle = (f"s[t] = {self.value('int', 2)};\n  __syncthreads();\n  int heard = s[(t + {distance}) % 64];\n"
-                      "  __syncthreads();\n  ")  # fmt: skip
-            self.names.append(("int", "heard"))
-        last = "\n  ".join(self.statement(2) for _ in range(2))
+    def kernel(self, name: str = "k") -> str:
+        flat = self.random.random() < 0.5  # a block has rows else
+        index = "threadIdx.x" if flat and self.shape[1] == 1 else "threadIdx.x + blockDim.x * threadIdx.y"
+        parts = [self.statement(1 if self.is_small else 2) for _ in range(self.statements)]
+        further = (self.exchange, self.shuffle, self.tree, self.atomic, self.array, self.record)
+        for part in self.random.sample(further, 1 if self.is_small else 2):
+            parts += [part(), self.statement(1)]
+        deep = 1 if self.is_small else 2
+        last = f"if (i < n) {{ c[i] = {self.value('int', deep)}; d[i] = {self.value('float', deep)}; }}"
         return (
-            "__global__ void k(const int *a, const float *b, int *c, float *d, int n) {\n"
-            "  __shared__ int s[64];\n  unsigned t = threadIdx.x;\n  int i = blockIdx.x * blockDim.x + t;\n"
-            f"  {body}\n  {middle}{last}\n"
-            f"  if (i < n) {{ c[i] = {self.value('int', 3)}; d[i] = {self.value('float', 3)}; }}\n}}\n"
+            f"__global__ void {name}({PARAMETERS}) {{\n  __shared__ int s[64];\n  unsigned t = {index};\n"
+            "  int i = blockIdx.x * 64 + t;\n  " + "\n  ".join([*parts, last]) + "\n}\n"
         )
+
+    # What all threads of a block do together.
+
+    def exchange(self) -> str:
+        """A value from another thread by shared memory."""
+        name, distance = self.fresh(), self.random.choice((1, 3, 16, 63))
+        text = f"s[t] = {self.value('int', 1)};\n  __syncthreads();\n  int {name} = s[(t + {distance}) % 64];"
+        return self.known("int", name, text + "\n  __syncthreads();")
+
+    def tree(self) -> str:
+        """A sum or an extremum over a block, with a barrier in a loop."""
+        name, how = self.fresh(), self.random.choice(("s[t] + s[t + w]", "max(s[t], s[t + w])", "s[t] ^ s[t + w]"))
+        text = (
+            f"s[t] = {self.value('int', 1)} % 1000;\n  __syncthreads();\n"
+            f"  for (int w = 32; w > 0; w {self.random.choice(('/= 2', '>>= 1'))}) {{\n"
+            f"    if (t < w) s[t] = {how};\n    __syncthreads();\n  }}\n"
+            f"  int {name} = s[0];\n  __syncthreads();"
+        )
+        return self.known("int", name, text)
+
+    def shuffle(self) -> str:
+        name, kind = self.fresh(), self.random.choice(("int", "float", "unsigned"))
+        value = self.value(kind, 1)
+        how = self.random.choice((
+            f"__shfl_xor_sync(~0u, {value}, {self.random.choice((1, 2, 16))})",
+            f"__shfl_down_sync(~0u, {value}, {self.random.choice((1, 4, 31))})",
+            f"__shfl_up_sync(~0u, {value}, 3, 8)",
+            f"__shfl_sync(~0u, {value}, {self.random.randrange(32)})",
+            f"({kind})__popc(__ballot_sync(~0u, {self.condition(1)}))",
+            f"({kind})__any_sync(~0u, {self.condition(1)})",
+        ))  # fmt: skip
+        return self.known(kind, name, f"{kind} {name} = {how};")
+
+    def atomic(self) -> str:
+        how = self.random.choice(("atomicAdd", "atomicMax", "atomicXor", "atomicOr", "atomicMin"))
+        return f"if ({self.condition(1)}) {how}(&e[{self.value('unsigned', 1)} % 16], {self.value('unsigned', 1)});"
+
+    def array(self) -> str:
+        name, value = self.fresh(), self.fresh()
+        text = (
+            f"int {name}[5] = {{{self.value('int', 1)}, 7}};\n"
+            f"  for (int k = 2; k < 5; k++) {name}[k] = ({name}[k - 1] + {name}[k - 2] * 3) % 500 + k;\n"
+            f"  {name}[(t + i) % 5] += 2;\n  int {value} = {name}[t % 5];"
+        )
+        return self.known("int", value, text)
+
+    def record(self) -> str:
+        name, low, high = self.fresh(), self.fresh(), self.fresh()
+        text = (
+            f"Pair {name} = {{{self.value('int', 1)}, {self.value('float', 1)}}};\n"
+            f"  if ({self.condition(0)}) {name}.x = fold({self.value('int', 1)}, 20);\n"
+            f"  int {low}, {high};\n  spread({name}.mix(i), {low}, {high});"
+        )
+        self.names += [("int", low), ("int", high)]
+        return text
+
+    # What a thread does.
 
     def fresh(self) -> str:
         self.count += 1
         return f"v{self.count}"
 
+    def known(self, kind: str, name: str, text: str) -> str:
+        self.names.append((kind, name))
+        return text
+
     def statement(self, depth: int) -> str:
         kind = self.random.random()
-        if kind < 0.5 or depth == 0:
+        if kind < 0.4 or depth == 0:
             type, name = self.random.choice(TYPES), self.fresh()
-            text = f"{type} {name} = {self.value(type, depth)};"
-            self.names.append((type, name))
-            return text
+            return self.known(type, name, f"{type} {name} = {self.value(type, depth)};")
         changing = [(type, name) for type, name in self.names if name.startswith("v")]
-        if kind < 0.7 and changing:
+        if kind < 0.6 and changing:
             type, name = self.random.choice(changing)
-            wraps = ("*=",) if type == "unsigned" else ()  # a signed number must not overflow
-            op = self.random.choice(("=", "+=", "-=", *wraps)) if type != "unsigned char" else "="
-            return f"{name} {op} {self.value(type, depth)};"
-        if kind < 0.85:
-            return f"if ({self.condition(2)}) {{ {self.inner(depth)} }} else {{ {self.inner(depth)} }}"
+            return f"{name} {self.assignment(type)} {self.value(type, depth)};"
+        if kind < 0.8:
+            other = f" else {{ {self.inner(depth)} }}" if self.random.random() < 0.6 else ""
+            return f"if ({self.condition(1)}) {{ {self.inner(depth)} }}{other}"
+        if kind < 0.87:
+            cases = " ".join(
+                f"case {k}: {self.inner(depth, 1)} {self.random.choice(('break;', 'break;', ''))}" for k in range(3)
+            )
+            return f"switch ({self.value('unsigned', 1)} % 5u) {{ {cases} default: {self.inner(depth, 1)} }}"
+        return self.loop(depth)
+
+    def assignment(self, type: str) -> str:
+        if type in ("unsigned char", "short"):
+            return "="
+        return self.random.choice(("=", "+=", "-=", *(("*=", "^=", "|=") if type in UNSIGNED else ())))
+
+    def loop(self, depth: int) -> str:
         j = self.fresh().replace("v", "j")
         limit = self.random.choice(("4", "t % 5", "(i & 3) + 1"))
         stop = self.random.choice(("", f"if ({self.condition(1)}) break; ", f"if ({j} == 2) continue; "))
-        return f"for (int {j} = 0; {j} < {limit}; {j}++) {{ {stop}{self.inner(depth)} }}"
+        body = f"{stop}{self.inner(depth)}"
+        kind = self.random.random()
+        if kind < 0.6:
+            return f"for (int {j} = 0; {j} < {limit}; {j}++) {{ {body} }}"
+        if kind < 0.8:
+            return f"int {j} = -1; while (++{j} < {limit}) {{ {body} }}"
+        return f"unsigned {j} = 0; do {{ {body} }} while (++{j} < ({limit}));"
 
-    def inner(self, depth: int) -> str:
+    def inner(self, depth: int, count: int = 2) -> str:
         known = list(self.names)
-        text = " ".join(self.statement(depth - 1) for _ in range(2))
+        text = " ".join(self.statement(depth - 1) for _ in range(count))
         self.names = known
-        return text
+        return f"{{ {text} }}"
 
     def condition(self, depth: int) -> str:
         op = self.random.choice(("<", "<=", ">", "!=", "=="))
-        type = self.random.choice(("int", "float", "unsigned"))
+        type = self.random.choice(("int", "float", "unsigned", "long long"))
         simple = f"{self.value(type, depth)} {op} {self.value(type, depth)}"
         if depth and self.random.random() < 0.3:
             return f"({simple}) {self.random.choice(('&&', '||'))} ({self.condition(depth - 1)})"
@@ -75,18 +175,19 @@ class Writer:
         if depth == 0 or self.random.random() < 0.25:
             return self.leaf(type)
         a, b = self.value(type, depth - 1), self.value(type, depth - 1)
-        if type == "float":
-            how = self.random.choice((f"{a} + {b}", f"{a} * 0.5f - {b}", f"fmaxf({a}, {b})", f"fabsf({a})"))
-        elif type == "unsigned":
-            how = self.random.choice(
-                (f"{a} + {b}", f"{a} * {b}", f"{a} - {b}", f"{a} ^ {b}", f"{a} >> 3", f"{a} % 77u")
-            )
-        elif type == "unsigned char":
-            how = f"(unsigned char)({a} + {b})"
+        if type in ("float", "double"):
+            f = "f" if type == "float" else ""
+            how = self.random.choice((f"{a} + {b}", f"{a} * 0.5{f} - {b}", f"fmax{f}({a}, {b})", f"fabs{f}({a})",
+                                      f"pick({self.condition(0)}, {a}, {b})"))  # fmt: skip
+        elif type in UNSIGNED:
+            how = self.random.choice((f"{a} + {b}", f"{a} * {b}", f"{a} - {b}", f"{a} ^ {b}", f"{a} >> 3", f"{a} % 77u",
+                                      f"{a} << {self.random.randrange(9)}", f"~{a}", f"{a} / 5u"))  # fmt: skip
+        elif type in ("unsigned char", "short"):
+            how = f"({type})({a} + {b})"
         else:
             how = self.random.choice(
                 (f"({a} + {b}) % 1000", f"({a} - {b}) / 3", f"{a} % 31 * ({b} % 17)", f"min({a}, {b})", f"{a} & {b}",
-                 f"(({self.condition(0)}) ? {a} : {b})", f"({a}) >> 2")
+                 f"(({self.condition(0)}) ? {a} : {b})", f"({a}) >> 2", f"({type})abs((int)({a}))", f"-({a})")
             )  # fmt: skip
         return f"({how})"
 
@@ -95,10 +196,24 @@ class Writer:
         kind = self.random.random()
         if same and kind < 0.5:
             name = self.random.choice(same)
-            return name if type in ("float", "unsigned", "unsigned char") else f"({name} % 10000)"
-        if kind < 0.75:
-            place = self.random.choice(("i % 128", "t", "(i + 5) % 128"))
-            loaded = f"b[{place}]" if type == "float" else f"a[{place}]"
-            return loaded if type in ("int", "float") else f"({type}){loaded}"
+            return f"({name} % 10000)" if type in SIGNED else name
+        if kind < 0.6:
+            return self.converted(type)
+        if kind < 0.8:
+            return self.loaded(type)
         number = str(self.random.randrange(50))
-        return {"float": f"{number}.25f", "unsigned": f"{number}u", "long long": f"{number}ll"}.get(type, number)
+        written = {"float": ".25f", "double": ".5", "unsigned": "u", "long long": "ll", "unsigned long long": "ull"}
+        return f"({type}){number}" if type in ("short", "unsigned char") else number + written.get(type, "")
+
+    def converted(self, type: str) -> str:
+        """A variable of another type as one of ``type``: floats only in the range where that is the same everywhere."""
+        other, name = self.random.choice(self.names)
+        if other in ("float", "double") and type not in ("float", "double"):
+            return f"({type})(int)fminf(fmaxf((float){name}, 0.0f), 100.0f)"
+        return f"({type})({name} % 100)" if other not in ("float", "double") else f"({type}){name}"
+
+    def loaded(self, type: str) -> str:
+        place = self.random.choice(("i % 128", "t", "(i + 5) % 128", "127 - t"))
+        array = "b" if type in ("float", "double") else "a"
+        way = self.random.choice((f"{array}[{place}]", f"*({array} + {place})", f"(&{array}[3])[t]"))
+        return way if type in ("int", "float") else f"({type}){way}"
