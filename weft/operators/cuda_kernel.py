@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.from_cuda.coarsen import Version, rewrite
 from weft.from_cuda.context import Launch
 from weft.from_cuda.deep import deep_recursion
 from weft.from_cuda.launch import (
@@ -38,10 +39,14 @@ from weft.runtime.argument import ArgumentInfo, dense_strides
 from weft.runtime.arrays import describe, describe_output, is_on_gpu, scalar_value
 from weft.runtime.executor import HOST
 from weft.runtime.store import Artifact
+from weft.version import cache_key
 
 if TYPE_CHECKING:
     from weft.operators.cuda_kernel_gpu import GpuKernel
+    from weft.operators.cuda_kernel_tune import Tuned
     from weft.sanitizer.findings import Report
+
+AS_WRITTEN = Version()
 
 
 def kernel(
@@ -92,7 +97,8 @@ class CudaKernel:
 
     def __init__(self, unit: Unit, name: str, numerics: Numerics, options: Sequence[str] = ()) -> None:
         self.unit, self.numerics = unit, numerics
-        self._gpu: GpuKernel | None = None
+        self._gpu: dict[Version, GpuKernel] = {}
+        self._tuned: dict[tuple[str, Dim3], Version] = {}
         self._called, self._options = name, tuple(options)
         self.function = find_kernel(unit, name)
         self.name = self.function.name
@@ -112,7 +118,10 @@ class CudaKernel:
         raw, arrays = self._arguments(args)
         device = self._device(arrays)
         if is_on_gpu(device):
-            self._on_gpu().launch(device, raw, arrays, sizes, threads, shared_mem)
+            version = self._tuned_for(device, threads)
+            if version.restrict and overlapping(raw, self._pointers, _extents(arrays)):
+                version = AS_WRITTEN
+            self._on_gpu(version).launch(device, raw, arrays, sizes, threads, shared_mem)
             return
         extent = _extents(arrays)
         alias = overlapping(raw, self._pointers, extent)
@@ -133,14 +142,60 @@ class CudaKernel:
             )
         return devices.pop()
 
-    def _on_gpu(self) -> GpuKernel:
+    def _on_gpu(self, version: Version = AS_WRITTEN) -> GpuKernel:
         with self._lock:
-            if self._gpu is None:
+            if version not in self._gpu:
                 from weft.operators.cuda_kernel_gpu import GpuKernel
 
                 source = self.unit.source
-                self._gpu = GpuKernel(source.text, source.name, self._called, self._options)
-            return self._gpu
+                text = source.text if version == AS_WRITTEN else rewrite(self.unit, self.function, version)
+                self._gpu[version] = GpuKernel(text, source.name, self._called, self._options, version)
+            return self._gpu[version]
+
+    def _tuned_for(self, device: str, block: Dim3) -> Version:
+        """The version that tuning has chosen for launches with such blocks, here or in an earlier process."""
+        if (device, block) not in self._tuned:
+            from weft.operators.cuda_kernel_tune import kept_choice
+
+            self._tuned[device, block] = kept_choice(self._choice_key(device, block))
+        return self._tuned[device, block]
+
+    def _choice_key(self, device: str, block: Dim3) -> str:
+        from weft.runtime.cuda_device import find_device
+
+        name = find_device(int(device[5:])).machine.name
+        return cache_key("cuda tune", self.unit.source.text, self._called, *self._options, name, str(block))
+
+    def tune(self, grid: Any, block: Any, args: Sequence[Any], *, shared_mem: int = 0) -> Tuned:
+        """Tries versions of the kernel that compute the same on a GPU and takes the fastest for launches with such
+        blocks: a block or a thread does the work of several, pointers are `__restrict__`. Arguments are not changed.
+
+        >>> print(k.tune((blocks,), (256,), (x, y, n)))     # arrays of torch or CuPy on a GPU
+        """
+        from weft.operators.cuda_kernel_tune import keep_choice, legal_versions, tune
+        from weft.runtime.cuda_device import find_device
+
+        sizes, threads = dim3(grid, "grid"), dim3(block, "block")
+        check_sizes(self.name, sizes, threads)
+        raw, arrays = self._arguments(args)
+        device = self._device(arrays)
+        if not is_on_gpu(device):
+            raise ArgumentError(
+                f"`{self.name}` cannot be tuned on the CPU", why="tuning times versions of the text on a GPU",
+                help="pass arrays that are on a GPU; on the CPU code is made for exactly the launch anyway",
+            )  # fmt: skip
+        overlap = bool(overlapping(raw, self._pointers, _extents(arrays)))
+        versions = list(legal_versions(self.unit, self.function, sizes, threads, overlap=overlap))
+        found = find_device(int(device[5:]))
+
+        def run(version: Version, given: Sequence[bytes]) -> None:
+            self._on_gpu(version).start(found, 0, given, sizes, threads, shared_mem)
+
+        with found.current():
+            report = tune(self.name, versions, arrays, raw, self._pointers, run)
+        self._tuned[device, threads] = report.best
+        keep_choice(self._choice_key(device, threads), report.best)
+        return report
 
     def symbol(self, name: str) -> Any:
         """The memory of the ``__device__`` or ``__constant__`` variable ``name``, as bytes of a numpy array to read and
