@@ -71,6 +71,14 @@ def _version(path: str) -> int:
     return int(found.group(1)) if found else 0
 
 
+@functools.cache
+def host_headers() -> tuple[str, ...]:
+    """Headers of ours that only whole programs use, such as Thrust's."""
+    programs = INCLUDE / "program"
+    found = (path.relative_to(programs) for path in programs.rglob("*") if path.is_file())
+    return tuple(str(name) for name in found if not (INCLUDE / "device" / name).exists())
+
+
 def run_clang(
     text: str,
     name: str,
@@ -89,7 +97,8 @@ def run_clang(
             (stubs / header).parent.mkdir(parents=True, exist_ok=True)
             (stubs / header).touch()
         command = [
-            *find_clang(), *_FLAGS, "-include", str(INCLUDE / "weft_cuda.h"), "-isystem", str(INCLUDE / "device"),
+            *find_clang(), *_FLAGS, "-include", str(INCLUDE / "weft_cuda.h"),
+            "-isystem", str(INCLUDE / "device"), "-isystem", str(INCLUDE / "both"),
             *(f"-I{folder}" for folder in include), *(f"-D{d}" for d in defines), *options,
             "-idirafter", str(stubs), str(path),
         ]  # fmt: skip

@@ -24,13 +24,16 @@ _WAITS = frozenset({
     "@weft_sync_threads", "@weft_sync_threads_count", "@weft_sync_warp", "@weft_sync_grid", "@weft_ballot",
     "@weft_exchange", "@weft_active_mask",
 })  # fmt: skip
+#: How the names of kernels of our own headers begin: one thread of them takes a piece of the work.
+_OWN = "@_ZN12weft_library"
 #: What only a GPU's code generator understands in attributes.
 _GPU_ATTRIBUTES = re.compile(r' "(?:target-cpu|target-features|uniform-work-group-size|nvvm\.[\w.]+)"(?:="[^"]*")?')
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceText:
-    """LLVM text for this processor, the mangled names of kernels that print nothing, and the variables' names."""
+    """LLVM text for this processor, the mangled names of kernels of the program that print nothing, and the variables'
+    names."""
 
     text: str
     kernels: tuple[str, ...]
@@ -54,10 +57,11 @@ def to_threads(text: str, unit: str, source: str, target: str) -> DeviceText:
     for name in variables:  # these the host half shares
         text = text.replace(f"\n{name} = internal ", f"\n{name} = ")
     text = rename(text, {name: f"@weft_variable.{unit}.{name.strip('@')}" for name in variables})
-    flags = {name: (name in waiting) | (name in printing) << 1 for name in kernels}
+    own = {name for name in kernels if name.startswith(_OWN)}
+    flags = {name: (name in waiting) | (name in printing) << 1 | (name in own) << 2 for name in kernels}
     text = with_gpu_arithmetic(text)
     tables = _tables(unit, source, kernels, flags, variables)
-    silent = tuple(name[1:].strip('"') for name in kernels if name not in printing)
+    silent = tuple(name[1:].strip('"') for name in kernels if name not in printing and name not in own)
     return DeviceText(f"{target}\n{text}\n{tables}", silent, tuple(name[1:] for name in variables))
 
 

@@ -16,7 +16,7 @@ from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions, unit_name
 from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import (
-    INCLUDE,
+    INCLUDE_FLAGS,
     clang_command,
     further_headers,
     host_compiler,
@@ -90,7 +90,7 @@ def _compile_file(file: Path, options: BuildOptions, to: Path, folder: Path, ahe
     command = host_compiler("c" if file.suffix == ".c" else "c++")
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
     listed = _listed(file, options)
-    run_tool([*command, *warnings, *flags, *listed, "-fPIC", f"-I{INCLUDE}", "-c", str(file), "-o", str(to)])
+    run_tool([*command, *warnings, *flags, *listed, "-fPIC", *INCLUDE_FLAGS, "-c", str(file), "-o", str(to)])
     return to
 
 
@@ -118,9 +118,13 @@ def compile_unit(
     binary.write_bytes(unit.encode() + b"\0")
     level = next((f for f in reversed(flags) if f.startswith("-O")), "-O2")
     standard = () if any(f.startswith("-std") for f in flags) else ("-std=c++17",)
+<<<<<<< HEAD
     shared = [*_CUDA_FLAGS, f"-I{INCLUDE}", *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
     if watched:  # findings name lines
         shared.append("-gline-tables-only")
+=======
+    shared = [*_CUDA_FLAGS, *INCLUDE_FLAGS, *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
+>>>>>>> d494440 (Thrust and CUB by headers of ours: algorithms are kernels whose threads take a piece each; a unit that is not to be compiled is answered, not forgotten)
     host, device = base.with_suffix(".host.ll"), base.with_suffix(".device.ll")
     include_unit = ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(binary)]
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]

@@ -7,7 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from weft.from_cuda.toolchain import INCLUDE, NATIVE, clang_command, run_tools
+from weft.from_cuda.toolchain import INCLUDE, INCLUDE_FLAGS, NATIVE, clang_command, run_tools
 from weft.runtime.memory import MEMORY
 from weft.runtime.native import baseline_machine
 from weft.runtime.native_module import NativeModule
@@ -37,7 +37,7 @@ define void @weft_set_threads(i64 %n) {
 
 def library_key() -> str:
     """What tells this library from any other."""
-    sources = sorted([*NATIVE.glob("*"), *INCLUDE.glob("*.h")])
+    sources = sorted([*NATIVE.glob("*"), *INCLUDE[0].glob("*.h")])
     return cache_key("cuda runtime", *clang_command(), *(p.read_text() for p in sources), *_FLAGS)
 
 
@@ -63,7 +63,7 @@ def _compile(sources: list[Path]) -> dict[str, bytes]:
     blobs = {"pool": pool, "temporaries": _native(MEMORY)}
     with tempfile.TemporaryDirectory(prefix="weft-cuda-") as folder:
         made = {source: Path(folder) / f"{source.stem}.o" for source in sources}
-        compiler = [*clang_command(), *_FLAGS, f"-I{NATIVE}", f"-I{INCLUDE}", "-c"]
+        compiler = [*clang_command(), *_FLAGS, f"-I{NATIVE}", *INCLUDE_FLAGS, "-c"]
         run_tools(*([*compiler, str(source), "-o", str(to)] for source, to in made.items()))
         blobs |= {source.stem: to.read_bytes() for source, to in made.items()}
     return blobs

@@ -29,6 +29,8 @@ class Server:
     def answer(self, question: str) -> str:
         """The answer to a line of a program's: ``kernel UNIT SOURCE NAME`` or ``launch UNIT SOURCE NAME LAUNCH``."""
         _, unit, source, kernel, *launch = question.split(" ", 4)
+        if unit not in self.sources:  # then its kernels are to run thread by thread
+            return "no\n"
         if unit not in self.units:
             self.units[unit] = KeptCode(*self.sources[unit], source)
         kept = self.units[unit]

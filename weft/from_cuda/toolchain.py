@@ -14,7 +14,9 @@ from pathlib import Path
 from weft.from_cuda.clang import find_clang
 from weft.ir.errors import LanguageError, TargetError
 
-INCLUDE = Path(__file__).parent / "include" / "program"
+#: Headers of ours for whole programs, and those that kernels are read with as well.
+INCLUDE = tuple(Path(__file__).parent / "include" / name for name in ("program", "both"))
+INCLUDE_FLAGS = tuple(f"-I{folder}" for folder in INCLUDE)
 NATIVE = Path(__file__).parent / "native"
 
 

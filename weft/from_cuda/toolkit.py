@@ -25,7 +25,8 @@ def write_toolkit(folder: Path) -> Path:
         f'#!/bin/sh\nPYTHONPATH="{root}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" -m weft cuda build "$@"\n'
     )
     compiler.chmod(0o755)
-    shutil.copytree(INCLUDE, folder / "include", dirs_exist_ok=True)
+    for headers in INCLUDE:
+        shutil.copytree(headers, folder / "include", dirs_exist_ok=True)
     for name in ("lib64", "lib"):
         _write_libraries(folder / name)
     return folder

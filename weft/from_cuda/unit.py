@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from weft.from_cuda.clang import Complaint, run_clang
+from weft.from_cuda.clang import Complaint, host_headers, run_clang
 from weft.ir.errors import LanguageError, UnsupportedError
 from weft.ir.span import Source, Span
 
@@ -224,7 +224,7 @@ def read_unit(
 ) -> Unit:
     """Reads a source; ``uses`` are kernels made from templates, such as ``scale<float>``, to be instantiated."""
     asked = "".join(f"\n__attribute__((used)) static auto _weft_use_{n} = &{use};" for n, use in enumerate(uses))
-    empty: list[str] = [] if host_too else list(_OF_THE_HOST)
+    empty: list[str] = [] if host_too else [*_OF_THE_HOST, *host_headers()]
     while True:
         reading = run_clang(text + asked, name, include=include, defines=defines, options=options, empty=empty)
         missing = next(filter(None, map(_missing_header, reading.complaints)), None)

@@ -244,7 +244,7 @@ bool weft_run_grid(grid_code *codes, const weft_kernel *kernel, const weft_launc
                    cudaError_t *error, double *start) {
   static const int is_serial = weft_setting("WEFT_CUDA_SERIAL");
   // What threads print is only in order where they run one by one.
-  if (is_serial || launch->cooperative || kernel->flags & weft_prints || !knows_pointers(codes, kernel)) return false;
+  if (is_serial || launch->cooperative || kernel->flags & (weft_prints | weft_own) || !knows_pointers(codes, kernel)) return false;
   char key[2048];
   make_key(codes, launch, arguments, key, sizeof key);
   version *found = find_version(codes, kernel, key);

@@ -19,7 +19,8 @@ struct weft_kernel {
   void (*thread)(void **arguments);
   uint64_t flags;  // see below
 };
-enum { weft_waits = 1, weft_prints = 2 };  // a kernel has barriers or warp functions; it prints
+// A kernel has barriers or warp functions; it prints; it is of our own headers, whose threads take a piece each.
+enum { weft_waits = 1, weft_prints = 2, weft_own = 4 };
 // A variable of the device, in the section weft_variables.
 struct weft_variable {
   const char *unit, *name;

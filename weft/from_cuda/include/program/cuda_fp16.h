@@ -24,9 +24,13 @@ WEFT_SMALL __half __low2half(__half2 x) { return x.x; }
 WEFT_SMALL __half __high2half(__half2 x) { return x.y; }
 WEFT_SMALL float __low2float(__half2 x) { return (float)x.x; }
 WEFT_SMALL float __high2float(__half2 x) { return (float)x.y; }
+WEFT_SMALL short __half_as_short(__half x) { return __builtin_bit_cast(short, x.value); }
 WEFT_SMALL unsigned short __half_as_ushort(__half x) { return __builtin_bit_cast(unsigned short, x.value); }
 WEFT_SMALL __half __ushort_as_half(unsigned short x) {
   __half made;
   made.value = __builtin_bit_cast(_Float16, x);
   return made;
 }
+WEFT_SMALL __half __short_as_half(short x) { return __ushort_as_half((unsigned short)x); }
+struct __half_raw { unsigned short x; };
+struct __half2_raw { unsigned short x, y; };

@@ -5,3 +5,16 @@
 #include "weft_threads.h"
 #include "weft_atomics.h"
 #include "weft_math.h"
+#ifdef __cplusplus
+// `new` in device code; the host has its own by the same names.
+__inline__ __device__ void *operator new(__SIZE_TYPE__, void *at) noexcept { return at; }
+__inline__ __device__ void *operator new[](__SIZE_TYPE__, void *at) noexcept { return at; }
+__inline__ __device__ void operator delete(void *, void *) noexcept {}
+__inline__ __device__ void operator delete[](void *, void *) noexcept {}
+__inline__ __device__ void *operator new(__SIZE_TYPE__ bytes) { return __builtin_malloc(bytes); }
+__inline__ __device__ void *operator new[](__SIZE_TYPE__ bytes) { return __builtin_malloc(bytes); }
+__inline__ __device__ void operator delete(void *at) noexcept { __builtin_free(at); }
+__inline__ __device__ void operator delete[](void *at) noexcept { __builtin_free(at); }
+__inline__ __device__ void operator delete(void *at, __SIZE_TYPE__) noexcept { __builtin_free(at); }
+__inline__ __device__ void operator delete[](void *at, __SIZE_TYPE__) noexcept { __builtin_free(at); }
+#endif

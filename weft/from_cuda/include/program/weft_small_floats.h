@@ -45,8 +45,13 @@
   WEFT_SMALL bool __hge(type a, type b) { return a >= b; } \
   WEFT_SMALL bool __hisnan(type a) { return (float)a != (float)a; } \
   WEFT_SMALL type##2 __hadd2(type##2 a, type##2 b) { return type##2{a.x + b.x, a.y + b.y}; } \
+  WEFT_SMALL type##2 operator+(type##2 a, type##2 b) { return __hadd2(a, b); } \
   WEFT_SMALL type##2 __hsub2(type##2 a, type##2 b) { return type##2{a.x - b.x, a.y - b.y}; } \
+  WEFT_SMALL type##2 operator-(type##2 a, type##2 b) { return __hsub2(a, b); } \
   WEFT_SMALL type##2 __hmul2(type##2 a, type##2 b) { return type##2{a.x * b.x, a.y * b.y}; } \
+  WEFT_SMALL type##2 operator*(type##2 a, type##2 b) { return __hmul2(a, b); } \
+  WEFT_SMALL type##2 __hmax2(type##2 a, type##2 b) { return type##2{__hmax(a.x, b.x), __hmax(a.y, b.y)}; } \
+  WEFT_SMALL type##2 __hmin2(type##2 a, type##2 b) { return type##2{__hmin(a.x, b.x), __hmin(a.y, b.y)}; } \
   WEFT_SMALL type##2 __hfma2(type##2 a, type##2 b, type##2 c) { \
     return type##2{__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; \
   } \

@@ -1,0 +1,1 @@
+#include "thrust/weft_thrust.h"
