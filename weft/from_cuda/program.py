@@ -118,13 +118,9 @@ def compile_unit(
     binary.write_bytes(unit.encode() + b"\0")
     level = next((f for f in reversed(flags) if f.startswith("-O")), "-O2")
     standard = () if any(f.startswith("-std") for f in flags) else ("-std=c++17",)
-<<<<<<< HEAD
-    shared = [*_CUDA_FLAGS, f"-I{INCLUDE}", *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
+    shared = [*_CUDA_FLAGS, *INCLUDE_FLAGS, *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
     if watched:  # findings name lines
         shared.append("-gline-tables-only")
-=======
-    shared = [*_CUDA_FLAGS, *INCLUDE_FLAGS, *standard, "-O2", *flags, *further_headers(), *_overlay(file, base)]
->>>>>>> d494440 (Thrust and CUB by headers of ours: algorithms are kernels whose threads take a piece each; a unit that is not to be compiled is answered, not forgotten)
     host, device = base.with_suffix(".host.ll"), base.with_suffix(".device.ll")
     include_unit = ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(binary)]
     warnings = [] if any(f.startswith("-W") for f in flags) else ["-w"]
