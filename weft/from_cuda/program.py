@@ -16,6 +16,7 @@ from weft.from_cuda.launches_text import join_brackets
 from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions, unit_name
 from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import (
+    INCLUDE,
     INCLUDE_FLAGS,
     clang_command,
     further_headers,
@@ -132,7 +133,7 @@ def compile_unit(
     source = source_digest(file, device_text)
     made = to_threads(device_text, unit, source, target_lines(text))
     keep_kernels(source, made.kernels)
-    device.write_text(watch_accesses(made.text, unit, str(INCLUDE)) if watched else made.text)
+    device.write_text(watch_accesses(made.text, unit, str(INCLUDE[0].parent)) if watched else made.text)
     host.write_text(share_variables(text, unit, made.variables))
     objects = [half.with_suffix(".o") for half in (host, device)]
     run_tools(
