@@ -114,7 +114,7 @@ def _party(row: Mapping[str, Any], places: Mapping[int, Sequence[_Place]]) -> Pa
     if "stack" not in row:
         span = _span(row["file"], row["line"]) if "file" in row else None
         return Party(row["action"], row["who"], span)
-    ours = (str(NATIVE), str(INCLUDE))
+    ours = (str(NATIVE), *map(str, INCLUDE))
     for address in row["stack"]:
         for place in places.get(address, ()):
             if place.line and not place.file.startswith(ours):
