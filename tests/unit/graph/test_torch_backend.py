@@ -398,6 +398,31 @@ def test_a_model_that_is_another_while_it_is_traced_runs_as_eager() -> None:
     torch.testing.assert_close(fast(x), x + 1)
 
 
+def test_a_call_that_fails_midway_is_made_again_without_what_it_wrote() -> None:
+    def fn(x: Any, count: Any) -> Any:
+        count.add_(1)
+        mask = torch.ones(5 if torch.compiler.is_compiling() else 4)
+        return x + mask + count if x.sum() > 0 else x
+
+    x, count = torch.ones(2, 4), torch.zeros(())
+    with pytest.warns(UserWarning, match="compiled in parts"):
+        fast = weft.compile(fn, (x, count))
+    with pytest.warns(UserWarning, match=r"runs as eager PyTorch: torch\.export: .*; in parts: RuntimeError"):
+        torch.testing.assert_close(fast(x, count), x + 2)
+    assert count == 1
+
+
+def test_places_in_the_memory_of_tensors_that_begin_elsewhere() -> None:
+    def fn(x: Any) -> Any:
+        return x.as_strided((2, 3), (3, 1), 4) * 2
+
+    memory = torch.arange(24.0)
+    fast = weft.compile(fn, (memory[:12],))
+    for begin in (0, 2, 4, 6, 0, 2):
+        x = memory[begin : begin + 12]
+        same(fast(x), fn(x))
+
+
 def test_parts_that_give_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.rand(3, 4)
     traced = retrace(lambda x: (x + 1, x * 2), [x])

@@ -20,9 +20,9 @@ from weft.graph.from_torch.edge import (
     unflatten,
     with_tensors_alone,
 )
-from weft.graph.from_torch.model import FxModel, Options, strides_of
+from weft.graph.from_torch.model import FxModel, Options, begin_of, strides_of
 from weft.graph.from_torch.nest import TENSOR, nest_results
-from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, InParts, compile_part
+from weft.graph.from_torch.parts import AS_EAGER, GRADIENTS, BeforeCall, InParts, compile_part
 from weft.graph.from_torch.programs import Programs
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.fast_model import TORCH
@@ -69,6 +69,8 @@ class CompiledModel:
         self.model, self.options = model, options
         self.parts: dict[Any, ExportedModel | InParts | str] = {}
         self._last: ExportedModel | None = None
+        #: whether it was found to matter where tensors begin in their memory
+        self._sees_memory = False
         self._sizes, self._programs, self._lock = OpenSizes(), Programs(), threading.RLock()
         self._tables: dict[tuple[Any, ...], CallTable] = {}
         #: reasons for eager calls that the user was warned of
@@ -109,13 +111,16 @@ class CompiledModel:
         """The model itself, or its parts; arguments that it does not take either are its own error, and all there is to
         say."""
         if isinstance(found, InParts):
+            before = BeforeCall(self.model, (args, named), keeps_copies=not found.is_called)
+            found.is_called = True
             try:
                 made = found.call(*args, **named)
             except Exception as error:  # the model's own, or of a model that is another while it is traced
-                made = self.model(*args, **named)
                 reason = f"{found.reason}; in parts: {reason_of(error)}"
                 self.parts |= {key: reason for key, part in self.parts.items() if part is found}
-                found = reason
+                if not before.restore():  # what was written would be written twice
+                    raise
+                made, found = self.model(*args, **named), reason
         else:
             made = self.model(*args, **named)
         self.tell(f"{AS_EAGER}: {found}" if isinstance(found, str) else str(found), stacklevel=4)
@@ -147,7 +152,7 @@ class CompiledModel:
     ) -> tuple[ExportedModel | InParts | str, Sequence[Any]]:
         """What takes such arguments, made now or before, or why nothing does; and the tensors among them."""
         leaves, spec = flatten((args, dict(named)))
-        key = (str(spec), *map(_kind, leaves))
+        key = self._key(str(spec), leaves)
         try:
             found = self.parts.get(key)
         except TypeError:  # a numpy array, say: nothing to remember a model by
@@ -156,8 +161,12 @@ class CompiledModel:
         if found is None:
             with self._lock:
                 found = self.parts.get(key) or self._export(args, dict(named), leaves, str(spec))
-                self._keep(key, found)
+                self._keep(self._key(str(spec), leaves), found)
         return found, leaves
+
+    def _key(self, nested: str, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        begins = map(begin_of, leaves) if self._sees_memory else ()
+        return (nested, *map(_kind, leaves), *begins)
 
     def _keep(self, key: Any, part: ExportedModel | InParts | str) -> None:
         self.parts[key] = part
@@ -191,9 +200,9 @@ class CompiledModel:
             part = ExportedModel(program, self.model, self.options, self._sizes)
         except Exception as error:  # torch cannot trace every model
             return InParts(f"torch.export: {reason_of(error)}", *self._in_parts)
-        part.kinds = (
-            tuple(map(_kind, leaves)) if all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) else None
-        )
+        self._sees_memory = self._sees_memory or part.model.sees_memory
+        is_plain = all(isinstance(a, torch().Tensor) for a in (*args, *named.values())) and not part.model.sees_memory
+        part.kinds = tuple(map(_kind, leaves)) if is_plain else None
         part.names = tuple(named)
         return part
 

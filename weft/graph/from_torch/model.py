@@ -17,7 +17,7 @@ from weft.graph.from_torch.arrays import TorchArrays
 from weft.graph.from_torch.edge import no_modes, numerics_on, torch
 from weft.graph.from_torch.kept import KeptModule
 from weft.graph.from_torch.symbolic import at_sizes
-from weft.graph.from_torch.translate import translate
+from weft.graph.from_torch.translate import sees_memory, translate
 from weft.graph.groups.open_sizes import OpenSizes
 from weft.graph.run.background import BACKGROUND
 from weft.graph.run.cuda_fast import FastRecorded
@@ -91,6 +91,11 @@ class FxModel:
         #: the static ones that anything depends on
         self._watched = [n for n in self._static if n >= len(holders) or holders[n].users]
 
+    @functools.cached_property
+    def sees_memory(self) -> bool:
+        """Whether it matters where tensors begin in their memory."""
+        return sees_memory(self.gm)
+
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """One call; the results, without those that are updates."""
         return self.run(self.find(args), args)
@@ -142,6 +147,8 @@ class FxModel:
             for n, a in enumerate(args)
             if n not in self.static
         )
+        if self.sees_memory:
+            key += tuple(map(begin_of, args))
         variant = self._current(key, args)
         if variant is not None:
             return variant
@@ -179,7 +186,8 @@ class FxModel:
             arrays = TorchArrays(_processor(args, self.static))
             gm = at_sizes(self.gm, args)
             numerics = numerics_on(arrays.device, self.options.numerics)
-            kept = KeptModule(gm, constants, arrays, self.updates, self.name, numerics)
+            begins = [*map(begin_of, args)] if self.sees_memory else []
+            kept = KeptModule(gm, constants, arrays, self.updates, self.name, numerics, begins)
             compiled = kept.load(sizes)
             if compiled is None:
                 facts = {"updates": self.updates, "name": self.name, "device": arrays.device}
@@ -217,6 +225,11 @@ class FxModel:
             raise UnsupportedError("a sparse tensor")
         if any(isinstance(a, torch().Tensor) and a.is_neg() for a in args):
             raise UnsupportedError("a negated view, whose memory holds other values than it shows")
+        if self.sees_memory and any(begin_of(a) != begin for a, begin in zip(args, self._traced_begins())):
+            raise UnsupportedError("places in the memory of a tensor that begins elsewhere than when it was traced")
+
+    def _traced_begins(self) -> list[int]:
+        return [begin_of(node.meta.get("val")) for node in self.gm.graph.nodes if node.op == "placeholder"]
 
     def _eager(self, args: Sequence[Any]) -> list[Any]:
         made = list(self.gm(*args))
@@ -264,6 +277,12 @@ def place_of(tensors: Sequence[tuple[Any, bool]]) -> Any:
 def strides_of(tensor: Any) -> Any:
     """Of a tensor; sparse ones have a layout instead."""
     return tensor.stride() if tensor.layout == torch().strided else tensor.layout
+
+
+def begin_of(value: Any) -> int:
+    """Elements from where a tensor's memory begins to its own first one."""
+    is_there = isinstance(value, torch().Tensor) and value.layout == torch().strided
+    return int(value.storage_offset()) if is_there else 0
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.graph.from_torch.edge import lower_module, plain_results, static_inputs, torch, with_tensors_alone
+from weft.graph.from_torch.edge import flatten, lower_module, plain_results, static_inputs, torch, with_tensors_alone
 from weft.graph.from_torch.model import FxModel, Options
 
 #: Parts that are remembered for `explain`; the last ones.
@@ -63,7 +63,34 @@ def _remember(model: FxModel, models: list[FxModel]) -> None:
     del models[:-_MOST_REMEMBERED]
 
 
-@dataclass(frozen=True)
+class BeforeCall:
+    """The tensors that a call of ``model`` could write to, as they were before it: a call that fails midway can be made
+    again. Buffers and ``arguments`` come back where it ``keeps_copies``; parameters, which are large, never do."""
+
+    def __init__(self, model: Any, arguments: Any, *, keeps_copies: bool) -> None:
+        is_module = isinstance(model, torch().nn.Module)
+        found = [*(model.buffers() if is_module else ()), *flatten(arguments)[0]]
+        small = [t for t in found if isinstance(t, torch().Tensor)]
+        self._copies = [t.detach().clone() if keeps_copies else None for t in small]
+        self._tensors = [*small, *(model.parameters() if is_module else ())]
+        self._versions = self._now()
+
+    def _now(self) -> list[int]:
+        """How often each was written to; what was made in inference mode does not say."""
+        return [0 if t.is_inference() else t._version for t in self._tensors]
+
+    def restore(self) -> bool:
+        """Whether all is as it was."""
+        changed = [n for n, (now, then) in enumerate(zip(self._now(), self._versions)) if now != then]
+        if any(n >= len(self._copies) or self._copies[n] is None for n in changed):
+            return False
+        with torch().no_grad():
+            for n in changed:
+                self._tensors[n].copy_(self._copies[n])
+        return True
+
+
+@dataclass(eq=False)
 class InParts:
     """Takes calls that `torch.export` cannot trace as a whole, for ``reason``: Dynamo traces what it can, and the rest
     runs as eager. ``models`` are the parts."""
@@ -71,6 +98,7 @@ class InParts:
     reason: str
     call: Callable[..., Any]
     models: list[FxModel]
+    is_called: bool = False
 
     def __str__(self) -> str:
         return f"the model is compiled in parts: {self.reason}"

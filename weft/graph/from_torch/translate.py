@@ -27,6 +27,11 @@ _NOTHING = frozenset({"aten._assert_tensor_metadata.default"})
 _OF_MEMORY = frozenset(f"aten.as_strided{kind}.default" for kind in ("", "_copy", "_scatter"))
 
 
+def sees_memory(gm: Any) -> bool:
+    """Whether results depend on where tensors begin in their memory, which is no part of a shape or stride."""
+    return any(str(node.target) in _OF_MEMORY for node in gm.graph.nodes if node.op == "call_function")
+
+
 def translate(
     gm: Any,
     inputs: Sequence[Any],
