@@ -92,8 +92,9 @@ def _refuse(text: str) -> None:
     problems = []
     for found in _FUNCTION.finditer(text):
         body = found.group()
-        if " asm " in body:
-            problems.append(f"`{found.group(1)[1:]}` contains PTX instructions (asm)")
+        for text in dict.fromkeys(re.findall(r' asm [^"]*"([^"]*)"', body)):
+            shown = " ".join(text.replace("\\0A", " ").replace("\\09", " ").split())[:80]
+            problems.append(f"`{found.group(1)[1:]}` contains the PTX `{shown}`")
         names = sorted(set(re.findall(r"@(llvm\.nvvm\.[\w.]+)", body)))
         problems += [f"`{found.group(1)[1:]}` uses `{name}`, an instruction of NVIDIA's GPUs" for name in names]
     if problems:

@@ -40,6 +40,8 @@ def expression(c: Context, n: Node) -> Value:
         return read(c, n, lvalue(c, n))
     if n.kind == "RecoveryExpr":
         c.refuse(n, "clang could not read this")
+    if n.kind == "GCCAsmStmt":
+        return c.refuse(n, "PTX (asm) of which not every instruction is known here")
     return c.refuse(n, f"expressions of the kind {n.kind}")
 
 

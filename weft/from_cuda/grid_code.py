@@ -22,7 +22,7 @@ from typing import NamedTuple
 from weft.from_cuda.context import Launch, Slot
 from weft.from_cuda.kept_code import ANY
 from weft.from_cuda.launch import pointers_of
-from weft.from_cuda.launches_text import join_brackets
+from weft.from_cuda.launches_text import as_clang_reads
 from weft.from_cuda.translate import translate
 from weft.from_cuda.types import parse_type
 from weft.from_cuda.unit import Unit, read_unit
@@ -41,7 +41,7 @@ class Compiled(NamedTuple):
 
 def read_source(file: Path, flags: Sequence[str], uses: Sequence[str] = ()) -> Unit:
     """The device's half of a source that clang has compiled without complaint."""
-    text = join_brackets(file.read_text(errors="replace"))
+    text = as_clang_reads(file.read_text(errors="replace"))
     options = [f for f in flags if f.startswith(("-D", "-I", "-U", "-std", "-include", "-isystem"))]
     return read_unit(text, str(file), include=(str(file.parent),), options=options, uses=uses, host_too=False)
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
+from weft.from_cuda.ptx_text import translate_ptx
+
 _SPACED = re.compile(r"(?<!operator)<<([ \t\n]*)<(?!<)((?:[^;<>]|->|(?<=[^<>])[<>](?=[^<>]))*?)>>([ \t\n]*)>(?=\s*\()")
+
+
+def as_clang_reads(text: str) -> str:
+    """A source as nvcc takes it, for clang and for a CPU: brackets of launches joined, common PTX as C++."""
+    return translate_ptx(join_brackets(text))
 
 
 def join_brackets(text: str) -> str:

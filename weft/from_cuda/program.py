@@ -12,7 +12,7 @@ from weft.from_cuda.ahead_of_time import grid_objects
 from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.host_text import share_variables, target_lines
 from weft.from_cuda.kept_code import KeptCode, keep_kernels, source_digest
-from weft.from_cuda.launches_text import join_brackets
+from weft.from_cuda.launches_text import as_clang_reads
 from weft.from_cuda.nvcc_options import CUDA, HOST, LINKED, BuildOptions, unit_name
 from weft.from_cuda.runtime_library import runtime_objects
 from weft.from_cuda.toolchain import (
@@ -152,10 +152,10 @@ def _overlay(file: Path, base: Path) -> list[str]:
     rows: list[dict[str, str]] = []
     for path in sorted({file, *(p for p in file.parent.glob("*") if p.suffix in (".cu", ".cuh", ".h"))}):
         text = path.read_text(errors="surrogateescape")
-        joined = join_brackets(text)
-        if joined != text:
+        read = as_clang_reads(text)
+        if read != text:
             copy = base.with_suffix(f".{len(rows)}.cu")
-            copy.write_text(joined, errors="surrogateescape")
+            copy.write_text(read, errors="surrogateescape")
             rows.append({"name": str(path.resolve()), "type": "file", "external-contents": str(copy)})
     if not rows:
         return []

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from weft.from_cuda.clang import Complaint, host_headers, run_clang
+from weft.from_cuda.ptx_text import translate_ptx
 from weft.ir.errors import LanguageError, UnsupportedError
 from weft.ir.span import Source, Span
 
@@ -226,7 +227,9 @@ def read_unit(
     asked = "".join(f"\n__attribute__((used)) static auto _weft_use_{n} = &{use};" for n, use in enumerate(uses))
     empty: list[str] = [] if host_too else [*_OF_THE_HOST, *host_headers()]
     while True:
-        reading = run_clang(text + asked, name, include=include, defines=defines, options=options, empty=empty)
+        reading = run_clang(
+            translate_ptx(text) + asked, name, include=include, defines=defines, options=options, empty=empty
+        )
         missing = next(filter(None, map(_missing_header, reading.complaints)), None)
         if host_too or missing is None or missing in empty or len(empty) >= _MOST_EMPTY:
             break

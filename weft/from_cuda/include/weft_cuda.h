@@ -358,6 +358,8 @@ _WEFT_BOTH static inline __nv_bfloat162 __floats2bfloat162_rn(float a, float b) 
 }
 _WEFT_BOTH static inline float2 __bfloat1622float2(__nv_bfloat162 a) { return {(float)a.x, (float)a.y}; }
 
+#include "weft_ptx.h"
+
 // ---- what clang asks for at a launch
 extern "C" int cudaConfigureCall(dim3, dim3, size_t = 0, void * = 0);
 extern "C" int __cudaPushCallConfiguration(dim3, dim3, size_t = 0, void * = 0);

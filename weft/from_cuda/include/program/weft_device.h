@@ -5,6 +5,7 @@
 #include "weft_threads.h"
 #include "weft_atomics.h"
 #include "weft_math.h"
+#include "../weft_ptx.h"
 #ifdef __cplusplus
 // `new` in device code; the host has its own by the same names.
 __inline__ __device__ void *operator new(__SIZE_TYPE__, void *at) noexcept { return at; }
