@@ -1,4 +1,4 @@
-"""``python -m bench.rodinia.checked CHECKOUT [--only bfs nw] [--work FOLDER]``.
+"""``python -m bench.rodinia.checked CHECKOUT [--only bfs nw] [--seconds 120] [--work FOLDER]``.
 
 Runs Rodinia's CUDA programs as `weft cuda check` does and prints what is found: these programs are taken as right, so
 what is printed is looked at one by one.
@@ -22,7 +22,7 @@ from weft.ir.errors import Error
 from weft.sanitizer.findings import Finding
 
 
-def check(shop: Workshop, program: Program) -> tuple[list[Finding], float]:
+def check(shop: Workshop, program: Program, limit: float) -> tuple[list[Finding], float]:
     """What is found in a program, and how long it ran."""
     options = shop.options(program)
     options.watched, options.output = True, shop.work / f"{program.name}-watched"
@@ -35,7 +35,7 @@ def check(shop: Workshop, program: Program) -> tuple[list[Finding], float]:
     arguments = [a.replace("../../data", str(shop.work / "data")) for a in program.cuda.arguments]
     start = time.perf_counter()
     with (folder / "stdout").open("w") as output:
-        subprocess.run([str(options.output), *arguments], cwd=folder, env=environment, timeout=SECONDS,
+        subprocess.run([str(options.output), *arguments], cwd=folder, env=environment, timeout=limit,
                        stdout=output, stderr=output, check=False)  # fmt: skip
     seconds = time.perf_counter() - start
     return read_findings(found.read_text().splitlines() if found.exists() else [], options.output), seconds
@@ -45,6 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.rodinia.checked", description=__doc__)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="a program that runs longer is left out")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "weft-rodinia")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ def main() -> int:
         if options.only and program.name not in options.only:
             continue
         try:
-            found, seconds = check(shop, program)
+            found, seconds = check(shop, program, options.seconds)
         except (Error, subprocess.TimeoutExpired) as error:
             print(f"{program.name:22} {str(error).splitlines()[0][:150]}", flush=True)
             continue

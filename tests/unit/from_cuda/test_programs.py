@@ -141,7 +141,7 @@ def test_syntax_errors_are_clangs_with_file_and_line(tmp_path: Path) -> None:
 
 def test_instructions_of_a_gpu_are_refused() -> None:
     text = 'define ptx_kernel void @k(ptr %0) {\n  call void asm sideeffect "bar.sync 0;", ""()\n  ret void\n}\n'
-    with pytest.raises(UnsupportedError, match=r"`k` contains PTX"):
+    with pytest.raises(UnsupportedError, match=r"`k` contains the PTX `bar.sync 0;`"):
         to_threads(text, "u0", "s0", "")
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import weft
-from weft.from_cuda.device_text import to_threads
 from weft.from_cuda.ptx_text import translate_ptx
 from weft.ir.errors import UnsupportedError
 
@@ -79,8 +78,3 @@ def test_other_instructions_are_refused_by_name() -> None:
         UnsupportedError, match=r"(?s)PTX \(asm\) of which not every instruction is known here.*source.cu:1"
     ):
         weft.cuda.kernel('__global__ void k(int *x) { asm("mma.sync.x %0;" : "=r"(x[0])); }', "k").show()
-    text = (
-        'define ptx_kernel void @k(ptr %0) {\n  call void asm sideeffect "mma.sync.x;\\0A\\09", ""()\n  ret void\n}\n'
-    )
-    with pytest.raises(UnsupportedError, match=r"`k` contains the PTX `mma.sync.x;`"):
-        to_threads(text, "u0", "s0", "")
