@@ -61,6 +61,9 @@ def _callee(c: Context, n: Node) -> tuple[Node, Place | None, list[Node]]:
         bare = bare.inner[-1]
     if n.kind == "CXXMemberCallExpr":
         return _method(c, n, bare), _object(c, bare), arguments
+    if bare.kind == "MemberExpr":  # a static method, by an object of its class
+        _object(c, bare)
+        return _method(c, n, bare), None, arguments
     value = expression(c, head)
     if not isinstance(value, FunctionValue):
         c.refuse(n, "a call through a pointer to a function")

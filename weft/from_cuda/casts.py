@@ -136,6 +136,17 @@ def _cast_place(c: Context, n: Node) -> Place:
     return Fixed(expression(c, n))
 
 
+def _bit_cast(c: Context, n: Node) -> Value:
+    """``__builtin_bit_cast(int, x)``: the bits of a number."""
+    from weft.from_cuda.memory import reinterpret
+
+    held, to = read(c, n, lvalue(c, n.inner[-1])), c.type_of(n)
+    if not isinstance(held, Number) or not isinstance(to, Scalar):
+        return c.refuse(n, "the bits of something that is no number")
+    return Number(to, reinterpret(ar.stored(held), to.dtype))
+
+
+VALUES["BuiltinBitCastExpr"] = _bit_cast
 for _kind in (
     "ImplicitCastExpr", "CStyleCastExpr", "CXXStaticCastExpr", "CXXFunctionalCastExpr", "CXXReinterpretCastExpr",
     "CXXConstCastExpr",

@@ -343,12 +343,12 @@ _MATH = (
 def _table() -> dict[str, Function]:
     table: dict[str, Function] = {}
     for name in _MATH:
-        table[name] = table[f"{name}f"] = _math(name)
+        table[name] = table[f"{name}f"] = table[f"__builtin_{name}f"] = _math(name)
     for fast in ("exp", "log", "log2", "log10", "sin", "cos", "tan", "pow"):
         table[f"__{fast}f"] = _math(fast)
     for name in ("nearbyint", "nearbyintf"):
         table[name] = _math("rint")
-    for name in ("fabs", "fabsf", "abs", "labs", "llabs"):
+    for name in ("fabs", "fabsf", "__builtin_fabsf", "abs", "labs", "llabs"):
         table[name] = _absolute
     for name in ("isnan", "isinf", "isfinite"):
         table[name] = _test(name)
@@ -368,7 +368,7 @@ def _table() -> dict[str, Function]:
         "__mul24": _product24, "__umul24": _product24,
         "__syncthreads": _barrier, "__syncwarp": _warp_barrier, "__threadfence": _nothing,
         "__threadfence_block": _nothing, "__threadfence_system": _nothing, "__nanosleep": _nothing,
-        "clock": _clock, "clock64": _clock, "printf": _refused("printf"), "_weft_grid_sync": _grid_barrier,
+        "clock": _clock, "clock64": _clock, "printf": _refused("printf"), "weft_sync_grid": _grid_barrier,
         "__trap": _refused("__trap"), "__assertfail": _nothing, "tex1Dfetch": _fetch,
     }  # fmt: skip
     for name in ("inf", "inff", "huge_val", "huge_valf"):

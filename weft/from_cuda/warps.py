@@ -121,7 +121,13 @@ def vote(c: Context, n: Node, how: str, arguments: list[Node]) -> Value:
 
 
 def active(c: Context, n: Node, arguments: list[Node]) -> Value:
-    return ar.constant(UINT, 0xFFFFFFFF)
+    """The threads of the warp that are here: all that it has, since a barrier is where all of them come."""
+    c.emit(Barrier("warp", span=c.span))
+    first = _op("*", _op("//", thread_number(c), idx(WARP)), idx(WARP))
+    missing = _op("-", idx(WARP), _voters(c, first))
+    if isinstance(missing, Const) and missing.value == 0:
+        return ar.constant(UINT, 0xFFFFFFFF)
+    return Number(UINT, Binary(">>", const(0xFFFFFFFF, dt.uint32), Cast(dt.uint32, missing)))
 
 
 def block_vote(c: Context, n: Node, how: str, arguments: list[Node]) -> Value:

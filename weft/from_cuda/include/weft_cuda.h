@@ -271,12 +271,7 @@ __device__ unsigned atomicInc(unsigned *, unsigned);
 __device__ unsigned atomicDec(unsigned *, unsigned);
 
 // ---- reads that hint at caches
-template <class T> __device__ static inline T __ldg(const T *p) { return *p; }
-template <class T> __device__ static inline T __ldcs(const T *p) { return *p; }
-template <class T> __device__ static inline T __ldca(const T *p) { return *p; }
-template <class T> __device__ static inline T __ldcg(const T *p) { return *p; }
-template <class T> __device__ static inline void __stcs(T *p, T v) { *p = v; }
-template <class T> __device__ static inline void __stcg(T *p, T v) { *p = v; }
+#include "both/weft_cache_hints.h"
 
 // ---- warps
 template <class T> __device__ T __shfl_sync(unsigned mask, T value, int lane, int width = 32);
@@ -293,7 +288,7 @@ __device__ int __reduce_min_sync(unsigned, int);
 __device__ int __reduce_max_sync(unsigned, int);
 }
 
-__device__ void _weft_grid_sync();
+__device__ void weft_sync_grid();
 
 // ---- textures that arrays are bound to
 enum cudaTextureReadMode { cudaReadModeElementType, cudaReadModeNormalizedFloat };
@@ -304,59 +299,17 @@ struct __attribute__((device_builtin_texture_type)) texture {
 template <class T, cudaTextureReadMode mode> __device__ T tex1Dfetch(texture<T, 1, mode> t, int at);
 
 // ---- narrow floats: numbers of their own, computed in float
+#include "both/weft_small_functions.h"
 typedef _Float16 __half;
-typedef _Float16 half;
-struct __attribute__((aligned(4))) __half2 { __half x, y; };
+typedef __half half;
+WEFT_SMALL_FUNCTIONS(__half)
+WEFT_SMALL_CONVERSIONS(__half, half)
 typedef __half2 half2;
-_WEFT_BOTH static inline __half __float2half(float x) { return (__half)x; }
-_WEFT_BOTH static inline __half __float2half_rn(float x) { return (__half)x; }
-_WEFT_BOTH static inline float __half2float(__half x) { return (float)x; }
-_WEFT_BOTH static inline __half __double2half(double x) { return (__half)x; }
-_WEFT_BOTH static inline __half __int2half_rn(int x) { return (__half)x; }
-_WEFT_BOTH static inline int __half2int_rn(__half x) { return __float2int_rn((float)x); }
-_WEFT_BOTH static inline int __half2int_rz(__half x) { return (int)(float)x; }
-_WEFT_BOTH static inline __half __hadd(__half a, __half b) { return a + b; }
-_WEFT_BOTH static inline __half __hsub(__half a, __half b) { return a - b; }
-_WEFT_BOTH static inline __half __hmul(__half a, __half b) { return a * b; }
-_WEFT_BOTH static inline __half __hdiv(__half a, __half b) { return a / b; }
-_WEFT_BOTH static inline __half __hneg(__half a) { return -a; }
-_WEFT_BOTH static inline __half __hfma(__half a, __half b, __half c) { return (__half)fmaf((float)a, (float)b, (float)c); }
-_WEFT_BOTH static inline bool __heq(__half a, __half b) { return a == b; }
-_WEFT_BOTH static inline bool __hlt(__half a, __half b) { return a < b; }
-_WEFT_BOTH static inline bool __hle(__half a, __half b) { return a <= b; }
-_WEFT_BOTH static inline bool __hgt(__half a, __half b) { return a > b; }
-_WEFT_BOTH static inline bool __hge(__half a, __half b) { return a >= b; }
-_WEFT_BOTH static inline __half __hmax(__half a, __half b) { return a > b ? a : b; }
-_WEFT_BOTH static inline __half __hmin(__half a, __half b) { return a < b ? a : b; }
-_WEFT_BOTH static inline __half hexp(__half a) { return (__half)expf((float)a); }
-_WEFT_BOTH static inline __half hlog(__half a) { return (__half)logf((float)a); }
-_WEFT_BOTH static inline __half hsqrt(__half a) { return (__half)sqrtf((float)a); }
-_WEFT_BOTH static inline __half hrsqrt(__half a) { return (__half)rsqrtf((float)a); }
-_WEFT_BOTH static inline __half2 __floats2half2_rn(float a, float b) { return {(__half)a, (__half)b}; }
-_WEFT_BOTH static inline __half2 __float2half2_rn(float a) { return {(__half)a, (__half)a}; }
-_WEFT_BOTH static inline __half2 __halves2half2(__half a, __half b) { return {a, b}; }
-_WEFT_BOTH static inline __half2 __half2half2(__half a) { return {a, a}; }
-_WEFT_BOTH static inline __half2 make_half2(__half a, __half b) { return {a, b}; }
-_WEFT_BOTH static inline float2 __half22float2(__half2 a) { return {(float)a.x, (float)a.y}; }
-_WEFT_BOTH static inline float __low2float(__half2 a) { return (float)a.x; }
-_WEFT_BOTH static inline float __high2float(__half2 a) { return (float)a.y; }
-_WEFT_BOTH static inline __half __low2half(__half2 a) { return a.x; }
-_WEFT_BOTH static inline __half __high2half(__half2 a) { return a.y; }
-_WEFT_BOTH static inline __half2 __hadd2(__half2 a, __half2 b) { return {a.x + b.x, a.y + b.y}; }
-_WEFT_BOTH static inline __half2 __hsub2(__half2 a, __half2 b) { return {a.x - b.x, a.y - b.y}; }
-_WEFT_BOTH static inline __half2 __hmul2(__half2 a, __half2 b) { return {a.x * b.x, a.y * b.y}; }
-_WEFT_BOTH static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
-  return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
-}
 typedef __bf16 __nv_bfloat16;
-struct __attribute__((aligned(4))) __nv_bfloat162 { __nv_bfloat16 x, y; };
-_WEFT_BOTH static inline __nv_bfloat16 __float2bfloat16(float x) { return (__nv_bfloat16)x; }
-_WEFT_BOTH static inline __nv_bfloat16 __float2bfloat16_rn(float x) { return (__nv_bfloat16)x; }
-_WEFT_BOTH static inline float __bfloat162float(__nv_bfloat16 x) { return (float)x; }
-_WEFT_BOTH static inline __nv_bfloat162 __floats2bfloat162_rn(float a, float b) {
-  return {(__nv_bfloat16)a, (__nv_bfloat16)b};
-}
-_WEFT_BOTH static inline float2 __bfloat1622float2(__nv_bfloat162 a) { return {(float)a.x, (float)a.y}; }
+typedef __nv_bfloat16 nv_bfloat16;
+WEFT_SMALL_FUNCTIONS(__nv_bfloat16)
+WEFT_SMALL_CONVERSIONS(__nv_bfloat16, bfloat16)
+typedef __nv_bfloat162 nv_bfloat162;
 
 #include "weft_ptx.h"
 

@@ -111,18 +111,4 @@ WEFT_DEVICE double __ll2double_rn(long long x) { return (double)x; }
 WEFT_DEVICE double __ull2double_rn(unsigned long long x) { return (double)x; }
 WEFT_DEVICE float __double2float_rn(double x) { return (float)x; }
 
-// Ways through caches that a CPU has not: these load and store.
-#define WEFT_LOAD(name) template <typename T> WEFT_DEVICE T name(const T *at) { return *at; }
-WEFT_LOAD(__ldg)
-WEFT_LOAD(__ldca)
-WEFT_LOAD(__ldcg)
-WEFT_LOAD(__ldcs)
-WEFT_LOAD(__ldlu)
-WEFT_LOAD(__ldcv)
-#undef WEFT_LOAD
-#define WEFT_STORE(name) template <typename T> WEFT_DEVICE void name(T *at, T value) { *at = value; }
-WEFT_STORE(__stcg)
-WEFT_STORE(__stcs)
-WEFT_STORE(__stwb)
-WEFT_STORE(__stwt)
-#undef WEFT_STORE
+#include "weft_cache_hints.h"

@@ -11,6 +11,7 @@ extern __device__ const dim3 gridDim;
 __device__ void weft_sync_threads(void);
 __device__ int weft_sync_threads_count(int predicate);
 __device__ void weft_sync_warp(unsigned int mask);
+__device__ void weft_sync_grid(void);
 __device__ unsigned int weft_ballot(unsigned int mask, int predicate);
 __device__ unsigned long long weft_exchange(unsigned int mask, unsigned long long value, unsigned int from_lane);
 __device__ unsigned int weft_active_mask(void);

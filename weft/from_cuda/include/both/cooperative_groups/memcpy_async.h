@@ -1,0 +1,3 @@
+// It comes with cooperative_groups.h.
+#pragma once
+#include <cooperative_groups.h>

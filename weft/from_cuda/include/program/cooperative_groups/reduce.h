@@ -1,3 +1,0 @@
-// Reductions come with cooperative_groups.h.
-#pragma once
-#include "../cooperative_groups.h"
