@@ -8,11 +8,7 @@ from weft.from_cuda.expressions import PLACES, VALUES, condition, expression, is
 from weft.from_cuda.literals import type_text
 from weft.from_cuda.memory import address_value, advance, difference, flat, on_heap
 from weft.from_cuda.places import address_of, assign, declare, dereference, keep_value, read
-from weft.from_cuda.types import (
-    BOOL,
-    Scalar,
-    parse_type,
-)
+from weft.from_cuda.types import BOOL, Opaque, Scalar, parse_type
 from weft.from_cuda.unit import Node
 from weft.from_cuda.values import (
     ZERO,
@@ -58,9 +54,16 @@ def _step(c: Context, n: Node, op: str, inner: Node) -> Value:
     return before if n.raw.get("isPostfix") else read(c, n, place)
 
 
+def _stride(c: Context, n: Node, pointer: Address) -> int:
+    """The bytes from one element to the next."""
+    if isinstance(pointer.to, Opaque):
+        c.refuse(n, f"a step over elements of `{pointer.to.name}`, of which nothing is known")
+    return pointer.to.size
+
+
 def _plus_one(c: Context, n: Node, value: Value, by: int) -> Value:
     if isinstance(value, Address):
-        return advance(c, value, idx(by), value.to.size)
+        return advance(c, value, idx(by), _stride(c, n, value))
     if not isinstance(value, Number):
         c.refuse(n, "++ or -- of what is no number or pointer")
     if value.type.is_integer:
@@ -119,15 +122,15 @@ def _short_circuit(c: Context, n: Node, op: str) -> Expr:
 def _pointer_arithmetic(c: Context, n: Node, op: str, left: Value, right: Value) -> Value:
     if op in ("+", "-") and isinstance(right, Number) and isinstance(left, Address):
         by = ar.to_index(right, c.ranges)
-        return advance(c, left, by if op == "+" else ar.negative(Number(right.type, by)).expr, left.to.size)
+        return advance(c, left, by if op == "+" else ar.negative(Number(right.type, by)).expr, _stride(c, n, left))
     if op == "+" and isinstance(left, Number) and isinstance(right, Address):
-        return advance(c, right, ar.to_index(left, c.ranges), right.to.size)
+        return advance(c, right, ar.to_index(left, c.ranges), _stride(c, n, right))
     if not isinstance(left, Address) or not isinstance(right, Address):
         c.refuse(n, f"the operator {op} of a pointer and a variable's address")
     if op == "-":
         from weft.from_cuda.types import LONG
 
-        return Number(LONG, difference(c, n, left, right, left.to.size))
+        return Number(LONG, difference(c, n, left, right, _stride(c, n, left)))
     if left.is_null or right.is_null:
         known = is_not_null(c, n, right if left.is_null else left)
         return Number(BOOL, known if op == "!=" else negate(known))

@@ -196,9 +196,7 @@ def _named(text: str, unit: Unit) -> CType:
     if enum is not None:
         under = enum.raw.get("fixedUnderlyingType", {})
         return _SCALARS.get(under.get("desugaredQualType") or under.get("qualType", "unsigned int"), UINT)
-    alias = next(
-        (n for n in unit.nodes.values() if n.kind in ("TypedefDecl", "TypeAliasDecl") and n.name == text), None
-    )
+    alias = unit.alias(text)
     if alias is not None:
         return _aliased(alias, text, unit)
     return Opaque(text)

@@ -28,6 +28,7 @@ _OF_THE_HOST = (
     "getopt.h", "sys/types.h", "sys/stat.h", "fcntl.h", "signal.h", "pthread.h", "malloc.h", "strings.h",
 )  # fmt: skip
 _TOP = "\n    },\n    {"
+_ALIASES = ("TypedefDecl", "TypeAliasDecl")
 _FUNCTIONS = frozenset({"FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl"})
 _RECORDS = frozenset({"CXXRecordDecl", "ClassTemplateSpecializationDecl"})
 
@@ -156,6 +157,11 @@ class Unit:
             if name not in self.records and "<" in name:
                 self._read_header(f'"name": "{base}"')
         return self.records.get(name)
+
+    def alias(self, name: str) -> Node | None:
+        """The typedef of this name."""
+        self._read_header(f'"name": "{name}",\n      "type"')
+        return next((n for n in self.nodes.values() if n.kind in _ALIASES and n.name == name), None)
 
     def _read_header(self, needle: str) -> None:
         for at, text in enumerate(self.header):

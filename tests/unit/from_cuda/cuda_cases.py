@@ -337,6 +337,29 @@ case(
     lambda z, w: {0: np.repeat([498, 1522], 32), 1: np.repeat([0, 1], 32)},
 )  # fmt: skip
 case(
+    "reductions and scans of tiles, pairs of 16-bit floats, their bits",
+    """#include <cooperative_groups.h>
+    #include <cooperative_groups/reduce.h>
+    #include <cuda_bf16.h>
+    #include <cuda_fp16.h>
+    namespace cg = cooperative_groups;
+    __global__ void k(int *x, half2 *h, __nv_bfloat16 *b, unsigned *m) {
+      auto tile = cg::tiled_partition<16>(cg::this_thread_block());
+      int own = x[threadIdx.x], most = cg::reduce(tile, own, cg::greater<int>());
+      x[threadIdx.x] = most * 1000 + cg::inclusive_scan(tile, own);
+      half2 pair = h[threadIdx.x];
+      h[threadIdx.x] = __hfma2(pair, pair, __float2half2_rn(1.0f)) + pair;
+      unsigned short bits = ((__nv_bfloat16_raw)__ldcs(b + threadIdx.x)).x;
+      b[threadIdx.x] = __nv_bfloat16_raw{(unsigned short)(bits ^ 0x8000)};
+      m[threadIdx.x] = __activemask();
+    }""",
+    (1,), (48,), (np.arange(48, dtype=i32), np.full((48, 2), 2, np.float16), np.ones(48, BFLOAT), np.zeros(48, u32)),
+    lambda x, h, b, m: {
+        0: np.repeat([15, 31, 47], 16) * 1000 + x.reshape(3, 16).cumsum(1).ravel(),
+        1: np.full((48, 2), 7), 2: -np.ones(48), 3: np.repeat([0xFFFFFFFF, 0xFFFF], [32, 16]),
+    },
+)  # fmt: skip
+case(
     "a barrier of the grid",
     """#include <cooperative_groups.h>
     __global__ void k(float *w, int n) {

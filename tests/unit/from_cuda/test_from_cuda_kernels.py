@@ -69,3 +69,10 @@ def test_choices_by_order_are_the_least_or_the_greatest() -> None:
         python = re.sub(r"(.*) \? (.*) : (.*)", r"(\2) if (\1) else (\3)", text)
         assert row.tolist() == [eval(python, {"x": x, "a": 7}) for x in range(16)], text
     assert print_kernel(kernel.program((1,), (16,)).kernel).count("?") == 1
+
+
+def test_active_lanes_where_threads_have_parted_are_refused() -> None:
+    """They were said to be all of the warp's."""
+    source = "__global__ void k(unsigned *m) { if (m[threadIdx.x] == 0) m[threadIdx.x] = __activemask(); }"
+    with pytest.raises(weft.Error, match="an `if` that threads may decide differently"):
+        weft.cuda.kernel(source, "k")((1,), (32,), (np.zeros(32, np.uint32),))

@@ -18,7 +18,7 @@ char *weft_stacks_begin, *weft_stacks_end;
 
 namespace {
 const size_t stack_bytes = 256 << 10;
-enum state { ready, at_barrier, at_warp, at_grid, done };
+enum state { ready, at_barrier, at_warp, at_active, at_grid, done };
 
 struct fiber {
   void *stack_pointer;
@@ -28,7 +28,7 @@ struct fiber {
   uint32_t mask, from;
   uint64_t value, result;
   const weft_site *site;  // where it waits
-  bool guesses;           // whether it asked for the active lanes, of which only those that live are known
+  const void *asked;      // the code that asked for the active lanes
 };
 
 struct block {
@@ -200,7 +200,7 @@ void watch_barrier(block *b) {
 void watch_lanes(block *b, uint32_t first, uint32_t lanes) {
   for (uint32_t i = 0; i < 32; ++i) {
     const fiber &one = b->fibers[first + i];
-    uint32_t missing = lanes >> i & 1 && !one.guesses ? one.mask & lanes_in(b, first, is_live) & ~lanes : 0;
+    uint32_t missing = lanes >> i & 1 ? one.mask & lanes_in(b, first, is_live) & ~lanes : 0;
     if (missing) return weft_watch_absent(first + i, one.site, first + (uint32_t)__builtin_ctz(missing));
   }
 }
@@ -221,10 +221,28 @@ struct grid_run {
 thread_local grid_run *cooperating;
 pthread_mutex_t watched_turn = PTHREAD_MUTEX_INITIALIZER;  // blocks that are watched run one at a time
 
-// Nobody can run on: lanes that wait for others of their warp that wait elsewhere are answered with those that are
+// Answers lanes that ask which are active: those that ask at the same place are together there.
+bool answer_active(block *b, uint32_t first) {
+  bool is_answered = false;
+  for (uint32_t i = first; i < first + 32 && i < b->number; ++i) {
+    if (b->fibers[i].now != at_active) continue;
+    const void *place = b->fibers[i].asked;
+    uint32_t lanes = 0;
+    for (uint32_t j = i; j < first + 32 && j < b->number; ++j)
+      lanes |= (uint32_t)(b->fibers[j].now == at_active && b->fibers[j].asked == place) << (j - first);
+    for (uint32_t j = i; j < first + 32 && j < b->number; ++j)
+      if (lanes >> (j - first) & 1) b->fibers[j].result = lanes, b->fibers[j].now = ready;
+    is_answered = true;
+  }
+  return is_answered;
+}
+
+// Nobody can run on: lanes that ask which are active are answered first; then lanes that wait for others of their warp that wait elsewhere are answered with those that are
 // there, as a GPU does for threads that have parted; then the block's barrier opens, then the grid's.
 void unblock(block *b) {
   bool is_answered = false;
+  for (uint32_t first = 0; first < b->number; first += 32) is_answered |= answer_active(b, first);
+  if (is_answered) return;
   for (uint32_t first = 0; first < b->number; first += 32)
     if (uint32_t lanes = lanes_in(b, first, is_at_warp)) {
       if (weft_watching) watch_lanes(b, first, lanes);
@@ -253,7 +271,6 @@ void run_fibers(block *b) {
   for (uint32_t i = 0; i < b->number; ++i) {
     b->fibers[i].stack_pointer = first_frame(b->stacks + (i + 1) * stack_bytes, enter);
     b->fibers[i].now = ready;
-    b->fibers[i].guesses = false;
   }
   b->live = b->number;
   while (b->live) {
@@ -356,9 +373,10 @@ unsigned long long weft_exchange(unsigned int mask, unsigned long long value, un
   return meet_warp(mask, value, from & 31);
 }
 unsigned int weft_active_mask() {
-  block *b = running;
-  b->current->guesses = true;
-  return lanes_in(b, (uint32_t)(b->current - b->fibers) & ~31u, is_live);
+  fiber *self = running->current;
+  self->asked = __builtin_return_address(0);
+  leave(at_active);
+  return (unsigned int)self->result;
 }
 long long weft_clock64() { return (long long)(weft_now() * 2e9); }
 unsigned long long weft_globaltimer() { return (unsigned long long)(weft_now() * 1e9); }
